@@ -177,7 +177,7 @@ def explained(output: NDArray[Any], asked: Asked, dtype: DTypeLike | None, toler
     from revseq_cli.pipeline import views
     from revseq_cli.pipeline.arrangement import Resources
     from revseq_cli.pipeline.comparison import NO_DIAGNOSIS
-    from revseq_cli.porting import diagnosis, readings  # few programs ask for it
+    from revseq_cli.porting import diagnosis  # few programs ask for it
 
     job, resources = asked.valid_job(), Resources("serial")
     held: Source = _held(output, "output")
@@ -185,7 +185,7 @@ def explained(output: NDArray[Any], asked: Asked, dtype: DTypeLike | None, toler
         with about("dtype"):
             data_type = data_type_of(np.dtype(dtype))
             job, held = replace(job, values=views.cast(job.values, data_type)), views.cast(held, data_type)
-    reading, read, job = readings.nearest_reading(held, job, resources, tolerance)
+    reading, read, job = diagnosis.nearest_reading(held, job, resources, tolerance)
     if read.desc != job.values.desc:
         wanted = f"one like the values, {job.values.desc}{_in_common(read.desc, job.values.desc)}"
         raise FormatError(f"is a tensor {read.desc}", wanted, where=held.name)

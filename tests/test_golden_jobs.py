@@ -1,18 +1,160 @@
-"""The golden jobs of tests/support/golden_jobs.py: every job ends as it says and leaves the same bytes on every system.
+"""Jobs that end as they say and leave the same bytes on every system; what each left is a line of digests.
 
 `pytest --golden-jobs FOLDER` writes what the jobs left to a folder, or holds it against what another system wrote there.
+`SECTIONS` has command lines by subject. Those of one section run one after another in a folder with the same inputs.
+The first word is the exit status where that is not 0. A last word `<file` is what the command reads from its input.
 """
 
+import hashlib
 import json
+import shlex
+import shutil
 
-import golden_jobs
+import h5py
+import numpy as np
 import pytest
+from conftest import SAMPLES
+
+from revseq_cli.commands.cli import COMMANDS
+
+TYPES = {
+    "f2": "FLOAT16", "f4": "FLOAT32", "f8": "FLOAT64", "i1": "INT8", "i2": "INT16", "i4": "INT32", "i8": "INT64",
+    "u1": "UINT8", "u2": "UINT16", "u4": "UINT32", "u8": "UINT64",
+}  # fmt: skip
+BINARY = ("npy", "npz", "h5", "safetensors", "zarr")
+SUFFIXES = (*BINARY, "json", "txt")
+JOB = "run c.npy n.npy --axis 1 -o"
+
+SECTIONS = {
+    "data types": [f"run {t}.npy m.npy --axis 1 -o y-{t}.{suffix}" for t in TYPES for suffix in SUFFIXES],
+    "texts": [
+        *(f"run {t}.npy m.npy --axis 1" for t in TYPES),
+        *(f"run {t}.npy m.npy --axis 1 -f json" for t in TYPES),
+        *(f"show {t}.npy --stats" for t in TYPES),
+        *(f"show {t}.npy --stats --json" for t in TYPES),
+        "run f8.npy m.npy --axis 1 --example", "run f4.npy m.npy --axis 1 --full", "run c.npy n.npy --axis 1",
+    ],
+    "orders": [
+        f"run {x}.npy {n}.npy --axis {axis} -o {x}-{axis}.{suffix}"
+        for x, suffix in (("c", "npy"), ("fortran", "npy"), ("big", "npy"), ("big", "h5"), ("fortran", "zarr"), ("big", "json"))
+        for axis, n in enumerate(("n0", "n", "n2"))
+    ],
+    "engines": [
+        f"{JOB} {engine}.{suffix} --engine {engine} --jobs 2 --memory 400K"
+        for engine in ("serial", "threads") for suffix in SUFFIXES
+    ] + [f"{JOB} processes.{suffix} --engine processes --jobs 2" for suffix in ("npy", "h5", "zarr")],
+    "conversions": [
+        *(f"convert c.npy from.{suffix}" for suffix in SUFFIXES),
+        *(f"convert from.{a} {a}-to.{b}" for a in SUFFIXES for b in SUFFIXES),
+        *(f"diff c.npy {a}-to.{a}" for a in SUFFIXES),
+        *(f"show from.{a} --stats" for a in SUFFIXES),
+        "1 diff c.npy big.npy", "1 diff c.npy fortran.npy --json",
+    ],
+    "HDF5": [
+        f"{JOB} chunked.h5 --chunks 1x16x9", f"{JOB} gzip.h5 --chunks 2x8x8 --compression gzip:4",
+        f"{JOB} auto.h5 --chunks auto", f"{JOB} a.nc", "run gzip.h5 n.npy --axis 1 --keep-others -o kept.h5",
+        "convert gzip.h5 again.h5", "convert gzip.h5 none.h5 --compression none", "show gzip.h5", "show a.nc --json",
+        "run gzip.h5::/tensor n.npy --axis 1 -o key.npy",
+    ],
+    "pipes": [
+        f"{JOB} - -f npy", "convert - y.npy -f npy <c.npy", "convert - - -f npy <c.npy", "run - n.npy --axis 1 -f npy <c.npy",
+        "convert c.npy -", "convert c.npy - -f json", "show - <c.npy", "verify - <samples/page.md",
+        "run - <samples/example1.txt", "batch - --json <samples/batch.jsonl",
+    ],
+    "samples": [
+        *(f"run {path}" for path in sorted(f"samples/accepted/{each.name}" for each in SAMPLES.glob("accepted/*.txt"))),
+        *(f"{command} samples/example{n}.txt" for n in (1, 2) for command in ("run", "check", "verify")),
+        "check samples/example1.txt --json", '1 check "[[1, 2], [3, 4]]" "[[2], [9]]" --axis 1 --dtype INT64 --feature-level 4_0',
+        "run samples/example1.npy samples/example1-lengths.npy --axis 3 -o reversed.npy", "show reversed.npy",
+        'run "[[1, 2, 3, 4], [5, 6, 7, 8]]" "[[3], [9]]" --axis 1', "verify samples/page.md", "verify samples/page.md --json",
+        "run samples/page.md::1 --picture page.svg", "run samples/page.md::2 --picture page2.svg --color always",
+        "batch samples/batch.jsonl --json", "export samples/example1.npy samples/example1-lengths.npy --axis 3 -o model.json",
+        "run model.json", "show model.json", "run samples/example2.txt --dry-run --json", "run c.npy n.npy --axis 1 --sha256 --json -o s.npy",
+        "check c.npy n.npy --axis 1 --color always",
+    ],
+    "refusals": [
+        *(f"2 run {path}" for path in sorted(f"samples/refused/{each.name}" for each in SAMPLES.glob("refused/*.txt"))
+          if "level-" not in path and "type-differs" not in path),
+        "2 run absent.npy n.npy --axis 1", "2 run c.npy n.npy --axis 7", "2 run c.npy n0.npy --axis 1", "2 convert c.npy c.npy",
+        "2 convert c.npy samples/", "2 show c.npy::a", "2 show ü.npy", "2 run", "2 nothing",
+    ],
+    "help": [
+        "--help", "--version", "levels", "levels --json", *(f"{name} --help" for name in COMMANDS),
+        *(f"completion {shell}" for shell in ("zsh", "fish", "powershell")),
+    ],
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("section", golden_jobs.SECTIONS)
+def make_inputs(folder):
+    """The same bytes on every system."""
+    sizes = (4, 33, 17)
+    for name in TYPES:
+        kind = np.dtype(f"<{name}")
+        small = (np.arange(12).reshape(3, 4) * 5 % 23).astype(kind)
+        np.save(folder / f"{name}.npy", small / kind.type(4) if kind.kind == "f" else small)
+    values = (np.arange(4 * 33 * 17) * 2654435761 % 2**24).astype("<f4").reshape(sizes)
+    np.save(folder / "c.npy", values)
+    np.save(folder / "fortran.npy", np.asfortranarray(values + 1))
+    np.save(folder / "big.npy", values.astype(">f4") * 2)
+    for name, axis in (("n0", 0), ("n", 1), ("n2", 2)):
+        wanted = [1 if i == axis else size for i, size in enumerate(sizes)]
+        np.save(folder / f"{name}.npy", (np.arange(np.prod(wanted)) * 7 % 36).astype("<u4").reshape(wanted))
+    np.save(folder / "m.npy", np.array([[2], [9], [3]], "<u4"))
+    shutil.copytree(SAMPLES, folder / "samples")
+
+
+def left_by(folder, line, revseq):
+    """What one command left: its exit status, and digests of both outputs and of the new files."""
+    words = shlex.split(line)
+    expected = int(words.pop(0)) if words[0].isdigit() else 0
+    stdin = (folder / words.pop()[1:]).read_bytes() if words[-1].startswith("<") else b""
+    before = set(folder.rglob("*"))
+    done = revseq(*words, stdin=stdin, cwd=folder)
+    assert done.status == expected, (line, done.err)
+    new = sorted(path for path in set(folder.rglob("*")) - before if path.is_file())
+    files = [f"{path.relative_to(folder).as_posix()}={digest_of(path)}" for path in new]
+    return " ".join([str(done.status), f"out={_digest(done.raw)}", f"err={_digest(done.err.encode())}", *files])
+
+
+def _digest(data):
+    return hashlib.sha256(data).hexdigest()[:16] if data else "nothing"
+
+
+def digest_of(path):
+    """The digest of a file's bytes; of HDF5's those of what it holds, since each version of HDF5 lays it out anew.
+
+    A journal has the times of files, and no digest.
+    """
+    if path.suffix == ".revseq-journal":
+        return "a journal"
+    if path.suffix not in (".h5", ".nc"):
+        return _digest(path.read_bytes())
+    with h5py.File(path) as file:
+        found = [("/", _attributes(file))]
+        file.visititems(lambda name, item: found.append((name, _described(item))))
+    return _digest(json.dumps(found).encode())
+
+
+def _described(item):
+    if not isinstance(item, h5py.Dataset):
+        return _attributes(item)
+    filters = item.id.get_create_plist()
+    pipeline = [repr(filters.get_filter(i)[:3]) for i in range(filters.get_nfilters())]
+    storage = [item.dtype.str, item.shape, item.maxshape, item.chunks, pipeline, repr(item.fillvalue)]
+    return [*storage, item[()].tobytes().hex(), _attributes(item)]
+
+
+def _attributes(item):
+    """Those whose values are no references: these are addresses in the file."""
+    return [
+        (name, str(item.attrs[name])) for name in sorted(item.attrs) if "REFERENCE" not in name and "_LIST" not in name
+    ]
+
+
+@pytest.mark.parametrize("section", SECTIONS)
 def test_the_golden_jobs(revseq, tmp_path, request, section):
-    golden_jobs.make_inputs(tmp_path)
-    left = {line: golden_jobs.left_by(tmp_path, line, revseq) for line in golden_jobs.SECTIONS[section]}
+    make_inputs(tmp_path)
+    left = {line: left_by(tmp_path, line, revseq) for line in SECTIONS[section]}
     if kept := request.config.getoption("--golden-jobs"):
         file = kept / f"{section}.json"
         if not file.exists():
@@ -30,7 +172,7 @@ def test_the_golden_jobs(revseq, tmp_path, request, section):
 )  # fmt: skip
 def test_code_pages_of_windows(revseq, tmp_path, encoding, status, args):
     """What they lack is escaped, or drawn in ASCII."""
-    golden_jobs.make_inputs(tmp_path)
+    make_inputs(tmp_path)
     (tmp_path / "c.npy").rename(tmp_path / "ü─Ω.npy")
     done = revseq(*args, env={"PYTHONIOENCODING": encoding})
     assert done.status == status, done.err

@@ -18,13 +18,13 @@ from revseq_cli.core import signals, system
 from revseq_cli.core.errors import UsageError, printable, shortened
 from revseq_cli.formats import table
 from revseq_cli.report import terminal
-from revseq_cli.report.words import spelled
+from revseq_cli.report.words import message, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import NoReturn
 
-    from revseq_cli.core.errors import Hint
+    from revseq_cli.core.errors import Hint, RevseqError
     from revseq_cli.formats.contract import FileSink
     from revseq_cli.formats.table import Format
     from revseq_cli.pipeline.arrangement import Arrangement
@@ -49,6 +49,11 @@ class Console:
         """Print notes, for example on what the result lacks, unless -q is given."""
         for text in () if self.quiet else texts:
             click.echo(printable(f"Note: {spelled(text)}"), file=sys.stderr)
+
+    def error(self, error: RevseqError, place: str = "") -> None:
+        """Print the error of a part of the work, which goes on; `place` has the lines of a manifest."""
+        color = colored(self.color, sys.stderr)
+        click.echo(message(error, color=color, width=error_width(), place=place), file=sys.stderr, color=color)
 
     @contextlib.contextmanager
     def writing(self, sink: FileSink, arrangement: Arrangement, *, verify: bool) -> Iterator[None]:
@@ -83,11 +88,6 @@ class Console:
     def colored(self) -> bool:
         """Whether standard output gets colour, by --color, NO_COLOR, FORCE_COLOR and the terminal, in that order."""
         return colored(self.color, sys.stdout)
-
-    @property
-    def paints_errors(self) -> bool:
-        """The same of standard error."""
-        return colored(self.color, sys.stderr)
 
 
 def _state(path: str) -> tuple[int, int] | None:

@@ -27,7 +27,7 @@ from revseq_cli.core.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from revseq_cli.commands.base import Console
     from revseq_cli.commands.journal import Journal
@@ -196,14 +196,13 @@ def _run_all(
     cores: int | None, *, fail_fast: bool, plans: bool,
 ) -> None:  # fmt: skip
     """Run the jobs that are not done, and report all; a signal is noted with how to go on."""
-    from revseq_cli.commands import worker
-    from revseq_cli.commands.pool import Pool
+    from revseq_cli.commands.pool import Pool, workers_for
     from revseq_cli.core import progress, signals
 
     console, left = report.console, [index for index in range(len(entries)) if index not in done]
     again = "--resume runs the rest" if journal else "--overwrite runs all again"
     again = "nothing was written" if plans else again
-    workers = worker.workers_for([entries[index] for index in left], cores)
+    workers = workers_for([entries[index] for index in left], cores)
     pool = Pool(
         entries, left, workers, None if plans else journal,
         fail_fast=fail_fast, traceback=console.verbose > 1, plans=plans,
@@ -279,39 +278,35 @@ class _Report:
     """Prints the result of each job: JSON on standard output, and the rest on standard error."""
 
     def __init__(self, jobs: Manifest, console: Console, done_before: Collection[str]) -> None:
-        self._manifest, self.console = jobs.text.name, console
-        self._pattern = jobs.pattern
+        self._jobs, self.console, self._done_before = jobs, console, done_before
         self._entries = {each.line: entry for entry in jobs.entries for each in entry.each}
-        self._notes: dict[str, list[str]] = {}  # of jobs, each with the places of those that have it
-        self._errors: list[tuple[str, RevseqError]] = []  # with the place of the job
-        self._full: list[tuple[str, RevseqError]] = []  # where a job found a disk full, and what it says
+        self._notes: dict[str, list[int]] = defaultdict(list)  # each with the lines of its jobs
+        # By their reasons, of which a full disk is one: the errors, and the lines of their jobs.
+        self._errors: dict[Hashable, tuple[list[RevseqError], list[int]]] = defaultdict(lambda: ([], []))
         self._failures: list[OSError] = []  # of standard output
-        self._done_before = done_before
-        self._hints: set[str] = set()  # that are printed
         self.outcomes: list[Outcome] = []
 
     def add(self, outcome: Outcome) -> None:
         """Keep the result of a job, and print what is no note and no error."""
         from revseq_cli.commands import manifest
-        from revseq_cli.report.words import spelled
+        from revseq_cli.report.words import reason, spelled
 
         entry, error = self._entries[outcome.line], outcome.error
-        where = f"{printable(self._manifest)}: {entry.place}"
-        if self._pattern and isinstance(error, MissingFileError):
-            error.hint = manifest.placeholders(entry.columns["input"], self._pattern)
+        where = f"{printable(self._jobs.text.name)}: {entry.place}"
+        if self._jobs.pattern and isinstance(error, MissingFileError):
+            error.hint = manifest.placeholders(entry.columns["input"], self._jobs.pattern)
         if isinstance(error, FileThereError) and entry.output in self._done_before:
             error.hint = Hint.of("add --resume to skip what is done, or {} to do all jobs again", overwrite="")
-        for part, each in zip(entry.each, entry.outcomes(outcome), strict=True):
+        for each in entry.outcomes(outcome):
             self.outcomes.append(each)
-            place = f"{printable(self._manifest)}: {part.place}"
             if self.console.as_json:
-                self._print(each, place)
+                self._print(each)
             for note in each.notes:
-                self._notes.setdefault(spelled(note), []).append(place)
-        if isinstance(error, DiskFullError):
-            self._full.append((where, error))
-        elif error:
-            self._errors.append((where, error))
+                self._notes[spelled(note)].append(each.line)
+        if error:
+            errors, lines = self._errors[DiskFullError if isinstance(error, DiskFullError) else reason(error)]
+            errors.append(error)
+            lines += [each.line for each in entry.each]
         elif outcome.skipped or outcome.plan:
             self.console.detail(f"{where}: {outcome.output} {'is done' if outcome.skipped else 'can be written'}")
         else:
@@ -319,27 +314,20 @@ class _Report:
             self.console.detail(f"{where}: wrote {outcome.output}{verified}")
 
     def tell(self) -> None:
-        """Print the notes, equal ones once, and then the errors: one for all jobs that found a disk full."""
-        for note, (first, *others) in self._notes.items():
-            alike = f" and {len(others):,} more job{'s' * (len(others) > 1)}" if others else ""
-            self.console.note(f"{first}{alike}: {note}")
-        for where, error in self._errors:
-            self._tell(error, where)
-        if self._full:
-            (where, error), *more = self._full
-            error.found += f"; so for {len(more):,} more jobs" if more else ""
-            self._tell(error, where)
+        """Print the notes, and then the errors: those that are equal once, for all their jobs, and so each hint."""
+        from revseq_cli.report.words import hints, together
 
-    def _tell(self, error: RevseqError, where: str) -> None:
-        from revseq_cli.report.words import message, painted, placed
+        for note, lines in self._notes.items():
+            self.console.note(f"{self._jobs.place(lines)}: {note}")
+        printed = set()
+        for errors, lines in self._errors.values():
+            for part in together(errors):
+                hint = (*hints(part.hint, ()),)
+                part.hint = "" if hint in printed else part.hint
+                printed.add(hint)
+                self.console.error(part, self._jobs.place(lines))
 
-        lines = placed(message(error), where).split("\n")
-        told = "\n".join(line for line in lines if line not in self._hints)
-        self._hints |= {line for line in lines if line.startswith("Hint: ")}
-        color = self.console.paints_errors
-        click.echo(painted(told) if color else told, file=sys.stderr, color=color)
-
-    def _print(self, outcome: Outcome, where: str) -> None:
+    def _print(self, outcome: Outcome) -> None:
         from revseq_cli.report import objects
 
         try:
@@ -348,7 +336,8 @@ class _Report:
             self._failures.append(e)
             if not outcome.error:  # `add` prints an error there in any case
                 done = "done before" if outcome.skipped else "planned" if outcome.plan else "wrote"
-                click.echo(f"{where}: {done} {printable(outcome.output)}", file=sys.stderr)
+                place = self._jobs.place([outcome.line])
+                click.echo(f"{place}: {done} {printable(outcome.output)}", file=sys.stderr)
 
     def tell_plans(self, *, resume: bool) -> int:
         """Print the plans of all jobs, and what they need of each file system; 1 if one of these is too small."""
@@ -362,8 +351,7 @@ class _Report:
         full = [each for each in found if each.needed > each.free]
         for each in full:
             needed = f"{each.needed:,} bytes are needed, and {each.free:,} are free"
-            click.echo(f"Error: {printable(each.path)}: {needed}", file=sys.stderr)
-            click.echo("Hint: free some space, or write to another disk", file=sys.stderr)
+            self.console.error(DiskFullError(needed, "", "free some space, or write to another disk", each.path))
         return _FAILED * bool(full)
 
     def require_all(self) -> None:
@@ -381,7 +369,7 @@ def needs(planned: Iterable[Outcome], paths: Mapping[int, str]) -> list[FileSyst
     needed is what all outputs have more than the files that they replace, and what the largest of these takes. Sizes
     are those of tensors: compression takes less, and text more.
     """
-    from revseq_cli.commands.worker import size_of
+    from revseq_cli.commands.pool import size_of
     from revseq_cli.report.results import FileSystem
 
     outputs: dict[int, list[tuple[str, int, Traffic]]] = defaultdict(list)  # by device: folder, old size, plan

@@ -13,6 +13,7 @@ from revseq_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
     from revseq_cli.commands.base import Console
+    from revseq_cli.formats.onnx.models import Model
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.porting.backends import Host
     from revseq_cli.report.results import NodeCheck
@@ -78,7 +79,8 @@ def command(
     if example and len(levels) > 1:
         raise UsageError("--example is for one feature level", "no --feature-level all", "try --feature-level 5_0")
     host = options.host_of(on)
-    if not example and (nodes := _nodes_of(job_options)):
+    model = None if example else _model_of(job_options)  # in use from here on, and so parsed once
+    if model and (nodes := _several_in(model)):
         return _check_each(nodes, levels, host, console, job_options)
     level = levels[0] if len(levels) == 1 else spec.DIRECTML[-1]
     job = jobs.load(options.request_of(override=True, level=level, inferred=not (example or host), **job_options))
@@ -103,18 +105,22 @@ def command(
     return 0 if result.right else 1
 
 
-def _nodes_of(job_options: dict[str, Any]) -> list[str]:
-    """The nodes to check of a model of ONNX, as they are typed; none where there is only one, and for anything else."""
+def _model_of(job_options: dict[str, Any]) -> Model | None:
+    """The model of ONNX whose nodes are to be checked; None for one node of it, and for anything else."""
     from revseq_cli.formats.references import Reference
 
     reference = Reference.input(job_options["input"], job_options["format_name"], override=True)
     if not reference.is_onnx_model or reference.key is not None:
-        return []
+        return None
     from revseq_cli.formats.onnx.models import Model  # few files are models
 
-    model = Model.open(reference.path)
+    return Model.open(reference.path)
+
+
+def _several_in(model: Model) -> list[str]:
+    """The nodes of a model, as they are typed; none where there is only one."""
     told = model.told() if model.nodes else {}  # without nodes of its own, it is refused as a whole
-    return [f"{reference.path}::{key}" for key in told] if len(told) > 1 else []
+    return [f"{model.path}::{key}" for key in told] if len(told) > 1 else []
 
 
 def _check_each(

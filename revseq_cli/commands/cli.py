@@ -94,7 +94,7 @@ def _hint(args: Sequence[str]) -> str:
 def cli(context: click.Context) -> None:
     """Reverse each sequence in padded tensor files, as DirectML's DML_REVERSE_SUBSEQUENCES does.
 
-    Along an axis, it reverses the first elements of each line of a tensor, as many as that line's length, and copies
+    It reverses the first N elements of each line along an axis, where N is the length given for that line, and copies
     the rest.
     """
     if context.invoked_subcommand is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +12,7 @@ import click
 
 from revseq_cli.commands import base, options, pictures
 from revseq_cli.commands.base import Group
-from revseq_cli.core.errors import Hint, UsageError, printable, worded
+from revseq_cli.core.errors import Hint, UsageError, worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -93,7 +92,7 @@ _TOLERANCE = options.Parsed("number", _parse_tolerance)
 )  # fmt: skip
 @Group.PRINT.option(
     "--picture", metavar="FILE.svg", type=click.Path(),
-    help="Also draw both tensors in this new SVG file, with the differences marked.",
+    help="Also draw both tensors in this new SVG file, with the differences marked, and the axis of a job.",
 )  # fmt: skip
 @pictures.theme_option
 @Group.WRITE.option("--overwrite", is_flag=True, help="Replace the picture if it exists.")
@@ -223,7 +222,7 @@ def _judged(
     if ways.drawing:
         path, theme, overwrite = ways.drawing
         file = pictures.new_file("--picture", path, [*a.files, *right.files], overwrite=overwrite)
-        drawn = partial(_draw, file, theme, console)
+        drawn = partial(_draw, file, theme, job.axis if job else None, console)
     hint = _hint(a.desc, b.desc)
     if ways.as_printed or read.desc == b.desc:
         pair = _opened(read, right, resources, as_printed=ways.as_printed)
@@ -243,7 +242,7 @@ def _judge_all(path: str, defaults: dict[str, Any], resources: Resources, consol
     """Judge each A of a manifest, and print a line for each; 1 if one differs, 2 if one cannot be judged."""
     from revseq_cli.commands import manifest
     from revseq_cli.core import progress, signals
-    from revseq_cli.report import objects, tables, words
+    from revseq_cli.report import objects, tables
     from revseq_cli.report.results import Judged
 
     jobs = manifest.read(path, _columns(), "a")
@@ -264,8 +263,7 @@ def _judge_all(path: str, defaults: dict[str, Any], resources: Resources, consol
         if console.as_json:
             click.echo(objects.judged(job))
         elif job.error:
-            told = words.placed(words.message(job.error), f"{printable(path)}: {entry.place}")
-            click.echo(words.painted(told) if console.paints_errors else told, file=sys.stderr)
+            console.error(job.error, jobs.place([entry.line]))
         elif not console.quiet:
             click.echo(tables.judged(job))
     return max(statuses)
@@ -358,9 +356,9 @@ def _reading(
 ) -> tuple[str, Source, Source | Job]:
     """What was done to A, if it can be read as a job's output, A as it was, and what it is compared with."""
     from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.porting import readings
+    from revseq_cli.porting import diagnosis
 
-    return readings.nearest_reading(a, right, resources, tolerance) if isinstance(right, Job) else ("", a, right)
+    return diagnosis.nearest_reading(a, right, resources, tolerance) if isinstance(right, Job) else ("", a, right)
 
 
 def _require_tensors(tensors: Sequence[str], settings: Collection[str], *, is_job: bool, on: str | None) -> None:
@@ -460,8 +458,9 @@ def _tolerance_hint(pair: Pair, found: Differences, tolerance: Tolerance | None)
 
 @contextlib.contextmanager
 def _draw(
-    file: AtomicFile, theme: str, console: Console, pair: Pair, count: int, total: int, tolerance: Tolerance | None
-) -> Iterator[None]:
+    file: AtomicFile, theme: str, axis: int | None, console: Console, pair: Pair, count: int, total: int,
+    tolerance: Tolerance | None,
+) -> Iterator[None]:  # fmt: skip
     """Draw both tensors, and write the picture if nothing fails inside."""
     from revseq_cli.formats.atomic_file import FileTransaction
     from revseq_cli.pipeline.comparison import differing
@@ -470,7 +469,7 @@ def _draw(
     title = f"{count:,} of {total:,} elements differ"
     mask = differing(pair.a, pair.right, tolerance)
     tensors = (("A", pair.a), (pair.label, pair.right))
-    picture = svg.drawn(lambda limits: figures.of_differences(tensors, title, mask, limits), theme)
+    picture = svg.drawn(lambda limits: figures.of_differences(tensors, title, axis, mask, limits), theme)
     yield
     with FileTransaction(file) as together:
         file.write(picture.encode())

@@ -23,7 +23,7 @@ import click
 
 from revseq_cli.commands import base
 from revseq_cli.core import system
-from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_typed, listed
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_typed, listed, printable
 from revseq_cli.formats import file_io
 from revseq_cli.formats.documents import Text
 from revseq_cli.formats.recognition import is_store
@@ -31,6 +31,7 @@ from revseq_cli.formats.references import Reference
 from revseq_cli.formats.table import by_suffix, compression_of
 from revseq_cli.formats.textfiles import LARGEST
 from revseq_cli.report.results import Outcome, Traffic
+from revseq_cli.report.words import numbered
 from revseq_cli.text import literals
 
 if TYPE_CHECKING:
@@ -120,12 +121,14 @@ class Entry(NamedTuple):
 class Manifest(NamedTuple):
     """A manifest that was read: its jobs, and what separates the cells of CSV, or nothing in JSON lines.
 
-    `pattern` is that of --each. `journal` is where the journal is by default, if it has a place.
+    `noun` is what messages call a line. `pattern` is that of --each. `journal` is where the journal is by default, if
+    it has a place.
     """
 
     text: Text
     entries: list[Entry]
     separator: str
+    noun: str
     pattern: str = ""
     journal: str = ""
 
@@ -133,6 +136,11 @@ class Manifest(NamedTuple):
     def each(self) -> list[Entry]:
         """A job for each line."""
         return [each for entry in self.entries for each in entry.each]
+
+    def place(self, lines: Sequence[int]) -> str:
+        """What messages call these lines, in the manifest: "jobs.csv: lines 2, 3 and 5 to 7 (5 jobs)"."""
+        count = f" ({len(lines):,} jobs)" if lines[1:] else ""
+        return f"{printable(self.text.name)}: {numbered(self.noun, lines)}{count}"
 
     def require_free(self, path: str, what: str) -> None:
         """UsageError if a file that the batch itself writes, at this real path, is the manifest or one of its jobs'."""
@@ -236,14 +244,14 @@ def parse(
             entries.append(_entry(line, place, named, _options(pairs, columns, target), target))
         except (FormatError, UsageError) as e:
             problems.append(FormatError(f"{place}: {e.found}", e.wanted, e.hint))
-    entries = _together(entries, keep_others=keep_others) if target == "output" else entries
+    entries = _together(entries, noun, keep_others=keep_others) if target == "output" else entries
     problems += _conflicts(entries, text) if target == "output" else ()
     if not entries and not problems:
         example = _EXAMPLE.replace("output", target)
         problems.append(FormatError("contains no job", f"one job per line, such as {example}"))
     if problems:
         raise ManifestError(tuple(each.about(text.name) for each in problems))
-    return Manifest(text, entries, separator, journal=f"{text.name}{SUFFIX}" if text.identity else "")
+    return Manifest(text, entries, separator, noun, journal=f"{text.name}{SUFFIX}" if text.identity else "")
 
 
 def _json_rows(text: Text) -> Iterator[tuple[int, Callable[[], Pairs]]]:
@@ -356,7 +364,7 @@ def _entry(line: int, place: str, columns: dict[str, str], options: dict[str, An
     return Entry(line, options, system.real_path(output.path), paths, place, columns)
 
 
-def _together(entries: list[Entry], *, keep_others: bool) -> list[Entry]:
+def _together(entries: list[Entry], noun: str, *, keep_others: bool) -> list[Entry]:
     """The jobs, those as one that differ only in the tensor of their INPUT and copy its other tensors: `x.nc::air,sst`.
 
     A name with a comma stands alone, since it would read as two.
@@ -367,17 +375,17 @@ def _together(entries: list[Entry], *, keep_others: bool) -> list[Entry]:
         alone = not key or "," in key
         same = entry.columns | {"input": entry.inputs.get("input", "")}
         alike[entry.line if alone else tuple(sorted(same.items()))].append(entry)
-    return [_one(parts) for parts in alike.values()]
+    return [_one(parts, noun) for parts in alike.values()]
 
 
-def _one(parts: list[Entry]) -> Entry:
+def _one(parts: list[Entry], noun: str) -> Entry:
     """The job that reverses the tensors of all these jobs."""
     first, *others = parts
     if not others:
         return first
     keys = (Reference.input(each.options["input"]).key or "" for each in others)
     options = first.options | {"input": ",".join((first.options["input"], *keys))}
-    return first._replace(options=options, place=listed(each.place for each in parts), parts=tuple(parts))
+    return first._replace(options=options, place=numbered(noun, (each.line for each in parts)), parts=tuple(parts))
 
 
 class Writers:

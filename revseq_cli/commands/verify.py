@@ -6,7 +6,6 @@ import contextlib
 import functools
 import itertools
 import os
-import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -84,7 +83,6 @@ def command(
     DirectML's data types refuse it: --feature-level none recomputes it.
     """
     from revseq_cli.report import pages as reports_as  # --help must not load NumPy
-    from revseq_cli.report.words import message
 
     if dry_run and not fix:
         raise UsageError("--dry-run shows what --fix would change", "--fix with it", "add --fix")
@@ -95,8 +93,7 @@ def command(
     reports, skipped = _checked(pages, allow_empty, report)
     for _, error in reports:
         if isinstance(error, RevseqError):
-            text = message(error, color=console.paints_errors, width=base.error_width())
-            click.echo(text, file=sys.stderr, color=console.paints_errors)
+            console.error(error)
     status = _status([each for _, each in reports])
     told = reports_as.Pages(reports, skipped, level, status)
     write = reports_as.FOR_PROGRAMS.get("json" if console.as_json else form)

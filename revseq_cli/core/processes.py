@@ -19,7 +19,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
-from revseq_cli.core import allocator, progress, signals, system
+from revseq_cli.core import progress, signals, system
 from revseq_cli.core.errors import EngineError, Hint
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def _begin_worker(parent: int, begin: Callable[[], object] | None) -> None:
     signals.leave_to_parent()
     if not system.end_with(parent):
         threading.Thread(target=_end_after_parent, daemon=True).start()
-    allocator.keep_freed()
+    system.keep_freed_memory()
     if begin:
         begin()
 

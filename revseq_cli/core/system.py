@@ -6,6 +6,7 @@ No other module asks which system it is. What one POSIX system has and another l
 import os
 import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if sys.platform != "win32":
@@ -26,6 +27,11 @@ else:
 
 # What would be an option, or a tensor as text, and not the name of a file.
 _UNLIKE_A_FILE = re.compile(r"-(?!::|$)|\s*(?:(?:(?:np|numpy|torch)\.)?(?:array|tensor)\(\s*)?\[")
+
+
+def take_name(temporary: str, final: Path) -> None:
+    """Give the file a name in one step, whatever has it."""
+    Path(temporary).replace(final)
 
 
 def file_key(path: str) -> str:
@@ -49,3 +55,15 @@ def name_fault(path: str, *, writing: bool = False) -> tuple[str, str]:
         found = "the shell did not expand its ~, because of quotes or a ="
         return found, f"type {quoted(home)}"  # noqa: F405
     return system_fault(path), ""  # noqa: F405
+
+
+def pip(words: str) -> str:
+    """The command with which pip changes the packages of this Python: "pip install zarr".
+
+    A shell may find the pip of another Python, or none; then the command begins with this Python.
+    """
+    import shutil  # few messages are about packages
+
+    found, folder = shutil.which("pip"), os.path.dirname(sys.executable or "")  # noqa: PTH120 - a string
+    is_ours = found and file_key(os.path.dirname(found)) == file_key(folder)  # noqa: PTH120
+    return f"pip {words}" if is_ours or not folder else f"{quoted(sys.executable)} -m pip {words}"  # noqa: F405

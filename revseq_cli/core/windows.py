@@ -92,11 +92,6 @@ def take_free_name(temporary: str, final: Path) -> None:
     Path(temporary).rename(final)
 
 
-def take_name(temporary: str, final: Path) -> None:
-    """Give the file a name in one step, whatever has it."""
-    Path(temporary).replace(final)
-
-
 def is_in_use(error: OSError) -> bool:
     """Whether the error is that another program has the file open: then it may pass."""
     return error.winerror in (_SHARING_VIOLATION, _LOCK_VIOLATION, _DELETE_PENDING)
@@ -289,3 +284,15 @@ def end_with(parent: int) -> bool:  # noqa: ARG001
 def how_ended(status: int | None) -> str:
     """How a process ended, by its exit status: "exit status 1", or "exit status 0xC0000005" after a crash."""
     return f"exit status {status}" if status is None or status < 1 << 16 else f"exit status 0x{status:08X}"
+
+
+# Memory
+
+
+def keep_freed_memory() -> None:
+    """Nothing to set: its C library has no such settings."""
+
+
+def keeping_freed_memory() -> contextlib.nullcontext[None]:
+    """Nothing to set, and nothing to undo."""
+    return contextlib.nullcontext()

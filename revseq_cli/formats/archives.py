@@ -185,8 +185,17 @@ class Kept(NamedTuple):
             yield info
 
 
+class NewMember(NamedTuple):
+    """A .npy member that has its place: its name, the tensor that it is like, its header and its offset."""
+
+    name: str
+    template: Source
+    head: bytes
+    offset: int
+
+
 class NewArchive:
-    """A new archive: one sink for each .npy member, then `finish`.
+    """A new archive: a place and a sink for each .npy member, then `finish`.
 
     All is written into the temporary file of `file`, which the caller creates, and names when `finish` is done.
     With `kept`, it is a copy of that archive, and its new members take the place of the replaced ones.
@@ -197,8 +206,10 @@ class NewArchive:
         self._members: list[tuple[zipfile.ZipInfo, int]] = []
         self._end = kept.begin if kept else 0
 
-    def place(self, name: str, size: int) -> int:
-        """Add a member of `size` bytes; the offset of its first byte."""
+    def place(self, name: str, template: Source) -> NewMember:
+        """Add a member with the sizes, data type and memory order of `template`."""
+        head = npy.header_bytes(template.dtype, template.sizes, template.order)
+        size = len(head) + template.desc.total_bytes
         if self.kept:  # its date, comment and rights stay
             info = copy.copy(self.kept.replaced[name])
             info.filename, info.compress_type, info.extra = name, zipfile.ZIP_STORED, b""
@@ -209,7 +220,7 @@ class NewArchive:
         start = self._end + len(info.FileHeader(zip64=True))
         self._members.append((info, start))
         self._end = start + size
-        return start
+        return NewMember(name, template, head, start)
 
     def copied(self) -> list[tuple[int, int, int]]:
         """What is copied of the archive that is kept, once all new members have their places."""
@@ -243,16 +254,12 @@ class NewArchive:
 
 
 class MemberSink(RawSink):
-    """A new member `name`: a .npy file with the sizes, data type and memory order of `template`.
+    """A new member, which is complete when `finish` of the archive is done."""
 
-    It is complete when `finish` of the archive is done.
-    """
-
-    def __init__(self, archive: NewArchive, name: str, template: Source) -> None:
+    def __init__(self, archive: NewArchive, member: NewMember) -> None:
         super().__init__(archive.file)
         self.archive = archive
-        head = npy.header_bytes(template.dtype, template.sizes, template.order)
-        self.place(template, head, archive.place(name, len(head) + template.desc.total_bytes))
+        self.place(member.template, member.head, member.offset)
 
     def reopen(self) -> Source:
         """The complete member, as an input."""

@@ -91,7 +91,7 @@ def library(compression: Compression, where: str) -> Any:  # noqa: ANN401 - one 
             continue
     wanted, hint = f"a Python that has {compression.module}", ""
     if compression.package:
-        wanted, hint = f"the package {compression.package}", f"pip install {compression.package}"
+        wanted, hint = f"the package {compression.package}", system.pip(f"install {compression.package}")
     raise FormatError(f"needs {compression.name}, which this Python lacks", wanted, hint, where)
 
 

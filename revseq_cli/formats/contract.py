@@ -8,7 +8,7 @@ from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
-from revseq_cli.core import progress
+from revseq_cli.core import progress, system
 from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import FormatError, Hint
 from revseq_cli.core.tensors import TensorDesc
@@ -45,14 +45,19 @@ DEFAULT_FILL = "NetCDF's default fill value"
 
 
 def chunk_boxes(region: Region, chunks: tuple[int, ...]) -> Iterator[Region]:
-    """Each chunk that overlaps the region, cut off at the region's end, but not at its start; no list is kept."""
+    """The part of each chunk that is in the region; no list is kept."""
     if not region:
         yield ()
         return
     part, chunk = region[0], chunks[0]
     for start in range(part.start // chunk * chunk, part.stop, chunk):
         for rest in chunk_boxes(region[1:], chunks[1:]):
-            yield slice(start, min(start + chunk, part.stop)), *rest
+            yield slice(max(start, part.start), min(start + chunk, part.stop)), *rest
+
+
+def chunk_start(part: Region, chunks: tuple[int, ...]) -> list[int]:
+    """The first index, in each dimension, of the chunk that a part is of."""
+    return [each.start // chunk * chunk for each, chunk in zip(part, chunks, strict=True)]
 
 
 def inside(part: Region, whole: Region) -> Region:
@@ -82,7 +87,7 @@ def extra(package: str, found: str, where: str, name: str = "") -> ModuleType:
         return import_module(package)
     except ModuleNotFoundError:
         wanted = name or package
-        raise FormatError(found, f"the package {wanted}", f"pip install {wanted}", where) from None
+        raise FormatError(found, f"the package {wanted}", system.pip(f"install {wanted}"), where) from None
 
 
 def not_whole(found: str, where: str) -> FormatError:
@@ -348,9 +353,8 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     block writers pass the values to the parent, and `gathers` that the whole tensor is held in memory. `notes` say what
     of the input's file was not copied. Temporary files of the pass lie next to the file `beside`. `writers` is the
     number of processes that store blocks at once; a pass sets it before it asks for the block writer. With `in_order`,
-    the sink receives write results in the order of the blocks, so that the same job writes the same bytes. `kept` is
-    the number of bytes of the input's file that are copied with the tensor, and `carried` the number of other tensors
-    copied with it.
+    the sink receives write results in the order of the blocks, so that the same job writes the same bytes. `carried`
+    is the number of other tensors that are copied with the tensor.
 
     Examples
     --------
@@ -383,8 +387,13 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     notes: tuple[str | Hint, ...] = ()
     beside = ""
     writers = 1
-    kept = 0
     carried = 0
+    _kept = 0
+
+    @property
+    def kept(self) -> int:
+        """The number of bytes of the input's file that are copied with the tensor; texts are a guess."""
+        return self._kept
 
     @abstractmethod
     def block_writer(self, region: Region) -> BlockWriter:

@@ -38,6 +38,7 @@ NAMING = (
 
 MOST_VARIABLES = 100  # that go with one tensor
 _MOST_BYTES = 1 << 28  # of a variable that goes with a tensor: it is read at once
+TEXT_BYTES = 1 << 6  # of a text without a fixed length, as far as a header says
 _MOST_NAMED = 8  # attributes in a note
 
 # The value of an attribute: text, several texts, a number, or an array of numbers.
@@ -48,12 +49,14 @@ Attributes = dict[str, Value]
 class Variable(NamedTuple):
     """A small array that goes with a tensor: a coordinate, its bounds, or what else an attribute names.
 
-    `read` gives numbers, or an array of Python's texts.
+    `total_bytes` is what its elements take without filters; that of texts is a guess. `read` gives numbers, or an array
+    of Python's texts.
     """
 
     name: str
     dimensions: tuple[str, ...]
     attributes: Attributes
+    total_bytes: int
     read: Callable[[], NDArray[Any]]
 
 

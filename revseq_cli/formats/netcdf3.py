@@ -6,6 +6,7 @@ format: the NetCDF Users' Guide, "The NetCDF Classic Format Specification".
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -176,7 +177,7 @@ class NetCDF3Source(RawSource):
         """What the file says of the variable; its variables are the only ones beside it."""
         given = self._variable.attributes
         attributes = {name: value for name, value in given.items() if name != FILL}
-        own = Variable(self.key, self.dimensions, attributes, self.read)
+        own = Variable(self.key, self.dimensions, attributes, self.desc.total_bytes, self.read)
         attributes, variables = gathered(own, self._find)
         fill = as_fill(given.get(FILL), self.dtype.newbyteorder("="))
         lost = (FILL,) if fill is None and FILL in given else ()
@@ -186,10 +187,11 @@ class NetCDF3Source(RawSource):
     def _find(self, name: str) -> Variable | None:
         if (found := self._header.variables.get(name)) is None:
             return None
+        total, read = prod(found.sizes) * found.dtype.itemsize, partial(self._values, name, found)
         if found.kind != 2:
-            return Variable(name, found.dimensions, found.attributes, lambda: self._values(name, found))
+            return Variable(name, found.dimensions, found.attributes, total, read)
         attributes = {name: value for name, value in found.attributes.items() if name != ENCODING}
-        return Variable(name, found.dimensions[:-1], attributes, lambda: self._values(name, found))
+        return Variable(name, found.dimensions[:-1], attributes, total, read)
 
     def _values(self, name: str, found: _Variable, part: slice | None = None) -> NDArray[Any]:
         """The values of a variable, or a part of its first dimension; characters as texts."""

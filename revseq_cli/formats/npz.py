@@ -21,9 +21,8 @@ from revseq_cli.formats.compressed import SpooledSource
 from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, only_of
 from revseq_cli.formats.contract import Storage, refuse_bomb
 from revseq_cli.formats.raw import RawSource
-from revseq_cli.formats.recognition import ZIP_MAGIC, looks_like
+from revseq_cli.formats.recognition import ZIP_MAGIC, is_of_store, looks_like
 from revseq_cli.formats.table import by_suffix
-from revseq_cli.formats.zarr import metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -205,7 +204,7 @@ def _refuse_others(infos: Sequence[ZipInfo], path: str) -> None:
         hint = f"save a tensor of it in Python: numpy.save('new.npy', torch.load({path!r}).numpy())"
         raise FormatError("is a file of PyTorch, whose objects are pickled", "a tensor file", hint, path)
     names = [info.filename for info in infos]
-    if of_store := [*filter(metadata.is_named_so, names)]:
+    if of_store := [*filter(is_of_store, names)]:
         folder = path.removesuffix(".zip")
         folder += "" if folder.endswith(".zarr") else ".zarr"
         hint = _unpacked(path, folder, os.path.dirname(min(of_store, key=len)))  # noqa: PTH120
@@ -260,22 +259,20 @@ class NpzSink(archives.MemberSink):
     """
 
     def __init__(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> None:
-        replaced = layout.all_replaced(template)
-        names = [f"{each.key}{_SUFFIX}" for each in replaced]
-        kept = archives.Kept.around(template, names) if layout.keep_others else None
-        name = f"{template.key}{_SUFFIX}" if kept else _member_name(key, file.name)
+        replaced, kept = layout.all_replaced(template), None
+        if layout.keep_others:
+            names = [f"{each.key}{_SUFFIX}" for each in replaced]
+            kept = archives.Kept.around(template, names)
+        else:
+            names = [_member_name(key, file.name)]
         archive = archives.NewArchive(file, kept)
-        for other, its_name in zip(replaced, names, strict=True) if kept else ():
-            if other is template:
-                super().__init__(archive, name, template)
-            else:
-                archives.MemberSink(archive, its_name, other)
-        if not kept:
-            super().__init__(archive, name, template)
-        self._like, self._key = template, name.removesuffix(_SUFFIX)
+        members = [archive.place(name, each) for name, each in zip(names, replaced, strict=True)]
+        own = next(each for each in members if each.template is template)
+        super().__init__(archive, own)
+        self._like, self._key = template, own.name.removesuffix(_SUFFIX)
         self._data_type = template.desc.data_type
         self._copies, self._completes = not layout.has_copy(template), replaced[-1] is template
-        self.kept = kept.stored if kept and self._copies else 0
+        self._kept = kept.stored if kept and self._copies else 0
 
     def start(self) -> None:
         """Begin the member, and copy the others."""

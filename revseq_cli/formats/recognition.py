@@ -106,6 +106,11 @@ def is_store(folder: str | Path) -> bool:
     return any(_is_there(os.path.join(folder, name)) for name in _STORE_FILES)  # noqa: PTH118 - see _is_there
 
 
+def is_of_store(name: str) -> bool:
+    """Whether a file of that path has the metadata of an array or a group of Zarr's."""
+    return name.rpartition("/")[2] in _STORE_FILES
+
+
 def _is_there(path: str) -> bool:
     """Whether the path exists; PermissionError where that is not told.
 

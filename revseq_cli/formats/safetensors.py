@@ -223,7 +223,7 @@ class SafetensorsSink(RawSink):
             self.tensor = replace(self._old.tensor, path=file.temporary, name=file.name)
             if not layout.has_copy(template):
                 self._copied = _around(layout.all_replaced(template), self._old.unchanged.size)
-                self.kept = sum(count for _, count, _ in self._copied)
+                self._kept = sum(count for _, count, _ in self._copied)
             return
         if not self._key or self._key == _METADATA or not _is_text(self._key):
             raise TensorNameError.of(self._key, "tensor", "a name such as x", file.name)

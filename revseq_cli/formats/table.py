@@ -66,19 +66,19 @@ _HDF5_SUFFIXES = (
 
 NPY = Format("npy", (".npy",), "npy", prints=True, may_be_compressed=True)
 HDF5 = Format(
-    "h5", _HDF5_SUFFIXES, "hdf5.format", names=True, has_root=True, lists=True, has_layout=True, keeps_others=True,
+    "h5", _HDF5_SUFFIXES, "hdf5", names=True, has_root=True, lists=True, has_layout=True, keeps_others=True,
     keeps_meaning=True,
 )  # fmt: skip
 NPZ = Format("npz", (".npz",), "npz", names=True, lists=True, keeps_others=True)
 SAFETENSORS = Format("safetensors", (".safetensors",), "safetensors", names=True, lists=True, keeps_others=True)
 # The store itself can be the array, and so a new array needs no name.
 ZARR = Format(
-    "zarr", (".zarr", ".zspy"), "zarr.format", names=True, lists=True, unnamed="", is_folder=True, keeps_others=True,
+    "zarr", (".zarr", ".zspy"), "zarr", names=True, lists=True, unnamed="", is_folder=True, keeps_others=True,
     keeps_meaning=True,
 )  # fmt: skip
 ONNX_MODEL = ".onnx"  # the suffix of a model, which is no tensor
 # A tensor of ONNX can do without a name.
-ONNX = Format("onnx", (".pb",), "onnx.format", names=True, unnamed="", prints=True)
+ONNX = Format("onnx", (".pb",), "onnx", names=True, unnamed="", prints=True)
 JSON = Format("json", (".json",), "text:JSON", is_text=True, prints=True, may_be_compressed=True)
 TEXT = Format(
     "text", (".txt", ".md"), "text:TEXT", lists=True, is_text=True, prints=True, is_shown=True, may_be_compressed=True,

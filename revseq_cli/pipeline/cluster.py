@@ -17,7 +17,7 @@ from concurrent.futures import CancelledError, Future, wait
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from revseq_cli.core import allocator, signals, system, thresholds
+from revseq_cli.core import signals, system, thresholds
 from revseq_cli.core.errors import MEMORY_ENDED, EngineError, Hint, RevseqError, UsageError
 from revseq_cli.core.processes import QUIET_TRACKER, end_children, packed, start_tracker, starting, unpacked
 from revseq_cli.pipeline.executors import Batch, Executor, batch_size
@@ -29,7 +29,8 @@ try:
     from distributed.comm.registry import get_backend
     from distributed.scheduler import KilledWorker
 except ImportError:
-    raise EngineError("the engine dask needs the package dask", "dask.distributed", "pip install distributed") from None
+    hint = system.pip("install distributed")
+    raise EngineError("the engine dask needs the package dask", "dask.distributed", hint) from None
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -62,7 +63,7 @@ def _do(task: bytes, versions: dict[str, str], address: str = "") -> Any:  # noq
     try:
         if (here := _versions()) != versions:
             return _other_versions(address, here, versions)
-        with allocator.keeping_freed():
+        with system.keeping_freed_memory():
             return packed(unpacked(task)())
     except RevseqError as e:
         e.context = e.context or f"on the worker {address}"

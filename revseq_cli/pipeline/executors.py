@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from revseq_cli.core import allocator, signals, thresholds
+from revseq_cli.core import signals, system, thresholds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -231,7 +231,7 @@ def results(
 
     The results come in the order in which they end, or, with `in_order`, in that of the tasks.
     """
-    allocator.keep_freed()
+    system.keep_freed_memory()
     with (
         signals.deferred(),
         contextlib.closing(arrangement.engine.load()(arrangement)) as executor,

@@ -24,7 +24,7 @@ from revseq_cli.pipeline.views import CastSource
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from revseq_cli.pipeline.assembly import Parts
+    from revseq_cli.pipeline.assembly import Parts, Request
     from revseq_cli.pipeline.summaries import Span
 
 _TYPED_NAME = re.compile(r"[^\W\d][\w.]*")  # of a dimension; any other is named by its number
@@ -95,7 +95,8 @@ def _suggested(parts: Parts, span: Span, ranking: _Ranking, options: Sequence[tu
     """The suggestions for fits, each with the settings that make a job of it; whether the first one is sure."""
     masks: tuple[Suggestion, ...] = ()
     if span.greatest <= 1:
-        masks = _masks(parts) or _masks(parts.asking(axis=None, batch_axis=None), parts)
+        masks = _masks(parts, _as_asked(parts, mask=True))
+        masks = masks or _masks(parts, fits(Shape.of(parts.values), Shape.of(parts.lengths), mask=True))
     first, is_single = options[0][0], len(options) == 1
     # A padded batch is as long as its longest sequence: else another axis may be meant, along which some are cropped.
     may_be_other = not is_single and None in ranking.asked and span.greatest != parts.values.sizes[first.axis]
@@ -142,19 +143,14 @@ class _Ranking:
         return not (self.clamped(first) or has_rival or (self._kept and self.changed(first)))
 
 
-def _masks(parts: Parts, typed: Parts | None = None) -> tuple[Suggestion, ...]:
-    """The choices that take ones and zeros for a mask, with the axes that are asked for; `typed` may name others."""
-    found = [fit for fit in _as_asked(parts, mask=True) if parts.values.sizes[fit.axis] > 1]
+def _masks(parts: Parts, found: Sequence[Fit]) -> tuple[Suggestion, ...]:
+    """The choices among these fits that take ones and zeros for a mask."""
+    found = [fit for fit in found if parts.values.sizes[fit.axis] > 1]
     found = [fit for fit in found if fit.batch_axis is None or fit._replace(batch_axis=None) not in found]
     asked = ((fit, parts.asking(**fit._asdict(), mask=True)) for fit in found)
     working = (fit for fit, each in asked if _works(each) and (not parts.request.mask or _is_mask(each)))
-    has_batch = (typed or parts).request.batch_axis is not None
     settings = (
-        (
-            *_axes(parts, fit),
-            *[("batch_axis", "")] * (fit.batch_axis is None and has_batch),
-            *[("mask", ON)] * (not parts.request.mask),
-        )
+        (*_axes(parts, fit), *_left_out(fit, parts.request), *[("mask", ON)] * (not parts.request.mask))
         for fit in working
     )
     return tuple(Suggestion(each, "a mask, of ones followed by zeros in each line", each) for each in settings)
@@ -183,13 +179,13 @@ def _why_none_fits(parts: Parts) -> Suggestions | Hint | str:
     """What to type or to do for lengths that fit along no axis; "" where nothing is known."""
     lengths, request = parts.lengths, parts.request
     if request.mask:
-        masks = _masks(parts) if request.axis is None else ()
+        masks = _masks(parts, _as_asked(parts, mask=True)) if request.axis is None else ()
         return Suggestions(masks, sure=len(masks) == 1) if masks else ""
     span = _span(parts, ())
     if lengths.desc.data_type.kind == "bool" or not (isinstance(span, str) or span.greatest > 1):
         if _works(parts.asking(mask=True)):
             return Hint.of("if it is a mask, of ones followed by zeros in each line: add {}", mask="")
-        if masks := _masks(parts):  # a square one may also be of time and batch
+        if masks := _masks(parts, _as_asked(parts, mask=True)):  # a square one may also be of time and batch
             return Suggestions(masks, sure=len(masks) == 1 and len({*lengths.sizes}) == len(lengths.sizes))
         if lengths.desc.data_type.kind == "bool":
             return Hint.of("it is a mask: {} takes one of ones followed by zeros in each line of its axis", mask="")
@@ -281,12 +277,17 @@ def _settings(parts: Parts, fit: Fit, greatest: int) -> Settings:
             if _works(parts.asking(**needed._asdict(), lengths_dtype=cast, rank=changed_rank, level=level)):
                 return (
                     *((name, value) for name, value in _axes(parts, fit) if getattr(fit, name) != getattr(parts, name)),
-                    *[("batch_axis", "")] * (needed.batch_axis is None and request.batch_axis is not None),
+                    *_left_out(needed, request),
                     *[("lengths_dtype", each.name) for each in [cast] if each and each is not usual],
                     *[("rank", str(changed_rank))] * (changed_rank != request.rank),
                     *[("feature_level", level.short)] * (level is not request.level),
                 )
     return ()
+
+
+def _left_out(fit: Fit, request: Request) -> Settings:
+    """The batch axis, if the request names one and the fit has none: it is to be left out."""
+    return (("batch_axis", ""),) if fit.batch_axis is None and request.batch_axis is not None else ()
 
 
 def _works(parts: Parts) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from revseq_cli.core import system
 from revseq_cli.core.dtypes import bits, data_type_of, dtype_of, native, word
 from revseq_cli.core.errors import EngineError, FormatError, Hint, UsageError, listed
 from revseq_cli.core.tensors import DataType
@@ -155,7 +156,8 @@ class Host(NamedTuple):
         names: list[str] = runtime.get_available_providers()
         if name := _named(provider, names):
             return cls(runtime, name)
-        hint = f"type pip uninstall {PACKAGE}, and then pip install {needed}" if needed != PACKAGE else ""
+        exchange = f"type {system.pip(f'uninstall {PACKAGE}')}, and then {system.pip(f'install {needed}')}"
+        hint = exchange if needed != PACKAGE else ""
         hint = f"on Windows, {hint}" if needed == _PACKAGES[DML] else hint
         found = f"version {runtime.__version__} has no {provider} here"
         raise UsageError(found, f"one of {listed(names, len(names))}", hint, NAME)

@@ -384,10 +384,16 @@ def _as_signed(words: Numbers, places: Numbers) -> Numbers:
 
 
 def _misplaced(sample: Sample) -> Iterator[_Idea]:
-    """Elements come from other places of their line, or beside it; not where lines are cut."""
-    for number, row in enumerate(ELEMENTS if not sample.cuts_lines else ()):
+    """Elements come from other places of their line, or beside it.
+
+    Where lines are cut, a block has no room for whole ones, but for their first k elements beside its own.
+    """
+    for number, row in enumerate(ELEMENTS):
         for k in sample.numbers_tried(row.tries):
-            inputs, output = partial(_misplaced_inputs, number, k), partial(_misplaced_output, number, k)
+            first = k if sample.cuts_lines else sample.size
+            if sample.cuts_lines and (row.tries != "wrap" or 2 * k > sample.extent):
+                continue
+            inputs, output = partial(_misplaced_inputs, number, k), partial(_misplaced_output, number, k, first)
             yield _Idea(row.id, row.text.format(k=_words_of(k)), _cost(row, k), inputs, output)
 
 
@@ -396,30 +402,40 @@ def _misplaced_inputs(number: int, k: int, e: Elements) -> Numbers:
     return e.along(np.asarray(row.function(e.j, np.minimum(e.lengths, 2 * e.size), e.n, e.size, k)), row.kind)
 
 
-def _misplaced_output(number: int, k: int, job: Job) -> Source:
+def _misplaced_output(number: int, k: int, first: int, job: Job) -> Source:
+    """The output of the job. For a block the `first` elements of its lines are read, and its own if these are fewer."""
     axis, sizes, values = job.axis, job.values.sizes, job.values
     rows = Reshaped(values, (prod(sizes[:axis]), prod(sizes[axis:])))
     before, behind = (Reshaped(moved(rows, 0, step), sizes) for step in (lambda i, _: i - 1, lambda i, _: i + 1))
 
     def read_task(region: Region) -> ReadTask:
-        lines = (*region[:axis], slice(0, sizes[axis]), *region[axis + 1 :])
+        lines = (*region[:axis], slice(0, first), *region[axis + 1 :])
         sources = (before, values, behind) if ELEMENTS[number].kind == "neighbour" else (values,)
         read = [source.read_task(lines) for source in sources]
+        read += [values.read_task(region)] if first < sizes[axis] else []
         lengths = job.lengths.read_task(lengths_of(region, axis))
-        return Computed(partial(_read_misplaced, number, k, axis, region[axis]), (lengths, *read))
+        step = partial(_read_misplaced, number, k, axis, region[axis], sizes[axis])
+        return Computed(step, (lengths, *read))
 
     return Derived(values, values.dtype, read_task)
 
 
-def _read_misplaced(number: int, k: int, axis: int, part: slice, lengths: Numbers, *lines: Numbers) -> Numbers:
-    """A part of whole lines, with elements from other places than the right ones; perhaps from the lines beside."""
-    size, each = lines[0].shape[axis], ELEMENTS[number]
+def _read_misplaced(
+    number: int, k: int, axis: int, part: slice, size: int, lengths: Numbers, *lines: Numbers
+) -> Numbers:
+    """A part of lines, with elements from other places than the right ones; perhaps from the lines beside.
+
+    Of the lines there is all, or their first elements, and then the part as it is.
+    """
+    first, each = lines[0].shape[axis], ELEMENTS[number]
     longest, clamped = kernel.clamp(lengths, 2 * size), kernel.clamp(lengths, size)
     along = np.expand_dims(np.arange(part.start, part.stop), [d for d in range(lengths.ndim) if d != axis])
     index = np.broadcast_to(
         each.function(along, longest, clamped, size, k), np.broadcast_shapes(along.shape, lengths.shape)
     )
     held = np.concatenate(lines, axis) if len(lines) > 1 else lines[0]
+    if first < size:
+        return _of_line(held, np.where(index < first, index, index - part.start + first), axis, "")
     return _of_line(held, index + size * (len(lines) // 2), axis, each.kind)
 
 

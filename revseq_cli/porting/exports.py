@@ -101,7 +101,7 @@ class _Archive(_Folder):
 
     def place(self, name: str, source: Source) -> tuple[str, FileSink | None]:
         """A member of that name."""
-        return name, MemberSink(self._new, name, _plain(source))
+        return name, MemberSink(self._new, self._new.place(name, _plain(source)))
 
     def finish(self, text: bytes) -> None:
         """Add the model as the last member."""

@@ -110,7 +110,7 @@ class NodeJob:
         if version_of(version) < _FINDS_FILES:
             found = f"has more elements than fit into a model, and {NAME} {version} does not find them in other files"
             newer = f"{NAME} {'.'.join(map(str, _FINDS_FILES))} or newer"
-            raise FormatError(found, newer, f"pip install --upgrade {PACKAGE}", self.model.path)
+            raise FormatError(found, newer, system.pip(f"install --upgrade {PACKAGE}"), self.model.path)
 
     def _asked(self, ask: Callable[[], Any]) -> Any:  # noqa: ANN401 - what it answers
         """What ONNX Runtime answers to another thread: a signal finds this one waiting, and ends it at once."""

@@ -168,7 +168,8 @@ class Piece(NamedTuple):
 class Sample:
     """What is read of a tensor `a`, which differs from what is `right`, the output of a job, as `found`.
 
-    `lengths` are those of all lines, unclamped. Where `a` is printed, it has the digits of other values.
+    `lengths` are those of all lines, unclamped. Where `a` is printed, it has the digits of other values. A block has at
+    most `extent` elements of a line.
     """
 
     job: Job
@@ -178,12 +179,17 @@ class Sample:
     tolerance: Tolerance | None
     lengths: Numbers
     is_printed: bool
-    cuts_lines: bool
+    extent: int
 
     @property
     def size(self) -> int:
         """The axis size."""
         return self.job.values.sizes[self.job.axis]
+
+    @property
+    def cuts_lines(self) -> bool:
+        """Whether blocks have parts of lines, since memory has no room for whole ones."""
+        return self.extent < self.size
 
     @property
     def is_whole(self) -> bool:

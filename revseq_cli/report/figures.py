@@ -68,9 +68,9 @@ class Side(NamedTuple):
 class Figure(NamedTuple):
     """Tensors beside each other: `sentence` says what the tables show, and `legend` what each mark means.
 
-    None among the slices stands for those that are left out. The lines along the axis are columns of the tables if
-    `down`, or else rows. `told` says how many elements are shown, if not all. `text` has the tensors in the bracket
-    notation, for those who cannot see the tables.
+    None among the slices stands for those that are left out. The lines along the axis, if there is one, are columns of
+    the tables if `down`, or else rows. `told` says how many elements are shown, if not all. `text` has the tensors in
+    the bracket notation, for those who cannot see the tables.
     """
 
     title: str
@@ -91,17 +91,15 @@ class Figure(NamedTuple):
 
 
 def sentence(axis: int) -> str:
-    """What the operator does, in one sentence."""
-    return f"The first length elements of each line along axis {axis} are reversed; the rest are copied."
+    """What the operator does, in few words."""
+    does = f"The first N elements of each line along axis {axis} are reversed; the rest are copied."
+    return f"{does} N is the length given for the line."
 
 
 def of_job(values: Source, lengths: Source, axis: int, result: Source, limits: Limits) -> Figure:
     """Input, with a length for each line, and output. A table has the axis, and the last other dimension."""
-    rank, size = len(values.sizes), values.sizes[axis]
-    down = axis < rank - 1
-    order = [d for d in range(rank) if d != axis]
-    order.insert(rank - 2 if down else rank - 1, axis)
-    layout = _Layout.of(values.sizes, order, limits)
+    size = values.sizes[axis]
+    layout = _Layout.of(values.sizes, axis, limits)
     reversal = view.Reversal.of(lengths, axis, size, layout.ends)
     first = _Shown.of("InputTensor", values, layout.ends)
     second = _Shown.of("SequenceTensor", lengths, reversal.ends)
@@ -121,16 +119,17 @@ def of_job(values: Source, lengths: Source, axis: int, result: Source, limits: L
         layout.slices(tables, lines),
         layout.side(-2), layout.side(-1), legend, first.told,
         "\n".join([first.text, second.text, f"Axis: {axis}", third.text]),
-        axis, down,
+        axis, layout.down,
     )  # fmt: skip
 
 
 def of_differences(
-    tensors: Sequence[tuple[str, Source]], title: str, mask: Callable[[Region], NDArray[np.bool_]], limits: Limits
-) -> Figure:
-    """Tensors of one size, each with its name; those elements are marked that `mask` selects."""
+    tensors: Sequence[tuple[str, Source]], title: str, axis: int | None, mask: Callable[[Region], NDArray[np.bool_]],
+    limits: Limits,
+) -> Figure:  # fmt: skip
+    """Tensors of one size, each with its name; those elements are marked that `mask` selects. A job has an axis."""
     sizes = tensors[0][1].sizes
-    layout = _Layout.of(sizes, range(len(sizes)), limits)
+    layout = _Layout.of(sizes, axis, limits)
     shown = [_Shown.of(name, source, layout.ends) for name, source in tensors]
     differs = view.gathered(mask, layout.ends) if prod(sizes) else np.zeros(sizes, bool)
     marks = np.where(differs, DIFFERENT, COPIED)
@@ -138,6 +137,7 @@ def of_differences(
     return Figure(
         title, title, [(name, source.desc) for name, source in tensors], slices, layout.side(-2), layout.side(-1),
         {DIFFERENT: "differs"} if differs.any() else {}, shown[0].told, "\n".join(each.text for each in shown),
+        axis, layout.down,
     )  # fmt: skip
 
 
@@ -177,17 +177,25 @@ class _Shown(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Which indices of tensors of these sizes are shown: tables have the last two dimensions of `order`."""
+    """Which indices of tensors of these sizes are shown: tables have the last two dimensions of `order`.
+
+    The first of these is the axis if `down`.
+    """
 
     sizes: Index
     order: Sequence[int]
     ends: Ends
+    down: bool
 
     @classmethod
-    def of(cls, sizes: Index, order: Sequence[int], limits: Limits) -> _Layout:
-        """The layout within the limits."""
+    def of(cls, sizes: Index, axis: int | None, limits: Limits) -> _Layout:
+        """The layout within the limits. Tables have the axis, if there is one, and the last other dimension."""
+        last = len(sizes) - 1
+        order, down = [*range(len(sizes))], axis is not None and axis < last
+        if axis is not None and down:
+            order.insert(last - 1, order.pop(axis))
         ends = view.ends_of(tuple(sizes[d] for d in order), limits)
-        return cls(sizes, order, [ends[order.index(d)] for d in range(len(sizes))])
+        return cls(sizes, order, [ends[order.index(d)] for d in range(len(sizes))], down)
 
     def tables(self, values: NDArray[Any]) -> NDArray[Any]:
         """The shown elements of a tensor as an array of slices, rows and columns."""

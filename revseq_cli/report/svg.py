@@ -244,13 +244,14 @@ class _Drawing:
     def __init__(self, figure: Figure, lanes: int, *, linked: bool) -> None:
         self.figure, self.lanes, self.names = figure, lanes, names(figure) if linked else {}
         slices = [part for part in figure.slices if part]
-        columns, brackets = range(len(figure.columns.labels)), _BRACKET if figure.axis is not None else 0
+        self.has_lengths = any(part.lengths for part in slices)
+        columns, brackets = range(len(figure.columns.labels)), _BRACKET * self.has_lengths
         arrows = lanes * _LANE + _HEAD if lanes else 0
         tables = [table for part in slices for table in part.tables]
         self.texts = [_filled([cell.text for table in tables for cell in table[:, n]]) for n in columns]
         widths = [max([_TILE, *(len(text) * _CHARACTER + 2 * _PAD for text in each.values())]) for each in self.texts]
         first = widths
-        if figure.down:
+        if figure.down and self.has_lengths:
             over = ([len(part.lengths[n].text) * _CHARACTER + _PAD for part in slices] for n in columns)
             first = [max(width, *lengths) for width, lengths in zip(widths, over, strict=True)]
         room = (brackets, arrows, 0, 0) if figure.down else (0, 0, brackets, arrows)
@@ -275,11 +276,12 @@ class _Drawing:
         heading += [_text(line, left, 32 + 16 * n, "small quiet") for n, line in enumerate(lines)]
         width = left + max(len(name) * 9.5, *(len(line) * _SMALL for line in lines))
         rows, beside = self._rows(part, number)
-        top = 26 + 16 * len(lines) + _LINE * (1 if figure.axis is None else 2)
+        has_axis_above = figure.axis is not None and not figure.down
+        top = 26 + 16 * len(lines) + _LINE * (2 if self.has_lengths or has_axis_above else 1)
         if left:
             arrow = f"M4 {top + self.rows.size / 2:g} h24 m-6 -5 l6 5 l-6 5"
             heading.append(element("path", d=arrow, class_="across"))
-        marks = [*self._left_out(columns), *(self._lines(part) if part.lengths and not number else [])]
+        marks = [*self._left_out(columns), *([] if number else self._lines(part))]
         label = " ".join([name, *lines])
         table = element("g", *rows, role="table", aria_label=label)
         tiles = element("g", table, *marks, transform=f"translate({left + beside:g} {top:g})")
@@ -311,7 +313,8 @@ class _Drawing:
             rows[-1] += [_length(each, -10, y, "end") for each in across[n : n + 1]]
             rows[-1] += [self._cell(cell, k, row, number) for k, cell in enumerate(part.tables[number][n])]
         longest = max(map(len, figure.rows.labels), default=0)
-        room = max(beside + longest * _SMALL + 8 * bool(longest), 8 * _SMALL + 10 if lengths and figure.down else 0)
+        axis = 8 * _SMALL + 10 if figure.down and not number else 0
+        room = max(beside + longest * _SMALL + 8 * bool(longest), axis)
         return [element("g", *row, role="row") for row in rows], room
 
     def _cell(self, cell: Cell, column: int, row: tuple[float, float], number: int) -> Element:
@@ -333,6 +336,8 @@ class _Drawing:
         left out.
         """
         figure, columns = self.figure, self.columns[0]
+        if figure.axis is None:
+            return
         if figure.down:
             side, along, across = figure.rows, self.rows, columns
             yield _text(f"axis {figure.axis} \u2193", -10, -6, "small length end")
@@ -381,7 +386,7 @@ class _Drawing:
         if self.lanes:
             heads = element("path", d="M0 8 h6 L3 3 z M18 8 h6 L21 3 z", class_="head")
             items.append(("these two change places", [element("path", d="M3 6 C3 16 21 16 21 6"), heads]))
-        if self.figure.axis is not None:
+        if self.has_lengths:
             desc = self.figure.tensors[1][1]
             meaning = f"length, from {LENGTHS} {braced(desc.sizes)} {desc.data_type.name}"
             items.append((meaning, [element("path", d="M1 12 v-5 h22 v5")]))

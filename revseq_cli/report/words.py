@@ -7,16 +7,17 @@ import re
 from typing import TYPE_CHECKING
 
 from revseq_cli.core import system
-from revseq_cli.core.errors import ON, Hint, Suggestions, shown_line
+from revseq_cli.core.errors import ON, Hint, RevseqError, Suggestions, listed, shown_line
 from revseq_cli.report import terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-    from revseq_cli.core.errors import RevseqError, Settings
+    from revseq_cli.core.errors import Settings
 
 _LONGEST_COMMAND = 1000  # characters of a command line in a hint; tensors may be typed as text
 _MOST_CHOICES = 6
+_MOST_FILES, _MOST_RUNS = 3, 8  # files, and runs of lines, that an error of several jobs names
 # The words that stand out at the starts of lines.
 _COLORS = {"Error:": terminal.RED, "Hint:": terminal.BLUE}
 _WORDS = re.compile(f"^(?:{'|'.join(_COLORS)})", re.MULTILINE)
@@ -83,23 +84,47 @@ def spelled(words: str | Hint) -> str:
     return before + "".join(each + part for each, part in zip(typed, parts, strict=True))
 
 
-def message(error: RevseqError, typed: Sequence[str] = (), *, color: bool = False, width: int = 0) -> str:
+def message(
+    error: RevseqError, typed: Sequence[str] = (), *, color: bool = False, width: int = 0, place: str = ""
+) -> str:
     """The lines that a command prints for an error: for each part what is wrong, what is wanted, and a hint.
 
     `typed` has the arguments of the command line, which hints repeat with what is missing; it is empty for a job of a
-    manifest. Lines are broken at words to fit a terminal of that `width`, if it is not 0; hints are not, since they are
-    copied, and neither are lines of a file.
+    manifest, whose lines there are the `place`. Lines are broken at words to fit a terminal of that `width`, if it is
+    not 0; hints are not, since they are copied, and neither are lines of a file.
     """
-    text = "\n".join(_message(part, typed, width) for part in error.parts())
+    text = "\n".join(_message(part, typed, width, place) for part in error.parts())
     return painted(text) if color else text
 
 
-def placed(text: str, where: str) -> str:
-    """A message with `where`, a line of a manifest, in front of each error."""
-    lines = text.split("\n")
-    return "\n".join(
-        f"Error: {where}: {line.removeprefix('Error: ')}" if line.startswith("Error: ") else line for line in lines
-    )
+def reason(error: RevseqError) -> Hashable:
+    """What is equal for errors that differ only in the files where they are."""
+    return tuple((each.found, each.wanted, each.context, *hints(each.hint, ())) for each in error.parts())
+
+
+def together(errors: Sequence[RevseqError]) -> list[RevseqError]:
+    """The parts of errors with one reason, each part once, with the files of all."""
+    made = []
+    for alike in zip(*(error.parts() for error in errors), strict=True):
+        first, files = alike[0], [*dict.fromkeys(each.where for each in alike)]
+        where = listed(files, _MOST_FILES) if files[1:] else first.where
+        made.append(RevseqError(first.found, first.wanted, first.hint, where, first.context))
+    return made
+
+
+def numbered(noun: str, numbers: Iterable[int]) -> str:
+    """What messages call things with these numbers: "line 3", or "lines 2, 3 and 5 to 7"."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    texts = [text for run in runs[:_MOST_RUNS] for text in ([f"{run[0]} to {run[-1]}"] if run[2:] else map(str, run))]
+    if more := sum(map(len, runs[_MOST_RUNS:])):
+        texts.append(f"{more:,} more")
+    *others, last = texts
+    return f"{noun}{'s' * (sum(map(len, runs)) > 1)} {', '.join(others)}{' and ' * bool(others)}{last}"
 
 
 def painted(text: str) -> str:
@@ -107,8 +132,8 @@ def painted(text: str) -> str:
     return _WORDS.sub(lambda word: terminal.painted(word[0], _COLORS[word[0]]), text)
 
 
-def _message(error: RevseqError, typed: Sequence[str], width: int) -> str:
-    lines = _broken("Error: ", f"{error.where}: {error.found}" if error.where else error.found, width)
+def _message(error: RevseqError, typed: Sequence[str], width: int, place: str) -> str:
+    lines = _broken("Error: ", ": ".join(filter(None, (place, error.where, error.found))), width)
     lines += [shown_line(f"  {line}") for line in error.context.split("\n") if error.context]
     lines += _broken("  wanted: ", error.wanted, width) if error.wanted else []
     for line in hints(error.hint, typed, "Hint: "):

@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from revseq_cli.core import allocator
+from revseq_cli.core import system
 from revseq_cli.operator import kernel
 
 TYPES = ("u1", "f2", "f4", "f8")
@@ -101,7 +101,7 @@ def main():
     parser.add_argument("--before", help="a file with another state of the kernel")
     options = parser.parse_args()
     before = loaded(options.before) if options.before else None
-    allocator.keep_freed()
+    system.keep_freed_memory()
     try:
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401

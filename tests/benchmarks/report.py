@@ -27,7 +27,7 @@ import numpy as np
 import scaling
 
 import revseq_cli
-from revseq_cli.core import allocator
+from revseq_cli.core import system
 from revseq_cli.operator import kernel
 
 ROOT = Path(__file__).parent.parent.parent
@@ -313,7 +313,7 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--row", nargs="*", default=[""])
     options = parser.parse_args()
-    allocator.keep_freed()
+    system.keep_freed_memory()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a user's Python keeps what it has compiled
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "h5py", "click", "rich"))
     print(f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()} {platform.release()}, {options.gib} GiB")

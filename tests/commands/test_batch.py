@@ -19,7 +19,7 @@ import pytest
 from conftest import COMMAND
 from needs import existing_signals, pty
 from processes import FEW, members, until
-from terminals import everything_on
+from terminals import everything_on, in_columns
 
 from revseq_cli.commands import batch, journal, run
 from revseq_cli.core import signals, system
@@ -156,7 +156,7 @@ def test_a_failure_is_one_of_all_its_lines(revseq, copies):
     done = revseq("batch", "m", "--json", "--failed", "f.jsonl").failed()
     assert [(each["line"], each["ok"]) for each in reports(done)] == [(1, False), (3, False), (2, True)]
     assert done.err.count("Error: ") == 1
-    assert "Error: m: line 1, line 3: x.npz::gone: no such tensor" in done.err
+    assert "Error: m: lines 1 and 3 (2 jobs): x.npz::gone: no such tensor" in done.err
     assert outputs(copies) == {"y.npy"}
     failed = map(json.loads, (copies / "f.jsonl").read_text().splitlines())
     assert [each["input"] for each in failed] == ["x.npz::a", "x.npz::gone"]
@@ -180,7 +180,7 @@ def test_jobs_that_differ_have_outputs_of_their_own(revseq, copies, name, words)
 def test_names_that_are_one_name_together_are_no_two_tensors(revseq, files):
     np.savez(files / "x.npz", **{"a": INPUT, "b": INPUT, "a,b": INPUT})
     done = revseq("batch", "-", stdin=lines(COPY, COPY | {"input": "x.npz::b"}).encode()).failed()
-    assert "x.npz: has a tensor a,b, which the names of line 1, line 2 are together" in done.err
+    assert "x.npz: has a tensor a,b, which the names of lines 1 and 2 are together" in done.err
     assert outputs(files) == set()
 
 
@@ -573,8 +573,8 @@ def test_an_output_called_standard_input(revseq, files):
 
 DIE_AT_ONCE = """
 import os
-from revseq_cli.commands import worker
-worker.begin_process = lambda _: os.kill(os.getpid(), 9)
+from revseq_cli.commands import pool
+pool.begin_process = lambda _: os.kill(os.getpid(), 9)
 """
 
 
@@ -618,15 +618,15 @@ reversal.reverse = reverse
 
 # Jobs that are done while another one dies are told late, or not at all.
 UNTOLD = """
-import revseq_cli.commands.worker as worker
-run = worker.run_job
+import revseq_cli.commands.pool as pool
+run = pool.run_job
 def run_job(job, *, alone):
     done = run(job, alone=alone)
     if not alone and job < 40:
         time.sleep(0.05)
     return done
-run_job.__module__, run_job.__qualname__ = worker.__name__, "run_job"
-worker.run_job = run_job
+run_job.__module__, run_job.__qualname__ = pool.__name__, "run_job"
+pool.run_job = run_job
 """
 
 
@@ -645,8 +645,8 @@ def test_h67_a_job_that_ends_its_process(revseq, files, number):
     assert [each["output"] for each in found] == names
     for each in found:
         assert each["ok"] == ("die" not in each["output"]), each
-    assert done.err.count("its process died: " + number) == 5
-    assert f"Error: m.jsonl: line 8: its process died: {number}" in done.err
+    assert f"Error: m.jsonl: lines 1, 8, 9, 31 and 60 (5 jobs): its process died: {number}" in done.err
+    assert all(number in each["errors"][0]["found"] for each in found if not each["ok"])
     assert outputs(files) == {name for name in names if "die" not in name} | {names[7]}
     assert (files / names[7]).read_bytes() == b"old"
     for name in outputs(files) - {names[7]}:
@@ -819,6 +819,41 @@ def test_equal_notes_are_grouped_and_errors_come_last(revseq, files):
     jobs = [{"output": f"y{i}.npy", "input": "absent.npy" if i == 1 else "x.npy"} for i in range(6)]
     done = revseq("batch", "-", stdin=lines(*jobs).encode()).failed()
     note, error = [line for line in done.err.split("\n") if line.startswith(("Note: ", "Error: "))]
-    others = "line 1 and 4 more jobs"
-    assert note == f"Note: standard input: {others}: 3 of 3 lengths exceed the axis size (4) and are clamped to 4"
+    places = "lines 1 and 3 to 6 (5 jobs)"
+    assert note == f"Note: standard input: {places}: 3 of 3 lengths exceed the axis size (4) and are clamped to 4"
     assert error.startswith("Error: ")
+
+
+def test_equal_errors_are_told_once(revseq, files):
+    """With the lines of their jobs and the files that they are about; programs get the error of each."""
+    for i in range(6):
+        np.save(files / f"n{i}.npy", np.ones((3, 1), np.int64))
+    jobs = [{"lengths": f"n{i}.npy", "output": f"y{i}.npy"} for i in range(6)]
+    jobs[1] |= {"input": "absent.npy"}
+    jobs[4] |= {"lengths": "n.npy"}
+    jobs.append({"output": "y4.npy", "input": "gone.npy", "overwrite": True})
+    (files / "m.jsonl").write_text(lines(*jobs[:4], *jobs[5:], jobs[4] | {"output": "z.npy"}))
+    done = revseq("batch", "m.jsonl", "--json").failed()
+    of_files, of_absent = done.err.removeprefix("Error: ").split("Error: ")
+    assert of_files.startswith(
+        "m.jsonl: lines 1 and 3 to 5 (4 jobs): n0.npy, n2.npy, n3.npy and 1 more: DataType is INT64\n  wanted: "
+    )
+    assert of_files.count("\nHint: ") == 1
+    assert of_absent == "m.jsonl: lines 2 and 6 (2 jobs): absent.npy, gone.npy: no such file\n"
+    files_of = [error["where"] for each in reports(done) for error in each["errors"]]
+    assert files_of == ["n0.npy", "absent.npy", "n2.npy", "n3.npy", "n5.npy", "gone.npy"]
+
+
+@pytest.mark.needs("terminal")
+def test_errors_of_jobs_fit_a_terminal(files):
+    """They are broken at words, as those of other commands; in a pipe they are not."""
+    np.save(files / "n64.npy", np.ones((3, 1), np.int64))
+    (files / "m.jsonl").write_text(lines({"lengths": "n64.npy"}, {"lengths": "n64.npy", "output": "z.npy"}))
+    shown = in_columns(50, *COMMAND, "batch", "m.jsonl", "--color", "never", cwd=files)
+    begin = shown.index("Error: ")
+    assert shown[begin : shown.index("  --axis")] == (
+        "Error: m.jsonl: lines 1 and 2 (2 jobs): n64.npy:\n"
+        "       DataType is INT64\n"
+        "  wanted: UINT64, UINT32 (tensor support,\n"
+        "          DML_FEATURE_LEVEL_5_0 and above)\n"
+    )

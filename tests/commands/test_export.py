@@ -312,7 +312,7 @@ def test_large_archives_take_64_bits(tmp_path, monkeypatch):
     file = AtomicFile(str(tmp_path / "x.zip"), overwrite=False)
     archive = NewArchive(file)
     sources = [*map(held, values)]
-    sinks = [MemberSink(archive, f"{i}.npy", source) for i, source in enumerate(sources)]
+    sinks = [MemberSink(archive, archive.place(f"{i}.npy", source)) for i, source in enumerate(sources)]
     with FileTransaction(file):
         for source, sink in zip(sources, sinks, strict=True):
             with sink:

@@ -241,7 +241,7 @@ def test_an_example_with_its_picture(revseq, tmp_path, form):
     """The link and the text for those who cannot see it; the page is still right."""
     (tmp_path / "my pictures").mkdir()
     text = revseq("run", ROOT / "samples/page.md::2", f"--example={form}", "--picture", "my pictures/é(1).svg").ok().out
-    sentence = "The first length elements of each line along axis 0 are reversed; the rest are copied."
+    sentence = "The first N elements of each line along axis 0 are reversed; the rest are copied. N is the length given for the line."
     link, alt = "my%20pictures/%C3%A9%281%29.svg", f"InputTensor and OutputTensor. {sentence}"
     assert text.endswith(
         {

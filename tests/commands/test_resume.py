@@ -490,8 +490,8 @@ def test_a_full_disk_is_told_once(files, revseq, small_disk):
     reports = [json.loads(line) for line in done.out.splitlines()]
     assert [each["ok"] for each in reports] == [i == 3 for i in range(30)]
     assert done.err.count("Error: ") == 1
-    assert "m.jsonl: line 1: " in done.err
-    assert "cannot write: No space left on device; so for 28 more jobs" in done.err
+    assert done.err.startswith("Error: m.jsonl: lines 1 to 3 and 5 to 30 (29 jobs): ")
+    assert "/y2.npy and 26 more: cannot write: No space left on device\n" in done.err
     assert done.err.count("Hint: free some space, or write to another disk") == 1
     (files / "m.jsonl").write_text(rows_of(rows[0]))
     done = revseq("batch", "m.jsonl")

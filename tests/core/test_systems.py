@@ -1,11 +1,15 @@
 """Each thing that some system lacks or does its own way is switched off or on here, and the files are the same."""
 
+import ctypes
 import errno
+import json
 import os
+import platform
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -91,7 +95,6 @@ def test_a_job_is_the_same_without(tmp_path, lacking, direct):
 
 
 def test_a_large_write_without_a_way_past_the_page_cache_has_no_edges(folder, monkeypatch):
-    """One write for all of it, and none for the parent to do later."""
     calls = []
     real = os.pwrite
     monkeypatch.setattr(system, "DIRECT", 0)
@@ -106,7 +109,6 @@ def test_a_large_write_without_a_way_past_the_page_cache_has_no_edges(folder, mo
 
 @pytest.mark.parametrize("told", [True, False])
 def test_a_store_where_a_listing_tells_no_numbers(folder, monkeypatch, told):
-    """Each chunk is opened then, which tells the same."""
     zarr = pytest.importorskip("zarr", reason="zarr, an extra, is not installed")
     zarr.create_array("x.zarr", data=np.arange(12), chunks=(5,))
     found, opened = source.state("x.zarr", "x.zarr"), []
@@ -148,7 +150,6 @@ def test_a_flush_that_reaches_the_disk(folder, monkeypatch, number, flushed):
 
 @pytest.mark.parametrize(("answer", "same"), [(0, True), (1, False), (failing(errno.EINVAL), False)])
 def test_names_that_differ_in_case_alone(files, monkeypatch, answer, same):
-    """They are one file where the file system says so."""
     monkeypatch.chdir(files)
     monkeypatch.setattr(posix, "_IS_MAC", True)
     monkeypatch.setattr(os, "pathconf", answer if callable(answer) else lambda *_: answer)
@@ -185,21 +186,18 @@ def test_a_name_is_tried_for_while_another_program_has_the_file_open(folder, in_
 
 
 def test_a_file_that_stays_open_stays_as_it_is(folder, in_use):
+    for call in ("take_name", "take_free_name"):
+        in_use(call, 1000)
+    error = pytest.raises(TensorIOError, match="y: cannot write: is being used by another process")
+    with error, FileTransaction(AtomicFile("y", overwrite=False)):
+        pass
+    assert content(folder) == {}
     Path("y").write_bytes(b"old")
-    in_use("take_name", 1000)
     error = pytest.raises(TensorIOError, match="y: cannot replace: another program has it open")
     with error as caught, FileTransaction(file := AtomicFile("y", overwrite=True)):
         file.write(b"new")
     assert caught.value.hint == "close it there, and run the command again"
     assert content(folder) == {"y": b"old"}
-
-
-def test_a_new_file_that_stays_open_is_told(folder, in_use):
-    in_use("take_free_name", 1000)
-    error = pytest.raises(TensorIOError, match="y: cannot write: is being used by another process")
-    with error, FileTransaction(AtomicFile("y", overwrite=False)):
-        pass
-    assert content(folder) == {}
 
 
 def test_a_folder_and_what_is_removed_are_tried_for_too(folder, in_use):
@@ -309,3 +307,83 @@ def test_the_process_of_a_batch_needs_no_signal_to_stop(files):
     assert (process.returncode, out) == (-signal.SIGINT, b"")
     assert err == b"" or err.startswith(b"Note: stopped after reporting 0 of 1 outputs")
     until(lambda: {path.name for path in files.iterdir()} == before | {"reached", "stopped", "jobs.csv.revseq-journal"})
+
+
+@pytest.mark.parametrize("place", ["ours", "linked", "other", "none"])
+def test_pip_is_that_of_this_python(folder, monkeypatch, place):
+    """The shell may find another one's; then what is to be typed names this Python."""
+    for name in ("my env", "other"):
+        (folder / name).mkdir()
+        for program in ("python3", "pip"):
+            (folder / name / program).write_text("")
+            (folder / name / program).chmod(0o755)
+    (folder / "linked").symlink_to("my env")
+    (folder / "none").mkdir()
+    monkeypatch.setattr(sys, "executable", str(folder / "my env/python3"))
+    monkeypatch.setenv("PATH", str(folder / {"ours": "my env"}.get(place, place)))
+    long = f"'{folder}/my env/python3' -m pip install zarr"
+    assert system.pip("install zarr") == ("pip install zarr" if place in ("ours", "linked") else long)
+    monkeypatch.setattr(sys, "executable", "")  # a program that has Python inside
+    assert system.pip("install zarr") == "pip install zarr"
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_missing_package_names_the_pip_to_type(revseq, folder, is_ours):
+    (folder / "pip").write_text("")
+    (folder / "pip").chmod(0o755)
+    np.save(folder / "x.npy", np.ones(3, "f4"))
+    code = "import sys; sys.modules['zarr'] = None"
+    code += f"; sys.executable = {str(folder / 'python3')!r}" * is_ours
+    done = revseq("convert", "x.npy", "x.zarr", env={"PATH": str(folder)}, code=code).refused("the package zarr")
+    command = "pip" if is_ours else f"{system.quoted(sys.executable)} -m pip"
+    assert done.err.endswith(f"Hint: {command} install zarr\n")
+
+
+# the C library's allocator, seen in what it does: pages that the system clears for arrays
+
+# Faults of 64 arrays of 1 MiB, one after another: before, inside, and after the context.
+CODE = """
+import contextlib, json, resource
+import numpy as np
+from revseq_cli.core import system
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(64):
+        np.ones(1 << 20, np.uint8)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+np.ones(1 << 20, np.uint8)
+found = [faults()]
+with contextlib.suppress(OSError), system.keeping_freed_memory():
+    found.append(faults())
+    raise OSError
+print(json.dumps([*found, faults()]))
+"""
+
+
+@pytest.mark.needs("peak")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps its settings")
+def test_freed_memory_is_kept_inside_the_context_alone():
+    """As in a worker of dask's, which sets the variable, and has other work after ours."""
+    env = os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536"}
+    done = subprocess.run([sys.executable, "-c", CODE], env=env, capture_output=True, text=True, check=True)
+    before, inside, after = json.loads(done.stdout)
+    assert inside < before / 8
+    assert inside < after / 8
+
+
+@pytest.mark.parametrize("library", [OSError("Dynamic loading not supported"), SimpleNamespace()])
+def test_a_c_library_without_settings_changes_nothing(monkeypatch, library):
+    """A Python that loads no libraries, and a C library without the function."""
+
+    def load(_):
+        if isinstance(library, OSError):
+            raise library
+        return library
+
+    monkeypatch.setattr(ctypes, "CDLL", load)
+    posix._mallopt.cache_clear()
+    system.keep_freed_memory()
+    assert posix._mallopt() is None
+    posix._mallopt.cache_clear()

@@ -30,6 +30,7 @@ from processes import FEW, gone, members, until, workers
 
 from revseq_cli.core import signals
 from revseq_cli.core.errors import EngineError, TensorIOError, worded
+from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, NewFolder
 from revseq_cli.pipeline.arrangement import Arrangement
 from revseq_cli.pipeline.engines import PROCESSES, SERIAL, THREADS
 from revseq_cli.pipeline.executors import Executor, results
@@ -258,7 +259,6 @@ def _slow_length(data):
 @pytest.mark.needs("proc")
 @pytest.mark.parametrize("stopped", [False, True])
 def test_h63_no_worker_outlives_its_parent(held, small, stopped):
-    """The parent is killed; workers are at work, or stopped."""
     process, _ = held(small, "--engine", "processes", "--memory", "300K", "--jobs", "2")
     for pid in workers(process) if stopped else ():
         os.kill(pid, signal.SIGSTOP)
@@ -347,6 +347,7 @@ def test_little_address_space(job, engine, output):
     ("error", "told"),
     [
         ("MemoryError()", "Error: out of memory\n"),
+        ("SystemError('bad argument')", "internal error: SystemError: bad argument"),
         *((f"SystemError({text!r})", "Error: most likely out of memory: a library failed without saying why\n")
           for text in ("error return without exception set", "f returned NULL without setting an exception",
                        "f returned a result with an exception set")),
@@ -355,18 +356,12 @@ def test_little_address_space(job, engine, output):
 def test_memory_that_ends_inside_a_library(revseq, job, error, told):
     code = f"import numpy\ndef ends(*_, **__): raise {error}\nnumpy.reshape = numpy.asarray = numpy.empty = ends"
     done = revseq("run", "x.h5", "n.npy", "--axis", 1, "-o", "y.npy", "--engine", "serial", code=code)
-    done.refused(told, "Hint: try a smaller --memory")
+    done.refused(told, "Hint: try a smaller --memory" if "memory" in told else "")
     assert names(job) == {"x.h5", "n.npy"}
 
 
 def test_memory_that_ends_while_a_library_is_imported():
     assert worded(OSError(errno.ENOMEM, "", "zarr/codecs"), "standard output").found == "out of memory"
-
-
-def test_other_errors_of_the_interpreter_are_not_about_memory(revseq, job):
-    code = "import numpy\ndef ends(*_, **__): raise SystemError('bad argument')\nnumpy.asarray = numpy.empty = ends"
-    done = revseq("run", "x.h5", "n.npy", "--axis", 1, "-o", "y.npy", "--engine", "serial", code=code)
-    done.refused("internal error: SystemError: bad argument")
 
 
 def test_memory_that_ends_while_the_error_is_told(revseq, job):
@@ -399,8 +394,7 @@ from revseq_cli.pipeline.arrangement import Arrangement
 from revseq_cli.pipeline.executors import results
 from revseq_cli.pipeline.engines import THREADS
 from revseq_cli.pipeline.plan import Plan
-from revseq_cli.formats.atomic_file import AtomicFile
-from revseq_cli.formats.atomic_file import FileTransaction
+from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
 signals.watch()
 workers = Workers(1)
 try:
@@ -415,8 +409,7 @@ except signals.Stopped:
 
 @pytest.mark.needs("signals")
 @pytest.mark.parametrize(
-    ("numbers", "pause"),
-    [(existing_signals("SIGINT", "SIGINT"), 0), (existing_signals("SIGTERM", "SIGINT"), 0.7)],
+    ("numbers", "pause"), [(existing_signals("SIGINT", "SIGINT"), 0), (existing_signals("SIGTERM", "SIGINT"), 0.7)]
 )
 def test_h63_a_second_signal_ends_whatever_waits(tmp_path, numbers, pause):
     """By the first of them, without the temporary file, and without its processes."""
@@ -457,12 +450,9 @@ def test_two_signals_at_once_are_one(held, small, engine):
 
 
 def test_nothing_is_left_to_be_done_at_once(tmp_path):
-    """What was undone in order is not undone again."""
     before = dict(signals.at_once)
     run(PROCESSES, int, int)
     with contextlib.suppress(TensorIOError):
-        from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, NewFolder
-
         for kind in (AtomicFile, NewFolder):
             with FileTransaction(kind(str(tmp_path / f"y{kind.__name__}"), overwrite=False)):
                 assert len(signals.at_once) == len(before) + 1

@@ -276,7 +276,6 @@ def test_an_output_that_h5py_has_open(revseq, job):
 
 @pytest.mark.parametrize("name", ["x.npy", "y.npy"])
 def test_what_is_open_for_a_moment_is_waited_for(tmp_path, name):
-    """As by a virus scanner, which opens what is new."""
     for each in ("x.npy", "y.npy"):
         (tmp_path / each).write_bytes(each.encode())
     close = opened(tmp_path / name)
@@ -599,16 +598,8 @@ def kill_children(pid):
 def test_a_reader_that_leaves(job):
     """As `| Select-Object -First 1` does."""
     np.save(job / "large.npy", np.zeros((1 << 12, 64), np.float32))
-    command = [
-        sys.executable,
-        "-c",
-        "from revseq_cli.__main__ import main; main()",
-        "convert",
-        "large.npy",
-        "-",
-        "-f",
-        "text",
-    ]
+    start = "from revseq_cli.__main__ import main; main()"
+    command = [sys.executable, "-c", start, "convert", "large.npy", "-", "-f", "text"]
     with subprocess.Popen(command, cwd=job, stdin=-1, stdout=-1, stderr=-1) as process:
         assert process.stdout.read(5) == b"Outpu"
         process.stdout.close()
@@ -648,13 +639,8 @@ def test_pip_makes_a_program(job):
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"")
     assert np.load(job / "y.npy")[:, 0].tolist() == [2, 8, 11]
-    lines = [
-        "@echo off",
-        f'"{program}" show absent.npy 2>NUL',
-        "if errorlevel 2 echo two",
-        "if errorlevel 3 echo three",
-    ]
-    (job / "run.bat").write_text("\r\n".join(lines) + "\r\n")
+    lines = f'@echo off\n"{program}" show absent.npy 2>NUL\nif errorlevel 2 echo two\nif errorlevel 3 echo three\n'
+    (job / "run.bat").write_text(lines, newline="\r\n")
     done = subprocess.run("cmd /c run.bat", cwd=job, capture_output=True, timeout=LONGEST, check=False)
     assert done.stdout.split() == [b"two"]
 

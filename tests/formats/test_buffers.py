@@ -82,7 +82,6 @@ def test_lengths_have_the_sizes_that_the_job_needs(revseq, tmp_path):
 
 
 def test_an_output_has_the_sizes_of_what_is_right(revseq, tmp_path):
-    """Or those of B, and its data type."""
     np.save(tmp_path / "x.npy", values := np.arange(24, dtype="<f8").reshape(2, 3, 4))
     (values[:, ::-1] * 2).tofile(tmp_path / "a.bin")
     done = revseq("diff", "a.bin", "--job", "x.npy", "[[[3, 3, 3, 3]], [[3, 3, 3, 3]]]", "--axis", 1)
@@ -177,7 +176,6 @@ def test_another_format_by_that_suffix_is_told(revseq, tmp_path):
 
 
 def test_runs_are_as_long_as_the_strides_allow(monkeypatch):
-    """Each is one system call."""
     calls = []
     monkeypatch.setattr(raw.file_io, "read_into", lambda _, chunk, place, *__: calls.append((place, len(chunk))))
     tensor = raw.RawTensor("x", "x", 8, np.dtype("<f4"), (2, 3, 5), strides=(100, 20, 4))

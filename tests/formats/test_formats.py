@@ -100,17 +100,11 @@ class Contract:
             assert oracle.same_bits(open_(self.make(folder, values)).read(), values)
 
     def test_what_is_only_read_is_not_written(self, tmp_path):
-        """By its suffix, by the option, and into a folder; and no hint says to."""
         if self.is_written:
             return
         name = references.Reference.file(str(self.make(tmp_path, self.values(3)))).row.name
-        for path, asked in (
-            (f"y{self.suffix}", None),
-            (f"y{self.suffix}", name),
-            ("y.npy", name),
-            (".", name),
-            (".", None),
-        ):
+        new = f"y{self.suffix}"
+        for path, asked in ((new, None), (new, name), ("y.npy", name), (".", name), (".", None)):
             with pytest.raises(RevseqError) as caught:
                 _created(tmp_path / path, asked)
             told = message(caught.value).partition("Hint: ")[2]

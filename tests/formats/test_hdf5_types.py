@@ -198,11 +198,7 @@ def test_pytables(tmp_path, revseq, stored):
 
 
 # The sizes of the dataset, and those of its elements; where these are arrays of arrays, from the outermost inwards.
-ARRAYS = {
-    "one size": ((5, 30), [(17,)]),
-    "two sizes": ((5,), [(30, 17)]),
-    "an array of arrays": ((5,), [(30,), (17,)]),
-}
+ARRAYS = {"one size": ((5, 30), [(17,)]), "two sizes": ((5,), [(30, 17)]), "an array of arrays": ((5,), [(30,), (17,)])}
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,6 @@ def _bytes_of(path):
     ],
 )
 def test_h35_standard_error_is_an_input(files, name, streams, shell):
-    """The refusal itself must not go there."""
     MAKERS[name](files / name)
     tensor, places, lines = name, [name], ["run {} n.npy --axis 1 -o y.npy"]
     if name == "x.zarr":
@@ -211,7 +210,6 @@ def test_a_link_in_the_place_of_a_new_file_is_not_followed(tmp_path, data):
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_files_that_belong_together_are_all_old_or_all_new(files, monkeypatch, number):
-    """Whichever of them cannot be flushed."""
     flush, calls = file_io.flush, []
 
     def failing(*args):
@@ -258,7 +256,6 @@ def test_a_name_that_fails_says_which_are_given_already(files):
 @pytest.mark.needs("positioned calls")
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_of_files_that_belong_together_one_cannot_be_created(files, monkeypatch, number):
-    """None is left, and nothing is left to be removed at a signal."""
     before, made = dict(signals.at_once), []
 
     def refused(path, *args):
@@ -309,7 +306,6 @@ def test_the_file_of_a_sink_gets_its_name_alone_or_together(files, monkeypatch, 
     ],
 )
 def test_commands_that_write_several_files(files, line, shell):
-    """One of them cannot be flushed: none gets its name."""
     (files / "sub").mkdir()
     for name in ("x.npy", "n.npy"):
         (files / name).rename(files / "sub" / name)
@@ -339,7 +335,6 @@ def _safetensors(header):
 @pytest.mark.needs("shell")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_files_take_no_time(tmp_path, name, shell):
-    """Minutes, or gigabytes, before they were refused."""
     (tmp_path / name).write_bytes(HOSTILE[name]())
     done = shell(f"revseq show {name}")
     assert done.status == (0 if name == "label.txt" else 2)  # which holds two tensors

@@ -100,7 +100,6 @@ def test_a_mapping_without_room_ends_no_process(small):
 
 
 def test_a_file_that_cannot_be_mapped_is_written(folder):
-    """One that is not there, and an empty one; a write then says what is wrong, with the name of the output."""
     (folder / "y").touch()
     for name in ("y", "z"):
         with system.mapped(str(folder / name)) as write:

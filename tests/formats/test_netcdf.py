@@ -362,7 +362,6 @@ def test_keep_others_leaves_little_dead_space_and_the_same_bytes(tmp_path, revse
 
 
 def test_verify_names_the_output_and_no_temporary_file(tmp_path, revseq):
-    """What cannot be read back was written here, and cannot be fetched again."""
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f.create_dataset("v", data=np.arange(64.0).reshape(8, 8), chunks=(2, 8), compression="gzip")
         f["other"] = 1.0

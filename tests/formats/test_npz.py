@@ -81,13 +81,6 @@ def test_which_member(tmp_path):
         open_(path)
 
 
-def test_names_of_members_are_only_names(tmp_path):
-    path = tmp_path / "x.npz"
-    for name in ("../../up", "/etc/passwd", "\x1b[1m"):
-        archive(path, **{f"{name}.npy": npy()})
-        assert oracle.same_bits(open_(path).read(), X)
-
-
 @pytest.mark.parametrize("name", ["", "..", "a/../b", "/a", "a//b", "a\\b", "c:", "a\0b", "\udcff", "x" * 40_000])
 def test_names_that_could_not_be_unpacked_are_not_written(tmp_path, name):
     with pytest.raises(UsageError, match="not a valid member name"):
@@ -126,19 +119,10 @@ def test_two_members_of_one_name(refused, tmp_path):
     refused("x.npz", "x.npz: has two members of one name: x.npy")
 
 
-def test_a_wrong_checksum_is_told_with_its_member(refused, tmp_path):
-    archive(tmp_path / "x.npz", **{"x.npy": npy()})
-    patched(tmp_path / "x.npz", 16, b"\1\2\3\4")
-    refused("x.npz", "x.npz::x: is damaged: its CRC-32 is not the 04030201 that the archive says")
-    archive(tmp_path / "n.npz", **{"n.npy": npy(N.astype(np.int64))})
-    patched(tmp_path / "n.npz", 16, b"\1\2\3\4")
-    np.save(tmp_path / "x.npy", X)
-    refused("x.npy", "n.npz::n: is damaged", n="n.npz", options=("--lengths-dtype", "UINT32"))
-
-
 @pytest.mark.parametrize(
     ("at", "data", "problem"),
     [
+        (16, b"\1\2\3\4", "its CRC-32 is not the 04030201 that"),
         (24, (1 << 30).to_bytes(4, "little"), "inflates to 176 bytes, and declares 1073741824"),
         (24, (175).to_bytes(4, "little"), "is damaged: its CRC-32 is not"),
         (24, (0).to_bytes(4, "little"), "is damaged: its CRC-32 is not"),
@@ -149,19 +133,18 @@ def test_a_wrong_checksum_is_told_with_its_member(refused, tmp_path):
         (46, b"y", "damaged local header"),
     ],
 )  # fmt: skip
-def test_a_directory_that_lies(refused, tmp_path, at, data, problem):
+def test_a_directory_that_lies(refused, streamed, tmp_path, at, data, problem):
+    """Also where it is too large to be held."""
     archive(tmp_path / "x.npz", compression=zipfile.ZIP_DEFLATED, **{"x.npy": npy()})
     patched(tmp_path / "x.npz", at, data)
     refused("x.npz", problem)
+    streamed("convert", "x.npz", "z.npy").refused("x.npz", problem)
 
 
-def test_a_stored_member_that_lies(refused, tmp_path):
-    archive(tmp_path / "x.npz", **{"x.npy": npy()})
-    patched(tmp_path / "x.npz", 24, (1 << 30).to_bytes(4, "little"))
-    refused("x.npz", "x.npz::x: is stored in 176 bytes, and declares 1073741824")
-    for data, problem in ((npy() + b"!", "1 bytes after"), (npy()[:-1], "is truncated"), (b"", "empty file")):
+def test_a_member_of_another_size_than_its_header_says(refused, tmp_path):
+    for data, problem in ((npy() + b"!", "has 1 bytes after"), (npy()[:-1], "is truncated"), (b"", "empty file")):
         archive(tmp_path / "x.npz", **{"x.npy": data})
-        refused("x.npz", f"x.npz::x: {'has ' if '!' in str(data) else ''}", problem)
+        refused("x.npz", "x.npz::x: ", problem)
 
 
 def test_a_bomb(refused, tmp_path, monkeypatch):
@@ -174,15 +157,10 @@ def test_a_bomb(refused, tmp_path, monkeypatch):
     refused("x.npz", "x.npz::x: declares 5368709120 bytes and stores ", "at most 1000 times", "Hint: if it is what you")
 
 
-def deflated_before(junk):
-    """A member whose deflated data end before so many other bytes."""
-    packer = zlib.compressobj(wbits=-15)
-    return packer.compress(npy()) + packer.flush() + bytes(junk)
-
-
 def test_bytes_behind_the_deflated_data(refused, tmp_path):
     """However many: to gather them would take their size in memory, and the square of it in time."""
-    archive(tmp_path / "x.npz", **{"x.npy": deflated_before(1 << 24)})
+    packer = zlib.compressobj(wbits=-15)
+    archive(tmp_path / "x.npz", **{"x.npy": packer.compress(npy()) + packer.flush() + bytes(1 << 24)})
     for header, method, size in ((b"PK\1\2", 10, 24), (b"PK\3\4", 8, 22)):
         patched(tmp_path / "x.npz", method, (8).to_bytes(2, "little"), header)
         patched(tmp_path / "x.npz", size, (176).to_bytes(4, "little"), header)
@@ -226,18 +204,6 @@ def test_no_room_for_a_large_deflated_member(streamed, tmp_path):
     done = streamed("run", "x.npz::x", "n.npy", "--axis", 1, "-o", "y.npy", code=limit)
     done.refused("y.npy: cannot write: File too large")
     streamed("show", "x.npz::x", code=limit).refused(f"temporary folder {tmp_path / 'temporary'}: cannot write: ")
-    assert not (tmp_path / "y.npy").exists()
-
-
-@pytest.mark.parametrize(
-    ("at", "data", "problem"),
-    [(16, b"\1\2\3\4", "its CRC-32 is not"), (24, b"\xb1", "and declares 177"),
-     (24, b"\xaf", "is damaged: its CRC-32 is not"), (20, b"\3", "is damaged")],
-)  # fmt: skip
-def test_a_large_deflated_member_that_lies(streamed, tmp_path, at, data, problem):
-    archive(tmp_path / "x.npz", compression=zipfile.ZIP_DEFLATED, **{"x.npy": npy()})
-    patched(tmp_path / "x.npz", at, data)
-    streamed("convert", "x.npz::x", "y.npy").refused("x.npz::x: ", problem)
     assert not (tmp_path / "y.npy").exists()
 
 
@@ -286,7 +252,6 @@ def test_bytes_outside_the_archive(refused, tmp_path):
     ("compression", "held"), [(zipfile.ZIP_STORED, 0), (zipfile.ZIP_DEFLATED, 1 << 20), (zipfile.ZIP_DEFLATED, 0)]
 )
 def test_any_flipped_bits_are_noticed(tmp_path, compression, held, monkeypatch):
-    """Whatever is flipped, the values are the same or it is refused."""
     monkeypatch.setattr(thresholds, "LARGEST_HELD", held)
     path = tmp_path / "x.npz"
     archive(path, compression=compression, **{"x.npy": npy()})

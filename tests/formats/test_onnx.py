@@ -66,25 +66,6 @@ class TestTypedFields:
         (tmp_path / "x.pb").write_bytes(data + b"\x22\x08" + NAN[2:].tobytes())  # then together
         assert oracle.same_bits(open_(tmp_path / "x.pb").read(), NAN)
 
-    @pytest.mark.parametrize(
-        ("fields", "problem"),
-        [
-            ({"data_type": 2, "int32_data": [0] * 11 + [256]}, "256, its element 11, does not fit UINT8"),
-            ({"data_type": 2, "int32_data": [-1] * 12}, "-1, its element 0, does not fit UINT8"),
-            ({"data_type": 9, "int32_data": [0, 2] * 6}, "2, its element 1, does not fit BOOL"),
-            ({"data_type": 10, "int32_data": [65536] * 12}, "does not fit FLOAT16"),
-            ({"data_type": 12, "uint64_data": [1 << 32] * 12}, "does not fit UINT32"),
-            ({"data_type": 12, "uint64_data": [(1 << 64) - 1] * 12}, "does not fit UINT32"),
-            ({"data_type": 7, "int64_data": [1] * 11}, "has 11 elements, and (Sizes:{3,4}, DataType:INT64) has 12"),
-            ({"data_type": 7, "int32_data": [1] * 12}, "has its elements in int32_data"),
-            ({"data_type": 1, "float_data": [1] * 12, "raw_data": bytes(48)}, "has its elements in float_data, raw_data"),
-            ({"data_type": 1, "float_data": [1] * 13}, "has 52 bytes of elements"),
-        ],
-    )  # fmt: skip
-    def test_refused(self, refused, tmp_path, fields, problem):
-        save(tmp_path / "x.pb", **fields)
-        refused("x.pb", "x.pb: ", problem)
-
 
 @pytest.mark.parametrize(
     ("fields", "problem"),
@@ -98,6 +79,16 @@ class TestTypedFields:
         ({"dims": [1 << 62, 1 << 62], "raw_data": b"x"}, "has 1 bytes of elements"),
         ({"dims": [1] * 65, "raw_data": bytes(4)}, "dimension count 65"),
         ({"segment": TensorProto.Segment(begin=0, end=3), "raw_data": bytes(48)}, "is not a single tensor"),
+        ({"data_type": 2, "int32_data": [0] * 11 + [256]}, "256, its element 11, does not fit UINT8"),
+        ({"data_type": 2, "int32_data": [-1] * 12}, "-1, its element 0, does not fit UINT8"),
+        ({"data_type": 9, "int32_data": [0, 2] * 6}, "2, its element 1, does not fit BOOL"),
+        ({"data_type": 10, "int32_data": [65536] * 12}, "does not fit FLOAT16"),
+        ({"data_type": 12, "uint64_data": [1 << 32] * 12}, "does not fit UINT32"),
+        ({"data_type": 12, "uint64_data": [(1 << 64) - 1] * 12}, "does not fit UINT32"),
+        ({"data_type": 7, "int64_data": [1] * 11}, "has 11 elements, and (Sizes:{3,4}, DataType:INT64) has 12"),
+        ({"data_type": 7, "int32_data": [1] * 12}, "has its elements in int32_data"),
+        ({"data_type": 1, "float_data": [1] * 12, "raw_data": bytes(48)}, "has its elements in float_data, raw_data"),
+        ({"data_type": 1, "float_data": [1] * 13}, "has 52 bytes of elements"),
     ],
 )  # fmt: skip
 def test_tensors_that_are_none(refused, tmp_path, fields, problem):
@@ -271,7 +262,7 @@ def test_without_the_package(revseq, tmp_path):
     code = "import sys; sys.modules['onnx'] = None"
     for args in (("show", "x.pb"), ("convert", "[1, 2]", "y.pb"), ("verify", "."), ("verify", "model.onnx")):
         (tmp_path / "test_data_set_0").mkdir(exist_ok=True)
-        revseq(*args, code=code).refused("the package onnx", "Hint: pip install onnx")
+        revseq(*args, code=code).refused("the package onnx", "pip install onnx\n")
     assert not (tmp_path / "y.pb").exists()
 
 
@@ -294,14 +285,6 @@ class TestExternalData:
     )
     def test_read_in_place(self, done, tmp_path, entries):
         self.make(tmp_path, **entries)
-        assert oracle.same_bits(done("x.pb"), oracle.reverse(X, np.array([[2], [4], [3]]), 1))
-
-    def test_what_onnx_writes(self, done, tmp_path):
-        tensor = numpy_helper.from_array(X, "x")
-        onnx.external_data_helper.set_external_data(tensor, "x.bin")
-        onnx.external_data_helper.save_external_data(tensor, str(tmp_path))
-        tensor.ClearField("raw_data")
-        onnx.save_tensor(tensor, tmp_path / "x.pb")
         assert oracle.same_bits(done("x.pb"), oracle.reverse(X, np.array([[2], [4], [3]]), 1))
 
     def test_at_an_offset_in_a_folder_below(self, revseq, tmp_path):

@@ -95,7 +95,6 @@ def test_the_option_overrides_the_bytes(revseq, tmp_path):
 
 
 def test_an_output_has_the_format_of_its_suffix(revseq, tmp_path):
-    """Not that of the file which it replaces."""
     save(tmp_path / "x.npy")
     h5(tmp_path / "y.npy")
     revseq("convert", "x.npy", "y.npy", "--overwrite").ok()
@@ -186,7 +185,6 @@ def of_several(driver, name, **options):
     ],
 )
 def test_the_first_part_of_an_hdf5_file(revseq, tmp_path, driver, options, written, first):
-    """h5repack makes one file of them."""
     of_several(driver, tmp_path / written, **options)
     for name in (first, f"{first}::x"):
         revseq("show", name).refused(f"{first}: is one of several files that make up one HDF5 file\n", "h5repack")

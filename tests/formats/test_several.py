@@ -83,13 +83,19 @@ def test_each_is_reversed_and_all_else_stays(revseq, tmp_path, name, names):
     assert len([*tmp_path.iterdir()]) == 3
 
 
+def whole_copy(path):
+    """The bytes of the file, if its filters do not shorten the tensor air."""
+    with h5py.File(path) as f:
+        return path.stat().st_size - f["air"].id.get_storage_size() + f["air"].nbytes
+
+
 def test_the_file_is_copied_once_and_its_history_has_one_line(revseq, tmp_path):
     write(tmp_path / "x.nc")
     command = ("run", "x.nc::air,sst", "x.nc::n", *OPTIONS, "-o", "y.nc")
     plans = json.loads(revseq(*command, "--dry-run", "--json").ok().out)["tensors"]
     assert [each["name"] for each in plans] == ["x.nc::/air", "x.nc::/sst"]
-    size = (tmp_path / "x.nc").stat().st_size
-    assert [each["plan"]["write_bytes"] for each in plans] == [size, TENSORS["sst"].nbytes]
+    whole, sst = whole_copy(tmp_path / "x.nc"), TENSORS["sst"].nbytes
+    assert [each["plan"]["write_bytes"] for each in plans] == [whole, sst]
     shown = revseq(*command, "--dry-run").ok().out
     assert [line for line in shown.splitlines() if line.startswith("x.nc")] == ["x.nc::/air", "x.nc::/sst"]
     done = json.loads(revseq(*command, "--json").ok().out)
@@ -151,7 +157,7 @@ def test_a_job_of_a_batch_names_several(revseq, tmp_path):
     jobs = [job | {"feature_level": "none", "output": "y.nc"}]
     (tmp_path / "jobs.jsonl").write_text("\n".join(map(json.dumps, jobs)))
     planned = json.loads(revseq("batch", "jobs.jsonl", "--dry-run", "--json").ok().out.splitlines()[0])
-    assert planned["plan"]["write_bytes"] == (tmp_path / "x.nc").stat().st_size + TENSORS["sst"].nbytes
+    assert planned["plan"]["write_bytes"] == whole_copy(tmp_path / "x.nc") + TENSORS["sst"].nbytes
     done = json.loads(revseq("batch", "jobs.jsonl", "--json").ok().out)
     assert done["bytes"] == TENSORS["air"].nbytes + TENSORS["sst"].nbytes
     found = read(tmp_path / "y.nc")

@@ -17,7 +17,6 @@ from revseq_cli.core import signals, system, thresholds
 from revseq_cli.core.errors import TensorIOError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, NewFolder, Scratch, copy_file
-from revseq_cli.report.words import spelled
 
 DATA = bytes(range(100))
 
@@ -83,24 +82,11 @@ def test_scratch_is_for_this_user_alone_and_never_gets_a_name(folder, beside, mo
     assert not list((folder / "tmp").iterdir())
 
 
-@pytest.mark.needs("links")
-@pytest.mark.parametrize("name", [".", "..", "new/", "new/..", "no/y.npy", "", "folder", "device", "old.npy"])
-def test_names_that_no_file_can_get(folder, name):
+@pytest.mark.parametrize("name", [".", "..", "new/..", "", "folder"])
+def test_a_folder_is_no_file(folder, name):
     Path("folder").mkdir()
-    Path("old.npy").touch()
-    os.symlink("/dev/null", "device")
-    found, hint = {
-        "": ("is a directory", ""), ".": ("is a directory", ""), "..": ("is a directory", ""), "folder": ("is a directory", ""),
-        "new/": ("is the name of a folder", "try new"), "new/..": ("is a directory", ""),
-        "no/y.npy": (f"cannot write: no such folder as {folder}/no", f"mkdir -p {folder}/no"),
-        "device": ("is not a regular file", ""), "old.npy": ("already exists", "add --overwrite to replace it"),
-    }[name]  # fmt: skip
-    with pytest.raises(TensorIOError) as caught:
-        AtomicFile(name, overwrite=False)
-    assert (caught.value.found, spelled(caught.value.hint)) == (found, hint)
-    if name == "device":
-        with pytest.raises(TensorIOError, match="is not a regular file"):
-            AtomicFile(name, overwrite=True)
+    with pytest.raises(TensorIOError, match="is a directory"):
+        AtomicFile(name, overwrite=True)
 
 
 @pytest.mark.parametrize(("name", "folder_to_make"), [("a/b/y.npy", "a/b"), ("file/y.npy", ""), ("file/a/y.npy", "")])
@@ -175,7 +161,6 @@ def test_everything_is_flushed_before_the_name_is_given_and_the_folder_after(fol
 
 @pytest.mark.parametrize("kind", [AtomicFile, NewFolder])
 def test_a_signal_before_the_names_are_given(folder, kind, monkeypatch):
-    """It is noted while the files are flushed: none of them gets its name."""
     received = []
     monkeypatch.setattr(signals, "_received", received)
 
@@ -217,11 +202,7 @@ def test_a_temporary_file_that_cannot_be_removed(folder, monkeypatch):
 
 @pytest.mark.parametrize(
     ("number", "found"),
-    [
-        (0, "is an input of this job"),
-        (1, "is where standard output goes"),
-        (2, "is where standard error goes"),
-    ],
+    [(0, "is an input of this job"), (1, "is where standard output goes"), (2, "is where standard error goes")],
 )
 def test_files_that_the_standard_streams_go_to_are_not_replaced(folder, monkeypatch, number, found):
     Path("y").touch()
@@ -251,26 +232,18 @@ def test_what_is_removed_is_not_there_any_more(folder):
 # Copies
 
 
-def system_that_cannot(monkeypatch):
-    monkeypatch.setattr(os, "copy_file_range", failing(errno.EXDEV))
-
-
-def system_without(monkeypatch):
-    monkeypatch.delattr(os, "copy_file_range")
-
-
-def system_of_small_steps(monkeypatch):
-    real = os.copy_file_range
-    monkeypatch.setattr(os, "copy_file_range", lambda src, dst, count, *more: real(src, dst, min(count, 3), *more))
-
-
-def system_that_flushes_at_the_end(monkeypatch):
-    monkeypatch.setattr(os, "posix_fadvise", failing(errno.ENOSYS))
-
-
+copied = getattr(os, "copy_file_range", None)
+# Systems that cannot copy, that have no such function, that copy little at a time, and that flush at the end alone.
 COPYING = [
     pytest.param(each, marks=pytest.mark.needs("copies"))
-    for each in (system_that_cannot, system_without, system_of_small_steps, system_that_flushes_at_the_end)
+    for each in (
+        lambda patch: patch.setattr(os, "copy_file_range", failing(errno.EXDEV)),
+        lambda patch: patch.delattr(os, "copy_file_range"),
+        lambda patch: patch.setattr(
+            os, "copy_file_range", lambda a, b, count, *more: copied(a, b, min(count, 3), *more)
+        ),
+        lambda patch: patch.setattr(os, "posix_fadvise", failing(errno.ENOSYS)),
+    )
 ]
 
 
@@ -311,7 +284,6 @@ def test_a_folder_can_be_removed_at_any_moment(folder):
 
 
 def test_a_copy_is_flushed_part_by_part(folder, monkeypatch):
-    """The disk works while the next part is copied."""
     begun = []
     monkeypatch.setattr(system, "begin_flush", lambda _, *part: begun.append((os.stat("y").st_size, *part)))
     monkeypatch.setattr(thresholds, "COPIED_AT_ONCE", 40)
@@ -337,7 +309,6 @@ def test_a_file_that_ends_before_its_copy(folder, monkeypatch, system):
 @pytest.mark.usefixtures("signalled")
 @pytest.mark.parametrize("data", [DATA, b""])
 def test_copies_stop_at_a_signal(folder, data):
-    """Also one of nothing, since there may be very many of those."""
     Path("x").write_bytes(data)
     with pytest.raises(signals.Stopped):
         copy_file("x", "y", "y")

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 
@@ -142,13 +141,7 @@ def test_no_run_without_the_package(revseq, tmp_path):
     make(tmp_path, F4, chunks=(3, 4))
     for args in (["x.zarr", "[[1],[1],[1]]"], ["[[1, 2]]", "[[1]]", "-o", "y.zarr"]):
         done = revseq("run", *args, "--axis", 1, code="import sys; sys.modules['zarr'] = None")
-        done.refused("Hint: pip install zarr")
-
-
-def test_it_is_loaded_only_when_it_is_used():
-    code = "import revseq_cli.pipeline.jobs, revseq_cli.pipeline.reversal, sys; print('zarr' in sys.modules, 'numcodecs' in sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == "False False\n"
+        done.refused("pip install zarr\n")
 
 
 @pytest.mark.parametrize(
@@ -211,14 +204,10 @@ def test_hostile_metadata_of_version_2(tmp_path, fields, problem):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, '{"node_type": "array"}', "\xff"])
-def test_metadata_that_are_none(tmp_path, text):
+def test_metadata_that_are_none_or_huge(tmp_path, text):
     make(tmp_path, F4, chunks=(3, 4))
     (tmp_path / "x.zarr" / "zarr.json").write_bytes(text.encode("latin1"))
     refused_when_opened(tmp_path, "metadata")
-
-
-def test_metadata_that_are_huge(tmp_path):
-    make(tmp_path, F4, chunks=(3, 4))
     os.truncate(tmp_path / "x.zarr" / "zarr.json", 1 << 33)
     refused_when_opened(tmp_path, "has 8589934592 bytes of metadata")
 
@@ -432,10 +421,6 @@ def _with(start, end, number):
     return write
 
 
-def _empty(path):
-    path.write_bytes(b"")
-
-
 def _folder(path):
     path.unlink()
     path.mkdir()
@@ -451,10 +436,10 @@ PLAIN = {
     "serializer": zarr.codecs.ShardingCodec(chunk_shape=(1, 2), index_codecs=[zarr.codecs.BytesCodec()]),
 }  # fmt: skip
 DAMAGED = {
-    "empty chunk": ({}, "c/1/0", _empty),
-    "empty chunk, plain": ({"compressors": None}, "c/1/0", _empty),
-    "empty chunk, version 2": ({"zarr_format": 2}, "1.0", _empty),
-    "empty shard": ({"shards": (1, 8)}, "c/1/0", _empty),
+    "empty chunk": ({}, "c/1/0", lambda path: path.write_bytes(b"")),
+    "empty chunk, plain": ({"compressors": None}, "c/1/0", lambda path: path.write_bytes(b"")),
+    "empty chunk, version 2": ({"zarr_format": 2}, "1.0", lambda path: path.write_bytes(b"")),
+    "empty shard": ({"shards": (1, 8)}, "c/1/0", lambda path: path.write_bytes(b"")),
     "cut shard": ({"shards": (1, 8)}, "c/1/0", lambda path: os.truncate(path, path.stat().st_size - 20)),
     "folder for a chunk": ({}, "c/1/0", _folder),
     "folder for a chunk, version 2": ({"zarr_format": 2}, "1.0", _folder),
@@ -478,7 +463,7 @@ def test_h65_what_is_damaged_is_not_absent(revseq, folder, damage):
     for command in (("show", "x.zarr"), ("check", "x.zarr", "n.npy", "--axis", 1)):
         done = revseq(*command)
         assert "absent" not in done.out + done.err
-    with pytest.raises(FormatError, match=r"the chunk at .* is damaged"):
+    with pytest.raises(FormatError, match=r"the chunk at \[1, [02]\] is damaged"):
         open_(folder / "x.zarr").read_task((slice(1, 2), slice(3, 5))).read()
     assert not list(folder.glob("y.*"))
 
@@ -516,7 +501,6 @@ def test_absent_chunks_are_told(revseq, folder, storage):
 @pytest.mark.parametrize("place", ["start", "end"])
 @pytest.mark.parametrize("codecs", [[{"name": "bytes", "configuration": {"endian": "big"}}], None])
 def test_chunks_that_a_shard_does_not_hold_are_told(revseq, folder, place, codecs):
-    """Those beyond the sizes are none."""
     codec = zarr.codecs.ShardingCodec(
         chunk_shape=(1, 4), index_location=place,
         index_codecs=codecs or [zarr.codecs.BytesCodec(), zarr.codecs.Crc32cCodec()],
@@ -641,32 +625,25 @@ def test_every_codec_of_the_registries_is_decided():
     assert theirs <= decided
 
 
-TWICE = {
-    "an array": (3, "zarr.json", '"zarr_format": 3', '"zarr_format": 3, "zarr_format": 3'),
-    "its attributes": (3, "zarr.json", '"attributes": {', '"attributes": {"a": 1, "a": 2, '),
-    "an array of version 2": (2, ".zarray", '"order":', '"order": "F", "order":'),
-    "attributes of version 2": (2, ".zattrs", "{", '{"a": 1, "a": 2, '),
-}  # fmt: skip
+TWICE = [
+    (3, "a/zarr.json", '"zarr_format": 3', '"zarr_format": 3, "zarr_format": 3'),
+    (3, "a/zarr.json", '"attributes": {', '"attributes": {"a": 1, "a": 2, '),
+    (2, "a/.zarray", '"order":', '"order": "F", "order":'),
+    (2, "a/.zattrs", "{", '{"a": 1, "a": 2, '),
+    *((version, name, "{", '{"a": 1, "a": 2, ') for version, name in ((2, ".zgroup"), (2, ".zattrs"), (3, "zarr.json"))),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("where", TWICE)
-def test_a_key_that_stands_twice(revseq, folder, where):
-    version, name, old, new = TWICE[where]
-    make(folder, zarr_format=version, attributes={"units": "m"})
+@pytest.mark.parametrize(("version", "name", "old", "new"), TWICE)
+def test_a_key_that_stands_twice_in_an_array_or_its_group(revseq, folder, version, name, old, new):
+    root = zarr.open_group(folder / "x.zarr", mode="w", zarr_format=version, attributes={"title": "root"})
+    root.create_array("a", data=X, attributes={"units": "m"})
     path = folder / "x.zarr" / name
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
-    revseq("show", "x.zarr").refused(f"x.zarr{os.sep}{name}: has a key twice: ")
-
-
-@pytest.mark.parametrize(("version", "name"), [(2, ".zgroup"), (2, ".zattrs"), (3, "zarr.json")])
-def test_a_key_that_stands_twice_in_a_group(revseq, folder, version, name):
-    zarr.open_group(folder / "x.zarr", mode="w", zarr_format=version, attributes={"title": "root"})
-    zarr.create_array(str(folder / "x.zarr"), name="a", data=X, zarr_format=version)
-    path = folder / "x.zarr" / name
-    path.write_text(path.read_text().replace("{", '{"a": 1, "a": 2, ', 1))
-    revseq("run", "x.zarr::a", *RUN[2:]).refused(f"x.zarr{os.sep}{name}: has a key twice: a, a")
+    twice = "a, a" if '"a"' in new else ""
+    revseq("run", "x.zarr::a", *RUN[2:]).refused(f"{name.replace('/', os.sep)}: has a key twice: {twice}")
 
 
 def test_two_underscores_where_the_input_has_them(revseq, folder):

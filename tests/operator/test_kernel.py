@@ -106,29 +106,9 @@ def test_the_strategies_for_shapes(monkeypatch, shape, one, dtype, strategy):
     assert [found.__name__ for found in chosen] == [strategy] * 4
 
 
-@pytest.mark.parametrize("widest", [1, 4, 11, 12, 47, 48, 2**31 - 1])
-def test_elements_that_share_a_length_and_are_too_many_for_a_word(monkeypatch, widest):
-    monkeypatch.setattr(thresholds, "WIDEST_WORD", widest)
-    values = np.random.default_rng(2).integers(0, 2**32, (2, 5, 4, 3), np.uint32)
-    lengths = np.broadcast_to(np.array([3, 5], np.uint32)[:, None, None, None], (2, 1, 4, 3))
-    assert oracle.same_bits(kernel.reverse(values, lengths, 1), oracle.reverse(values, lengths, 1))
-
-
-@pytest.mark.parametrize("length", [2**32, 2**32 + 2, 2**63, 2**64 - 1])
-def test_lengths_are_clamped_before_they_are_narrowed(length):
-    values = np.arange(5, dtype=np.int8)
-    assert kernel.reverse(values, np.array([length], np.uint64), 0).tolist() == [4, 3, 2, 1, 0]
-
-
 def test_memory_order_is_kept():
     values = np.asfortranarray(np.arange(24.0).reshape(2, 3, 4))
     assert kernel.reverse(values, np.full((2, 1, 4), 2, np.uint32), 1).flags.f_contiguous
-
-
-def test_a_view_with_gaps():
-    values = np.arange(48).reshape(4, 12)[:, ::3]
-    lengths = np.array([[4], [0], [2], [9]], np.uint8)
-    assert (kernel.reverse(values, lengths, 1) == oracle.reverse(values, lengths, 1)).all()
 
 
 def test_counts():

@@ -112,8 +112,7 @@ def test_lengths_without_the_axis_and_of_a_batch_axis():
 
 
 @pytest.mark.parametrize(
-    ("like", "axis", "batch_axis"),
-    [("onnx", 0, 1), ("torch", 0, 1), ("pytorch", 0, 1), ("mxnet", 0, 1)],
+    ("like", "axis", "batch_axis"), [("onnx", 0, 1), ("torch", 0, 1), ("pytorch", 0, 1), ("mxnet", 0, 1)]
 )
 def test_like_another_system(like, axis, batch_axis):
     lengths = np.array([2, 1, 0, 2])

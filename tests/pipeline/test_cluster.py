@@ -300,7 +300,6 @@ def test_what_is_made_meanwhile_goes_too(tmp_path):
 
 @pytest.mark.needs("signals")
 def test_local_workers_that_are_stopped(tmp_path, job):
-    """One signal is enough: they are killed when they do not end."""
     process = local(tmp_path)
     until(lambda: len(workers(process)) >= 2)
     for pid in workers(process):
@@ -410,7 +409,6 @@ def test_nobody_there(monkeypatch, site):
 
 @pytest.mark.long
 def test_something_else_listens_there(monkeypatch, tmp_path, job):
-    """It takes the connection, and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setattr(cluster, "_LONGEST_CALL", 1.0)

@@ -318,16 +318,6 @@ def test_few_results_come_before_they_are_taken(connected):
         came.clear()
 
 
-def test_a_task_reaches_a_worker_as_bytes_and_so_comes_its_result(connected):
-    """Else the scheduler would unpickle every block, and pickle it again."""
-    client, _ = connected()
-    sent = []
-    client.submit = lambda *args, **options: (sent.append(args), Here.submit(client, *args, **options))[1]
-    assert results(int) == [0]
-    [(_, task, _)] = sent
-    assert unpacked(task) is int
-
-
 # many blocks are few tasks
 
 

@@ -36,7 +36,6 @@ REAL = ["serial", "threads", "processes"]
 @settings(max_examples=50)
 @given(st.data())
 def test_each_length_of_a_batch_axis_is_counted_once(data):
-    """Whatever the plan, and however often a length is used."""
     shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=2, max_size=4)))
     axis, batch_axis = data.draw(st.permutations(range(len(shape))))[:2]
     lengths = np.array(data.draw(st.lists(st.integers(0, 6), min_size=shape[batch_axis], max_size=shape[batch_axis])))

@@ -91,7 +91,6 @@ def test_runs_are_as_long_in_the_temporary_file_as_in_the_others():
 
 
 def test_a_column_that_is_a_stripe_is_read_once():
-    """But for rows beside those of each block."""
     found = make_tiling((600, 1), 0, most_elements=60)
     assert 600 <= found.most_read < 2 * 600
 
@@ -386,7 +385,6 @@ def test_an_input_that_changes_between_the_passes(small, monkeypatch, any_size):
     ("number", "delay"), [*zip(existing_signals("SIGINT", "SIGTERM", "SIGHUP"), (0, 0.7, 0), strict=False)]
 )
 def test_h43_a_signal_while_there_is_a_temporary_file(tmp_path, number, delay):
-    """At the start of the first pass, and where it may be the second."""
     tall(tmp_path, (1 << 15, 1 << 10))
     command = [*COMMAND, *map(str, JOB[:-1]), "4MiB", "--overwrite"]
     (tmp_path / "y.npy").write_bytes(b"old")

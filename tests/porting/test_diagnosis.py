@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 import os
 import re
 from pathlib import Path
@@ -170,6 +171,25 @@ def test_indices_of_16_bits_are_found_in_long_lines():
     assert [each.id for each in revseq_cli.explain(wrong, x, n, 1).mistakes] == ["wrapped"]
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_indices_of_few_bits_are_found_in_lines_that_are_cut(revseq, tmp_path, whole):
+    """A block has a part of a line, and beside it the line's first elements."""
+    x, n = np.random.default_rng(5).normal(size=(2, 200_000)).astype("f4"), np.array([[150_000], [199_000]], "u4")
+    j = np.arange(200_000)
+    right = np.where(j < n, n - 1 - j, j)
+    wrong = np.take_along_axis(x, right % 4096 if whole else np.where(j < n, right % 4096, j), 1)
+    for name, values in (("x", x), ("n", n), ("wrong", wrong)):
+        np.save(tmp_path / f"{name}.npy", values)
+    job = ("diff", "wrong.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--memory", "1MiB", "--jobs", 1)
+    assert "lines are cut" in revseq("run", *job[3:], "--dry-run").ok().out
+    done = revseq(*job, "--json")
+    assert [each["id"] for each in json.loads(done.out)["mistakes"]] == ["wrapped"]
+    wrong[1, 150_000] += 1  # beyond the sample
+    np.save(tmp_path / "wrong.npy", wrong)
+    (part,) = json.loads(revseq(*job, "--json").out)["mistakes"]
+    assert (part["id"], part["lines"]) == ("wrapped", 1)
+
+
 def test_lines_of_length_0_are_a_rule():
     x, n = np.arange(1, 49, dtype=np.float32).reshape(12, 4), np.array([[2], [0], [3], [4]] * 3)
     wrong = revseq_cli.reverse_subsequences(x, n, 1)
@@ -191,7 +211,6 @@ OTHER_LENGTHS = {
 @pytest.mark.parametrize("name", OTHER_LENGTHS)
 @pytest.mark.parametrize("of_batch", [True, False])
 def test_other_lengths_of_a_tensor_larger_than_its_sample(name, of_batch):
-    """They are computed for the sample, and for all other lines where these are read."""
     rng = np.random.default_rng(5)
     n = rng.integers(2, 16, 5000).astype(np.uint32)
     x = rng.normal(size=(5000, 16)).astype(np.float32)
@@ -264,20 +283,8 @@ def _pitch_of_32(x, n):
     return revseq_cli.reverse_subsequences(read, n[:, None], 1)
 
 
-def _whole_and_relu(x, _):
-    return np.maximum(x[:, ::-1], 0)
-
-
 def _padded_and_rounded(x, n):
     return _by_rows(lambda row, k: np.append(row[:k][::-1], row[k:] * 0))(x, n).astype("f2").astype("f4") + 0
-
-
-def _negated_and_cut(x, n):
-    return (-revseq_cli.reverse_subsequences(x, n[:, None], 1)).view("u4").__and__(0xFFFF0000).view("f4")
-
-
-def _every_third(x, n):
-    return np.where(np.arange(len(x))[:, None] % 3 == 1, x[:, ::-1], revseq_cli.reverse_subsequences(x, n[:, None], 1))
 
 
 def _rows_of_32_taken_for_packed(x, n):
@@ -312,10 +319,7 @@ SEEN_IN_PORTS = {
         _pitch_of_32,
         "the input has rows of 30 elements, which are read as if each began 32 behind the one before",
     ),
-    "whole and relu": (
-        _whole_and_relu,
-        f"{WHOLE}; and negative values are 0",
-    ),
+    "whole and relu": (lambda x, _: np.maximum(x[:, ::-1], 0), f"{WHOLE}; and negative values are 0"),
     "padded and rounded": (
         _padded_and_rounded,
         "zeros in elements that lie behind the length; and values are rounded to FLOAT16",
@@ -346,9 +350,12 @@ SEEN_IN_PORTS = {
         lambda x, n: revseq_cli.reverse_subsequences(x, np.maximum(np.diff(n, prepend=0), 0)[:, None], 1),
         "differences from the length before are taken as lengths",
     ),
-    "negated and cut": (_negated_and_cut, "values are negated, and then values are cut to BFLOAT16"),
+    "negated and cut": (
+        _right_but(lambda right: (-right).view("u4").__and__(0xFFFF0000).view("f4")),
+        "values are negated, and then values are cut to BFLOAT16",
+    ),
     "every third": (
-        _every_third,
+        lambda x, n: _right_but(lambda right: np.where(np.arange(41)[:, None] % 3 == 1, x[:, ::-1], right))(x, n),
         f"only in lines whose index in dimension 0 has the remainder 1 by 3: {WHOLE}",
     ),
 }

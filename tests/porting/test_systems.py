@@ -154,7 +154,6 @@ def test_mxnet_as_documented(ours):
 
 
 def test_mxnet_lengths_are_floats(ours):
-    """Whole ones; no other is rounded."""
     values, lengths = case("MXNet", np.float32)
     assert oracle.same_bits(ours("MXNet", values, lengths), ours("MXNet", values, lengths.astype(int)))
     lengths[2] = 2.5
@@ -233,7 +232,6 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_a_system_refuses(revseq, tmp_path, name):
-    """What the hint says to type reverses what was meant."""
     systems, sizes, lengths, (axis, batch_axis), told = REFUSED[name]
     values = oracle.random_values(RNG, sizes, oracle.DATA_TYPES[1])
     np.save(tmp_path / "x.npy", values)
@@ -241,20 +239,9 @@ def test_what_a_system_refuses(revseq, tmp_path, name):
     right = oracle.expected(
         values, np.broadcast_to(lengths.reshape(-1, *[1] * (len(sizes) - 1)), (*sizes[:1], 1, *sizes[2:])), 1
     )
+    axes = ("--axis", str(axis), "--batch-axis", str(batch_axis))
     for system in (*systems, "pytorch"):
-        args = [
-            "run",
-            "x.npy",
-            "n.npy",
-            "--like",
-            system,
-            "--axis",
-            str(axis),
-            "--batch-axis",
-            str(batch_axis),
-            "-o",
-            "y.npy",
-        ]
+        args = ["run", "x.npy", "n.npy", "--like", system, *axes, "-o", "y.npy"]
         if system in systems:
             args = hints.typed(args, revseq(*args).refused(f"{told}\n  wanted: ", f", as {NAMES[system]}").err)
             assert not (tmp_path / "y.npy").exists()

@@ -163,7 +163,8 @@ def test_a_picture(revseq, tmp_path, example):
     assert root[0].text.startswith("DML_REVERSE_SUBSEQUENCES along axis ")
     words = " ".join("".join(each.itertext()) for each in root.iter(f"{SVG}text") if each.get("class") == "words")
     axis = root[0].text[-1]
-    assert words == f"The first length elements of each line along axis {axis} are reversed; the rest are copied."
+    assert words == figures.sentence(int(axis))
+    assert words.startswith(f"The first N elements of each line along axis {axis} are reversed;")
     shown = revseq("run", str(SAMPLES / example), "--example").ok().out
     for part in shown.split("\n\n"):
         assert part.strip() in root[1].text  # who cannot see it gets the whole example
@@ -209,6 +210,29 @@ def test_the_texts_of_a_picture_along_columns(revseq, tmp_path):
     ]
     assert "axis 0 ↓" in texts_of(root)
     assert not any("clamped" in text for text in texts_of(root))
+
+
+@pytest.mark.parametrize(
+    ("axis", "lengths", "label", "captions"),
+    [
+        (0, "[[[2, 1], [1, 1]]]", "axis 0 ↓", ["[:, 0, :]", "[:, 1, :]"]),
+        (1, "[[[2, 1]], [[1, 1]]]", "axis 1 ↓", ["[0, :, :]", "[1, :, :]"]),
+        (2, "[[[2], [1]], [[1], [1]]]", "axis 2 →", ["[0, :, :]", "[1, :, :]"]),
+    ],
+)
+def test_differences_from_a_job_have_its_axis(revseq, tmp_path, axis, lengths, label, captions):
+    """As its own picture has it: once in each table of A, and every table has it as its rows or its columns."""
+    values = "[[[1, 2], [3, 4]], [[5, 6], [7, 8]]]"
+    revseq("run", values, lengths, "--axis", axis, "--picture", "job.svg").ok()
+    revseq("diff", values, "--job", values, lengths, "--axis", axis, "--picture", "x.svg")
+    job, root = (ET.parse(tmp_path / f"{name}.svg").getroot() for name in ("job", "x"))
+    for picture in (job, root):
+        assert [text for text in texts_of(picture) if text.startswith("axis")] == [label] * 2
+        assert [text for text in texts_of(picture) if text.startswith("[")] == [each for each in captions for _ in "ab"]
+    assert paths(root, "bracket") == []
+    assert not any("length" in text or "change places" in text for text in texts_of(root))
+    revseq("diff", values, values, "--picture", "pair.svg").ok()
+    assert "axis" not in (tmp_path / "pair.svg").read_text()
 
 
 def numbers(path):
@@ -503,7 +527,7 @@ def test_a_page(revseq, files):
     assert page.all("a")[0]["aria-label"] == "2 at [0, 0] comes from [0, 1]"
     shown = re.sub(r"\s+", " ", " ".join(page.texts))
     for words in ("DML_FEATURE_LEVEL_5_0 accepts it", "2 at [0, 0] comes from [0, 1]", "9 → 4", "length clamped to the axis size (4)", "x.npy",
-                  "The first length elements of each line along axis 1 are reversed; the rest are copied.",
+                  "The first N elements of each line along axis 1 are reversed; the rest are copied. N is the length given for the line.",
                   "3 in all, 1 above 4 and clamped, 0 change nothing", "lowest level", "InputTensor DataType", "tensor support"):  # fmt: skip
         assert words in shown, words
     failing = revseq("check", "x.npy", "n.npy", "--axis", 1, "--feature-level", "all").ok().out.count("FAIL")
@@ -593,13 +617,15 @@ def test_a_browser_draws_the_picture(revseq, tmp_path, dark):
 
 
 @needs_browser
-@pytest.mark.parametrize("name", ["wide", "deep", "differences"])
+@pytest.mark.parametrize("name", ["wide", "deep", "differences", "across", "down"])
 def test_no_text_of_a_picture_overflows_or_covers_another(revseq, tmp_path, name):
     rng = np.random.default_rng(3)
-    if name == "differences":
+    if name in ("differences", "across", "down"):
         np.save(tmp_path / "a.npy", rng.integers(0, 9, (20, 30)))
         np.save(tmp_path / "b.npy", rng.integers(0, 9, (20, 30)))
-        assert revseq("diff", "a.npy", "b.npy", "--picture", "p.svg").status == 1
+        np.save(tmp_path / "n.npy", np.full((20, 1) if name == "across" else (1, 30), 7, "u4"))
+        job = () if name == "differences" else ("n.npy", "--axis", int(name == "across"), "--like", "numpy")
+        assert revseq("diff", "a.npy", *["--job"][: len(job)], "b.npy", *job, "--picture", "p.svg").status == 1
     else:
         sizes, axis = {"wide": ((40, 30, 20), 1), "deep": ((1,) * 30 + (2, 3), 31)}[name]
         np.save(tmp_path / "x.npy", rng.standard_normal(sizes) * 1e-300)

@@ -294,10 +294,6 @@ def cases():
             yield Case(f"{language} {form}: {damage.name}", f"x.{form}", text, intact, line + 1, damage.fixed)
 
 
-def _fenced(text):
-    return re.sub("^", "> ", text, flags=re.MULTILINE)
-
-
 def _in_code(text, change):
     """The text with a change in blocks of code alone."""
     return re.sub(
@@ -314,7 +310,7 @@ REFORMATTINGS = {
     "blanks at the ends of lines": ("md html rst", lambda text: text.replace("\n", "  \n")),
     "comments behind rows": ("md html rst", lambda text: re.sub(r"(\d\]),\n", r"\1, // a row\n", text)),
     "no blanks behind commas": ("md html rst", lambda text: _in_code(text, lambda code: code.replace(", ", ","))),
-    "a quote": ("md", _fenced),
+    "a quote": ("md", lambda text: re.sub("^", "> ", text, flags=re.MULTILINE)),
     "nonbreaking blanks": ("md html rst", lambda text: _in_code(text, lambda code: code.replace("\n ", "\n\xa0"))),
     "bold labels": ("md", lambda text: re.sub("(Sequence|Input|Output)(Tensor: )", r"**\1\2**", text)),
     "code in cells": ("md ipynb", lambda text: re.sub(r"(?<=[ ,])(U?INT\d+|FLOAT\d+)(?=[, ]+(?:\||U|F|I))", r"`\1`", text)),

@@ -364,16 +364,8 @@ def place(rng, name, sizes, *, new=False):
     return Place(name, tuple(sorted(OPTIONS[name](rng, sizes, new).items()))) if name in OPTIONS else Place(name)
 
 
-def _packed(rng, sizes, new):
+def _packed(rng):
     return {"packing": rng.choice(("", "", "", ".gz", ".xz", ".bz2"))}
-
-
-def _npy(rng, sizes, new):
-    return _packed(rng, sizes, new) | ({} if new else {"version": rng.choice((1, 1, 2, 3))})
-
-
-def _npz(rng, sizes, new):
-    return {} if new else {"deflated": rng.random() < 0.5, "others": rng.randrange(5)}
 
 
 def _h5(rng, sizes, new):
@@ -416,22 +408,6 @@ def _zarr(rng, sizes, new):
             "fortran": version == 2 and rng.random() < 0.3, "sparse": rng.random() < 0.15}  # fmt: skip
 
 
-def _safetensors(rng, sizes, new):
-    return {} if new else {"others": rng.randrange(5)}
-
-
-def _pb(rng, sizes, new):
-    return {} if new else {"how": rng.choice(("raw", "raw", "typed", "external"))}
-
-
-def _json(rng, sizes, new):
-    return _packed(rng, sizes, new) | ({} if new else {"bare": rng.random() < 0.5, "flat": rng.random() < 0.5})
-
-
-def _txt(rng, sizes, new):
-    return _packed(rng, sizes, new) | ({} if new else {"bare": rng.random() < 0.3})
-
-
 def _bin(rng, sizes, new):
     """Strides in elements: packed, in another order of dimensions, with gaps behind lines, or of every second element."""
     if new or rng.random() < 0.3:
@@ -444,12 +420,21 @@ def _bin(rng, sizes, new):
     return {"strides": tuple(strides)}
 
 
-def _stdin(rng, sizes, new):
-    return {"how": "npy"}
+def _of_input(options, more=lambda rng: {}):
+    """Options of a file that is given, and others that an output has, too."""
+    return lambda rng, _, new: more(rng) | ({} if new else options(rng))
 
 
-OPTIONS = {"npy": _npy, "npz": _npz, "h5": _h5, "nc": _nc, "zarr": _zarr, "safetensors": _safetensors, "pb": _pb,
-           "json": _json, "txt": _txt, "csv": _packed, "tsv": _packed, "stdin": _stdin, "bin": _bin}  # fmt: skip
+OPTIONS = {
+    "npy": _of_input(lambda rng: {"version": rng.choice((1, 1, 2, 3))}, _packed),
+    "npz": _of_input(lambda rng: {"deflated": rng.random() < 0.5, "others": rng.randrange(5)}),
+    "safetensors": _of_input(lambda rng: {"others": rng.randrange(5)}),
+    "pb": _of_input(lambda rng: {"how": rng.choice(("raw", "raw", "typed", "external"))}),
+    "json": _of_input(lambda rng: {"bare": rng.random() < 0.5, "flat": rng.random() < 0.5}, _packed),
+    "txt": _of_input(lambda rng: {"bare": rng.random() < 0.3}, _packed),
+    "csv": _of_input(lambda _: {}, _packed), "tsv": _of_input(lambda _: {}, _packed),
+    "stdin": lambda *_: {"how": "npy"}, "h5": _h5, "nc": _nc, "zarr": _zarr, "bin": _bin,
+}  # fmt: skip
 
 
 # Values
@@ -584,18 +569,15 @@ def simpler(job):
 
 def _smaller(job):
     """Jobs with a dimension less, if nothing is stored by dimensions, or with a smaller one."""
+    has_chunks = any(each["chunks"] or each["shards"] for each in (job.source, job.lengths_source, job.target))
     for d in range(len(job.sizes)):
-        if len(job.sizes) > 1 and d not in (job.axis, job.batch_axis) and not _has_chunks(job):
+        if len(job.sizes) > 1 and d not in (job.axis, job.batch_axis) and not has_chunks:
             sizes = job.sizes[:d] + job.sizes[d + 1 :]
             batch = job.batch_axis if job.batch_axis is None else job.batch_axis - (d < job.batch_axis)
             yield replace(job, sizes=sizes, axis=job.axis - (d < job.axis), batch_axis=batch, rank=None)
     for d, size in enumerate(job.sizes):
         for less in {1, 2, size // 2, size - 1} & set(range(1, size)):
             yield replace(job, sizes=(*job.sizes[:d], less, *job.sizes[d + 1 :]))
-
-
-def _has_chunks(job):
-    return any(each["chunks"] or each["shards"] for each in (job.source, job.lengths_source, job.target))
 
 
 def is_possible(job):

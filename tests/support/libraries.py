@@ -11,8 +11,15 @@ import math
 import re
 import struct
 import zipfile
+from io import BytesIO
 
+import h5py
+import hdf5plugin
+import netCDF4
+import numcodecs
 import numpy as np
+import onnx
+import zarr
 from generated import DTYPES, WORDS
 
 PACKINGS = {"": lambda data: data, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
@@ -25,12 +32,11 @@ def make(place, path, values, data_type, first=0):
     `first` is the dimension of the job that its first one is, where dimensions have names.
     """
     named = {"first": first} if place.format == "nc" else {}
+    path = path.with_name(f"{path.name}.{place.format}{place['packing'] or ''}")
     return MAKERS[place.format](place, path, values, data_type, **named)
 
 
 def npy_bytes(values, data_type, version=1):
-    from io import BytesIO
-
     stream = BytesIO()
     order = values.flags.f_contiguous and not values.flags.c_contiguous
     descr = (
@@ -50,13 +56,8 @@ def npy_bytes(values, data_type, version=1):
 
 
 def make_npy(place, path, values, data_type):
-    path = path.with_name(path.name + ".npy" + (place["packing"] or ""))
     path.write_bytes(PACKINGS[place["packing"] or ""](npy_bytes(values, data_type, place["version"] or 1)))
     return path.name
-
-
-def make_stdin(place, path, values, data_type):
-    return "-", npy_bytes(values, data_type)
 
 
 def around(place):
@@ -72,7 +73,6 @@ def other(number):
 
 
 def make_npz(place, path, values, data_type):
-    path = path.with_name(path.name + ".npz")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if place["deflated"] else zipfile.ZIP_STORED) as archive:
         for name, number in around(place):
             if name == "v":
@@ -93,9 +93,6 @@ FILTERS = {"gzip": {"compression": "gzip", "compression_opts": 3}, "lzf": {"comp
 
 
 def h5_filters(names, dtype):
-    import h5py
-    import hdf5plugin
-
     options = {}
     if names == ("deflate", "shuffle"):  # in this order, which h5py itself never makes
         options["dcpl"] = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -120,9 +117,6 @@ def skip_filters(dataset):
 
 
 def make_h5(place, path, values, data_type):
-    import h5py
-
-    path = path.with_name(path.name + ".h5")
     key = "group/v" if place["group"] else "v"
     stored = values.view(f"V{values.itemsize}") if data_type in WORDS else values
     with h5py.File(
@@ -152,9 +146,6 @@ def make_h5(place, path, values, data_type):
 
 
 def make_nc(place, path, values, data_type, first=0):
-    import netCDF4
-
-    path = path.with_name(path.name + ".nc")
     with netCDF4.Dataset(path, "w") as f:
         names = [f"d{first + d}" for d in range(values.ndim)]
         for d, size in enumerate(values.shape):
@@ -175,17 +166,12 @@ def make_nc(place, path, values, data_type, first=0):
 
 
 def make_zarr(place, path, values, data_type):
-    import zarr
-
-    path = path.with_name(path.name + ".zarr")
     codecs = {
         2: {"default": "auto", "none": None, "gzip": "GZip", "zstd": "Zstd", "blosc": "Blosc"},
         3: {"default": "auto", "none": None, "gzip": "GzipCodec", "zstd": "ZstdCodec", "blosc": "BloscCodec"},
     }[place["version"]]
     codec = codecs[place["codec"]]
     if codec not in ("auto", None):
-        import numcodecs
-
         codec = getattr(numcodecs if place["version"] == 2 else zarr.codecs, codec)()
     name = "group/v" if place["group"] else "v" if place["others"] else ""
     store = zarr.storage.LocalStore(path)
@@ -213,7 +199,6 @@ SAFE = {"FLOAT64": "F64", "FLOAT32": "F32", "FLOAT16": "F16", "BFLOAT16": "BF16"
 
 
 def make_safetensors(place, path, values, data_type):
-    path = path.with_name(path.name + ".safetensors")
     header, data = {"__metadata__": {"made": "here"}}, b""
     for name, number in around(place):
         array, kind = (values, data_type) if name == "v" else (other(number).astype("i4"), "INT32")
@@ -240,9 +225,6 @@ TYPED = "FLOAT32 FLOAT64 INT32 INT64 UINT64 INT8 UINT8 INT16 UINT16 BOOL".split(
 
 
 def make_pb(place, path, values, data_type):
-    import onnx
-
-    path = path.with_name(path.name + ".pb")
     proto = onnx.TensorProto(name="v", dims=values.shape, data_type=PB[data_type])
     raw = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
     if place["how"] == "external":
@@ -281,7 +263,6 @@ def exact(values):
 
 
 def make_json(place, path, values, data_type):
-    path = path.with_name(path.name + ".json" + (place["packing"] or ""))
     text = nested(exact(values).reshape(-1) if place["flat"] and not place["bare"] else exact(values))
     if not place["bare"]:
         text = f'{{"DataType": "{data_type}", "Sizes": {list(values.shape)}, "Values": {text}}}'
@@ -290,7 +271,6 @@ def make_json(place, path, values, data_type):
 
 
 def make_txt(place, path, values, data_type):
-    path = path.with_name(path.name + ".txt" + (place["packing"] or ""))
     text = nested(exact(values), "")
     if not place["bare"]:
         sizes = ",".join(map(str, values.shape))
@@ -299,13 +279,8 @@ def make_txt(place, path, values, data_type):
     return path.name
 
 
-def make_typed(place, path, values, data_type):
-    return nested(exact(values), "")
-
-
 def make_csv(place, path, values, data_type):
     comma = "," if place.format == "csv" else "\t"
-    path = path.with_name(f"{path.name}.{place.format}{place['packing'] or ''}")
     rows = (comma.join(map(token, row)) for row in exact(values).tolist())
     path.write_bytes(PACKINGS[place["packing"] or ""]("\n".join(rows).encode() + b"\n"))
     return path.name
@@ -313,7 +288,6 @@ def make_csv(place, path, values, data_type):
 
 def make_bin(place, path, values, data_type):
     """Elements at those strides, between bytes of no meaning; another dimension count has none."""
-    path = path.with_name(path.name + ".bin")
     strides = place["strides"]
     if not strides:
         path.write_bytes(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes())
@@ -325,9 +299,12 @@ def make_bin(place, path, values, data_type):
     return path.name
 
 
-MAKERS = {"npy": make_npy, "npz": make_npz, "h5": make_h5, "nc": make_nc, "zarr": make_zarr, "safetensors": make_safetensors,
-          "pb": make_pb, "json": make_json, "txt": make_txt, "csv": make_csv, "tsv": make_csv, "typed": make_typed,
-          "stdin": make_stdin, "bin": make_bin}  # fmt: skip
+MAKERS = {
+    "npy": make_npy, "npz": make_npz, "h5": make_h5, "nc": make_nc, "zarr": make_zarr, "safetensors": make_safetensors,
+    "pb": make_pb, "json": make_json, "txt": make_txt, "csv": make_csv, "tsv": make_csv, "bin": make_bin,
+    "typed": lambda place, path, values, data_type: nested(exact(values), ""),
+    "stdin": lambda place, path, values, data_type: ("-", npy_bytes(values, data_type)),
+}  # fmt: skip
 
 
 # Of an input whose format has no name for it, the data type is said.
@@ -357,8 +334,6 @@ def read(place, path, key, data_type, sizes):
 
 
 def read_npy(place, path, key, data_type, sizes):
-    from io import BytesIO
-
     data = UNPACKINGS[place["packing"] or ""](path.read_bytes())
     return _named(np.load(BytesIO(data)), data)
 
@@ -383,9 +358,6 @@ def read_npz(place, path, key, data_type, sizes):
 
 
 def read_h5(place, path, key, data_type, sizes):
-    import h5py
-    import hdf5plugin  # noqa: F401 - its filters
-
     with h5py.File(path, "r") as f:
         dataset = f[key]
         if data_type == "BFLOAT16" and dataset.dtype.kind == "f":  # which h5py would widen
@@ -401,8 +373,6 @@ def read_h5(place, path, key, data_type, sizes):
 
 
 def read_nc(place, path, key, data_type, sizes):
-    import netCDF4
-
     with netCDF4.Dataset(path) as f:
         assert f.title == "generated"
         f[key].set_auto_maskandscale(False)
@@ -411,8 +381,6 @@ def read_nc(place, path, key, data_type, sizes):
 
 
 def read_zarr(place, path, key, data_type, sizes):
-    import zarr
-
     opened = zarr.open(path, mode="r")
     array = opened[key] if key else opened
     return np.asarray(array[...])
@@ -434,8 +402,6 @@ def read_safetensors(place, path, key, data_type, sizes):
 
 
 def read_pb(place, path, key, data_type, sizes):
-    import onnx
-
     proto = onnx.TensorProto.FromString(path.read_bytes())
     assert proto.data_type == PB[data_type]
     return np.frombuffer(proto.raw_data, np.dtype(DTYPES[data_type]).newbyteorder("<")).reshape(tuple(proto.dims))
@@ -504,8 +470,6 @@ def beside_safetensors(path, key):
 
 
 def beside_zarr(path, key):
-    import zarr
-
     names = {each.relative_to(path).as_posix(): each for each in path.rglob("*")}
     opened = zarr.open(path, mode="r")
     array = opened[key] if key else opened
@@ -520,8 +484,6 @@ def beside_zarr(path, key):
 
 def beside_h5(path, key):
     """Of each object its place, attributes, type and storage; of other datasets also the places and bytes of chunks."""
-    import h5py
-
     made, data = {}, path.read_bytes()
 
     def note(name, each):
@@ -564,10 +526,6 @@ BESIDE = {"npz": beside_npz, "safetensors": beside_safetensors, "zarr": beside_z
 
 def is_filled_up(path, key):
     """Whether a dataset of HDF5 that grows to whole chunks has its fill value behind its old end."""
-    from io import BytesIO
-
-    import h5py
-
     with h5py.File(BytesIO(path.read_bytes()), "r+") as f:
         dataset = f[key]
         if not dataset.chunks or dataset.maxshape != (None,) * dataset.ndim:
@@ -581,8 +539,6 @@ def is_filled_up(path, key):
 
 def dead_bytes(path, key):
     """The bytes of an HDF5 file that are not its tensor `key`, nor the index of its chunks; and those of a chunk."""
-    import h5py
-
     with h5py.File(path) as f:
         dataset = f[key]
         chunk = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize

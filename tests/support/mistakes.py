@@ -89,14 +89,6 @@ def as_small_words(bits):
     return lambda job: by_length(change)(job) if job.given.dtype.itemsize == 4 else None
 
 
-def lowest_power(n):
-    return 1 << (n.bit_length() - 1) if n else 0
-
-
-def next_power(n):
-    return 1 << (n - 1).bit_length() if n else 0
-
-
 def signed(n, bits):
     low = n % (1 << bits)
     return low - (1 << bits) if low >> (bits - 1) else low
@@ -131,8 +123,8 @@ _LENGTHS = {
     **{f"down to a multiple of {k}": (lambda n, s, i, g, k=k: n // k * k, "multiple-down") for k in (2, 4, 8)},
     **{f"up to a multiple of {k}": (lambda n, s, i, g, k=k: -(-n // k) * k, "multiple-up") for k in (2, 4, 8)},
     "to the nearest multiple of 4": (lambda n, s, i, g: (n + 2) // 4 * 4, "multiple-near"),
-    "down to a power of 2": (lambda n, s, i, g: lowest_power(n), "power-down"),
-    "up to a power of 2": (lambda n, s, i, g: next_power(n), "power-up"),
+    "down to a power of 2": (lambda n, s, i, g: 1 << (n.bit_length() - 1) if n else 0, "power-down"),
+    "up to a power of 2": (lambda n, s, i, g: 1 << (n - 1).bit_length() if n else 0, "power-up"),
     "the low 3 bits": (lambda n, s, i, g: n & 7, "low-bits"),
     "4 bits, signed": (lambda n, s, i, g: signed(n, 4), "signed only-to"),
     "saturated at 7": (lambda n, s, i, g: min(n, 7), "at-most saturated"),
@@ -205,10 +197,6 @@ def halves(line, n, j):
     return [*line[:half][::-1], *line[half:n][::-1], *line[n:]][j]
 
 
-def last_reversed(line, n, j):
-    return [*line[: len(line) - n], *line[len(line) - n :][::-1]][j]
-
-
 _ELEMENTS = {
     "the rest is reversed, too": (lambda x, n, j: [*x[:n][::-1], *x[n:][::-1]][j], "rest-reversed"),
     "only the rest": (lambda x, n, j: [*x[:n], *x[n:][::-1]][j], "only-rest"),
@@ -223,7 +211,7 @@ _ELEMENTS = {
     "rotated by the length": (lambda x, n, j: x[(j + n) % len(x)], "whole-rotated"),
     "reversed again": (lambda x, n, j: right(x, n, len(x) - 1 - j), "reversed-again"),
     "reversed before": (lambda x, n, j: right(x[::-1], n, j), "reversed-before"),
-    "the last are reversed": (last_reversed, "last-reversed"),
+    "the last are reversed": (lambda x, n, j: [*x[: len(x) - n], *x[len(x) - n :][::-1]][j], "last-reversed"),
     "padded left": (lambda x, n, j: [*[0] * (len(x) - n), *x[:n][::-1]][j], "padded-left"),
     "padded left, not reversed": (lambda x, n, j: [*[0] * (len(x) - n), *x[:n]][j], "start-at-end"),
     "the rest first": (lambda x, n, j: [*x[n:], *x[:n][::-1]][j], "moved-to-end"),
@@ -281,15 +269,6 @@ def past_the_end(zero):
 # Memory, lines and axes
 
 
-def turned_memory(job):
-    axes = [1, 0, *range(2, job.x.ndim)]
-    return job.right.transpose(axes).reshape(-1).reshape(job.x.shape)
-
-
-def other_memory_order(job):
-    return job.right.reshape(-1, order="F").reshape(job.x.shape)
-
-
 def read_in_the_other_order(x):
     return np.ascontiguousarray(x).reshape(-1).reshape(x.shape, order="F")
 
@@ -336,18 +315,14 @@ def rows(take, *, of_input):
     return made
 
 
-def flipped_input(job):
-    return oracle.reverse(np.flip(job.x, job.axis).copy(), job.n, job.axis)
-
-
 def sorted_by_length(job):
     """The lines are sorted by length for packing, and never put back."""
     return None if job.batch is None else rows(lambda i, c, g: place_of(i, g, longest=True), of_input=False)(job)
 
 
 _MEMORY = {
-    "memory of the transpose": (turned_memory, "output-layout"),
-    "memory in the other order": (other_memory_order, "output-layout"),
+    "memory of the transpose": (lambda job: job.right.swapaxes(0, 1).reshape(job.x.shape), "output-layout"),
+    "memory in the other order": (lambda job: job.right.reshape(-1, order="F").reshape(job.x.shape), "output-layout"),
     "memory read in the other order": (lambda job: read_in_the_other_order(job.right), "output-layout"),
     "input read in the other order": (
         lambda job: oracle.reverse(read_in_the_other_order(job.x), job.n, job.axis), "input-layout"),
@@ -366,7 +341,8 @@ _MEMORY = {
     "input in reverse order": (rows(lambda i, c, g: c - 1 - i, of_input=True), "input-lines"),
     "input one behind": (rows(lambda i, c, g: (i + 1) % c, of_input=True), "input-lines"),
     "the first input for all": (rows(lambda i, c, g: 0, of_input=True), "input-lines"),
-    "input reversed along the axis": (flipped_input, "reversed-before input-lines"),
+    "input reversed along the axis": (
+        lambda job: oracle.reverse(np.flip(job.x, job.axis).copy(), job.n, job.axis), "reversed-before input-lines"),
     "sorted by length": (sorted_by_length, "output-lines"),
 }  # fmt: skip
 
@@ -423,10 +399,6 @@ def flushed(v):
     return v * 0 if abs(v) < np.finfo(v.dtype).tiny else v
 
 
-def words_swapped(word, width):
-    return (word >> width // 2) | (word << width // 2)
-
-
 _VALUES = {
     "rounded to FLOAT16": (each(np.float16, "f"), "rounded-to-float16"),
     "rounded to FLOAT32": (lambda job: each(np.float32, "f")(job) if job.x.dtype.itemsize > 4 else None, "rounded-to-float32"),
@@ -441,7 +413,7 @@ _VALUES = {
     "sign lost": (each(lambda v: abs(v), "f"), "no-sign"),
     "ReLU": (each(lambda v: max(v, v * 0), "fi"), "relu"),
     "byte order": (lambda job: np.array([v.byteswap() for v in job.right.reshape(-1)]).reshape(job.x.shape), "byte-order"),
-    "words swapped": (by_bits(words_swapped), "words-swapped"),
+    "words swapped": (by_bits(lambda word, width: word >> width // 2 | word << width // 2), "words-swapped"),
     "one unit up": (by_bits(lambda word, _: word + 1), "ulp-up"),
     "one unit down": (by_bits(lambda word, _: word - 1), "ulp-down low-bits-lost"),
     "the low 8 bits lost": (by_bits(lambda word, _: word >> 8 << 8, "fi"), "low-bits-lost"),
@@ -467,17 +439,9 @@ _VALUES = {
 # Parts
 
 
-def zero(job, _):
-    return job.x.dtype.type(0)
-
-
 def garbage(job, _):
     """What memory has that nobody wrote."""
     return np.frombuffer(bytes([0xCD] * 8), job.x.dtype)[0]
-
-
-def the_input(job, index):
-    return job.x[index]
 
 
 def not_done(where, fill):
@@ -522,9 +486,9 @@ _WHERE = {
     "the first element": lambda i, job, n, number: i[job.axis] == 0,
 }
 _FILLS = {
-    "zeros": (zero, "zeros"),
+    "zeros": (lambda job, _: job.x.dtype.type(0), "zeros"),
     "never written": (garbage, "one-value"),
-    "the input": (the_input, "not-done not-reversed only-from only-to"),
+    "the input": (lambda job, index: job.x[index], "not-done not-reversed only-from only-to"),
 }
 
 

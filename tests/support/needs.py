@@ -81,7 +81,6 @@ NEEDS = {
     "long doubles": (np.dtype("g").itemsize > 8, "no floats of C that are longer than FLOAT64"),
     "POSIX words": (not WINDOWS, "no words as a POSIX shell quotes and reads them"),
     "backslashes": (os.sep == "/", "no backslash in the name of a zip's member: Python makes it a slash"),
-    "sha256sum": (bool(shutil.which("sha256sum")), "no program sha256sum to compare with"),
     "HDF5": (
         h5py.version.hdf5_version_tuple >= (2,),
         "this HDF5 puts the time into the root group of a file",

@@ -16,7 +16,7 @@ from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, changed_filters, prope
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.netcdf import attach, scales_of
 from revseq_cli.formats.hdf5.source import Hdf5Source, refuse_other_files
-from revseq_cli.formats.meaning import MOST_VARIABLES, is_small
+from revseq_cli.formats.meaning import MOST_VARIABLES, TEXT_BYTES, is_small
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,6 +56,17 @@ def create_dataset(
         return _Copy(old[template.key], file, name, template).carried_out(properties, where)
 
 
+def companion_bytes(template: Source, name: str) -> int:
+    """The bytes of what goes with the dataset at that path of a new file, as it will be stored; for texts a guess."""
+    if not isinstance(template, Hdf5Source):
+        return sum(each.total_bytes for each in template.meaning().variables)
+    with opened(template.path, template.name) as old:
+        _, *others = _Companions(old[template.key], name).with_source()
+        texts = sum(each.size or 0 for each in others if _has_pointers(each.id.get_type()))
+        stored: int = sum(each.id.get_storage_size() for each in others)
+        return stored + texts * TEXT_BYTES
+
+
 def keeps_order(template: Source, where: str) -> bool:
     """Whether the groups of the new file must remember the order in which their links are made.
 
@@ -87,6 +98,68 @@ def _overlap(path: str, other: str) -> bool:
     return f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/")
 
 
+class _Companions:
+    """Which datasets go with one to that path of a new file: its scales, and what attributes name."""
+
+    def __init__(self, source: h5py.Dataset, name: str) -> None:
+        self._source, self._name = source, name
+        self.notes: list[str | Hint] = []
+
+    @functools.cached_property
+    def old_names(self) -> list[bytes]:
+        """The path of every object of the old file, which is visited once."""
+        names: list[bytes] = []
+        h5py.h5o.visit(self._source.file.id, names.append)
+        return names
+
+    def with_source(self) -> list[h5py.Dataset]:
+        """The dataset, its scales, and what attributes of these name, with its own scales: each once, if it can be."""
+        carried = [self._source]
+        for scale in self._scales(self._source):
+            try:
+                if scale.name is None:
+                    raise FormatError("has no name")
+                refuse_other_files(scale.id.get_create_plist(), scale.name)
+            except FormatError as e:
+                self.notes.append(f"the scale {printable(scale.name or '(unlinked)')} {e.found}, and is not copied")
+            else:
+                carried += [scale] * (scale not in carried)
+        for holder in carried:  # which grows
+            for _, word, item in netcdf.named_by(holder):
+                if item in carried or len(carried) >= MOST_VARIABLES:
+                    continue
+                new = [each for each in (item, *self._scales(item)) if each not in carried]
+                if self._finds(holder, word, item) and all(map(self._can_carry, new)):
+                    carried += dict.fromkeys(new)
+        return carried
+
+    def _finds(self, holder: h5py.Dataset, word: str, item: h5py.Dataset) -> bool:
+        """Whether the word means the same in the new file: not where the dataset goes to a group without it above."""
+        old, new = (each.rpartition("/")[0] for each in (self._source.name, self._name))
+        is_above = f"{new}/".startswith(f"{item.parent.name.rstrip('/')}/")
+        return holder != self._source or new == old or word.startswith("/") or is_above
+
+    def _can_carry(self, dataset: h5py.Dataset) -> bool:
+        """Whether it can be copied as it is: HDF5 loses references, and text and lists are read at once."""
+        if dataset.name is None or _overlap(self._name, dataset.name):
+            return False
+        try:
+            refuse_other_files(dataset.id.get_create_plist(), dataset.name)
+        except FormatError:
+            return False
+        kind = dataset.id.get_type()
+        size_fits = not _has_pointers(kind) or is_small(dataset.shape or (), kind.get_size())
+        return size_fits and not kind.detect_class(h5py.h5t.REFERENCE)
+
+    def _scales(self, dataset: h5py.Dataset) -> list[h5py.Dataset]:
+        """The scales of a dataset's dimensions, and of those that NetCDF names by number only."""
+        scales = [scale for _, scale in _attached(dataset)]
+        for each in [dataset, *scales]:
+            if missing := netcdf.missing_dimensions(each, [dataset, *scales]):
+                scales += netcdf.scales_by_number(self._source.file, self.old_names, missing)
+        return scales
+
+
 class _Copy:
     """Copies one dataset into a new file, without values, with the groups on its path and the datasets that go with it.
 
@@ -95,12 +168,13 @@ class _Copy:
 
     def __init__(self, source: h5py.Dataset, file: h5py.File, name: str, template: Hdf5Source) -> None:
         self._source, self._file, self._name, self._like = source, file, name, template
-        self._notes: list[str | Hint] = []
+        self._companions = _Companions(source, name)
+        self._notes = self._companions.notes
         self._types: set[str] = set()  # the paths of those that have one
 
     def carried_out(self, properties: h5py.h5p.PropDCID, where: str) -> tuple[h5py.Dataset, list[str | Hint]]:
         """The new dataset, without its values, and notes on what could not be carried over."""
-        carried = {each: each.name for each in self._carried()} | {self._source: self._name}
+        carried = {each: each.name for each in self._companions.with_source()} | {self._source: self._name}
         ids = netcdf.new_dimension_ids(carried)
         self._copy_attributes(self._source.file["/"], self._file["/"])
         for source, path in sorted(carried.items(), key=lambda each: _creation_orders(each[0])):
@@ -128,13 +202,6 @@ class _Copy:
         self._notes += netcdf.dangling(carried)
         self._count_others(carried)
         return made, self._notes
-
-    @functools.cached_property
-    def _old_names(self) -> list[bytes]:
-        """The path of every object of the old file, which is visited once."""
-        names: list[bytes] = []
-        h5py.h5o.visit(self._source.file.id, names.append)
-        return names
 
     def _make_dataset(self, group: h5py.Group, name: str, properties: h5py.h5p.PropDCID, where: str) -> h5py.Dataset:
         template, space = self._like, self._source.id.get_space()
@@ -186,7 +253,7 @@ class _Copy:
             return path
         if not self._like.origin.is_netcdf or kind.get_class() not in _OF_USERS:
             return ""
-        named = (each for each in self._old_names if h5py.h5o.get_info(file.id, each).type == _NAMED_TYPE)
+        named = (each for each in self._companions.old_names if h5py.h5o.get_info(file.id, each).type == _NAMED_TYPE)
         same = (each for each in named if h5py.h5t.open(file.id, each).equal(kind))
         return next((f"/{each.decode('utf-8', 'surrogateescape')}" for each in same), "")
 
@@ -203,53 +270,6 @@ class _Copy:
         if template:
             self._copy_attributes(source, group)
         return group
-
-    def _carried(self) -> list[h5py.Dataset]:
-        """The dataset, its scales, and what attributes of these name, with its own scales: each once, if it can be."""
-        carried = [self._source]
-        for scale in self._scales(self._source):
-            try:
-                if scale.name is None:
-                    raise FormatError("has no name")
-                refuse_other_files(scale.id.get_create_plist(), scale.name)
-            except FormatError as e:
-                self._notes.append(f"the scale {printable(scale.name or '(unlinked)')} {e.found}, and is not copied")
-            else:
-                carried += [scale] * (scale not in carried)
-        for holder in carried:  # which grows
-            for _, word, item in netcdf.named_by(holder):
-                if item in carried or len(carried) >= MOST_VARIABLES:
-                    continue
-                new = [each for each in (item, *self._scales(item)) if each not in carried]
-                if self._finds(holder, word, item) and all(map(self._can_carry, new)):
-                    carried += dict.fromkeys(new)
-        return carried
-
-    def _finds(self, holder: h5py.Dataset, word: str, item: h5py.Dataset) -> bool:
-        """Whether the word means the same in the new file: not where the dataset goes to a group without it above."""
-        old, new = (each.rpartition("/")[0] for each in (self._source.name, self._name))
-        is_above = f"{new}/".startswith(f"{item.parent.name.rstrip('/')}/")
-        return holder != self._source or new == old or word.startswith("/") or is_above
-
-    def _can_carry(self, dataset: h5py.Dataset) -> bool:
-        """Whether it can be copied as it is: HDF5 loses references, and text and lists are read at once."""
-        if dataset.name is None or _overlap(self._name, dataset.name):
-            return False
-        try:
-            refuse_other_files(dataset.id.get_create_plist(), dataset.name)
-        except FormatError:
-            return False
-        kind = dataset.id.get_type()
-        size_fits = not _has_pointers(kind) or is_small(dataset.shape or (), kind.get_size())
-        return size_fits and not kind.detect_class(h5py.h5t.REFERENCE)
-
-    def _scales(self, dataset: h5py.Dataset) -> list[h5py.Dataset]:
-        """The scales of a dataset's dimensions, and of those that NetCDF names by number only."""
-        scales = [scale for _, scale in _attached(dataset)]
-        for each in [dataset, *scales]:
-            if missing := netcdf.missing_dimensions(each, [dataset, *scales]):
-                scales += netcdf.scales_by_number(self._source.file, self._old_names, missing)
-        return scales
 
     def _copy_attributes(self, source: h5py.HLObject, target: h5py.HLObject, ids: dict[int, int] | None = None) -> None:
         """Copy every attribute with its own type, bit for bit; one that holds references is left out, with a note.
@@ -286,7 +306,7 @@ class _Copy:
                 seen.add(h5py.h5o.get_info(item.id).addr)
                 item = item.parent
         try:
-            others = len(self._old_names) - len(seen)
+            others = len(self._companions.old_names) - len(seen)
         except (OSError, RuntimeError, KeyError, ValueError):  # damage to objects that are not copied
             self._notes.append("some other objects cannot be read, so none is copied")
             return

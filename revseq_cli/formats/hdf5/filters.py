@@ -1,15 +1,30 @@
-"""The filters of HDF5 datasets: which ones a dataset has, whether they are installed, how to ask for the same ones."""
+"""The filters of HDF5 datasets: which ones a dataset has, how to ask for the same ones, and chunks encoded by them.
+
+Chunks are encoded in the workers: HDF5 does it, in a file in memory, and the parent stores the bytes as they are. So
+HDF5's filters, which have one lock for all threads of a process, work in all processes at once.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from revseq_cli.core import system
 from revseq_cli.core.errors import FormatError, Hint
+from revseq_cli.formats.contract import parts
 from revseq_cli.formats.hdf5 import types
-from revseq_cli.formats.hdf5.library import h5py
+from revseq_cli.formats.hdf5.files import in_memory
+from revseq_cli.formats.hdf5.library import h5py, lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.contract import Region
 
 
 # Short names for HDF5's own filters and for those that hdf5plugin brings: the names in files are long, or empty.
@@ -19,7 +34,7 @@ _NAMES = {
     32024: "sz3", 32026: "blosc2", 32028: "sperr",
 }  # fmt: skip
 # Filters that never lose anything; chunks that pass any other filter are decoded again and compared.
-LOSSLESS = frozenset({1, 2, 3, 4, 32000})
+_LOSSLESS = frozenset({1, 2, 3, 4, 32000})
 # Some filters change their parameters when a dataset is created: it then stores others than were asked for, and asking
 # for the stored ones would change them twice. For each such filter, the parameters that were asked for, from those that
 # are stored: bitshuffle puts three numbers first, SZ and SZ3 the sizes of a chunk, JPEG-LS and HTJ2K need none, and
@@ -36,9 +51,10 @@ _ASKED_FOR: dict[int, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
 # Registered number, flags and parameters.
 _Filter = tuple[int, int, tuple[int, ...]]
 
-
 # A hint for filters that do not fit.
 UNCOMPRESSED = Hint.of("add {}", compression="none")
+
+_scratches = threading.local()
 
 
 def filters_of(properties: h5py.h5p.PropDCID) -> dict[int, str]:
@@ -59,7 +75,7 @@ def require_filters(dataset: h5py.Dataset, where: str) -> None:
         try:
             import hdf5plugin  # noqa: F401 - an extra; importing it registers its filters
         except ModuleNotFoundError:
-            hint = "pip install hdf5plugin"
+            hint = system.pip("install hdf5plugin")
         if not h5py.h5z.filter_avail(code):
             raise FormatError(f"needs the filter {code} ({name})", "a filter that is installed", hint, where)
 
@@ -103,3 +119,95 @@ def changed_filters(made: h5py.Dataset, template: h5py.Dataset, asked: h5py.h5p.
 def pipeline(properties: h5py.h5p.PropDCID) -> list[_Filter]:
     """Each filter's registered number, its flags and its parameters, in the order in which chunks pass them."""
     return [properties.get_filter(i)[:3] for i in range(properties.get_nfilters())]
+
+
+class Chunk(NamedTuple):
+    """An encoded chunk: its first index in each dimension, the filters that it skipped, as bits, and its bytes."""
+
+    start: tuple[int, ...]
+    mask: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class ChunkBlockWriter:
+    """Encodes the chunks of a block.
+
+    Property lists cannot be pickled, but the image of a file can: `image` is a file with a dataset of one chunk and of
+    the same storage. Each chunk is written into that, and read back as HDF5 stores it. `checked` says whether some
+    filters may lose something, and `hint` what to type where they do not fit.
+    """
+
+    chunks: tuple[int, ...]
+    image: bytes
+    name: str
+    checked: bool
+    hint: Hint
+
+    def deliver(self, region: Region, values: NDArray[Any]) -> list[Chunk]:
+        """The encoded chunks of a region that begins at a chunk, and ends at one or at the tensor's end."""
+        return [
+            Chunk(tuple(b.start for b in box), *self.stored(np.ascontiguousarray(part)))
+            for box, part in parts(region, values, self.chunks)
+        ]
+
+    def stored(self, part: NDArray[Any]) -> tuple[int, bytes]:
+        """Encode a chunk: the filters that were skipped, as bits, and its bytes as HDF5 stores them.
+
+        `part` is the chunk up to the tensor's end. HDF5 fills up a chunk beyond the end, and decides whether such a
+        chunk passes through the filters.
+        """
+        scratch = _scratch(self.image).id
+        place, kind = (0,) * part.ndim, scratch.get_type()
+        try:
+            if scratch.shape != part.shape:
+                scratch.set_extent(self.chunks)  # shrinking it next fills up what is cut off, and nothing else
+                scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, np.zeros(self.chunks, part.dtype), kind)
+                scratch.set_extent(part.shape)
+            scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, part, kind)
+            scratch.flush()  # else, in files of HDF5's latest layout, h5py reserves 0 bytes below and overruns them
+            with lock:
+                mask, data = scratch.read_direct_chunk(place)
+            if self.checked:
+                decoded = np.empty_like(part)
+                with lock:
+                    scratch.write_direct_chunk(place, data, mask)
+                scratch.read(h5py.h5s.ALL, h5py.h5s.ALL, decoded, kind)
+                if decoded.tobytes() != part.tobytes():
+                    raise FormatError(
+                        "its filters change values", "lossless filters", self.hint, self.name,
+                    )  # fmt: skip
+        except (OSError, RuntimeError, ValueError) as e:
+            if isinstance(e, FormatError):
+                raise
+            if "memory allocation failed" in str(e):
+                raise MemoryError from None
+            raise FormatError(
+                f"its filters cannot encode: {str(e)[:200]}", "filters that can", self.hint, self.name
+            ) from None
+        return mask, data
+
+
+def block_writer_for(dataset: h5py.Dataset, properties: h5py.h5p.PropDCID, name: str, hint: Hint) -> ChunkBlockWriter:
+    """The block writer for chunks of a new dataset made with these properties; `name` and `hint` are for messages."""
+    checked = not _LOSSLESS.issuperset(filters_of(dataset.id.get_create_plist()))
+    return ChunkBlockWriter(properties.get_chunk(), _image(dataset, properties), name, checked, hint)
+
+
+def _image(dataset: h5py.Dataset, properties: h5py.h5p.PropDCID) -> bytes:
+    """The bytes of a file with a dataset of one chunk, of the same type and with the same storage."""
+    with in_memory() as file:
+        space = h5py.h5s.create_simple(properties.get_chunk(), properties.get_chunk())
+        h5py.h5d.create(file.id, b"chunk", dataset.id.get_type(), space, properties)
+        file.flush()
+        image: bytes = file.id.get_file_image()
+        return image
+
+
+def _scratch(image: bytes) -> h5py.Dataset:
+    """The dataset of one chunk, one for each thread: no other thread may write between its writing and its reading."""
+    if getattr(_scratches, "image", None) != image:
+        _scratches.dataset = in_memory(image)["chunk"]
+        _scratches.image = image
+        require_filters(_scratches.dataset, "the output")
+    return _scratches.dataset

@@ -17,6 +17,7 @@ from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.meaning import (
     ENCODING,
     FILL,
+    TEXT_BYTES,
     Attributes,
     Meaning,
     Variable,
@@ -77,7 +78,7 @@ def meaning_of(path: str, name: str, place: str, dtype: np.dtype[Any], dimension
             item = attached.get(word) or netcdf.named(dataset, word)
             return None if item is None or item == dataset else _variable(path, name, item)
 
-        own = Variable(dataset.name.rpartition("/")[2], dimensions, attributes, lambda: np.empty(0))
+        own = Variable(dataset.name.rpartition("/")[2], dimensions, attributes, 0, lambda: np.empty(0))
         attributes, variables = gathered(own, find)
         groups: list[Attributes] = []
         group = dataset.parent
@@ -102,7 +103,8 @@ def _variable(path: str, name: str, dataset: h5py.Dataset) -> Variable | None:
         dimensions = dimensions[:-1]
         attributes.pop(ENCODING, None)
     read = functools.partial(_values, path, name, dataset.name)
-    return Variable(dataset.name.rpartition("/")[2], dimensions, attributes, read)
+    total = dataset.size * (TEXT_BYTES if dataset.dtype.kind == "O" else dataset.dtype.itemsize)
+    return Variable(dataset.name.rpartition("/")[2], dimensions, attributes, total, read)
 
 
 def _is_elsewhere(dataset: h5py.Dataset) -> bool:

@@ -13,9 +13,8 @@ from revseq_cli.core.errors import FormatError, Hint, UsageError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contract import BlockWriter, FileSink, Layout, Source, chunk_boxes
 from revseq_cli.formats.hdf5 import copying, meaning, netcdf, types
-from revseq_cli.formats.hdf5.encoding import Chunk, ChunkBlockWriter, block_writer_for
-from revseq_cli.formats.hdf5.files import Recorder, in_memory, writing
-from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, pipeline
+from revseq_cli.formats.hdf5.files import Recorder, in_memory, opened, writing
+from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, Chunk, ChunkBlockWriter, block_writer_for, pipeline
 from revseq_cli.formats.hdf5.library import h5py, lock
 from revseq_cli.formats.hdf5.links import parts_of
 from revseq_cli.formats.hdf5.source import Hdf5Source, offset_of
@@ -129,7 +128,7 @@ class _Making:
     @property
     def kept(self) -> int:
         """The bytes of the input's file that are copied with the dataset."""
-        return 0
+        return copying.companion_bytes(self.template, self.name)
 
     def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str | Hint]]:
         """The new dataset, without values, and notes on what is not copied."""
@@ -157,8 +156,12 @@ class _Replacing(_Making):
 
     @property
     def kept(self) -> int:
-        """The bytes of the whole file but for the values, as they are without filters."""
-        return max(0, self.template.identity.size - self.template.desc.total_bytes) if self.template.identity else 0
+        """The bytes of the whole file but for the values, as they are stored."""
+        if not self.template.identity:
+            return 0
+        with opened(self.template.path, self.template.name) as old:
+            stored: int = old[self.template.key].id.get_storage_size()
+        return max(0, self.template.identity.size - stored)
 
     def opened(self, recorder: Recorder, **_: int) -> h5py.File:
         """The copy, opened for reading and writing."""
@@ -215,7 +218,12 @@ class _DatasetSink(FileSink):
 
     def __init__(self, file: AtomicFile, making: _Making) -> None:
         super().__init__(file)
-        self._making, self.kept = making, making.kept
+        self._making = making
+
+    @property
+    def kept(self) -> int:
+        """The bytes of the input's file that are copied with the dataset, for which it is opened again."""
+        return self._making.kept
 
     def reopen(self) -> Source:
         """The complete file, as an input."""

@@ -17,6 +17,7 @@ from revseq_cli.formats.contract import (
     Source,
     Storage,
     chunk_boxes,
+    chunk_start,
     not_whole,
     refuse_bomb,
 )
@@ -243,6 +244,6 @@ class Hdf5ReadTask:
                 try:
                     types.read(dataset, box, self.dtype)
                 except RAISED:
-                    place = [part.start for part in box]
+                    place = chunk_start(box, dataset.chunks)
                     found = f"the chunk at {place} is damaged: it fails its checksum or its filter"
                     raise not_whole(found, self.name) from None

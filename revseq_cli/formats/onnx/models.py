@@ -16,6 +16,7 @@ from functools import cache, cached_property
 from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from revseq_cli.core import signals
 from revseq_cli.core.errors import FormatError, Hint, about, can_be_typed
@@ -243,8 +244,19 @@ class Model:
 
     @classmethod
     def open(cls, path: str) -> Model:
-        """Parse a model; FormatError if it is none, or names a file outside of its folder."""
-        return cls(path, *load(path))
+        """Parse a model, or find it while it is in use; FormatError if it is none, or for a file outside of its folder.
+
+        So its nodes can be opened one after another, and each is a job as if it were alone.
+        """
+        model = _in_use.get(path)
+        if model is None or not model.is_current():
+            model = _in_use[path] = cls(path, *load(path))
+        return model
+
+    def is_current(self) -> bool:
+        """Whether its file is as it was."""
+        with file_io.opened(self.path) as fd:
+            return file_io.identity(fd) == self.identity
 
     @cached_property
     def nodes(self) -> dict[str, Any]:
@@ -368,6 +380,9 @@ class Model:
             graph.output.add(name=name)
         _write_lines_of_length_0(made)
         return handed_on(made, self.path, self.others, files)
+
+
+_in_use: WeakValueDictionary[str, Model] = WeakValueDictionary()  # by their paths
 
 
 def _write_lines_of_length_0(model: Any) -> None:  # noqa: ANN401 - a ModelProto

@@ -5,13 +5,25 @@ from __future__ import annotations
 import base64
 import functools
 import struct
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from revseq_cli.core.errors import RevseqError
-from revseq_cli.formats.meaning import FILL, Attributes, Meaning, Variable, as_fill, as_json, gathered, is_small, plain
+from revseq_cli.formats.meaning import (
+    FILL,
+    TEXT_BYTES,
+    Attributes,
+    Meaning,
+    Variable,
+    as_fill,
+    as_json,
+    gathered,
+    is_small,
+    plain,
+)
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.metadata import NUMCODECS, codec_names
 
@@ -75,7 +87,7 @@ def meaning_of(
         )
 
     given = ({} if fill is None else {FILL: fill}) | attributes
-    attributes, variables = gathered(Variable(own_name, found.dimensions, attributes, lambda: np.empty(0)), find)
+    attributes, variables = gathered(Variable(own_name, found.dimensions, attributes, 0, lambda: np.empty(0)), find)
     parents = [*Path(key).parents][::-1] if key else []
     groups = (metadata.attributes_of_group(store, "" if str(each) == "." else each.as_posix()) for each in parents)
     plain_groups = tuple({n: v for n, v in _neutral(each or {})[0].items() if n != "coordinates"} for each in groups)
@@ -90,19 +102,20 @@ def _variable(store: str, key: str, opened: Callable[[str], Callable[[], NDArray
         dimensions = metadata.dimensions_of(version, fields, attributes)
         if _is_text(version, fields):
             read: Callable[[], NDArray[Any]] = functools.partial(_texts, str(folder), version)
-            return Variable(name, dimensions, _neutral(attributes)[0], read)
+            return Variable(name, dimensions, _neutral(attributes)[0], prod(fields["shape"]) * TEXT_BYTES, read)
         found = metadata.read(str(folder), name)
         if not is_small(found.sizes, found.dtype.itemsize):
             return None
         neutral, fill, _ = _stated(folder, found.dtype)
-        return Variable(name, dimensions, neutral | ({} if fill is None else {FILL: fill}), opened(key))
+        stated = neutral | ({} if fill is None else {FILL: fill})
+        return Variable(name, dimensions, stated, prod(found.sizes) * found.dtype.itemsize, opened(key))
     except (RevseqError, KeyError, TypeError, AttributeError):  # damage matters where it is asked for
         return None
 
 
 def _is_text(version: metadata.Version, fields: dict[str, Any]) -> bool:
     """Whether an array holds text, by codecs that run no code; and whether it is small, as far as its header says."""
-    if not is_small(tuple(fields["shape"]), 1 << 6):
+    if not is_small(tuple(fields["shape"]), TEXT_BYTES):
         return False
     if version == 3:
         kind = fields["data_type"]

@@ -12,6 +12,7 @@ import functools
 import itertools
 import json
 import os
+import re
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -177,6 +178,25 @@ class Metadata(NamedTuple):
     attributes: int = 0
 
 
+def chunk_places(metadata: Metadata) -> Callable[[str], tuple[int, ...] | None]:
+    """A function from the path of a file in the array's folder to the chunk or shard that it is.
+
+    It gives the index of the chunk or shard in each dimension, and None for any other path.
+    """
+    numbers = [r"(0|[1-9]\d{0,18})"] * len(metadata.sizes)
+    name = re.compile(re.escape(metadata.key_start) + re.escape(metadata.separator).join(numbers), re.ASCII)
+    if not numbers:  # a scalar
+        name = re.compile("c" if metadata.key_start else "0")
+    counts = [-(-size // shard) for size, shard in zip(metadata.sizes, metadata.shards, strict=True)]
+
+    def place_of(key: str) -> tuple[int, ...] | None:
+        match = name.fullmatch(key)
+        place = tuple(map(int, match.groups())) if match else ()
+        return place if match and all(i < count for i, count in zip(place, counts, strict=True)) else None
+
+    return place_of
+
+
 def arrays_in(store: str) -> list[str]:
     """The path of every array inside the store, "" for the store itself."""
     return sorted(_walk(store))
@@ -218,11 +238,6 @@ def is_array(folder: Path) -> bool:
         return _array_in(folder) is not None
     except RevseqError:
         return False
-
-
-def is_named_so(name: str) -> bool:
-    """Whether a file of that name has the metadata of an array or a group."""
-    return name.rpartition("/")[2] in FILES - {_ATTRIBUTES}
 
 
 def is_metadata(path: Path) -> bool:

@@ -21,7 +21,7 @@ from revseq_cli.formats.atomic_file import copy_file
 from revseq_cli.formats.contents import TensorNameError
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source, parts
 from revseq_cli.formats.meaning import FILL, as_fill
-from revseq_cli.formats.zarr import chunks, meaning, metadata, source
+from revseq_cli.formats.zarr import meaning, metadata, source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,9 +72,10 @@ class ZarrSink(FileSink):
         self._has_copy = layout.has_copy(template)
         self._variables = self._beside(said.variables) if not self._old else ()
         self.carried = len(self._variables)
+        self._kept = sum(each.total_bytes for each in self._variables)
         self._old_state = source.state(self._old.store, self._old.name) if self._old else None
         if self._old_state and not self._has_copy:
-            self.kept = self._old_state.stored - sum(each.stored for each in self._replaced)
+            self._kept = self._old_state.stored - sum(each.stored for each in self._replaced)
 
     def _beside(self, variables: tuple[Variable, ...]) -> tuple[Variable, ...]:
         """The variables that go into the array's group; a note on those that cannot."""
@@ -103,7 +104,7 @@ class ZarrSink(FileSink):
 
     def _copy(self, old: source.ZarrSource) -> None:
         """Copy every file and folder of the old store but the chunks of arrays that are replaced."""
-        arrays = [(Path(each.folder), chunks.places(each.metadata)) for each in self._replaced]
+        arrays = [(Path(each.folder), metadata.chunk_places(each.metadata)) for each in self._replaced]
         for folder, _, names in os.walk(old.store, onerror=_raise):  # it follows no links
             target = Path(self.file.temporary, os.path.relpath(folder, old.store))
             with source.errors_worded(self.file.name, "write"):

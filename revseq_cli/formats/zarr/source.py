@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from revseq_cli.core import signals
 from revseq_cli.core.dtypes import is_nameless
 from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError, TensorIOError
 from revseq_cli.formats import file_io
@@ -27,13 +28,14 @@ from revseq_cli.formats.contract import (
     Source,
     Storage,
     chunk_boxes,
+    chunk_start,
     extra,
     inside,
     refuse_bomb,
 )
 from revseq_cli.formats.meaning import CONVENTIONS, Meaning
 from revseq_cli.formats.recognition import looks_like
-from revseq_cli.formats.zarr import chunks, meaning, metadata
+from revseq_cli.formats.zarr import meaning, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,10 +45,12 @@ if TYPE_CHECKING:
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.contract import Region
     from revseq_cli.formats.file_io import Identity
-    from revseq_cli.formats.zarr.metadata import Metadata, Version
+    from revseq_cli.formats.zarr.metadata import Metadata, ShardIndex, Version
 
 # What is wanted where zarr cannot do this with an array.
 _WANTED = {"open": "metadata that the package zarr reads", "read": "a whole store", "write": ""}
+# Of a shard's index: the bytes for each chunk, which are its offset and size, and both for one that it does not hold.
+_ENTRY_BYTES, _NONE = 16, (1 << 64) - 1
 _LINKS = "files in the store itself; links are not followed"
 
 
@@ -111,7 +115,7 @@ class ZarrSource(Source):
 
     def absent_notes(self) -> tuple[str, ...]:
         """A note on absent chunks: the format reads them as the fill value, whether lost or never written."""
-        absent, total = chunks.absent(self.folder, self.metadata)
+        absent, total = _absent(self.folder, self.metadata)
         note = f"{absent:,} of {total:,} chunks of {self.name} are missing, and read as the fill value"
         return (note,) if absent else ()
 
@@ -177,9 +181,7 @@ class ZarrReadTask:
     def _by_chunks(self) -> NDArray[Any]:
         values = np.empty([part.stop - part.start for part in self.region], self.metadata.dtype)
         for box in chunk_boxes(self.region, self.metadata.chunks):
-            ends = zip(box, self.region, strict=True)
-            part = tuple(slice(max(of_chunk.start, wanted.start), of_chunk.stop) for of_chunk, wanted in ends)
-            values[inside(part, self.region)] = self._values(part)
+            values[inside(box, self.region)] = self._values(box)
         return values
 
     def _values(self, region: Region) -> NDArray[Any]:
@@ -195,7 +197,7 @@ class ZarrReadTask:
             try:
                 self._values(box)
             except (FormatError, *MEMORY_ENDED) as e:
-                place = f"the chunk at {[part.start for part in box]}"
+                place = f"the chunk at {chunk_start(box, self.metadata.chunks)}"
                 if isinstance(e, FormatError):
                     found = f"{place} is damaged: {e.found}"
                 else:  # the index of a damaged shard asks for any number of bytes
@@ -229,6 +231,59 @@ def errors_worded(where: str, doing: str) -> Iterator[None]:
             raise file_io.failed(where, doing, e) from None
         found = f"zarr cannot {doing} it: {str(e)[:200] or type(e).__name__}"
         raise FormatError(found, _WANTED[doing], where=where) from None
+
+
+def _absent(folder: str, found: Metadata) -> tuple[int, int]:
+    """The number of chunks that are not stored, neither in files nor in shards, and the number of all chunks."""
+    sizes, chunks, shards, index = found.sizes, found.chunks, found.shards, found.shard_index
+    per_shard = tuple(shard // chunk for shard, chunk in zip(shards, chunks, strict=True))
+    stored = 0
+    for path, place in _files(folder, found):
+        signals.check()
+        # A shard at the end of a dimension has fewer chunks with elements.
+        counts = tuple(
+            -(-min(shard, size - i * shard) // chunk)
+            for i, shard, size, chunk in zip(place, shards, sizes, chunks, strict=True)
+        )
+        stored += _held(path, index, per_shard, counts) if index else prod(counts)
+    total = prod(-(-size // chunk) for size, chunk in zip(sizes, chunks, strict=True))
+    return total - stored, total
+
+
+def _files(folder: str, found: Metadata) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Each file of a chunk or shard, with its index in each dimension."""
+    place_of = metadata.chunk_places(found)
+    firsts = [found.separator.join("0" * count) for count in range(1, len(found.sizes) + 1)]
+    pending = [""]
+    while pending:
+        below = pending.pop()
+        with file_io.trying_to("read", Path(folder, below)):
+            entries = list(os.scandir(Path(folder, below)))
+        for entry in entries:
+            key = f"{below}/{entry.name}" if below else entry.name
+            place = place_of(key)
+            if entry.is_dir(follow_symlinks=False):
+                if place is not None:
+                    raise FormatError("is a folder in place of a chunk", "a chunk", "fetch it again", entry.path)
+                pending.append(key)
+            elif place is not None:
+                yield entry.path, place
+            elif any(place_of(f"{key}/{first}") is not None for first in firsts):  # chunks lie below it
+                raise FormatError("is a file in place of a folder of chunks", "a folder", "fetch it again", entry.path)
+
+
+def _held(path: str, index: ShardIndex, per_shard: tuple[int, ...], counts: tuple[int, ...]) -> int:
+    """The number of chunks that a shard holds, among the first `counts` in each dimension."""
+    wanted = prod(per_shard) * _ENTRY_BYTES
+    with file_io.opened(path) as fd:
+        size = file_io.identity(fd).size
+        offset = 0 if index.at_start else size - wanted - index.checksum_bytes
+        if offset < 0 or size < wanted:
+            raise FormatError(f"is truncated: {size} bytes, and its index has {wanted}", "the whole file", where=path)
+        data = file_io.read_some(fd, wanted, offset, path)
+    entries = np.frombuffer(data, f"{index.byte_order}u8").reshape(*per_shard, 2)
+    held = (entries != _NONE).any(axis=-1)
+    return int(held[tuple(map(slice, counts))].sum())
 
 
 def require_package(where: str) -> None:

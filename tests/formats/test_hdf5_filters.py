@@ -196,7 +196,6 @@ def test_processes_are_chosen_since_hdf5_has_one_lock(tmp_path, options):
 
 
 def test_what_travels_is_small(folder):
-    """However many chunks there are."""
     make(folder / "x.h5", np.zeros((4096, 64), "u1"), (1, 64), compression=4)
     source, region = open_(folder / "x.h5"), (slice(7, 9), slice(0, 64))
     assert len(packed(source.read_task(region))) < 1000
