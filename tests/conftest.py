@@ -108,6 +108,13 @@ class Result:
         assert self.status == 0, self.err
         return self
 
+    def failed(self, *words):
+        """Exit 1, an answer that is no: standard error has all the words."""
+        assert self.status == 1, self.out + self.err
+        for word in words:
+            assert word in self.err, self.err
+        return self
+
     def refused(self, *words):
         """Exit 2, nothing on standard output but errors as JSON, one error that has all the words, no traceback."""
         assert self.status == 2, self.out + self.err

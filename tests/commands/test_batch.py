@@ -78,9 +78,7 @@ def test_both_formats_from_files_and_pipes(revseq, files, name, write):
 def test_tensors_in_cells_that_hold_commas_and_lines(revseq, tmp_path):
     rows = 'y1.json,"[[1, 2],\r\n[3, 4]]","[[2], [1]]",1\r\n\r\ny2.json,x.npy,"[[2]]",1\r\n'
     (tmp_path / "m.csv").write_text(f"output,input,lengths,axis\r\n{rows}")
-    done = revseq("batch", "m.csv")
-    assert done.status == 1
-    assert "Error: m.csv: line 5: x.npy: no such file\n" in done.err
+    revseq("batch", "m.csv").failed("Error: m.csv: line 5: x.npy: no such file\n")
     assert json.loads((tmp_path / "y1.json").read_text())["Values"] == [[2, 1], [3, 4]]
 
 
@@ -91,9 +89,7 @@ def test_cells_between_semicolons_or_tabs(revseq, files, separator, end):
     rows = "input lengths axis output", "x.npy [[2],[4],[3]] 1 y1.npy", "x.npy n.npy 7 y2.npy"
     header, good, bad = (row.replace(" ", separator) + "\n" for row in rows)
     (files / "m.csv").write_bytes((header + good + bad).replace("\n", end).encode())
-    done = revseq("batch", "m.csv", "--failed", "f.csv")
-    assert done.status == 1
-    assert "m.csv: line 3: " in done.err
+    revseq("batch", "m.csv", "--failed", "f.csv").failed("m.csv: line 3: ")
     assert oracle.same_bits(np.load(files / "y1.npy"), EXPECTED)
     assert (files / "f.csv").read_text() == header + bad
 
@@ -110,8 +106,7 @@ def test_options_are_defaults_for_every_job(revseq, files):
 
 
 def test_the_environment_counts_too(revseq, files):
-    done = revseq("batch", "-", stdin=lines({}).encode(), env={"REVSEQ_FEATURE_LEVEL": "3_0"})
-    assert done.status == 1
+    done = revseq("batch", "-", stdin=lines({}).encode(), env={"REVSEQ_FEATURE_LEVEL": "3_0"}).failed()
     assert "Error: standard input: line 1: x.npy: dimension count is 2\n" in done.err
 
 
@@ -158,8 +153,7 @@ def test_tensors_of_one_input_and_output_are_replaced_in_one_copy(revseq, copies
 
 def test_a_failure_is_one_of_all_its_lines(revseq, copies):
     (copies / "m").write_text(lines(COPY, {}, COPY | {"input": "x.npz::gone"}))
-    done = revseq("batch", "m", "--json", "--failed", "f.jsonl")
-    assert done.status == 1
+    done = revseq("batch", "m", "--json", "--failed", "f.jsonl").failed()
     assert [(each["line"], each["ok"]) for each in reports(done)] == [(1, False), (3, False), (2, True)]
     assert done.err.count("Error: ") == 1
     assert "Error: m: lines 1 and 3 (2 jobs): x.npz::gone: no such tensor" in done.err
@@ -185,8 +179,7 @@ def test_jobs_that_differ_have_outputs_of_their_own(revseq, copies, name, words)
 
 def test_names_that_are_one_name_together_are_no_two_tensors(revseq, files):
     np.savez(files / "x.npz", **{"a": INPUT, "b": INPUT, "a,b": INPUT})
-    done = revseq("batch", "-", stdin=lines(COPY, COPY | {"input": "x.npz::b"}).encode())
-    assert done.status == 1
+    done = revseq("batch", "-", stdin=lines(COPY, COPY | {"input": "x.npz::b"}).encode()).failed()
     assert "x.npz: has a tensor a,b, which the names of lines 1 and 2 are together" in done.err
     assert outputs(files) == set()
 
@@ -211,8 +204,7 @@ def test_columns_are_the_options_of_run(revseq, files):
 def test_json_reports_each_job_in_the_order_of_the_manifest(revseq, files):
     jobs = [{"output": f"y{i}.npy", "verify": i == 2, "sha256": i == 3} for i in range(4)]
     jobs[1]["input"] = "absent.npy"
-    done = revseq("batch", "-", "--json", stdin=lines(*jobs).encode())
-    assert done.status == 1
+    done = revseq("batch", "-", "--json", stdin=lines(*jobs).encode()).failed()
     digest = hashlib.sha256((files / "y3.npy").read_bytes()).hexdigest()
     good = {"schema": 1, "ok": True, "error": None, "errors": [], "skipped": False, "bytes": 48}
     good |= {"verified": False, "clamped": 0, "notes": []}
@@ -460,8 +452,7 @@ def test_a_job_that_fails_stops_no_other(revseq, files):
     jobs[1]["lengths"] = "[[1.5], [1], [1]]"
     jobs[2]["lengths"] = "x.npy"
     jobs[4]["output"] = "absent/y.npy"
-    done = revseq("batch", "-", stdin=lines(*jobs).encode())
-    assert done.status == 1
+    done = revseq("batch", "-", stdin=lines(*jobs).encode()).failed()
     assert outputs(files) == {"y0.npy", "y3.npy", "y5.npy"}
     assert [cell.strip() for cell in done.out.splitlines()[3].split("│")][1:6] == ["6", "3", "3", "0", "144"]
     assert "line 2: LENGTHS" in done.err
@@ -476,8 +467,7 @@ def test_a_job_that_fails_stops_no_other(revseq, files):
 def test_fail_fast(revseq, files, cores, most):
     jobs = [{"output": f"y{i}.npy"} for i in range(3000)]
     jobs[3]["input"] = "absent.npy"
-    done = revseq("batch", "-", "--fail-fast", "--json", "--jobs", cores, stdin=lines(*jobs).encode())
-    assert done.status == 1
+    done = revseq("batch", "-", "--fail-fast", "--json", "--jobs", cores, stdin=lines(*jobs).encode()).failed()
     found = reports(done)
     assert [each["line"] for each in found if not each["ok"]] == [4]
     assert outputs(files) == {each["output"] for each in found if each["ok"]}
@@ -495,8 +485,7 @@ reversal.reverse = lambda job, *others: real(job, *others) if job.axis else 1 / 
     bad = {"output": "y2.npy", "axis": 0, "lengths": "[[1, 1, 1, 1]]"}
     text = lines({"output": "y1.npy"}, bad, {"output": "y3.npy"})
     for verbose in ("-v", "-vv"):
-        done = revseq("batch", "-", "--overwrite", verbose, stdin=text.encode(), code=code)
-        assert done.status == 1
+        done = revseq("batch", "-", "--overwrite", verbose, stdin=text.encode(), code=code).failed()
         assert "line 2: internal error: ZeroDivisionError: division by zero\nHint: report it, with -vv" in done.err
         assert ("Traceback" in done.err) == (verbose == "-vv")
         assert outputs(files) == {"y1.npy", "y3.npy"}
@@ -651,8 +640,7 @@ def test_h67_a_job_that_ends_its_process(revseq, files, number):
     for name in (names[5], names[7]):
         (files / name).write_bytes(b"old")
     (files / "m.jsonl").write_text(lines(*({"output": name, "overwrite": i in (5, 7)} for i, name in enumerate(names))))
-    done = revseq("batch", "m.jsonl", "--json", code=DEADLY.format(number=number))
-    assert done.status == 1
+    done = revseq("batch", "m.jsonl", "--json", code=DEADLY.format(number=number)).failed()
     found = reports(done)
     assert [each["output"] for each in found] == names
     for each in found:
@@ -685,8 +673,7 @@ def test_h67_beside_jobs_that_are_done_and_not_told(revseq, files, suffix):
 def test_h67_and_fail_fast(revseq, files):
     names = ["y0.npy", "y-die.npy", *(f"y{i}.npy" for i in range(2, 400))]
     (files / "m.jsonl").write_text(lines(*({"output": name} for name in names)))
-    done = revseq("batch", "m.jsonl", "--json", "--fail-fast", code=DEADLY.format(number="SIGSEGV"))
-    assert done.status == 1
+    done = revseq("batch", "m.jsonl", "--json", "--fail-fast", code=DEADLY.format(number="SIGSEGV")).failed()
     found = reports(done)
     assert [each["output"] for each in found if not each["ok"]] == ["y-die.npy"]
     assert len(found) < 60
@@ -830,8 +817,7 @@ def test_standard_error_that_goes_to_an_input_gets_nothing(files, shell):
 def test_equal_notes_are_grouped_and_errors_come_last(revseq, files):
     np.save(files / "n.npy", np.full((3, 1), 9, np.uint32))
     jobs = [{"output": f"y{i}.npy", "input": "absent.npy" if i == 1 else "x.npy"} for i in range(6)]
-    done = revseq("batch", "-", stdin=lines(*jobs).encode())
-    assert done.status == 1
+    done = revseq("batch", "-", stdin=lines(*jobs).encode()).failed()
     note, error = [line for line in done.err.split("\n") if line.startswith(("Note: ", "Error: "))]
     places = "lines 1 and 3 to 6 (5 jobs)"
     assert note == f"Note: standard input: {places}: 3 of 3 lengths exceed the axis size (4) and are clamped to 4"
@@ -847,8 +833,7 @@ def test_equal_errors_are_told_once(revseq, files):
     jobs[4] |= {"lengths": "n.npy"}
     jobs.append({"output": "y4.npy", "input": "gone.npy", "overwrite": True})
     (files / "m.jsonl").write_text(lines(*jobs[:4], *jobs[5:], jobs[4] | {"output": "z.npy"}))
-    done = revseq("batch", "m.jsonl", "--json")
-    assert done.status == 1
+    done = revseq("batch", "m.jsonl", "--json").failed()
     of_files, of_absent = done.err.removeprefix("Error: ").split("Error: ")
     assert of_files.startswith(
         "m.jsonl: lines 1 and 3 to 5 (4 jobs): n0.npy, n2.npy, n3.npy and 1 more: DataType is INT64\n  wanted: "

@@ -233,8 +233,7 @@ def test_a_tensor_of_one_dimension_has_one_axis(revseq):
 
 
 def test_check_fails(revseq, files):
-    done = revseq("check", "x.npy", "n.npy", "--axis", 5, "--feature-level", "3_0")
-    assert done.status == 1
+    done = revseq("check", "x.npy", "n.npy", "--axis", 5, "--feature-level", "3_0").failed()
     assert done.out.startswith("DML_FEATURE_LEVEL_3_0 refuses it: 3 of 11 constraints fail\n\nFAIL  InputTensor ")
     assert (
         "\nFAIL  InputTensor Axis: 5\n"
@@ -255,8 +254,7 @@ def test_check_fails(revseq, files):
 
 def test_check_of_every_level_of_what_directml_refuses(revseq, files):
     np.save(files / "bool.npy", np.ones((3, 4), bool))
-    done = revseq("check", "bool.npy", "n.npy", "--axis", 1, "--feature-level", "ALL")
-    assert done.status == 1
+    done = revseq("check", "bool.npy", "n.npy", "--axis", 1, "--feature-level", "ALL").failed()
     failing = (
         "\nAt every feature level of DirectML:\n"
         "FAIL  InputTensor DataType: BOOL\n"
@@ -318,9 +316,8 @@ def test_check_prints_no_control_characters(capsys):
 
 def test_check_json(revseq, files):
     revseq("check", "none.npy", "[1]", "--axis", 0).refused("no such file")
-    done = revseq("check", "x.npy", "n.npy", "--axis", 1, "--feature-level", "2_1", "--json")
-    report = json.loads(done.out)
-    assert done.status == 1
+    job = ("check", "x.npy", "n.npy", "--axis", 1)
+    report = json.loads(revseq(*job, "--feature-level", "2_1", "--json").failed().out)
     assert (report["schema"], report["valid"], report["lowest_level"]) == (1, False, "4_0")
     assert report["lengths"] == {"total": 3, "clamped": 0, "unchanged": 0}
     assert {c["property"] for c in report["constraints"] if not c["ok"]} == {"dimension count"}
@@ -328,8 +325,7 @@ def test_check_json(revseq, files):
     assert {c["hint"] for c in report["constraints"] if c["ok"]} == {""}
     assert len({c["label"] for c in report["constraints"]}) == 12
     assert all(c["label"].startswith(c["tensor"] + " ") for c in report["constraints"])
-    done = revseq("check", "x.npy", "n.npy", "--axis", 1, "--feature-level", "all", "--json").ok()
-    every = json.loads(done.out)
+    every = json.loads(revseq(*job, "--feature-level", "all", "--json").ok().out)
     assert (every["level"], every["valid"], every["lowest_level"]) == ("all", True, "4_0")
     assert "constraints" not in every
     assert [each["level"] for each in every["levels"]] == [level.short for level in FeatureLevel]

@@ -33,9 +33,8 @@ def verify(text, level=FeatureLevel.V5_0):
 
 def test_several_pages_standard_input_and_json(revseq):
     wrong = PAGE.replace("8, 7, 6, 5", "8, 7, 5, 6").encode()
-    done = revseq("verify", "samples/page.md", "-", "--json", cwd=ROOT, stdin=wrong)
+    done = revseq("verify", "samples/page.md", "-", "--json", cwd=ROOT, stdin=wrong).failed()
     found = json.loads(done.out)
-    assert done.status == 1
     assert [page["page"] for page in found["pages"]] == ["samples/page.md", "standard input"]
     assert [e["right"] for page in found["pages"] for e in page["examples"]] == [True, True, False, True]
     assert found["pages"][1]["examples"][0]["difference"] == {
@@ -136,8 +135,7 @@ def test_the_feature_level_counts():
 
 def test_control_characters_do_not_pass(revseq):
     page = PAGE.replace("[8, 7, 6, 5]]]]", "[8, \x1b[31m7, 6, 5]]]]")
-    done = revseq("verify", "-", stdin=page.encode())
-    assert done.status == 1
+    done = revseq("verify", "-", stdin=page.encode()).failed()
     assert "\x1b" not in done.out + done.err
 
 
@@ -296,8 +294,7 @@ def test_a_link_below_makes_no_example_one_of_this_operator(tmp_path, revseq):
     (tmp_path / "below.md").write_text(example + link)
     (tmp_path / "above.md").write_text(link + example)
     revseq("verify", "below.md").refused("contains no example of this operator; 1 of other operators")
-    done = revseq("verify", "above.md")
-    assert done.status == 1
+    done = revseq("verify", "above.md").failed()
     assert "the example has no lengths" in done.out
 
 

@@ -353,9 +353,7 @@ def test_a_disk_that_is_too_small_is_told_before(files, revseq, small_disk):
     np.save(files / "x.npy", np.zeros((1 << 10, 1 << 10), np.float32))
     np.save(files / "n.npy", np.ones((1 << 10, 1), np.uint32))
     (files / "m.jsonl").write_text(rows_of({"output": f"{small_disk}/y.npy"}))
-    done = revseq("batch", "m.jsonl", "--dry-run")
-    assert done.status == 1
-    assert f"Error: {small_disk}: 4,194,304 bytes are needed" in done.err
+    revseq("batch", "m.jsonl", "--dry-run").failed(f"Error: {small_disk}: 4,194,304 bytes are needed")
 
 
 @pytest.mark.parametrize(("name", "failed"), [("m.jsonl", "f.jsonl"), ("m.csv", "f.csv"), ("m.csv", "f")])
@@ -464,8 +462,7 @@ def test_stems_of_packed_files_and_what_a_pattern_could_give(files, revseq):
     for i in range(2):
         (files / "data" / f"s{i}.npy.gz").write_bytes(gzip.compress((files / "x.npy").read_bytes()))
     (files / "s0.npy").write_bytes((files / "n.npy").read_bytes())
-    done = revseq("batch", "--each", "data/*.gz", "--lengths", "{stem}.npy", "-o", "y-{stem}.npy", "--axis", 1)
-    assert done.status == 1
+    done = revseq("batch", "--each", "data/*.gz", "--lengths", "{stem}.npy", "-o", "y-{stem}.npy", "--axis", 1).failed()
     assert oracle.same_bits(np.load(files / "y-s0.npy"), EXPECTED)
     path = os.path.join("data", "s1.npy.gz")
     assert "job 2: s1.npy: no such file" in done.err
@@ -489,8 +486,7 @@ def test_a_full_disk_is_told_once(files, revseq, small_disk):
     rows = [{"input": "large.npy", "output": f"{small_disk}/y{i}.npy"} for i in range(30)]
     rows[3] |= {"input": "x.npy"}
     (files / "m.jsonl").write_text(rows_of(*rows))
-    done = revseq("batch", "m.jsonl", "--json")
-    assert done.status == 1
+    done = revseq("batch", "m.jsonl", "--json").failed()
     reports = [json.loads(line) for line in done.out.splitlines()]
     assert [each["ok"] for each in reports] == [i == 3 for i in range(30)]
     assert done.err.count("Error: ") == 1

@@ -48,9 +48,8 @@ def docs(tmp_path):
 
 class TestFolders:
     def test_every_page_in_order(self, revseq, docs):
-        done = revseq("verify", docs.name)
+        done = revseq("verify", docs.name).failed()
         lines = done.out.replace(os.sep, "/").splitlines()
-        assert done.status == 1
         assert [line for line in lines if line.startswith("docs")] == [
             "docs/a.md", "docs/b/wrong.HTML", f"docs/b/wrong.HTML:{TOLD}", "docs/c/x.ipynb",
         ]  # fmt: skip
@@ -69,16 +68,14 @@ class TestFolders:
         (docs / "c" / "circle").symlink_to(docs)
         (docs / "gone.md").symlink_to("nowhere.md")
         (docs / "b" / "wrong.HTML").write_text(PAGE)
-        done = revseq("verify", "docs")
-        assert done.status == 1
+        done = revseq("verify", "docs").failed()
         assert done.err == "Error: docs/gone.md: no such file\n"
         assert "6 examples, 0 wrong" in done.out
 
     def test_a_bad_page_does_not_hide_the_good_ones(self, revseq, docs):
         (docs / "aa.md").write_bytes(WRONG.encode() + b"\xff")
         (docs / "z.ipynb").write_text('{"cells": "InputTensor"}')
-        done = revseq("verify", "docs", "docs/a.md")
-        assert done.status == 1
+        done = revseq("verify", "docs", "docs/a.md").failed()
         assert re.findall("^Error: (.*)$", done.err, re.MULTILINE) == [
             f"{Path('docs/aa.md')}: line {WRONG.count(chr(10)) + 1}, column 1: not text: byte {len(WRONG)} is not UTF-8",
             f"{Path('docs/z.ipynb')}: is not a notebook: it has no list of cells",
@@ -144,8 +141,7 @@ class TestForms:
     def test_github(self, revseq, tmp_path):
         name = "50%, a:b.md"
         (tmp_path / name).write_text(WRONG)
-        done = revseq("verify", name, "gone.md", "--format", "github")
-        assert done.status == 1
+        done = revseq("verify", name, "gone.md", "--format", "github").failed()
         assert done.out.splitlines() == [
             f"::error file=50%25%2C a%3Ab.md,line=22,col=14,title=revseq%3A example::{TOLD.partition(' ')[2]}",
             "::error file=gone.md,title=revseq%3A page::no such file",
@@ -164,9 +160,7 @@ class TestForms:
             assert "](" not in out or form != "sarif"
 
     def test_sarif(self, revseq, docs):
-        done = revseq("verify", docs.name, "--format", "sarif")
-        log = json.loads(done.out)
-        assert done.status == 1
+        log = json.loads(revseq("verify", docs.name, "--format", "sarif").failed().out)
         assert log["version"] == "2.1.0"
         (run,) = log["runs"]
         rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
@@ -302,8 +296,7 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
         text = first + title + second.replace(old, new)
         (tmp_path / "x.md").write_text(text)
         (tmp_path / "y.md").write_text(WRONG)
-        done = revseq("verify", "x.md", "y.md", "--fix")
-        assert done.status == 1
+        done = revseq("verify", "x.md", "y.md", "--fix").failed()
         assert f"  not rewritten: example 2 cannot be fixed: {reason}" in done.out
         assert (tmp_path / "x.md").read_text() == text
         assert (tmp_path / "y.md").read_text() == PAGE
@@ -337,8 +330,7 @@ OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)
         shutil.copytree(ROOT / "samples" / "onnx", tmp_path / "onnx")
         packed = gzip.compress(WRONG.encode())
         (tmp_path / "x.md.gz").write_bytes(packed)
-        done = revseq("verify", "x.md.gz", "onnx", "--fix")
-        assert done.status == 1
+        done = revseq("verify", "x.md.gz", "onnx", "--fix").failed()
         assert "  not rewritten: is packed, or not written in the usual way of UTF-8" in done.out
         assert (tmp_path / "x.md.gz").read_bytes() == packed
         revseq("verify", "x.md", "--dry-run").refused("--dry-run shows what --fix would change", "add --fix")

@@ -392,8 +392,7 @@ def test_a_model_is_an_input_like_the_files_it_names(revseq, files):
     assert (files / "model.json").read_bytes() == before
     first = {"input": "model.json", "output": "y.npy"}
     second = {"input": "[[1]]", "lengths": "[[1]]", "axis": 1, "output": "x.npy", "overwrite": True}
-    done = revseq("batch", "-", stdin=f"{json.dumps(first)}\n{json.dumps(second)}".encode())
-    assert done.status == 1
+    done = revseq("batch", "-", stdin=f"{json.dumps(first)}\n{json.dumps(second)}".encode()).failed()
     assert "line 1: x.npy is the output of line 2" in done.err
 
 

@@ -36,8 +36,7 @@ def test_brackets_are_told_at_their_place(revseq, tmp_path, old, new, place, pro
     for around in ("{}", page.replace("\n", "\r\n")):
         before = around.partition("{}")[0].count("\n")
         (tmp_path / "x.md").write_bytes(around.replace("{}", text).encode())
-        done = revseq("verify", "x.md")
-        assert done.status == 1
+        done = revseq("verify", "x.md").failed()
         told = f"x.md:{line + before}:{column}: example 1: {problem}"
         lines = done.out.splitlines()
         at = next(i for i, each in enumerate(lines) if each.startswith("x.md:"))
