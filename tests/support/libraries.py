@@ -15,7 +15,6 @@ from io import BytesIO
 
 import h5py
 import hdf5plugin
-import netCDF4
 import numcodecs
 import numpy as np
 import onnx
@@ -146,6 +145,8 @@ def make_h5(place, path, values, data_type):
 
 
 def make_nc(place, path, values, data_type, first=0):
+    import netCDF4  # it sets where HDF5 looks for filters, also for workers that start later, and h5py cannot use those
+
     with netCDF4.Dataset(path, "w") as f:
         names = [f"d{first + d}" for d in range(values.ndim)]
         for d, size in enumerate(values.shape):
@@ -373,6 +374,8 @@ def read_h5(place, path, key, data_type, sizes):
 
 
 def read_nc(place, path, key, data_type, sizes):
+    import netCDF4
+
     with netCDF4.Dataset(path) as f:
         assert f.title == "generated"
         f[key].set_auto_maskandscale(False)
