@@ -213,6 +213,13 @@ MEMORY_ENDED = (MemoryError, SystemError)
 _LESS_MEMORY = Hint.of("try a smaller {}; text needs more than a binary format", memory="")
 
 
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception, and those that it was raised over, or because of."""
+    while error:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
 def worded(error: Exception, where: str) -> RevseqError:
     """Any exception as a RevseqError; `where` names the output, for an OSError that names no file."""
     match error:
@@ -224,7 +231,8 @@ def worded(error: Exception, where: str) -> RevseqError:
             return RevseqError("most likely out of memory: a library failed without saying why", hint=_LESS_MEMORY)
         case FileNotFoundError(filename=None):  # from os.getcwd(): other calls name a file
             return RevseqError("the current folder no longer exists", "an existing folder", "cd to one")
-        case ImportError() if "failed to map segment" in str(error):  # how the loader says that memory is short
+        case ImportError() if any("failed to map segment" in str(each) for each in _chain(error)):
+            # So the loader says that memory is short, and the library may have tried another import since.
             return RevseqError("out of memory", "enough memory for the libraries", "ulimit -v unlimited")
         case OSError():  # of standard output; files raise TensorIOError
             return RevseqError(f"cannot write: {error.strerror or error}", where=error.filename or where)
