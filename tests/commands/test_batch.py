@@ -585,7 +585,7 @@ pool.begin_process = lambda _: os.kill(os.getpid(), 9)
         (FEW.format(threads=99, processes=1), True),
         (FEW.format(threads=0, processes=99), True),
         (FEW.format(threads=1, processes=99), False),  # Python before 3.12 shows why a thread of the executor ended
-        (DIE_AT_ONCE, True),
+        pytest.param(DIE_AT_ONCE, True, marks=pytest.mark.needs("fork")),
     ],
 )
 def test_the_command_itself_does_all_where_nothing_else_starts(revseq, files, code, is_silent):
