@@ -96,11 +96,12 @@ def test_what_attributes_name_goes_along_as_it_is_stored(folder, revseq):
     with netCDF4.Dataset(folder / "x.nc", "a") as f:
         if f.data_model == "NETCDF4":
             kind, pairs = f.createEnumType("i1", "flag_t", {"A": 0, "B": 1}), np.dtype([("a", "f4"), ("b", "i4")])
-            f.createVariable("flag", kind, ("lat", "bnds"))[:] = np.eye(4, 2)
+            for name in ("flag", "other"):
+                f.createVariable(name, kind, ("lat", "bnds"))[:] = np.eye(4, 2)
             f.createVariable("pair", f.createCompoundType(pairs, "pair_t"), ("lat",))[:] = np.ones(4, pairs)
             f.createVariable("lists", f.createVLType("i4", "list_t"), ("lat",))[1] = np.arange(3, dtype="i4")
             f.createVariable("text", str, ("len",))[:] = np.array(["a", "", "ö" * 70_000], object)
-            f["v"].ancillary_variables = "flag pair lists text v"
+            f["v"].ancillary_variables = "flag other pair lists text v"
     told = json.loads(revseq(*RUN, "--json").ok().out)
     assert not any("coordinates" in note or "names" in note for note in told["notes"])
     before, after = dumped(folder / "x.nc"), dumped(folder / "y.nc")
