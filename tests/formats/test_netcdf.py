@@ -12,6 +12,7 @@ import oracle
 import pytest
 import xarray
 from generated import Place
+from needs import NEEDS
 from oracle import expected
 from processes import peak
 
@@ -118,7 +119,8 @@ def test_what_attributes_name_goes_along_as_it_is_stored(folder, revseq):
             if name in ("lists", "text"):  # which are made anew, and not at any time
                 assert not made.id.get_create_plist().get_obj_track_times()
     revseq(*RUN, "--overwrite").ok()
-    assert (folder / "y.nc").read_bytes() == first
+    if NEEDS["HDF5"][0]:  # else the root group has the time
+        assert (folder / "y.nc").read_bytes() == first
     assert revseq(*RUN, "--overwrite", "--keep-others").ok().err == ""
 
 
