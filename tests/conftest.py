@@ -13,7 +13,6 @@ import hdf5plugin  # noqa: F401 - before netCDF4, whose own plugins h5py would t
 import hypothesis
 import numpy as np
 import pytest
-import schemas
 from folders import content
 from needs import NEEDS, WINDOWS, lacking
 from processes import COMMAND, start, until
@@ -168,9 +167,7 @@ def revseq(tmp_path, forked, tmp_path_factory):
         for path, data in zip(streams, (stdin, b"", b""), strict=True):
             path.write_bytes(data)
         status = forked.status(order | {"args": args, "env": environment(env)}, cwd, streams)
-        done = Result(status, streams[1].read_bytes(), streams[2].read_bytes())
-        schemas.require(args, done.out)
-        return done
+        return Result(status, streams[1].read_bytes(), streams[2].read_bytes())
 
     return run
 

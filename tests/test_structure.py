@@ -105,23 +105,6 @@ def test_every_module_is_used():
     assert set(MODULES) - used - begins == set()
 
 
-def test_options_are_named_by_commands_and_report_alone():
-    known = {option for name in COMMANDS for option in options_of(name) if option.startswith("--")} - {"--help"}
-    said = re.compile(rf"(?<![\w-])(?:{'|'.join(known)})(?![\w-])")
-    for name, path in MODULES.items():
-        if package(name) not in ("commands", "report", "__main__"):
-            assert not said.findall(path.read_text()), name
-
-
-def test_nobody_asks_for_the_name_of_a_format_or_an_engine():
-    """What differs between them is a field of their rows."""
-    names = {*formats_table.NAMES, *engines_table.ENGINES} - {"text"}  # which is a word of its own
-    for name, path in MODULES.items():
-        asked = [each for node in ast.walk(parsed(path)) if isinstance(node, ast.Compare)
-                 for each in ast.walk(node) if isinstance(each, ast.Constant)]  # fmt: skip
-        assert not {each.value for each in asked if isinstance(each.value, str)} & names, name
-
-
 def test_only_commands_and_the_boundary_know_click():
     for path in PACKAGE.rglob("*.py"):
         if path.parent.name != "commands" and path.stem != "__main__":
@@ -138,19 +121,6 @@ def test_only_the_modules_of_the_system_know_it():
     for path in PACKAGE.rglob("*.py"):
         if path.stem not in ("system", "posix", "windows", "kernel32"):
             assert not SYSTEM.search(path.read_text()), path
-
-
-def test_both_systems_have_the_same_functions_and_facts():
-    """With the same parameters: what one of them has alone would be missed on the other."""
-    found = []
-    for names in (["posix"], ["windows", "kernel32"]):
-        body = [each for name in names for each in ast.parse((PACKAGE / "core" / f"{name}.py").read_text()).body]
-        functions = {node.name: ast.unparse(node.args) for node in body if isinstance(node, ast.FunctionDef)}
-        targets = [each for node in body if isinstance(node, ast.Assign) for each in node.targets]
-        each_one = [each for target in targets for each in (target.elts if isinstance(target, ast.Tuple) else [target])]
-        facts = {each.id: "a fact" for each in each_one if isinstance(each, ast.Name)}
-        found.append({name: what for name, what in {**functions, **facts}.items() if not name.startswith("_")})
-    assert found[0] == found[1]
 
 
 def test_only_one_module_imports_h5py():
@@ -221,16 +191,6 @@ def test_the_python_of_the_readme():
     exec(code, names)
     found = revseq_cli.reverse_subsequences(names["values"], names["lengths"], 1)
     assert found.tolist() == [[3, 2, 1, 4], [5, 6, 7, 8]]
-
-
-@pytest.mark.parametrize("page", PROSE)
-def test_every_command_and_option_in_the_prose_exists(page):
-    """Those in code; the options of dask and pip have names of their own."""
-    code = " ".join(re.findall(r"```.*?```|`[^`]+`", (ROOT / page).read_text(), re.DOTALL))
-    ours = {"--help", "--version"}.union(*map(options_of, COMMANDS))
-    theirs = {"--port", "--nthreads", "--nworkers"}
-    assert set(re.findall(r"(?<![\w-])--[a-z][\w-]*", code)) <= ours | theirs
-    assert set(re.findall(r"\brevseq ([a-z]+)", code)) <= set(COMMANDS)
 
 
 def test_the_first_block_of_the_readme_prints_what_it_says(tmp_path):

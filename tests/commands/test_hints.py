@@ -12,11 +12,9 @@ from pathlib import Path
 import click
 import h5py
 import hints
-import manpages
 import numpy as np
 import oracle
 import pytest
-import schemas
 
 from revseq_cli.commands.cli import COMMANDS, cli
 from revseq_cli.report import terminal, words
@@ -383,19 +381,6 @@ def test_the_parts_of_an_error(revseq, tmp_path):
     (error,) = json.loads(done.out)["errors"]
     words = {"found": "no such tensor", "wanted": "one of temp", "hint": "try a.npz::temp", "context": ""}
     assert error == words | {"file": "a.npz", "key": "temq", "where": "a.npz::temq"}
-
-
-def test_the_schema_of_all_reports(revseq):
-    told = json.loads(revseq("help", "json").ok().out)
-    assert told == schemas.SCHEMA
-    for name, members in told["$defs"].items():
-        assert members["type"] == "object", name
-
-
-@pytest.mark.parametrize("command", manpages.JSON)
-def test_the_manual_has_the_members_of_the_schema(command):
-    reports = [each for each in schemas.SCHEMA["anyOf"] if each["title"].split(" ")[0] == command]
-    assert {name for each in reports for name in each["properties"]} == {*manpages.JSON[command]}
 
 
 @pytest.mark.needs("POSIX words")
