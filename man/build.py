@@ -1,7 +1,7 @@
-"""The manual pages: one for each command, from its help, and one for each Markdown file beside this one.
+"""What a wheel has besides the package: the manual pages, and the README for PyPI.
 
-pyproject.toml names this file as a build hook of hatchling. It writes the pages in roff, and the wheel installs them where
-`man` looks.
+A manual page is made for each command, from its help, and for each Markdown file beside this one. pyproject.toml names this
+file as two hooks of hatchling. The wheel installs the pages, in roff, where `man` looks.
 """
 
 import importlib
@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 MAN = Path(__file__).parent
 COLUMNS = 76  # of a page on a terminal of 80
@@ -84,7 +85,9 @@ def command_page(command: click.Command, words: str, version: str) -> tuple[str,
         heading = re.fullmatch(r"(\S.*):", line)
         parts.append(f".fi\n.SH {escaped(heading[1].upper())}\n.nf" if heading else verbatim(line))
     name = words.replace(" ", "-")
-    return f"{name}.1", page(name, 1, command.get_short_help_str(limit=90).rstrip("."), "\n".join([*parts, ".fi"]), version)
+    return f"{name}.1", page(
+        name, 1, command.get_short_help_str(limit=90).rstrip("."), "\n".join([*parts, ".fi"]), version
+    )
 
 
 def pages() -> dict[str, str]:
@@ -118,3 +121,14 @@ class ManualPages(BuildHookInterface):
         """Remove what `initialize` wrote."""
         if version != "editable":
             self.folder.cleanup()
+
+
+class PackageReadme(MetadataHookInterface):
+    """README as PyPI shows it: files of the repository are not there, so their pictures go, and links are their words."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Add the field `readme`."""
+        text = (MAN.parent / "README.md").read_text(encoding="utf-8")
+        text = re.sub(r"^!\[[^]]*\]\((?!https?:).*\)\n\n", "", text, flags=re.MULTILINE)
+        text = re.sub(r"\[([^]]+)\]\((?!https?:)[^)]*\)", r"\1", text)
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}

@@ -1,0 +1,40 @@
+"""The manual pages, and README as PyPI gets it: what the wheel's build hook makes."""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+
+import pytest
+from conftest import ROOT
+
+from revseq_cli.commands.cli import COMMANDS
+
+pytest.importorskip("hatchling")
+SPEC = importlib.util.spec_from_file_location("build_hook", ROOT / "man" / "build.py")
+build = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(build)
+PAGES = build.pages()
+
+
+def test_every_command_has_a_page_and_there_are_two_of_reference():
+    commands = {"revseq.1", *(f"revseq-{name}.1" for name in COMMANDS)}
+    assert {*PAGES} == commands | {"revseq-formats.7", "revseq-porting.7"}
+
+
+@pytest.mark.skipif(not shutil.which("man"), reason="man is not installed")
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_a_page_has_no_warnings(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(PAGES[name], encoding="utf-8")
+    command = ["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_readme_of_the_package_refers_to_no_file_of_the_repository():
+    metadata = {}
+    build.PackageReadme(str(ROOT), {}).update(metadata)
+    text = metadata["readme"]["text"]
+    assert "reverses the first N elements" in text
+    assert not re.findall(r"\]\((?!https?:)", text)
