@@ -1,7 +1,7 @@
 """What a wheel has besides the package: the manual pages, and the README for PyPI.
 
-A manual page is made for each command, from its help, and for each Markdown file beside this one. pyproject.toml names this
-file as two hooks of hatchling. The wheel installs the pages, in roff, where `man` looks.
+A manual page is made for each command, from its help, and for each Markdown file beside this one. pyproject.toml names
+this file as two hooks of hatchling. The wheel installs the pages, in roff, where `man` looks.
 """
 
 import importlib
@@ -97,9 +97,8 @@ def pages() -> dict[str, str]:
     package = importlib.import_module("revseq_cli")
     group = importlib.import_module("revseq_cli.commands.cli").cli
     context = click.Context(group)
-    commands = [(group, "revseq")]
-    for name in group.list_commands(context):
-        commands.append((group.get_command(context, name), f"revseq {name}"))
+    names = group.list_commands(context)
+    commands = [(group, "revseq"), *((group.get_command(context, name), f"revseq {name}") for name in names)]
     made = [command_page(command, words, package.__version__) for command, words in commands]
     return dict([*made, *(topic_page(path, package.__version__) for path in sorted(MAN.glob("*.md")))])
 
@@ -124,7 +123,7 @@ class ManualPages(BuildHookInterface):
 
 
 class PackageReadme(MetadataHookInterface):
-    """README as PyPI shows it: files of the repository are not there, so their pictures go, and links are their words."""
+    """README as PyPI shows it, where the repository's files are not: without its picture, and with words for links."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Add the field `readme`."""
