@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,15 +11,14 @@ import click
 
 from revseq_cli.commands import base, options, pictures
 from revseq_cli.commands.base import Group
-from revseq_cli.core.errors import Hint, UsageError, worded
+from revseq_cli.core.errors import Hint, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from revseq_cli.commands.base import Console
-    from revseq_cli.commands.manifest import Column
-    from revseq_cli.core.tensors import DataType, TensorDesc
+    from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Source
     from revseq_cli.pipeline.arrangement import Resources
@@ -32,13 +30,7 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 100_000
 _MOST_STEPS = (1 << 64) - 1
 # What settings say of tensors, with and without a job.
-_OF_TENSORS = {"dtype", "format_name", "sizes", "strides", "rank", "cast", "atol", "rtol", "ulp", "equal_nan"}
-_TENSORS = ("a", "input", "lengths")
-# The options that are no columns of a manifest.
-_NO_COLUMNS = {
-    "tensors", "is_job", "manifest", "on", "as_printed", "first", "picture", "theme", "overwrite", "feed", "engine",
-    "cores", "memory", "scheduler", "scheduler_file", "progress", "as_json", "quiet", "verbose", "color", "help",
-}  # fmt: skip
+_OF_TENSORS = {"dtype", "format_name", "sizes", "strides", "rank", "atol", "rtol", "ulp", "equal_nan"}
 _ADD_JOB = "add --job to compare A with the right output of a job, or --on onnxruntime to run INPUT and LENGTHS there"
 
 
@@ -64,10 +56,6 @@ _TOLERANCE = options.Parsed("number", _parse_tolerance)
 @Group.COMPARE.option(
     "--job", "is_job", is_flag=True, help="Compare A with the right output of a job: A --job INPUT [LENGTHS]."
 )
-@Group.COMPARE.option(
-    "--manifest", metavar="FILE", type=click.Path(),
-    help="Check many outputs in one process. FILE is a manifest of revseq batch with the column a for A, not output.",
-)  # fmt: skip
 @options.on_option
 @Group.COMPARE.option(
     "--atol", type=_TOLERANCE, help="The absolute tolerance. Elements are equal if |A - B| <= atol + rtol * |B|."
@@ -78,14 +66,6 @@ _TOLERANCE = options.Parsed("number", _parse_tolerance)
     help="Accept up to N steps of the data type between equal elements. Infinity follows the largest number.",
 )  # fmt: skip
 @Group.COMPARE.option("--equal-nan", is_flag=True, help="Treat all NaNs as equal. Values are compared, not bits.")
-@Group.COMPARE.option(
-    "--as", "cast", type=options.DATA_TYPE, metavar="TYPE",
-    help="Cast A and B to this data type. A cast that is not exact is refused.",
-)  # fmt: skip
-@Group.COMPARE.option(
-    "--as-printed", is_flag=True,
-    help="A is a log of DxDispatch with a printed buffer. Floats are compared in the six digits that it prints.",
-)  # fmt: skip
 @Group.COMPARE.option(
     "--first", type=click.IntRange(0, _MOST_SHOWN), default=10, show_default=True, metavar="N",
     help="The largest number of differences to show.",
@@ -105,9 +85,7 @@ _TOLERANCE = options.Parsed("number", _parse_tolerance)
 def command(
     tensors: tuple[str, ...],
     is_job: bool,
-    manifest: str | None,
     on: str | None,
-    as_printed: bool,
     first: int,
     picture: str | None,
     theme: str,
@@ -139,27 +117,17 @@ def command(
     floats in FLOAT64 and integers exact, or if they are at most --ulp steps of their data type apart. Data type and
     sizes must be the same.
 
-    With --manifest, each line of FILE is a job with a, input, lengths and the options that say how to read and compare
-    them; options given here are the defaults. The command prints a line for each, or with --json an object.
-
     The exit status is 0 if the tensors are equal, 1 if they differ, and 2 if an error stopped the command.
     """
     from revseq_cli.report import objects, tables  # --help must not load NumPy
 
     pictures.require_drawing(theme, picture)
-    if manifest is not None:
-        _require_alone(tensors, is_job=is_job, on=on, as_printed=as_printed, picture=picture)
-        return _judge_all(manifest, settings, resources, console)
     if on == options.LIST and not tensors:
         return _list_backends(console)
     host = options.host_of(on)
     _require_tensors(tensors, _job_settings(settings), is_job=is_job, on=on)
-    for option, given in (("--as", settings["cast"]), ("--ulp", settings["ulp"]), ("--on", on)):
-        if as_printed and given is not None:
-            found = f"--as-printed compares six digits, and {option} exact values"
-            raise UsageError(found, "one of them", f"leave out {option}")
     drawing = _Drawing(picture, theme, overwrite) if picture is not None else None
-    ways = _Ways(is_job or bool(on), host, as_printed, max(first, 1), drawing)
+    ways = _Ways(is_job or bool(on), host, max(first, 1), drawing)
     comparison = _judged(tensors, settings, ways, resources, console)
     if comparison.differences:
         comparison = comparison._replace(differences=comparison.differences.limited(first))
@@ -178,11 +146,10 @@ class _Drawing(NamedTuple):
 
 
 class _Ways(NamedTuple):
-    """How A comes to be and is compared: with the output of a job, computed by a host, as it is printed, and drawn."""
+    """How A comes to be and is compared: with the output of a job, computed by a host, and drawn."""
 
     of_job: bool = True
     host: Host | None = None
-    as_printed: bool = False
     first: int = 1
     drawing: _Drawing | None = None
 
@@ -202,7 +169,7 @@ def _judged(
     from revseq_cli.porting import backends
     from revseq_cli.report.results import Comparison
 
-    cast, job_settings = settings["cast"], _job_settings(settings)
+    job_settings = _job_settings(settings)
     opening = {name: settings[name] for name in ("dtype", "format_name", "rank")} | {"absolute": resources.elsewhere}
     described: dict[str, Any] = {name: settings[name] for name in ("sizes", "strides")}
     named = [Reference.input(each, settings["format_name"]) for each in tensors[:2]]
@@ -213,10 +180,9 @@ def _judged(
     if ways.of_job:
         job = _job(tensors[not host :], bare[not host] | job_settings)
         bare[0] = opening if named[not host].is_bare else bare[0]
-    a, right = _sides(tensors, bare, job, cast, host, as_printed=ways.as_printed)
-    tolerance, told, read = _tolerance(settings), "", a
-    if not ways.as_printed:
-        told, read, right = _reading(a, right, resources, tolerance)
+    a, right = _sides(tensors, bare, job, host)
+    tolerance = _tolerance(settings)
+    told, read, right = _reading(a, right, resources, tolerance)
     b = right.values if isinstance(right, Job) else right
     drawn = None
     if ways.drawing:
@@ -224,8 +190,8 @@ def _judged(
         file = pictures.new_file("--picture", path, [*a.files, *right.files], overwrite=overwrite)
         drawn = partial(_draw, file, theme, job.axis if job else None, console)
     hint = _hint(a.desc, b.desc)
-    if ways.as_printed or read.desc == b.desc:
-        pair = _opened(read, right, resources, as_printed=ways.as_printed)
+    if read.desc == b.desc:
+        pair = _opened(read, right, resources)
         comparison = _compare(pair, (a, right), tolerance, ways.first, drawn)
         comparison = comparison.of_reading(told, a, "" if a.sizes == b.sizes else hint) if told else comparison
     else:
@@ -236,47 +202,6 @@ def _judged(
     clamping = (*job.clamping(clamped), *(backends.notes_on(host, job, clamped) if host else ())) if job else ()
     notes = (*a.notes, *right.notes, *clamping, *([f"A is read as follows: {told}"] if told else []))
     return comparison._replace(axis=job.axis if job else None, notes=notes)
-
-
-def _judge_all(path: str, defaults: dict[str, Any], resources: Resources, console: Console) -> int:
-    """Judge each A of a manifest, and print a line for each; 1 if one differs, 2 if one cannot be judged."""
-    from revseq_cli.commands import manifest
-    from revseq_cli.core import progress, signals
-    from revseq_cli.report import objects, tables
-    from revseq_cli.report.results import Judged
-
-    jobs = manifest.read(path, _columns(), "a")
-    manifest.refuse_streams(jobs.entries)
-    statuses = {0}
-    for entry in jobs.entries:
-        signals.check()
-        settings = defaults | entry.options
-        tensors = [settings.pop(name) for name in _TENSORS if name in settings]
-        job = Judged(entry.line, tensors[0])
-        try:
-            with progress.watched(progress.nothing):  # each is small, and its line says that it is done
-                job = job._replace(comparison=_judged(tensors, settings, _Ways(), resources, console))
-        except Exception as e:  # noqa: BLE001 - any error ends this job alone
-            signals.check()
-            job = job._replace(error=worded(e, tensors[0]))
-        statuses.add(2 if job.error else int(not (job.comparison and job.comparison.equal)))
-        if console.as_json:
-            click.echo(objects.judged(job))
-        elif job.error:
-            console.error(job.error, jobs.place([entry.line]))
-        elif not console.quiet:
-            click.echo(tables.judged(job))
-    return max(statuses)
-
-
-def _columns() -> dict[str, Column]:
-    """The columns of a manifest: a, input, lengths, and the options that say how tensors are read and compared."""
-    from revseq_cli.commands import manifest, run
-
-    tensors = [each for each in run.command.params if each.name in _TENSORS]
-    parameters = click.get_current_context().command.params
-    columns = manifest.columns_of([*tensors, *(each for each in parameters if each.name not in _NO_COLUMNS)])
-    return {"a": columns["input"]._replace(key="a"), **columns}
 
 
 def _job(tensors: Sequence[str], settings: dict[str, Any]) -> Job:
@@ -290,36 +215,24 @@ def _job(tensors: Sequence[str], settings: dict[str, Any]) -> Job:
 
 
 def _sides(
-    tensors: Sequence[str],
-    opening: Sequence[dict[str, Any]],
-    job: Job | None,
-    cast: DataType | None,
-    host: Host | None,
-    *,
-    as_printed: bool,
+    tensors: Sequence[str], opening: Sequence[dict[str, Any]], job: Job | None, host: Host | None
 ) -> tuple[Source, Source | Job]:
-    """A, or what a backend makes of the job; and what it is compared with: B, or the job; cast if that is asked for."""
-    from revseq_cli.pipeline import jobs, views
-    from revseq_cli.porting import backends, exports
+    """A, or what a backend makes of the job; and what it is compared with: B, or the job."""
+    from revseq_cli.pipeline import jobs
+    from revseq_cli.porting import backends
 
     def loaded(i: int, like: TensorDesc | None = None) -> Source:
         lenient = not job and "sizes" in opening[1 - i] and "sizes" not in opening[i]
         request = options.request_of(input=tensors[i], **opening[i])
-        return asked(jobs.load_tensor(request, "AB"[i], like=like, lenient=lenient))
+        return jobs.load_tensor(request, "AB"[i], like=like, lenient=lenient)
 
-    def asked(source: Source) -> Source:
-        return views.cast(source, cast) if cast else source
-
-    if not job:
-        if "sizes" in opening[1] and not as_printed:  # B is a raw buffer
-            a = loaded(0)
-            return a, loaded(1, a.desc)
-        b = loaded(1)
-        return exports.printed(tensors[0], b.desc) if as_printed else loaded(0, b.desc), b
-    job = replace(job, values=asked(job.values))
-    if host:
-        return backends.BackendOutput(job, host.backend(job)), job
-    return exports.printed(tensors[0], job.values.desc) if as_printed else loaded(0, job.values.desc), job
+    if job:
+        return backends.BackendOutput(job, host.backend(job)) if host else loaded(0, job.values.desc), job
+    if "sizes" in opening[1]:  # B is a raw buffer
+        a = loaded(0)
+        return a, loaded(1, a.desc)
+    b = loaded(1)
+    return loaded(0, b.desc), b
 
 
 def _list_backends(console: Console) -> int:
@@ -334,21 +247,11 @@ def _list_backends(console: Console) -> int:
 
 
 def _hint(a: TensorDesc, b: TensorDesc) -> str | Hint:
-    """Options that make these tensors comparable, or "" if none do."""
-    from revseq_cli.pipeline import views
-
-    settings = {}
-    if a.sizes != b.sizes:
-        longer, shorter = sorted((a.sizes, b.sizes), key=len, reverse=True)
-        if longer != (1,) * (len(longer) - len(shorter)) + shorter:
-            return ""
-        settings["rank"] = str(len(b.sizes))  # the other tensor, or the job, stays as it is
-    if a.data_type is not b.data_type:
-        common = views.common_type(a.data_type, b.data_type)
-        if common is None:
-            return ""
-        settings["cast"] = common.name
-    return Hint.of(f"add {' '.join('{}' for _ in settings)}", **settings)
+    """The option that makes these tensors comparable, or "" if none does."""
+    longer, shorter = sorted((a.sizes, b.sizes), key=len, reverse=True)
+    if len(longer) == len(shorter) or longer != (1,) * (len(longer) - len(shorter)) + shorter:
+        return ""
+    return Hint.of("add {}", rank=str(len(b.sizes)))  # the other tensor, or the job, stays as it is
 
 
 def _reading(
@@ -381,18 +284,6 @@ def _require_tensors(tensors: Sequence[str], settings: Collection[str], *, is_jo
     refuse_shared([(name, Reference.input(each)) for name, each in zip(names, tensors, strict=False)])
 
 
-def _require_alone(
-    tensors: Sequence[str], *, is_job: bool, on: str | None, as_printed: bool, picture: str | None
-) -> None:
-    """UsageError for what does not go with --manifest."""
-    for option, given in (("--job", is_job), ("--on", on), ("--as-printed", as_printed), ("--picture", picture)):
-        if given:
-            found = f"--manifest compares many outputs, and {option} only one"
-            raise UsageError(found, "one of them", f"leave out {option}")
-    if tensors:
-        raise UsageError("--manifest names all tensors", "no others", f"leave out {tensors[0]}")
-
-
 def _tolerance(settings: dict[str, Any]) -> Tolerance | None:
     """The tolerance, or None to compare bits."""
     from revseq_cli.pipeline.comparison import Tolerance
@@ -401,21 +292,15 @@ def _tolerance(settings: dict[str, Any]) -> Tolerance | None:
     return Tolerance.asked(atol, rtol, ulp, equal_nan=equal_nan)
 
 
-def _opened(a: Source, b: Source | Job, resources: Resources, *, as_printed: bool) -> AbstractContextManager[Pair]:
+def _opened(a: Source, b: Source | Job, resources: Resources) -> AbstractContextManager[Pair]:
     """The pass that compares `a` with `b`, or with the output of a job."""
     from revseq_cli.pipeline import comparison
     from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.porting import backends, diagnosis, exports
+    from revseq_cli.porting import backends, diagnosis
 
-    def printed(source: Source) -> Source:
-        return exports.as_printed(source, a)
-
-    seen = printed if as_printed else diagnosis.unchanged
     if isinstance(a, backends.BackendOutput) and isinstance(b, Job):
         return backends.opened(a.backend, b, resources)
-    if isinstance(b, Job):
-        return diagnosis.opened(a, b, resources, seen)
-    return comparison.opened(a, seen(b), resources)
+    return diagnosis.opened(a, b, resources) if isinstance(b, Job) else comparison.opened(a, b, resources)
 
 
 def _compare(

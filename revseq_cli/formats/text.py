@@ -85,8 +85,7 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
         if key is None and is_table(text.text):
             return _open_numbers(text, types)
         wanted = "rows in brackets, with or without a header such as T: (Sizes:{3}, DataType:FLOAT32)"
-        of_log = Hint.of("diff reads what DxDispatch prints with {}", as_printed="")
-        raise FormatError("contains no tensor", wanted, of_log if dxdispatch.is_log(text.text) else "", text.name)
+        raise FormatError("contains no tensor", wanted, where=text.name)
     known = [f"{item.name} (line {item.line})" for item in items]
     found = f"{len(named)} tensors" if named else f"no tensor named {key}"
     keys = [*_keys(text, items, named[0].name if named and key else "", key)]

@@ -404,7 +404,7 @@ def cast(source: Source, data_type: DataType) -> Source:
         return source
     if data_type.kind not in _CAST_TO:
         found, wanted = f"values cannot be cast to {data_type.name}", "FLOAT64, FLOAT32, FLOAT16, or a type of integers"
-        raise UsageError(found, wanted, Hint.of("try {}", cast="FLOAT32"))
+        raise UsageError(found, wanted)
     return CastSource(source, data_type)
 
 

@@ -1,4 +1,4 @@
-"""Jobs as models of DxDispatch: the files that a model needs, in one folder or archive; and what it prints, as sources.
+"""Jobs as models of DxDispatch: the files that a model needs, in one folder or archive.
 
 Facts about DxDispatch are from its source, DxDispatch/ in Microsoft's repository DirectML. A model names its .npy files
 beside itself (src/model/JsonParsers.cpp). They are in C order and little-endian, since it refuses Fortran order and
@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.core.dtypes import dtype_of
 from revseq_cli.core.errors import HALVES, FormatError, Hint, UsageError, listed
 from revseq_cli.formats import registry
 from revseq_cli.formats.archives import MemberSink, NewArchive
 from revseq_cli.formats.atomic_file import FileTransaction
-from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.models import beside, is_plain
 from revseq_cli.formats.references import Reference
@@ -27,7 +25,6 @@ from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.pipeline import summaries
 from revseq_cli.pipeline.arrangement import Resources, arrange_copy
 from revseq_cli.pipeline.tasks import copy
-from revseq_cli.pipeline.views import Computed, Derived
 from revseq_cli.text import dxdispatch
 
 if TYPE_CHECKING:
@@ -36,15 +33,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.core.tensors import TensorDesc
-    from revseq_cli.formats.contract import FileSink, ReadTask, Region, Source
+    from revseq_cli.formats.contract import FileSink, Source
     from revseq_cli.pipeline.assembly import Job
 
 # Elements of a tensor whose values the model holds, if the user does not choose, and of a result that it prints.
 _SMALL = 1000
 _NOT_ON_WINDOWS = '<>:"/\\|?*'
-_PRINTED = ("float", "int", "uint")
-_PADDING = 3  # bytes that DxDispatch may add to a buffer, and print
 
 
 class Traveller(NamedTuple):
@@ -203,45 +197,3 @@ def _plain(source: Source) -> Source:
 def _is_odd(name: str) -> bool:
     """Whether no file on Windows can have that name, or no model can have it in its text."""
     return any(c in _NOT_ON_WINDOWS or c < " " for c in name) or bool(HALVES.search(name))
-
-
-def printed(text: str, desc: TensorDesc) -> Source:
-    """What was printed of a tensor of that desc: integers, or FLOAT64; RevseqError for a text that has no such tensor.
-
-    `text` names a file with DxDispatch's log, or standard input.
-    """
-    data_type = desc.data_type
-    if data_type.kind not in _PRINTED:
-        raise UsageError(f"DxDispatch does not print {data_type.name}", "a data type of DirectML")
-    if data_type.size == 1:
-        found = f"DxDispatch prints {data_type.name} as characters, and nothing after the first 0"
-        wanted = "the .npy file that its command writeFile makes"
-        raise UsageError(found, wanted, "a model that revseq export makes writes one")
-    reference = Reference.input(text, "text", "A")
-    try:
-        where = reference.text.name
-    except FormatError as e:
-        e.hint = Hint.of("leave out {} for a tensor that is not printed", as_printed="")
-        raise
-    tokens = dxdispatch.elements(reference.text.text, reference.key, reference.path, where)
-    extra = len(tokens) - desc.element_count
-    if not 0 <= extra * data_type.size <= _PADDING:
-        raise FormatError(f"has {len(tokens)} elements", f"{desc.element_count} of {desc}", where=where)
-    values = dxdispatch.values(tokens[: desc.element_count], dtype_of(data_type), where)
-    return MemorySource(where, values.reshape(desc.sizes), Storage("text", {}), reference.text.identity)
-
-
-def as_printed(source: Source, printed: Source) -> Source:
-    """A source in the digits in which it would be printed, as FLOAT64; integers have all of theirs."""
-    if source.desc.data_type.kind != "float":
-        return source
-
-    def read_task(region: Region) -> ReadTask:
-        return Computed(_rounded, (source.read_task(region), printed.read_task(region)))
-
-    return Derived(source, np.dtype(np.float64), read_task)
-
-
-def _rounded(numbers: NDArray[Any], printed: NDArray[Any]) -> NDArray[Any]:
-    pairs = zip(numbers.ravel().tolist(), printed.ravel().tolist(), strict=True)
-    return np.array([dxdispatch.rounded(*pair) for pair in pairs], np.float64).reshape(numbers.shape)

@@ -19,7 +19,6 @@ from revseq_cli.report.results import (
     Check,
     Comparison,
     Described,
-    Judged,
     Outcome,
     Planned,
     comparison_of,
@@ -73,12 +72,6 @@ _REPORTS = {
         "behind:int|null=where.behind largest_absolute:any=differences.largest_absolute "
         "largest_relative:any=differences.largest_relative first:[difference] wrong_lines:wrong_lines|null=why.lines "
         "mistakes:[mistake] hint:str notes:[str]"
-    ),
-    "diff --manifest": (
-        "line:int a:str ok:bool equal:bool|null=comparison.equal total:int|null=comparison.differences.total "
-        "different:int|null=comparison.differences.count lines:int|null=comparison.where.lines "
-        "wrong_lines:wrong_lines|null=comparison.why.lines mistakes:[mistake] hint:str notes:[str] error:str|null "
-        "errors:[error]"
     ),
     "diff --on": "version:str providers:[provider] devices:[device]",
     "levels": "levels:[support]",
@@ -262,14 +255,6 @@ def diff(comparison: Comparison) -> str:
     sides = zip("AB", (comparison.a, comparison.b), comparison.roles, strict=True)
     both = {key: {"name": each.name, "role": role, "desc": each.desc} for key, each, role in sides}
     return report("diff", comparison, first=first, **both)
-
-
-def judged(job: Judged) -> str:
-    """The report of `diff --manifest` on one job."""
-    found, error = job.comparison, job.error
-    told = {"mistakes": found.mistakes, "hint": found.hint, "notes": found.notes} if found else {}
-    parts = {"error": message(error) if error else None, "errors": errors_of(error), "ok": not error}
-    return report("diff --manifest", job, **({"mistakes": (), "hint": "", "notes": ()} | told | parts))
 
 
 def backends(machine: Machine) -> str:

@@ -218,15 +218,6 @@ class Comparison(NamedTuple):
         return self.differences.where if self.differences and self.axis is not None else None
 
 
-class Judged(NamedTuple):
-    """The result of a job of `diff --manifest`: how its A compares, or the error that stopped it."""
-
-    line: int
-    a: str
-    comparison: Comparison | None = None
-    error: RevseqError | None = None
-
-
 def first_differences(differences: Differences) -> list[tuple[list[int], str, str]]:
     """The first elements that differ: the index, and the values in a and in b as text."""
     texts = map(literals.render, (differences.a, differences.b))

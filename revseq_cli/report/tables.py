@@ -15,7 +15,6 @@ from revseq_cli.report import terminal, view
 from revseq_cli.report.results import (
     Comparison,
     FileSystem,
-    Judged,
     Outcome,
     Planned,
     attributes_of,
@@ -239,15 +238,6 @@ def diff(comparison: Comparison) -> str:
     if hint:
         lines.append(f"Hint: {spelled(hint)}")
     return "\n".join(lines)
-
-
-def judged(job: Judged) -> str:
-    """The line of `diff --manifest` on a job that was not stopped: the verdict, and what explains it."""
-    found, a = job.comparison, f"line {job.line}: {printable(job.a)}"
-    if not found or found.equal:
-        return f"{a} is equal"
-    told = [f"{a} differs: {_difference(found)}"]
-    return "; ".join([*told, *(_explanation(found.why) if found.why else ())])
 
 
 def _difference(comparison: Comparison) -> str:

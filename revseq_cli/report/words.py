@@ -24,7 +24,7 @@ _WORDS = re.compile(f"^(?:{'|'.join(_COLORS)})", re.MULTILINE)
 
 # The settings whose options have other names.
 _OTHER_NAMES = {
-    "cast": "--as", "format": "-f", "input": "INPUT", "lengths": "LENGTHS", "output": "-o", "traceback": "-vv",
+    "format": "-f", "input": "INPUT", "lengths": "LENGTHS", "output": "-o", "traceback": "-vv",
 }  # fmt: skip
 # What other tools call an option; an underscore is a hyphen.
 _SYNONYMS = {
@@ -36,7 +36,7 @@ _LENGTHS = ("--lengths", "-l")
 _ARGUMENTS = ("input", "lengths")
 # The options of jobs whose value is the next word, which is then no INPUT and no LENGTHS.
 VALUED = (
-    "--as", "--atol", "--axis", "--batch-axis", "--chunks", "--color", "--compression", "--dtype", "--engine", "-f",
+    "--atol", "--axis", "--batch-axis", "--chunks", "--color", "--compression", "--dtype", "--engine", "-f",
     "--feature-level", "--feed", "--first", "--format", "--html", "--jobs", "--lengths-dtype", "--like", "--manifest",
     "--memory",
     "-o", "--on", "--output", "--picture", "--progress", "--rank", "--rtol", "--scheduler", "--scheduler-file",

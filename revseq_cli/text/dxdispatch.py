@@ -1,4 +1,4 @@
-"""DxDispatch's JSON models, parsed to a job and printed from one, and what it prints of tensors.
+"""DxDispatch's JSON models, parsed to a job and printed from one.
 
 Source of the format: DxDispatch/ in Microsoft's repository DirectML. doc/Guide.md and models/_schema.json describe it,
 but for the command `writeFile`, which the schema lacks. src/model/JsonParsers.cpp is the reader: it accepts comments,
@@ -11,20 +11,18 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.core import system
-from revseq_cli.core.errors import FormatError, Hint, listed, printable
+from revseq_cli.core.errors import FormatError, listed
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.text import literals, numbers
 from revseq_cli.text.markup import blanks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -40,15 +38,6 @@ _STRING = r'("(?:[^"\\]++|\\.)*+"?)'
 _COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
 _KINDS = {dict: "an object", list: "a list", str: "a string", int: "an integer"}
-
-
-# What is printed of a buffer, all elements in one line of the log: Resource 'y': 1, 2.5, inf. Each is written with
-# C++'s `<<` into a stream of its own (DxDispatch/src/dxdispatch/Executor.cpp, `ToString`): floats have six significant
-# digits, and integers all of theirs. Windows has its own words for NaNs: -nan(ind).
-_RESOURCE = re.compile(r"^Resource '([^\n]*?)': ?(.*)$", re.MULTILINE)
-_FLOAT = re.compile(r"-?(?:\d+(?:\.\d+)?(?:e[+-]\d+)?|inf|nan(?:\(\w+\))?)", re.ASCII)
-_INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
-_DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -361,61 +350,3 @@ def _spread(value: object, levels: int, indent: str = "") -> str:
     rows = ",\n".join(f"{inner}{key}{_spread(each, levels - 1, inner)}" for key, each in entries)
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     return f"{opening}\n{rows}\n{indent}{closing}"
-
-
-def is_log(text: str) -> bool:
-    """Whether a text has a line that DxDispatch prints for a buffer."""
-    return _RESOURCE.search(text) is not None
-
-
-def elements(text: str, key: str | None, path: str, where: str) -> list[str]:
-    """The elements of the buffer `key`, or of the only one in the log; FormatError if it is not there exactly once.
-
-    `path` is what a user types for the text, and `where` its name in messages.
-    """
-    buffers = _RESOURCE.findall(text.replace("\r\n", "\n"))
-    if not buffers:
-        wanted = "a line such as: Resource 'OutputTensor': 1, 2, 3"
-        leave_out = Hint.of("leave out {} if A is a tensor in a format of its own", as_printed="")
-        raise FormatError("has no line that DxDispatch prints for a buffer", wanted, leave_out, where)
-    names = [name for name, _ in buffers]
-    chosen = [values for name, values in buffers if key in (None, name)]
-    if len(chosen) != 1:
-        found = f"has {len(chosen)} buffers{'' if key is None else f' with the name {printable(key)}'}: {listed(names)}"
-        typed = system.typed(f"{path}::{names[-1]}")
-        hint = f"try {typed}" if names.count(names[-1]) == 1 else "keep the last run alone"
-        raise FormatError(found, "one buffer, by its name after ::", hint, where)
-    return [each.strip() for each in chosen[0].split(",")]
-
-
-def values(tokens: Sequence[str], dtype: np.dtype[Any], where: str) -> NDArray[Any]:
-    """The elements that were printed of a tensor: floats in FLOAT64, integers as `dtype`.
-
-    FormatError with the first that is no such number, or an integer out of the range.
-    """
-    pattern, wanted, least, most = _FLOAT, "a number as DxDispatch prints it", -math.inf, math.inf
-    if dtype.kind != "f":
-        least, most = literals.bounds(dtype)
-        pattern, wanted = _INTEGER, f"an integer from {least} to {most}"
-    numbers = []
-    for i, each in enumerate(tokens):
-        number = pattern.fullmatch(each) and (float if dtype.kind == "f" else int)(each.partition("(")[0])
-        if number is None or number < least or number > most:
-            raise FormatError(f"its element {i} is '{printable(each[:40])}'", wanted, where=where)
-        numbers.append(number)
-    if dtype.kind != "f":
-        return np.array(numbers, dtype)
-    floats = np.array(numbers, np.float64)
-    return np.where(np.isnan(floats), np.nan, floats)  # the bits of a NaN are not printed, nor is its sign meant
-
-
-def rounded(number: float, printed: float) -> float:
-    """The number in the six digits that are printed; between two such numbers, the one that was printed.
-
-    Windows rounded a number halfway between two away from zero until 2020, and since then to an even digit.
-    """
-    even = float(f"{number:.{_DIGITS}g}")
-    if even == printed or number != number or number in (float("inf"), float("-inf")):
-        return even
-    away = float(Context(prec=_DIGITS, rounding=ROUND_HALF_UP).plus(Decimal(number)))
-    return away if away == printed else even

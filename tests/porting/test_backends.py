@@ -156,7 +156,6 @@ def test_a_wrong_element_is_shown_and_drawn(revseq, tmp_path):
     assert "  [1, 2]  5      4\n" in done.out
     assert (tmp_path / "x.svg").exists()
     revseq(*ON, *JOB, "--atol", 1, code=code).ok()
-    revseq(*ON, *JOB, "--as", "INT16").ok()
 
 
 def test_an_output_of_other_sizes(revseq):

@@ -153,9 +153,3 @@ def test_what_became_of_the_output_after_ctrl_c(folder, exists):
     assert (process.returncode, out) == (-signal.SIGINT, b"")
     assert err == f"Note: stopped; y.npy {'is unchanged' if exists else 'was not written'}\n".encode()
     assert (folder / "y.npy").exists() is exists
-
-
-def test_jobs_of_a_manifest_show_no_progress_of_their_own(revseq, tmp_path):
-    (tmp_path / "m.jsonl").write_text('{"a": "[[1, 2]]", "input": "[[1, 2]]", "lengths": "[[2]]", "axis": 1}')
-    done = revseq("diff", "--manifest", "m.jsonl", "--progress", "plain", code=AT_ONCE)
-    assert (done.status, done.err) == (1, "")
