@@ -69,7 +69,7 @@ def test_h3_all_header_versions(done, tmp_path, version):
 
 def test_h4_fortran_order(done, tmp_path):
     np.save(tmp_path / "x.npy", np.asfortranarray(F4))
-    for options in ((), ("--memory", "1K", "--engine", "threads", "--jobs", 2)):
+    for options in ((), ("--memory", "1K", "--engine", "processes", "--jobs", 2)):
         found = done(options=options)
         assert found.flags.f_contiguous
         assert oracle.same_bits(found, oracle.reverse(F4, np.array([[2], [4], [3]], np.uint32), 1))

@@ -448,7 +448,7 @@ main()
 
 
 # Every engine, and every signal that asks a command to stop.
-BY_ENGINE = [*zip(["serial", "threads", "processes"], existing_signals("SIGINT", "SIGTERM", "SIGHUP"), strict=True)]
+BY_ENGINE = [*zip(["serial", "processes"], existing_signals("SIGINT", "SIGTERM", "SIGHUP"), strict=True)]
 
 
 def starting(wanted):
@@ -604,7 +604,7 @@ def test_h43_h44_kill_loops(large, chunked, job, number, run):
     chance = random.Random(f"{job}{number}")
     stopped = 0
     for _ in range(times):
-        engine = chance.choice(["serial", "threads", "processes"])
+        engine = chance.choice(["serial", "processes"])
         stopped += kill(large, args, whole, engine, number, chance.uniform(0, min(seconds)), chance.random() < 0.5)
     assert stopped > times // 10  # how many is a matter of the machine
     assert {name: (large / name).read_bytes() for name in inputs} == inputs
@@ -613,7 +613,7 @@ def test_h43_h44_kill_loops(large, chunked, job, number, run):
 def test_h44_what_a_kill_leaves_is_in_nobodys_way(held, small):
     for already in range(3):
         (small / "y.npy").write_bytes(b"old")
-        process, _ = held(small, "--memory", "300K", "--engine", "threads")
+        process, _ = held(small, "--memory", "300K", "--engine", "processes")
         assert len(names(small)) == 4 + already
         process.kill()
         process.communicate()
@@ -671,7 +671,7 @@ def test_h45_one_worker_of_several_under_hdf5(tmp_path):
 
 
 @pytest.mark.needs("ps")
-@pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
+@pytest.mark.parametrize("engine", ["serial", "processes"])
 def test_h46_an_error_in_a_worker(held, small, engine):
     """The input is cut short while workers read it: one message, and no worker goes on."""
     process, go = held(small, "--engine", engine, "--memory", "300K", "--jobs", "2")
@@ -777,8 +777,8 @@ def test_h50_h64_closed_streams_and_worker_processes(tmp_path, redirection, shel
     [
         *(("processes", change) for change in ("touch", "rewrite", "append", "lengths")),
         ("serial", "rewrite"),
-        ("threads", "rewrite"),
-        ("threads", "replace"),
+        ("processes", "rewrite"),
+        ("processes", "replace"),
     ],
 )
 def test_h51_h52_an_input_that_changes_while_it_is_read(held, small, tmp_path_factory, engine, change):
@@ -920,9 +920,7 @@ def middling(files):
 
 
 FROM_THE_START = ((), COMMAND)
-BY_FORKS = [
-    (("--engine", engine, "--jobs", 2, "--memory", "600K"), ()) for engine in ("serial", "threads", "processes")
-]
+BY_FORKS = [(("--engine", engine, "--jobs", 2, "--memory", "600K"), ()) for engine in ("serial", "processes")]
 
 
 @pytest.mark.needs("limits")

@@ -41,7 +41,7 @@ SECTIONS = {
     ],
     "engines": [
         f"{JOB} {engine}.{suffix} --engine {engine} --jobs 2 --memory 400K"
-        for engine in ("serial", "threads") for suffix in SUFFIXES
+        for engine in ("serial",) for suffix in SUFFIXES
     ] + [f"{JOB} processes.{suffix} --engine processes --jobs 2" for suffix in ("npy", "h5", "zarr")],
     "conversions": [
         *(f"convert c.npy from.{suffix}" for suffix in SUFFIXES),

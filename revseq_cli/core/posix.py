@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import mmap
 import os
 import shlex
 import signal
@@ -33,7 +32,6 @@ APPEND = WRITE | os.O_APPEND
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | _ANY
 DIRECT = getattr(os, "O_DIRECT", 0)  # with WRITE, past the page cache; 0 where there is no such way
 _IN_MEMORY = ("tmpfs ", "ramfs ")  # the names of file systems without a disk, as Linux has them
-_MADV_POPULATE_WRITE = 23  # Linux 5.14; Python has no name for it
 LISTS_STATUS = True  # a folder that is listed tells the whole status of its files
 MAKE_FOLDER = "mkdir -p"  # the command, for hints
 
@@ -118,36 +116,6 @@ def _devices_in_memory() -> frozenset[int]:
         return frozenset()
     found = [line.split()[2] for line in mounts if line.partition(" - ")[2].startswith(_IN_MEMORY)]
     return frozenset(os.makedev(*map(int, device.split(":"))) for device in found)
-
-
-@contextlib.contextmanager
-def mapped(path: str) -> Iterator[Callable[[memoryview, int], bool]]:
-    """A function that writes bytes into a file that lies in memory, at an offset, through a mapping of the file.
-
-    It returns False where the system cannot. Writes of a file wait for each other, and these do not: by writes, 2 GiB
-    on 8 and 16 cores take 1.3 and 1.5 times as long, and 4 GiB along the first axis 1.6 and 2.5 times.
-    """
-    with contextlib.ExitStack() as stack:
-        write: Callable[[memoryview, int], bool] = lambda *_: False  # noqa: E731 - where a write will say why
-        with contextlib.suppress(OSError, ValueError):  # ValueError for an empty file
-            fd = os.open(path, UPDATE)
-            stack.callback(os.close, fd)
-            write = functools.partial(_write_mapped, stack.enter_context(mmap.mmap(fd, 0)))
-        yield write
-
-
-def _write_mapped(pages: mmap.mmap, data: memoryview, offset: int) -> bool:
-    """Write bytes at that offset of a mapping; False where the system cannot.
-
-    Their pages are asked for first, so that a file system without room refuses, and does not end the process (SIGBUS).
-    """
-    begin = offset // mmap.PAGESIZE * mmap.PAGESIZE
-    try:
-        pages.madvise(_MADV_POPULATE_WRITE, begin, offset + len(data) - begin)
-    except OSError:  # an older system, or no room, which a write reports
-        return False
-    pages[offset : offset + len(data)] = data
-    return True
 
 
 def begin_flush(fd: int, offset: int, count: int) -> None:

@@ -7,14 +7,10 @@ nothing else is said. The figures are medians of the benchmarks in `tests/benchm
 
 from __future__ import annotations
 
-from revseq_cli.core import system
-
 # Engines
 
-# For tensors of fewer bytes, starting threads takes longer than they save; and processes, which start slower.
-WORTH_THREADS = 1 << 25
-WORTH_PROCESSES = 1 << 28
-WORTH_PROCESSES_NOT_THREADS = 1 << 28 if system.FORKS else 1 << 30
+# For tensors of fewer bytes, starting processes takes longer than they save; with filters, they pay from the second on.
+WORTH_PROCESSES, WORTH_PROCESSES_WITH_FILTERS = 1 << 28, 1 << 25
 # Memory for each process: beside its blocks, it has some 5 MiB of its own.
 PROCESS_BYTES = 16 << 20
 # A batch of tasks has at most so many of them, and elements: to submit it costs little beside its work, and doing it
@@ -93,10 +89,6 @@ LARGE_RUN, BOUNCE_BYTES = 1 << 20, 1 << 20
 RUNS_AT_ONCE = 1 << 12
 # Edges of such runs, each of less than a page, are written when there are so many.
 MOST_EDGES = 1 << 10
-# Up to so many processes write into memory faster by writes, which wait for each other, than through mappings, whose
-# pages are cleared first: mappings take 1.3 times as long with 2 processes, and as long with 4; with 8, writes take 1.3
-# times as long.
-WRITERS_IN_TURN = 4
 # Of a file that is copied whole; of a packed file that is read, and unpacked, at once.
 COPIED_AT_ONCE, PACKED_AT_ONCE, UNPACKED_AT_ONCE = 1 << 26, 1 << 16, 1 << 20
 # What unpacks to more bytes than this is unpacked into a temporary file instead of memory.

@@ -260,11 +260,6 @@ def lies_in_memory(file: int | str) -> bool:  # noqa: ARG001 - no file system he
     return False
 
 
-def mapped(path: str) -> contextlib.nullcontext[Callable[[memoryview, int], bool]]:  # noqa: ARG001
-    """A function that says False: files are written at their offsets."""
-    return contextlib.nullcontext(lambda *_: False)
-
-
 FORKS = False  # a process cannot be forked
 
 

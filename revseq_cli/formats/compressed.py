@@ -120,8 +120,7 @@ class CompressedSink(FileSink):
         compression.library(method, file.name)  # or an error now
         self._method, self.inner = method, make(Scratch(file.name))
         self.chunks, self.encoded, self.notes = self.inner.chunks, self.inner.encoded, self.inner.notes
-        self.gathers, self.held = self.inner.gathers, self.inner.held
-        self.writes_in_parallel = self.inner.writes_in_parallel
+        self.held = self.inner.held
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
@@ -133,7 +132,6 @@ class CompressedSink(FileSink):
 
     def block_writer(self, region: Region) -> BlockWriter:
         """That of what is in it."""
-        self.inner.writers = self.writers
         return self.inner.block_writer(region)
 
     def receive(self, write_result: object) -> None:

@@ -169,7 +169,6 @@ class Source(ABC):
     notes: tuple[str | Hint, ...] = ()
     dimensions: tuple[str, ...] = ()
     attributes: int | None = None
-    reads_in_parallel = True  # several threads at once: HDF5 has one lock for all, and so has what decodes in Python
     reads_anew = False
 
     @property
@@ -183,9 +182,9 @@ class Source(ABC):
         return [*(each for each in (self.identity, self.described) if each), *self.origins]
 
     @property
-    def reads_anywhere(self) -> bool:
-        """Whether any thread can read any region cheaply: there are no chunks to decode, and no lock to wait for."""
-        return self.chunks is None and self.reads_in_parallel
+    def reads_cheaply(self) -> bool:
+        """Whether any region is cheap to read: there are no chunks to decode."""
+        return self.chunks is None
 
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
@@ -349,12 +348,11 @@ class Layout(NamedTuple):
 class Sink(contextlib.AbstractContextManager["Sink", None]):
     """An output tensor, as a context: entered before the first block, complete when it is left without an error.
 
-    `chunks` are the sizes of what is encoded as one, or None; `encoded` says that filters encode it, `held` that its
-    block writers pass the values to the parent, and `gathers` that the whole tensor is held in memory. `notes` say what
-    of the input's file was not copied. Temporary files of the pass lie next to the file `beside`. `writers` is the
-    number of processes that store blocks at once; a pass sets it before it asks for the block writer. With `in_order`,
-    the sink receives write results in the order of the blocks, so that the same job writes the same bytes. `carried`
-    is the number of other tensors that are copied with the tensor.
+    `chunks` are the sizes of what is encoded as one, or None; `encoded` says that filters encode it, and `held` that
+    its block writers pass the values to the parent. `notes` say what of the input's file was not copied. Temporary
+    files of the pass lie next to the file `beside`. With `in_order`, the sink receives write results in the order of
+    the blocks, so that the same job writes the same bytes. `carried` is the number of other tensors that are copied
+    with the tensor.
 
     Examples
     --------
@@ -376,17 +374,12 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     [[0, 1, 2], [3, 4, 5]]
     """
 
-    # Whether several threads can store blocks at once.
-    writes_in_parallel = True
-
     chunks: tuple[int, ...] | None = None
     encoded = False
     held = False
-    gathers = False
     in_order = False
     notes: tuple[str | Hint, ...] = ()
     beside = ""
-    writers = 1
     carried = 0
     _kept = 0
 

@@ -11,7 +11,6 @@ import errno
 import functools
 import os
 import stat
-import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _PAGE = 1 << 12
-_bounce = threading.local()
 _LONGEST_USE = 2.0  # seconds to wait for another program, such as a virus scanner, that has the file open
 
 _STDOUT, _STDERR = 1, 2
@@ -300,12 +298,10 @@ def copy(source: tuple[int, str], target: tuple[int, str], start: int, size: int
         done += moved
 
 
-def write_runs(
-    file: str, fd: int, runs: Iterable[tuple[int, memoryview]], path: str, *, writers: int = 1
-) -> list[Edge]:
+def write_runs(file: str, fd: int, runs: Iterable[tuple[int, memoryview]], path: str) -> list[Edge]:
     """Write runs, each an offset and its bytes; on a disk only the whole pages of large ones, straight to it.
 
-    `file` is the path that `fd` has open, and `writers` is how many processes write to it at once. What is left of
+    `file` is the path that `fd` has open. What is left of
     large runs at their two ends is returned: the caller gathers these edges and writes them later, since a write
     through the page cache waits for every direct one under way.
 
@@ -315,15 +311,11 @@ def write_runs(
     """
     edges: list[Edge] = []
     in_memory = system.lies_in_memory(fd)
-    is_shared = in_memory and writers > thresholds.WRITERS_IN_TURN
-    with system.mapped(file) if is_shared else contextlib.nullcontext() as write_mapped:
-        for offset, run in runs:
-            if write_mapped and write_mapped(run, offset):
-                continue
-            if system.DIRECT and not in_memory and len(run) >= thresholds.LARGE_RUN:
-                edges += _write_large(file, fd, run, offset, path)
-            else:
-                write_all(fd, run, offset, path)
+    for offset, run in runs:
+        if system.DIRECT and not in_memory and len(run) >= thresholds.LARGE_RUN:
+            edges += _write_large(file, fd, run, offset, path)
+        else:
+            write_all(fd, run, offset, path)
     return edges
 
 
@@ -341,13 +333,11 @@ def _write_large(file: str, fd: int, buffer: memoryview, offset: int, path: str)
 
 def _written_directly(file: str, part: memoryview, offset: int, path: str) -> bool:
     """Write whole pages past the page cache; False where the file system cannot."""
-    if not hasattr(_bounce, "pages"):
-        _bounce.pages = _pages()
     try:
         fd = system.open_file(file, system.WRITE | system.DIRECT)
         try:
-            pages = _bounce.pages[: len(part)]
-            pages[:] = np.frombuffer(part, np.uint8)  # unlike a memoryview's, this copy lets other threads run
+            pages = _bounce()[: len(part)]
+            pages[:] = np.frombuffer(part, np.uint8)
             return system.write_at(fd, pages.data, offset) == len(part)
         finally:
             os.close(fd)  # an error of it is raised below, too
@@ -357,8 +347,9 @@ def _written_directly(file: str, part: memoryview, offset: int, path: str) -> bo
         raise failed(path, "write", e) from None
 
 
-def _pages() -> NDArray[np.uint8]:
-    """Memory that begins with a page, as direct writes need it, for one thread.
+@functools.cache
+def _bounce() -> NDArray[np.uint8]:
+    """Memory that begins with a page, as direct writes need it.
 
     It is no mapping of `mmap.mmap(-1, n)`: those are shared with the workers that are forks of this process.
     """

@@ -54,7 +54,6 @@ class Gathered:
 
     values: NDArray[Any]
     held = True
-    gathers = True
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
         """A block writer that sends the values to the parent."""

@@ -88,12 +88,12 @@ class RawTensor:
             file_io.read_into(fd, chunk, place, self.name)
         return values.T if self.order == "F" else values
 
-    def write(self, fd: int, region: Region, values: NDArray[Any], writers: int = 1) -> list[Edge]:
-        """Write the values of the region as one of so many workers; return the edges, which the caller writes."""
+    def write(self, fd: int, region: Region, values: NDArray[Any]) -> list[Edge]:
+        """Write the values of the region ; return the edges, which the caller writes."""
         sizes, parts = self._stored(region)
         stored = np.ascontiguousarray(values.T if self.order == "F" else values, self.dtype)
         buffer = stored.reshape(-1).view(np.uint8).data
-        return file_io.write_runs(self.path, fd, self._runs(sizes, parts, buffer), self.name, writers=writers)
+        return file_io.write_runs(self.path, fd, self._runs(sizes, parts, buffer), self.name)
 
     def _stored(self, region: Region) -> tuple[tuple[int, ...], Region]:
         """Sizes and region in the file's order: Fortran order is C order with the dimensions reversed."""
@@ -170,12 +170,11 @@ class RawBlockWriter:
     """Writes regions into a file that has its full size already."""
 
     tensor: RawTensor
-    writers: int
 
     def deliver(self, region: Region, values: NDArray[Any]) -> list[Edge]:
         """Write the values; return the edges of large runs, which the parent writes."""
         with file_io.opened_to_write(self.tensor.path, self.tensor.name) as fd:
-            return self.tensor.write(fd, region, values, self.writers)
+            return self.tensor.write(fd, region, values)
 
 
 class RawSink(FileSink):
@@ -210,7 +209,7 @@ class RawSink(FileSink):
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
         """A block writer that writes into the temporary file."""
-        return RawBlockWriter(self.tensor, self.writers)
+        return RawBlockWriter(self.tensor)
 
     def receive(self, write_result: object) -> None:
         """Gather edges, and write them if they are many.

@@ -11,7 +11,7 @@ from revseq_cli.core.errors import EngineError, Hint
 from revseq_cli.formats import atomic_file
 from revseq_cli.formats.contract import Sink, Source
 from revseq_cli.formats.raw import cut_alignment_of, cut_alignments_of
-from revseq_cli.pipeline.engines import AUTO, DEFAULT_MEMORY, ENGINES, PROCESSES, SERIAL, THREADS, Engine
+from revseq_cli.pipeline.engines import AUTO, DEFAULT_MEMORY, ENGINES, PROCESSES, SERIAL, Engine
 from revseq_cli.pipeline.plan import COLUMN_BYTES, Plan, Tiling, fewest_rows, make_plan, make_tiling
 
 if TYPE_CHECKING:
@@ -139,26 +139,11 @@ def arrange_move(source: Source, sink: Sink, arrangement: Arrangement) -> Arrang
     return arrangement._replace(plan=plan)
 
 
-def choose(cores: int, source: Source, *others: Source | Sink | None) -> Engine:
-    """The engine that the benchmarks found fastest for such a tensor, and what is read or written with it.
-
-    Threads start fast, and most of a block's time is spent in calls that release Python's global lock. Of large tensors
-    only processes make full use of the cores: 4 GiB in memory took 16 of them 1.1 s, and threads 1.8 s at best; and 2
-    GiB along the first axis took two of them 1.8 s, and threads 3.0 s. HDF5 has one lock around all its calls, so only
-    processes work in parallel there, and most codecs hold Python's: with filters, they pay from smaller tensors on.
-    """
-    total = source.desc.total_bytes
-    if cores == 1 or total < thresholds.WORTH_THREADS:
-        return SERIAL
-    sides: list[Source | Sink] = [source, *(side for side in others if side)]
-    if total < thresholds.WORTH_PROCESSES_NOT_THREADS and all(map(_in_parallel, sides)):
-        return THREADS
-    return PROCESSES if total >= thresholds.WORTH_PROCESSES or any(side.encoded for side in sides) else SERIAL
-
-
-def _in_parallel(side: Source | Sink) -> bool:
-    """Whether several threads can read or write it at once."""
-    return side.reads_in_parallel if isinstance(side, Source) else side.writes_in_parallel
+def choose(cores: int, source: Source, other: Source | Sink | None = None) -> Engine:
+    """The fastest engine for a tensor, and for what is read or written with it."""
+    is_encoded = source.encoded or bool(other and other.encoded)
+    worth = thresholds.WORTH_PROCESSES_WITH_FILTERS if is_encoded else thresholds.WORTH_PROCESSES
+    return PROCESSES if cores > 1 and source.desc.total_bytes >= worth else SERIAL
 
 
 def cut(
@@ -316,13 +301,12 @@ def _elementwise(
 def _copies(engine: Engine, *sides: Source | Sink | None) -> int:
     """How often an element of a block is held: input, output, and 2 of scratch; 2 more if it travels.
 
-    One more if filters decode or encode it, and one more if threads wait with theirs until it is their turn.
+    One more if filters decode or encode it.
     """
     given = [side for side in sides if side]
     encoded = any(side.encoded for side in given)
     travels = engine.travels and any(side.held for side in given)
-    waits = engine is THREADS and any(isinstance(side, Sink) and side.in_order for side in given)
-    return 4 + encoded + 2 * travels + waits
+    return 4 + encoded + 2 * travels
 
 
 def _chunks(*sides: Source | Sink | None) -> list[CutAlignment]:

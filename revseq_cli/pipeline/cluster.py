@@ -287,11 +287,6 @@ class Cluster(Executor):
         self._versions, self._travels = _versions(), 0
         self._few = asyncio.Semaphore(_MOST_COMING)
 
-    @staticmethod
-    def writers(arrangement: Arrangement) -> int:
-        """How many threads the scheduler's workers have now: 16 took 2.1 times as long where this said 1."""
-        return connected(arrangement.scheduler, arrangement.workers).threads()
-
     @property
     def dashboard(self) -> str:
         """The address of dask's dashboard, or "none"."""

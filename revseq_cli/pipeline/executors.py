@@ -1,6 +1,6 @@
 """The executors of this machine, and the loop that gives them the tasks of a pass; `cluster` has dask's.
 
-Threads and processes are those of concurrent.futures. The loop waits for a moment only, and looks at signals between.
+Processes are those of concurrent.futures. The loop waits for a moment only, and looks at signals between.
 """
 
 from __future__ import annotations
@@ -72,16 +72,11 @@ class Executor:
     def __init__(self, arrangement: Arrangement) -> None:
         self._workers = arrangement.workers
 
-    @staticmethod
-    def writers(arrangement: Arrangement) -> int:
-        """How many processes write into one file at once."""
-        return arrangement.workers if arrangement.engine.travels else 1
-
     def window(self) -> int:
         """How many batches may be under way now: two for each worker, so that its next one is there in time."""
         return 2 * self._workers
 
-    def size(self, given: int) -> int:  # noqa: ARG002 - to submit a task to a thread costs little
+    def size(self, given: int) -> int:  # noqa: ARG002
         """How many tasks the next batch has, after so many that were submitted."""
         return 1
 
@@ -158,27 +153,6 @@ class Serial(Executor):
     def results(self, tasks: Iterable[Callable[[], _Result]], **_: bool) -> Generator[_Result, None, None]:
         """The result of each task, always in the order of the tasks."""
         return (task() for task in tasks)
-
-
-class Threads(Executor):
-    """Threads, for work that releases Python's global lock."""
-
-    def __init__(self, arrangement: Arrangement) -> None:
-        from concurrent.futures import ThreadPoolExecutor
-
-        super().__init__(arrangement)
-        self._threads = ThreadPoolExecutor(arrangement.workers)
-
-    def submit(self, batch: Batch) -> Future[Any]:
-        """Submit a batch; EngineError if no thread can be started."""
-        from revseq_cli.core.processes import starting
-
-        with starting():
-            return self._threads.submit(batch)
-
-    def close(self) -> None:
-        """Cancel what has not begun, and wait for the rest; a second signal ends the process."""
-        self._threads.shutdown(cancel_futures=True)
 
 
 class Processes(Executor):

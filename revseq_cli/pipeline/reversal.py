@@ -316,7 +316,7 @@ def random_access(job: Job, beside: str, arrangement: Arrangement, *, holds_leng
         job.lengths.random_access(beside) as lengths,
         contextlib.ExitStack() as stack,
     ):
-        if not lengths.reads_anywhere:  # else every block would decode their chunks again, or wait for a lock
+        if not lengths.reads_cheaply:  # else every block would decode their chunks again
             if lengths.desc.total_bytes <= arrangement.need // 8 or holds_lengths:
                 lengths = MemorySource(lengths.name, lengths.read(), lengths.storage)
             else:

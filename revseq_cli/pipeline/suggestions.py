@@ -81,7 +81,7 @@ def choices(parts: Parts) -> Suggestions | Hint | str:
     found = [] if is_bool or request.mask else fits(Shape.of(values), Shape.of(lengths))
     if not found:
         return _why_none_fits(parts)
-    if len(lengths.sizes) == 1 and not lengths.reads_anywhere:  # or each job that is tried would decode its chunks
+    if len(lengths.sizes) == 1 and lengths.chunks:  # or each job that is tried would decode its chunks
         parts = parts._replace(lengths=MemorySource.of(lengths))
     span = _span(parts, sorted({values.sizes[fit.axis] for fit in found}))
     if isinstance(span, str):

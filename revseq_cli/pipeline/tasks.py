@@ -82,7 +82,6 @@ def completed(
 
 def deliver_all(stage: str, tasks: Iterable[Task], sink: Sink, arrangement: Arrangement, source: Source) -> int:
     """Run a stage of tasks, and let the sink finish each; the sum of their counts."""
-    sink.writers = arrangement.engine.load().writers(arrangement)
     total = 0
     for _, (write_result, count) in completed(stage, tasks, arrangement, source, in_order=sink.in_order):
         if write_result is not None:

@@ -84,7 +84,6 @@ class View(Source):
         self.identity, self.path = source.identity, source.path
         self.described, self.origins = source.described, source.origins
         self.notes, self.held, self.encoded = source.notes, source.held, source.encoded
-        self.reads_in_parallel = source.reads_in_parallel
         self.sizes, self.chunks = self.placed(source.sizes), self.placed(source.chunks) if source.chunks else None
 
     def placed(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
@@ -280,10 +279,10 @@ class AlignedSource(PlacedSource):
     def __init__(self, source: Source, sizes: tuple[int, ...], axis: int, places: Places, note: str = "") -> None:
         super().__init__(source, places, len(sizes))
         is_few = len(source.sizes) == 1 and source.desc.element_count <= thresholds.LENGTHS_AT_ONCE
-        if is_few and not source.reads_anywhere:  # else every block would decode their chunks
+        if is_few and source.chunks:  # else every block would decode their chunks
             with source.random_access() as ready:
                 self.source = MemorySource.of(ready)
-            self.encoded, self.reads_in_parallel, self.chunks = False, True, None
+            self.encoded, self.chunks = False, None
         self.sizes = lengths_sizes(sizes, axis)
         self.notes += (note,) * bool(note)
 
@@ -411,7 +410,7 @@ def cast(source: Source, data_type: DataType) -> Source:
 class MaskSource(View):
     """The number of ones in each line of a mask along its dimension `along`, which the lengths do not have."""
 
-    reads_anywhere = False
+    reads_cheaply = False
 
     def __init__(self, mask: Source, along: int) -> None:
         self._along, self._size = along, mask.sizes[along]

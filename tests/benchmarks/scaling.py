@@ -33,7 +33,7 @@ CASES = {
 }
 CORES = len(os.sched_getaffinity(0))
 JOBS = [jobs for jobs in (1, 2, 4, 8, 16, 32) if jobs <= CORES]
-MANY = ("threads", "processes", "auto")
+MANY = ("processes", "auto")
 
 
 def make(folder, name, gib):

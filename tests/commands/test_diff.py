@@ -188,7 +188,7 @@ def test_other_sizes_or_data_types_differ(revseq, pair, b, words):
     assert done.out.endswith(words)
 
 
-@pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
+@pytest.mark.parametrize("engine", ["serial", "processes"])
 def test_blocks_in_any_order_and_of_any_format(revseq, pair, engine):
     a = np.random.default_rng(1).integers(0, 1 << 30, (60, 50, 40), np.int32)
     b = a.copy()

@@ -80,7 +80,7 @@ def test_a_job_is_the_same_without(tmp_path, lacking, direct):
     np.save(tmp_path / "n.npy", lengths)
     code = "import os, sys\nfrom revseq_cli.core import system\n"
     code += WITHOUT[lacking] + "system.DIRECT = 0\n" * (not direct)
-    job = ["run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--engine", "threads", "--jobs", "2", "--verify"]
+    job = ["run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--engine", "processes", "--jobs", "2", "--verify"]
     code += f"sys.argv[1:] = {job}\nfrom revseq_cli.__main__ import main\nmain()"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

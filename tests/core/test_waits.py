@@ -10,10 +10,8 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import Future
-from threading import Event
 from types import SimpleNamespace
 
 import h5py
@@ -25,14 +23,14 @@ from conftest import COMMAND
 from folders import names
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from needs import existing_signals, resource
+from needs import resource
 from processes import FEW, gone, members, until, workers
 
 from revseq_cli.core import signals
 from revseq_cli.core.errors import EngineError, TensorIOError, worded
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, NewFolder
 from revseq_cli.pipeline.arrangement import Arrangement
-from revseq_cli.pipeline.engines import PROCESSES, SERIAL, THREADS
+from revseq_cli.pipeline.engines import PROCESSES, SERIAL
 from revseq_cli.pipeline.executors import Executor, results
 from revseq_cli.pipeline.plan import Plan
 
@@ -62,7 +60,7 @@ def run(engine, *tasks, jobs=2):
     return list(results(tasks, arranged(engine, jobs, len(tasks)), in_order=True))
 
 
-POOLS = [THREADS, PROCESSES]
+POOLS = [PROCESSES]
 
 
 def big_endian_columns(count):
@@ -75,7 +73,7 @@ def test_what_is_given_is_done(engine):
     sent, counted = big_endian_columns(6), [functools.partial(int, i) for i in range(1000)]
     arrays = functools.partial(np.asarray, sent), functools.partial(big_endian_columns, 6)
     pid, large, *found = run(engine, os.getpid, functools.partial(bytes, 10_000_000), *arrays, *counted, jobs=3)
-    assert ((pid == os.getpid()), large) == (engine is THREADS, bytes(10_000_000))
+    assert (pid != os.getpid(), large) == (True, bytes(10_000_000))
     assert [(each.dtype.str, each.tobytes()) for each in found[:2]] == [(">u4", sent.tobytes())] * 2
     assert found[2:] == [*range(1000)]
     with pytest.raises(TypeError) as caught:
@@ -210,7 +208,7 @@ def test_signals_are_looked_at_between_two_results(waits, monkeypatch):
 @pytest.mark.parametrize("engine", POOLS)
 def test_workers_are_as_many_as_asked_for_and_gone_at_the_end(engine):
     def alive():
-        return threading.active_count() - 1 if engine is THREADS else len(multiprocessing.active_children())
+        return len(multiprocessing.active_children())
 
     before, most = alive(), 0
     with contextlib.closing(engine.load()(arranged(engine, 2, 12))) as executor:
@@ -223,15 +221,6 @@ def test_workers_are_as_many_as_asked_for_and_gone_at_the_end(engine):
 @pytest.mark.parametrize("engine", POOLS)
 def test_a_task_that_takes_longer_than_a_look_is_waited_for(engine):
     assert run(engine, functools.partial(time.sleep, 3 * signals.PATIENCE)) == [None]
-
-
-def test_threads_end_what_they_have_begun_and_nothing_else():
-    begun, done = Event(), []
-    tasks = [lambda: begun.set() or time.sleep(0.2) or done.append(0), lambda: begun.wait(20) and 1 / 0]
-    with pytest.raises(ZeroDivisionError):
-        run(THREADS, *tasks, *[functools.partial(done.append, i) for i in range(1, 9)])
-    assert done[0] == 0 or 0 in done
-    assert len(done) < 9
 
 
 # dead
@@ -312,7 +301,7 @@ def test_workers_that_go_on_after_a_stop(held, small):
 
 @pytest.mark.needs("limits")
 @pytest.mark.long
-@pytest.mark.parametrize(("engine", "output"), [("processes", "y.h5"), ("threads", "y.npy"), ("serial", "y.zarr")])
+@pytest.mark.parametrize(("engine", "output"), [("processes", "y.h5"), ("serial", "y.zarr")])
 def test_little_address_space(job, engine, output):
     """From where the libraries just fit: it ends, with the whole output, or with one message and none."""
     statuses = set()
@@ -374,7 +363,7 @@ def test_memory_that_ends_while_the_error_is_told(revseq, job):
 
 @pytest.mark.parametrize(
     ("engine", "threads", "processes"),
-    [("threads", 0, 2), ("threads", 1, 2), ("processes", 0, 2), ("processes", 2, 0), ("processes", 2, 1)],
+    [("processes", 0, 2), ("processes", 2, 0), ("processes", 2, 1)],
 )
 def test_h63_few_threads_and_processes(revseq, job, engine, threads, processes):
     """They are an error, which says what else to do; the executor of processes has two threads of its own."""
@@ -392,10 +381,11 @@ STUCK = """
 import os, signal, time
 from concurrent.futures import wait
 from revseq_cli.core import signals
+import functools
 from revseq_cli.core.processes import Workers, packed
 from revseq_cli.pipeline.arrangement import Arrangement
 from revseq_cli.pipeline.executors import results
-from revseq_cli.pipeline.engines import THREADS
+from revseq_cli.pipeline.engines import PROCESSES
 from revseq_cli.pipeline.plan import Plan
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
 signals.watch()
@@ -404,42 +394,14 @@ try:
     with signals.deferred(), FileTransaction(AtomicFile("y.npy", overwrite=False)):
         os.kill(workers.result(workers.submit(packed(os.getpid))), signal.SIGSTOP)
         print(flush=True)
-        list(results([lambda: time.sleep(1000)], Arrangement(Plan((1,), (1,)), THREADS, 1, 0)))
+        list(results([functools.partial(time.sleep, 1000)], Arrangement(Plan((1,), (1,)), PROCESSES, 1, 0)))
 except signals.Stopped:
     signals.die()
 """
 
 
 @pytest.mark.needs("signals")
-@pytest.mark.parametrize(
-    ("numbers", "pause"), [(existing_signals("SIGINT", "SIGINT"), 0), (existing_signals("SIGTERM", "SIGINT"), 0.7)]
-)
-def test_h63_a_second_signal_ends_whatever_waits(tmp_path, numbers, pause):
-    """By the first of them, without the temporary file, and without its processes."""
-    with subprocess.Popen(
-        [sys.executable, "-c", STUCK], cwd=tmp_path, stdout=-1, stderr=-1, start_new_session=True
-    ) as process:
-        try:
-            process.stdout.readline()
-            assert len(names(tmp_path)) == 1
-            process.send_signal(numbers[0])
-            time.sleep(0.3)
-            assert process.poll() is None  # it waits for its thread, which would take 1000 s
-            for number in numbers[1:]:
-                time.sleep(pause)
-                process.send_signal(number)
-            # On a busy machine the first signal may not have been looked at when the second comes: that is one.
-            until(lambda: process.poll() is not None or process.send_signal(numbers[-1]))
-            _, err = process.communicate()
-            assert (process.returncode, err) == (-numbers[0], b"")
-        finally:
-            process.kill()
-    assert names(tmp_path) == set()
-    until(lambda: not members(process.pid))
-
-
-@pytest.mark.needs("signals")
-@pytest.mark.parametrize("engine", ["threads", "processes"])
+@pytest.mark.parametrize("engine", ["processes"])
 def test_two_signals_at_once_are_one(held, small, engine):
     """As timeout sends them, to the process and to its group: there is time to undo."""
     process, go = held(small, "--engine", engine, "--memory", "300K", "--jobs", "2")

@@ -496,7 +496,7 @@ def test_kill_loops(tmp_path, job):
     stopped = 0
     for _ in range(20):
         output.write_bytes(b"old")
-        engine = chance.choice(["serial", "threads", "processes"])
+        engine = chance.choice(["serial", "processes"])
         process = subprocess.Popen([*command, "--engine", engine], cwd=tmp_path, stdout=-1, stderr=-1)
         time.sleep(chance.uniform(0, seconds))
         process.kill()

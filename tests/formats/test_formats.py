@@ -498,13 +498,13 @@ class TestWidened:
         assert source.read().tolist() == [[[5], [6], [7]]] * 2
         assert source.read_task((slice(0, 1), slice(1, 3), slice(0, 1))).read().tolist() == [[[6], [7]]]
 
-    @pytest.mark.parametrize(("chunks", "parallel"), [((2,), True), (None, False), (None, True)])
-    def test_chunks_are_read_once(self, chunks, parallel):
+    @pytest.mark.parametrize("chunks", [(2,), None])
+    def test_chunks_are_read_once(self, chunks):
         given = held(np.array([5, 6, 7], np.uint32))
-        given.chunks, given.reads_in_parallel = chunks, parallel
+        given.chunks = chunks
         source = AlignedSource(given, (2, 3, 4), 2, (1,))
         assert source.read().tolist() == [[[5], [6], [7]]] * 2
-        assert (source.source is given) is given.reads_anywhere
+        assert (source.source is given) is (chunks is None)
         assert source.original is given
 
 

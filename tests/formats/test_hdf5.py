@@ -63,7 +63,7 @@ FILTERS = {
 @pytest.mark.parametrize(
     ("name", "engine"),
     [pytest.param(name, "serial", marks=pytest.mark.needs("szip") if name == "szip" else ()) for name in FILTERS]
-    + [("gzip", "threads"), ("fill and maxshape", "threads"), ("lzf", "processes")],
+    + [("gzip", "processes"), ("fill and maxshape", "processes"), ("lzf", "processes")],
 )
 def test_storage_is_kept(folder, revseq, name, engine):
     make(folder, name="group/deep/values", **FILTERS[name])

@@ -50,8 +50,8 @@ PIPELINES = {
 @pytest.mark.parametrize(
     ("engine", "libver", "option", "pipeline"),
     [
-        *(("threads", "latest", "--compression keep", pipeline) for pipeline in PIPELINES),
-        ("threads", "earliest", "--keep-others", "gzip"),
+        *(("processes", "latest", "--compression keep", pipeline) for pipeline in PIPELINES),
+        ("processes", "earliest", "--keep-others", "gzip"),
         ("serial", "latest", "--keep-others", "zstd"),
         ("processes", "latest", "--keep-others", "gzip, shuffle, fletcher32"),
     ],
@@ -79,7 +79,7 @@ def test_h70_what_lies_behind_the_end_is_the_fill_value(folder, revseq):
         f.create_dataset("x", data=VALUES, chunks=CHUNKS, maxshape=(None,) * 3, compression="gzip", fillvalue=-9)
         f.create_dataset("y", data=VALUES, chunks=CHUNKS, maxshape=(None,) * 3, fillvalue=-9)
     for name in "xy":
-        revseq("run", f"x.h5::{name}", *JOB[2:], "--overwrite", "--engine", "threads").ok()
+        revseq("run", f"x.h5::{name}", *JOB[2:], "--overwrite", "--engine", "processes").ok()
         with h5py.File(folder / "y.h5", "a") as g:
             g[name].resize((9, 64, 40))
             assert oracle.same_bits(g[name][: SHAPE[0], : SHAPE[1], : SHAPE[2]], RESULT)
@@ -219,9 +219,8 @@ def test_bytes_of_chunks_without_filters_are_reserved_before(folder, option):
 @pytest.mark.parametrize(
     ("compression", "engine"),
     [
-        pytest.param("gzip", "threads", marks=pytest.mark.needs("HDF5")),
         pytest.param("gzip", "processes", marks=pytest.mark.needs("HDF5")),
-        ("lzf", "threads"),
+        ("lzf", "processes"),
     ],
 )
 def test_the_same_bytes_each_time(folder, revseq, compression, engine):
@@ -240,7 +239,7 @@ def test_the_same_bytes_each_time(folder, revseq, compression, engine):
 def test_chunks_larger_than_hdf5s_cache(folder, revseq):
     values = np.random.default_rng(1).integers(0, 256, (5, 3, 700_001), np.uint8)
     make(folder / "x.h5", values, (2, 2, 300_007), "latest")
-    revseq("convert", "x.h5", "y.h5", "--engine", "threads", "--jobs", 2).ok()
+    revseq("convert", "x.h5", "y.h5", "--engine", "processes", "--jobs", 2).ok()
     revseq("diff", "x.h5", "y.h5").ok()
     with h5py.File(folder / "y.h5", "a") as f:
         assert f["x"].chunks == (2, 2, 300_007)

@@ -74,7 +74,6 @@ def plugins(tmp_path_factory):
 COMMANDS = {
     "show": ("show", "x.h5"),
     "run": (*RUN, "--verify"),
-    "threads": (*RUN, "--engine", "threads", "--jobs", 2, "--memory", "20K"),
     "processes": (*RUN, "--engine", "processes", "--jobs", 2, "--memory", "20K", "--verify"),
     "dask": (*RUN, "--engine", "dask", "--jobs", 2, "--memory", "20K"),
     "output": ("run", "x.npy", *RUN[2:], "--compression", "gzip", "--engine", "processes", "--memory", "60K"),

@@ -226,7 +226,7 @@ def test_elements_that_are_arrays_are_further_dimensions(tmp_path, revseq, name,
         h5py.Dataset(dataset).attrs["units"] = "m"
     np.save(tmp_path / "n.npy", LENGTHS)
     assert f"arrays of sizes {{{','.join(map(str, inner))}}}" in revseq("show", "x.h5").ok().out.replace("\n", " ")
-    for engine in ("threads", "processes"):
+    for engine in ("serial", "processes"):
         done = revseq(*RUN, "--engine", engine, "--jobs", job_count(engine), "--memory", "200K", "--overwrite").ok()
         assert "plain numbers" in done.err
     found, _ = raw_of(tmp_path / "y.h5", values.dtype)

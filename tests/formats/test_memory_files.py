@@ -1,4 +1,4 @@
-"""Outputs in file systems that lie in memory: nothing is reserved there, and many workers write through mappings."""
+"""Outputs in file systems that lie in memory: nothing is reserved there."""
 
 import errno
 import os
@@ -10,8 +10,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from faults import refusing
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from revseq_cli.core import system
 from revseq_cli.core.errors import TensorIOError
@@ -21,7 +19,6 @@ if os.name != "nt":
     from revseq_cli.core import posix
 
 pytestmark = pytest.mark.needs("memory files")
-SIZE = 20_000
 
 
 @pytest.fixture
@@ -75,49 +72,6 @@ def test_a_file_that_does_not_fit_is_refused_before_it_is_written(folder, monkey
         with pytest.raises(TensorIOError, match=r"y\.npy: cannot write: No space left on device"):
             file_io.allocate(fd, 6 * 4096, "y.npy")
     assert (folder / "y").stat().st_size == 4096
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(0, SIZE - 1), st.integers(1, SIZE)), max_size=5))
-def test_mapped_writes_change_their_bytes_alone(parts):
-    expected = bytearray(SIZE)
-    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
-        file.truncate(SIZE)
-        for i, (offset, size) in enumerate(parts, 1):
-            data = bytes([i]) * min(size, SIZE - offset)
-            with system.mapped(file.name) as write:
-                assert write(memoryview(data), offset)
-            expected[offset : offset + len(data)] = data
-        assert Path(file.name).read_bytes() == expected
-
-
-def test_a_mapping_without_room_ends_no_process(small):
-    with open(small / "y", "wb") as f:
-        f.truncate(40 << 20)
-    with system.mapped(str(small / "y")) as write:
-        assert not write(memoryview(bytes(30 << 20)), 0)
-    with opened(small / "y") as fd, pytest.raises(TensorIOError, match="No space left on device"):
-        file_io.write_runs(str(small / "y"), fd, [(0, memoryview(bytes(30 << 20)))], "y.npy", writers=16)
-
-
-def test_a_file_that_cannot_be_mapped_is_written(folder):
-    (folder / "y").touch()
-    for name in ("y", "z"):
-        with system.mapped(str(folder / name)) as write:
-            assert not write(memoryview(b"x"), 0)
-
-
-@pytest.mark.parametrize("writers", [1, 4, 5, 16])
-def test_many_writers_use_mappings(folder, monkeypatch, writers):
-    (folder / "y").write_bytes(bytes(5100))
-    mapped = []
-    real = system.mapped
-    monkeypatch.setattr(system, "mapped", lambda path: mapped.append(1) or real(path))
-    runs = [(7, memoryview(b"abc")), (5000, memoryview(b"de"))]
-    with opened(folder / "y") as fd:
-        assert file_io.write_runs(str(folder / "y"), fd, runs, "y.npy", writers=writers) == []
-    assert (folder / "y").read_bytes() == bytes(7) + b"abc" + bytes(4990) + b"de" + bytes(98)
-    assert bool(mapped) is (writers > 4)
 
 
 @pytest.mark.parametrize("axis", [0, 1])

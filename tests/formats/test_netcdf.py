@@ -257,7 +257,7 @@ def test_references_still_point_at_the_same_objects(tmp_path, revseq):
         f["regions"] = np.array([f["v"].regionref[0:2, :, 1]], h5py.regionref_dtype)
     with (tmp_path / "x.h5").open("r+b") as file:
         file.write(b"a block of the user's")
-    for engine in ("threads", "processes"):
+    for engine in ("serial", "processes"):
         job = ("run", "x.h5::v", "n.npy", "--axis", 1, "-o", "y.h5", "--keep-others", "--overwrite", "--verify")
         revseq(*job, "--engine", engine).ok()
         assert (tmp_path / "y.h5").read_bytes()[:21] == b"a block of the user's"
@@ -350,7 +350,7 @@ def test_keep_others_leaves_little_dead_space_and_the_same_bytes(tmp_path, revse
         tmp_path / "n.npy", rng.integers(0, 300, [1 if d == axis else size for d, size in enumerate(sizes)], np.uint32)
     )
     job = ("run", "x.nc::b", "n.npy", "--axis", axis, "--keep-others", "--no-history", "--jobs", 2)
-    for i, engine in enumerate(("serial", "threads", "processes")):
+    for i, engine in enumerate(("serial", "processes")):
         revseq(*job, "--engine", engine, "-o", f"{i}.nc").ok()
     assert len({(tmp_path / f"{i}.nc").read_bytes() for i in range(3)}) == 1
 

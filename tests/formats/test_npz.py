@@ -45,7 +45,7 @@ def patched(path, at, data, header=b"PK\1\2"):
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_input_and_lengths_in_one_file(revseq, tmp_path, save):
     save(tmp_path / "x.npz", x=X, n=N)
-    for engine in ("serial", "threads", "processes"):
+    for engine in ("serial", "processes"):
         options = ("--engine", engine, "--jobs", 2, "--memory", "4K", "--verify", "--overwrite")
         revseq("run", "x.npz::x", "x.npz::n.npy", "--axis", 1, "-o", "y.npz", *options).ok()
         with np.load(tmp_path / "y.npz") as found:
@@ -186,7 +186,7 @@ def streamed(revseq, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("engine", ["threads", "processes"])
+@pytest.mark.parametrize("engine", ["processes"])
 def test_a_large_deflated_member(streamed, tmp_path, engine):
     np.savez_compressed(tmp_path / "x.npz", x=np.asfortranarray(X), n=N.astype(np.int64), m=N.ravel())
     options = ("--engine", engine, "--jobs", 2, "--memory", "4K", "--verify")

@@ -25,7 +25,7 @@ def make(folder, header, data=bytes(48), length=None):
 
 def test_input_and_lengths_in_one_file(revseq, tmp_path):
     safetensors.numpy.save_file({"x": X, "n": N}, tmp_path / "x.safetensors", {"format": "np", "über": "\x1b"})
-    for engine in ("serial", "threads", "processes"):
+    for engine in ("serial", "processes"):
         options = ("--engine", engine, "--jobs", 2, "--memory", "4K", "--verify", "--overwrite")
         job = ("x.safetensors::x", "x.safetensors::n", "--axis", 1)
         revseq("run", *job, "-o", "y.safetensors", *options).ok()

@@ -81,7 +81,7 @@ STORAGE = {
 }  # fmt: skip
 
 
-ENGINES = [("shards", "threads"), ("version 2", "processes")]
+ENGINES = [("shards", "processes"), ("version 2", "processes")]
 
 
 @pytest.mark.parametrize(("storage", "engine"), [*((storage, "serial") for storage in STORAGE), *ENGINES])

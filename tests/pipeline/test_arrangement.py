@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from revseq_cli.core import system, thresholds
+from revseq_cli.core import thresholds
 from revseq_cli.core.errors import EngineError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.in_memory import MemorySink, MemorySource
+from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.raw import RawSource, RawTensor
 from revseq_cli.pipeline.arrangement import (
     Arrangement,
@@ -24,23 +24,23 @@ from revseq_cli.pipeline.arrangement import (
     cut,
 )
 from revseq_cli.pipeline.assembly import Job
-from revseq_cli.pipeline.engines import DASK, ENGINES, NAMES, PROCESSES, SERIAL, THREADS
+from revseq_cli.pipeline.engines import DASK, PROCESSES, SERIAL
 from revseq_cli.pipeline.plan import Plan
 from revseq_cli.report.words import spelled
 
 MANY = 1 << 40  # bytes of memory
 
 
-def source(sizes, dtype="f4", *, chunks=None, encoded=False, parallel=True, order="C", held=True):
+def source(sizes, dtype="f4", *, chunks=None, encoded=False, order="C", held=True):
     """A tensor of any size that takes no memory."""
     made = MemorySource("x", np.broadcast_to(np.zeros(1, dtype), sizes), Storage("held", {}))
-    made.chunks, made.encoded, made.reads_in_parallel, made.order = chunks, encoded, parallel, order
+    made.chunks, made.encoded, made.order = chunks, encoded, order
     made.held = held
     return made
 
 
-def sink(chunks=None, encoded=False, held=False, parallel=True):
-    return SimpleNamespace(chunks=chunks, encoded=encoded, held=held, writes_in_parallel=parallel)
+def sink(chunks=None, encoded=False, held=False):
+    return SimpleNamespace(chunks=chunks, encoded=encoded, held=held)
 
 
 def job(sizes=(100, 50), axis=1, lengths_chunks=None, **options):
@@ -74,72 +74,29 @@ def test_usable_cores_where_no_process_has_cores_of_its_own(monkeypatch, count, 
     assert Resources().usable_cores == cores
 
 
-LITTLE, SOME, MUCH = (1 << 25) - 1, 1 << 25, 1 << 28
-ALMOST = (1 << (28 if system.FORKS else 30)) - 1  # too little to start processes where threads do
+SOME, MUCH = 1 << 25, 1 << 28
 
 
 @pytest.mark.parametrize(
     ("size", "cores", "options", "to", "engine"),
     [
-        (LITTLE, 2, {}, None, SERIAL),
-        (LITTLE, 2, {"encoded": True}, None, SERIAL),
-        (SOME, 2, {}, None, THREADS),
-        (SOME, 1, {}, None, SERIAL),
-        (SOME, 2, {}, sink(parallel=False), SERIAL),
-        (SOME, 2, {}, sink(encoded=True, parallel=False), PROCESSES),
-        (SOME, 2, {}, sink(), THREADS),
-        (SOME, 2, {"parallel": False}, None, SERIAL),
-        (MUCH - 1, 2, {"parallel": False}, None, SERIAL),
-        (MUCH, 2, {"parallel": False}, None, PROCESSES),
-        (SOME, 2, {"parallel": False, "encoded": True}, None, PROCESSES),
-        (ALMOST, 16, {}, None, THREADS),
-        (ALMOST + 1, 2, {}, None, PROCESSES),
-        (ALMOST + 1, 3, {}, None, PROCESSES),
+        (SOME - 1, 2, {"encoded": True}, None, SERIAL),
+        (SOME, 1, {"encoded": True}, None, SERIAL),
+        (SOME, 2, {"encoded": True}, None, PROCESSES),
+        (SOME, 2, {}, sink(encoded=True), PROCESSES),
+        (MUCH - 1, 16, {}, sink(), SERIAL),
+        (MUCH, 2, {}, sink(), PROCESSES),
+        (MUCH, 1, {}, sink(), SERIAL),
     ],
 )
 def test_the_engine_that_is_chosen(size, cores, options, to, engine):
-    """Threads need no start; only processes get past the locks of HDF5 and of Python, which many cores wait for."""
     assert choose(cores, source((size,), "u1", **options), to) is engine
-
-
-def test_the_engine_of_a_pair_is_that_of_the_slower_one():
-    two = Resources(cores=2)
-    plain = source((SOME // 4,))
-    encoded = source((SOME // 4,), chunks=(1 << 16,), encoded=True, parallel=False)
-    for pair, engine in (((plain, plain), THREADS), ((plain, encoded), PROCESSES), ((encoded, plain), PROCESSES)):
-        assert arrange_pair(*pair, two).engine is engine
-
-
-@pytest.mark.parametrize(
-    ("engine", "of_one", "of_four", "of_sixteen"),
-    [(SERIAL, 1, 1, 1), (THREADS, 1, 5, 5), (PROCESSES, 1, 4, 16), (DASK, 1, 4, 16)],
-)
-def test_workers_of_the_engines(engine, of_one, of_four, of_sixteen):
-    """The threads are one more than the cores, since the disk takes its time; many would wait for each other."""
-    assert (engine.workers(1), engine.workers(2), engine.workers(4)) == (of_one, max(1, of_four - 2), of_four)
-    assert engine.workers(16) == of_sixteen
-    assert ENGINES[engine.name] is engine
-    assert NAMES == ("auto", "serial", "threads", "processes", "dask")
-
-
-def test_an_engine_that_is_asked_for_is_taken():
-    found = arrange(job(), Resources("threads", 2, MANY))
-    assert (found.engine, found.workers, found.plan.block_count) == (THREADS, 1, 1)
-    large = job((1 << 10, 1 << 15))
-    found = arrange(large, Resources(cores=2, memory=MANY))
-    assert (found.engine, found.workers) == (THREADS, 3)
-    # A single worker needs no engine of its own, where nobody asked for one.
-    whole = job((1 << 10, 1 << 15), chunks=(1 << 10, 1 << 15))
-    found = arrange(whole, Resources(cores=2, memory=MANY))
-    assert (found.engine, found.workers) == (SERIAL, 1)
-    assert arrange(whole, Resources("threads", 2, MANY)).engine is THREADS
 
 
 @pytest.mark.parametrize(
     ("engine", "held", "to", "copies"),
     [
         (SERIAL, True, None, 4),
-        (THREADS, True, sink(held=True), 4),
         (PROCESSES, False, sink(), 4),
         (PROCESSES, True, sink(), 6),
         (PROCESSES, False, sink(held=True), 6),
@@ -150,13 +107,6 @@ def test_what_travels_is_held_twice_more(engine, held, to, copies):
     """Values that are not in a file go from process to process."""
     found = arrange(job((1000, 50), held=held), Resources(engine.name, 1, MANY), to)
     assert found.need == pytest.approx(1000 * (50 * 4 * copies + 20), abs=1)
-
-
-@pytest.mark.parametrize(("engine", "copies"), [(SERIAL, 4), (THREADS, 5)])
-def test_what_waits_for_its_turn_is_held_once_more(engine, copies):
-    to = MemorySink(source((1000,)))
-    to.in_order = True
-    assert arrange_copy(source((1000,)), Resources(engine.name, 1, MANY), to).need == 1000 * 4 * copies
 
 
 @pytest.mark.parametrize(("mib", "workers"), [(1, 2), (47, 2), (48, 3), (64, 4), (255, 15), (256, 16), (1024, 16)])
@@ -186,7 +136,6 @@ def test_a_scheduler_is_for_the_engine_that_has_one():
     assert Arrangement(plan, DASK, 1, 1234, scheduler="tcp://x:1").means == (
         "dask, all workers of tcp://x:1, 1,234 bytes of memory for each thread"
     )
-    assert Arrangement(plan, THREADS, 3, 1234).means == "threads, workers: 3, 1,234 bytes of memory"
 
 
 # Reversals: an element is held as input, output and scratch of twice its size, 4 x 4 bytes; and its part of a length,
@@ -200,12 +149,9 @@ def test_a_scheduler_is_for_the_engine_that_has_one():
         ("serial", 1, 6600, 10, 1, 6600),
         ("serial", 1, 7000, 10, 1, 6600),
         ("serial", 1, MANY, 100, 1, 66_000),
-        ("threads", 4, 5 * 6600, 10, 5, 5 * 6600),
         ("processes", 4, 2 * 9800, 10, 2, 2 * 9800),  # what travels is held twice more: 24.5 bytes
         ("processes", 2, 2 * 24_500, 25, 2, 2 * 24_500),
         ("processes", 8, MANY, 100, 1, 98_000),  # one block needs one worker
-        ("threads", 4, 2 * 660, 1, 2, 2 * 660),  # for five it is too little, and so it is for four
-        ("threads", 4, 1000, 1, 1, 660),
     ],
 )
 def test_blocks_and_memory_of_a_reversal(name, cores, memory, lines, workers, need):
@@ -221,7 +167,7 @@ def test_a_block_that_just_fits_needs_no_temporary_file():
 
 def test_the_least_memory_is_what_the_error_says():
     wide = job((100, 40), chunks=(1, 40))
-    for name in ("serial", "threads", "auto"):
+    for name in ("serial", "auto"):
         with pytest.raises(EngineError, match="the memory is 659 bytes, and a block takes 660") as caught:
             arrange(wide, Resources(name, 2, 659))
         assert spelled(caught.value.hint) == "try --memory 660"
@@ -295,7 +241,6 @@ def test_blocks_have_the_usual_size_where_the_memory_allows():
         ("serial", 1, 1600, 1, 100),  # 4 x 4 bytes each
         ("serial", 1, 15, 1, None),
         ("serial", 1, 16, 1, 1),
-        ("threads", 2, 4800, 3, 100),
         ("processes", 2, 4800, 2, 100),  # 6 x 4 bytes each
         ("processes", 2, MANY, 1, 5000),
     ],
@@ -349,9 +294,9 @@ def test_blocks_of_a_fold_and_of_a_copy_on_the_way():
     found = arrange_fold(source((1 << 24,), "u1"), Resources(cores=2))
     assert (found.plan.block_elements, found.need) == (thresholds.BLOCK_BYTES // 8, 0)
     found = arrange_fold(source((1 << 25,), "u1"), Resources(cores=2))
-    assert (found.engine, found.workers) == (THREADS, 3)
+    assert (found.engine, found.workers) == (SERIAL, 1)
     for need, elements in ((3 * 4 * 400, 100), (1 << 40, thresholds.BLOCK_BYTES // 4), (3, 1)):
-        before = Arrangement(Plan((1,), (1,)), THREADS, 3, need, spooled=True)
+        before = Arrangement(Plan((1,), (1,)), PROCESSES, 3, need, spooled=True)
         found = arrange_move(source((1 << 22,)), sink(), before)
         assert found.plan.block_elements == elements
         assert found._replace(plan=before.plan) == before
@@ -386,7 +331,3 @@ def test_cuts_in_the_order_of_the_memory():
     assert cut((10, 20), None, "F", [(1, 1)], 30, 30).extents == (10, 3)
     assert cut((10, 20), None, "C", [(1, 1)], 30, 30).extents == (1, 20)
     assert cut((10, 20), 0, "C", [(1, 1)], 30, 30).extents == (10, 3)
-
-
-def test_what_counts_as_much_is_what_the_benchmarks_say():
-    assert (LITTLE + 1, MUCH) == (thresholds.WORTH_THREADS, thresholds.WORTH_PROCESSES)

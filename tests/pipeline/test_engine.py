@@ -30,7 +30,7 @@ from revseq_cli.pipeline.jobs import load
 from revseq_cli.pipeline.plan import make_plan
 from revseq_cli.pipeline.views import AlignedSource
 
-REAL = ["serial", "threads", "processes"]
+REAL = ["serial", "processes"]
 
 
 @settings(max_examples=50)

@@ -61,7 +61,7 @@ def tensor(rng, shape, dtype, order="C"):
     # HDF5 reads some tensors that have no chunks.
     made.path = "x.h5" if chunks or rng.random() < 0.5 else ""
     made.chunks, made.held = chunks, not made.path
-    made.encoded, made.reads_in_parallel = bool(chunks) and rng.random() < 0.5, rng.random() < 0.5
+    made.encoded = bool(chunks) and rng.random() < 0.5
     return made
 
 
@@ -69,7 +69,6 @@ def output(rng, shape):
     chunks = chunks_of(rng, shape)
     return SimpleNamespace(
         chunks=chunks, encoded=bool(chunks) and rng.random() < 0.5, held=rng.random() < 0.3, beside="y",
-        writes_in_parallel=rng.random() < 0.7,
     )  # fmt: skip
 
 

@@ -201,7 +201,7 @@ def test_words_of_the_same_bits_are_shown_as_what_they_are(revseq, tmp_path):
 
 def test_one_thread_hands_out_the_blocks(revseq, small):
     code = wrong(output="y if threading.current_thread() is threading.main_thread() else y[:1]")
-    code += "import threading; from revseq_cli.core import thresholds; thresholds.WORTH_THREADS = 0"
+    code += "import threading; from revseq_cli.core import thresholds; thresholds.WORTH_PROCESSES = 0"
     revseq(*ON, "x.npy", "n.npy", "--axis", 1, "--memory", "1M", code=code).ok()
 
 
@@ -318,7 +318,7 @@ def test_what_this_machine_has(revseq):
 def test_what_does_not_go_together(revseq):
     for on in (("--on=onxruntime",), ("--on", "onxruntime"), ("--on", "DML")):
         revseq("diff", *on, *JOB).refused(f"{on[-1].split('=')[-1]!r} cannot run jobs", "onnxruntime:PROVIDER")
-    revseq(*ON, *JOB, env={"REVSEQ_ENGINE": "threads"}).ok()
+    revseq(*ON, *JOB, env={"REVSEQ_ENGINE": "processes"}).ok()
     revseq(*ON, *JOB, "--job").refused("leave out --job")
     revseq(*ON, *JOB, "--engine", "serial").ok()
     revseq(*ON, "a.npy", *JOB).refused("3 tensors are given", "--on WHERE INPUT LENGTHS")

@@ -460,7 +460,7 @@ def test_bits_of_floats_that_are_saved_as_integers(judged):
     assert found["hint"].startswith("add --as ")
 
 
-@pytest.mark.parametrize(("engine", "axis"), [("serial", 0), ("threads", 1), ("processes", 0)])
+@pytest.mark.parametrize(("engine", "axis"), [("serial", 0), ("processes", 1), ("processes", 0)])
 def test_all_engines_and_cut_lines(judged, engine, axis):
     """Mistakes of each family are named in blocks of whole lines; of the elements of cut lines none, and none falsely."""
     x = np.random.default_rng(1).normal(size=(60, 50)).astype("f4")

@@ -236,7 +236,7 @@ class Scene:
     lengths: tuple = ("random", "random", "random", "beyond", "huge", "zero", "one", "full", "constant", "runs")
     memory: tuple = (None, 1, 1, 1.01, 1.5, 3, 10, 100)
     divisors: tuple = (1, 64, 256, 1 << 10, 1 << 12, 1 << 14, 1 << 15)
-    engines: tuple = ("auto", "auto", "serial", "threads", "processes")
+    engines: tuple = ("auto", "auto", "serial", "processes")
     keeps_others: float = 0.15
 
 
@@ -271,7 +271,7 @@ SCENES = {
     "measured": Scene(
         0.8, large_sizes, (1 << 18, 1 << 19), (1, 2, 3, 4), ("run", "run", "convert", "diff"),
         ("npy", "h5", "nc", "zarr", "safetensors"), ("npy", "h5", "zarr", "npz"), ("FLOAT32", "FLOAT64", "COMPLEX128"),
-        memory=(1, 1.5), divisors=(1,), engines=("serial", "threads"),
+        memory=(1, 1.5), divisors=(1,), engines=("serial",),
     ),
 }  # fmt: skip
 

@@ -43,16 +43,6 @@ def _frees_names():
     return free
 
 
-def _maps_memory():
-    """Whether files in memory can be written through mappings that refuse where there is no room: Linux 5.14."""
-    if not Path("/dev/shm").is_dir():
-        return False
-    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
-        file.truncate(1)
-        with system.mapped(file.name) as write:
-            return bool(write and write(memoryview(b"x"), 0))
-
-
 # What a test may need: whether it is here, and why a test is skipped where it is not.
 NEEDS = {
     "signals": (hasattr(signal, "SIGHUP"), "no signals reach another process, as SIGTERM, SIGHUP and SIGSTOP do"),
@@ -64,7 +54,7 @@ NEEDS = {
     "links": (_makes_links(), "no symbolic links"),
     "free names": (_frees_names(), "no name that is free once its open file is removed: it is when the file is closed"),
     "mounts": (bool(shutil.which("mount")), "no file system that the test can make"),
-    "memory files": (_maps_memory(), "no folder in memory whose files many processes write through mappings"),
+    "memory files": (system.lies_in_memory("/dev/shm"), "no folder in memory"),
     "devices": (not WINDOWS and Path("/dev/full").exists(), "no devices that are files, as /dev/full is"),
     "proc": (not WINDOWS and Path("/proc/self/fd").exists(), "no /proc, which tells what a process has open"),
     "peak": (bool(find_spec("resource")), "no most memory of a process that has ended, as getrusage tells it"),

@@ -1,12 +1,12 @@
 """The filters of HDF5 datasets: which ones a dataset has, how to ask for the same ones, and chunks encoded by them.
 
 Chunks are encoded in the workers: HDF5 does it, in a file in memory, and the parent stores the bytes as they are. So
-HDF5's filters, which have one lock for all threads of a process, work in all processes at once.
+HDF5's filters work in all processes at once.
 """
 
 from __future__ import annotations
 
-import threading
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ from revseq_cli.core.errors import FormatError, Hint
 from revseq_cli.formats.contract import parts
 from revseq_cli.formats.hdf5 import types
 from revseq_cli.formats.hdf5.files import in_memory
-from revseq_cli.formats.hdf5.library import h5py, lock
+from revseq_cli.formats.hdf5.library import h5py
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,8 +53,6 @@ _Filter = tuple[int, int, tuple[int, ...]]
 
 # A hint for filters that do not fit.
 UNCOMPRESSED = Hint.of("add {}", compression="none")
-
-_scratches = threading.local()
 
 
 def filters_of(properties: h5py.h5p.PropDCID) -> dict[int, str]:
@@ -166,12 +164,10 @@ class ChunkBlockWriter:
                 scratch.set_extent(part.shape)
             scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, part, kind)
             scratch.flush()  # else, in files of HDF5's latest layout, h5py reserves 0 bytes below and overruns them
-            with lock:
-                mask, data = scratch.read_direct_chunk(place)
+            mask, data = scratch.read_direct_chunk(place)
             if self.checked:
                 decoded = np.empty_like(part)
-                with lock:
-                    scratch.write_direct_chunk(place, data, mask)
+                scratch.write_direct_chunk(place, data, mask)
                 scratch.read(h5py.h5s.ALL, h5py.h5s.ALL, decoded, kind)
                 if decoded.tobytes() != part.tobytes():
                     raise FormatError(
@@ -204,10 +200,9 @@ def _image(dataset: h5py.Dataset, properties: h5py.h5p.PropDCID) -> bytes:
         return image
 
 
+@functools.lru_cache(maxsize=1)
 def _scratch(image: bytes) -> h5py.Dataset:
-    """The dataset of one chunk, one for each thread: no other thread may write between its writing and its reading."""
-    if getattr(_scratches, "image", None) != image:
-        _scratches.dataset = in_memory(image)["chunk"]
-        _scratches.image = image
-        require_filters(_scratches.dataset, "the output")
-    return _scratches.dataset
+    """The dataset of one chunk in memory."""
+    dataset = in_memory(image)["chunk"]
+    require_filters(dataset, "the output")
+    return dataset

@@ -26,11 +26,8 @@ notes = [] if "h5py" in sys.modules else _forget()  # if h5py is loaded, HDF5 ha
 
 import h5py  # noqa: E402 - after the variables are removed
 
-# h5py takes this lock in all functions; before 3.16, it forgot it where chunks are read or written as they are.
-from h5py._objects import phil as lock  # noqa: E402
-
 # HDF5 looks for filters in no folder: there are those that are built in, and those that hdf5plugin registers.
 for _ in range(h5py.h5pl.size()):
     h5py.h5pl.remove(0)
 
-__all__ = ["h5py", "lock", "notes"]
+__all__ = ["h5py", "notes"]

@@ -15,7 +15,7 @@ from revseq_cli.formats.contract import BlockWriter, FileSink, Layout, Source, c
 from revseq_cli.formats.hdf5 import copying, meaning, netcdf, types
 from revseq_cli.formats.hdf5.files import Recorder, in_memory, opened, writing
 from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, Chunk, ChunkBlockWriter, block_writer_for, pipeline
-from revseq_cli.formats.hdf5.library import h5py, lock
+from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.links import parts_of
 from revseq_cli.formats.hdf5.source import Hdf5Source, offset_of
 from revseq_cli.formats.in_memory import Handing
@@ -238,7 +238,6 @@ class Hdf5Sink(_DatasetSink):
 
     held = True
     in_order = True
-    writes_in_parallel = False  # HDF5 has one lock for all threads
 
     def __init__(self, file: AtomicFile, making: _Making) -> None:
         super().__init__(file, making)
@@ -282,8 +281,7 @@ class Hdf5Sink(_DatasetSink):
         with writing(self.file.name, self._recorder):
             if self.encoded:
                 for chunk in cast("list[Chunk]", write_result):
-                    with lock:  # other threads may read through HDF5
-                        self._values.id.write_direct_chunk(chunk.start, chunk.data, chunk.mask)
+                    self._values.id.write_direct_chunk(chunk.start, chunk.data, chunk.mask)
             else:
                 region, values = cast("WriteResult", write_result)
                 types.write(self._values, region, values)

@@ -152,7 +152,6 @@ class Hdf5Source(Source):
             self.origin = Origin.of(dataset)
             self.dimensions, self.attributes = netcdf.names_of(dataset), h5py.h5a.get_num_attrs(dataset.id)
         self.path, self._unchanged = path, self.identity
-        self.reads_in_parallel = self._raw is not None  # HDF5 itself has one lock for all threads
 
     def __getstate__(self) -> dict[str, Any]:
         """What workers get: all but the origin, which is about new files, and holds objects that do not pickle."""

@@ -43,7 +43,6 @@ class ZarrSink(FileSink):
     """A new store with one array; with `keep_others`, a copy of the input's store with new chunks for that array."""
 
     encoded = True
-    writes_in_parallel = False  # most codecs hold Python's lock
 
     def __init__(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> None:
         super().__init__(file)

@@ -69,7 +69,6 @@ class ZarrSource(Source):
     """
 
     encoded = True
-    reads_in_parallel = False  # most codecs hold Python's lock
 
     def __init__(self, path: str, key: str | None, name: str = "", asked: DataType | None = None) -> None:
         name = name or path
