@@ -43,9 +43,12 @@ class Place:
 class Job:
     """A command over generated files.
 
-    `scene` is a name of SCENES. `values` and `lengths` say how their numbers are made, and `batch_axis` is None for
-    lengths of the values' rank. `mask` is "" for lengths, or says what sizes the mask has: "whole" or "batch". `memory`
-    is None, or how many times the least memory. `divisor` makes every threshold smaller by so much.
+    `scene` is a name of SCENES. `values` and `lengths` say how their numbers are made, and `batch_axis` is None for one
+    length for each line. `form` says how these are given: "line" (1 along the axis), "without" (that dimension), or "one"
+    for all lines. `mask` is "" for lengths, or says what sizes the mask has: "whole" or "batch". `padding` is what the
+    values are padded with, and stands in place of lengths. `output` is "copy" (of the input's file, with the tensor
+    replaced), "added" (the tensor beside it), "only", or "" for another format. `level` is None, or a feature level.
+    `memory` is None, or how many times the least memory. `divisor` makes every threshold smaller by so much.
     """
 
     seed: int
@@ -63,16 +66,17 @@ class Job:
     target: Place
     scene: str = "any"
     values: str = "random"
-    level: str = "none"
+    level: str | None = None
+    form: str = "line"
     mask: str = ""
+    padding: str | None = None
     like: str | None = None
     engine: str = "auto"
     cores: int = 1
     memory: float | None = None
     divisor: int = 1
     verify: bool = False
-    rank: int | None = None
-    keep_others: bool = False
+    output: str = ""
     by_name: bool = False
 
     @property
@@ -83,11 +87,6 @@ class Job:
     @property
     def bytes(self):
         return prod(self.sizes) * self.dtype.itemsize
-
-    @property
-    def ranked_sizes(self):
-        """The sizes of the output: with `rank`, 1s come first."""
-        return (1,) * ((self.rank or 0) - len(self.sizes)) + self.sizes
 
 
 # What formats can hold
@@ -108,20 +107,15 @@ IN_PLACE = ("npy", "npz", "h5", "safetensors", "pb")
 OF_MASKS = {"npy", "npz", "h5", "zarr", "safetensors", "pb"}
 # A raw buffer has lengths of the types that can be named, and with another system none that are cast.
 BARE_LENGTHS = {"UINT32", "UINT64"}
-# What feature levels take: data types, those of lengths, and dimension counts.
+# What feature levels take: data types, those of lengths, and dimension counts. Without one, lengths are any numbers.
 _OLD = {*NUMBERS} - {"FLOAT64", "INT64", "UINT64"}
 LEVELS = {
     "2_1": (_OLD, {"UINT32"}, range(4, 5)), "3_0": (_OLD, {"UINT32"}, range(4, 6)),
     "4_0": (_OLD, {"UINT32"}, range(1, 9)), "5_0": ({*NUMBERS}, {"UINT32", "UINT64"}, range(1, 9)),
     "6_4": ({*NUMBERS}, {"UINT32", "UINT64"}, range(1, 9)),
-    "none": (RAW, {"UINT8", "UINT16", "UINT32", "UINT64"}, range(1, 65)),
 }  # fmt: skip
-# What other systems can reverse: the axes with their batch axes, or None for all; and whether lengths may be beyond.
-# Of each system its axes, whether it clamps, the types of lengths that it takes, and its most dimensions.
-SYSTEMS = {
-    "onnx": ({(0, 1), (1, 0)}, False, ("INT64",), 99), "tensorflow": (None, False, ("INT32", "INT64"), 5),
-    "pytorch": ({(0, 1), (1, 0)}, True, (), 99), "mxnet": ({(0, 1)}, True, (), 99),
-}  # fmt: skip
+# The axis and the batch axis that other systems have.
+SYSTEMS = {"onnx": (0, 1), "tensorflow": (1, 0), "pytorch": (0, 1)}
 
 
 def keeps_big(name, data_type):
@@ -141,8 +135,8 @@ def holds(name, data_type, sizes):
 
 
 def is_cast(job):
-    """Whether its lengths are of a type that lengths cannot have, so that they are cast."""
-    return not job.mask and not job.lengths_type.startswith("UINT")
+    """Whether the feature level has no lengths of that type, so that they are cast."""
+    return bool(job.level) and not job.mask and not job.padding and job.lengths_type not in LEVELS[job.level][1]
 
 
 def is_clear(job):
@@ -152,9 +146,8 @@ def is_clear(job):
 
 def takes(level, job):
     """Whether a feature level takes a job's tensors."""
-    values, lengths, ranks = LEVELS[level]
-    given = "UINT32" if job.mask or job.like or is_cast(job) else job.lengths_type
-    return job.data_type in values and given in lengths and len(job.ranked_sizes) in ranks
+    values, _, ranks = LEVELS[level]
+    return job.data_type in values and len(job.sizes) in ranks
 
 
 # Generation
@@ -237,7 +230,7 @@ class Scene:
     memory: tuple = (None, 1, 1, 1.01, 1.5, 3, 10, 100)
     divisors: tuple = (1, 64, 256, 1 << 10, 1 << 12, 1 << 14, 1 << 15)
     engines: tuple = ("auto", "auto", "serial", "processes")
-    keeps_others: float = 0.15
+    copies: float = 0.3
 
 
 SCENES = {
@@ -245,7 +238,7 @@ SCENES = {
     # Lines in short runs go through a temporary file.
     "tiles": Scene(
         4, sizes_across, (600, 3000, 20_000), (2, 2, 3, 3, 4), ("run",), IN_PLACE,
-        divisors=(64, 1 << 10, 1 << 15), memory=(None, 1, 1, 1.5, 10), keeps_others=0.1,
+        divisors=(64, 1 << 10, 1 << 15), memory=(None, 1, 1, 1.5, 10), copies=0.1,
     ),
     # Lines are cut, since the memory holds no whole one.
     "cut": Scene(
@@ -254,18 +247,18 @@ SCENES = {
     ),
     # What is beside the tensor is kept.
     "others": Scene(
-        4, most=(200, 2000, 20_000), sources=("h5", "h5", *KEEPS_OTHERS), keeps_others=1,
+        4, most=(200, 2000, 20_000), sources=("h5", "h5", *KEEPS_OTHERS), copies=1,
         commands=("run", "run", "run", "convert"), values=("random", "few", "nearly random", "nearly random"),
     ),
     # Chunks are made into others.
     "recoded": Scene(
         2, most=(200, 2000, 20_000), ranks=(1, 2, 2, 3), sources=("h5", "h5", *IN_CHUNKS), targets=("h5", "h5", "zarr"),
-        commands=("convert", "convert", "diff", "run"), memory=(1, 1, 1.5, 10), divisors=(256, 1 << 12, 1 << 15), keeps_others=0,
+        commands=("convert", "convert", "diff", "run"), memory=(1, 1, 1.5, 10), divisors=(256, 1 << 12, 1 << 15), copies=0,
     ),
     # Chunks of two tensors whose edges hardly ever meet, so that blocks begin inside a chunk of one of them.
     "misfits": Scene(
         1.5, sizes_of_few_lines, (300, 2000, 6000), (1, 1, 2), sources=("h5", "h5", "h5", "zarr"), targets=("h5", "h5", "zarr"),
-        commands=("convert", "convert", "diff", "run"), memory=(1, 1, 1.5), divisors=(1 << 12, 1 << 15), keeps_others=0,
+        commands=("convert", "convert", "diff", "run"), memory=(1, 1, 1.5), divisors=(1 << 12, 1 << 15), copies=0,
     ),
     # The memory is measured, of which text and pipes are not a part: they are held whole, as is what unpacks.
     "measured": Scene(
@@ -295,53 +288,69 @@ def job(rng):
     fitting = [each for each in CAN_HOLD if holds(each, data_type, sizes)]
     source = place(rng, rng.choice([each for each in scene.sources if each in fitting]), sizes)
     targets = [each for each in scene.targets if each in (*fitting, source.format)]
-    keep_others = source.format in KEEPS_OTHERS and rng.random() < scene.keeps_others
+    output = (
+        rng.choice(("copy", "copy", "added", "only"))
+        if source.format in KEEPS_OTHERS and rng.random() < scene.copies
+        else ""
+    )
+    command = rng.choice(scene.commands)
+    if command == "convert" and output:
+        output = "only"
+    target = (
+        Place(source.format)
+        if output
+        else place(rng, rng.choice([each for each in targets if each != source.format] or ["npy"]), sizes, new=True)
+    )
     made = Job(
-        seed=rng.randrange(1 << 30), command=rng.choice(scene.commands), sizes=sizes, axis=axis, data_type=data_type,
+        seed=rng.randrange(1 << 30), command=command, sizes=sizes, axis=axis, data_type=data_type,
         big=keeps_big(source.format, data_type) and rng.random() < 0.35, order="F" if source.format in KEEPS_ORDER and rng.random() < 0.35 else "C",
         lengths=rng.choice(scene.lengths), lengths_type="UINT32", batch_axis=None, source=source, lengths_source=source,
-        target=Place(source.format) if keep_others else place(rng, rng.choice(targets), sizes, new=True), scene=name,
-        values=rng.choice(scene.values), engine="dask" if rng.random() < 0.004 and name == "any" else rng.choice(scene.engines),
+        target=target, scene=name, values=rng.choice(scene.values),
+        engine="dask" if rng.random() < 0.004 and name == "any" else rng.choice(scene.engines),
         cores=rng.choice((1, 2, 2, 3)), memory=rng.choice(scene.memory), divisor=rng.choice(scene.divisors),
-        verify=rng.random() < 0.3, keep_others=keep_others, by_name=rng.random() < 0.3,
+        verify=rng.random() < 0.3, output=output, by_name=rng.random() < 0.3,
     )  # fmt: skip
-    if rank < 8 and not keep_others and made.target.format not in ("csv", "tsv"):
-        made = replace(made, rank=rng.choice((None,) * 12 + (rank + 1, 8)))
-    made = with_lengths(rng, made)
     levels = [each for each in LEVELS if takes(each, made)]
-    return replace(made, level=rng.choice(("none", *levels)))
+    return with_lengths(rng, replace(made, level=rng.choice((None, None, None, *levels))))
 
 
 def with_lengths(rng, job):
-    """The job with lengths of some type, in some file, or a mask."""
+    """The job with lengths of some type and form, in some file, or a mask, or padding."""
     rank, axis = len(job.sizes), job.axis
     lengths_type = rng.choice(LENGTHS_DTYPES[: rng.choice((2, 2, 4, 8))])
-    batch_axis = like = None
+    batch_axis = like = padding = None
+    form, mask = rng.choice(("line", "line", "line", "without", "one")), ""
     if rank > 1 and rng.random() < 0.25:
-        batch_axis = rng.choice([d for d in range(rank) if d != axis])
-        like = rng.choice((None, None, *(each for each in SYSTEMS if has_axes(each, rank, axis, batch_axis))))
-        lengths_type = rng.choice((like and SYSTEMS[like][2]) or (lengths_type,))
-    mask = "" if rng.random() > 0.06 else "whole" if batch_axis is None else "batch"
-    if mask:
-        lengths_type, like = rng.choice(("BOOL", "UINT8", "INT64", "FLOAT32")), None
+        batch_axis, form = rng.choice([d for d in range(rank) if d != axis]), "line"
+        like = rng.choice((None, *(each for each, axes in SYSTEMS.items() if axes == (axis, batch_axis))))
     if job.command == "refused":
-        lengths_type, like, mask = rng.choice(("INT64", "INT32", "FLOAT64", "FLOAT32")), None, ""
-    job = replace(job, lengths_type=lengths_type, batch_axis=batch_axis, like=like, mask=mask)
-    sizes = lengths_sizes(job)
+        lengths_type, form = rng.choice(("INT64", "INT32", "FLOAT64", "FLOAT32")), "line"
+    elif rng.random() < 0.06:
+        mask, form, like = "whole" if batch_axis is None else "batch", "line", None
+        lengths_type = rng.choice(("BOOL", "UINT8", "INT64", "FLOAT32"))
+    elif job.data_type in NUMBERS and rng.random() < 0.1:
+        batch_axis, like, form = None, None, "line"
+        padding = rng.choice(("0", "nan") if np.dtype(DTYPES[job.data_type]).kind == "f" else ("0", "7"))
+    if form == "without" and rank == 1:
+        form = "one"
+    job = replace(
+        job, lengths_type=lengths_type, batch_axis=batch_axis, like=like, mask=mask, padding=padding, form=form
+    )
     if not is_clear(job):
         return with_lengths(rng, job)
+    sizes = lengths_sizes(job)
     fitting = [
         each
         for each in CAN_HOLD
         if each != "stdin"
         and holds(each, lengths_type, sizes)
         and (not mask or each in OF_MASKS)
-        and (each != "bin" or (lengths_type in BARE_LENGTHS and not like))
+        and (each != "bin" or (lengths_type in BARE_LENGTHS and form == "line"))
+        and (sizes or each in ("npy", "npz", "typed"))
     ]
     made = place(rng, rng.choice(("npy", "npy", *fitting)), sizes)
-    # The first half of a mask cannot be left out, and strides are those of the input.
-    unfit = {"strides", "sparse"} if mask else {"strides"}
-    made = Place(made.format, tuple((name, value) for name, value in made.options if name not in unfit))
+    if mask:  # its first half cannot be left out
+        made = Place(made.format, tuple((name, value) for name, value in made.options if name != "sparse"))
     return replace(job, lengths_source=made)
 
 
@@ -370,8 +379,7 @@ def _packed(rng):
 
 def _h5(rng, sizes, new):
     if new:
-        chunks = rng.choice((None, "auto", *[few_chunks(rng, sizes)] * 3))
-        return {"chunks": chunks, "compression": rng.choice((None, None, "none", "none", "gzip", "gzip:1"))}
+        return {}
     chunked = rng.random() < 0.7
     chunks = few_chunks(rng, sizes, beyond=True)
     options = {
@@ -408,32 +416,20 @@ def _zarr(rng, sizes, new):
             "fortran": version == 2 and rng.random() < 0.3, "sparse": rng.random() < 0.15}  # fmt: skip
 
 
-def _bin(rng, sizes, new):
-    """Strides in elements: packed, in another order of dimensions, with gaps behind lines, or of every second element."""
-    if new or rng.random() < 0.3:
-        return {}
-    strides, run = [0] * len(sizes), rng.choice((1, 1, 2))
-    order = rng.choice((range(len(sizes)), reversed(range(len(sizes)))))
-    for d in order:
-        strides[d] = run
-        run *= sizes[d] + rng.choice((0, 0, 1, 3))
-    return {"strides": tuple(strides)}
-
-
-def _of_input(options, more=lambda rng: {}):
-    """Options of a file that is given, and others that an output has, too."""
-    return lambda rng, _, new: more(rng) | ({} if new else options(rng))
+def _of_input(options):
+    """Options of a file that is given; an output has none."""
+    return lambda rng, _, new: {} if new else options(rng)
 
 
 OPTIONS = {
-    "npy": _of_input(lambda rng: {"version": rng.choice((1, 1, 2, 3))}, _packed),
+    "npy": _of_input(lambda rng: {"version": rng.choice((1, 1, 2, 3))} | _packed(rng)),
     "npz": _of_input(lambda rng: {"deflated": rng.random() < 0.5, "others": rng.randrange(5)}),
     "safetensors": _of_input(lambda rng: {"others": rng.randrange(5)}),
-    "pb": _of_input(lambda rng: {"how": rng.choice(("raw", "raw", "typed", "external"))}),
-    "json": _of_input(lambda rng: {"bare": rng.random() < 0.5, "flat": rng.random() < 0.5}, _packed),
-    "txt": _of_input(lambda rng: {"bare": rng.random() < 0.3}, _packed),
-    "csv": _of_input(lambda _: {}, _packed), "tsv": _of_input(lambda _: {}, _packed),
-    "stdin": lambda *_: {"how": "npy"}, "h5": _h5, "nc": _nc, "zarr": _zarr, "bin": _bin,
+    "pb": _of_input(lambda rng: {"how": rng.choice(("raw", "typed"))}),
+    "json": _of_input(lambda rng: {"bare": rng.random() < 0.5, "flat": rng.random() < 0.5} | _packed(rng)),
+    "txt": _of_input(lambda rng: {"bare": rng.random() < 0.3} | _packed(rng)),
+    "csv": _of_input(_packed), "tsv": _of_input(_packed),
+    "stdin": lambda *_: {"how": "npy"}, "h5": _h5, "nc": _nc, "zarr": _zarr,
 }  # fmt: skip
 
 
@@ -466,7 +462,18 @@ def values_of(job):
     if job.source["sparse"]:
         values = values.copy()
         values[: max(1, len(values) // 2)] = 0
+    if job.padding:
+        pad(rng, job, values)
     return values.copy(job.order)
+
+
+def pad(rng, job, values):
+    """Put the padding behind a part of each line, and now and then inside it."""
+    size, shape = job.sizes[job.axis], list(job.sizes)
+    shape[job.axis] = 1
+    index = np.arange(size).reshape([-1 if d == job.axis else 1 for d in range(values.ndim)])
+    values[index >= rng.integers(0, size + 1, shape)] = float(job.padding)
+    values[rng.random(job.sizes) < 0.1] = float(job.padding)
 
 
 def boxes(sizes, chunks):
@@ -482,13 +489,11 @@ def lengths_sizes(job):
     if job.batch_axis is not None:
         batch = job.sizes[job.batch_axis]
         return (batch, job.sizes[job.axis]) if job.mask else (batch,)
+    if job.form == "one":
+        return ()
+    if job.form == "without":
+        return (*job.sizes[: job.axis], *job.sizes[job.axis + 1 :])
     return (*job.sizes[: job.axis], 1, *job.sizes[job.axis + 1 :])
-
-
-def has_axes(like, rank, axis, batch_axis):
-    """Whether a system reverses tensors of that dimension count along that axis."""
-    axes, _, _, most = SYSTEMS[like]
-    return rank <= most and (not axes or (axis, batch_axis) in axes)
 
 
 def lengths_of(job):
@@ -499,9 +504,9 @@ def lengths_of(job):
     if job.mask:
         sizes = (*sizes[:along], 1, *sizes[along + 1 :])
     most = (1 << 24) if dtype.kind == "f" else 1 if dtype.kind == "b" else int(np.iinfo(dtype).max)
-    if job.like or is_cast(job):  # they are cast to UINT32
+    if is_cast(job):  # to UINT32
         most = min(most, (1 << 32) - 1)
-    if job.mask or (job.like and not SYSTEMS[job.like][1]):
+    if job.mask:
         most = size
     made = {
         "random": lambda: rng.integers(0, min(most, size) + 1, sizes),
@@ -525,15 +530,20 @@ def lengths_of(job):
 def right(job, values, lengths):
     """What must come out: each line with its first `length` elements reversed, as bits."""
     size, axis = job.sizes[job.axis], job.axis
-    if job.mask:
+    along = np.arange(size).reshape([-1 if d == axis else 1 for d in range(values.ndim)])
+    if job.padding:
+        is_padding = np.isnan(values) if job.padding == "nan" else values == values.dtype.type(job.padding)
+        lengths = np.where(is_padding, 0, along + 1).max(axis, keepdims=True, initial=0)
+    elif job.mask:
         lengths = lengths.astype(np.uint64).sum(axis if job.mask == "whole" else 1, keepdims=True)
     if job.batch_axis is not None:
         shape = [1] * len(job.sizes)
         shape[job.batch_axis] = -1
         lengths = lengths.reshape(shape)
+    elif job.form == "without" and not job.padding and not job.mask:
+        lengths = np.expand_dims(lengths, axis)
     clamped = np.minimum(lengths.astype(np.uint64), size).astype(np.int64)
-    index = np.arange(size).reshape([-1 if d == axis else 1 for d in range(values.ndim)])
-    index = np.where(index < clamped, clamped - 1 - index, index)
+    index = np.where(along < clamped, clamped - 1 - along, along)
     words = values.view(f"V{values.itemsize}")
     made = np.take_along_axis(words, np.broadcast_to(index, values.shape), axis)
     return made.view(values.dtype)
@@ -544,10 +554,10 @@ def right(job, values, lengths):
 
 # What is simplest for each field of a job.
 PLAIN = {
-    "command": "run", "engine": "serial", "cores": 1, "memory": None, "divisor": 1, "verify": False, "rank": None,
-    "keep_others": False, "by_name": False, "big": False, "order": "C", "lengths_type": "UINT32",
+    "command": "run", "engine": "serial", "cores": 1, "memory": None, "divisor": 1, "verify": False,
+    "output": "", "form": "line", "padding": None, "by_name": False, "big": False, "order": "C", "lengths_type": "UINT32",
     "lengths": "full", "data_type": "FLOAT32", "source": Place("npy"), "lengths_source": Place("npy"), "target": Place("npy"),
-    "batch_axis": None, "mask": "", "like": None, "level": "none", "values": "random", "scene": "any",
+    "batch_axis": None, "mask": "", "like": None, "level": None, "values": "random", "scene": "any",
 }  # fmt: skip
 
 
@@ -574,7 +584,7 @@ def _smaller(job):
         if len(job.sizes) > 1 and d not in (job.axis, job.batch_axis) and not has_chunks:
             sizes = job.sizes[:d] + job.sizes[d + 1 :]
             batch = job.batch_axis if job.batch_axis is None else job.batch_axis - (d < job.batch_axis)
-            yield replace(job, sizes=sizes, axis=job.axis - (d < job.axis), batch_axis=batch, rank=None)
+            yield replace(job, sizes=sizes, axis=job.axis - (d < job.axis), batch_axis=batch)
     for d, size in enumerate(job.sizes):
         for less in {1, 2, size // 2, size - 1} & set(range(1, size)):
             yield replace(job, sizes=(*job.sizes[:d], less, *job.sizes[d + 1 :]))
@@ -582,24 +592,25 @@ def _smaller(job):
 
 def is_possible(job):
     """Whether a simpler job is one that could have been generated."""
-    batch = job.batch_axis
+    batch, lengths = job.batch_axis, job.lengths_source.format
     return (
         holds(job.source.format, job.data_type, job.sizes)
         and (job.target.format == "npy" or holds(job.target.format, job.data_type, job.sizes))
-        and holds(job.lengths_source.format, job.lengths_type, lengths_sizes(job))
-        and not (job.rank and job.target.format in ("csv", "tsv"))
-        and (not job.keep_others or job.source.format == job.target.format)
-        and (batch is None or batch != job.axis)
+        and holds(lengths, job.lengths_type, lengths_sizes(job))
+        and bool(job.output) == (job.source.format == job.target.format and job.target.format in KEEPS_OTHERS)
+        and (job.command != "convert" or job.output in ("", "only"))
+        and (batch is None or (batch != job.axis and job.form == "line"))
         and (job.mask in ("", "whole") if batch is None else job.mask in ("", "batch"))
-        and (not job.mask or job.lengths_source.format in OF_MASKS)
-        and (job.lengths_source.format != "bin" or (job.lengths_type in BARE_LENGTHS and not job.like))
-        and len(job.source["strides"] or job.sizes) == len(job.sizes)
+        and (not job.mask or lengths in OF_MASKS)
+        and (lengths != "bin" or (job.lengths_type in BARE_LENGTHS and job.form == "line"))
+        and (lengths_sizes(job) != () or lengths in ("npy", "npz", "typed"))
         and (job.lengths_type != "BOOL" or bool(job.mask))
-        and (not job.like or (batch is not None and has_axes(job.like, len(job.sizes), job.axis, batch)))
-        and (not job.like or job.lengths_type in (SYSTEMS[job.like][2] or (job.lengths_type,)))
-        and takes(job.level, job)
+        and (not job.padding or (job.data_type in NUMBERS and batch is None and not job.mask))
+        and (job.padding != "nan" or job.dtype.kind == "f")
+        and (not job.like or SYSTEMS[job.like] == (job.axis, batch))
+        and (job.level is None or takes(job.level, job))
         and is_clear(job)
-        and (job.command != "refused" or is_cast(job))
+        and (job.command != "refused" or job.lengths_type in ("INT64", "INT32", "FLOAT64", "FLOAT32"))
         and (not job.big or keeps_big(job.source.format, job.data_type))
         and (job.order == "C" or job.source.format in KEEPS_ORDER)
     )

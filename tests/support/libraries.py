@@ -22,7 +22,6 @@ import zarr
 from generated import DTYPES, WORDS
 
 PACKINGS = {"": lambda data: data, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
-UNPACKINGS = {"": lambda data: data, ".gz": gzip.decompress, ".xz": lzma.decompress, ".bz2": bz2.decompress}
 
 
 def make(place, path, values, data_type, first=0):
@@ -228,12 +227,7 @@ TYPED = "FLOAT32 FLOAT64 INT32 INT64 UINT64 INT8 UINT8 INT16 UINT16 BOOL".split(
 def make_pb(place, path, values, data_type):
     proto = onnx.TensorProto(name="v", dims=values.shape, data_type=PB[data_type])
     raw = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-    if place["how"] == "external":
-        path.with_suffix(".data").write_bytes(raw.tobytes())
-        proto.data_location = onnx.TensorProto.EXTERNAL
-        for key, value in (("location", path.with_suffix(".data").name), ("length", str(raw.nbytes))):
-            proto.external_data.add(key=key, value=value)
-    elif place["how"] == "typed" and data_type in TYPED:
+    if place["how"] == "typed" and data_type in TYPED:
         field = {"FLOAT32": proto.float_data, "FLOAT64": proto.double_data, "INT64": proto.int64_data,
                  "UINT64": proto.uint64_data}.get(data_type, proto.int32_data)  # fmt: skip
         field.extend((raw.view("u1") if data_type == "BOOL" else raw).reshape(-1).tolist())
@@ -288,15 +282,7 @@ def make_csv(place, path, values, data_type):
 
 
 def make_bin(place, path, values, data_type):
-    """Elements at those strides, between bytes of no meaning; another dimension count has none."""
-    strides = place["strides"]
-    if not strides:
-        path.write_bytes(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes())
-        return path.name
-    last = sum((size - 1) * stride for size, stride in zip(values.shape, strides, strict=True))
-    memory = np.frombuffer(b"\xa5" * ((last + 1) * values.itemsize), values.dtype).copy()
-    np.lib.stride_tricks.as_strided(memory, values.shape, [each * values.itemsize for each in strides])[...] = values
-    path.write_bytes(memory.tobytes())
+    path.write_bytes(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes())
     return path.name
 
 
@@ -335,7 +321,7 @@ def read(place, path, key, data_type, sizes):
 
 
 def read_npy(place, path, key, data_type, sizes):
-    data = UNPACKINGS[place["packing"] or ""](path.read_bytes())
+    data = path.read_bytes()
     return _named(np.load(BytesIO(data)), data)
 
 
@@ -424,7 +410,7 @@ def _numbers(tokens, data_type):
 
 
 def read_text(place, path, key, data_type, sizes):
-    text = UNPACKINGS[place["packing"] or ""](path.read_bytes()).decode()
+    text = path.read_bytes().decode()
     if place.format == "txt":
         header, _, text = text.partition("\n")
         assert header == f"OutputTensor: (Sizes:{{{','.join(map(str, sizes))}}}, DataType:{data_type})"
