@@ -18,13 +18,13 @@ from revseq_cli.core import signals, system
 from revseq_cli.core.errors import UsageError, printable, shortened
 from revseq_cli.formats import table
 from revseq_cli.report import terminal
-from revseq_cli.report.words import message, spelled
+from revseq_cli.report.words import message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import NoReturn
 
-    from revseq_cli.core.errors import Hint, RevseqError
+    from revseq_cli.core.errors import RevseqError
     from revseq_cli.formats.contract import FileSink
     from revseq_cli.formats.table import Format
     from revseq_cli.pipeline.arrangement import Arrangement
@@ -45,10 +45,10 @@ class Console:
         if self.verbose and not self.quiet:
             click.echo("\n".join(map(printable, text.split("\n"))), file=sys.stderr)
 
-    def note(self, *texts: str | Hint) -> None:
+    def note(self, *texts: str) -> None:
         """Print notes, for example on what the result lacks, unless -q is given."""
         for text in () if self.quiet else texts:
-            click.echo(printable(f"Note: {spelled(text)}"), file=sys.stderr)
+            click.echo(printable(f"Note: {text}"), file=sys.stderr)
 
     def error(self, error: RevseqError, place: str = "") -> None:
         """Print the error of a part of the work, which goes on; `place` has the lines of a manifest."""

@@ -19,7 +19,6 @@ from revseq_cli.core import system
 from revseq_cli.core.errors import (
     DiskFullError,
     FileThereError,
-    Hint,
     MissingFileError,
     TensorIOError,
     UsageError,
@@ -289,20 +288,20 @@ class _Report:
     def add(self, outcome: Outcome) -> None:
         """Keep the result of a job, and print what is no note and no error."""
         from revseq_cli.commands import manifest
-        from revseq_cli.report.words import reason, spelled
+        from revseq_cli.report.words import reason
 
         entry, error = self._entries[outcome.line], outcome.error
         where = f"{printable(self._jobs.text.name)}: {entry.place}"
         if self._jobs.pattern and isinstance(error, MissingFileError):
             error.hint = manifest.placeholders(entry.columns["input"], self._jobs.pattern)
         if isinstance(error, FileThereError) and entry.output in self._done_before:
-            error.hint = Hint.of("add --resume to skip what is done, or {} to do all jobs again", overwrite="")
+            error.hint = "add --resume to skip what is done, or --overwrite to do all jobs again"
         for each in entry.outcomes(outcome):
             self.outcomes.append(each)
             if self.console.as_json:
                 self._print(each)
             for note in each.notes:
-                self._notes[spelled(note)].append(each.line)
+                self._notes[note].append(each.line)
         if error:
             errors, lines = self._errors[DiskFullError if isinstance(error, DiskFullError) else reason(error)]
             errors.append(error)

@@ -11,7 +11,7 @@ import click
 
 from revseq_cli.commands import base, options, pictures
 from revseq_cli.commands.base import Group
-from revseq_cli.core.errors import Hint, UsageError
+from revseq_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -246,12 +246,12 @@ def _list_backends(console: Console) -> int:
     return 0
 
 
-def _hint(a: TensorDesc, b: TensorDesc) -> str | Hint:
+def _hint(a: TensorDesc, b: TensorDesc) -> str:
     """The option that makes these tensors comparable, or "" if none does."""
     longer, shorter = sorted((a.sizes, b.sizes), key=len, reverse=True)
     if len(longer) == len(shorter) or longer != (1,) * (len(longer) - len(shorter)) + shorter:
         return ""
-    return Hint.of("add {}", rank=str(len(b.sizes)))  # the other tensor, or the job, stays as it is
+    return f"add --rank {len(b.sizes)}"  # the other tensor, or the job, stays as it is
 
 
 def _reading(
@@ -325,20 +325,17 @@ def _compare(
         return Comparison(pair.a, pair.right, found.limited(first), None, why, hint)
 
 
-def _tolerance_hint(pair: Pair, found: Differences, tolerance: Tolerance | None) -> str | Hint:
+def _tolerance_hint(pair: Pair, found: Differences, tolerance: Tolerance | None) -> str:
     """The options with which they are equal, if all that differs is as small as rounding; or that every NaN is one."""
     from revseq_cli.pipeline.comparison import Tolerance, rounding_of
 
-    nans = {"equal_nan": ""} if found.nans else {}
+    nans = " --equal-nan" if found.nans else ""
     if rtol := rounding_of(found):
         given = tolerance or Tolerance()
         wider = given._replace(relative=rtol, equal_nan=given.equal_nan or bool(nans))
         if not pair.compare(wider, 1).count:
-            settings = {"rtol": f"{rtol:g}", **nans}
-            return Hint.of(
-                f"the differences are as small as rounding: add {' '.join('{}' for _ in settings)}", **settings
-            )
-    return Hint.of("add {} to treat all NaNs as equal", **nans) if nans else ""
+            return f"the differences are as small as rounding: add --rtol {rtol:g}{nans}"
+    return f"add{nans} to treat all NaNs as equal" if nans else ""
 
 
 @contextlib.contextmanager

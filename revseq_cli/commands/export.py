@@ -10,13 +10,13 @@ import click
 
 from revseq_cli.commands import base, options
 from revseq_cli.commands.base import Group
-from revseq_cli.core.errors import Hint, RevseqError, Suggestions, UsageError
+from revseq_cli.core.errors import RevseqError, Suggestions, UsageError
 
 if TYPE_CHECKING:
     from revseq_cli.commands.base import Console
     from revseq_cli.operator.spec import Constraint, FeatureLevel
 
-_LEAVES = ("feature_level", "none")  # a setting that leaves DirectML
+_LEAVES = ("--feature-level", "none")  # an option that leaves DirectML
 
 
 @base.command(
@@ -88,11 +88,11 @@ def command(
 
 def _within_directml(violation: Constraint) -> Constraint:
     """The violation without a hint to leave DirectML, which a model cannot."""
-    leaves = isinstance(violation.hint, Hint) and _LEAVES in violation.hint.settings
+    leaves = " ".join(_LEAVES) in violation.hint
     return replace(violation, hint="no feature level of DirectML has it") if leaves else violation
 
 
-def _for_a_model(hint: Suggestions | Hint | str) -> Suggestions | Hint | str:
+def _for_a_model(hint: Suggestions | str) -> Suggestions | str:
     """The hint, but for choices that leave DirectML."""
     leaves = isinstance(hint, Suggestions) and any(_LEAVES in each.settings for each in hint.choices)
     return "no feature level of DirectML accepts such tensors" if leaves else hint

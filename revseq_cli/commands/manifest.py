@@ -219,8 +219,8 @@ def read(path: str, columns: Mapping[str, Column], target: str = "output", *, ke
     try:
         text = Reference(path).text
     except FormatError as e:
-        e.drop_settings()  # they are about tensors, and a manifest is none
-        e.wanted = f"a manifest: {e.wanted}" if e.found.startswith("is not text") else e.wanted
+        if e.found.startswith("is not text"):
+            e.wanted, e.hint = f"a manifest: {e.wanted}", ""  # it is about a tensor
         raise
     return parse(text, columns, separator_of(text), target=target, keep_others=keep_others)
 

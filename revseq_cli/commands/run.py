@@ -11,7 +11,7 @@ import click
 
 from revseq_cli.commands import base, options, pictures
 from revseq_cli.commands.base import Group, printed_format, room_for_tensors
-from revseq_cli.core.errors import Hint, UsageError
+from revseq_cli.core.errors import UsageError
 from revseq_cli.formats import table
 
 if TYPE_CHECKING:
@@ -154,14 +154,14 @@ def _require_file(to_file: bool, *, dry_run: bool, as_json: bool, verify: bool, 
         raise UsageError("--sha256 is a part of the JSON report", "-o and --json with it", "add -o out.npy --json")
 
 
-def _output_of(values: Reference, layout: Layout) -> str | Hint:
+def _output_of(values: Reference, layout: Layout) -> str:
     """A hint for a layout without an output: one that can have it."""
     from revseq_cli.formats import references
 
     if layout.changes_storage:
         return "add -o out.h5"
     name = references.name_of_copy(values)
-    return f"add -o {name}" if name else Hint.of("leave out {}", keep_others="")
+    return f"add -o {name}" if name else "leave out --keep-others"
 
 
 def prepared(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.core.errors import FormatError, Hint, listed
+from revseq_cli.core.errors import FormatError, listed
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def named(dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool
     # Packages save BFLOAT16 so; which type other bytes have, only their writer knows.
     likely = DataType.BFLOAT16 if DataType.BFLOAT16 in fitting else fitting[0] if len(fitting) == 1 else None
     known = listed((each.name for each in fitting), len(fitting))
-    hint = Hint.of("add {}", dtype=likely.name) if likely else Hint.of("add {} and the type that was saved", dtype="")
+    hint = f"add --dtype {likely.name}" if likely else "add --dtype and the type that was saved"
     raise FormatError(found, f"their data type: one of {known}", hint, where)
 
 

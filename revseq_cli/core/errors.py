@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Self
 
-# Names and values of settings, such as the axis, instead of command-line options.
+# Options and their values, as they are typed, in a suggestion.
 Settings = tuple[tuple[str, str], ...]
 ON = "on"  # the value of an option without a value, in a Choice
 
@@ -78,26 +78,8 @@ def shown_line(line: str) -> str:
 
 
 @dataclass(frozen=True)
-class Hint:
-    """A text for a user with settings, such as the axis, instead of command-line options.
-
-    `text` has {} for each setting, and `settings` has their names and values in that order; a value may be "". What the
-    user typed, such as the name of a file, may have {} as well: it stands in front of the first setting.
-    `report.words` replaces each setting with its option.
-    """
-
-    text: str
-    settings: Settings = ()
-
-    @classmethod
-    def of(cls, text: str, **settings: object) -> Hint:
-        """A text with its settings as keywords: `Hint.of("try {}", axis=1)`."""
-        return cls(text, tuple((name, str(value)) for name, value in settings.items()))
-
-
-@dataclass(frozen=True)
 class Suggestion:
-    """Settings with which a command works: they take the place of those that the user gave, and "" removes one.
+    """Options and values with which a command works: in place of those that the user gave; "" removes one.
 
     `meaning` says what they do, and `label` has the settings that tell this choice from others. Both are empty for
     settings that leave no doubt.
@@ -129,7 +111,7 @@ class RevseqError(Exception):
     """
 
     def __init__(
-        self, found: str, wanted: str = "", hint: str | Hint | Suggestions = "", where: str = "", context: str = ""
+        self, found: str, wanted: str = "", hint: str | Suggestions = "", where: str = "", context: str = ""
     ) -> None:
         super().__init__(found)
         self.found, self.wanted, self.hint, self.where, self.context = found, wanted, hint, where, context
@@ -146,11 +128,6 @@ class RevseqError(Exception):
     def __repr__(self) -> str:
         """As Python shows an exception: with all parts of the message."""
         return f"{type(self).__name__}({str(self)!r})"
-
-    def drop_settings(self) -> None:
-        """Leave out a hint that names settings, for a command that does not have them."""
-        if isinstance(self.hint, Hint):
-            self.hint = ""
 
     def parts(self) -> Sequence[RevseqError]:
         """The errors that this one combines; a single error gives itself."""
@@ -210,7 +187,7 @@ class EngineError(RevseqError):
 
 # What Python raises where memory ends: a library may lose its MemoryError, and Python finds a failure without an error.
 MEMORY_ENDED = (MemoryError, SystemError)
-_LESS_MEMORY = Hint.of("try a smaller {}; text needs more than a binary format", memory="")
+_LESS_MEMORY = "try a smaller --memory; text needs more than a binary format"
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -238,4 +215,4 @@ def worded(error: Exception, where: str) -> RevseqError:
             return RevseqError(f"cannot write: {error.strerror or error}", where=error.filename or where)
         case _:
             found = f"internal error: {type(error).__name__}: {str(error)[:200]}"
-            return RevseqError(found, hint=Hint.of("report it, with {}", traceback=""))
+            return RevseqError(found, hint="report it, with -vv")

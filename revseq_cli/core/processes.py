@@ -20,7 +20,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from revseq_cli.core import progress, signals, system
-from revseq_cli.core.errors import EngineError, Hint
+from revseq_cli.core.errors import EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ def starting() -> Iterator[None]:
         yield
     except (RuntimeError, OSError) as e:
         found, wanted = f"cannot start a worker: {e}", "threads and processes, as ulimit -u allows them"
-        raise StartError(found, wanted, Hint.of("add {}", engine="serial")) from None
+        raise StartError(found, wanted, "add --engine serial") from None
 
 
 def packed(message: object) -> bytes:
@@ -191,8 +191,8 @@ class Workers:
 
     def _died(self) -> DiedError:
         self._grace = 0
-        wanted, hint = "workers that live; was one killed, or out of memory?", "try a smaller {}, or {}"
-        return DiedError("a worker process died", wanted, Hint.of(hint, memory="", engine="serial"))
+        wanted = "workers that live; was one killed, or out of memory?"
+        return DiedError("a worker process died", wanted, "try a smaller --memory, or --engine serial")
 
     def _children(self) -> set[BaseProcess]:
         import multiprocessing

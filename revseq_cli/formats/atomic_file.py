@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from revseq_cli.core import signals, system
-from revseq_cli.core.errors import FileThereError, Hint, TensorIOError, listed
+from revseq_cli.core.errors import FileThereError, TensorIOError, listed
 from revseq_cli.formats import file_io
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # A killed run may leave files whose names begin so. Later runs ignore them, and they can be deleted.
 TEMPORARY_PREFIX = ".revseq-"
-_REPLACE = Hint.of("add {} to replace it", overwrite="")
+_REPLACE = "add --overwrite to replace it"
 # What the temporary names of this process go on with, so that the process that cleans up after it can tell them apart.
 tag = ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.core import system
-from revseq_cli.core.errors import FormatError, Hint, SeveralError, UsageError, can_be_typed, listed, nearest
+from revseq_cli.core.errors import FormatError, SeveralError, UsageError, can_be_typed, listed, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -70,13 +70,13 @@ def refuse_key(key: str | None, file: str, where: str) -> None:
         raise UsageError(f"{file} contains one tensor", "no name after ::", where=where)
 
 
-def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> tuple[Hint, ...]:
+def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> tuple[str, ...]:
     """A note that `count` other tensors of the input's file are not in the output; no note for 0."""
     if not count:
         return ()
     nouns = f"{noun} is" if count == 1 else f"{noun}s are"
-    text = f"{count:,}{' or more' * or_more} other {nouns} not copied: {{}} keeps {'it' if count == 1 else 'them'}"
-    return (Hint.of(text, keep_others=""),)
+    counted, them = f"{count:,}{' or more' * or_more} other {nouns}", "it" if count == 1 else "them"
+    return (f"{counted} not copied: --keep-others keeps {them}",)
 
 
 class Item(NamedTuple):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from revseq_cli.core import progress, system
 from revseq_cli.core.dtypes import data_type_of
-from revseq_cli.core.errors import FormatError, Hint
+from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import FileTransaction
@@ -166,7 +166,7 @@ class Source(ABC):
     origins: Sequence[Identity] = ()
     path = ""
     siblings = 0
-    notes: tuple[str | Hint, ...] = ()
+    notes: tuple[str, ...] = ()
     dimensions: tuple[str, ...] = ()
     attributes: int | None = None
     reads_anew = False
@@ -378,7 +378,7 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     encoded = False
     held = False
     in_order = False
-    notes: tuple[str | Hint, ...] = ()
+    notes: tuple[str, ...] = ()
     beside = ""
     carried = 0
     _kept = 0

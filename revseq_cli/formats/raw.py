@@ -15,7 +15,7 @@ import numpy as np
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.dtypes import dtype_of, require_sizes
-from revseq_cli.core.errors import FormatError, Hint, UsageError
+from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.core.tensors import braced
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import refuse_key
@@ -270,9 +270,9 @@ class _StridedReadTask(RawReadTask):
 def _without_sizes(name: str, head: bytes, total: int) -> UsageError:
     """The error for a raw buffer of so many bytes, which begins so, and of which no sizes are given."""
     found = f"is a raw buffer by its suffix, of {total:,} bytes, and no sizes are given"
-    hint, (seems, _) = Hint.of("add {}", sizes="..."), looks_like(head, name)
+    hint, (seems, _) = "add --sizes ...", looks_like(head, name)
     if seems.startswith("a"):
-        hint = Hint.of(f"it looks like {seems}: rename it, or add {{}}", sizes="...")
+        hint = f"it looks like {seems}: rename it, or add --sizes ..."
     return UsageError(found, "one for each dimension, such as 2x3x4", hint, name)
 
 

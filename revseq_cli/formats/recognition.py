@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.core import system
-from revseq_cli.core.errors import FormatError, Hint
+from revseq_cli.core.errors import FormatError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.documents import encoding_by_mark
 from revseq_cli.formats.table import COMPRESSIONS, Compression, named
@@ -35,9 +35,9 @@ class _Kind(NamedTuple):
     format: str = ""
     compression: Compression | None = None
 
-    def hint(self, path: str) -> str | Hint:
+    def hint(self, path: str) -> str:
         """The advice for a file of this kind, with its path in place of {}."""
-        return Hint.of("add {}", format=self.format) if self.format else self.advice.format(system.quoted(path))
+        return f"add -f {self.format}" if self.format else self.advice.format(system.quoted(path))
 
 
 _NPY = _Kind(NPY_MAGIC, "a .npy file", format="npy")
@@ -71,7 +71,7 @@ def _kind_of(head: bytes) -> _Kind | None:
     return next((kind for table, data in tables for kind in table if data.startswith(kind.magic)), None)
 
 
-def looks_like(head: bytes, path: str) -> tuple[str, str | Hint]:
+def looks_like(head: bytes, path: str) -> tuple[str, str]:
     """What a file with these first bytes seems to be, and a hint; for messages only."""
     if not head:
         return "an empty file", ""

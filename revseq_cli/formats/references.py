@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from revseq_cli.core import system
 from revseq_cli.core.errors import (
     FormatError,
-    Hint,
     MissingFileError,
     RevseqError,
     TensorIOError,
@@ -259,7 +258,7 @@ def _unknown(reference: Reference, rows: Sequence[Format]) -> RevseqError:
     suffix = inner_suffix(reference.path)
     known = listed((suffix for each in rows for suffix in each.suffixes or each.read_only), 30)
     fact = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
-    advice = Hint.of("add {}", format="|".join(each.name for each in rows))
+    advice = f"add -f {'|'.join(each.name for each in rows)}"
     return FormatError(fact, f"one of {known}", advice, reference.path)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from revseq_cli.core import system
-from revseq_cli.core.errors import FormatError, Hint, RevseqError, UsageError, listed
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed
 from revseq_cli.formats import models, npy, pipes
 from revseq_cli.formats.atomic_file import AtomicFile, NewFolder, Scratch
 from revseq_cli.formats.contents import TensorNameError, left_behind, refuse_key
@@ -202,20 +202,20 @@ def _require_layout(layout: Layout, template: Source, row: Format, key: str, whe
         raise UsageError("only HDF5 has chunks and a compression to choose", "an output such as out.h5", where=where)
     if not layout.keep_others:
         return
-    leave_out = Hint.of("leave out {}", keep_others="")
+    leave_out = "leave out --keep-others"
     if not _holds_others(row, template):
         known = listed(each.name for each in written() if each.keeps_others)
         kept = "the other tensors need a copy of the input's file"
         found = f"{kept}, and {template.name} is {template.storage.format}"
         fitting = _keeping(template)
-        hint = Hint.of("leave out {}, or add {}", keep_others="", format=fitting.name) if fitting else leave_out
+        hint = f"leave out --keep-others, or add -f {fitting.name}" if fitting else leave_out
         raise UsageError(found, f"input and output of one format, which is one of {known}", hint, where)
     if layout.changes_storage:
         found = "a copy of the file keeps the storage of every tensor"
         raise UsageError(found, "neither chunks nor a compression with it", leave_out, where)
     if key.strip("/") != template.key.strip("/"):
         found = f"the result replaces {template.name} among the others, but the output is named {key}"
-        raise UsageError(found, "no other name after ::", Hint.of("add {}", output=where), where)
+        raise UsageError(found, "no other name after ::", f"add -o {where}", where)
 
 
 def create_scratch(beside: str, template: Source) -> FileSink:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from revseq_cli.core import system
 from revseq_cli.core.dtypes import describe, dtype_of
-from revseq_cli.core.errors import FormatError, Hint, SeveralError, about, listed
+from revseq_cli.core.errors import FormatError, SeveralError, about, listed
 from revseq_cli.formats import models
 from revseq_cli.formats.contents import Contents, Item, chosen, refuse_key, try_hint
 from revseq_cli.formats.contract import Storage
@@ -171,7 +171,7 @@ def _require_table(desc: TensorDesc, where: str) -> None:
     if len(sizes) == 2 and desc.element_count:
         return
     fits = desc.element_count and prod(sizes[:-2]) == 1
-    hint = Hint.of("add {}", rank=2) if fits else "write another format, such as out.npy"
+    hint = "add --rank 2" if fits else "write another format, such as out.npy"
     raise FormatError(f"contains one table, and the tensor is {desc}", "2 dimensions, and no size of 0", hint, where)
 
 

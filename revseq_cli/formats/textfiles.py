@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from revseq_cli.core import thresholds
-from revseq_cli.core.errors import FormatError, Hint, UsageError, about
+from revseq_cli.core.errors import FormatError, UsageError, about
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contract import FileSink, Source
@@ -141,18 +141,18 @@ def held(
         why = "have more digits than FLOAT32 keeps" if np.float32(lost[0]) else "are 0 in FLOAT32"
         found = f"{lost[0]!r} and perhaps others {why}"
         if types.keep_digits:
-            hint = Hint("add {}, or {} to round them", (("dtype", "FLOAT64"), ("dtype", "FLOAT32")))
+            hint = "add --dtype FLOAT64, or --dtype FLOAT32 to round them"
             raise FormatError(found, "a data type that is named", hint, name)
-        source.notes = (Hint.of(f"{name}: {found}: {{}} keeps them", dtype="FLOAT64"),)
+        source.notes = (f"{name}: {found}: --dtype FLOAT64 keeps them",)
     return source
 
 
-def _type_hint(read: Callable[[DataType], NDArray[Any]]) -> Hint | str:
+def _type_hint(read: Callable[[DataType], NDArray[Any]]) -> str:
     """The first of the larger types that holds all numbers."""
     for each in (DataType.FLOAT64, DataType.INT64, DataType.UINT64):
         with contextlib.suppress(FormatError):
             read(each)
-            return Hint.of("add {}", dtype=each.name)
+            return f"add --dtype {each.name}"
     return ""
 
 
@@ -213,8 +213,7 @@ class TextSink(Gathered, FileSink):
         self._form, self._data_type = form, template.desc.data_type
         self.values: NDArray[Any] = np.empty(template.sizes, template.dtype)
         if not form.states_type and self._data_type is not DataType.FLOAT32:
-            text = f"{file.name} states no data type: {{}} reads it as it is"
-            self.notes += (Hint.of(text, dtype=self._data_type.name),)
+            self.notes += (f"{file.name} states no data type: --dtype {self._data_type.name} reads it as it is",)
 
     def finish(self) -> None:
         """Write the text; FormatError for one that could not be read back."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from revseq_cli.core.errors import Hint, RevseqError, Suggestions, UsageError, listed
+from revseq_cli.core.errors import RevseqError, Suggestions, UsageError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc, braced, numbers_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class FeatureLevel(IntEnum):
             if level.short.upper() == key:
                 return level
         known = listed((level.short for level in cls), len(cls))
-        hint = Hint.of("try {}", feature_level="5_0")
+        hint = "try --feature-level 5_0"
         raise UsageError(f"{text[:40]!r} is not a feature level", f"one of {known}", hint)
 
 
@@ -114,7 +114,7 @@ class Constraint:
     wanted: str
     rule: str
     ok: bool = field(repr=False)
-    hint: str | Hint = field(default="", repr=False)
+    hint: str = field(default="", repr=False)
     matching: bool = field(default=False, repr=False)
 
     def label(self) -> str:
@@ -140,7 +140,7 @@ class SpecError(RevseqError, ValueError):
     """
 
     def __init__(
-        self, violations: tuple[Constraint, ...], names: dict[str, str], choices: Suggestions | Hint | str = ""
+        self, violations: tuple[Constraint, ...], names: dict[str, str], choices: Suggestions | str = ""
     ) -> None:
         super().__init__(f"{len(violations)} violations")
         self.violations, self.names, self.choices = violations, names, choices
@@ -199,7 +199,7 @@ def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> I
     row = support(level)
     introduced = SUPPORT[0].since
     wanted, rule = f"{introduced.short} or above", f"introduced in {introduced}"
-    hint: str | Hint = Hint.of("try {}", feature_level=introduced.short)
+    hint: str = f"try --feature-level {introduced.short}"
     yield Constraint(INPUT, "feature level", level.short, wanted, rule, row is not None, hint)
     if row is None:
         return
@@ -213,7 +213,7 @@ def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> I
         yield Constraint(tensor, "DataType", data_type.name, wanted, rule, data_type in types, hint)
         if (most := row.most_elements) is not None:
             count, wanted = desc.element_count, f"at most {most}"
-            hint = Hint.of("try {}", feature_level=FeatureLevel.NONE.short)
+            hint = f"try --feature-level {FeatureLevel.NONE.short}"
             yield Constraint(tensor, "element count", str(count), wanted, "DirectML tensors", count <= most, hint)
 
 
@@ -246,15 +246,15 @@ def span(counts: range) -> str:
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
 
-def _dimension_hint(desc: TensorDesc, counts: range) -> str | Hint:
+def _dimension_hint(desc: TensorDesc, counts: range) -> str:
     """The level that has it, or the rank that this level has."""
     level = _first_level(lambda row: desc.dimension_count in row.dimension_counts)
     if desc.dimension_count >= counts[0] or not desc.dimension_count or not level:
-        return level or ""
-    return Hint(f"{level.text}, or {{}}", (*level.settings, ("rank", str(counts[0]))))
+        return level
+    return f"{level}, or --rank {counts[0]}"
 
 
-def _data_type_hint(tensor: str, data_type: DataType, values: TensorDesc) -> str | Hint:
+def _data_type_hint(tensor: str, data_type: DataType, values: TensorDesc) -> str:
     """The level that has it; where lengths are of another kind, their values decide whether a cast helps.
 
     Every length of a smaller unsigned type is one of UINT32, too, which each level of DirectML takes beside `values`
@@ -263,21 +263,20 @@ def _data_type_hint(tensor: str, data_type: DataType, values: TensorDesc) -> str
     if tensor == LENGTHS and data_type.kind != "uint":
         return ""
     if data_type is DataType.BOOL and tensor == INPUT:
-        words = "DirectML does not have it; compare as UINT8, which has the same bytes, or try {}"
-        return Hint.of(words, feature_level=FeatureLevel.NONE.short)
+        return "DirectML does not have it; compare as UINT8, which has the same bytes, or try --feature-level none"
     is_directml = values.data_type in _ALL and any(
         values.dimension_count in row.dimension_counts for row in SUPPORT[:-1]
     )
     if tensor == LENGTHS and data_type.size < DataType.UINT32.size and is_directml:
-        return Hint.of("add {}", lengths_dtype=DataType.UINT32.name)
-    return _first_level(lambda row: data_type in row.data_types(tensor)) or ""
+        return f"add --lengths-dtype {DataType.UINT32.name}"
+    return _first_level(lambda row: data_type in row.data_types(tensor))
 
 
-def _first_level(accepts: Callable[[Support], bool]) -> Hint | None:
-    """The lowest level whose row of the table accepts it; None where no level does."""
+def _first_level(accepts: Callable[[Support], bool]) -> str:
+    """The lowest level whose row of the table accepts it; "" where no level does."""
     row = next((row for row in SUPPORT if accepts(row)), None)
     if row is None:
-        return None
+        return ""
     if row.since is FeatureLevel.NONE:
-        return Hint.of("DirectML does not have it; try {}", feature_level=row.since.short)
-    return Hint.of(f"{row.since} and above has it: try {{}}", feature_level=row.since.short)
+        return f"DirectML does not have it; try --feature-level {row.since.short}"
+    return f"{row.since} and above has it: try --feature-level {row.since.short}"

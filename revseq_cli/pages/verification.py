@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from revseq_cli.core import progress, signals
-from revseq_cli.core.errors import EngineError, FormatError, Hint, RevseqError, TensorIOError
+from revseq_cli.core.errors import EngineError, FormatError, RevseqError, TensorIOError
 from revseq_cli.formats import file_io, textfiles
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.onnx import testdata
@@ -176,8 +176,8 @@ def examples_of(reference: Reference) -> Examples:
     try:
         return page_of(reference.text)
     except RevseqError as e:
-        e.drop_settings()  # they are about tensors, and verify does not have them
-        e.wanted = f"a page: {e.wanted}" if e.found.startswith("is not text") else e.wanted
+        if e.found.startswith("is not text"):
+            e.wanted, e.hint = f"a page: {e.wanted}", ""  # it is about a tensor
         raise
 
 
@@ -308,5 +308,5 @@ def _examine(number: int, example: PageExample | DataSetExample, level: FeatureL
 def _finding(error: RevseqError, spot: Spot | None) -> Finding:
     """A violated constraint; with its hint only if that names the feature level alone: others are of other commands."""
     hint = error.hint
-    hints = (hint,) if isinstance(hint, Hint) and {name for name, _ in hint.settings} == {"feature_level"} else ()
+    hints = (hint,) if isinstance(hint, str) and "--feature-level" in hint else ()
     return Finding(0, f"{error.where} {error.found}".strip(), error.wanted, rule="example", spot=spot, hints=hints)

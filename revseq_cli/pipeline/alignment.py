@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.core.errors import FormatError, Hint, listed
+from revseq_cli.core.errors import FormatError, listed
 from revseq_cli.core.tensors import braced, numbers_of
 from revseq_cli.operator.spec import lengths_sizes
 
@@ -137,10 +137,10 @@ def _require_size(values: Shape, lengths: Shape, i: int, place: int, wanted: int
     if wanted == values.sizes[place]:
         raise FormatError(found, f"size {wanted}", where=lengths.name)
     others = [name for name in values.names if name and name not in lengths.names]
-    text, settings = "if it is a mask of ones and zeros, add {}", [("mask", "")]
+    text = "if it is a mask of ones and zeros, add --mask"
     if len(others) == 1:  # the lengths have all other dimensions
-        text, settings = f"if it has lengths, try {{}}; {text}", [("axis", others[0]), *settings]
-    hint = Hint(text, tuple(settings)) if size == values.sizes[place] else ""
+        text = f"if it has lengths, try --axis {others[0]}; {text}"
+    hint = text if size == values.sizes[place] else ""
     raise FormatError(f"{found}, which is reversed", "one length for each line: size 1", hint, lengths.name)
 
 
@@ -244,18 +244,17 @@ def _no_mask(
     return FormatError(problem, wanted, where=mask.name)
 
 
-def _ways(values: Shape, found: Sequence[tuple[int, int]], axis: int) -> Hint:
+def _ways(values: Shape, found: Sequence[tuple[int, int]], axis: int) -> str:
     """What to do for each way in which a mask fits: the batch axis decides, or a mask with all dimensions in order."""
-    texts, settings = [], []
+    texts = []
     for rows, columns in found:
         if len(values.sizes) == 2:
-            how = "numpy's mask.T, and without {}" if columns == axis else "the mask as it is, and without {}"
-            settings.append(("batch_axis", ""))
+            mask = "numpy's mask.T" if columns == axis else "the mask as it is"
+            how = f"{mask}, and without --batch-axis"
         elif (columns, rows) not in found or rows < columns == axis:
-            how = "{}"
-            settings.append(("batch_axis", str(rows if columns == axis else columns)))
+            how = f"--batch-axis {rows if columns == axis else columns}"
         else:
             sizes = (size if d in (rows, columns) else 1 for d, size in enumerate(values.sizes))
             how = f"numpy's {'mask' if rows < columns else 'mask.T'}.reshape({', '.join(map(str, sizes))})"
         texts.append(f"with {how}: a row for each index of axis {rows}")
-    return Hint("; ".join(texts), tuple(settings))
+    return "; ".join(texts)

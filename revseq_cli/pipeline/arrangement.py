@@ -7,7 +7,7 @@ from math import lcm, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.core import system, thresholds
-from revseq_cli.core.errors import EngineError, Hint
+from revseq_cli.core.errors import EngineError
 from revseq_cli.formats import atomic_file
 from revseq_cli.formats.contract import Sink, Source
 from revseq_cli.formats.raw import cut_alignment_of, cut_alignments_of
@@ -185,7 +185,7 @@ def _within(
         best = arranged(engine, workers, resources.memory // workers)
     if best.need > resources.memory:
         found = f"the memory is {resources.memory} byte{'s' * (resources.memory > 1)}, and a block takes {best.need}"
-        raise EngineError(found, f"at least {best.need} bytes", Hint.of("try {}", memory=best.need), source.name)
+        raise EngineError(found, f"at least {best.need} bytes", f"try --memory {best.need}", source.name)
     best = best._replace(direct=best.direct * engine.workers(resources.usable_cores), left=resources.memory - best.need)
     if best.workers == 1 and resources.engine == AUTO:
         return best._replace(engine=SERIAL)

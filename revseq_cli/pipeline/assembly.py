@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.core.errors import FormatError, Hint, UsageError, listed
+from revseq_cli.core.errors import FormatError, UsageError, listed
 from revseq_cli.core.tensors import DataType, numbers_of
 from revseq_cli.formats import table
 from revseq_cli.formats.documents import TextTypes
@@ -75,7 +75,7 @@ class Job:
             source.recheck()
 
     @property
-    def notes(self) -> tuple[str | Hint, ...]:
+    def notes(self) -> tuple[str, ...]:
         """What is unusual about the inputs' files."""
         return tuple(dict.fromkeys((*self.values.notes, *self.lengths.notes)))
 
@@ -220,7 +220,7 @@ def assemble(parts: Parts) -> Job:
         lengths, places = MaskSource(lengths, along), places[:along] + places[along + 1 :]
     cast = request.cast(lengths.desc.data_type)
     if cast and lengths.desc.data_type is not cast:
-        lengths = CastSource(lengths, cast, "lengths_dtype")
+        lengths = CastSource(lengths, cast, "--lengths-dtype")
     values = with_rank(values, request.rank)
     if alignment is None:
         return Job(values, with_rank(lengths, request.rank), axis + added, None, parts)
@@ -249,7 +249,7 @@ def _axes(parts: Parts) -> tuple[int, int | None]:
         if len(lengths.sizes) != 1 + request.mask and not system.is_free:
             found, wanted = f"dimension count is {len(lengths.sizes)}", f"{1 + request.mask}: {system.name} has"
             is_mask = lengths.desc.data_type.kind == "bool" and len(lengths.sizes) == 2  # of batch and time
-            hint = Hint.of("add {}", mask="") if is_mask else Hint.of("leave out {}", like=request.like)
+            hint = "add --mask" if is_mask else f"leave out --like {request.like}"
             raise FormatError(found, f"{wanted} one length for each batch index", hint, lengths.name)
         _require_tensors_of(system, parts)
         axis, batch_axis = axes_of(parts)
@@ -279,7 +279,7 @@ def _require_tensors_of(system: System, parts: Parts) -> None:
         if axis is not None and -rank <= axis < 0 and not system.negative_axes:
             found, wanted = f"the {setting.replace('_', ' ')} is {axis}", f"{numbers_of(rank)}, as {system.name} counts"
             has_it = not system.axes or axis + rank in system.axes
-            hint = Hint.of("try {}", **{setting: axis + rank}) if has_it else _as_directml(parts)
+            hint = f"try --{setting.replace('_', '-')} {axis + rank}" if has_it else _as_directml(parts)
             raise UsageError(found, wanted, hint, values.name)
     if system.most_dimensions and rank > system.most_dimensions:
         wanted = f"at most {system.most_dimensions}, as {system.name} has it"
@@ -308,15 +308,15 @@ def axes_of(parts: Parts) -> tuple[int | None, int | None]:
     return axis, batch_axis
 
 
-def _as_directml(parts: Parts) -> Hint:
+def _as_directml(parts: Parts) -> str:
     """How to ask for the same without the rules of the system: then its axes and the cast have to be named."""
     asked, (axis, batch_axis) = (parts.axis, parts.batch_axis), axes_of(parts)
-    found = zip(("axis", "batch_axis"), asked, (axis, batch_axis), strict=True)
-    missing = {name: str(number) for name, typed, number in found if typed != number}
+    found = zip(("--axis", "--batch-axis"), asked, (axis, batch_axis), strict=True)
+    missing = [f"{option} {number}" for option, typed, number in found if typed != number]
     if parts.request.lengths_dtype is None and not parts.request.mask:
-        missing["lengths_dtype"] = DataType.UINT32.name
-    added = f", and add{' {}' * len(missing)}" * bool(missing)
-    return Hint.of(f"to reverse as DirectML does: leave out {{}}{added}", like=parts.request.like, **missing)
+        missing.append("--lengths-dtype UINT32")
+    added = f", and add {' '.join(missing)}" if missing else ""
+    return f"to reverse as DirectML does: leave out --like {parts.request.like}{added}"
 
 
 def _require_axes_of(system: System, axis: int, batch_axis: int, parts: Parts) -> None:
@@ -331,7 +331,7 @@ def _require_axes_of(system: System, axis: int, batch_axis: int, parts: Parts) -
         wanted = f"{system.batch_for(axis)}, as {system.name} has it with the axis {axis}"
         exchanged = system.batch_axis
         if parts.axis is None and exchanged in system.axes and batch_axis == system.batch_for(exchanged):
-            hint = Hint.of("add {}", axis=exchanged)
+            hint = f"add --axis {exchanged}"
         raise UsageError(f"the batch axis is {batch_axis}", wanted, hint, where)
 
 

@@ -18,7 +18,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from revseq_cli.core import signals, system, thresholds
-from revseq_cli.core.errors import MEMORY_ENDED, EngineError, Hint, RevseqError, UsageError
+from revseq_cli.core.errors import MEMORY_ENDED, EngineError, RevseqError, UsageError
 from revseq_cli.core.processes import QUIET_TRACKER, end_children, packed, start_tracker, starting, unpacked
 from revseq_cli.pipeline.executors import Batch, Executor, batch_size
 
@@ -185,7 +185,7 @@ def _require_address(where: str) -> None:
         parse_host_port(place)
     except (ValueError, TypeError) as e:  # for an unknown protocol, or a port that is not a number
         found = f"is not an address of a dask scheduler: {str(e)[:100]}"
-        hint = Hint.of("add {}", scheduler="tcp://host:8786")
+        hint = "add --scheduler tcp://host:8786"
         raise UsageError(found, "as tcp://host:8786", hint, where) from None
 
 
@@ -212,7 +212,7 @@ def _local(workers: int) -> Iterator[distributed.LocalCluster]:
             local = _waited(made, _LONGEST_START)
         except (OSError, RuntimeError) as e:
             found = f"the workers of dask do not start: {str(e)[:100]}"
-            raise EngineError(found, "processes that start", Hint.of("add {}", engine="processes")) from None
+            raise EngineError(found, "processes that start", "add --engine processes") from None
         try:
             yield local
         finally:
@@ -260,7 +260,7 @@ class Connection:
             raise
         except KilledWorker as e:
             found = f"{e.allowed_failures + 1} workers died with the same block"
-            smaller = Hint.of("try a smaller {}", memory="")
+            smaller = "try a smaller --memory"
             raise EngineError(found, "workers that live; out of memory?", smaller) from None
         except (Exception, CancelledError) as e:
             signals.check()

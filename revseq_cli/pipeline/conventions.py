@@ -43,7 +43,7 @@ def unpacked(source: Source, data_type: DataType) -> Source:
     scale, offset = _number(source, "scale_factor", 1), _number(source, "add_offset", 0)
     if scale == 1 and offset == 0 and not _is_wrapped(source):
         return source
-    return CastSource(_UnpackedSource(source, scale, offset), data_type, "lengths_dtype")
+    return CastSource(_UnpackedSource(source, scale, offset), data_type, "--lengths-dtype")
 
 
 def _number(source: Source, attribute: str, default: int) -> Fraction:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol
 from revseq_cli.core import system
 from revseq_cli.core.errors import (
     FormatError,
-    Hint,
     RevseqError,
     SeveralError,
     Suggestion,
@@ -127,7 +126,7 @@ def load_each(request: Request, *, keep_others: bool) -> list[Job]:
         return [load(request)]
     if not keep_others:
         wanted = "one, or a copy of the file in which all of them are replaced"
-        raise UsageError(f"names {len(names)} tensors", wanted, Hint.of("add {}", keep_others=""), request.values)
+        raise UsageError(f"names {len(names)} tensors", wanted, "add --keep-others", request.values)
     jobs = []
     for name in names:
         try:
@@ -235,13 +234,13 @@ def _with_others(
         found = e.hint if isinstance(e.hint, Suggestions) else ""
     if not isinstance(found, Suggestions):
         return None
-    words = (("input", values), ("lengths", lengths))
+    words = (("INPUT", values), ("LENGTHS", lengths))
     made = (replace(each, settings=words + each.settings) for each in found.choices)
     typed = (request.values,) if request.lengths is None else (request.values, request.lengths)
     return replace(found, choices=tuple(made), typed=typed)
 
 
-def _choices(parts: Parts) -> Suggestions | Hint | str:
+def _choices(parts: Parts) -> Suggestions | str:
     """What to type for these tensors, or why nothing can be typed."""
     from revseq_cli.pipeline import suggestions  # only jobs that are refused need it
 
@@ -258,10 +257,10 @@ def _without_system(job: Job, parts: Parts) -> Suggestions | str:
     if others and isinstance(others, str):  # no system takes these lengths
         return others
     added = len(job.values.sizes) - len(parts.values.sizes)
-    axes = {"axis": job.axis - added, "batch_axis": (job.batch_axis or 0) - added}
+    axes = {"--axis": job.axis - added, "--batch-axis": (job.batch_axis or 0) - added}
     settings = tuple((name, str(axis)) for name, axis in axes.items())
-    settings += (("lengths_dtype", job.lengths.desc.data_type.name),)
-    clamping = Suggestion((*settings, ("like", "")), "DirectML clamps such lengths", settings)
+    settings += (("--lengths-dtype", job.lengths.desc.data_type.name),)
+    clamping = Suggestion((*settings, ("--like", "")), "DirectML clamps such lengths", settings)
     return Suggestions((*(others.choices if isinstance(others, Suggestions) else ()), clamping), sure=not others)
 
 
@@ -272,15 +271,15 @@ def require(job: Job) -> None:
         raise SpecError(broken, job.names, choices_for(job, broken))
 
 
-def choices_for(job: Job, broken: Sequence[Constraint]) -> Suggestions | Hint | str:
+def choices_for(job: Job, broken: Sequence[Constraint]) -> Suggestions | str:
     """What to type for the tensors of a job that breaks constraints, or why there is nothing; "" if they say it."""
     if not (job.parts and job.parts.values.has_values):
         return ""
     found = _choices(job.parts)
     if not isinstance(found, Suggestions):
         return exchanged(job.parts.request) or found
-    if len({each.hint.settings if isinstance(each.hint, Hint) else each.hint for each in broken}) == 1:
-        of_level = all({name for name, _ in each.settings} <= {"rank", "feature_level"} for each in found.choices)
+    if len({each.hint for each in broken}) == 1:
+        of_level = all({name for name, _ in each.settings} <= {"--rank", "--feature-level"} for each in found.choices)
         return "" if of_level else found
     return found
 
@@ -308,7 +307,7 @@ def refuse_sizes(references: Sequence[Reference], **given: tuple[int, ...] | Non
     settings = tuple((name, "") for name, value in given.items() if value is not None)
     if settings and not any(each.is_bare for each in references):
         found = f"{listed(name for name, _ in settings)} are given, but it is not a raw buffer"
-        hint = Hint("leave out {}" + ", and leave out {}" * (len(settings) - 1), settings)
+        hint = ", and ".join(f"leave out --{name}" for name, _ in settings)
         raise UsageError(found, "a .bin or .raw file", hint, references[0].name)
 
 
@@ -317,7 +316,7 @@ def _require_type(source: Source, dtype: DataType | None) -> None:
     if dtype and source.desc.data_type is not dtype:
         found = f"DataType is {source.desc.data_type.name}, and {dtype.name} is asked for"
         wanted = f"{source.desc.data_type.name}: revseq does not cast values, and numpy's astype does"
-        raise UsageError(found, wanted, Hint.of("leave out {}", dtype=""), source.name)
+        raise UsageError(found, wanted, "leave out --dtype", source.name)
 
 
 def example_of(reference: Reference) -> ExampleText | None:

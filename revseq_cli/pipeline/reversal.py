@@ -33,7 +33,7 @@ import numpy as np
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.dtypes import word
-from revseq_cli.core.errors import Hint, TensorIOError
+from revseq_cli.core.errors import TensorIOError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import FileTransaction, Scratch
 from revseq_cli.formats.in_memory import MemorySink, MemorySource
@@ -86,7 +86,7 @@ class ColumnFile:
 
 
 @contextlib.contextmanager
-def _column_file(beside: str, dtype: np.dtype[Any], rows: int, columns: int, otherwise: Hint) -> Iterator[ColumnFile]:
+def _column_file(beside: str, dtype: np.dtype[Any], rows: int, columns: int, otherwise: str) -> Iterator[ColumnFile]:
     """A new file of so many columns next to the file `beside`, which is removed in the end.
 
     TensorIOError if its disk has no room for it, with the hint `otherwise`.
@@ -194,7 +194,7 @@ def tiled(job: Job, beside: str, arrangement: Arrangement, tiling: Tiling) -> It
     """The read tasks that reverse the job's blocks from a temporary file, which is written now, next to `beside`."""
     values, lengths, axis = job.values, job.lengths, job.axis
     columns = prod(size for d, size in enumerate(values.sizes) if d != axis)
-    otherwise = Hint.of("add {}, or write to another disk", memory=arrangement.direct)
+    otherwise = f"add --memory {arrangement.direct}, or write to another disk"
     with _column_file(beside, word(values.dtype), values.sizes[axis], columns, otherwise) as file:
         tiles = Tiles(file, tiling, axis, values.order)
 

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.core import thresholds
-from revseq_cli.core.errors import ON, FormatError, Hint, RevseqError, Settings, Suggestion, Suggestions
+from revseq_cli.core.errors import ON, FormatError, RevseqError, Settings, Suggestion, Suggestions
 from revseq_cli.core.tensors import DataType, braced
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.operator.spec import FeatureLevel, lengths_sizes, support, violations
@@ -22,7 +22,7 @@ from revseq_cli.pipeline.assembly import asked_axes, assemble, require_system
 from revseq_cli.pipeline.views import CastSource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from revseq_cli.pipeline.assembly import Parts, Request
     from revseq_cli.pipeline.summaries import Span
@@ -68,7 +68,7 @@ def _as_asked(parts: Parts, *, mask: bool) -> list[Fit]:
     return [fit for fit in found if all(wanted in (None, own) for wanted, own in zip(asked, fit, strict=True))]
 
 
-def choices(parts: Parts) -> Suggestions | Hint | str:
+def choices(parts: Parts) -> Suggestions | str:
     """What to type for these tensors; or why nothing can be typed, as far as that can be said.
 
     The exchange of the two axes that the request names comes first. Else the axes that it names are kept, unless others
@@ -150,7 +150,7 @@ def _masks(parts: Parts, found: Sequence[Fit]) -> tuple[Suggestion, ...]:
     asked = ((fit, parts.asking(**fit._asdict(), mask=True)) for fit in found)
     working = (fit for fit, each in asked if _works(each) and (not parts.request.mask or _is_mask(each)))
     settings = (
-        (*_axes(parts, fit), *_left_out(fit, parts.request), *[("mask", ON)] * (not parts.request.mask))
+        (*_axes(parts, fit), *_left_out(fit, parts.request), *[("--mask", ON)] * (not parts.request.mask))
         for fit in working
     )
     return tuple(Suggestion(each, "a mask, of ones followed by zeros in each line", each) for each in settings)
@@ -175,7 +175,7 @@ def _is_strange(parts: Parts) -> bool:
     return bool(known and lacking) and parts.batch_axis is None
 
 
-def _why_none_fits(parts: Parts) -> Suggestions | Hint | str:
+def _why_none_fits(parts: Parts) -> Suggestions | str:
     """What to type or to do for lengths that fit along no axis; "" where nothing is known."""
     lengths, request = parts.lengths, parts.request
     if request.mask:
@@ -184,11 +184,11 @@ def _why_none_fits(parts: Parts) -> Suggestions | Hint | str:
     span = _span(parts, ())
     if lengths.desc.data_type.kind == "bool" or not (isinstance(span, str) or span.greatest > 1):
         if _works(parts.asking(mask=True)):
-            return Hint.of("if it is a mask, of ones followed by zeros in each line: add {}", mask="")
+            return "if it is a mask, of ones followed by zeros in each line: add --mask"
         if masks := _masks(parts, _as_asked(parts, mask=True)):  # a square one may also be of time and batch
             return Suggestions(masks, sure=len(masks) == 1 and len({*lengths.sizes}) == len(lengths.sizes))
         if lengths.desc.data_type.kind == "bool":
-            return Hint.of("it is a mask: {} takes one of ones followed by zeros in each line of its axis", mask="")
+            return "it is a mask: --mask takes one of ones followed by zeros in each line of its axis"
     return "" if any(Shape.of(lengths).names) else _other_sizes(parts)
 
 
@@ -205,7 +205,7 @@ def _span(parts: Parts, sizes: Sequence[int]) -> Span | str:
         return ""
 
 
-def _other_sizes(parts: Parts) -> Hint | str:
+def _other_sizes(parts: Parts) -> str:
     """How to reshape lengths that would fit in one way but for their sizes of 1, and with which axes; else their sizes.
 
     "" where that depends on an axis that is not given.
@@ -216,20 +216,20 @@ def _other_sizes(parts: Parts) -> Hint | str:
     ways = {each: full for each, full in ways.items() if without == tuple(size for size in full if size != 1)}
     batches = [each for each, size in enumerate(values) if (size,) == without and each != axis]
     if len({*ways.values()}) == 1 and batch_axis is None:
-        full, other = next(iter(ways.values())), {} if axis in ways else {"axis": next(iter(ways))}
+        full, other = next(iter(ways.values())), "" if axis in ways else f"--axis {next(iter(ways))}"
         return _reshaped(braced(full), str(full), other)
     if batches and len(values) > 1:
-        chosen = {} if batch_axis in batches else {"batch_axis": " or ".join(map(str, batches))}
+        chosen = "" if batch_axis in batches else f"--batch-axis {' or '.join(map(str, batches))}"
         return _reshaped(braced(without), f"({without[0]})", chosen)
     if axis is None or not 0 <= axis < len(values) or batch_axis is not None or len(parts.lengths.sizes) == len(values):
         return ""
     return f"lengths along axis {axis} have the sizes {braced(lengths_sizes(values, axis))}, one for each line"
 
 
-def _reshaped(sizes: str, shape: str, other: Mapping[str, object]) -> Hint:
-    """The hint to reshape lengths, and to set `other` axes with it."""
+def _reshaped(sizes: str, shape: str, other: str) -> str:
+    """The hint to reshape lengths, and the `other` options that go with it."""
     text = f"lengths of these sizes would fit as {sizes}: numpy's lengths.reshape{shape}"
-    return Hint.of(text + ", with {}" * len(other), **other)
+    return f"{text}, with {other}" if other else text
 
 
 def _axes(parts: Parts, fit: Fit) -> Settings:
@@ -237,7 +237,8 @@ def _axes(parts: Parts, fit: Fit) -> Settings:
     names = Shape.of(parts.values).names
     typed = (name if _TYPED_NAME.fullmatch(name) else str(d) for d, name in enumerate(names))
     called = dict(enumerate(typed))
-    return tuple((name, called[axis]) for name, axis in _needed(parts, fit)._asdict().items() if axis is not None)
+    needed = zip(("--axis", "--batch-axis"), _needed(parts, fit), strict=True)
+    return tuple((option, called[axis]) for option, axis in needed if axis is not None)
 
 
 def _needed(parts: Parts, fit: Fit) -> Fit:
@@ -272,22 +273,24 @@ def _settings(parts: Parts, fit: Fit, greatest: int) -> Settings:
     """
     request, rank, needed = parts.request, len(parts.values.sizes), _needed(parts, fit)
     usual = request.cast(parts.lengths.desc.data_type)
+    axes = zip(("--axis", "--batch-axis"), fit, (parts.axis, parts.batch_axis), strict=True)
+    changed_axes = [option for option, own, typed in axes if own != typed]
     for level in (each for each in FeatureLevel if each >= request.level):
         for changed_rank, cast in itertools.product(_ranks(rank, request.rank, level), _casts(parts, greatest)):
             if _works(parts.asking(**needed._asdict(), lengths_dtype=cast, rank=changed_rank, level=level)):
                 return (
-                    *((name, value) for name, value in _axes(parts, fit) if getattr(fit, name) != getattr(parts, name)),
+                    *(each for each in _axes(parts, fit) if each[0] in changed_axes),
                     *_left_out(needed, request),
-                    *[("lengths_dtype", each.name) for each in [cast] if each and each is not usual],
-                    *[("rank", str(changed_rank))] * (changed_rank != request.rank),
-                    *[("feature_level", level.short)] * (level is not request.level),
+                    *[("--lengths-dtype", each.name) for each in [cast] if each and each is not usual],
+                    *[("--rank", str(changed_rank))] * (changed_rank != request.rank),
+                    *[("--feature-level", level.short)] * (level is not request.level),
                 )
     return ()
 
 
 def _left_out(fit: Fit, request: Request) -> Settings:
     """The batch axis, if the request names one and the fit has none: it is to be left out."""
-    return (("batch_axis", ""),) if fit.batch_axis is None and request.batch_axis is not None else ()
+    return (("--batch-axis", ""),) if fit.batch_axis is None and request.batch_axis is not None else ()
 
 
 def _works(parts: Parts) -> bool:

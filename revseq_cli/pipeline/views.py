@@ -18,7 +18,7 @@ import numpy as np
 
 from revseq_cli.core import dtypes, thresholds
 from revseq_cli.core.dtypes import data_type_of, dtype_of
-from revseq_cli.core.errors import EngineError, FormatError, Hint, UsageError
+from revseq_cli.core.errors import EngineError, FormatError, UsageError
 from revseq_cli.core.tensors import DataType, braced
 from revseq_cli.formats.contract import ReadTask, Source, Storage
 from revseq_cli.formats.in_memory import MemorySource
@@ -279,7 +279,7 @@ class AlignedSource(PlacedSource):
     def __init__(self, source: Source, sizes: tuple[int, ...], axis: int, places: Places, note: str = "") -> None:
         super().__init__(source, places, len(sizes))
         is_few = len(source.sizes) == 1 and source.desc.element_count <= thresholds.LENGTHS_AT_ONCE
-        if is_few and source.chunks:  # else every block would decode their chunks
+        if is_few and (source.chunks or isinstance(source, MaskSource)):  # else every block would decode or count anew
             with source.random_access() as ready:
                 self.source = MemorySource.of(ready)
             self.encoded, self.chunks = False, None
@@ -317,7 +317,7 @@ class CastSource(View):
     """Values in another data type; reading a region raises FormatError if one of its values does not fit.
 
     A value fits if it casts back to itself: a fraction is no integer, nor is -0.0. A NaN stays a NaN, perhaps with
-    other bits. FormatError for complex values. `setting` names the option that asks for the cast of lengths.
+    other bits. FormatError for complex values. `setting` is the option that asks for the cast of lengths.
     """
 
     def __init__(self, source: Source, data_type: DataType, setting: str = "") -> None:
@@ -346,7 +346,7 @@ def _cast(dtype: np.dtype[Any], region: Region, name: str, setting: str, values:
         index, value = index_of(~fits, region), values[~fits][:1]
         wider = setting and dtype.itemsize < 8 and _fits(value, np.dtype(np.uint64))[0]
         found = f"{value[0]} at {index} does not fit {data_type_of(dtype).name}"
-        hint = Hint.of("try {}", **{setting: "UINT64"}) if wider else ""
+        hint = f"try {setting} UINT64" if wider else ""
         raise FormatError(found, _wanted(values.dtype, dtype), hint, name)
     with np.errstate(all="ignore"):
         return values.astype(dtype)

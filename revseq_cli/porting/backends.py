@@ -19,7 +19,7 @@ import numpy as np
 
 from revseq_cli.core import system
 from revseq_cli.core.dtypes import bits, data_type_of, dtype_of, native, word
-from revseq_cli.core.errors import EngineError, FormatError, Hint, UsageError, listed
+from revseq_cli.core.errors import EngineError, FormatError, UsageError, listed
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats.contract import extra
 from revseq_cli.formats.onnx.source import NUMBERS, message
@@ -291,7 +291,7 @@ def _of_whole_lines(job: Job, resources: Resources) -> Arrangement:
     more = (resources.memory << doublings for doublings in range(1, 64))
     enough = next(memory for memory in more if not arranged(memory).plan.cuts_lines)
     found = f"the memory is {resources.memory} bytes, too little for a whole line and what ONNX Runtime makes of it"
-    raise EngineError(found, "room for whole lines", Hint.of("try {}", memory=enough), job.values.name)
+    raise EngineError(found, "room for whole lines", f"try --memory {enough}", job.values.name)
 
 
 def _named(provider: str, names: Iterable[str]) -> str:

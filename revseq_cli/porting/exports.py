@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.core.errors import HALVES, FormatError, Hint, UsageError, listed
+from revseq_cli.core.errors import HALVES, FormatError, UsageError, listed
 from revseq_cli.formats import registry
 from revseq_cli.formats.archives import MemberSink, NewArchive
 from revseq_cli.formats.atomic_file import FileTransaction
@@ -62,7 +62,7 @@ class Exported:
     members: Sequence[str]
     model: Path
     target: Path
-    notes: Sequence[str | Hint]
+    notes: Sequence[str]
 
 
 class _Folder:
@@ -119,7 +119,7 @@ def write(job: Job, model: Path, inline: bool | None, *, zipped: bool, overwrite
     target = _name(model, OUTPUT)
     if _is_odd(target):
         wanted = f"a name without {' '.join(_NOT_ON_WINDOWS)}, which Windows does not allow in a file name"
-        hint = Hint.of("add {}", output="model.json")
+        hint = "add -o model.json"
         raise UsageError(f"the model would name {target[:80]!r}", wanted, hint, str(model))
     store = (_Archive if zipped else _Folder)(model, job, overwrite=overwrite)
     places = dict(_places(job, store, inline))
@@ -158,10 +158,10 @@ def _notes_on_folder(model: Path, names: Sequence[str], target: str, job: Job) -
     for name in names:
         if beside(model.parent, name) is None:
             found = f"the model would name {name[:80]!r}, a link to another folder"
-            raise UsageError(found, "a file of its own folder", Hint.of("add {}", inline=""), str(model))
+            raise UsageError(found, "a file of its own folder", "add --inline", str(model))
         if twin := next((n for n in (*names, target) if n != name and n.casefold() == name.casefold()), None):
             found = f"the model would name both {name[:80]} and {twin[:80]}, which are one file on Windows"
-            hint = Hint.of("rename one, or add {}", inline="")
+            hint = "rename one, or add --inline"
             raise UsageError(found, "names that differ in more than case", hint, str(model))
     path = model.with_name(target)
     if path.exists() and any(each.names(path.stat()) for each in job.files):
@@ -180,7 +180,7 @@ def _places(job: Job, store: _Folder, inline: bool | None) -> Iterator[tuple[str
             if inline:
                 found = "contains a NaN with unusual bits"
                 wanted = "the usual NaN: DxDispatch has only one"
-                raise FormatError(found, wanted, Hint.of("add {}", files=""), source.name)
+                raise FormatError(found, wanted, "add --files", source.name)
         yield role, _Place(source, *store.place(_name(store.model, role), source))
 
 

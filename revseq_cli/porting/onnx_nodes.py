@@ -17,7 +17,7 @@ import numpy as np
 
 from revseq_cli.core import system
 from revseq_cli.core.dtypes import data_type_of, dtype_of, native
-from revseq_cli.core.errors import FormatError, Hint, MissingFileError, UsageError, listed, nearest
+from revseq_cli.core.errors import FormatError, MissingFileError, UsageError, listed, nearest
 from revseq_cli.core.tensors import DataType, Symbol, TensorDesc
 from revseq_cli.formats import registry
 from revseq_cli.formats.contract import Source, Storage
@@ -46,10 +46,10 @@ _FLOATS = {"float": DataType.FLOAT32, "double": DataType.FLOAT64}  # the types t
 class Inferred(Source):
     """A tensor of which only sizes and data type are known, since the model has not run; `hint` says how it can."""
 
-    def __init__(self, name: str, desc: TensorDesc, hint: Hint) -> None:
+    def __init__(self, name: str, desc: TensorDesc, hint: str) -> None:
         self.name, self.sizes, self.dtype, self.hint = name, desc.sizes, dtype_of(desc.data_type), hint
         self.storage, self.has_values = Storage("onnx", {}), False
-        self.notes = (Hint(f"sizes are inferred, and no values known: {hint.text} to run the model", hint.settings),)
+        self.notes = (f"sizes are inferred, and no values known: {hint} to run the model",)
 
     def read_task(self, region: Region) -> ReadTask:  # noqa: ARG002 - no region can be read
         """FormatError, since there are no values."""
@@ -178,7 +178,7 @@ def node_of(reference: Reference, lengths: Reference | None, request: Request) -
     if not reference.is_onnx_model:
         if request.feed:
             found = f"{reference.name} is not a model, and has no inputs to feed"
-            raise UsageError(found, f"INPUT such as model{ONNX_MODEL}::name", Hint.of("leave out {}", feed=""))
+            raise UsageError(found, f"INPUT such as model{ONNX_MODEL}::name", "leave out --feed")
         return None
     model = Model.open(reference.path)
     any_axes = request.like == "tensorflow" and request.axis is not None
@@ -211,7 +211,8 @@ def _named(request: Request, model: Model) -> dict[str, str]:
             )
             typed, _, file = text.partition("=")
             near = nearest(typed, model.inputs) if name is None else ""
-            hint = Hint.of("try {}", feed=system.quoted(f"{near}={file or 'FILE'}")) if near else ""
+            meant = system.quoted(f"{near}={file or 'FILE'}")
+            hint = f"try --feed {meant}" if near else ""
             raise UsageError(found, wanted, hint, model.path)
         named[name] = text.removeprefix(f"{name}=")
     return named
@@ -238,7 +239,6 @@ def _told(inputs: Mapping[str, Stated]) -> str:
     return listed(f"{name} {stated}".strip() for name, stated in inputs.items())
 
 
-def _hint(inputs: Iterable[str]) -> Hint:
+def _hint(inputs: Iterable[str]) -> str:
     """What to type to give these inputs."""
-    settings = tuple(("feed", system.quoted(f"{name}=FILE")) for name in inputs)
-    return Hint(f"add {' '.join('{}' for _ in settings)}", settings)
+    return " ".join(["add", *(f"--feed {system.quoted(f'{name}=FILE')}" for name in inputs)])

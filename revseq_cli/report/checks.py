@@ -6,11 +6,11 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from revseq_cli.core import system
-from revseq_cli.core.errors import Hint, Suggestions, printable
+from revseq_cli.core.errors import Suggestions, printable
 from revseq_cli.operator.spec import DIRECTML, INPUT, LENGTHS, OUTPUT, FeatureLevel, broken, span, support
 from revseq_cli.report import terminal
 from revseq_cli.report.tables import axis_text
-from revseq_cli.report.words import hints, option, spelled
+from revseq_cli.report.words import hints
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -64,11 +64,10 @@ def print_nodes(found: Sequence[NodeCheck], *, color: bool) -> None:
             told = f"{each.check.answer.name}: {each.check.answer.outcome}"
         lines.append(printable(f"{PASS if each.ok else FAIL}  {each.name}: {told}"))
     for each in found:
-        hint = each.error.hint if each.error else ""
-        settings = hint.settings if isinstance(hint, Hint) else ()
-        if settings or (each.check and not each.ok):
-            more = [f" {option(name)} {value}".rstrip() for name, value in settings]
-            lines.append(printable(f"Hint: revseq check {system.quoted(each.name)}{''.join(more)}"))
+        if each.error and isinstance(each.error.hint, str) and each.error.hint:
+            lines.append(printable(f"Hint: {each.name}: {each.error.hint}"))
+        elif each.check and not each.ok:
+            lines.append(printable(f"Hint: revseq check {system.quoted(each.name)}"))
     _print(console, lines, marked=True)
 
 
@@ -120,7 +119,7 @@ def _headline(constraint: Constraint, width: int) -> list[str]:
 
 
 def _failing(
-    violations: Iterable[Constraint], choices: Suggestions | Hint | str, typed: Sequence[str], width: int
+    violations: Iterable[Constraint], choices: Suggestions | str, typed: Sequence[str], width: int
 ) -> list[str]:
     """The lines of what fails: as an error says it, and in the same words; the choices stand for all hints."""
     lines: list[str] = []
@@ -128,7 +127,7 @@ def _failing(
         lines += _headline(each, width)
         lines += terminal.hanging("      wanted: ", f"{each.wanted} ({each.rule})", width)
         if each.hint and not isinstance(choices, Suggestions):
-            lines += terminal.hanging("      Hint: ", printable(spelled(each.hint)), width)
+            lines += terminal.hanging("      Hint: ", printable(each.hint), width)
     for line in hints(choices, typed, "Hint: "):
         indent = " " * (6 + len(line) - len(line.lstrip()))
         lines += terminal.hanging(indent, printable(line.lstrip()), width)
@@ -167,7 +166,7 @@ def _job(check: Check, width: int) -> Iterator[str]:
     for name, text in about_lines(check).items():
         yield from terminal.hanging(f"{name:<{_COLUMN}}", text, width)
     for note in check.notes:
-        yield from terminal.hanging("Note: ", printable(spelled(note)), width)
+        yield from terminal.hanging("Note: ", printable(note), width)
     yield from terminal.hanging(f"{'lowest level':<{_COLUMN}}", lowest(check.lowest), width)
     if check.answer:
         yield from terminal.hanging(f"{'run elsewhere':<{_COLUMN}}", _answer(check.answer), width)

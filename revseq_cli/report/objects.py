@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.core.errors import Hint, RevseqError, Suggestions
+from revseq_cli.core.errors import RevseqError, Suggestions
 from revseq_cli.core.tensors import Symbol
 from revseq_cli.operator.spec import INPUT, LENGTHS, broken, support
 from revseq_cli.report.results import (
@@ -24,7 +24,7 @@ from revseq_cli.report.results import (
     comparison_of,
     first_differences,
 )
-from revseq_cli.report.words import hints, message, options_json, spelled
+from revseq_cli.report.words import hints, message, options_json
 from revseq_cli.text import dxdispatch
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _value(kind: str, value: Any) -> object:  # noqa: ANN401 - as above
     if kind in _PARTS:
         return _object(_PARTS[kind], value, {})
     if kind == "str" or isinstance(value, Symbol):
-        return spelled(value) if isinstance(value, Hint) else str(value)
+        return str(value)
     return value
 
 

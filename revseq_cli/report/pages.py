@@ -12,7 +12,7 @@ from revseq_cli import __version__
 from revseq_cli.core.errors import RevseqError, printable
 from revseq_cli.report import objects, terminal
 from revseq_cli.report.results import difference_of
-from revseq_cli.report.words import message, spelled
+from revseq_cli.report.words import message
 from revseq_cli.text.places import Finding, PlacedError, Spot
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _line(page: str, finding: Finding) -> str:
 
 def _whole(finding: Finding) -> str:
     """The message, and what it hints at."""
-    return " ".join([finding.message, *(f"({spelled(hint)})" for hint in finding.hints)])
+    return " ".join([finding.message, *(f"({hint})" for hint in finding.hints)])
 
 
 def _text(pages: Pages) -> Iterator[Text]:
@@ -104,7 +104,7 @@ def _of_page(name: str, page: Report) -> Iterator[Text]:
     for each in findings_of(page):
         yield Text(printable(_line(name, each)))
         yield from (Text(f"  {line}") for line in (each.spot.shown.split("\n") if each.spot else ()))
-        hints |= dict.fromkeys(map(spelled, each.hints))
+        hints |= dict.fromkeys(each.hints)
     yield from (Text(printable(f"Hint: {hint}")) for hint in hints)
     if page.unfixed:
         yield Text(printable(f"  not rewritten: {page.unfixed}"))
@@ -227,7 +227,7 @@ def _page(name: str, report: Report | RevseqError) -> dict[str, Any]:
         {
             **verdict._asdict(),
             "right": verdict.right,
-            "hints": [*dict.fromkeys(spelled(hint) for each in verdict.findings for hint in each.hints)],
+            "hints": [*dict.fromkeys(hint for each in verdict.findings for hint in each.hints)],
             "difference": difference_of(verdict) or None,
         }
         for verdict in report.verdicts

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
-    from revseq_cli.core.errors import Hint, Suggestions
+    from revseq_cli.core.errors import Suggestions
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Source
@@ -42,8 +42,8 @@ class Check(NamedTuple):
     lowest: FeatureLevel | None
     counts: LengthCounts | None
     batch_axis: int | None = None
-    notes: Sequence[str | Hint] = ()
-    choices: Suggestions | Hint | str = ""
+    notes: Sequence[str] = ()
+    choices: Suggestions | str = ""
     answer: Answer | None = None
 
     @property
@@ -82,14 +82,12 @@ class Described(NamedTuple):
     attributes: int | None
     format: str
     details: dict[str, str]
-    notes: Sequence[str | Hint] = ()
+    notes: Sequence[str] = ()
     statistics: Statistics | None = None
     attribute_values: dict[str, object] | None = None
 
     @classmethod
-    def of(
-        cls, source: Source, typed: str, notes: Sequence[str | Hint] = (), statistics: Statistics | None = None
-    ) -> Self:
+    def of(cls, source: Source, typed: str, notes: Sequence[str] = (), statistics: Statistics | None = None) -> Self:
         """A tensor that is open."""
         storage, about = source.storage, (source.dimensions, source.attributes)
         values = attributes_of(source) if source.attributes is not None else None
@@ -158,7 +156,7 @@ class Outcome(NamedTuple):
     error: RevseqError | None
     bytes: int = 0
     verified: bool = False
-    notes: Sequence[str | Hint] = ()
+    notes: Sequence[str] = ()
     clamped: int = 0
     sha256: str | None = None
     skipped: bool = False
@@ -185,15 +183,15 @@ class Comparison(NamedTuple):
     differences: Differences | None
     axis: int | None = None
     why: Diagnosis | None = None
-    hint: str | Hint = ""
-    notes: Sequence[str | Hint] = ()
+    hint: str = ""
+    notes: Sequence[str] = ()
 
     @property
     def equal(self) -> bool:
         """Whether no element differs, and none was read otherwise than A has it."""
         return self.differences is not None and not self.differences.count and not self.mistakes
 
-    def of_reading(self, told: str, a: Source, hint: str | Hint) -> Self:
+    def of_reading(self, told: str, a: Source, hint: str) -> Self:
         """The same about `a`, which was compared as what it was before something was done to it, as `told`.
 
         The `hint` says how to compare it as it is.

@@ -25,7 +25,6 @@ from revseq_cli.operator.spec import DIRECTML, INPUT, LENGTHS
 from revseq_cli.report import checks, terminal
 from revseq_cli.report.figures import CLAMPED, COPIED, DIFFERENT, REVERSED
 from revseq_cli.report.view import Limits
-from revseq_cli.report.words import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Sequence
@@ -511,7 +510,7 @@ def _about(check: Check) -> Iterator[Element]:
     descs = {INPUT: check.values, LENGTHS: check.lengths}
     rows = {tensor: f"{desc} {check.names[tensor]}" for tensor, desc in descs.items()}
     rows |= {**checks.about_lines(check), "lowest level": checks.lowest(check.lowest)}
-    rows |= {f"note {n}" if n > 1 else "note": spelled(note) for n, note in enumerate(check.notes[:_MOST_NOTES], 1)}
+    rows |= {f"note {n}" if n > 1 else "note": note for n, note in enumerate(check.notes[:_MOST_NOTES], 1)}
     if (more := len(check.notes) - _MOST_NOTES) > 0:
         rows["notes"] = f"{more:,} more"
     yield _plain_table([], [*map(list, rows.items())], "Job")

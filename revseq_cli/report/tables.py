@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from revseq_cli.core import dtypes, system
-from revseq_cli.core.errors import Hint, listed, printable, shortened
+from revseq_cli.core.errors import listed, printable, shortened
 from revseq_cli.core.tensors import braced
 from revseq_cli.report import terminal, view
 from revseq_cli.report.results import (
@@ -21,7 +21,6 @@ from revseq_cli.report.results import (
     comparison_of,
     first_differences,
 )
-from revseq_cli.report.words import spelled
 from revseq_cli.text import dxdispatch, literals
 
 _HEADS = ("name", "DataType", "Sizes", "dimensions", "attributes", "storage")
@@ -58,7 +57,7 @@ def show(source: Source, statistics: Statistics | None = None, *, preview: bool,
         ("bytes", f"{desc.total_bytes:,}"),
         ("storage", f"{storage.format}{', ' if details else ''}{details}"),
         *(("" if i else "attributes", line) for i, line in enumerate(_stated(source))),
-        *(("note", printable(spelled(note))) for note in (*source.notes, *source.absent_notes())),
+        *(("note", printable(note)) for note in (*source.notes, *source.absent_notes())),
     ]
     if statistics:
         told = {"min": _element(statistics.least, source), "max": _element(statistics.greatest, source)}
@@ -236,7 +235,7 @@ def diff(comparison: Comparison) -> str:
     else:
         lines.append(_difference(comparison))
     if hint:
-        lines.append(f"Hint: {spelled(hint)}")
+        lines.append(f"Hint: {hint}")
     return "\n".join(lines)
 
 
@@ -301,7 +300,7 @@ def _plan(planned: Planned) -> str:
     if arrangement.spooled:
         lines.append(f"unchunked copies       {arrangement.spooled} of {values.total_bytes:,} bytes")
     if tiling:
-        run, enough = tiling.run * values.data_type.size, spelled(Hint.of("{}", memory=arrangement.direct))
+        run, enough = tiling.run * values.data_type.size, f"--memory {arrangement.direct}"
         lines += [
             f"temporary file         {values.total_bytes:,} bytes; none with {enough}",
             f"passes                 2, in runs of {run:,} bytes",

@@ -1,4 +1,4 @@
-"""Settings as command-line options, and errors as messages on a terminal."""
+"""Errors as messages on a terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from revseq_cli.core import system
-from revseq_cli.core.errors import ON, Hint, RevseqError, Suggestions, listed, shown_line
+from revseq_cli.core.errors import ON, RevseqError, Suggestions, listed, shown_line
 from revseq_cli.report import terminal
 
 if TYPE_CHECKING:
@@ -22,10 +22,6 @@ _MOST_FILES, _MOST_RUNS = 3, 8  # files, and runs of lines, that an error of sev
 _COLORS = {"Error:": terminal.RED, "Hint:": terminal.BLUE}
 _WORDS = re.compile(f"^(?:{'|'.join(_COLORS)})", re.MULTILINE)
 
-# The settings whose options have other names.
-_OTHER_NAMES = {
-    "format": "-f", "input": "INPUT", "lengths": "LENGTHS", "output": "-o", "traceback": "-vv",
-}  # fmt: skip
 # What other tools call an option; an underscore is a hyphen.
 _SYNONYMS = {
     "--batch-dim": "--batch-axis", "--dim": "--axis", "--seq-axis": "--axis", "--seq-dim": "--axis",
@@ -33,11 +29,11 @@ _SYNONYMS = {
 }  # fmt: skip
 _LENGTHS = ("--lengths", "-l")
 # The settings that are no options.
-_ARGUMENTS = ("input", "lengths")
+_ARGUMENTS = ("INPUT", "LENGTHS")
 # The options of jobs whose value is the next word, which is then no INPUT and no LENGTHS.
 VALUED = (
     "--atol", "--axis", "--batch-axis", "--chunks", "--color", "--compression", "--dtype", "--engine", "-f",
-    "--feature-level", "--feed", "--first", "--format", "--html", "--jobs", "--lengths-dtype", "--like", "--manifest",
+    "--feature-level", "--feed", "--first", "--format", "--html", "--jobs", "--lengths-dtype", "--like",
     "--memory",
     "-o", "--on", "--output", "--picture", "--progress", "--rank", "--rtol", "--scheduler", "--scheduler-file",
     "--sizes", "--strides", "--theme", "--ulp",
@@ -67,21 +63,6 @@ def _parted(word: str) -> tuple[str, str, str]:
     name, sign, value = word.partition("=") if word.startswith("-") else (word, "", "")
     name = name.replace("_", "-") if name.startswith("--") else name
     return _SYNONYMS.get(name, name), sign, value
-
-
-def option(setting: str) -> str:
-    """The option of a setting, or the argument that it is."""
-    return _OTHER_NAMES.get(setting) or f"--{setting.replace('_', '-')}"
-
-
-def spelled(words: str | Hint) -> str:
-    """The text with each setting as the user types it: "try {}" with the axis 1 becomes "try --axis 1"."""
-    if isinstance(words, str):
-        return words
-    # Not str.format, and from the right: sizes have braces, too, and a name in front of the settings may have any.
-    before, *parts = words.text.rsplit("{}", len(words.settings))
-    typed = (f"{option(name)} {value}".rstrip() for name, value in words.settings)
-    return before + "".join(each + part for each, part in zip(typed, parts, strict=True))
 
 
 def message(
@@ -147,12 +128,12 @@ def _broken(head: str, text: str, width: int) -> list[str]:
     return terminal.hanging(head, line.removeprefix(head), width) if width else [line]
 
 
-def hints(hint: str | Hint | Suggestions, typed: Sequence[str], mark: str = "") -> Iterator[str]:
+def hints(hint: str | Suggestions, typed: Sequence[str], mark: str = "") -> Iterator[str]:
     """The lines of a hint; `mark` stands before the line that says what to type."""
     if isinstance(hint, Suggestions):
         yield from _of_choices(hint, typed, mark)
     elif hint:
-        yield f"{mark}{spelled(hint)}"
+        yield f"{mark}{hint}"
 
 
 def _of_choices(hint: Suggestions, typed: Sequence[str], mark: str) -> Iterator[str]:
@@ -183,7 +164,7 @@ def options_of(settings: Settings, arguments: Sequence[str] = ()) -> str:
     is_exchange = _arguments(settings) == [*reversed(arguments)] != []
     settings = tuple(each for each in settings if not (is_exchange and each[0] in _ARGUMENTS))
     added = [word for each in settings for word in _words_of(*each)]
-    removed = " and ".join(option(name) for name, value in settings if not value)
+    removed = " and ".join(name for name, value in settings if not value)
     parts = ["exchange INPUT and LENGTHS"] * is_exchange + [f"use {' '.join(added)}"] * bool(added)
     return " and ".join(parts + [f"leave out {removed}"] * bool(removed))
 
@@ -195,17 +176,17 @@ def _arguments(settings: Settings) -> list[str]:
 
 def options_json(settings: Settings) -> dict[str, str | None]:
     """The settings by their options; null for one to leave out."""
-    return {option(name): value or None for name, value in settings}
+    return {name: value or None for name, value in settings}
 
 
 def _label(settings: Iterable[tuple[str, str]]) -> str:
     """The settings as they are typed, also those to leave out."""
-    return " ".join(word for each in settings for word in (_words_of(*each) or ["without", option(each[0])]))
+    return " ".join(word for each in settings for word in (_words_of(*each) or ["without", each[0]]))
 
 
 def _words_of(name: str, value: str) -> list[str]:
     """A setting as it is typed; nothing for one to leave out."""
-    return {"": [], ON: [option(name)]}.get(value, [option(name), value])
+    return {"": [], ON: [name]}.get(value, [name, value])
 
 
 def _places(arguments: Sequence[str], typed: Sequence[str]) -> list[int]:
@@ -230,7 +211,7 @@ def _retyped(typed: Sequence[str], settings: Settings, arguments: Sequence[str])
             typed[place] = word
         typed[places[0] + 1 : places[0] + 1] = new[len(places) :]
     end = typed.index("--") if "--" in typed else len(typed)
-    options = {option(name) for name, _ in settings if name not in _ARGUMENTS}
+    options = {name for name, _ in settings if name not in _ARGUMENTS}
     kept: list[str] = []
     words = iter(typed[:end])
     for word in words:

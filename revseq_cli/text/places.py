@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from revseq_cli.core.errors import FormatError, printable
-
-if TYPE_CHECKING:
-    from revseq_cli.core.errors import Hint
 
 _BEFORE, _WIDTH = 40, 75  # columns of a line that are shown before a place, and in all: it fits 80, indented
 _LONE_RETURN = re.compile("\r(?!\n)")
@@ -42,7 +39,7 @@ class Finding(NamedTuple):
     is_note: bool = False
     rule: str = "feature-levels"
     spot: Spot | None = None
-    hints: tuple[Hint, ...] = ()
+    hints: tuple[str, ...] = ()
 
     @property
     def message(self) -> str:

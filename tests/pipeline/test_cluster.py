@@ -26,7 +26,6 @@ from revseq_cli.pipeline import cluster  # noqa: E402
 from revseq_cli.pipeline.arrangement import Arrangement  # noqa: E402
 from revseq_cli.pipeline.engines import DASK  # noqa: E402
 from revseq_cli.pipeline.plan import Plan  # noqa: E402
-from revseq_cli.report.words import spelled  # noqa: E402
 
 JOB = ("run", "x.npy", "n.npy", "--axis", "1", "--engine", "dask", "--scheduler-file", "s.json")
 UNCHANGED, COMPLETE = b"Note: stopped; y.npy is unchanged\n", b"Note: stopped; y.npy is complete\n"
@@ -395,7 +394,7 @@ def test_nobody_there(monkeypatch, site):
     for address in ("nonsense://a", "127.0.0.1", "inproc://x"):
         with pytest.raises(UsageError, match="is not an address") as caught:
             cluster.connected(address, 1)
-        assert spelled(caught.value.hint) == "add --scheduler tcp://host:8786"
+        assert caught.value.hint == "add --scheduler tcp://host:8786"
     monkeypatch.setattr(cluster, "_LONGEST_CALL", PATIENCE)
     monkeypatch.setattr(cluster, "_LONGEST_ALONE", 0.5)
     until(lambda: site.file.exists() and site.file.stat().st_size)  # it is there before its text is

@@ -17,7 +17,6 @@ from revseq_cli.pipeline import arrangement, plan
 from revseq_cli.pipeline.arrangement import Resources, arrange, arrange_copy, arrange_oracle, arrange_pair
 from revseq_cli.pipeline.assembly import Job
 from revseq_cli.pipeline.engines import ENGINES
-from revseq_cli.report.words import spelled
 
 COUNT, SHARDS = 6_000, 4
 MOST_BYTES = 10**14
@@ -129,7 +128,7 @@ def test_plans_on_paper(monkeypatch, shard):
         except EngineError as e:
             # What the message names is enough.
             refused += 1
-            least = int(spelled(e.hint).removeprefix("try --memory "))
+            least = int(e.hint.removeprefix("try --memory "))
             assert least > memory
             memory = least
             found = arranged(memory)

@@ -308,7 +308,10 @@ def test_every_choice_makes_a_job_and_says_what_is_clamped(data):
             "lengths_dtype": DataType.parse_length, "feature_level": FeatureLevel.parse,
             "mask": bool,
         }  # fmt: skip
-        changed = {name: values[name](value) for name, value in choice.settings}
+        changed = {}
+        for option, value in choice.settings:
+            name = option.lstrip("-").replace("-", "_")
+            changed[name] = values[name](value)
         changed["level"] = changed.pop("feature_level", level)
         job = assemble(parts._replace(request=Request(**(vars(asked) | changed))))
         require(job)

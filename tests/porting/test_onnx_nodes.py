@@ -797,7 +797,7 @@ class TestEveryNode:
             "FAIL  m.onnx::odd: ReverseSequence has time_axis -1 and batch_axis 1",
             "FAIL  m.onnx::inner: ReverseSequence inner, with time_axis 0 and batch_axis 1, is inside the If choice",
             "Hint: revseq check m.onnx::mask",
-            "Hint: revseq check m.onnx::far --like tensorflow --axis 2",
+            "Hint: m.onnx::far: to take it as TensorFlow's: add --like tensorflow --axis 2",
         ]
         told = json.loads(revseq("check", "m.onnx", "--json").out)
         assert (told["exit_status"], [each["ok"] for each in told["nodes"]]) == (1, [True, False, False, False, False])

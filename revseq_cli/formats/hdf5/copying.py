@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.core.errors import FormatError, Hint, UsageError, printable
+from revseq_cli.core.errors import FormatError, UsageError, printable
 from revseq_cli.core.tensors import braced
 from revseq_cli.formats.contents import left_behind
 from revseq_cli.formats.hdf5 import meaning, netcdf, types
@@ -35,7 +35,7 @@ _MERGE_NAMED_TYPES = 0x40  # H5O_COPY_MERGE_COMMITTED_DTYPE_FLAG, for which h5py
 
 def create_dataset(
     file: h5py.File, name: str, template: Source, properties: h5py.h5p.PropDCID, where: str
-) -> tuple[h5py.Dataset, list[str | Hint]]:
+) -> tuple[h5py.Dataset, list[str]]:
     """A new dataset of the sizes and data type of `template`, without values; and notes on what was not copied.
 
     Where `template` is an HDF5 dataset, its attributes, its scales and the groups on its path are copied.
@@ -80,7 +80,7 @@ def keeps_order(template: Source, where: str) -> bool:
 
 def refuse_clashes(template: Source, name: str, where: str) -> None:
     """UsageError where a scale that is carried over needs the output's path, or NetCDF would not find it from there."""
-    hint = Hint.of("add {}", output=f"{where}::/{template.key}")
+    hint = f"add -o {f'{where}::/{template.key}'}"
     if not isinstance(template, Hdf5Source):
         if name.rpartition("/")[2] in template.meaning().dimensions[1:]:
             raise UsageError(f"{name} is the place of the scale of that dimension", "another name", hint, where)
@@ -103,7 +103,7 @@ class _Companions:
 
     def __init__(self, source: h5py.Dataset, name: str) -> None:
         self._source, self._name = source, name
-        self.notes: list[str | Hint] = []
+        self.notes: list[str] = []
 
     @functools.cached_property
     def old_names(self) -> list[bytes]:
@@ -172,7 +172,7 @@ class _Copy:
         self._notes = self._companions.notes
         self._types: set[str] = set()  # the paths of those that have one
 
-    def carried_out(self, properties: h5py.h5p.PropDCID, where: str) -> tuple[h5py.Dataset, list[str | Hint]]:
+    def carried_out(self, properties: h5py.h5p.PropDCID, where: str) -> tuple[h5py.Dataset, list[str]]:
         """The new dataset, without its values, and notes on what could not be carried over."""
         carried = {each: each.name for each in self._companions.with_source()} | {self._source: self._name}
         ids = netcdf.new_dimension_ids(carried)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from revseq_cli.core import system
-from revseq_cli.core.errors import FormatError, Hint
+from revseq_cli.core.errors import FormatError
 from revseq_cli.formats.contract import parts
 from revseq_cli.formats.hdf5 import types
 from revseq_cli.formats.hdf5.files import in_memory
@@ -52,7 +52,7 @@ _ASKED_FOR: dict[int, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
 _Filter = tuple[int, int, tuple[int, ...]]
 
 # A hint for filters that do not fit.
-UNCOMPRESSED = Hint.of("add {}", compression="none")
+UNCOMPRESSED = "add --compression none"
 
 
 def filters_of(properties: h5py.h5p.PropDCID) -> dict[int, str]:
@@ -140,7 +140,7 @@ class ChunkBlockWriter:
     image: bytes
     name: str
     checked: bool
-    hint: Hint
+    hint: str
 
     def deliver(self, region: Region, values: NDArray[Any]) -> list[Chunk]:
         """The encoded chunks of a region that begins at a chunk, and ends at one or at the tensor's end."""
@@ -184,7 +184,7 @@ class ChunkBlockWriter:
         return mask, data
 
 
-def block_writer_for(dataset: h5py.Dataset, properties: h5py.h5p.PropDCID, name: str, hint: Hint) -> ChunkBlockWriter:
+def block_writer_for(dataset: h5py.Dataset, properties: h5py.h5p.PropDCID, name: str, hint: str) -> ChunkBlockWriter:
     """The block writer for chunks of a new dataset made with these properties; `name` and `hint` are for messages."""
     checked = not _LOSSLESS.issuperset(filters_of(dataset.id.get_create_plist()))
     return ChunkBlockWriter(properties.get_chunk(), _image(dataset, properties), name, checked, hint)

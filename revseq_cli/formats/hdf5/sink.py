@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from revseq_cli.core.errors import FormatError, Hint, UsageError
+from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contract import BlockWriter, FileSink, Layout, Source, chunk_boxes
 from revseq_cli.formats.hdf5 import copying, meaning, netcdf, types
@@ -39,7 +39,7 @@ def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) ->
     if layout.keep_others:
         if isinstance(template, Hdf5Source) and not template.is_plain:
             found = f"has {template.storage.details['stored as']}, which become plain numbers"
-            raise UsageError(found, "a new file for them", Hint.of("leave out {}", keep_others=""), template.name)
+            raise UsageError(found, "a new file for them", "leave out --keep-others", template.name)
     else:
         properties.set_obj_track_times(False)  # so that the same job gives the same bytes
         copying.refuse_clashes(template, name, file.name)
@@ -99,7 +99,7 @@ def _checked(chunks: Any, sizes: tuple[int, ...], where: str) -> tuple[int, ...]
     if len(chunks) != len(sizes):
         found = f"the chunks have {len(chunks)} sizes"
         raise FormatError(
-            found, f"{len(sizes)}, one for each dimension", Hint.of("try {}", chunks="x".join(map(str, sizes))), where
+            found, f"{len(sizes)}, one for each dimension", f"try --chunks {'x'.join(map(str, sizes))}", where
         )
     return tuple(min(chunk, max(1, size)) for chunk, size in zip(chunks, sizes, strict=True))
 
@@ -130,7 +130,7 @@ class _Making:
         """The bytes of the input's file that are copied with the dataset."""
         return copying.companion_bytes(self.template, self.name)
 
-    def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str | Hint]]:
+    def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
         """The new dataset, without values, and notes on what is not copied."""
         dataset, notes = copying.create_dataset(file, self.name, self.template, self.properties, self.where)
         return dataset, [*notes, *self.recorded(file)]
@@ -152,7 +152,7 @@ class _Replacing(_Making):
     blocks stay valid.
     """
 
-    unfiltered = Hint.of("leave out {}, and add {}", keep_others="", compression="none")
+    unfiltered = "leave out --keep-others, and add --compression none"
 
     @property
     def kept(self) -> int:
@@ -167,7 +167,7 @@ class _Replacing(_Making):
         """The copy, opened for reading and writing."""
         return h5py.File(recorder, "r+")
 
-    def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str | Hint]]:
+    def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
         """The dataset of the copy, with the old values; nothing is left behind."""
         dataset = file[self.name]
         if dataset.chunks is None and offset_of(dataset) is None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from revseq_cli.core import signals
-from revseq_cli.core.errors import FormatError, Hint, about, can_be_typed
+from revseq_cli.core.errors import FormatError, about, can_be_typed
 from revseq_cli.core.tensors import DataType, Symbol, TensorDesc, braced
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import chosen
@@ -479,7 +479,7 @@ def _checked(node: Any, *, any_axes: bool) -> Node:  # noqa: ANN401 - a NodeProt
     is_of_tensorflow = time != batch and min(time, batch) >= 0
     if {time, batch} != {0, 1} and not (any_axes and is_of_tensorflow):
         found = " and ".join(f"{name} {axis}" for name, axis in axes.items())
-        hint = Hint.of("to take it as TensorFlow's: add {} {}", like="tensorflow", axis=time)
+        hint = f"to take it as TensorFlow's: add --like tensorflow --axis {time}"
         raise FormatError(f"{OPERATOR} has {found}", "0 and 1, in either order", hint if is_of_tensorflow else "")
     if (len(node.input), len(node.output)) != (2, 1) or not all((*node.input, *node.output)):
         raise FormatError(f"{OPERATOR} has {len(node.input)} inputs and {len(node.output)} outputs", "2 and 1")
