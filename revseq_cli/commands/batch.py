@@ -26,7 +26,7 @@ from revseq_cli.core.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
     from revseq_cli.commands.base import Console
     from revseq_cli.commands.journal import Journal
@@ -107,9 +107,6 @@ def command(
     command reports jobs on standard error and the exit status is 2. With --json each job has schema, line, output, ok,
     error, skipped, bytes, verified and notes.
 
-    With --keep-others, jobs that differ only in the tensor of their INPUT share an output: x.nc::air and x.nc::sst are
-    replaced in one copy. They succeed or fail together, and the bytes of all are told of the first.
-
     --resume continues a batch that was stopped, killed or had failures. It skips a job if the journal lists it as done
     with the same options and the same files, and if neither these files nor the output have changed since. A job that
     must run again replaces an output that the batch itself wrote, but keeps any other output unless you give
@@ -121,10 +118,9 @@ def command(
     from revseq_cli.formats.atomic_file import FileTransaction
     from revseq_cli.report import tables
 
-    jobs = _manifest(manifest, each, {"lengths": lengths, "output": output}, keep_others=defaults["keep_others"])
+    jobs = _manifest(manifest, each, {"lengths": lengths, "output": output})
     entries = [each._replace(options=_NO_SCHEDULER | with_defaults(each.options, defaults)) for each in jobs.entries]
     jobs = jobs._replace(entries=entries)
-    _require_json(jobs.entries, console)
     refuse_streams(jobs.entries)  # before anything is printed
     path = chosen_path(jobs, journal_path, resume=resume)
     failures = _failed_file(failed, jobs, path, overwrite=defaults["overwrite"]) if failed is not None else None
@@ -147,7 +143,7 @@ def command(
     if dry_run:
         return report.tell_plans(resume=resume) or _FAILED * bool(wrong)
     if not (console.as_json or console.quiet):
-        seconds, total = time.monotonic() - began, len(jobs.each)
+        seconds, total = time.monotonic() - began, len(jobs.entries)
         tables.print_batch(report.outcomes, total, seconds, resumed=resume, color=console.colored)
     return _FAILED * bool(wrong)
 
@@ -232,15 +228,7 @@ def _in_order(ended: Iterable[tuple[int, Outcome | None]]) -> Iterator[Outcome]:
     yield from (outcome for _, outcome in sorted(waiting.items()) if outcome)
 
 
-def _require_json(entries: Sequence[Entry], console: Console) -> None:
-    """UsageError where a job asks for a digest, which only the JSON report has."""
-    if not console.as_json and any(entry.options["sha256"] for entry in entries):
-        raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
-
-
-def _manifest(
-    given: tuple[str, ...], pattern: str | None, templates: dict[str, str | None], *, keep_others: bool
-) -> Manifest:
+def _manifest(given: tuple[str, ...], pattern: str | None, templates: dict[str, str | None]) -> Manifest:
     """The jobs of MANIFEST, or of --each; UsageError for both or neither."""
     from revseq_cli.commands import manifest  # --help must not load NumPy
 
@@ -263,7 +251,7 @@ def _manifest(
         added = f"add jobs.csv, or --each {manifest.PATTERN} -o {manifest.OUTPUT}"
         hint = "run them one after another" if given else added
         raise UsageError(found, "one MANIFEST, or --each", hint)
-    return manifest.read(given[0], manifest.columns_of(_COLUMNS), keep_others=keep_others)
+    return manifest.read(given[0], manifest.columns_of(_COLUMNS))
 
 
 def _typed() -> dict[str, str]:
@@ -278,7 +266,7 @@ class _Report:
 
     def __init__(self, jobs: Manifest, console: Console, done_before: Collection[str]) -> None:
         self._jobs, self.console, self._done_before = jobs, console, done_before
-        self._entries = {each.line: entry for entry in jobs.entries for each in entry.each}
+        self._entries = {entry.line: entry for entry in jobs.entries}
         self._notes: dict[str, list[int]] = defaultdict(list)  # each with the lines of its jobs
         # By their reasons, of which a full disk is one: the errors, and the lines of their jobs.
         self._errors: dict[Hashable, tuple[list[RevseqError], list[int]]] = defaultdict(lambda: ([], []))
@@ -296,16 +284,15 @@ class _Report:
             error.hint = manifest.placeholders(entry.columns["input"], self._jobs.pattern)
         if isinstance(error, FileThereError) and entry.output in self._done_before:
             error.hint = "add --resume to skip what is done, or --overwrite to do all jobs again"
-        for each in entry.outcomes(outcome):
-            self.outcomes.append(each)
-            if self.console.as_json:
-                self._print(each)
-            for note in each.notes:
-                self._notes[note].append(each.line)
+        self.outcomes.append(outcome)
+        if self.console.as_json:
+            self._print(outcome)
+        for note in outcome.notes:
+            self._notes[note].append(entry.line)
         if error:
             errors, lines = self._errors[DiskFullError if isinstance(error, DiskFullError) else reason(error)]
             errors.append(error)
-            lines += [each.line for each in entry.each]
+            lines.append(entry.line)
         elif outcome.skipped or outcome.plan:
             self.console.detail(f"{where}: {outcome.output} {'is done' if outcome.skipped else 'can be written'}")
         else:

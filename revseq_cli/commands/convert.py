@@ -13,7 +13,7 @@ from revseq_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
     from revseq_cli.commands.base import Console
-    from revseq_cli.formats.contract import FileSink, Layout, Source
+    from revseq_cli.formats.contract import FileSink, Source
     from revseq_cli.formats.table import Format
     from revseq_cli.pipeline.arrangement import Resources
 
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 @Group.WRITE.option(
     "--verify", is_flag=True, help="Read DST back before renaming it to its final name, and compare every bit with SRC."
 )
-@Group.WRITE.option("--sha256", is_flag=True, help="Add the SHA-256 of DST to the JSON report. Needs --json.")
-@options.layout_options
 @options.resource_options
 @options.progress_option
 @options.output_options
@@ -47,8 +45,6 @@ def command(
     overwrite: bool,
     full: bool,
     verify: bool,
-    sha256: bool,
-    layout: Layout,
     resources: Resources,
     console: Console,
     **opening: Any,
@@ -57,8 +53,8 @@ def command(
 
     Name SRC as in revseq run. x.txt::InputTensor is one of several tensors in a text. The command keeps the data type,
     the sizes and every bit of every element, also of a NaN, and refuses what DST's format cannot store. From .npy to
-    .npy it keeps memory order and byte order, and from HDF5 to HDF5 everything about the dataset. It copies data in
-    blocks within --memory; only text is held in memory as a whole.
+    .npy it keeps memory order and byte order. DST holds this tensor alone. The command copies data in blocks within
+    --memory; only text is held in memory as a whole.
 
     DST is a file, or - for standard output, which gets text, or .npy or JSON with -f npy or -f json, made in memory.
     """
@@ -66,11 +62,8 @@ def command(
     from revseq_cli.pipeline import jobs  # --help must not load NumPy
 
     to_file = dst != "-"
-    if not to_file and (console.as_json or verify or not layout.is_default):
-        found = "--json, --verify, --chunks, --compression and --keep-others apply only to a file"
-        raise UsageError(found, "a DST that is a file", "give DST a name", "-")
-    if sha256 and not console.as_json:
-        raise UsageError("--sha256 is a part of the JSON report", "--json with it", "add --json")
+    if not to_file and (console.as_json or verify):
+        raise UsageError("--json and --verify apply only to a file", "a DST that is a file", "give DST a name", "-")
     request = options.request_of(input=src, format_name=format_name, absolute=resources.elsewhere, **opening)
     source = jobs.load_tensor(request, "SRC", keep_digits=True)
     given = references.Reference.input(src)
@@ -80,19 +73,18 @@ def command(
         _print(source, printed_format(reference.format, "give DST a name", "{} as DST with"), full=full)
         console.note(*source.notes)
         return
-    sink = registry.create_sink(reference, source, overwrite=overwrite, inputs=source.files, layout=layout)
-    digest = _write(source, sink, resources, console, verify=verify, sha256=sha256)
+    sink = registry.create_sink(
+        reference, source, overwrite=overwrite, inputs=source.files, layout=options.layout_of(only=True)
+    )
+    _write(source, sink, resources, console, verify=verify)
     if console.as_json:
         from revseq_cli.report import objects
 
         done = {"output": reference.path, "bytes": source.desc.total_bytes, "verified": verify, "notes": sink.notes}
-        click.echo(objects.report("convert", {"input": source, **done, "sha256": digest}))
+        click.echo(objects.report("convert", {"input": source, **done}))
 
 
-def _write(
-    source: Source, sink: FileSink, resources: Resources, console: Console, *, verify: bool, sha256: bool
-) -> str | None:
-    """Copy the source into the new file; the file's SHA-256 with `sha256`, else None."""
+def _write(source: Source, sink: FileSink, resources: Resources, console: Console, *, verify: bool) -> None:
     from revseq_cli.pipeline.arrangement import arrange_copy
     from revseq_cli.pipeline.comparison import verify_copy
     from revseq_cli.pipeline.tasks import copy
@@ -106,7 +98,6 @@ def _write(
             sink.notes += source.absent_notes()
         sink.notes += source.notes
         source.recheck()
-        return sink.digest() if sha256 else None
 
 
 def _print(source: Source, row: Format, *, full: bool) -> None:

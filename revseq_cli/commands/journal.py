@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from revseq_cli.report.results import Outcome
 
 _VERSION = 1
-# What changes how a job is done, and not what it writes; `verify` and `sha256` are held against what was done.
-_MEANS = {"engine", "cores", "memory", "scheduler", "scheduler_file", "overwrite", "verify", "sha256"}
+# What changes how a job is done, and not what it writes; `verify` is held against what was done.
+_MEANS = {"engine", "cores", "memory", "scheduler", "scheduler_file", "overwrite", "verify"}
 _NAMES = {"input", "lengths", "output"}
 _LONGEST_WAIT = 5.0  # seconds for the workers of a batch that was killed: they notice that within a tenth of one
 # A file that changes twice within one tick of the system's clock has the same times after both changes. So the state of
@@ -47,7 +47,7 @@ _TICK, _COARSE_TICK = 50_000_000, 2_000_000_000  # ns; the second for file syste
 # The state of a file as numbers, of a folder as a digest; None for one that cannot be told.
 State = list[int] | str | None
 
-_TOLD = {"bytes": int, "verified": bool, "clamped": int, "sha256": str}  # the last where it was asked for
+_TOLD = {"bytes": int, "verified": bool, "clamped": int}
 
 
 def state_of(path: str) -> State:
@@ -136,7 +136,7 @@ def _are_states(inputs: list[Any]) -> bool:
 
 
 def _is_told(told: dict[str, Any]) -> bool:
-    return _TOLD.keys() - told.keys() <= {"sha256"} and all(type(told[key]) is _TOLD.get(key) for key in told)
+    return _TOLD.keys() <= told.keys() and all(type(told[key]) is _TOLD.get(key) for key in told)
 
 
 def chosen_path(jobs: Manifest, given: str | None, *, resume: bool) -> str:
@@ -204,7 +204,6 @@ class Journal:
     def note(self, entry: Entry, read: dict[str, State], outcome: Outcome) -> Outcome:
         """Note that a job is done; the outcome, with a note if that cannot be written."""
         told: dict[str, Any] = {"bytes": outcome.bytes, "verified": outcome.verified, "clamped": outcome.clamped}
-        told |= {"sha256": outcome.sha256} if outcome.sha256 else {}
         record = {"output": entry.output, "job": _digest(entry), "inputs": sorted(read.items()), "told": told}
         try:
             self._append(record | {"state": state_of(entry.output)})
@@ -294,7 +293,6 @@ class Journal:
         good = (
             record["job"] == _digest(entry)
             and told["verified"] >= options["verify"]
-            and ("sha256" in told) >= options["sha256"]
             and state is not None
             and record["state"] == state
             and all(state is not None and state == self._state(path) for path, state in record["inputs"])

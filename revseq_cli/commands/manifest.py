@@ -15,7 +15,6 @@ import os
 import re
 import string
 import zlib
-from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,7 +29,7 @@ from revseq_cli.formats.recognition import is_store
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.table import by_suffix, compression_of
 from revseq_cli.formats.textfiles import LARGEST
-from revseq_cli.report.results import Outcome, Traffic
+from revseq_cli.report.results import Outcome
 from revseq_cli.report.words import numbered
 from revseq_cli.text import literals
 
@@ -45,7 +44,6 @@ _TENSOR_TEXT = 'a tensor is text: "[[2], [4]]"'
 JSON_SUFFIXES = (".jsonl", ".json")
 _SEPARATORS = ",;\t"  # of cells: Excel writes semicolons where a comma stands in numbers
 _TENSORS = ("input", "lengths")
-_ONE_COPY = "tensors of one INPUT share an output if all else is the same, and keep_others is true"
 SUFFIX = ".revseq-journal"
 _MOST_PROBLEMS = 20  # of a manifest that a message lists
 _WHOLE = re.compile(r"(-?\d+)\.0+")  # an integer as pandas writes it in a column that lacks some
@@ -88,8 +86,7 @@ class Column(NamedTuple):
 class Entry(NamedTuple):
     """A job of a manifest: its line, its options, the real path of its output, and those of input and lengths.
 
-    `place` is what messages call its line, and `columns` has the texts of the manifest's columns. A job whose tensors
-    are those of several lines, in one copy, has the jobs of these lines as `parts`.
+    `place` is what messages call its line, and `columns` has the texts of the manifest's columns.
     """
 
     line: int
@@ -98,24 +95,10 @@ class Entry(NamedTuple):
     inputs: dict[str, str]
     place: str
     columns: dict[str, str]
-    parts: tuple[Entry, ...] = ()
-
-    @property
-    def each(self) -> tuple[Entry, ...]:
-        """The jobs of its lines: itself, or its parts."""
-        return self.parts or (self,)
 
     def outcome(self, error: RevseqError | None = None, **told: Any) -> Outcome:
         """The result of the job: the error that ended it, or what is told of it by the names of Outcome's fields."""
         return Outcome(self.line, self.options["output"], error, **told)
-
-    def outcomes(self, told: Outcome) -> Iterator[Outcome]:
-        """The result for each of its lines: notes and numbers are those of the first, so that they count once."""
-        yield told
-        note = f"its tensor is in the copy that {self.each[0].place} tells of"
-        for each in self.parts[1:]:
-            notes, plan = () if told.error or told.skipped else (note,), told.plan and Traffic(0, 0, 0)
-            yield told._replace(line=each.line, bytes=0, clamped=0, notes=notes, plan=plan)
 
 
 class Manifest(NamedTuple):
@@ -131,11 +114,6 @@ class Manifest(NamedTuple):
     noun: str
     pattern: str = ""
     journal: str = ""
-
-    @property
-    def each(self) -> list[Entry]:
-        """A job for each line."""
-        return [each for entry in self.entries for each in entry.each]
 
     def place(self, lines: Sequence[int]) -> str:
         """What messages call these lines, in the manifest: "jobs.csv: lines 2, 3 and 5 to 7 (5 jobs)"."""
@@ -153,7 +131,7 @@ class Manifest(NamedTuple):
 
     def part(self, lines: set[int], defaults: Mapping[str, str]) -> str:
         """The manifest of the jobs of these lines, in the same format, with the defaults as columns."""
-        rows = [with_defaults(each.columns, defaults) for each in self.each if each.line in lines]
+        rows = [with_defaults(each.columns, defaults) for each in self.entries if each.line in lines]
         if not self.separator:
             return "".join(f"{json.dumps(row)}\n" for row in rows)
         stream = io.StringIO(newline="")
@@ -214,25 +192,23 @@ def columns_of(parameters: Iterable[click.Parameter]) -> dict[str, Column]:
     }
 
 
-def read(path: str, columns: Mapping[str, Column], target: str = "output", *, keep_others: bool = False) -> Manifest:
-    """The jobs of the manifest in that file; `keep_others` is the default of that column."""
+def read(path: str, columns: Mapping[str, Column], target: str = "output") -> Manifest:
+    """The jobs of the manifest in that file."""
     try:
         text = Reference(path).text
     except FormatError as e:
         if e.found.startswith("is not text"):
             e.wanted, e.hint = f"a manifest: {e.wanted}", ""  # it is about a tensor
         raise
-    return parse(text, columns, separator_of(text), target=target, keep_others=keep_others)
+    return parse(text, columns, separator_of(text), target=target)
 
 
 def parse(
-    text: Text, columns: Mapping[str, Column], separator: str, noun: str = "line", target: str = "output", *,
-    keep_others: bool = False,
-) -> Manifest:  # fmt: skip
+    text: Text, columns: Mapping[str, Column], separator: str, noun: str = "line", target: str = "output"
+) -> Manifest:
     """The jobs of a manifest; ManifestError with everything that is wrong with it. `noun` is what messages count.
 
-    `target` is the column that each job has beside its input: what it writes, or else what is only read. Jobs that
-    replace tensors in one copy are one job, with `keep_others` or their column of that name.
+    `target` is the column that each job has beside its input: what it writes, or else what is only read.
     """
     entries: list[Entry] = []
     problems: list[RevseqError] = []
@@ -244,7 +220,6 @@ def parse(
             entries.append(_entry(line, place, named, _options(pairs, columns, target), target))
         except (FormatError, UsageError) as e:
             problems.append(FormatError(f"{place}: {e.found}", e.wanted, e.hint))
-    entries = _together(entries, noun, keep_others=keep_others) if target == "output" else entries
     problems += _conflicts(entries, text) if target == "output" else ()
     if not entries and not problems:
         example = _EXAMPLE.replace("output", target)
@@ -364,30 +339,6 @@ def _entry(line: int, place: str, columns: dict[str, str], options: dict[str, An
     return Entry(line, options, system.real_path(output.path), paths, place, columns)
 
 
-def _together(entries: list[Entry], noun: str, *, keep_others: bool) -> list[Entry]:
-    """The jobs, those as one that differ only in the tensor of their INPUT and copy its other tensors: `x.nc::air,sst`.
-
-    A name with a comma stands alone, since it would read as two.
-    """
-    alike: dict[object, list[Entry]] = defaultdict(list)
-    for entry in entries:
-        key = Reference.input(entry.options["input"]).key if entry.options.get("keep_others", keep_others) else None
-        alone = not key or "," in key
-        same = entry.columns | {"input": entry.inputs.get("input", "")}
-        alike[entry.line if alone else tuple(sorted(same.items()))].append(entry)
-    return [_one(parts, noun) for parts in alike.values()]
-
-
-def _one(parts: list[Entry], noun: str) -> Entry:
-    """The job that reverses the tensors of all these jobs."""
-    first, *others = parts
-    if not others:
-        return first
-    keys = (Reference.input(each.options["input"]).key or "" for each in others)
-    options = first.options | {"input": ",".join((first.options["input"], *keys))}
-    return first._replace(options=options, place=numbered(noun, (each.line for each in parts)), parts=tuple(parts))
-
-
 class Writers:
     """Which job writes a path. An output may be a folder, and is then written with all that is in it."""
 
@@ -427,8 +378,7 @@ def _conflicts(entries: list[Entry], manifest: Text) -> Iterator[RevseqError]:
         for other in (writers.of(entry.output), writers.of(above)):
             if other not in (None, entry):
                 found = f"{entry.place}: its output {output} is that of {other.place}"
-                is_one = "::" in entry.options["input"] and entry.inputs.get("input") == other.inputs.get("input")
-                yield FormatError(found, "a different output for every job", _ONE_COPY if is_one else "")
+                yield FormatError(found, "a different output for every job")
                 break
     for entry in entries:
         for name, path in entry.inputs.items():

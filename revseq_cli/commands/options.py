@@ -150,31 +150,11 @@ def bytes_text(number: int) -> str:
     return f"{number // 1024 ** units[-1]}{_UNITS[units[-1]]}{'iB' if units[-1] else ''}"
 
 
-def parse_chunks(text: str) -> str | tuple[int, ...]:
-    """The sizes of a chunk from text such as 1x256x1024; keep and auto stay text; UsageError for other text."""
-    if text in ("keep", "auto"):
-        return text
-    if not re.fullmatch(r"[1-9]\d{0,17}(x[1-9]\d{0,17})*", text, re.ASCII):
-        raise UsageError(f"{text[:40]!r} is not a chunk", "keep, auto, or sizes such as 1x256x1024")
-    return tuple(map(int, text.split("x")))
-
-
 def parse_numbers(text: str) -> tuple[int, ...]:
     """Integers of at least 0, as 2x3x4, 2,3,4 or {2,3,4}; UsageError for other text."""
     if not re.fullmatch(r"\{?\d{1,18}([x,] ?\d{1,18})*\}?", text, re.ASCII):
         raise UsageError(f"{text[:40]!r} is not one number for each dimension", "such as 2x3x4")
     return tuple(map(int, re.findall(r"\d+", text)))
-
-
-def parse_compression(text: str) -> str | int:
-    """The level of gzip from gzip or gzip:LEVEL; keep and none stay text; UsageError for other text."""
-    if text in ("keep", "none"):
-        return text
-    match = re.fullmatch(r"gzip(?::([0-9]))?", text, re.ASCII)
-    if not match:
-        meant = f"did you mean gzip:{text}, or " if re.fullmatch("[0-9]", text) else ""
-        raise UsageError(f"{text[:40]!r} is not a compression", f"{meant}keep, none, gzip, or gzip:0 to gzip:9")
-    return int(match[1] or 4)
 
 
 def parse_level(text: str) -> FeatureLevel:
@@ -202,7 +182,6 @@ def parse_backend(text: str) -> str:
     raise UsageError(f"{text[:40]!r} cannot run jobs", f"{', '.join(_NAMED)}, or {_ONNX_RUNTIME}:PROVIDER")
 
 
-COMPRESSIONS = ("keep", "none", "gzip", *(f"gzip:{level}" for level in range(10)))
 _SHORT_LEVELS = tuple(level.short for level in FeatureLevel)
 LEVEL = Parsed("level", parse_level, _SHORT_LEVELS)
 LEVELS = Parsed("level", parse_levels, (*_SHORT_LEVELS, _ALL))
@@ -324,25 +303,10 @@ _RESOURCES = (
     ),
 )  # fmt: skip
 
-_LAYOUT = (
-    Group.WRITE.option(
-        "--chunks", type=Parsed("chunks", parse_chunks, ("keep", "auto")), metavar="keep|auto|NxM",
-        default="keep", show_default=True,
-        help="The chunks of an HDF5 output: those of an HDF5 INPUT (keep), h5py's choice (auto), or these sizes.",
-    ),
-    Group.WRITE.option(
-        "--compression", type=Parsed("compression", parse_compression, COMPRESSIONS), metavar="keep|none|gzip[:LEVEL]",
-        default="keep", show_default=True,
-        help="The compression of an HDF5 output. LEVEL is 0 to 9 and defaults to 4.",
-    ),
-    Group.WRITE.option(
-        "--keep-others", is_flag=True,
-        help="Also copy everything else in INPUT's file. The output is a copy of that file with this tensor replaced.",
-    ),
-    Group.WRITE.option(
-        "--history/--no-history", default=True, show_default=True,
-        help="Add this command to the global attribute history of a NetCDF file, as NCO does.",
-    ),
+only_option = Group.WRITE.option(
+    "--only", is_flag=True,
+    help="Write this tensor alone. By default, an output in INPUT's format is a copy of that file with the tensor "
+    "replaced, or added under the name after ::.",
 )  # fmt: skip
 
 
@@ -441,13 +405,11 @@ def _now() -> time.struct_time:
         ) from None
 
 
-def take_layout(parameters: dict[str, Any]) -> Layout:
-    """Remove the layout options from the parameters, and combine them."""
+def layout_of(*, only: bool) -> Layout:
+    """How to store an output, with the line about this command for the history of a NetCDF file."""
     from revseq_cli.formats.contract import Layout
 
-    parameters["history"] = _history() if parameters["history"] else ""
-    asked = Layout._fields[:-1]  # `replaced` is the tensors of the job
-    return Layout(**{name: parameters.pop(name) for name in asked})
+    return Layout(only, _history())
 
 
 def take_resources(parameters: dict[str, Any]) -> Resources:
@@ -516,8 +478,7 @@ def request_of(*, for_directml: bool = False, **fields: Any) -> Request:
 job_options, job_settings = _adding(*_JOB_TENSORS, *_JOB_SETTINGS), _adding(*_JOB_SETTINGS)
 # What a raw buffer lacks, for a tensor that is no part of a job.
 sizes_options, buffer_options = _adding(*_BUFFER), _adding(dtype_option, *_BUFFER)
-# The options for passes: `resources` has how much of the machine they may use; and those for the storage of the output.
+# The options for passes: `resources` has how much of the machine they may use.
 resource_options = _adding(*_RESOURCES, name="resources", take=take_resources)
-layout_options = _adding(*_LAYOUT, name="layout", take=take_layout)
 # Those for reports, notes and colours.
 output_options = _adding(*_OUTPUT, name="console", take=take_console)

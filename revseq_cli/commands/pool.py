@@ -24,14 +24,13 @@ from revseq_cli.commands import journal, options, run
 from revseq_cli.commands.base import notes_of_libraries
 from revseq_cli.commands.manifest import Writers
 from revseq_cli.core import processes, signals, system, thresholds
-from revseq_cli.core.errors import EngineError, FormatError, worded
+from revseq_cli.core.errors import EngineError, worded
 from revseq_cli.formats import atomic_file
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.textfiles import TextSink
 from revseq_cli.pipeline import executors, jobs
 from revseq_cli.pipeline.engines import ENGINES, SERIAL
-from revseq_cli.report.results import Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, MutableSequence, Sequence
@@ -285,7 +284,6 @@ class _Worker:
             began = time.time_ns()
             delivery = _delivery(**entry.options)
             self._refuse_outputs(entry, delivery.job)
-            _require_each(entry, delivery)
             if setup.plans:
                 outcome = _planned(entry, delivery)
             elif alone or _is_small(delivery, entry.options["memory"], setup.workers):
@@ -316,16 +314,15 @@ class _Worker:
         log = self._setup.journal
         read: dict[str, State] = journal.states_read(entry, delivery.job, began) if log else {}
 
-        def complete(_: run.Written) -> None:
+        def complete() -> None:
             temporary = delivery.sink.file.temporary
             self._setup.marks[job] = _inode(temporary)
             if log:
                 log.begin(entry, temporary)
 
-        written = delivery.run(complete=complete)
-        size, notes, clamped = delivery.total_bytes, tuple(delivery.sink.notes), sum(written.clamped)
-        verified, sha256 = delivery.verify, written.sha256
-        outcome = entry.outcome(bytes=size, verified=verified, notes=notes, clamped=clamped, sha256=sha256)
+        clamped = delivery.run(complete=complete)
+        size, notes = delivery.job.values.desc.total_bytes, tuple(delivery.sink.notes)
+        outcome = entry.outcome(bytes=size, verified=delivery.verify, notes=notes, clamped=clamped)
         return log.note(entry, read, outcome) if log else outcome
 
     def _failed(self, entry: Entry, error: Exception) -> Outcome:
@@ -338,13 +335,6 @@ class _Worker:
 
             traceback.print_exception(error)
         return entry.outcome(worded(error, entry.options["output"]))
-
-
-def _require_each(entry: Entry, delivery: run.Delivery) -> None:
-    """FormatError if the names of a job's tensors, with commas between them, are the name of another tensor."""
-    if len(delivery.every) < len(entry.parts):
-        found = f"has a tensor {delivery.job.values.key}, which the names of {entry.place} are together"
-        raise FormatError(found, "other names, or an output for each", where=delivery.job.values.path)
 
 
 def _inode(path: str) -> int:
@@ -366,7 +356,7 @@ def size_of(path: str) -> int:
 def _is_small(delivery: run.Delivery, memory: int, beside: int) -> bool:
     """Whether a job may run beside others: on one core, with room in the memory for as many such jobs."""
     job, arrangement = delivery.job, delivery.arrangement
-    if delivery.others or arrangement.engine is not SERIAL or arrangement.need * beside > memory:
+    if arrangement.engine is not SERIAL or arrangement.need * beside > memory:
         return False
     # `need` does not count tensors that are held whole, and text needs many times the bytes of its numbers.
     held = any(isinstance(each, (MemorySource, TextSink)) for each in (job.values, job.lengths, delivery.sink))
@@ -376,18 +366,16 @@ def _is_small(delivery: run.Delivery, memory: int, beside: int) -> bool:
 
 def _planned(entry: Entry, delivery: run.Delivery) -> Outcome:
     """The outcome of a job that is only planned."""
-    plans = [each.planned.traffic for each in delivery.every]
-    return entry.outcome(bytes=delivery.total_bytes, plan=Traffic(*map(sum, zip(*plans, strict=True))))
+    return entry.outcome(bytes=delivery.job.values.desc.total_bytes, plan=delivery.planned.traffic)
 
 
 def _delivery(
-    output: str, format_name: str | None, overwrite: bool, verify: bool, sha256: bool, **others: Any
+    output: str, format_name: str | None, overwrite: bool, verify: bool, only: bool, **others: Any
 ) -> run.Delivery:
     """The job of these options: its headers are read, and nothing is written yet."""
-    resources, layout = options.take_resources(others), options.take_layout(others)
+    resources = options.take_resources(others)
     request = options.request_of(format_name=format_name, absolute=resources.elsewhere, **others)
     reference = Reference.output(output, format_name, filter(None, request.references()))
-    every = jobs.load_each(request, keep_others=layout.keep_others)
-    for job in every:
-        jobs.require(job)
-    return run.prepared(every, reference, layout, resources, overwrite=overwrite, verify=verify, sha256=sha256)
+    job = jobs.load(request)
+    jobs.require(job)
+    return run.prepared(job, reference, resources, overwrite=overwrite, verify=verify, only=only)

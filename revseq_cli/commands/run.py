@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,11 +14,11 @@ from revseq_cli.core.errors import UsageError
 from revseq_cli.formats import table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from revseq_cli.commands.base import Console
     from revseq_cli.commands.pictures import Drawings
-    from revseq_cli.formats.contract import FileSink, Layout
+    from revseq_cli.formats.contract import FileSink
     from revseq_cli.formats.references import Reference
     from revseq_cli.formats.table import Format
     from revseq_cli.pipeline.arrangement import Arrangement, Resources
@@ -68,8 +67,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Read OUT back before renaming it to its final name. Reversed again, it must equal INPUT.",
 )
-@Group.WRITE.option("--sha256", is_flag=True, help="Add the SHA-256 of OUT to the JSON report. Needs -o and --json.")
-@options.layout_options
+@options.only_option
 @options.resource_options
 @options.progress_option
 @options.output_options
@@ -84,8 +82,7 @@ def command(
     full: bool,
     dry_run: bool,
     verify: bool,
-    sha256: bool,
-    layout: Layout,
+    only: bool,
     resources: Resources,
     console: Console,
     **job_options: Any,
@@ -96,15 +93,17 @@ def command(
 
     INPUT and LENGTHS can each be a file (x.npy, x.h5, x.h5::/group/name, x.npz::name, x.safetensors::name,
     x.zarr::array, x.json, x.txt, x.csv, x.npy.gz), - for standard input, another pipe such as <(cat x.npy), or the
-    tensor itself, as text that begins with a bracket. With --keep-others, x.nc::air,sst reverses several tensors in
-    one copy of their file.
+    tensor itself, as text that begins with a bracket.
+
+    An OUT in the format of INPUT's file (HDF5, NetCDF-4, .npz, .safetensors, Zarr) is a copy of that file with the
+    tensor replaced, or added beside it under another name, as in -o y.h5::/name. --only writes the tensor alone.
 
     A complete job needs no LENGTHS: text with InputTensor, SequenceTensor and Axis; page.md::2, the second
     example of a page; model.json, a DxDispatch model; or model.onnx::node, a ReverseSequence node of an ONNX model.
     With --feed, the model computes the input and the lengths of the node.
     """
     to_file = output not in (None, "-")
-    _require_file(to_file, dry_run=dry_run, as_json=console.as_json, verify=verify, sha256=sha256)
+    _require_file(to_file, dry_run=dry_run, as_json=console.as_json, verify=verify, only=only)
     pictures.require_drawing(theme, picture, html)
     if example and (to_file or not (table.named(format_name) or table.TEXT).is_shown):
         raise UsageError("--example prints text", "neither -o nor -f with it", "add > example.txt instead")
@@ -116,19 +115,12 @@ def command(
 
     request = options.request_of(format_name=format_name, absolute=resources.elsewhere, **job_options)
     reference = references.Reference.output(output or "-", format_name, filter(None, request.references()))
-    if not (to_file or layout.is_default):
-        found = "--chunks, --compression and --keep-others apply only to a file"
-        raise UsageError(found, "-o with it", _output_of(request.references()[0], layout))
     row = table.TEXT
     if not to_file and not dry_run:
         printed = table.TEXT.name if example else reference.format
         row = printed_format(printed, f"add -o out{table.suffix_to_write(printed)}", "-o {}")
-    every = jobs.load_each(request, keep_others=layout.keep_others)
-    for job in every:
-        jobs.require(job)
-    job = every[0]
-    if len(every) > 1 and (picture or html):
-        raise UsageError("--picture and --html draw one job", "one tensor", where=request.values)
+    job = jobs.load(request)
+    jobs.require(job)
     paths = {"--picture": picture, "--html": html}
     drawings = pictures.Drawings(job, paths, output if to_file else None, resources, overwrite=overwrite, theme=theme)
     if not to_file and not dry_run:
@@ -137,110 +129,72 @@ def command(
     if not to_file:
         click.echo((objects if console.as_json else tables).plans([_planned(job, arrange(job, resources))]))
         return
-    delivery = prepared(every, reference, layout, resources, overwrite=overwrite, verify=verify, sha256=sha256)
+    delivery = prepared(job, reference, resources, overwrite=overwrite, verify=verify, only=only)
     if not dry_run:
         _write(delivery, console, drawings)
     else:
-        click.echo((objects if console.as_json else tables).plans([each.planned for each in delivery.every]))
+        click.echo((objects if console.as_json else tables).plans([delivery.planned]))
 
 
-def _require_file(to_file: bool, *, dry_run: bool, as_json: bool, verify: bool, sha256: bool) -> None:
+def _require_file(to_file: bool, *, dry_run: bool, as_json: bool, verify: bool, only: bool) -> None:
     """UsageError for options that are about a file that is written, where there is none."""
     if as_json and not to_file and not dry_run:
         raise UsageError("--json reports on a file", "-o or --dry-run with it", "-f json prints the tensor as JSON")
     if verify and not to_file:
         raise UsageError("--verify reads a file back", "-o with it", "add -o out.npy")
-    if sha256 and not (as_json and to_file and not dry_run):
-        raise UsageError("--sha256 is a part of the JSON report", "-o and --json with it", "add -o out.npy --json")
-
-
-def _output_of(values: Reference, layout: Layout) -> str:
-    """A hint for a layout without an output: one that can have it."""
-    from revseq_cli.formats import references
-
-    if layout.changes_storage:
-        return "add -o out.h5"
-    name = references.name_of_copy(values)
-    return f"add -o {name}" if name else "leave out --keep-others"
+    if only and not to_file:
+        raise UsageError("--only is about a file", "-o with it", "leave out --only")
 
 
 def prepared(
-    jobs: Sequence[Job], reference: Reference, layout: Layout, resources: Resources, *, overwrite: bool, verify: bool,
-    sha256: bool,
-) -> Delivery:  # fmt: skip
-    """The delivery of jobs whose outputs are in one new file; every error that is known before writing is raised."""
+    job: Job, reference: Reference, resources: Resources, *, overwrite: bool, verify: bool, only: bool
+) -> Delivery:
+    """The delivery of a job into a new file; every error that is known before writing is raised."""
     from revseq_cli.formats import registry
     from revseq_cli.pipeline.arrangement import arrange
 
-    files = [file for job in jobs for file in job.files]
-    tensors = [job.values for job in jobs]
-    sinks = registry.create_sinks(reference, tensors, overwrite=overwrite, inputs=files, layout=layout)
-    passes = [(job, sink, arrange(job, resources, sink)) for job, sink in zip(jobs, sinks, strict=True)]
-    others = tuple(Delivery(*each, verify, sha256) for each in passes[1:])
-    return Delivery(*passes[0], verify, sha256, others)
-
-
-class Written(NamedTuple):
-    """How many lengths of each tensor exceed the axis size, and the SHA-256 of the new file if it was asked for."""
-
-    clamped: tuple[int, ...]
-    sha256: str | None
+    layout = options.layout_of(only=only)
+    sink = registry.create_sink(reference, job.values, overwrite=overwrite, inputs=job.files, layout=layout)
+    return Delivery(job, sink, arrange(job, resources, sink), verify)
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """A job whose output goes to a file, ready to run, for `run` and `batch`.
-
-    The `others` are of further tensors of INPUT's file, which are replaced in the same copy, one after another.
-    """
+    """A job whose output goes to a file, ready to run, for `run` and `batch`."""
 
     job: Job
     sink: FileSink
     arrangement: Arrangement
     verify: bool
-    sha256: bool
-    others: tuple[Delivery, ...] = ()
-
-    @property
-    def every(self) -> tuple[Delivery, ...]:
-        """The delivery itself and the others."""
-        return (self, *self.others)
-
-    @property
-    def total_bytes(self) -> int:
-        """The bytes of all tensors that are reversed."""
-        return sum(each.job.values.desc.total_bytes for each in self.every)
 
     @property
     def planned(self) -> Planned:
         """What is told before it runs."""
         return _planned(self.job, self.arrangement, self.sink.kept)
 
-    def run(self, drawings: Drawings | None = None, complete: Callable[[Written], None] = lambda _: None) -> Written:
-        """Reverse into the new file; `complete` gets the result before the file gets its name."""
+    def run(self, drawings: Drawings | None = None, complete: Callable[[], None] = lambda: None) -> int:
+        """Reverse into the new file, and count the lengths that exceed the axis size.
+
+        `complete` is called before the file gets its name.
+        """
         from revseq_cli.formats.atomic_file import FileTransaction
         from revseq_cli.pipeline import reversal
 
-        together = FileTransaction(self.sink.file, *(drawings.files.values() if drawings else ()))
-        with together, contextlib.ExitStack() as sinks:
-            clamped = []
-            for each in self.every:
-                sinks.enter_context(each.sink)
-                clamped.append(reversal.reverse(each.job, each.sink, each.arrangement))
-                each.sink.complete()  # before the next tensor of the same file is replaced
-                each.sink.notes += (*each.job.notes, *each.job.clamping(clamped[-1]))
-            for each in self.every:
-                if self.verify:
-                    reversal.verify(each.job, each.sink, each.arrangement)
-                    each.sink.notes += each.job.absent_notes()
-                each.job.recheck()
-            self.sink.notes = tuple(dict.fromkeys(note for each in self.every for note in each.sink.notes))
-            written = Written(tuple(clamped), self.sink.digest() if self.sha256 else None)
+        job, sink = self.job, self.sink
+        together = FileTransaction(sink.file, *(drawings.files.values() if drawings else ()))
+        with together, sink:
+            clamped = reversal.reverse(job, sink, self.arrangement)
+            sink.notes += (*job.notes, *job.clamping(clamped))
+            if self.verify:
+                reversal.verify(job, sink, self.arrangement)
+                sink.notes += job.absent_notes()
+            job.recheck()
             if drawings:
-                drawings.draw(self.sink.written())
-            complete(written)
-        self.sink.notes += tuple(together.notes)
-        return written
+                drawings.draw(sink.written())
+            sink.complete()
+            complete()
+        sink.notes += tuple(together.notes)
+        return clamped
 
 
 def _planned(job: Job, arrangement: Arrangement, kept: int = 0) -> Planned:
@@ -254,16 +208,14 @@ def _write(delivery: Delivery, console: Console, drawings: Drawings) -> None:
     """Reverse into a new file, and print notes or the report."""
     from revseq_cli.report import objects, tables
 
-    planned = [each.planned for each in delivery.every]
-    console.detail(tables.plans(planned))
+    planned = delivery.planned
+    console.detail(tables.plans([planned]))
     with console.writing(delivery.sink, delivery.arrangement, verify=delivery.verify):
-        written = delivery.run(drawings)
+        clamped = delivery.run(drawings)
     if console.as_json:
-        tensors = [{**each._asdict(), "clamped": n} for each, n in zip(planned, written.clamped, strict=True)]
-        done = {"output": delivery.sink.file.name, "bytes": delivery.total_bytes, "verified": delivery.verify}
-        of_file = {"sha256": written.sha256, "notes": delivery.sink.notes}
-        several = {"tensors": tensors if delivery.others else None}
-        click.echo(objects.report("run", {**tensors[0], **done, **of_file, **several}))
+        size, output = planned.values.total_bytes, delivery.sink.file.name
+        done = {"output": output, "bytes": size, "verified": delivery.verify, "notes": delivery.sink.notes}
+        click.echo(objects.report("run", {**planned._asdict(), "clamped": clamped, **done}))
 
 
 def _print(

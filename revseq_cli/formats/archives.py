@@ -22,7 +22,7 @@ from revseq_cli.formats.contract import Storage, not_whole
 from revseq_cli.formats.raw import RawSink, RawSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Source
@@ -127,21 +127,22 @@ class _Name(str):
 
 
 class Kept(NamedTuple):
-    """An archive of which all is copied but the members `replaced`, by name; the new ones stand in place of the first.
+    """An archive of which all is copied but the member `replaced`; the new member stands in its place.
 
-    `infos` are all members in the order of the directory, `begin` is the offset of the first one that is replaced, and
-    `spans` are the offsets of what is copied behind it, up to the directory.
+    `infos` are all members in the order of the directory, `begin` and `stop` are the offsets of the replaced one and of
+    what comes behind it, and `end` is that of the directory. Where nothing is replaced, a new member stands at the end.
     """
 
     infos: list[zipfile.ZipInfo]
     comment: bytes
-    replaced: dict[str, zipfile.ZipInfo]
+    replaced: zipfile.ZipInfo | None
     begin: int
-    spans: list[tuple[int, int]]
+    stop: int
+    end: int
 
     @classmethod
-    def around(cls, template: Source, names: Sequence[str]) -> Kept:
-        """The archive of `template` with its members of these names; FormatError if members overlap."""
+    def around(cls, template: Source, name: str) -> Kept:
+        """The archive of `template`, around its member of that name if it has one; FormatError if members overlap."""
         with file_io.opened(template.path, template.identity) as fd, opened(fd, template.path) as archive:
             infos, end = archive.infolist(), archive.start_dir
             place = 0
@@ -153,36 +154,32 @@ class Kept(NamedTuple):
                 place = data_offset(fd, info, template.path) + info.compress_size
             if place > end:
                 raise not_whole("has members after its directory", template.path)
-            replaced = {name: archive.getinfo(name) for name in names}
-        offsets = sorted(each.header_offset for each in infos)
-        begins = sorted(each.header_offset for each in replaced.values())
-        afters = [next((offset for offset in offsets if offset > begin), end) for begin in begins]
-        return cls(infos, archive.comment, replaced, begins[0], [*zip(afters, (*begins[1:], end), strict=True)])
+            replaced = archive.NameToInfo.get(name)
+        begin = replaced.header_offset if replaced else end
+        stop = min((info.header_offset for info in infos if info.header_offset > begin), default=end)
+        return cls(infos, archive.comment, replaced, begin, stop, end)
 
     @property
     def stored(self) -> int:
         """The bytes of the file that are copied."""
-        return self.begin + sum(stop - start for start, stop in self.spans)
+        return self.begin + self.end - self.stop
 
     def parts(self, new_end: int) -> list[tuple[int, int, int]]:
         """What is copied around new members that end at `new_end`: the old offset, the bytes, and the new offset."""
-        parts = [(0, self.begin, 0)]
-        for start, stop in self.spans:
-            parts.append((start, stop - start, new_end))
-            new_end += stop - start
-        return parts
+        return [(0, self.begin, 0), (self.stop, self.end - self.stop, new_end)]
 
-    def moved(self, new: dict[str, zipfile.ZipInfo], new_end: int) -> Iterator[zipfile.ZipInfo]:
-        """The members of the new archive, with the `new` ones in place of the replaced ones."""
-        parts = self.parts(new_end)
+    def moved(self, new: zipfile.ZipInfo, new_end: int) -> Iterator[zipfile.ZipInfo]:
+        """The members of the new archive, with the `new` one in place of the replaced one, or at the end."""
         for info in self.infos:
-            if info is self.replaced.get(info.filename):
-                yield new[info.filename]
+            if info is self.replaced:
+                yield new
                 continue
-            old, _, place = max(part for part in parts if part[0] <= info.header_offset)
-            info.header_offset += place - old
+            if info.header_offset >= self.stop:
+                info.header_offset += new_end - self.stop
             info.filename = info.orig_filename if info.flag_bits & _UTF8_FLAG else _Name(info.orig_filename)
             yield info
+        if not self.replaced:
+            yield new
 
 
 class NewMember(NamedTuple):
@@ -198,7 +195,7 @@ class NewArchive:
     """A new archive: a place and a sink for each .npy member, then `finish`.
 
     All is written into the temporary file of `file`, which the caller creates, and names when `finish` is done.
-    With `kept`, it is a copy of that archive, and its new members take the place of the replaced ones.
+    With `kept`, it is a copy of that archive, and its new member takes the place of the replaced one.
     """
 
     def __init__(self, file: AtomicFile, kept: Kept | None = None) -> None:
@@ -210,8 +207,8 @@ class NewArchive:
         """Add a member with the sizes, data type and memory order of `template`."""
         head = npy.header_bytes(template.dtype, template.sizes, template.order)
         size = len(head) + template.desc.total_bytes
-        if self.kept:  # its date, comment and rights stay
-            info = copy.copy(self.kept.replaced[name])
+        if self.kept and self.kept.replaced:  # its date, comment and rights stay
+            info = copy.copy(self.kept.replaced)
             info.filename, info.compress_type, info.extra = name, zipfile.ZIP_STORED, b""
         else:
             info = zipfile.ZipInfo(name)  # of 1 January 1980, so that the same values make the same file
@@ -247,10 +244,9 @@ class NewArchive:
             for key, data in (texts or {}).items():
                 archive.writestr(zipfile.ZipInfo(key), data)
             if self.kept:
-                new = {info.filename: info for info in archive.infolist()}
-                archive.infolist()[:] = self.kept.moved(new, self._end)
+                archive.infolist()[:] = self.kept.moved(archive.infolist()[0], self._end)
                 archive.comment = self.kept.comment
-                archive.start_dir += sum(stop - start for start, stop in self.kept.spans)
+                archive.start_dir += self.kept.end - self.kept.stop
 
 
 class MemberSink(RawSink):

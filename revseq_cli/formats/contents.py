@@ -70,13 +70,10 @@ def refuse_key(key: str | None, file: str, where: str) -> None:
         raise UsageError(f"{file} contains one tensor", "no name after ::", where=where)
 
 
-def left_behind(count: int, noun: str = "tensor", *, or_more: bool = False) -> tuple[str, ...]:
-    """A note that `count` other tensors of the input's file are not in the output; no note for 0."""
-    if not count:
-        return ()
-    nouns = f"{noun} is" if count == 1 else f"{noun}s are"
-    counted, them = f"{count:,}{' or more' * or_more} other {nouns}", "it" if count == 1 else "them"
-    return (f"{counted} not copied: --keep-others keeps {them}",)
+def refuse_taken(key: str, names: Collection[str], path: str) -> None:
+    """UsageError for a new tensor in a copy of a file that has another of that name."""
+    if key in names:
+        raise UsageError(f"has another tensor {key}", "a name that is free", "leave out the copy with --only", path)
 
 
 class Item(NamedTuple):

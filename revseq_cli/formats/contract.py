@@ -8,7 +8,7 @@ from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
-from revseq_cli.core import progress, system
+from revseq_cli.core import system
 from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import TensorDesc
@@ -312,37 +312,15 @@ class BlockWriter(Protocol):
 
 
 class Layout(NamedTuple):
-    """How to store an output, if the user asks for more than the format's defaults.
+    """How to store an output.
 
-    `chunks` is "keep", "auto" or sizes, and `compression` is "keep", "none" or gzip's level from 0 to 9: both are for
-    HDF5 alone. `keep_others` asks for a copy of the input's whole file, with this tensor replaced. `history` is the
-    line for the history of a NetCDF file, "" for none. `replaced` are all tensors that are replaced in one copy, in the
-    order in which their sinks are entered; it is empty where there is only one.
+    Where input and output have one format, the output is a copy of the input's whole file with this tensor replaced, or
+    added beside it under another name; `only` asks for a file of this tensor alone. `history` is the line for the
+    history of a NetCDF file, "" for none.
     """
 
-    chunks: str | tuple[int, ...] = "keep"
-    compression: str | int = "keep"
-    keep_others: bool = False
+    only: bool = False
     history: str = ""
-    replaced: tuple[Source, ...] = ()
-
-    def all_replaced(self, template: Source) -> tuple[Source, ...]:
-        """The tensors that are replaced in the copy, of which `template` is one."""
-        return self.replaced or (template,)
-
-    def has_copy(self, template: Source) -> bool:
-        """Whether the sink of an earlier tensor has made the copy before that of `template` is entered."""
-        return self.all_replaced(template)[0] is not template
-
-    @property
-    def is_default(self) -> bool:
-        """Whether the user asks for nothing; a line for the history does not change the storage."""
-        return self._replace(history="") == Layout()
-
-    @property
-    def changes_storage(self) -> bool:
-        """Whether it asks for other chunks or another compression than the input has."""
-        return (self.chunks, self.compression) != ("keep", "keep")
 
 
 class Sink(contextlib.AbstractContextManager["Sink", None]):
@@ -351,8 +329,7 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     `chunks` are the sizes of what is encoded as one, or None; `encoded` says that filters encode it, and `held` that
     its block writers pass the values to the parent. `notes` say what of the input's file was not copied. Temporary
     files of the pass lie next to the file `beside`. With `in_order`, the sink receives write results in the order of
-    the blocks, so that the same job writes the same bytes. `carried` is the number of other tensors that are copied
-    with the tensor.
+    the blocks, so that the same job writes the same bytes.
 
     Examples
     --------
@@ -380,7 +357,6 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     in_order = False
     notes: tuple[str, ...] = ()
     beside = ""
-    carried = 0
     _kept = 0
 
     @property
@@ -451,20 +427,6 @@ class FileSink(Sink):
         """The complete file, open for reading, before it gets its name."""
         self.complete()
         return self.reopen()
-
-    def digest(self) -> str:
-        """SHA-256 of the complete file's bytes, in hexadecimal, before the file gets its name."""
-        import hashlib  # seldom asked for
-
-        self.complete()
-        digest = hashlib.sha256()
-        with file_io.opened(self.file.temporary, name=self.file.name) as fd:
-            size = file_io.identity(fd).size
-            with progress.begun("digest", size) as advance:
-                for piece in file_io.pieces(fd, 0, size, self.file.name):
-                    digest.update(piece)
-                    advance(len(piece))
-        return digest.hexdigest()
 
     def complete(self) -> None:
         """Complete the file, unless that is done already."""

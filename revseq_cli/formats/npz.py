@@ -18,7 +18,7 @@ from revseq_cli.core.errors import HALVES, FormatError
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats import archives, file_io, npy
 from revseq_cli.formats.compressed import SpooledSource
-from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, only_of
+from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, only_of, refuse_taken
 from revseq_cli.formats.contract import Storage, refuse_bomb
 from revseq_cli.formats.raw import RawSource
 from revseq_cli.formats.recognition import ZIP_MAGIC, is_of_store, looks_like
@@ -253,38 +253,31 @@ class DeflatedSource(SpooledSource):
 
 
 class NpzSink(archives.MemberSink):
-    """A new archive with one stored member; with `keep_others` a copy of the input's, whose member it replaces.
-
-    Where several are replaced, each sink knows the places of all; the first copies the others, and the last completes.
-    """
+    """A new archive with one stored member, or a copy of the input's with that member replaced or added."""
 
     def __init__(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> None:
-        replaced, kept = layout.all_replaced(template), None
-        if layout.keep_others:
-            names = [f"{each.key}{_SUFFIX}" for each in replaced]
-            kept = archives.Kept.around(template, names)
-        else:
-            names = [_member_name(key, file.name)]
+        is_copy = isinstance(template, (StoredSource, DeflatedSource)) and not layout.only
+        self._old = template if is_copy else None
+        name = _member_name(key, file.name)
+        kept = archives.Kept.around(template, name) if self._old else None
+        if kept and kept.replaced and key.removesuffix(_SUFFIX) != template.key:
+            refuse_taken(key, [key], template.path)
         archive = archives.NewArchive(file, kept)
-        members = [archive.place(name, each) for name, each in zip(names, replaced, strict=True)]
-        own = next(each for each in members if each.template is template)
-        super().__init__(archive, own)
-        self._like, self._key = template, own.name.removesuffix(_SUFFIX)
-        self._data_type = template.desc.data_type
-        self._copies, self._completes = not layout.has_copy(template), replaced[-1] is template
-        self._kept = kept.stored if kept and self._copies else 0
+        member = archive.place(name, template)
+        super().__init__(archive, member)
+        self._key, self._data_type = member.name.removesuffix(_SUFFIX), template.desc.data_type
+        self._kept = kept.stored if kept else 0
 
     def start(self) -> None:
         """Begin the member, and copy the others."""
         super().start()
-        if self.archive.kept and self._copies and self._like.identity:
-            self.file.fill_from(self._like.path, self._like.identity, self.archive.copied())
+        if self._old and self._old.identity:
+            self.file.fill_from(self._old.path, self._old.identity, self.archive.copied())
 
     def finish(self) -> None:
         """Complete the archive."""
         super().finish()
-        if self._completes:
-            self.archive.finish()
+        self.archive.finish()
 
     def reopen(self) -> Source:
         """The complete file, as an input."""

@@ -185,18 +185,21 @@ class RawSink(FileSink):
 
     tensor: RawTensor
     head = b""
+    head_at = 0
 
     def __init__(self, file: AtomicFile) -> None:
         super().__init__(file)
         self._edges: list[Edge] = []
 
-    def place(self, template: Source, head: bytes = b"", at: int = 0, dtype: np.dtype[Any] | None = None) -> None:
-        """Place the elements behind `head`, which begins at the offset `at`.
+    def place(
+        self, template: Source, head: bytes = b"", at: int = 0, behind: int = 0, dtype: np.dtype[Any] | None = None
+    ) -> None:
+        """Place the elements behind `head`, which begins at the offset `at`, and `behind` more bytes.
 
         They have the sizes of `template`. Where no `dtype` is given, they have its dtype and its memory order, too.
         """
         order = "C" if dtype else template.order
-        self.head, offset = head, at + len(head)
+        self.head, self.head_at, offset = head, at, at + len(head) + behind
         self.tensor = RawTensor(
             self.file.temporary, self.file.name, offset, dtype or template.dtype, template.sizes, order
         )
@@ -205,7 +208,7 @@ class RawSink(FileSink):
         """Reserve the bytes up to the last element, and write the head."""
         with file_io.opened_to_write(self.file.temporary, self.file.name) as fd:
             file_io.allocate(fd, self.tensor.end, self.file.name)
-            file_io.write_all(fd, self.head, self.tensor.offset - len(self.head), self.file.name)
+            file_io.write_all(fd, self.head, self.head_at, self.file.name)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
         """A block writer that writes into the temporary file."""

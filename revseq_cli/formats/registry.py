@@ -10,8 +10,8 @@ from revseq_cli.core import system
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed
 from revseq_cli.formats import models, npy, pipes
 from revseq_cli.formats.atomic_file import AtomicFile, NewFolder, Scratch
-from revseq_cli.formats.contents import TensorNameError, left_behind, refuse_key
-from revseq_cli.formats.contract import MOST_OTHERS, Layout
+from revseq_cli.formats.contents import TensorNameError, refuse_key
+from revseq_cli.formats.contract import Layout
 from revseq_cli.formats.meaning import lost_in
 from revseq_cli.formats.recognition import is_store
 from revseq_cli.formats.references import Reference, format_to_write
@@ -19,7 +19,7 @@ from revseq_cli.formats.table import JSON, NPZ, TEXT, Format, compression_of, na
 from revseq_cli.text import dxdispatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from revseq_cli.formats import file_io
     from revseq_cli.formats.contents import Contents
@@ -108,23 +108,6 @@ def create_sink(
     layout: Layout = Layout(),  # noqa: B008 - it is immutable
 ) -> FileSink:
     """The sink of a result with the sizes and data type of `template`; RevseqError now for all that could refuse it."""
-    [sink] = create_sinks(reference, [template], overwrite=overwrite, inputs=inputs, layout=layout)
-    return sink
-
-
-def create_sinks(
-    reference: Reference,
-    templates: Sequence[Source],
-    *,
-    overwrite: bool,
-    inputs: Iterable[file_io.Identity],
-    layout: Layout,
-) -> list[FileSink]:
-    """The same for several tensors of one file, which are replaced in one copy of it: a sink for each.
-
-    They share the new file, and are entered one after another, in this order, when the file is created.
-    """
-    template = templates[0]
     if reference.key is not None and os.path.exists(reference.path):  # noqa: PTH110 - see Reference.file
         raise UsageError(
             "names a dataset inside an existing file as output",
@@ -133,29 +116,19 @@ def create_sinks(
             + system.quoted(f"new{Path(reference.path).suffix}::{reference.key}"),
             f"{reference.path}::{reference.key}",
         )
+    own = named(template.storage.format)
     # A copy of the input's whole file is what that is, whatever its suffix: MATLAB's .mat may be HDF5.
-    row = format_to_write(reference, _keeping(template) if layout.keep_others else None)
+    row = format_to_write(reference, own if own and own.keeps_others and not layout.only else None)
     file = new_file(reference.path, overwrite=overwrite, inputs=inputs, folder=row.is_folder)
     if not row.names:
         refuse_key(reference.key, f"a .{row.name} file", file.name)
-    if len(templates) > 1:
-        layout = layout._replace(replaced=tuple(templates))
-    return [_created(row, file, each, reference, layout) for each in templates]
-
-
-def _created(row: Format, file: AtomicFile, template: Source, reference: Reference, layout: Layout) -> FileSink:
-    """The sink of one tensor in the new file, with notes on what of the input's file is not in it."""
     key = reference.key if reference.key is not None else template.key or row.unnamed
-    _require_layout(layout, template, row, key, file.name)
     try:
         sink = _sink(row, file, template, key, layout)
     except TensorNameError as e:
         if reference.key is None:  # the name is the input's, not the user's
             e.hint = f"give it another name: {system.typed(f'{reference.path}::tensor')}"
         raise
-    if _holds_others(row, template) and not layout.keep_others:
-        count = template.others()
-        sink.notes += left_behind(count - sink.carried, or_more=count == MOST_OTHERS)
     if not row.keeps_meaning:
         sink.notes += _lost(row, template)
     return sink
@@ -177,45 +150,12 @@ def _sink(row: Format, file: AtomicFile, template: Source, key: str, layout: Lay
     )
 
 
-def _keeping(template: Source) -> Format | None:
-    """The format of a copy of the input's file with one tensor replaced; None where there is no such copy."""
-    row = named(template.storage.format)
-    return row if row and row.keeps_others else None
-
-
 def _lost(row: Format, template: Source) -> tuple[str, ...]:
     """A note on what the input's file says of the tensor, for which the format has no place."""
     try:
         return lost_in(row.name, template.meaning())
     except RevseqError as e:  # who writes such a format does not need it
         return (f"names and attributes of {template.name} cannot be read: {e.found}",)
-
-
-def _holds_others(row: Format, template: Source) -> bool:
-    """Whether a file of that format can be a copy of the input's file with one tensor replaced."""
-    return row == _keeping(template)
-
-
-def _require_layout(layout: Layout, template: Source, row: Format, key: str, where: str) -> None:
-    """UsageError for a layout that the output's format does not have, or that input and output do not allow."""
-    if layout.changes_storage and not row.has_layout:
-        raise UsageError("only HDF5 has chunks and a compression to choose", "an output such as out.h5", where=where)
-    if not layout.keep_others:
-        return
-    leave_out = "leave out --keep-others"
-    if not _holds_others(row, template):
-        known = listed(each.name for each in written() if each.keeps_others)
-        kept = "the other tensors need a copy of the input's file"
-        found = f"{kept}, and {template.name} is {template.storage.format}"
-        fitting = _keeping(template)
-        hint = f"leave out --keep-others, or add -f {fitting.name}" if fitting else leave_out
-        raise UsageError(found, f"input and output of one format, which is one of {known}", hint, where)
-    if layout.changes_storage:
-        found = "a copy of the file keeps the storage of every tensor"
-        raise UsageError(found, "neither chunks nor a compression with it", leave_out, where)
-    if key.strip("/") != template.key.strip("/"):
-        found = f"the result replaces {template.name} among the others, but the output is named {key}"
-        raise UsageError(found, "no other name after ::", f"add -o {where}", where)
 
 
 def create_scratch(beside: str, template: Source) -> FileSink:

@@ -15,7 +15,7 @@ from revseq_cli.core.dtypes import dtype_of, require_dimensions, require_sizes
 from revseq_cli.core.errors import HALVES, FormatError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats import file_io
-from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, only_of
+from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, only_of, refuse_taken
 from revseq_cli.formats.contract import Storage, not_whole
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.recognition import looks_like
@@ -70,6 +70,11 @@ class _Entry(NamedTuple):
         """The data type; None for one that no tensor has."""
         return _TYPES.get(self.dtype)
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The tensor as the header has it."""
+        return {"dtype": self.dtype, "shape": self.sizes, "data_offsets": (self.start, self.stop)}
+
 
 class _Header(NamedTuple):
     """The header of a file in the state `identity`: the free text, the tensors, and the offset of their elements."""
@@ -106,7 +111,7 @@ class SafetensorsSource(RawSource):
         require_sizes(entry.sizes, where)
         tensor = RawTensor(path, where, header.offset + entry.start, _dtype(entry.data_type), entry.sizes)
         super().__init__(tensor, header.identity, Storage("safetensors", {"tensor": key, "dtype": entry.dtype}))
-        self.key, self.siblings, self.metadata = key, len(header.entries) - 1, header.metadata
+        self.key, self.siblings, self.header = key, len(header.entries) - 1, header
 
 
 def _dtype(data_type: DataType) -> np.dtype[Any]:
@@ -209,55 +214,51 @@ def _require_no_gaps(entries: dict[str, _Entry], total: int, where: str) -> None
 
 
 class SafetensorsSink(RawSink):
-    """A new file of one tensor in C order, little-endian, into which the workers write their regions.
-
-    With `keep_others` it is a copy of the input's file, and only the elements of tensors that are replaced are others.
-    """
+    """A new file of one tensor in C order, little-endian, or a copy of the input's with that one replaced or added."""
 
     def __init__(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> None:
         super().__init__(file)
         self._key = key
-        self._old = template if layout.keep_others and isinstance(template, SafetensorsSource) else None
-        self._copied: list[tuple[int, int, int]] = []
-        if self._old:
+        self._old = template if isinstance(template, SafetensorsSource) and not layout.only else None
+        self._copied: list[tuple[int, int, int]] = []  # parts of the input's file: offset, bytes, new offset
+        if self._old and self._old.key == key:
             self.tensor = replace(self._old.tensor, path=file.temporary, name=file.name)
-            if not layout.has_copy(template):
-                self._copied = _around(layout.all_replaced(template), self._old.unchanged.size)
-                self._kept = sum(count for _, count, _ in self._copied)
-            return
+            end, size = self._old.tensor.end, self._old.unchanged.size
+            self._copied = [(0, self._old.tensor.offset, 0), (end, size - end, end)]
+        else:
+            self._add(template)
+        self._kept = sum(count for _, count, _ in self._copied)
+
+    def _add(self, template: Source) -> None:
+        """Place the tensor behind those of the input's file, which are copied."""
         if not self._key or self._key == _METADATA or not _is_text(self._key):
-            raise TensorNameError.of(self._key, "tensor", "a name such as x", file.name)
+            raise TensorNameError.of(self._key, "tensor", "a name such as x", self.file.name)
         data_type = template.desc.data_type
         if data_type not in _NAMES:
             found, hint = f"{data_type.name} cannot be written as .safetensors", "write a binary format that has it"
-            raise FormatError(found, _WANTED, f"{hint}, such as out.npy", file.name)
-        header: dict[str, Any] = {
-            self._key: {
-                "dtype": _NAMES[data_type],
-                "shape": template.sizes,
-                "data_offsets": (0, template.desc.total_bytes),
-            }
-        }
-        if isinstance(template, SafetensorsSource) and template.metadata:
-            header = {_METADATA: template.metadata, **header}
-        self.place(template, _header_bytes(header), dtype=_dtype(data_type))
+            raise FormatError(found, _WANTED, f"{hint}, such as out.npy", self.file.name)
+        header: dict[str, Any] = {}
+        if isinstance(template, SafetensorsSource) and template.header.metadata:
+            header[_METADATA] = template.header.metadata
+        begin = 0
+        if self._old:
+            refuse_taken(self._key, self._old.header.entries, self._old.path)
+            begin = self._old.unchanged.size - self._old.header.offset
+            header |= {key: entry.fields for key, entry in self._old.header.entries.items()}
+        header[self._key] = _Entry(_NAMES[data_type], template.sizes, begin, begin + template.desc.total_bytes).fields
+        head = _header_bytes(header)
+        self._copied = [(self._old.header.offset, begin, len(head))] if self._old else []
+        self.place(template, head, behind=begin, dtype=_dtype(data_type))
 
     def start(self) -> None:
         """Reserve the bytes of the tensor, and write the header, or all but the elements of the input's file."""
         super().start()
-        if self._old and self._copied:
+        if self._old:
             self.file.fill_from(self._old.path, self._old.unchanged, self._copied)
 
     def reopen(self) -> Source:
         """The complete file, as an input."""
         return SafetensorsSource(self.file.temporary, self._key, self.file.name)
-
-
-def _around(replaced: tuple[Source, ...], size: int) -> list[tuple[int, int, int]]:
-    """The parts of a file of so many bytes that are around these tensors: offset, bytes, and the same offset."""
-    places = [(each.tensor.offset, each.tensor.end) for each in replaced if isinstance(each, SafetensorsSource)]
-    starts, stops = zip(*sorted(places), strict=True)
-    return [(stop, start - stop, stop) for stop, start in zip((0, *stops), (*starts, size), strict=True)]
 
 
 def _header_bytes(header: dict[str, Any]) -> bytes:

@@ -24,7 +24,7 @@ class Format(NamedTuple):
     With `names`, a file holds tensors by name; a new one is called `unnamed` unless the user or the input names it.
     With `has_root`, names are paths that begin with a slash, which may be left out.
     With `lists`, it can hold several, and tell what it holds without reading their values.
-    With `is_folder`, a file of this format is a folder. With `has_layout`, chunks and compression can be chosen. With
+    With `is_folder`, a file of this format is a folder. With
     `keeps_others`, a new file can be a copy of the input's with one tensor replaced. Formats with `is_text` are parsed
     whole, and those with `prints` can be written into a pipe. The one with `is_shown` is the default for printing; a
     terminal gets it shortened and with marks. Files of formats with `may_be_compressed` may be compressed as a whole.
@@ -41,7 +41,6 @@ class Format(NamedTuple):
     lists: bool = False
     unnamed: str = "tensor"
     is_folder: bool = False
-    has_layout: bool = False
     keeps_others: bool = False
     keeps_meaning: bool = False
     is_text: bool = False
@@ -66,7 +65,7 @@ _HDF5_SUFFIXES = (
 
 NPY = Format("npy", (".npy",), "npy", prints=True, may_be_compressed=True)
 HDF5 = Format(
-    "h5", _HDF5_SUFFIXES, "hdf5", names=True, has_root=True, lists=True, has_layout=True, keeps_others=True,
+    "h5", _HDF5_SUFFIXES, "hdf5", names=True, has_root=True, lists=True, keeps_others=True,
     keeps_meaning=True,
 )  # fmt: skip
 NPZ = Format("npz", (".npz",), "npz", names=True, lists=True, keeps_others=True)

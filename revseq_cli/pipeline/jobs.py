@@ -116,41 +116,6 @@ def load(request: Request) -> Job:
         raise
 
 
-def load_each(request: Request, *, keep_others: bool) -> list[Job]:
-    """The jobs of a request: one for each tensor of INPUT's file that it names, separated by commas.
-
-    Several are for one copy of the file. A tensor whose own name has the comma is meant by that.
-    """
-    names = _names_of_values(request)
-    if not names:
-        return [load(request)]
-    if not keep_others:
-        wanted = "one, or a copy of the file in which all of them are replaced"
-        raise UsageError(f"names {len(names)} tensors", wanted, "add --keep-others", request.values)
-    jobs = []
-    for name in names:
-        try:
-            jobs.append(load(replace(request, values=name)))
-        except RevseqError as e:
-            e.context = e.context or f"{len(names)} tensors are named, and this is about {name}"
-            raise
-    return jobs
-
-
-def _names_of_values(request: Request) -> list[str]:
-    """What to type for each of several tensors that INPUT names; none where it names one, or nothing that is there."""
-    reference, _ = request.references()
-    if reference.is_piped or reference.inline is not None or "," not in (reference.key or ""):
-        return []
-    there = {name.strip("/") for name in registry.names_in(reference)}
-    keys = [key.strip("/") for key in (reference.key or "").split(",")]
-    if (reference.key or "").strip("/") in there or there.isdisjoint(keys):
-        return []
-    if twice := [key for i, key in enumerate(keys) if key in keys[:i]]:
-        raise UsageError(f"{listed(dict.fromkeys(twice))} is named twice", "each tensor once", where=request.values)
-    return [f"{reference.path}::{key}" for key in keys]
-
-
 def _opened(request: Request) -> tuple[Parts, WholeJob | None]:
     """The open tensors of a request, and what has all parts of the job if it names such a thing."""
     reference, lengths_reference = request.references()

@@ -44,7 +44,7 @@ _NO_FILES = ("INPUT", "LENGTHS", "A", "B", "SRC", "standard input", "standard ou
 # and None if a is. A member with ? is left out where its value is None. Of types, [x] is a list of x, {x} an object of
 # any names whose values are x, x|y is x or y, and x|null is null for None and for an empty text.
 _JOB = "InputTensor:desc=values SequenceLengthsTensor:desc=lengths Axis:int=axis"
-_WRITTEN = "output:str bytes:int verified:bool notes:[str] sha256?:str"
+_WRITTEN = "output:str bytes:int verified:bool notes:[str]"
 _CHECK = (
     f"level:str valid:bool {_JOB} BatchAxis:int|null=batch_axis choices:[choice] lowest_level:str|null=lowest.short "
     "lengths:counts|null=counts notes:[str] answer?:answer"
@@ -52,14 +52,14 @@ _CHECK = (
 _DESC = "DataType:str=desc.data_type.name Sizes:[int]=desc.sizes"
 _ERROR = "file:str|null key:str|null found:str wanted:str hint:str where:str context:str"
 _REPORTS = {
-    "run": f"{_JOB} {_WRITTEN} clamped:int tensors?:[replaced]",
-    "run --dry-run": f"{_JOB} plan:plan tensors?:[replaced]",
+    "run": f"{_JOB} {_WRITTEN} clamped:int",
+    "run --dry-run": f"{_JOB} plan:plan",
     "check": f"{_CHECK} constraints:[constraint]",
     "check --feature-level all": f"{_CHECK} levels:[level]",
     "check of a model": "exit_status:int nodes:[node]",
     "batch": (
         "line:int output:str|null ok:bool error:str|null errors:[error] skipped:bool bytes:int|null verified:bool "
-        "clamped:int|null notes:[str] sha256?:str plan?:traffic"
+        "clamped:int|null notes:[str] plan?:traffic"
     ),
     "batch --dry-run": "file_systems:[file_system]",
     "verify": "exit_status:int level:str pages:[page] skipped:int",
@@ -81,7 +81,6 @@ _REPORTS = {
 _PARTS = {
     "desc": "DataType:str=data_type.name Sizes:[int|str]=sizes",
     "tensor": f"name:str {_DESC}",
-    "replaced": f"name:str {_JOB} clamped?:int plan?:plan",
     "side": f"name:str role:str {_DESC}",
     "wrong_lines": "count:int of:int rule:str id:str",
     "mistake": "id:str text:str lines:int",

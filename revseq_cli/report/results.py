@@ -158,7 +158,6 @@ class Outcome(NamedTuple):
     verified: bool = False
     notes: Sequence[str] = ()
     clamped: int = 0
-    sha256: str | None = None
     skipped: bool = False
     plan: Traffic | None = None
 

@@ -32,7 +32,7 @@ _LENGTHS = ("--lengths", "-l")
 _ARGUMENTS = ("INPUT", "LENGTHS")
 # The options of jobs whose value is the next word, which is then no INPUT and no LENGTHS.
 VALUED = (
-    "--atol", "--axis", "--batch-axis", "--chunks", "--color", "--compression", "--dtype", "--engine", "-f",
+    "--atol", "--axis", "--batch-axis", "--color", "--dtype", "--engine", "-f",
     "--feature-level", "--feed", "--first", "--format", "--html", "--jobs", "--lengths-dtype", "--like",
     "--memory",
     "-o", "--on", "--output", "--picture", "--progress", "--rank", "--rtol", "--scheduler", "--scheduler-file",

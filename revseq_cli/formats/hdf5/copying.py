@@ -9,7 +9,6 @@ import numpy as np
 
 from revseq_cli.core.errors import FormatError, UsageError, printable
 from revseq_cli.core.tensors import braced
-from revseq_cli.formats.contents import left_behind
 from revseq_cli.formats.hdf5 import meaning, netcdf, types
 from revseq_cli.formats.hdf5.files import RAISED, opened
 from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, changed_filters, properties_of
@@ -19,7 +18,7 @@ from revseq_cli.formats.hdf5.source import Hdf5Source, refuse_other_files
 from revseq_cli.formats.meaning import MOST_VARIABLES, TEXT_BYTES, is_small
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -200,7 +199,6 @@ class _Copy:
             self._notes.append(f"the attributes of {above} {groups} above {self._source.name} are not copied")
         self._notes += changed_filters(made, self._source, properties)
         self._notes += netcdf.dangling(carried)
-        self._count_others(carried)
         return made, self._notes
 
     def _make_dataset(self, group: h5py.Group, name: str, properties: h5py.h5p.PropDCID, where: str) -> h5py.Dataset:
@@ -296,21 +294,6 @@ class _Copy:
             new = h5py.h5a.create(target.id, attribute.get_name(), like, attribute.get_space())
             if values is not None:
                 new.write(values, mtype=memory_type)
-
-    def _count_others(self, carried: Iterable[h5py.Dataset]) -> None:
-        """Add a note on the objects of the old file that are not copied."""
-        seen = set()
-        for found in [*carried, *(self._source.file[path] for path in self._types)]:
-            item: h5py.HLObject = found
-            while item.name != "/":
-                seen.add(h5py.h5o.get_info(item.id).addr)
-                item = item.parent
-        try:
-            others = len(self._companions.old_names) - len(seen)
-        except (OSError, RuntimeError, KeyError, ValueError):  # damage to objects that are not copied
-            self._notes.append("some other objects cannot be read, so none is copied")
-            return
-        self._notes += left_behind(others, "object")
 
 
 def _create(group: h5py.Group, name: str, made_of: tuple[Any, ...], where: str) -> h5py.Dataset:

@@ -52,7 +52,7 @@ _ASKED_FOR: dict[int, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
 _Filter = tuple[int, int, tuple[int, ...]]
 
 # A hint for filters that do not fit.
-UNCOMPRESSED = "add --compression none"
+UNCOMPRESSED = "write another format, such as .npy"
 
 
 def filters_of(properties: h5py.h5p.PropDCID) -> dict[int, str]:

@@ -7,14 +7,13 @@ import functools
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contract import BlockWriter, FileSink, Layout, Source, chunk_boxes
 from revseq_cli.formats.hdf5 import copying, meaning, netcdf, types
 from revseq_cli.formats.hdf5.files import Recorder, in_memory, opened, writing
-from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, Chunk, ChunkBlockWriter, block_writer_for, pipeline
+from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, Chunk, ChunkBlockWriter, block_writer_for
 from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.links import parts_of
 from revseq_cli.formats.hdf5.source import Hdf5Source, offset_of
@@ -29,63 +28,34 @@ if TYPE_CHECKING:
 # The file format since HDF5 1.8 of 2008: in older ones, an attribute has at most 64 KiB.
 _VERSIONS = ("v108", "latest")
 _PAGE = 1 << 12
-_SHUFFLE, _FLETCHER32 = h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32
 
 
 def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:
     """The sink for a tensor like `template`, with the path `key`; RevseqError for every reason to refuse it."""
     name = "/" + "/".join(parts_of(key, file.name))
-    properties = _creation_properties(template, layout, file.name)
-    if layout.keep_others:
-        if isinstance(template, Hdf5Source) and not template.is_plain:
-            found = f"has {template.storage.details['stored as']}, which become plain numbers"
-            raise UsageError(found, "a new file for them", "leave out --keep-others", template.name)
-    else:
+    properties = _creation_properties(template)
+    is_copy = not layout.only and isinstance(template, Hdf5Source) and template.is_plain and template.key == name
+    if not is_copy:
         properties.set_obj_track_times(False)  # so that the same job gives the same bytes
         copying.refuse_clashes(template, name, file.name)
-    make = _ReplacingToo if layout.has_copy(template) else _Replacing if layout.keep_others else _Making
-    making = make(name, template, properties, file.name, layout.history)
+    making = (_Replacing if is_copy else _Making)(name, template, properties, file.name, layout.history)
     if properties.get_layout() == h5py.h5d.CONTIGUOUS:
         return ContiguousSink(file, making)
     return Hdf5Sink(file, making)
 
 
-def _creation_properties(template: Source, layout: Layout, where: str) -> h5py.h5p.PropDCID:
-    """The storage of the new dataset: that of the input, where `layout` does not ask for another."""
-    chunks = layout.chunks
+def _creation_properties(template: Source) -> h5py.h5p.PropDCID:
+    """The storage of the new dataset: that of the input."""
+    guesses = False
     if isinstance(template, Hdf5Source):
         properties = template.origin.properties.copy()
     else:
         properties, said = h5py.h5p.create(h5py.h5p.DATASET_CREATE), template.meaning()
         meaning.prepare(properties, said, template.dtype)
-        if chunks == "keep" and said.unlimited:  # only chunks can grow
-            chunks = "auto"
-    if not template.sizes and layout.changes_storage:
-        raise UsageError(
-            "has no dimensions, and so no chunks", "neither chunks nor a compression for it", where=template.name
-        )
-    if layout.compression != "keep":
-        _compress(properties, layout.compression)
-    if chunks == "keep" and properties.get_nfilters() and properties.get_layout() != h5py.h5d.CHUNKED:
-        chunks = "auto"
-    if chunks == "auto":
-        chunks = _guessed_chunks(template)
-    if chunks != "keep":
-        properties.set_chunk(_checked(chunks, template.sizes, where))
+        guesses = bool(said.unlimited)  # only chunks can grow
+    if guesses or (properties.get_nfilters() and properties.get_layout() != h5py.h5d.CHUNKED):
+        properties.set_chunk(_guessed_chunks(template))
     return properties
-
-
-def _compress(properties: h5py.h5p.PropDCID, compression: str | int) -> None:
-    """Change the filters that compress; a checksum stays, and so does a shuffle before gzip."""
-    codes = [code for code, _, _ in pipeline(properties)]
-    if codes:
-        properties.remove_filter(h5py.h5z.FILTER_ALL)
-    if isinstance(compression, int):
-        if _SHUFFLE in codes:
-            properties.set_shuffle()
-        properties.set_deflate(compression)
-    if _FLETCHER32 in codes:
-        properties.set_fletcher32()
 
 
 def _guessed_chunks(template: Source) -> tuple[int, ...]:
@@ -93,15 +63,6 @@ def _guessed_chunks(template: Source) -> tuple[int, ...]:
     with in_memory() as file:
         chunks: tuple[int, ...] = file.create_dataset("x", template.sizes, template.dtype, chunks=True).chunks
         return chunks
-
-
-def _checked(chunks: Any, sizes: tuple[int, ...], where: str) -> tuple[int, ...]:  # noqa: ANN401 - h5py's or the user's
-    if len(chunks) != len(sizes):
-        found = f"the chunks have {len(chunks)} sizes"
-        raise FormatError(
-            found, f"{len(sizes)}, one for each dimension", f"try --chunks {'x'.join(map(str, sizes))}", where
-        )
-    return tuple(min(chunk, max(1, size)) for chunk, size in zip(chunks, sizes, strict=True))
 
 
 @dataclass(frozen=True)
@@ -116,9 +77,6 @@ class _Making:
     properties: h5py.h5p.PropDCID
     where: str
     history: str
-
-    # What to type where the input's filters do not fit.
-    unfiltered = UNCOMPRESSED
 
     def opened(self, recorder: Recorder, **options: int) -> h5py.File:
         """The new file, opened by h5py through the recorder; `options` are h5py's."""
@@ -152,8 +110,6 @@ class _Replacing(_Making):
     blocks stay valid.
     """
 
-    unfiltered = "leave out --keep-others, and add --compression none"
-
     @property
     def kept(self) -> int:
         """The bytes of the whole file but for the values, as they are stored."""
@@ -182,22 +138,6 @@ class _Replacing(_Making):
         """Copy the input's file."""
         if self.template.identity:
             file.fill_from(self.template.path, self.template.identity)
-
-
-class _ReplacingToo(_Replacing):
-    """The file is a copy already, in which another dataset was replaced."""
-
-    @property
-    def kept(self) -> int:
-        """Nothing more is copied."""
-        return 0
-
-    def recorded(self, file: h5py.File) -> list[str]:  # noqa: ARG002 - the copy has the line
-        """Nothing: a command has one line."""
-        return []
-
-    def prepare(self, file: AtomicFile) -> None:
-        """Nothing: the file is complete but for this dataset."""
 
 
 def _clear_chunks(dataset: h5py.Dataset) -> None:
@@ -274,7 +214,7 @@ class Hdf5Sink(_DatasetSink):
 
     @functools.cached_property
     def _encoder(self) -> ChunkBlockWriter:
-        return block_writer_for(self._values, self._making.properties, self.file.name, self._making.unfiltered)
+        return block_writer_for(self._values, self._making.properties, self.file.name, UNCOMPRESSED)
 
     def receive(self, write_result: object) -> None:
         """Write the encoded chunks of a block, or its values."""

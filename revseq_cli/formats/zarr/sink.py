@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import os
 import warnings
@@ -13,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.core import dtypes, signals, system
+from revseq_cli.core import dtypes, system
 from revseq_cli.core.dtypes import is_nameless
 from revseq_cli.core.errors import UsageError, listed
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import copy_file
-from revseq_cli.formats.contents import TensorNameError
+from revseq_cli.formats.contents import TensorNameError, refuse_taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source, parts
 from revseq_cli.formats.meaning import FILL, as_fill
 from revseq_cli.formats.zarr import meaning, metadata, source
@@ -40,7 +39,7 @@ _CONSOLIDATED = "consolidated_metadata"
 
 
 class ZarrSink(FileSink):
-    """A new store with one array; with `keep_others`, a copy of the input's store with new chunks for that array."""
+    """A new store with one array, or a copy of the input's with new chunks for that array, or with one added."""
 
     encoded = True
 
@@ -66,15 +65,14 @@ class ZarrSink(FileSink):
         self.chunks = self._shards
         self._files = {PurePosixPath(self._inner, name): data for name, data in array.items()}
         self._files |= _groups(template, said, self._inner, self._version)
-        self._old = template if layout.keep_others and isinstance(template, source.ZarrSource) else None
-        self._replaced = [each for each in layout.all_replaced(template) if isinstance(each, source.ZarrSource)]
-        self._has_copy = layout.has_copy(template)
+        self._old = template if not layout.only and isinstance(template, source.ZarrSource) else None
         self._variables = self._beside(said.variables) if not self._old else ()
-        self.carried = len(self._variables)
         self._kept = sum(each.total_bytes for each in self._variables)
+        if self._old and self._inner != self._old.key and Path(self._old.store, self._inner).exists():
+            refuse_taken(self._inner, [self._inner], self._old.store)
         self._old_state = source.state(self._old.store, self._old.name) if self._old else None
-        if self._old_state and not self._has_copy:
-            self._kept = self._old_state.stored - sum(each.stored for each in self._replaced)
+        if self._old and self._old_state:
+            self._kept = self._old_state.stored - (self._old.stored if self._inner == self._old.key else 0)
 
     def _beside(self, variables: tuple[Variable, ...]) -> tuple[Variable, ...]:
         """The variables that go into the array's group; a note on those that cannot."""
@@ -91,26 +89,29 @@ class ZarrSink(FileSink):
     def start(self) -> None:
         """Write the metadata, or copy the store."""
         if self._old:
-            if not self._has_copy:
-                self._copy(self._old)
-            return
+            self._copy(self._old)
+            if self._inner == self._old.key:
+                return
         with source.errors_worded(self.file.name, "write"):
             self._folder.mkdir(parents=True, exist_ok=True)
             for name, data in self._files.items():
-                Path(self.file.temporary, name).write_bytes(data)
+                path = Path(self.file.temporary, name)
+                if not path.exists():  # of the groups of a copy
+                    path.write_bytes(data)
             for variable in self._variables:
                 _write(self._folder.with_name(variable.name), variable, self._version, self.file.name)
 
     def _copy(self, old: source.ZarrSource) -> None:
-        """Copy every file and folder of the old store but the chunks of arrays that are replaced."""
-        arrays = [(Path(each.folder), metadata.chunk_places(each.metadata)) for each in self._replaced]
+        """Copy every file and folder of the old store but the chunks of an array that is replaced."""
+        place_of = metadata.chunk_places(old.metadata)
         for folder, _, names in os.walk(old.store, onerror=_raise):  # it follows no links
             target = Path(self.file.temporary, os.path.relpath(folder, old.store))
             with source.errors_worded(self.file.name, "write"):
                 target.mkdir(exist_ok=True)
             for name in names:
                 path = Path(folder, name)
-                if all(place_of(Path(os.path.relpath(path, of)).as_posix()) is None for of, place_of in arrays):
+                is_chunk = place_of(Path(os.path.relpath(path, old.folder)).as_posix()) is not None
+                if self._inner != old.key or not is_chunk:
                     copy_file(str(path), str(target / name), self.file.name)
 
     def finish(self) -> None:
@@ -131,17 +132,6 @@ class ZarrSink(FileSink):
     def reopen(self) -> Source:
         """The complete store, as an input."""
         return source.ZarrSource(self.file.temporary, self._inner, self.file.name, self._data_type)
-
-    def digest(self) -> str:
-        """SHA-256 of what sha256sum prints for all files of the store, in the order of their paths inside the store."""
-        self.complete()
-        digests = []
-        for path in Path(self.file.temporary).rglob("*"):
-            if path.is_file():
-                signals.check()
-                name = path.relative_to(self.file.temporary).as_posix()
-                digests.append((name, hashlib.sha256(path.read_bytes()).hexdigest()))
-        return hashlib.sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(digests)).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
