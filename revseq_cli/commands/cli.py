@@ -32,7 +32,7 @@ COMMANDS = {
 _SYNONYMS = {
     "reverse": "run", "flip": "run", "ls": "show", "info": "show", "head": "show", "compare": "diff",
 }  # fmt: skip
-_PAGES = (".md", ".ipynb", ".html", ".rst")  # what `verify` is given
+_PAGES = (".md", ".html", ".rst")  # what `verify` is given
 
 
 class LazyGroup(Helped, click.Group):

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.file_io import Identity
-    from revseq_cli.text.markup import Excerpt
 
 
 _HEAD = 4096  # bytes of a page that may state its charset; browsers look at 1024
@@ -117,36 +116,22 @@ class TextTypes(NamedTuple):
 class Text:
     """A text; `name` is its source for messages, and `identity` its file's state, or None if it is not from a file.
 
-    Its file has that `encoding`. Of a notebook it is an `excerpt`.
+    Its file has that `encoding`.
     """
 
     name: str
     text: str
     identity: Identity | None = None
     encoding: Encoding = Encoding()  # noqa: RUF009 - it is immutable
-    excerpt: Excerpt | None = None
-
-    @property
-    def whole(self) -> str:
-        """The whole text of the file."""
-        return self.excerpt.whole if self.excerpt else self.text
 
     @functools.cached_property
     def lines(self) -> Lines:
         """The lines of the file."""
-        return Lines(self.whole)
-
-    def offset(self, place: int) -> int:
-        """Where that character of the text stands in the file's."""
-        return self.excerpt.offset(place) if self.excerpt else place
-
-    def span(self, start: int, stop: int) -> tuple[int, int]:
-        """Where text[start:stop] stands in the file's text; FormatError where it is not in one piece there."""
-        return self.excerpt.span(start, stop) if self.excerpt else (start, stop)
+        return Lines(self.text)
 
     def located(self, error: RevseqError) -> RevseqError:
         """The error with its place in the file, and the line as it stands there, if it is about a place of the text."""
-        return error.moved(self.lines, self.offset(error.offset)) if isinstance(error, PlacedError) else error
+        return error.moved(self.lines, error.offset) if isinstance(error, PlacedError) else error
 
     @contextlib.contextmanager
     def located_errors(self, name: str) -> Iterator[None]:

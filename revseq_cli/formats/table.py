@@ -81,7 +81,7 @@ ONNX = Format("onnx", (".pb",), "onnx", names=True, unnamed="", prints=True)
 JSON = Format("json", (".json",), "text:JSON", is_text=True, prints=True, may_be_compressed=True)
 TEXT = Format(
     "text", (".txt", ".md"), "text:TEXT", lists=True, is_text=True, prints=True, is_shown=True, may_be_compressed=True,
-    read_only=(".markdown", ".text", ".rst", ".html", ".htm", ".xhtml", ".ipynb"),
+    read_only=(".markdown", ".text", ".rst", ".html", ".htm", ".xhtml"),
 )  # fmt: skip
 CSV = Format("csv", (".csv",), "text:CSV", is_text=True, prints=True, may_be_compressed=True)
 RAW = Format("raw", (".bin", ".raw"), "raw", prints=True, is_bare=True)

@@ -18,7 +18,7 @@ from revseq_cli.formats.documents import Encoding, Text, TextTypes, encoding_of
 from revseq_cli.formats.in_memory import Gathered, MemorySource
 from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.table import NPY, SAFETENSORS
-from revseq_cli.text import literals, markup
+from revseq_cli.text import literals
 from revseq_cli.text.places import error_at
 
 if TYPE_CHECKING:
@@ -75,13 +75,9 @@ def too_large(size: str, name: str) -> FormatError:
 
 
 def text_of(data: bytes, name: str, identity: Identity | None = None) -> Text:
-    """The text of these bytes; of a notebook, that of its Markdown cells. FormatError if they are none."""
-    encoding, whole = decoded(data, name)
-    excerpt = None
-    if name.lower().endswith(markup.NOTEBOOK):
-        with about(name):
-            excerpt = markup.markdown(whole)
-    return Text(name, excerpt.text if excerpt else whole, identity, encoding, excerpt)
+    """The text of these bytes; FormatError if they are none."""
+    encoding, text = decoded(data, name)
+    return Text(name, text, identity, encoding)
 
 
 def decoded(data: bytes, name: str) -> tuple[Encoding, str]:

@@ -62,7 +62,6 @@ _REPORTS = {
         "clamped:int|null notes:[str] plan?:traffic"
     ),
     "batch --dry-run": "file_systems:[file_system]",
-    "verify": "exit_status:int level:str pages:[page] skipped:int",
     "show": "exit_status:int tensors:[described] groups:[group] others:[other] files:[listed] errors:[unread]",
     "convert": f"input:tensor {_WRITTEN}",
     "diff": (
@@ -95,16 +94,6 @@ _PARTS = {
     "level": "level:str valid:bool constraints:[constraint]",
     "traffic": "read_bytes:int=read write_bytes:int=written",
     "file_system": "path:str needed_bytes:int=needed free_bytes:int=free",
-    "page": (
-        "page:str error:str|null errors:[error] examples:[example] skipped:int findings:[finding] tables?:int "
-        "sentences?:int unfixed?:str|null diff?:[str]"
-    ),
-    "example": (
-        "number:int line:int|null=spot.place.line data_set:str|null right:bool problems:[str]=findings hints:[str] "
-        "difference:wrong|null clamped:int fixed:int"
-    ),
-    "wrong": "index:any line:int|null found:any expected:any count:int total:int",
-    "finding": "line:int|null=spot.place.line column:int|null=spot.place.column rule:str level:str message:str",
     "described": (
         f"name:str {_DESC} dimensions:[str|null] attributes:int|null attribute_values?:{{any}} "
         "bytes:int=desc.total_bytes format:str "

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.operator.kernel import LengthCounts
     from revseq_cli.operator.spec import Constraint, FeatureLevel
-    from revseq_cli.pages.verification import Verdict
     from revseq_cli.pipeline.arrangement import Arrangement
     from revseq_cli.pipeline.comparison import Diagnosis, Differences, Mistake, Where
     from revseq_cli.pipeline.summaries import Statistics
@@ -225,16 +224,6 @@ def comparison_of(done: Exported) -> str:
     """The command that compares the result of a model with what is right, when it has come back beside the model."""
     result, model = map(system.typed, map(str, (done.target, done.model)))
     return f"revseq diff {result} --job {model}"
-
-
-def difference_of(verdict: Verdict) -> dict[str, Any]:
-    """The first wrong element of an example, and how many there are; empty if every element is right."""
-    if not (differences := verdict.differences):
-        return {}
-    index, found, expected = first_differences(differences)[0]
-    line = verdict.wrong.place.line if verdict.wrong else None
-    element = {"index": index, "line": line, "found": found, "expected": expected}
-    return {**element, "count": differences.count, "total": differences.total}
 
 
 class NodeCheck(NamedTuple):

@@ -1,21 +1,9 @@
-"""Pages as texts: without markup, where every place is as it was; and Jupyter's notebooks, as their Markdown cells.
-
-Where each character of such a cell stands in the file is known.
-"""
+"""Pages as texts without markup, where every place is as it was."""
 
 from __future__ import annotations
 
-import array
 import html
-import json
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from revseq_cli.core.errors import FormatError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Markup that pages have around examples. Each character of it is replaced by a blank, so that places stay as they are;
 # but what begins a block of HTML begins with a mark that ends a line, as a browser does.
@@ -127,77 +115,3 @@ def _character(match: re.Match[str]) -> str:
         return match[0]
     behind = match.string[match.end() : match.end() + 1]
     return character.rjust(len(match[0])) if behind.isalnum() or behind == "." else character.ljust(len(match[0]))
-
-
-NOTEBOOK = ".ipynb"
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]')
-_UNIT = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL)
-_Path = tuple[str | int, ...]  # keys and indices
-
-
-@dataclass(frozen=True)
-class Excerpt:
-    """Parts of the text `whole` as one `text`; character i of it is written as whole[starts[i]:stops[i]]."""
-
-    whole: str
-    text: str
-    starts: array.array[int]
-    stops: array.array[int]
-
-    def offset(self, place: int) -> int:
-        """Where that character of the text stands in the whole."""
-        return self.starts[place] if place < len(self.starts) else len(self.whole)
-
-    def span(self, start: int, stop: int) -> tuple[int, int]:
-        """Where text[start:stop] stands in the whole; FormatError where it is not in one piece."""
-        if list(self.stops[start : stop - 1]) != list(self.starts[start + 1 : stop]):
-            raise FormatError("a number is written in two strings of the notebook", "one string")
-        return self.starts[start], self.stops[stop - 1]
-
-
-def markdown(whole: str) -> Excerpt:
-    """The Markdown cells of a notebook, with an empty line behind each; FormatError for anything else."""
-    try:
-        notebook = json.loads(whole)
-    except (ValueError, RecursionError) as e:
-        raise FormatError(f"is not a notebook: {e}", "JSON, as Jupyter writes it") from None
-    cells = notebook.get("cells") if isinstance(notebook, dict) else None
-    if not isinstance(cells, list):
-        raise FormatError("is not a notebook: it has no list of cells", "a notebook of version 4")
-    wanted = {i for i, cell in enumerate(cells) if isinstance(cell, dict) and cell.get("cell_type") == "markdown"}
-    pieces, starts, stops, last = [], array.array("q"), array.array("q"), None
-    for path, start, stop in _strings(whole):
-        match path:
-            case ("cells", int(cell), "source", *rest) if cell in wanted and len(rest) < 2:
-                if last not in (None, cell):
-                    pieces.append("\n\n")
-                    starts.extend([start] * 2)
-                    stops.extend([start] * 2)
-                last = cell
-                for unit in _UNIT.finditer(whole, start + 1, stop - 1):
-                    pieces.append(unit[0] if len(unit[0]) == 1 else json.loads(f'"{unit[0]}"'))
-                    starts.append(unit.start())
-                    stops.append(unit.end())
-    return Excerpt(whole, "".join(pieces), starts, stops)
-
-
-def _strings(text: str) -> Iterator[tuple[_Path, int, int]]:
-    """Every string of a JSON text that is a value and no key: what leads to it, and where it stands with its quotes."""
-    path: list[str | int] = []
-    key = ""
-    for token in _TOKEN.finditer(text):
-        match token[0]:
-            case "{":
-                path.append("")
-            case "[":
-                path.append(0)
-            case "}" | "]":
-                path.pop()
-            case ",":
-                path[-1] = path[-1] + 1 if isinstance(path[-1], int) else ""
-            case ":":
-                path[-1] = key
-            case string if path and path[-1] == "":
-                key = json.loads(string)
-            case _:
-                yield (tuple(path), *token.span())

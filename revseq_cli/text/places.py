@@ -19,41 +19,6 @@ class Place(NamedTuple):
     column: int
 
 
-class Spot(NamedTuple):
-    """A place in a file, and its line with a caret below it."""
-
-    place: Place
-    shown: str
-
-
-class Finding(NamedTuple):
-    """One thing that is wrong with an example or a page, or only worth a note, by the rule of that name.
-
-    It is about the character at `start` of the text that was read, and stands at `spot` in its file; a test that is no
-    text has neither. `hints` say what would lift it.
-    """
-
-    start: int
-    found: str
-    wanted: str = ""
-    is_note: bool = False
-    rule: str = "feature-levels"
-    spot: Spot | None = None
-    hints: tuple[str, ...] = ()
-
-    @property
-    def message(self) -> str:
-        """What is found, and what is wanted."""
-        return f"{self.found}; wanted: {self.wanted}" if self.wanted else self.found
-
-    def __str__(self) -> str:
-        """The message behind its line and column, and the line with a caret."""
-        if not self.spot:
-            return self.message
-        line, column = self.spot.place
-        return f"line {line}, column {column}: {self.message}\n{self.spot.shown}"
-
-
 class Lines:
     """The lines of a text, which may end as on any system; places that are asked for in order take the least time."""
 

@@ -1,0 +1,288 @@
+"""Examples on documentation pages: recomputed bit for bit, and wrong outputs rewritten in place."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from revseq_cli.core import signals
+from revseq_cli.core.dtypes import bits, describe, dtype_of
+from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
+from revseq_cli.formats import file_io, registry, textfiles
+from revseq_cli.formats.atomic_file import FileTransaction
+from revseq_cli.formats.table import TEXT, by_suffix, compression_of
+from revseq_cli.operator import kernel, spec
+from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
+from revseq_cli.text import literals, notation
+from revseq_cli.text.examples import NoExampleError, find_examples
+from revseq_cli.text.places import PlacedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from revseq_cli.core.tensors import DataType
+    from revseq_cli.formats.documents import Text
+    from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.text.examples import Example
+
+# A page with none of these words has no example of this operator, whatever its encoding.
+_OUR_WORDS = (b"SequenceTensor", b"SequenceLengthsTensor", b"REVERSE_SUBSEQUENCES")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong with an example: at a line and column of the page, with that line and a caret below it."""
+
+    message: str
+    line: int
+    column: int
+    context: str
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first element of an OutputTensor that is wrong, as texts, and how many of all elements are."""
+
+    index: tuple[int, ...]
+    line: int
+    found: str
+    expected: str
+    count: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is found of an example: the `number`-th of its page, from 1, which begins at `line`.
+
+    `clamped` counts its lengths above the axis size. `fixed` says that its OutputTensor was rewritten.
+    """
+
+    number: int
+    line: int
+    findings: tuple[Finding, ...] = ()
+    difference: Difference | None = None
+    clamped: int = 0
+    fixed: bool = False
+
+    @property
+    def right(self) -> bool:
+        """Whether the operator gives every element as it is written."""
+        return not self.findings
+
+
+@dataclass(frozen=True)
+class Report:
+    """The verdicts on a page, how many examples of other operators it has, and why it was not rewritten."""
+
+    verdicts: tuple[Verdict, ...]
+    skipped: int = 0
+    unfixed: str = ""
+
+    @property
+    def right(self) -> bool:
+        """Whether no example is wrong."""
+        return all(verdict.right for verdict in self.verdicts)
+
+
+def read_page(path: str) -> Text:
+    """The text of a page; NoExampleError for a file that cannot have an example of this operator, text or not."""
+    data, identity = textfiles.read_bytes(path, compression_of(path))
+    ascii_only = data.replace(b"\0", b"")  # of UTF-16
+    if not any(word in ascii_only for word in _OUR_WORDS):
+        raise NoExampleError("contains no example of this operator", where=path)
+    return textfiles.text_of(data, path, identity)
+
+
+def pages_below(folder: str) -> Iterator[str | TensorIOError]:
+    """The paths of all pages below a folder, sorted, or the error for a folder that cannot be read.
+
+    Hidden files and folders, packed pages and links to folders are left out.
+    """
+    errors: list[TensorIOError] = []
+
+    def note(error: OSError) -> None:
+        errors.append(file_io.failed(str(error.filename or folder), "read", error))
+
+    for walked, folders, names in os.walk(folder, onerror=note):
+        yield from errors
+        errors.clear()
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        path = walked.removeprefix(os.curdir).lstrip(os.sep) if folder == os.curdir else walked
+        for name in sorted(names):
+            if not name.startswith(".") and by_suffix(name, reading=True) is TEXT and not compression_of(name):
+                signals.check()
+                yield os.path.join(path, name)  # noqa: PTH118 - any text
+    yield from errors
+
+
+def verify(text: Text, level: FeatureLevel, number: int | None = None) -> Report:
+    """Recompute every example of a page, or the one of that number, counted from 1.
+
+    NoExampleError for a page without an example of this operator, FormatError where none has that number.
+    """
+    ours, skipped = _examples(text)
+    if number is not None and not 1 <= number <= len(ours):
+        raise FormatError(f"no example {number}", f"1 to {len(ours)}", where=text.name)
+    numbers = [number] if number else range(1, len(ours) + 1)
+    return Report(tuple(_examined(i, ours[i - 1], text, level) for i in numbers), skipped)
+
+
+def _examples(text: Text) -> tuple[list[Example], int]:
+    """The examples of this operator on a page, and how many there are of others."""
+    examples = find_examples(text.text, text.items)
+    ours = [example for example in examples if example.is_ours]
+    skipped = len(examples) - len(ours)
+    if not ours:
+        others = f"; {skipped} of other operators" if skipped else ""
+        wanted = "InputTensor, SequenceTensor, Axis and OutputTensor"
+        raise NoExampleError(f"contains no example of this operator{others}", wanted, where=text.name)
+    return ours, skipped
+
+
+def _examined(number: int, example: Example, text: Text, level: FeatureLevel) -> Verdict:
+    """The verdict on one example."""
+    verdict = Verdict(number, text.lines.line(example.start()))
+    try:
+        if example.problem:
+            raise example.problem
+        output = example.tensor(OUTPUT)  # without it, nothing else matters
+        values, lengths, axis = _inputs(example)
+        if broken := spec.violations(describe(values), describe(lengths), axis, level, output.desc):
+            return replace(verdict, findings=tuple(_violation(each, example, text) for each in broken))
+        written, expected = _values(output), kernel.reverse(values, lengths, axis)
+    except RevseqError as e:
+        where = example.start() if not isinstance(e, PlacedError) else e.offset
+        found = e.problem if isinstance(e, PlacedError) else e.found
+        return replace(verdict, findings=(_finding(found, e.wanted, text, where),))
+    verdict = replace(verdict, clamped=int(np.count_nonzero(lengths > values.shape[axis])))
+    wrong = np.flatnonzero(bits(written).ravel() != bits(expected).ravel())
+    if not wrong.size:
+        return verdict
+    first, where = int(wrong[0]), output.spans()[wrong[0]][0]
+    index = tuple(map(int, np.unravel_index(first, values.shape)))
+    [found], [right] = (literals.render(each.ravel()[first : first + 1]) for each in (written, expected))
+    difference = Difference(index, text.lines.line(where), found, right, wrong.size, values.size)
+    message = f"OutputTensor at {list(index)} is {found}, and the operator gives {right}"
+    message += f"; {wrong.size} of {values.size} elements differ"
+    return replace(verdict, findings=(_finding(message, "", text, where),), difference=difference)
+
+
+def _inputs(example: Example) -> tuple[NDArray[Any], NDArray[Any], int]:
+    """The values, the lengths and the axis of an example; FormatError where it lacks one of them."""
+    values, lengths = _values(example.tensor(INPUT)), _values(example.tensor(LENGTHS))
+    axis = example.axis()
+    if axis is None:
+        raise FormatError("no axis is given", f"the dimension to reverse along, 0 to {values.ndim - 1}")
+    return values, lengths, axis
+
+
+def _values(tensor: notation.TensorText) -> NDArray[Any]:
+    """The values of a tensor, which has a header."""
+    desc = tensor.desc
+    if desc is None:
+        raise FormatError(f"{tensor.name} has no header")
+    return tensor.values(desc.data_type, dtype_of(desc.data_type))
+
+
+def _violation(broken: spec.Constraint, example: Example, text: Text) -> Finding:
+    """A constraint that an example breaks, at the Axis line or the tensor that it is about."""
+    where = example.start("Axis" if broken.property == "Axis" else broken.tensor)
+    found = f"{broken.tensor} {broken.property} is {broken.found}"
+    return _finding(found, f"{broken.wanted} ({broken.rule})", text, where)
+
+
+def _finding(found: str, wanted: str, text: Text, where: int) -> Finding:
+    line, column = text.lines.place(where)
+    return Finding(f"{found}; wanted: {wanted}" if wanted else found, line, column, text.lines.shown(where))
+
+
+def fix(text: Text, level: FeatureLevel, number: int | None = None) -> tuple[bytes, Report]:
+    """The bytes of a page with every wrong OutputTensor rewritten, or only that of one example; and the report then.
+
+    FormatError if an example stays wrong: a page is put right as a whole or not at all.
+    """
+    if text.identity is None:
+        raise UsageError("is standard input, and cannot be changed", "the name of a file", where=text.name)
+    if compression_of(text.name):
+        raise FormatError("is packed", "a page that is not", where=text.name)
+    examples, _ = _examples(text)
+    before = verify(text, level, number)
+    edits: list[tuple[int, int, str]] = []
+    for verdict in before.verdicts:
+        if not verdict.right:
+            try:
+                edits += _rewritten(examples[verdict.number - 1], text, level)
+            except RevseqError as e:
+                raise FormatError(f"example {verdict.number} cannot be fixed: {e.found}", where=text.name) from None
+    parts, end = [], 0
+    for start, stop, new in sorted(edits):
+        parts += [text.text[end:start], new]
+        end = stop
+    fixed = replace(text, text="".join([*parts, text.text[end:]]))
+    after = verify(fixed, level, number)
+    for verdict in after.verdicts:
+        if not verdict.right:
+            reason = verdict.findings[0].message
+            raise FormatError(f"example {verdict.number} cannot be fixed: {reason}", where=text.name)
+    was_right = [verdict.right for verdict in before.verdicts]
+    verdicts = [replace(verdict, fixed=not right) for verdict, right in zip(after.verdicts, was_right, strict=True)]
+    return text.encoding.encode(fixed.text), replace(after, verdicts=tuple(verdicts))
+
+
+def write_page(text: Text, data: bytes) -> Sequence[str]:
+    """Replace a page: its name has the old content or the complete new one. Notes of what went wrong."""
+    file = registry.new_file(text.name, overwrite=True)
+    with FileTransaction(file) as together:
+        file.write(data)
+        with file_io.opened(text.name, text.identity):  # it is as it was when it was read
+            pass
+    return together.notes
+
+
+def _rewritten(example: Example, text: Text, level: FeatureLevel) -> Iterator[tuple[int, int, str]]:
+    """What to put in place of parts of the page, so that the OutputTensor of an example is right.
+
+    Its rows are written as we print them. Where they have comments or markup, only wrong numbers are replaced.
+    """
+    values, lengths, axis = _inputs(example)
+    desc, output = describe(values), example.tensor(OUTPUT)
+    if broken := spec.violations(desc, describe(lengths), axis, level):
+        raise FormatError(f"{broken[0].tensor} {broken[0].property} is {broken[0].found}")
+    if output.desc != desc:
+        sizes, data_type = output.header_spans()
+        yield sizes[0], sizes[1], ",".join(map(str, desc.sizes))
+        yield data_type[0], data_type[1], desc.data_type.name
+    expected = kernel.reverse(values, lengths, axis)
+    start, stop = output.opened, output.stop
+    plain = text.text[start:stop].replace("\r\n", " \n").replace("\r", "\n")
+    if output.text[start:stop] == plain:
+        line = text.text[output.text.rfind("\n", 0, start) + 1 : start]
+        margin = line if line.isspace() else ""
+        end = next((end for end in ("\r\n", "\r") if end in text.text[:start]), "\n")
+        rows = notation.body(notation.rows_of(expected), desc.sizes).replace("\n", f"{end}{margin}")
+        yield start, stop, rows if start < stop else f"{end}{rows}"
+        return
+    spans = output.spans()
+    if output.shape() != desc.sizes[len(desc.sizes) - len(output.shape()) :] or len(spans) != expected.size:
+        raise FormatError("its rows contain comments or markup, which would be lost")
+    for (first, behind), right in zip(spans, literals.render(expected), strict=True):
+        written = output.text[first:behind]
+        if written != text.text[first:behind]:
+            raise FormatError("a number is torn by markup")
+        if not _is(written, right, desc.data_type):
+            yield first, behind, right.rjust(behind - first)
+
+
+def _is(written: str, right: str, data_type: DataType) -> bool:
+    """Whether a number is written right, perhaps in another way than ours."""
+    try:
+        a, b = (literals.parse([each], dtype_of(data_type), data_type.name) for each in (written, right))
+    except literals.LiteralError:
+        return False
+    return bool(bits(a) == bits(b))
