@@ -123,7 +123,9 @@ class TestPages:
         done = revseq("verify", "x.md", "good.md")
         assert (done.status, "2 examples, 0 wrong" in done.out) == (1, True)
 
-    @pytest.mark.parametrize("text", [b"caf\xe9", b"\x93NUMPY\x01", b"\xff\xfe[\x00", b"", b"x [1", b"SequenceX: (Sizes"])
+    @pytest.mark.parametrize(
+        "text", [b"caf\xe9", b"\x93NUMPY\x01", b"\xff\xfe[\x00", b"", b"x [1", b"SequenceX: (Sizes"]
+    )
     def test_what_has_no_example_is_no_error(self, revseq, tmp_path, text):
         (tmp_path / "x.md").write_bytes(text)
         (tmp_path / "y.md").write_text(PAGE)
@@ -240,7 +242,9 @@ class TestExamples:
         assert problem in "\n".join(finding.message for finding in verdicts[0].findings)
 
     def test_examples_of_other_operators_are_told_apart(self):
-        others = "## DML_GRU_OPERATOR_DESC\n\n" + FIRST.replace("SequenceTensor", "WeightTensor: (Sizes:{1}, DataType:INT8)\n[1]\nSequenceTensor")
+        others = "## DML_GRU_OPERATOR_DESC\n\n" + FIRST.replace(
+            "SequenceTensor", "WeightTensor: (Sizes:{1}, DataType:INT8)\n[1]\nSequenceTensor"
+        )
         report = verify(f"{PAGE}\n{others}\n### DML_FEATURE_LEVEL_3_0 and above\n")
         assert ([each.right for each in report.verdicts], report.skipped) == ([True, True], 2)
         half = FIRST[: FIRST.index("OutputTensor")]
@@ -250,7 +254,9 @@ class TestExamples:
     def test_an_incomplete_example_where_the_page_names_the_operator(self):
         half = FIRST[: FIRST.index("SequenceTensor")] + FIRST[FIRST.index("Axis") :]
         (verdict,) = verify(NAMED + half).verdicts
-        assert [(each.line, each.message.partition(";")[0]) for each in verdict.findings] == [(3, "the example has no lengths")]
+        assert [(each.line, each.message.partition(";")[0]) for each in verdict.findings] == [
+            (3, "the example has no lengths")
+        ]
         other = "# DML_GATHER_OPERATOR_DESC\n\n" + half
         assert verify(NAMED + FIRST + other).skipped == 1
         assert verify(FIRST + half).skipped == 1
@@ -322,7 +328,9 @@ def still_right(text):
             continue
         try:
             values, lengths, output = (
-                example.tensors[name].values(example.tensors[name].desc.data_type, dtype_of(example.tensors[name].desc.data_type))
+                example.tensors[name].values(
+                    example.tensors[name].desc.data_type, dtype_of(example.tensors[name].desc.data_type)
+                )
                 for name in ("InputTensor", "SequenceLengthsTensor", "OutputTensor")
             )
             axis = example.axis()
@@ -367,7 +375,9 @@ class TestFix:
         assert (tmp_path / "x.md").read_text().replace("]]\n\n```", "]]\n```") == PAGE
 
     def test_comments_and_margins_stay(self, revseq, tmp_path):
-        page = PAGE.replace("[8, 7, 6, 5]]]]", "[8, 7, // 55\n6, 5]]]]").replace("[ 3, 4],\n [-1", "[ 3, 4], // 44\n [-1")
+        page = PAGE.replace("[8, 7, 6, 5]]]]", "[8, 7, // 55\n6, 5]]]]").replace(
+            "[ 3, 4],\n [-1", "[ 3, 4], // 44\n [-1"
+        )
         page = re.sub("(?m)^(?=.)", "    ", page)
         (tmp_path / "x.rst").write_text(page.replace("    6, 5]", "    66, 5]").replace("[ 3, 4], //", "[ 3, 9], //"))
         assert revseq("verify", "x.rst", "--fix").ok().out.count("fixed") == 2

@@ -1,32 +1,22 @@
 """Tensors of ONNX: what its own package makes goes in, and what lies about itself is refused by name."""
 
-import argparse
 import hashlib
-import json
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import onnx
 import oracle
 import pytest
-from conftest import SAMPLES
 from onnx import TensorProto, helper, numpy_helper
-from onnx.backend.test import cmd_tools
-from onnx.backend.test.case import model as cases
 from onnx.backend.test.case import node
 from onnx.backend.test.case.node import reversesequence  # noqa: F401 - its tests are made as it is loaded
 from tensor_files import open_, write
 
-from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import TensorIOError
-from revseq_cli.core.tensors import DataType
-from revseq_cli.formats.onnx import models, source
+from revseq_cli.formats.onnx import source
 from revseq_cli.formats.onnx import source as onnx_source
-from revseq_cli.pipeline import systems
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 X_BYTES = X.tobytes()
@@ -369,205 +359,3 @@ class TestExternalData:
             done = revseq("convert", "x.pb", "y.npy", "--overwrite")
             assert done.status == status, done.err
         done.refused("x.bin: is damaged: its SHA-1 is", "x.pb says 0000")
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    """What `backend-test-tools generate-data` writes, but for the tests of other operators."""
-    folder = tmp_path_factory.mktemp("data")
-    (folder / "node").mkdir()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cases, "collect_testcases", lambda *_: NODE_TESTS)
-        patch.setattr(node, "collect_testcases", lambda *_: [])  # onnx of before 2026 has them apart
-        cmd_tools.generate_data(argparse.Namespace(output=str(folder), clean=True, diff=False, op_type=None))
-    return folder / "node"
-
-
-class TestVerify:
-    """ONNX's own tests of the operator, as its own code writes them."""
-
-    @pytest.fixture
-    def made(self, tmp_path):
-        """A model and its tests, as they are asked for."""
-
-        def make(x=X, n=(2, 9, 0), y=None, axes=(1, 0), change=None, folder="test_data_set_0", inputs="xn"):
-            names = dict(zip(("time_axis", "batch_axis"), axes, strict=False))
-            one = helper.make_node("ReverseSequence", ["x", "n"], ["y"], **names)
-            kinds = [helper.make_tensor_value_info(name, 1, None) for name in (*inputs, "y")]
-            model = helper.make_model(helper.make_graph([one], "g", kinds[:2], kinds[2:]))
-            if change:
-                change(model.graph)
-            onnx.save(model, tmp_path / "model.onnx")
-            wide = np.minimum(np.array(n)[:, None], x.shape[1])
-            y = oracle.reverse(x, wide, 1) if y is None else y
-            (tmp_path / folder).mkdir(exist_ok=True)
-            tensors = {
-                f"input_{inputs.index('x')}": x,
-                f"input_{inputs.index('n')}": np.asarray(n, np.int64),
-                "output_0": y,
-            }
-            for name, values in tensors.items():
-                number = onnx_source.NUMBERS[data_type_of(values.dtype)]
-                proto = TensorProto(dims=values.shape, data_type=number, raw_data=values.tobytes())
-                onnx.save_tensor(proto, tmp_path / folder / f"{name}.pb")
-
-        return make
-
-    def test_there_are_some(self):
-        assert {"test_reversesequence_time", "test_reversesequence_batch"} <= {each.name for each in NODE_TESTS}
-
-    @pytest.mark.parametrize("name", [each.name for each in NODE_TESTS])
-    def test_each_of_the_installed_package(self, revseq, data, name):
-        for folder in (name, f"{name}/test_data_set_0", f"{name}/model.onnx"):
-            done = revseq("verify", folder, "--feature-level", "none", cwd=data).ok()
-            assert done.out == f"{folder}\n  example 1, test_data_set_0: right\n1 example, 0 wrong\n"
-        done = revseq("verify", ".", "--feature-level", "none", cwd=data / name / "test_data_set_0").ok()
-        assert "example 1, test_data_set_0: right" in done.out
-
-    def test_bfloat16_needs_no_level(self, revseq, made):
-        made(oracle.random_values(np.random.default_rng(8), (3, 4), DataType.BFLOAT16))
-        done = revseq("verify", ".")
-        assert done.status == 1
-        assert "  example 1, test_data_set_0: not of DirectML: --feature-level none\n" in done.out
-        assert "1 example, 0 wrong, 1 not of DirectML\n" in done.out
-        assert "InputTensor DataType is BFLOAT16" in done.out
-        assert done.out.count("\nHint: DirectML does not have it; try --feature-level none\n") == 1
-        found = json.loads(revseq("verify", ".", "--json").out)["pages"][0]["examples"][0]
-        assert found["hints"] == ["DirectML does not have it; try --feature-level none"]
-        assert revseq("verify", ".", "--feature-level", "none").ok().out.endswith("1 example, 0 wrong\n")
-
-    def test_what_is_wrong_is_wrong_at_any_level(self, revseq, made):
-        values = oracle.random_values(np.random.default_rng(8), (3, 4), DataType.BFLOAT16)
-        made(values, y=values[::-1])
-        assert "test_data_set_0: WRONG" in revseq("verify", ".").out
-        assert "1 example, 1 wrong\n" in revseq("verify", ".", "--feature-level", "none").out
-
-    def test_a_folder_of_tests_and_pages(self, revseq, data, made, tmp_path):
-        """As those of the package: most tests are of other operators, whose models are not even parsed."""
-        for each in NODE_TESTS:
-            shutil.copytree(data / each.name, tmp_path / "docs" / each.name)
-        made(change=lambda graph: graph.node.add(op_type="Relu", input=["y"], output=["z"]))
-        shutil.copytree(tmp_path / "test_data_set_0", tmp_path / "docs/a/test_data_set_0")
-        (tmp_path / "model.onnx").rename(tmp_path / "docs/a/model.onnx")
-        (tmp_path / "docs/relu/test_data_set_0").mkdir(parents=True)
-        (tmp_path / "docs/relu/model.onnx").write_bytes(b"\xffRelu")
-        shutil.copy(SAMPLES / "page.md", tmp_path / "docs")
-        done = revseq("verify", "docs", Path("docs") / NODE_TESTS[0].name, "--feature-level", "none").ok()
-        names = [line for line in done.out.splitlines() if line.startswith("docs")]
-        assert names == [str(Path("docs") / each) for each in ("page.md", *sorted(each.name for each in NODE_TESTS))]
-        assert done.out.endswith(
-            f"{2 + len(NODE_TESTS)} examples, 0 wrong, 1 of other operators skipped\n2 pages without an example skipped\n"
-        )
-        for inside in ("a", "relu"):
-            revseq("verify", f"docs/{inside}").refused("model.onnx: ")
-
-    def test_several_sets_and_one_of_them(self, revseq, made):
-        wrong = X.copy()
-        wrong[1, 2] = np.float32(-0.0)
-        for number in (0, 2, 10):
-            made(y=wrong if number == 10 else None, folder=f"test_data_set_{number}")
-        done = revseq("verify", ".")
-        assert done.status == 1
-        assert done.out.splitlines()[:4] == [
-            ".",
-            "  example 1, test_data_set_0: right, lengths that are clamped: 1",
-            "  example 2, test_data_set_2: right, lengths that are clamped: 1",
-            "  example 3, test_data_set_10: WRONG, lengths that are clamped: 1",
-        ]
-        assert "\n.: test_data_set_10: OutputTensor at [0, 0] is 0, and the operator gives 1; " in done.out
-        revseq("verify", ".::2").ok()
-        assert revseq("verify", ".::3").status == 1
-        revseq("verify", ".::4").refused("no example 4", "1 to 3")
-        (found,) = json.loads(revseq("verify", ".::3", "--json").out)["pages"][0]["examples"]
-        assert (found["line"], found["data_set"], found["right"]) == (None, "test_data_set_10", False)
-        assert found["difference"]["line"] is None
-
-    def test_each_given_length_is_clamped_once(self, revseq, made):
-        """In three dimensions, where it is used for several lines."""
-        x = np.arange(24, dtype="f4").reshape(2, 3, 4)
-        y = oracle.expected(x, np.array([9, 2]).reshape(2, 1, 1).repeat(4, 2), 1)
-        made(x, (9, 2), y)
-        assert "right, lengths that are clamped: 1\n" in revseq("verify", ".").ok().out
-
-    def test_the_axes_are_those_of_the_preset(self):
-        system = systems.SYSTEMS["onnx"]
-        assert {"time_axis": system.axis, "batch_axis": system.batch_axis} == models.AXES
-        assert tuple(models.AXES.values()) == system.axes
-
-    def test_defaults_of_the_axes_and_names_in_another_order(self, revseq, made, tmp_path):
-        made(axes=(), n=(2, 1, 3, 2), y=oracle.reverse(X, np.array([[2, 1, 3, 2]]), 0))
-        revseq("verify", ".").ok()
-        made(inputs="nx")
-        assert onnx.load_tensor(tmp_path / "test_data_set_0" / "input_0.pb").dims == [3]
-        revseq("verify", ".").ok()
-
-    @pytest.mark.parametrize(
-        ("lengths", "problem"),
-        [((1, -2, 3), "-2 at [1] does not fit UINT32"), ((1, 2), "Sizes is {2}; wanted: {3}"), ((1, 1 << 32, 3), "does not fit UINT32")],
-    )  # fmt: skip
-    def test_lengths_that_no_job_has(self, revseq, made, lengths, problem):
-        made(n=lengths, y=X)
-        done = revseq("verify", ".")
-        assert done.status == 1
-        assert problem in done.out
-
-    @pytest.mark.parametrize(
-        ("change", "problem"),
-        [
-            (lambda g: g.node.add(op_type="Relu", input=["y"], output=["z"]), "has ReverseSequence, Relu"),
-            (lambda g: setattr(g.node[0], "op_type", "Relu"), "has Relu"), (lambda g: g.ClearField("node"), "has no node"),
-            (lambda g: setattr(g.node[0], "domain", "my"), "has my::ReverseSequence"),
-            (lambda g: setattr(g.node[0].attribute[0], "i", 2), "2"), (lambda g: setattr(g.node[0].attribute[1], "i", 0), "0 and 1, in either order"),
-            (lambda g: setattr(g.node[0].attribute[0], "name", "axis"), "has the attribute axis"),
-            (lambda g: setattr(g.node[0].attribute[0], "type", 1), "has the attribute"),
-            (lambda g: g.node[0].input.append("z"), "has 3 inputs"), (lambda g: g.node[0].ClearField("output"), "0 outputs"),
-            (lambda g: g.ClearField("input"), "the input x of ReverseSequence is not an input of the graph"),
-            (lambda g: g.ClearField("output"), "the output y of ReverseSequence is not an output of the graph"),
-        ],
-    )  # fmt: skip
-    def test_models_of_anything_else(self, revseq, made, change, problem):
-        made(change=change)
-        revseq("verify", ".").refused("model.onnx:", problem)
-        revseq("verify", "test_data_set_0").refused("model.onnx:", problem)
-
-    def test_tests_below_a_folder_that_has_a_model_or_tensors_itself(self, revseq, data, made, tmp_path):
-        name = NODE_TESTS[0].name
-
-        def verified(*folders):
-            done = revseq("verify", *folders, "--feature-level", "none").ok()
-            *_, count = done.out.splitlines()
-            return [line for line in done.out.splitlines() if line[:1] != " " and line != count], count
-
-        shutil.copytree(data / name, tmp_path / "all" / "deep" / name)
-        nested = str(Path("all/deep") / name)
-        for alone in ("x.pb", "model.onnx"):  # neither makes the folder a test
-            (tmp_path / "all" / alone).write_bytes(b"")
-            assert verified("all") == ([nested], "1 example, 0 wrong")
-        made()
-        shutil.copytree(tmp_path / "test_data_set_0", tmp_path / "all" / "test_data_set_0")
-        shutil.move(tmp_path / "model.onnx", tmp_path / "all" / "model.onnx")
-        shutil.copytree(tmp_path / "all" / "deep", tmp_path / "all" / "test_data_set_0" / "deep")
-        inside = str(Path("all/test_data_set_0"))
-        assert verified("all") == (["all", nested, str(Path(inside) / "deep" / name)], "3 examples, 0 wrong")
-        assert verified(inside) == ([inside, str(Path(inside) / "deep" / name)], "2 examples, 0 wrong")
-        assert verified("all", inside, "all")[1] == "4 examples, 0 wrong"
-        assert verified("all::1") == (["all"], "1 example, 0 wrong")
-        assert verified("all/model.onnx") == (["all/model.onnx"], "1 example, 0 wrong")
-
-    def test_folders_that_are_no_test(self, revseq, made, tmp_path):
-        revseq("verify", ".").refused("Error: .: no example of this operator in 0 pages", "or tests of ONNX")
-        (tmp_path / "x.pb").write_bytes(b"")
-        revseq("verify", ".").refused("has no model.onnx, nor has the folder above it")
-        made()
-        (tmp_path / "test_data_set_0" / "input_1.pb").unlink()
-        revseq("verify", ".").refused(f"{Path('test_data_set_0/input_1.pb')}: no such file")
-        (tmp_path / "test_data_set_0" / "input_1.pb").write_bytes(b"\x10\x07\x4a\x7f")
-        revseq("verify", ".").refused(f"{Path('test_data_set_0/input_1.pb')}: is truncated")
-        for data in (b"", b"\xff", b"\x10\x01"):
-            (tmp_path / "model.onnx").write_bytes(data)
-            revseq("verify", ".").refused("model.onnx: is not an ONNX model")
-        revseq("verify", "none.onnx").refused("none.onnx: no such file")
-        made()
-        (tmp_path / "test_data_set_0").rename(tmp_path / "other")
-        revseq("verify", ".").refused("has no tests beside it")
-        revseq("verify", "other").ok()

@@ -60,9 +60,9 @@ def pages(data):
     from revseq_cli.formats.documents import Text
     from revseq_cli.formats.textfiles import decoded
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.pages import verification
+    from revseq_cli.pages import verify
 
-    verification.verify(verification.page_of(Text("fuzz", decoded(data, "fuzz")[1])), FeatureLevel.parse("5_0"))
+    verify(Text("fuzz", decoded(data, "fuzz")[1]), FeatureLevel.parse("5_0"))
 
 
 @reader
@@ -194,7 +194,7 @@ def main():
         import revseq_cli.formats.safetensors
         import revseq_cli.formats.text
         import revseq_cli.formats.zarr.source
-        import revseq_cli.pages.verification  # noqa: F401
+        import revseq_cli.pages  # noqa: F401
 
     atheris.Setup(sys.argv, lambda data: check(name, data))
     atheris.Fuzz()

@@ -213,26 +213,6 @@ def test_whole_jobs(revseq, tmp_path):
         assert "equal, 6 elements" in revseq(*ON, name).ok().out
 
 
-def test_pages_are_recomputed_there(revseq, tmp_path):
-    page = revseq("run", *JOB, "--example=markdown").ok().out
-    (tmp_path / "page.md").write_text(page + page.replace("[[2, 1, 3]", "[[2, 1, 9]"))
-    args = ("verify", "page.md", "--on", "onnxruntime")
-    done = revseq(*args)
-    assert done.status == 1
-    assert f"OutputTensor at [0, 2] is 9, and {CPU} gives 3; 1 of 6 elements differ\n" in done.out
-    assert "2 examples, 1 wrong\n" in done.out
-    done = revseq(*args, code=wrong("np.maximum(n - 1, 0)"))
-    told = f"OutputTensor at [0, 0] is 2, as the operator has it, and {CPU} gives 1; 5 of 6 elements differ\n"
-    assert told in done.out
-    assert "example 1, line 4: right, but WRONG there\n  example 2, line 21: WRONG\n" in done.out
-    assert "2 examples, 2 wrong\n" in done.out
-    revseq("verify", "page.md", "--on", "directml").refused("ONNX Runtime: version", "has no DmlExecutionProvider")
-    revseq(*args, code=wrong(output="y[:1]")).refused(f"{CPU}: returned elements float32 of sizes (1, 3)")
-    code = wrong(output='exec(\'raise OSError("device removed" + chr(10) + "line two")\')')
-    for form in ("text", "github"):
-        revseq(*args, "--format", form, code=code).refused(f"Error: {CPU}: it says device removed line two\n")
-
-
 def test_levels_that_agree(revseq, tmp_path):
     def answer(*args, **order):
         done = revseq("check", *args, "--on", "onnxruntime", "--json", **order)
@@ -342,6 +322,3 @@ def test_a_version_that_leaves_lines_unwritten(revseq, command, version, lengths
     told = " ".join((done.out + done.err).split())
     note = f"ONNX Runtime {version} leaves lines of length 0 unwritten, as all versions before 1.28 do"
     assert (note in told) == is_told
-    page = revseq("run", "[[1, 2, 3], [4, 5, 6]]", lengths, "--axis", "1", "--example").ok().raw
-    done = revseq("verify", "-", "--on", "onnxruntime", stdin=page * 2, code=code)
-    assert done.err.count(f"Note: {note}\n") == is_told

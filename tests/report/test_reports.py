@@ -46,11 +46,11 @@ def test_pages_whose_numbers_do_not_fit(revseq, tmp_path, number, where):
     """No such page loses the report of a folder."""
     (tmp_path / "page.md").write_text(re.sub(rf"({where}: .*\n\[\[ *)-?\d+", rf"\g<1>{number}", PAGE))
     statuses = set()
-    for form in ("json", "github", "sarif"):
+    for form in ("json", "github"):
         done = revseq("verify", tmp_path / "page.md", "--format", form)
         assert "internal error" not in done.err
         statuses.add(done.status)
         if form == "json" and done.status == 1:
-            [finding] = json.loads(done.out)["pages"][0]["findings"]
+            [finding] = json.loads(done.out)["pages"][0]["examples"][0]["findings"]
             assert finding["line"] > 0
     assert statuses in ({1}, {2})

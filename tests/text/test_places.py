@@ -126,12 +126,3 @@ class TestParts:
             (tmp_path / name).write_text(PAGE)
             assert revseq("run", f"{name}::1").ok().out == revseq("run", SAMPLES / "page.md::1").ok().out
             revseq("run", f"{name}::1", "-o", f"new-{name}").refused("has the unknown suffix")
-
-    def test_places_in_notebooks(self, revseq, tmp_path):
-        source = PAGE.replace("[8, 7, 6, 5]", "[8, 7, 6, 5")
-        cells = [{"cell_type": "markdown", "source": source.splitlines(keepends=True)}]
-        (tmp_path / "x.ipynb").write_text(json.dumps({"cells": cells}, indent=1))
-        lines = (tmp_path / "x.ipynb").read_text().splitlines()
-        line = next(i for i, each in enumerate(lines, 1) if "[8, 7, 6, 5" in each)
-        column = lines[line - 1].rindex("]") + 2
-        revseq("show", "x.ipynb::1::OutputTensor").refused(f"line {line}, column {column}: {MISSING}")
