@@ -157,10 +157,11 @@ def test_a_model_that_would_take_much_memory_is_not_parsed(revseq, tmp_path):
     for _ in range(5):
         deep = source.message((1, source.message((5, source.message((6, many + deep))))))
     for graph, problem, code in (
-        (GRAPH, "has no node", ""), (b"\x0a" + LONG, "is not an ONNX model", ""), (long, "bytes of memory", less),
+        (GRAPH, "its nodes: none", ""), (b"\x0a" + LONG, "is not an ONNX model", ""), (long, "bytes of memory", less),
         (deep, "bytes of memory", less), (source.message((1, b"")) * 70_000, "more than 65536 protobuf fields", ""),
     ):  # fmt: skip
         (tmp_path / "model.onnx").write_bytes(b"\x08\x07" + source.head(7, len(graph)) + graph)
+        revseq("show", "model.onnx", code=code).refused("model.onnx: ", problem)
 
 
 def test_other_messages_of_onnx(refused, tmp_path):
