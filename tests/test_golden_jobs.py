@@ -52,7 +52,7 @@ SECTIONS = {
     ],
     "HDF5": [
         f"{JOB} chunked.h5 --chunks 1x16x9", f"{JOB} gzip.h5 --chunks 2x8x8 --compression gzip:4",
-        f"{JOB} auto.h5 --chunks auto", f"{JOB} a.nc", "run gzip.h5 n.npy --axis 1 --keep-others -o kept.h5",
+        f"{JOB} auto.h5 --chunks auto", f"{JOB} a.nc", "run gzip.h5 n.npy --axis 1 -o kept.h5",
         "convert gzip.h5 again.h5", "convert gzip.h5 none.h5 --compression none", "show gzip.h5", "show a.nc --json",
         "run gzip.h5::/tensor n.npy --axis 1 -o key.npy",
     ],
@@ -69,7 +69,7 @@ SECTIONS = {
         'run "[[1, 2, 3, 4], [5, 6, 7, 8]]" "[[3], [9]]" --axis 1', "verify samples/page.md", "verify samples/page.md --json",
         "run samples/page.md::1 --picture page.svg", "run samples/page.md::2 --picture page2.svg --color always",
         "batch samples/batch.jsonl --json", "export samples/example1.npy samples/example1-lengths.npy --axis 3 -o model.json",
-        "run model.json", "show model.json", "run samples/example2.txt --dry-run --json", "run c.npy n.npy --axis 1 --sha256 --json -o s.npy",
+        "run model.json", "show model.json", "run samples/example2.txt --dry-run --json", "run c.npy n.npy --axis 1 --json -o s.npy",
         "check c.npy n.npy --axis 1 --color always",
     ],
     "refusals": [

@@ -256,8 +256,7 @@ class NpzSink(archives.MemberSink):
     """A new archive with one stored member, or a copy of the input's with that member replaced or added."""
 
     def __init__(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> None:
-        is_copy = isinstance(template, (StoredSource, DeflatedSource)) and not layout.only
-        self._old = template if is_copy else None
+        self._old = None if layout.only else template
         name = _member_name(key, file.name)
         kept = archives.Kept.around(template, name) if self._old else None
         if kept and kept.replaced and key.removesuffix(_SUFFIX) != template.key:

@@ -119,6 +119,8 @@ def create_sink(
     own = named(template.storage.format)
     # A copy of the input's whole file is what that is, whatever its suffix: MATLAB's .mat may be HDF5.
     row = format_to_write(reference, own if own and own.keeps_others and not layout.only else None)
+    if row is not own:
+        layout = layout._replace(only=True)
     file = new_file(reference.path, overwrite=overwrite, inputs=inputs, folder=row.is_folder)
     if not row.names:
         refuse_key(reference.key, f"a .{row.name} file", file.name)

@@ -173,7 +173,7 @@ class Batches(RuleBasedStateMachine):
 
     @rule(
         at=st.integers(0, 4 * COUNT - 1),
-        options=st.sampled_from([["--resume"], ["--resume", "--sha256"], ["--overwrite"]]),
+        options=st.sampled_from([["--resume"], ["--resume"], ["--overwrite"]]),
     )
     def kill(self, at, options):
         """Each output is then as it was before, or right."""

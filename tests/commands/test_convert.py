@@ -1,6 +1,5 @@
 """`convert`: every data type between all formats, bit for bit or refused; streaming, pipes, and bad inputs."""
 
-import hashlib
 import io
 import json
 import os
@@ -89,10 +88,10 @@ def test_through_pipes(revseq, files):
 
 
 def test_reports(revseq, files):
-    done = revseq("convert", "x.npy", "y.h5", "--json", "--sha256", "--verify").ok()
+    done = revseq("convert", "x.npy", "y.h5", "--json", "--verify").ok()
     assert json.loads(done.out) == {
         "schema": 1, "input": {"name": "x.npy", "DataType": "FLOAT32", "Sizes": [3, 4]}, "output": "y.h5", "bytes": 48,
-        "verified": True, "notes": [], "sha256": hashlib.sha256((files / "y.h5").read_bytes()).hexdigest(),
+        "verified": True, "notes": [],
     }  # fmt: skip
     told = revseq("convert", "x.npy", "z.npy", "-v").ok().err
     assert told.startswith("1 blocks; serial, workers: 1, ")
@@ -119,10 +118,7 @@ def test_reports(revseq, files):
         (("c.npy", "-"), ["c.npy: COMPLEX128 cannot be written as text"]),
         (("b.npy", "-", "-f", "json"), ["b.npy: BOOL cannot be written as text"]),
         (("x.npy", "-", "-f", "h5"), ["h5 cannot be written to a pipe"]),
-        *((("x.npy", "-", option), ["a DST that is a file"]) for option in ("--json", "--verify", "--chunks=auto")),
-        (("x.npy", "y.npy", "--sha256"), ["add --json"]),
-        (("x.npy", "y.npy", "--compression", "gzip"), ["only HDF5 has chunks"]),
-        (("x.npy", "y.h5", "--chunks", "2"), ["the chunks have 1 sizes"]),
+        *((("x.npy", "-", option), ["a DST that is a file"]) for option in ("--json", "--verify")),
         (("x.npy", "y.npy::/name"), ["no name after ::"]),
         (("x.npy",), ["Missing argument 'DST'"]),
         (("cut.npy", "y.h5"), ["is truncated"]),

@@ -70,7 +70,6 @@ MEANT = {
     "a key of lengths": (X, SMALL, ("x.npy", "n.npz::lenghts", "--axis", 1, "--batch-axis", 0), 1, 0, "try n.npz::lengths"),
     "memory": (X, SMALL, ("x.npy", "n.npy", "--memory", 1, "--axis", 1, "--batch-axis", 0), 1, 0, "try --memory "),
     "a system's axes": (X, SMALL_6, ("x.npy", "n.npy", "--axis", 2, "--like", "onnx", "--batch-axis", 0), 2, 0, "leave out --like onnx"),
-    "others of a lone tensor": (X, SMALL, ("x.npy", "n.npy", "--keep-others", "--axis", 1, "--batch-axis", 0), 1, 0, "leave out --keep-others"),
     "another data type": (X, SMALL, ("x.npy", "n.npy", "--dtype=FLOAT16", "--axis", 1, "--batch-axis", 0), 1, 0, "leave out --dtype"),
     "a larger type of lengths": (X, SMALL.astype("i8") << 40, ("x.npy", "n.npy", "--lengths-dtype", "UINT32", "--axis", 1, "--batch-axis", 0), 1, 0, "try --lengths-dtype UINT64"),
     "a feature level": (X, SMALL, ("x.npy", "n.npy", "--feature-level", "3_0", "--axis", 1, "--batch-axis", 0), 1, 0, "try --feature-level 4_0"),
@@ -241,7 +240,7 @@ def test_a_model_of_keras(revseq, tmp_path):
     for args in (("show", "m.keras"), ("run", "m.keras", "[2]", "--axis", 0)):
         revseq(*args).refused("is a ZIP file with model.weights.h5", hint.replace("/", os.sep))
     subprocess.run([sys.executable, *hint.split(";")[0].split()[1:]], cwd=tmp_path, check=True)
-    revseq("run", "m/model.weights.h5", 2, "--axis", 0, "--keep-others", "-o", "r.weights.h5").ok()
+    revseq("run", "m/model.weights.h5", 2, "--axis", 0, "-o", "r.weights.h5").ok()
     with h5py.File(tmp_path / "r.weights.h5") as f:
         assert f["layers/dense/vars/0"][...].tolist() == [[2, 3], [0, 1], [4, 5]]
         assert f["layers/dense/vars"].attrs["name"] == "dense"
@@ -394,28 +393,18 @@ def test_a_key_with_a_line_break_can_be_typed(revseq, tmp_path):
     revseq(*again).ok()
 
 
-def test_keep_others_without_an_output_proposes_one_of_the_same_format(revseq, tmp_path):
-    np.savez(tmp_path / "x.npz", a=X, b=Z)
-    np.save(tmp_path / "x.npy", X)
-    job = ("[2, 5, 10, 7]", "--axis", "1", "--batch-axis", "0", "--keep-others")
-    told = revseq("run", "x.npz::a", *job).refused("-o with it", "Hint: add -o out.npz\n").err
-    revseq(*hints.typed(["run", "x.npz::a", *job], told)).ok()
-    assert {*np.load(tmp_path / "out.npz")} == {"a", "b"}
-    revseq("run", "x.npy", *job).refused("-o with it", "Hint: leave out --keep-others\n")
-
-
 def test_a_copy_of_an_hdf5_file_keeps_its_suffix(revseq, tmp_path):
     with h5py.File(tmp_path / "m.mat", "w", userblock_size=512) as f:
         f["a"], f["b"] = X, Z
     with open(tmp_path / "m.mat", "r+b") as f:
         f.write(b"MATLAB 7.3 MAT-file")
     job = ("[2, 5, 10, 7]", "--axis", 1, "--batch-axis", 0)
-    revseq("run", "m.mat::a", *job, "--keep-others", "-o", "o.mat").ok()
+    revseq("run", "m.mat::a", *job, "-o", "o.mat").ok()
     assert (tmp_path / "o.mat").read_bytes().startswith(b"MATLAB 7.3 MAT-file")
     with h5py.File(tmp_path / "o.mat") as f:
         assert oracle.same_bits(f["a"][:], batched(X, UP_TO_10, 1, 0))
         assert (f["b"][:] == Z).all()
-    revseq("run", "m.mat::a", *job, "-o", "p.mat").refused("unknown suffix .mat")
+    revseq("run", "m.mat::a", *job, "-o", "p.mat", "--only").refused("unknown suffix .mat")
 
 
 @pytest.mark.needs("POSIX words")

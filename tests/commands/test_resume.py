@@ -165,7 +165,7 @@ def wrong_types(value):
 
 
 def test_forged_lines_with_a_right_checksum_are_damaged_lines(batch, files):
-    batch("--resume", "--sha256")
+    batch("--resume")
     path = files / JOURNAL
     true = [journal._record(line) for line in path.read_bytes().split(b"\n")[1:]]
     done = next(each for each in true if "job" in each)
@@ -181,13 +181,13 @@ def test_forged_lines_with_a_right_checksum_are_damaged_lines(batch, files):
     texts = [*map(json.dumps, forged), "[" * 100_000, '{"output":' * 50_000, "9" * 5000]
     lines = [b"\n%08x %b" % (zlib.crc32(text.encode()), text.encode()) for text in texts]
     path.write_bytes(path.read_bytes() + b"".join(lines))
-    assert skipped(batch("--resume", "--sha256")) == [True] * 4
+    assert skipped(batch("--resume")) == [True] * 4
     assert f"{len(texts):,} damaged lines are ignored" in batch.err
     assert len(texts) > 150
     path.write_bytes(path.read_bytes() + b"".join(b"\n" + journal._line(each) for each in right))
     redone = [True] * 4
     redone[int(done["output"][-5])] = False
-    assert skipped(batch("--resume", "--sha256")) == redone
+    assert skipped(batch("--resume")) == redone
 
 
 @pytest.mark.parametrize(

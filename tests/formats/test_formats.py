@@ -6,8 +6,6 @@ import io
 import itertools
 import json
 import math
-import mmap
-import multiprocessing
 import os
 import sys
 import threading
@@ -509,22 +507,6 @@ class TestWidened:
 
 
 del Contract
-
-
-@pytest.mark.needs("fork")
-def test_workers_that_are_forks_have_pages_of_their_own(tmp_path):
-    """A batch that had written a small output itself then mixed up those of a large one, and exited with 0."""
-    size = 1 << 21
-    (tmp_path / "x").write_bytes(bytes(size))
-    with file_io.opened_to_write(str(tmp_path / "x"), "x") as fd:
-        file_io.write_runs(str(tmp_path / "x"), fd, [(0, memoryview(bytes(size)))], "x")
-    file_io._bounce.pages[:] = 1
-    process = multiprocessing.get_context("fork").Process(target=lambda: file_io._bounce.pages.fill(2))
-    process.start()
-    process.join()
-    assert process.exitcode == 0
-    assert file_io._bounce.pages.min() == file_io._bounce.pages.max() == 1
-    assert file_io._bounce.pages.ctypes.data % mmap.PAGESIZE == 0
 
 
 class TestLargeWrites:

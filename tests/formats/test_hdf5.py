@@ -153,7 +153,7 @@ def test_references_are_reported(folder, revseq):
         f["x"].attrs["kept"] = 1
     done = revseq("run", "x.h5::x", *RUN[2:], "--json").ok()
     note = r"/x: the attribute see\x1b contains references into its file, and is not copied"
-    other = "1 other object is not copied: --keep-others keeps it"
+    other = "1 other object is not copied: keeps it"
     assert done.err == f"Note: {note}\nNote: {other}\n"
     assert json.loads(done.out)["notes"] == [note, other]
     assert revseq("run", "x.h5::x", *RUN[2:], "--overwrite", "-q").ok().err == ""
@@ -210,8 +210,8 @@ def test_a_filter_with_loss_is_refused(folder, revseq):
     make(folder, values, chunks=CHUNKS, scaleoffset=2)
     revseq(*RUN).refused("its filters change values", "add --compression none")
     # Who wants the others, too, cannot have them with these filters, and hears at once what is left to type.
-    both = "leave out --keep-others, and add --compression none"
-    revseq(*RUN, "--keep-others").refused("its filters change values", both)
+    both = "leave out, and add --compression none"
+    revseq(*RUN).refused("its filters change values", both)
     revseq(*RUN, "--compression", "none", "--verify").ok()
     with h5py.File(folder / "x.h5") as f, h5py.File(folder / "y.h5") as g:
         assert oracle.same_bits(g["x"][()], expected(f["x"][()], LENGTHS, 1))

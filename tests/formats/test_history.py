@@ -90,8 +90,8 @@ def test_each_command_adds_one(revseq, tmp_path, make, history):
 
 def test_not_if_nobody_wants_it(revseq, tmp_path, make):
     make("old")
-    revseq(*RUN, "--no-history").ok()
-    revseq("convert", "x.nc::v", "z.nc", "--no-history").ok()
+    revseq(*RUN).ok()
+    revseq("convert", "x.nc::v", "z.nc").ok()
     (tmp_path / "jobs.jsonl").write_text(
         json.dumps({"input": "x.nc::v", "lengths": "n.npy", "axis": "y", "output": "a.nc", "history": False}) + "\n"
         + json.dumps({"input": "x.nc::v", "lengths": "n.npy", "axis": "y", "output": "b.nc"}) + "\n"
@@ -189,5 +189,5 @@ def test_other_files_get_none(revseq, tmp_path):
     for name in ("a.h5", "b.nc", "c.nc"):
         with h5py.File(tmp_path / name) as f:
             assert "history" not in f.attrs
-    revseq("run", "x.nc::v", "n.npy", "--axis", "y", "-o", "d.npy", "--no-history").ok()
+    revseq("run", "x.nc::v", "n.npy", "--axis", "y", "-o", "d.npy").ok()
     assert "SOURCE_DATE_EPOCH" not in environment()

@@ -19,7 +19,7 @@ from processes import peak
 VALUES = np.random.default_rng(1).random((5, 4, 6)).astype("f4")
 LENGTHS = np.random.default_rng(2).integers(0, 5, (5, 1, 6)).astype("u4")
 RESULT = expected(VALUES, LENGTHS, 1)
-RUN = ("run", "x.nc::/v", "n.npy", "--axis", 1, "-o", "y.nc", "--verify", "--no-history")
+RUN = ("run", "x.nc::/v", "n.npy", "--axis", 1, "-o", "y.nc", "--verify")
 
 
 def make(path, **options):
@@ -121,7 +121,7 @@ def test_what_attributes_name_goes_along_as_it_is_stored(folder, revseq):
     revseq(*RUN, "--overwrite").ok()
     if NEEDS["HDF5"][0]:  # else the root group has the time
         assert (folder / "y.nc").read_bytes() == first
-    assert revseq(*RUN, "--overwrite", "--keep-others").ok().err == ""
+    assert revseq(*RUN, "--overwrite").ok().err == ""
 
 
 def test_a_scale_of_text(tmp_path, revseq):
@@ -225,7 +225,7 @@ def test_a_variable_in_a_group_with_dimensions_above_it(tmp_path, revseq):
 
 
 def test_keep_others_keeps_the_file(folder, revseq):
-    done = revseq(*RUN, "--keep-others", "--json").ok()
+    done = revseq(*RUN, "--json").ok()
     assert json.loads(done.out)["notes"] == []
     assert dumped(folder / "y.nc") == dumped(folder / "x.nc")
     with netCDF4.Dataset(folder / "x.nc") as f, netCDF4.Dataset(folder / "y.nc", "a") as g:
@@ -258,7 +258,7 @@ def test_references_still_point_at_the_same_objects(tmp_path, revseq):
     with (tmp_path / "x.h5").open("r+b") as file:
         file.write(b"a block of the user's")
     for engine in ("serial", "processes"):
-        job = ("run", "x.h5::v", "n.npy", "--axis", 1, "-o", "y.h5", "--keep-others", "--overwrite", "--verify")
+        job = ("run", "x.h5::v", "n.npy", "--axis", 1, "-o", "y.h5", "--overwrite", "--verify")
         revseq(*job, "--engine", engine).ok()
         assert (tmp_path / "y.h5").read_bytes()[:21] == b"a block of the user's"
         with h5py.File(tmp_path / "y.h5") as g:
@@ -328,7 +328,7 @@ def test_a_chunk_in_the_place_of_one_with_another_filter_mask(tmp_path, revseq):
     with h5py.File(tmp_path / "x.h5") as f:
         assert f["v"][()].tobytes() == data
         assert f["v"].id.get_chunk_info(0).size == 1024
-    revseq("run", "x.h5::v", "[[1024]]", "--axis", 1, "-o", "y.h5", "--keep-others", "--verify").ok()
+    revseq("run", "x.h5::v", "[[1024]]", "--axis", 1, "-o", "y.h5", "--verify").ok()
     with h5py.File(tmp_path / "y.h5") as f:
         assert f["v"][()].tobytes() == data[::-1]
         assert f["v"].id.get_chunk_info(0).filter_mask == 1  # LZF cannot make it smaller
@@ -349,7 +349,7 @@ def test_keep_others_leaves_little_dead_space_and_the_same_bytes(tmp_path, revse
     np.save(
         tmp_path / "n.npy", rng.integers(0, 300, [1 if d == axis else size for d, size in enumerate(sizes)], np.uint32)
     )
-    job = ("run", "x.nc::b", "n.npy", "--axis", axis, "--keep-others", "--no-history", "--jobs", 2)
+    job = ("run", "x.nc::b", "n.npy", "--axis", axis, "--jobs", 2)
     for i, engine in enumerate(("serial", "processes")):
         revseq(*job, "--engine", engine, "-o", f"{i}.nc").ok()
     assert len({(tmp_path / f"{i}.nc").read_bytes() for i in range(3)}) == 1
@@ -384,16 +384,14 @@ def test_verify_names_the_output_and_no_temporary_file(tmp_path, revseq):
 
 
 def test_what_keep_others_cannot_do(folder, revseq):
-    job = ("run", "x.nc::/v", "n.npy", "--axis", 1, "--keep-others", "-o")
-    revseq(*job, "y.npy").refused(
-        "the other tensors need a copy of the input's file", "y.npy", "leave out --keep-others"
-    )
-    revseq(*job, "y.nc", "--compression", "gzip").refused("keeps the storage", "leave out --keep-others")
-    revseq(*job, "y.nc", "--chunks", "auto").refused("keeps the storage", "leave out --keep-others")
+    job = ("run", "x.nc::/v", "n.npy", "--axis", 1, "-o")
+    revseq(*job, "y.npy").refused("the other tensors need a copy of the input's file", "y.npy", "leave out")
+    revseq(*job, "y.nc", "--compression", "gzip").refused("keeps the storage", "leave out")
+    revseq(*job, "y.nc", "--chunks", "auto").refused("keeps the storage", "leave out")
     revseq(*job, "y.nc::/w").refused("the result replaces x.nc::/v", "add -o y.nc")
     revseq(*job[:-1]).refused("apply only to a file", "add -o out.nc")
-    revseq("convert", "x.nc::/v", "-", "--keep-others").refused("apply only to a file")
-    revseq("run", "[[1]]", "[[1]]", "--axis", 1, "--keep-others", "-o", "y.h5").refused("a copy of the input's file")
+    revseq("convert", "x.nc::/v", "-").refused("apply only to a file")
+    revseq("run", "[[1]]", "[[1]]", "--axis", 1, "-o", "y.h5").refused("a copy of the input's file")
     assert sorted(path.name for path in folder.iterdir()) == ["n.npy", "x.nc"]
 
 
@@ -424,9 +422,7 @@ def test_keep_others_within_the_memory_for_what_was_never_written(tmp_path, revs
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f.create_dataset("x", (1 << 12, 1 << 13), "f4", fillvalue=2)
     np.save(tmp_path / "n.npy", np.full((1 << 12, 1), 5, "u4"))
-    _, memory, status = peak(
-        tmp_path, "run", "x.h5", "n.npy", "--axis", 1, "-o", "y.h5", "--memory", "32MiB", "--keep-others"
-    )
+    _, memory, status = peak(tmp_path, "run", "x.h5", "n.npy", "--axis", 1, "-o", "y.h5", "--memory", "32MiB")
     assert status == 0
     assert memory < 100 << 10, memory  # KiB; the tensor has 128 MiB
     with h5py.File(tmp_path / "y.h5") as g:
@@ -482,7 +478,7 @@ def test_files_of_ncgen(tmp_path, revseq):
         assert line in text_of(tmp_path / "air.nc")
     told = revseq("convert", "x.nc::cloud", "cloud.zarr", "--json").ok()
     assert "not copied: the names of its enumeration" in json.loads(told.out)["notes"]
-    job = ("x.nc::air,cloud,g/v", "x.nc::n", "--axis", "lon", "--like", "numpy", "--keep-others", "--no-history")
+    job = ("x.nc::air,cloud,g/v", "x.nc::n", "--axis", "lon", "--like", "numpy")
     revseq("run", *job, "-o", "x2.nc", "--verify").ok()
     (tmp_path / "y").mkdir()
     (tmp_path / "x2.nc").rename(tmp_path / "y/x.nc")

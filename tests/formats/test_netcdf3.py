@@ -66,7 +66,7 @@ def test_it_has_a_history_as_netcdf4_has(tmp_path, revseq):
         f.createDimension("lat", 2)
         f.createVariable("v", "f4", ("lat",))[:] = 1
     revseq("convert", "x.nc", "y.nc", env={"SOURCE_DATE_EPOCH": "0"}).ok()
-    revseq("convert", "x.nc", "z.nc", "--no-history").ok()
+    revseq("convert", "x.nc", "z.nc").ok()
     with netCDF4.Dataset(tmp_path / "y.nc") as f, netCDF4.Dataset(tmp_path / "z.nc") as g:
         assert f.history == "Thu Jan  1 00:00:00 1970: revseq convert x.nc y.nc\nmade by hand"
         assert g.history == "made by hand"

@@ -46,12 +46,12 @@ def patched(path, at, data, header=b"PK\1\2"):
 def test_input_and_lengths_in_one_file(revseq, tmp_path, save):
     save(tmp_path / "x.npz", x=X, n=N)
     for engine in ("serial", "processes"):
-        options = ("--engine", engine, "--jobs", 2, "--memory", "4K", "--verify", "--overwrite")
+        options = ("--engine", engine, "--jobs", 2, "--memory", "4K", "--verify", "--overwrite", "--only")
         revseq("run", "x.npz::x", "x.npz::n.npy", "--axis", 1, "-o", "y.npz", *options).ok()
         with np.load(tmp_path / "y.npz") as found:
             assert found.files == ["x"]
             assert oracle.same_bits(found["x"], EXPECTED)
-    revseq("run", "x.npz::x", "x.npz::n", "--axis", 1, "-o", "z.npz::of/mine", "--json", "--sha256").ok()
+    revseq("run", "x.npz::x", "x.npz::n", "--axis", 1, "-o", "z.npz::of/mine", "--json").ok()
     with np.load(tmp_path / "z.npz") as found:
         assert oracle.same_bits(found["of/mine"], EXPECTED)
 

@@ -211,7 +211,6 @@ def test_the_name_and_texts_stay(revseq, tmp_path):
     write(tmp_path / "n.pb", X)
     assert not onnx.load_tensor(tmp_path / "n.pb").HasField("name")
     revseq("show", "n.pb::other").refused("no such tensor")
-    revseq("convert", "x.pb", "v.pb", "--chunks", "auto").refused("only HDF5 has chunks")
 
 
 @pytest.mark.needs("names of bytes")

@@ -72,15 +72,6 @@ def test_hdf5_without_any_dataspace(revseq, tmp_path):
     assert "no elements" in revseq("show", "x.h5").ok().out
 
 
-def test_storage_that_needs_dimensions(revseq, tmp_path, saved):
-    saved(())
-    revseq("convert", "x.npy", "y.h5", "--compression", "gzip").refused("x.npy: has no dimensions, and so no chunks")
-    saved((0, 3))
-    revseq("convert", "x.npy", "y.h5", "--compression", "gzip", "--chunks", "2x2", "--verify").ok()
-    with h5py.File(tmp_path / "y.h5") as file:
-        assert (file["tensor"].shape, file["tensor"].compression) == ((0, 3), "gzip")
-
-
 def test_how_they_are_printed(revseq, saved):
     saved(())
     assert revseq("convert", "x.npy", "-").ok().out == "OutputTensor: (Sizes:{}, DataType:FLOAT32)\n7\n"

@@ -1,6 +1,5 @@
 """Every engine, on every format, in little memory, and what becomes of it when something dies."""
 
-import hashlib
 import json
 import time
 import tracemalloc
@@ -271,9 +270,3 @@ def anonymous(pid):
             return next(int(line.split()[1]) for line in f if line.startswith("Pss_Anon:"))
     except (OSError, StopIteration):  # it ended
         return 0
-
-
-def test_sha256_is_that_of_the_file(revseq, files):
-    done = revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--json", "--sha256").ok()
-    assert json.loads(done.out)["sha256"] == hashlib.sha256((files / "y.npy").read_bytes()).hexdigest()
-    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "z.npy", "--sha256").refused("add -o out.npy --json")

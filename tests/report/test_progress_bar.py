@@ -87,7 +87,7 @@ def test_the_stage_inside_another_is_shown_and_none_without_a_watcher(monkeypatc
     ("job", "names"),
     [
         ((*JOB, "--verify"), ["reverse", "verify"]),
-        ((*JOB, "--json", "--sha256"), ["reverse", "digest"]),
+        ((*JOB, "--json"), ["reverse", "digest"]),
         (("convert", "x.npy", "y.npy", "--verify"), ["copy", "verify"]),
         (("diff", "x.npy", "x.npy"), ["compare"]),
         (("show", "x.npy", "--stats"), ["read"]),
