@@ -69,7 +69,7 @@ SECTIONS = {
         'run "[[1, 2, 3, 4], [5, 6, 7, 8]]" "[[3], [9]]" --axis 1', "verify samples/page.md", "verify samples/page.md --json",
         "run samples/page.md::1 --picture page.svg", "run samples/page.md::2 --picture page2.svg --color always",
         "batch samples/batch.jsonl --json", "export samples/example1.npy samples/example1-lengths.npy --axis 3 -o model.json",
-        "run model.json", "show model.json", "run samples/example2.txt --dry-run --json", "run c.npy n.npy --axis 1 --json -o s.npy",
+        "run samples/example2.txt --dry-run --json", "run c.npy n.npy --axis 1 --json -o s.npy",
         "check c.npy n.npy --axis 1 --color always",
     ],
     "refusals": [

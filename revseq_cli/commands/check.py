@@ -45,8 +45,8 @@ def command(
 ) -> int:
     """Check a job against every constraint of a feature level, or of all levels.
 
-    Name INPUT and LENGTHS as in revseq run. A complete job needs no LENGTHS: an example with an Axis, a DxDispatch
-    model, or model.onnx::node, a ReverseSequence node. Without --feed, the command infers the sizes and data types of
+    Name INPUT and LENGTHS as in revseq run. A complete job needs no LENGTHS: an example with an Axis, or
+    model.onnx::node, a ReverseSequence node. Without --feed, the command infers the sizes and data types of
     the node. If a model has several such nodes and you name none, it checks each and prints a line for it.
 
     The report begins with the verdict. Each constraint that fails follows, with the wanted value and a hint; --all adds

@@ -99,7 +99,7 @@ def command(
     tensor replaced, or added beside it under another name, as in -o y.h5::/name. --only writes the tensor alone.
 
     A complete job needs no LENGTHS: text with InputTensor, SequenceTensor and Axis; page.md::2, the second
-    example of a page; model.json, a DxDispatch model; or model.onnx::node, a ReverseSequence node of an ONNX model.
+    example of a page; or model.onnx::node, a ReverseSequence node of an ONNX model.
     With --feed, the model computes the input and the lengths of the node.
     """
     to_file = output not in (None, "-")

@@ -66,8 +66,8 @@ def command(
 ) -> int:
     """Show the data type, sizes, dimension count, bytes and storage of tensors, and a preview of their values.
 
-    Name TENSOR as in revseq run. page.md::2 shows every tensor of the second example of a page, model.json those of a
-    DxDispatch model, and model.onnx lists the ReverseSequence nodes of an ONNX model.
+    Name TENSOR as in revseq run. page.md::2 shows every tensor of the second example of a page, and model.onnx lists
+    the ReverseSequence nodes of an ONNX model.
 
     For a file with several tensors, or a group such as x.h5::/group, the command lists each tensor with its data type,
     its sizes, the names of its dimensions, the number of its attributes, and its storage. It reads no values. On a
@@ -140,7 +140,7 @@ def _lines(shown: Sequence[_Shown], asked: Sequence[str], console: Console, *, f
 
 
 def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: bool, stats: bool) -> Iterator[_Shown]:
-    """What a name stands for: a tensor, those of an example or a model, or what a file or a group holds.
+    """What a name stands for: a tensor, those of an example, or what a file or a group holds.
 
     With `headers`, a file of one tensor is shown as its contents, too; with `stats`, each tensor of a file by itself.
     """
@@ -165,8 +165,7 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
     if reference.is_onnx_model and not reference.format:
         yield _Shown((), _nodes_of(reference))
         return
-    model = registry.model_of(reference)
-    several = model or (jobs.example_of(reference) if number_of(reference.key) is not None else None)
+    several = jobs.example_of(reference) if number_of(reference.key) is not None else None
     contents = None if several else registry.contents(reference, types)
     if several:
         yield from (opened(several.tensor(role, types), f"{name}::{role}") for role in several.roles)

@@ -157,20 +157,6 @@ def names_in(path: str) -> list[str]:
         return list(_tensors(archive, path))
 
 
-def text_member(path: str, suffix: str, most: int) -> tuple[str, bytes, file_io.Identity] | None:
-    """The name and the bytes of the only member with that suffix, and the archive's state as they are read.
-
-    None without one, or with one of more bytes than `most`.
-    """
-    with file_io.opened(path) as fd, archives.opened(fd, path) as archive:
-        infos = [info for info in archive.infolist() if info.filename.lower().endswith(suffix)]
-        if len(infos) != 1 or infos[0].file_size > most:
-            return None
-        member = _Member.checked(fd, archive, infos[0], f"{path}::{infos[0].filename}")
-        pieces = member.pieces(archive, thresholds.UNPACKED_AT_ONCE)
-        return infos[0].filename, b"".join(pieces), file_io.identity(fd)
-
-
 def contents(address: Address, types: TextTypes) -> Contents | None:
     """What the archive holds; None where the address has the name of a member."""
     path = address.path

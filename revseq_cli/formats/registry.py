@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 from revseq_cli.core import system
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed
-from revseq_cli.formats import models, npy, pipes
+from revseq_cli.formats import npy, pipes
 from revseq_cli.formats.atomic_file import AtomicFile, NewFolder, Scratch
 from revseq_cli.formats.contents import TensorNameError, refuse_key
 from revseq_cli.formats.contract import Layout
 from revseq_cli.formats.meaning import lost_in
 from revseq_cli.formats.recognition import is_store
 from revseq_cli.formats.references import Reference, format_to_write
-from revseq_cli.formats.table import JSON, NPZ, TEXT, Format, compression_of, named, written
-from revseq_cli.text import dxdispatch
+from revseq_cli.formats.table import TEXT, Format, compression_of, named, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,17 +51,6 @@ def holds_text(reference: Reference) -> bool:
     if reference.is_piped:
         return isinstance(pipes.contents(reference.path), bytes)
     return reference.inline is None and reference.row is TEXT
-
-
-def model_of(reference: Reference) -> models.ModelText | None:
-    """The DxDispatch model behind the reference, or None if it is something else."""
-    if reference.key or reference.inline is not None:
-        return None
-    if not reference.is_piped and reference.path.lower().endswith(".zip") and reference.row is NPZ:
-        return models.ModelText.unpacked(reference.path)
-    if not holds_text(reference) and (reference.is_piped or reference.row is not JSON):
-        return None
-    return models.ModelText.read(reference.text) if dxdispatch.is_model(reference.text.text) else None
 
 
 def open_source(reference: Reference, types: TextTypes) -> Source:

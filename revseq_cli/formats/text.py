@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from revseq_cli.core import system
 from revseq_cli.core.dtypes import describe, dtype_of
 from revseq_cli.core.errors import FormatError, SeveralError, about, listed
-from revseq_cli.formats import models
-from revseq_cli.formats.contents import Contents, Item, chosen, refuse_key, try_hint
+from revseq_cli.formats.contents import Contents, Item, refuse_key, try_hint
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.textfiles import TextFormat, held, require_text
-from revseq_cli.text import dxdispatch, notation, numbers
+from revseq_cli.text import notation, numbers
 from revseq_cli.text.examples import number_of, numbered, part
 from revseq_cli.text.numbers import Table, is_table, table_text
 from revseq_cli.text.places import PlacedError
@@ -126,10 +125,7 @@ def write_notation(values: NDArray[Any]) -> str:
 
 
 def open_json(text: Text, key: str | None, types: TextTypes) -> Source:
-    """A nested list, an object with Values and perhaps DataType and Sizes, or a tensor of a DxDispatch model."""
-    if dxdispatch.is_model(text.text):
-        model = models.ModelText.read(text)
-        return model.tensor(chosen(model.roles, key, text.name), types)
+    """A nested list, or an object with Values and perhaps DataType and Sizes."""
     refuse_key(key, "a JSON file", text.name)
     with text.located_errors(text.name):
         tensor = numbers.parse(text.text)

@@ -1,4 +1,4 @@
-"""Opens jobs: from a request, from an example in a text, or from a model."""
+"""Opens jobs: from a request, from an example in a text, or from a node of a model."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _LARGEST = 1 << 22  # bytes of a text that is parsed while somebody waits for a 
 
 
 class WholeJob(Protocol):
-    """What has all parts of a job: an example in a text, a model, or a node of a model of ONNX."""
+    """What has all parts of a job: an example in a text, or a node of a model of ONNX."""
 
     def tensor(self, role: str, types: TextTypes) -> Source:
         """The tensor of that name in the operator; FormatError where it is lacking."""
@@ -122,7 +122,6 @@ def _opened(request: Request) -> tuple[Parts, WholeJob | None]:
     whole: WholeJob | None = None
     for opener in openers:
         whole, request = opener(reference, lengths_reference, request)
-    whole = whole or registry.model_of(reference)
     if not whole and (in_text := example_of(reference)):
         if in_text.example.problem:
             raise in_text.text.located(in_text.example.problem).about(in_text.text.name)
@@ -469,7 +468,7 @@ def names_behind(path: str, begun: str = "", *, examples: bool, names: bool) -> 
     """What may stand behind :: of a file, if that can be said at once: numbers of `examples`, and `names` of tensors.
 
     `begun` is what stands there so far, and says how names are written that can be in two ways.
-    These are the names of a model, those that a text has once, or those that the format knows; of an example, its own.
+    These are the names that a text has once, or those that the format knows; of an example, its own.
     """
     reference = Reference.file(path)
     if not is_quick(reference):
@@ -477,11 +476,10 @@ def names_behind(path: str, begun: str = "", *, examples: bool, names: bool) -> 
     if reference.key is not None:
         example = example_of(reference) if names else None
         return [item.name for item in example.example.tensors.values()] if example else []
-    model = registry.model_of(reference)
-    text = reference.text if not model and registry.holds_text(reference) else None
+    text = reference.text if registry.holds_text(reference) else None
     count = len(numbered(text.text, text.items)) if text and examples else 0
     times = collections.Counter(item.name for item in (text.items if text else ()) if isinstance(item, TensorText))
-    known = [*model.model.tensors] if model else [name for name, n in times.items() if name and n == 1]
+    known = [name for name, n in times.items() if name and n == 1]
     return [*map(str, range(1, count + 1)), *((known or registry.names_in(reference, begun)) if names else ())]
 
 
@@ -496,7 +494,7 @@ def dimensions(values: str, lengths: str = "", *, batch: bool = False) -> dict[i
     reference = Reference.input(values)
     if not is_quick(reference):
         return {}
-    whole = registry.model_of(reference) or example_of(reference)
+    whole = example_of(reference)
     types = TextTypes(None, DataType.FLOAT32)
     source = whole.tensor(INPUT, types) if whole else registry.open_source(reference, types)
     of_lengths = whole.tensor(LENGTHS, types) if whole else _lengths_at_hand(lengths)

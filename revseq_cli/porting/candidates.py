@@ -37,7 +37,7 @@ from revseq_cli.porting.relations import (
     orders,
 )
 from revseq_cli.porting.sample import at_of, number_of, put
-from revseq_cli.text import dxdispatch, literals
+from revseq_cli.text import literals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -71,7 +71,6 @@ _MOST_COMBINED = 4
 FILLS = {
     "zeros": "zeros",
     "one-value": "only {value}",
-    "never-written": "never written: {value}, as exported models begin with,",
     "not-done": "the input",
     "masked": "0 times the right element",
     "added": "the sum of the input and the right element",
@@ -488,7 +487,9 @@ def _fills(sample: Sample, change: _Change, element: Numbers, right: Numbers) ->
     job, x = change.job(sample.job), change.step(sample.x)
     output = reversed_output(job)
     element = element.astype(job.values.dtype.newbyteorder("="))
-    name, constant = _name_of(element, job), Derived(output, element.dtype, lambda _: MemoryReadTask(element))
+    is_zero = not bits(element).view(np.uint8).any()
+    name = "zeros" if is_zero else "one-value"
+    constant = Derived(output, element.dtype, lambda _: MemoryReadTask(element))
     told = FILLS[name].format(value=literals.render(element)[0])
     yield name, told, 0, np.broadcast_to(element, right.shape), constant
     yield "not-done", FILLS["not-done"], 0, x, job.values
@@ -521,14 +522,6 @@ def _sums(job: Job) -> Source:
 def _added(values: Numbers, right: Numbers) -> Numbers:
     with np.errstate(all="ignore"):
         return np.asarray(native(values) + native(right))
-
-
-def _name_of(element: Numbers, job: Job) -> str:
-    if not bits(element).view(np.uint8).any():
-        return "zeros"
-    kind = job.values.desc.data_type.kind
-    written = kind in ("float", "int", "uint") and element[0] == dxdispatch.sentinel(job.values.desc.data_type)
-    return "never-written" if written else "one-value"
 
 
 def _refitted(rule: Rule, sample: Sample) -> Rule:

@@ -21,11 +21,9 @@ from revseq_cli.report.results import (
     Described,
     Outcome,
     Planned,
-    comparison_of,
     first_differences,
 )
 from revseq_cli.report.words import hints, message, options_json
-from revseq_cli.text import dxdispatch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contents import Contents
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.porting.backends import Machine
-    from revseq_cli.porting.exports import Exported
     from revseq_cli.report.results import NodeCheck
 
 _NUMBER = 1  # of the schema
@@ -74,7 +71,7 @@ _REPORTS = {
     ),
     "diff --on": "version:str providers:[provider] devices:[device]",
     "levels": "levels:[support]",
-    "export": f"{_JOB} output:str files:[traveller] members:[str] result:str command:str comparison:str notes:[str]",
+    "export": f"{_JOB} output:str files:[str] result:str command:str comparison:str notes:[str]",
     "an error of any command": "exit_status:int errors:[error]",
 }
 _PARTS = {
@@ -113,7 +110,6 @@ _PARTS = {
         "level:str dimension_counts:[int]|null InputTensor:[str]|null SequenceLengthsTensor:[str]|null "
         "most_elements:int|null"
     ),
-    "traveller": "path:str bytes:int written:bool",
 }
 _TYPES = {"str": "string", "int": "integer", "bool": "boolean", "null": "null"}
 
@@ -202,13 +198,6 @@ def _type_schema(kind: str) -> dict[str, Any]:
     if kind in _TYPES:
         return {"type": _TYPES[kind]}
     return {} if kind == "any" else {"$ref": f"#/$defs/{kind}"}
-
-
-def export(done: Exported) -> str:
-    """The report of `export`."""
-    job = {"values": done.job.values.desc, "lengths": done.job.lengths.desc, "axis": done.job.axis}
-    typed = {"command": dxdispatch.command_line(done.model.name), "comparison": comparison_of(done)}
-    return report("export", {**vars(done), **job, **typed, "output": done.files[0].path, "result": done.target})
 
 
 def plans(planned: Sequence[Planned]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.core import system
 from revseq_cli.core.errors import RevseqError
 from revseq_cli.operator.spec import DIRECTML, broken
 from revseq_cli.text import literals
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.comparison import Diagnosis, Differences, Mistake, Where
     from revseq_cli.pipeline.summaries import Statistics
     from revseq_cli.porting.backends import Answer
-    from revseq_cli.porting.exports import Exported
 
 
 class Check(NamedTuple):
@@ -218,12 +216,6 @@ def first_differences(differences: Differences) -> list[tuple[list[int], str, st
     """The first elements that differ: the index, and the values in a and in b as text."""
     texts = map(literals.render, (differences.a, differences.b))
     return list(zip(differences.indices.tolist(), *texts, strict=True))
-
-
-def comparison_of(done: Exported) -> str:
-    """The command that compares the result of a model with what is right, when it has come back beside the model."""
-    result, model = map(system.typed, map(str, (done.target, done.model)))
-    return f"revseq diff {result} --job {model}"
 
 
 class NodeCheck(NamedTuple):

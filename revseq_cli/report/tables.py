@@ -18,10 +18,9 @@ from revseq_cli.report.results import (
     Outcome,
     Planned,
     attributes_of,
-    comparison_of,
     first_differences,
 )
-from revseq_cli.text import dxdispatch, literals
+from revseq_cli.text import literals
 
 _HEADS = ("name", "DataType", "Sizes", "dimensions", "attributes", "storage")
 _NUMBER = _HEADS.index("attributes")  # the column that ends at the right
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.comparison import Diagnosis, Differences
     from revseq_cli.pipeline.summaries import Statistics
     from revseq_cli.porting.backends import Machine
-    from revseq_cli.porting.exports import Exported
     from revseq_cli.report.results import Described
 
 
@@ -314,24 +312,6 @@ def _plan(planned: Planned) -> str:
         f"engine                 {printable(arrangement.means)}",
     ]
     return "\n".join(lines)
-
-
-def export(done: Exported) -> str:
-    """The text of `export`: what it wrote, what must travel, and what to type there and then here."""
-    rows = [(printable(file.path), f"{file.bytes:,} bytes") for file in done.files]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    written, target, model = listed(file.path for file in done.files if file.written), done.target.name, done.model.name
-    lines = [
-        f"wrote {written}",
-        "Unpack into a folder on Windows, and into one here:" if done.members else "Copy into one folder on Windows:",
-        *(f"  {path:<{widths[0]}}  {size:>{widths[1]}}" for path, size in rows),
-        *(f"    {name}" for name in done.members),
-        "Type there:",
-        f"  {dxdispatch.command_line(model)}",
-        f"It writes {target}. Put that beside {model} here, and type:",
-        f"  {comparison_of(done)}",
-    ]
-    return "\n".join(map(printable, lines))
 
 
 def print_batch(outcomes: Sequence[Outcome], jobs: int, seconds: float, *, resumed: bool, color: bool) -> None:

@@ -118,20 +118,6 @@ def test_an_input_that_changed_just_before_is_not_trusted():
     assert journal._settled(coarse, 10**18 + 10**9) is None
 
 
-def test_files_that_only_a_model_names(batch, files, revseq):
-    """They count as inputs, too: they are not in the manifest."""
-    revseq("export", "x.npy", "n.npy", "--axis", "1", "-o", "model.json", "--files").ok()
-    assert "x.npy" in (files / "model.json").read_text()
-    settle()
-    (files / "m.jsonl").write_text(json.dumps({"input": "model.json", "output": "y0.npy"}))
-    for change, expected in ((None, False), (None, True), ("x.npy", False), (None, True), ("model.json", False)):
-        if change:
-            (files / change).write_bytes((files / change).read_bytes())
-            settle()
-        done = revseq("batch", "m.jsonl", "--json", "--resume").ok()
-        assert json.loads(done.out)["skipped"] is expected
-
-
 def test_stores_by_the_state_of_every_file(files, revseq):
     pytest.importorskip("zarr")
     revseq("convert", "x.npy", "x.zarr").ok()

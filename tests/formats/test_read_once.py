@@ -12,7 +12,7 @@ from conftest import SAMPLES
 
 from revseq_cli.commands.cli import cli
 from revseq_cli.formats import pipes, textfiles
-from revseq_cli.text import dxdispatch, notation, numbers
+from revseq_cli.text import notation, numbers
 
 TENSOR = "InputTensor: (Sizes:{2,3}, DataType:FLOAT32)\n[[1, 2, 3],\n [4, 5, 6]]\n"
 EXAMPLE = (SAMPLES / "example1.txt").read_text()
@@ -36,7 +36,6 @@ def folder(tmp_path, monkeypatch):
         (tmp_path / name).write_text(text)
     np.save(tmp_path / "lengths.npy", np.array([[2], [3]], np.uint32))
     monkeypatch.chdir(tmp_path)
-    cli.main(["export", "x.txt", "lengths.npy", "--axis", "1", "-o", "model.json"], standalone_mode=False)
     return tmp_path
 
 
@@ -58,7 +57,6 @@ def counts(folder, monkeypatch):
     count(numbers, "load", lambda _: "JSON")
     count(notation, "parse", lambda _: "notation")
     count(notation, "_read_body", lambda args: f"body of {args[0].name}")
-    count(dxdispatch, "parse", lambda _: "model")
     pipes.contents.cache_clear()
     yield counts
     pipes.contents.cache_clear()
@@ -81,19 +79,15 @@ LENGTHS = ("lengths.npy", "--axis", "1")
         (("run", "x.txt", *LENGTHS, "-o", "y.txt"), "x.txt", ONE),
         (("run", "example.txt"), "example.txt", JOB),
         (("run", "page.md::2"), "page.md", JOB),
-        (("run", "model.json"), "model.json", {"model": 1, "JSON": 1}),
         (("check", "x.txt", *LENGTHS), "x.txt", ONE),
         (("check", "page.md::1"), "page.md", JOB),
-        (("check", "model.json"), "model.json", {"model": 1, "JSON": 1}),
         (("show", "x.txt"), "x.txt", ONE),
         (("show", "x.json"), "x.json", {"JSON": 1, "body of ": 1}),
         (("show", "page.md::2"), "page.md", WHOLE),
-        (("show", "model.json"), "model.json", {"model": 1, "JSON": 1}),
         (("verify", "page.md::2"), "page.md", WHOLE),
         (("verify", "page.md"), "page.md", {"notation": 1} | dict.fromkeys(WHOLE.keys() - {"notation"}, 2)),
         (("convert", "x.txt", "y.npy"), "x.txt", ONE),
         (("convert", "x.txt", "y.json"), "x.txt", ONE),
-        (("convert", "model.json::InputTensor", "y.npy"), "model.json", {"model": 1, "JSON": 1}),
         (("diff", "x.txt", "[[1, 2, 3], [4, 5, 6]]"), "x.txt", {"notation": 2, "body of InputTensor": 1, "body of ": 1}),
     ],
 )  # fmt: skip
@@ -113,7 +107,6 @@ def test_a_file(counts, args, name, parses):
         ),  # it may be a page that begins with {
         (("run", "-"), "example.txt", JOB),
         (("run", "--", "-::2"), "page.md", JOB),
-        (("run", "-"), "model.json", {"model": 1, "JSON": 1}),
         (("show", "-"), "x.txt", ONE),
         (("verify", "-"), "example.txt", WHOLE),
     ],

@@ -2,7 +2,7 @@
 
     pip install atheris && python tests/fuzz/parsers.py READER [-runs=1000000] [-seed=1] [CORPUS...]
 
-The readers are npy, notation, json, pages, models, npz, safetensors, zarr and onnx.
+The readers are npy, notation, json, pages, npz, safetensors, zarr and onnx.
 
 Guided by coverage through atheris. What is found goes into tests/fuzz/corpus, which the test suite replays.
 """
@@ -63,28 +63,6 @@ def pages(data):
     from revseq_cli.pages import verify
 
     verify(Text("fuzz", decoded(data, "fuzz")[1]), FeatureLevel.parse("5_0"))
-
-
-@reader
-def models(data):
-    """A model of DxDispatch that holds its values itself; what is written of them is read again."""
-    from revseq_cli.core.tensors import DataType
-    from revseq_cli.formats.documents import Text, TextTypes
-    from revseq_cli.formats.models import ModelText
-    from revseq_cli.formats.textfiles import decoded
-    from revseq_cli.text import dxdispatch
-
-    def tensors(text):
-        read = ModelText.read(Text("fuzz", text))
-        types = TextTypes(None, DataType.FLOAT32)
-        return {role: read.tensor(role, types) for role in read.model.tensors}, read.model.axis
-
-    found, axis = tensors(decoded(data, "fuzz")[1])
-    contents = {role: (source.desc, source.read()) for role, source in found.items()}
-    again, _ = tensors(dxdispatch.model_text(contents, axis, "y.npy", printed=False))
-    for role, (_, values) in contents.items():
-        same = again[role].read().tobytes() == values.tobytes()
-        assert same or not dxdispatch.fits_inline(values), role
 
 
 @reader
@@ -187,7 +165,6 @@ def main():
     name = sys.argv.pop(1)
     sys.argv.insert(1, "-rss_limit_mb=8192")  # the fuzzer itself grows by some kilobytes an input; a later one wins
     with atheris.instrument_imports(include=["revseq_cli", "json", "ast", "zipfile"]):
-        import revseq_cli.formats.models
         import revseq_cli.formats.npy
         import revseq_cli.formats.npz
         import revseq_cli.formats.onnx.source

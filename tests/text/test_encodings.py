@@ -50,12 +50,6 @@ def test_manifests(revseq, files, encoded, name, text):
     assert (files / "y.npy").read_bytes() == (files / "z.npy").read_bytes()
 
 
-def test_models(revseq, files, encoded):
-    revseq("export", "x.npy", "n.npy", "--axis", "1", "-o", "plain.json").ok()
-    (files / "model.json").write_bytes(encoded((files / "plain.json").read_text()))
-    assert revseq("run", "model.json").ok().out == revseq("run", "plain.json").ok().out
-
-
 @pytest.mark.parametrize(
     ("data", "words"),
     [

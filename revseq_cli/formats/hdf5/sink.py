@@ -34,7 +34,12 @@ def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) ->
     """The sink for a tensor like `template`, with the path `key`; RevseqError for every reason to refuse it."""
     name = "/" + "/".join(parts_of(key, file.name))
     properties = _creation_properties(template)
-    is_copy = not layout.only and isinstance(template, Hdf5Source) and template.is_plain and template.key.strip("/") == name[1:]
+    is_copy = (
+        not layout.only
+        and isinstance(template, Hdf5Source)
+        and template.is_plain
+        and template.key.strip("/") == name[1:]
+    )
     if not is_copy:
         properties.set_obj_track_times(False)  # so that the same job gives the same bytes
         copying.refuse_clashes(template, name, file.name)
