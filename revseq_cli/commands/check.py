@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from revseq_cli.commands.base import Console
     from revseq_cli.formats.onnx.models import Model
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.porting.backends import Host
     from revseq_cli.report.results import NodeCheck
 
 
@@ -28,14 +27,12 @@ if TYPE_CHECKING:
 )
 @options.job_options
 @options.levels_option
-@options.on_option
 @Group.PRINT.option("--all", "every", is_flag=True, help="Also print the constraints that pass.")
 @pictures.example_option
 @options.full_option
 @options.format_option
 @options.output_options
 def command(
-    on: str | None,
     every: bool,
     example: str | None,
     full: bool,
@@ -58,11 +55,8 @@ def command(
     With --feature-level all, a table shows pass or FAIL for every constraint at every level. Constraints that fail at
     all of DirectML's levels stand below it.
 
-    With --on, the job also runs as ReverseSequence in ONNX Runtime, or on DirectML with --on directml. The report says
-    whether the answer is right, and which levels it agrees with, as far as the data type shows.
-
     The exit status is 0 if every constraint holds, and 1 if one fails. With --feature-level all it is 0 if one of
-    DirectML's levels accepts the job. With --on it is also 1 if the job fails there or gives a wrong answer.
+    DirectML's levels accepts the job.
     """
     from revseq_cli.formats import textfiles
     from revseq_cli.operator import spec  # --help must not load NumPy
@@ -73,17 +67,15 @@ def command(
     from revseq_cli.pipeline.arrangement import Resources
     from revseq_cli.report import checks, objects  # --help must not load NumPy
 
-    for option, given in (("--json", console.as_json), ("--on", on)):
-        if example and given:
-            raise UsageError("--example prints the job as text", f"no {option} with it", f"leave out {option}")
+    if example and console.as_json:
+        raise UsageError("--example prints the job as text", "no --json with it", "leave out --json")
     if example and len(levels) > 1:
         raise UsageError("--example is for one feature level", "no --feature-level all", "try --feature-level 5_0")
-    host = options.host_of(on)
     model = None if example else _model_of(job_options)  # in use from here on, and so parsed once
     if model and (nodes := _several_in(model)):
-        return _check_each(nodes, levels, host, console, job_options)
+        return _check_each(nodes, levels, console, job_options)
     level = levels[0] if len(levels) == 1 else spec.DIRECTML[-1]
-    job = jobs.load(options.request_of(override=True, level=level, inferred=not (example or host), **job_options))
+    job = jobs.load(options.request_of(override=True, level=level, inferred=not example, **job_options))
     values, lengths = job.values.desc, job.lengths.desc
     if len(levels) == 1 and job.parts:  # a system may have none of DirectML's
         level = job.parts.request.level
@@ -95,14 +87,14 @@ def command(
         room = room_for_tensors(full=full, whole_rows=True)
         click.echo(pictures.example_text(job, output, room, console, example), color=True)
         return 0
-    result = pictures.result_of(job, constraints, Resources(), host)
+    result = pictures.result_of(job, constraints, Resources())
     if not result.valid:
         result = result._replace(choices=jobs.choices_for(job, spec.broken(constraints[level])))
     if console.as_json:
         click.echo(objects.check(result))
     elif not console.quiet:
         checks.print_check(result, sys.argv[1:], every=every, color=console.colored)
-    return 0 if result.right else 1
+    return 0 if result.valid else 1
 
 
 def _model_of(job_options: dict[str, Any]) -> Model | None:
@@ -126,14 +118,13 @@ def _several_in(model: Model) -> list[str]:
 def _check_each(
     nodes: list[str],
     levels: tuple[FeatureLevel, ...],
-    host: Host | None,
     console: Console,
     job_options: dict[str, Any],
 ) -> int:
     """Check the nodes of a model one after the other, and print a line for each; 1 if one fails."""
     from revseq_cli.report import checks, objects
 
-    found = [_check_of(node, levels, host, job_options) for node in nodes]
+    found = [_check_of(node, levels, job_options) for node in nodes]
     status = 0 if all(each.ok for each in found) else 1
     if console.as_json:
         click.echo(objects.checks(found, status))
@@ -142,7 +133,7 @@ def _check_each(
     return status
 
 
-def _check_of(node: str, levels: tuple[FeatureLevel, ...], host: Host | None, job_options: dict[str, Any]) -> NodeCheck:
+def _check_of(node: str, levels: tuple[FeatureLevel, ...], job_options: dict[str, Any]) -> NodeCheck:
     """What is found of a node."""
     from revseq_cli.core.errors import RevseqError
     from revseq_cli.operator import spec
@@ -153,8 +144,8 @@ def _check_of(node: str, levels: tuple[FeatureLevel, ...], host: Host | None, jo
     level = levels[0] if len(levels) == 1 else spec.DIRECTML[-1]
     try:
         asked = {**job_options, "input": node}
-        job = jobs.load(options.request_of(override=True, level=level, inferred=not host, **asked))
+        job = jobs.load(options.request_of(override=True, level=level, inferred=True, **asked))
         constraints = {each: spec.constraints(job.values.desc, job.lengths.desc, job.axis, each) for each in levels}
-        return NodeCheck(node, pictures.result_of(job, constraints, Resources(), host), None)
+        return NodeCheck(node, pictures.result_of(job, constraints, Resources()), None)
     except RevseqError as e:
         return NodeCheck(node, None, e)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.arrangement import Resources
     from revseq_cli.pipeline.assembly import Job
     from revseq_cli.pipeline.comparison import Differences, Pair, Tolerance
-    from revseq_cli.porting.backends import Host
     from revseq_cli.report.results import Comparison
 
 _MOST_SHOWN = 100_000
@@ -56,7 +55,10 @@ _TOLERANCE = options.Parsed("number", _parse_tolerance)
 @Group.COMPARE.option(
     "--job", "is_job", is_flag=True, help="Compare A with the right output of a job: A --job INPUT [LENGTHS]."
 )
-@options.on_option
+@Group.COMPARE.option(
+    "--on", metavar="PROVIDER",
+    help="Compare what the job gives in ONNX Runtime: --on onnxruntime, onnxruntime:PROVIDER or directml.",
+)  # fmt: skip
 @Group.COMPARE.option(
     "--atol", type=_TOLERANCE, help="The absolute tolerance. Elements are equal if |A - B| <= atol + rtol * |B|."
 )
@@ -108,9 +110,9 @@ def command(
 
     The job may come from a ReverseSequence node of an ONNX model: A --job model.onnx::node --feed x=x.npy.
 
-    With --on, A is the result of the job in ONNX Runtime, as ReverseSequence: revseq diff --on onnxruntime INPUT
-    LENGTHS --axis N. onnxruntime:PROVIDER selects a provider other than the CPU; directml is
-    onnxruntime:DmlExecutionProvider, on Windows. --on alone lists what this machine has.
+    With --on, A is the result of the job in ONNX Runtime, as ReverseSequence, in memory: revseq diff --on onnxruntime
+    INPUT LENGTHS --axis N. onnxruntime:PROVIDER selects a provider other than the CPU; directml is
+    onnxruntime:DmlExecutionProvider, on Windows.
 
     With --atol, --rtol, --ulp or --equal-nan, the command compares values: -0.0 equals 0.0, and a NaN equals nothing,
     or every NaN with --equal-nan. Elements are equal if they are within --atol and --rtol, as in numpy.isclose, with
@@ -122,12 +124,9 @@ def command(
     from revseq_cli.report import objects, tables  # --help must not load NumPy
 
     pictures.require_drawing(theme, picture)
-    if on == options.LIST and not tensors:
-        return _list_backends(console)
-    host = options.host_of(on)
     _require_tensors(tensors, _job_settings(settings), is_job=is_job, on=on)
     drawing = _Drawing(picture, theme, overwrite) if picture is not None else None
-    ways = _Ways(is_job or bool(on), host, max(first, 1), drawing)
+    ways = _Ways(is_job or bool(on), on, max(first, 1), drawing)
     comparison = _judged(tensors, settings, ways, resources, console)
     if comparison.differences:
         comparison = comparison._replace(differences=comparison.differences.limited(first))
@@ -146,10 +145,10 @@ class _Drawing(NamedTuple):
 
 
 class _Ways(NamedTuple):
-    """How A comes to be and is compared: with the output of a job, computed by a host, and drawn."""
+    """How A comes to be and is compared: with the output of a job, computed by a provider, and drawn."""
 
     of_job: bool = True
-    host: Host | None = None
+    on: str | None = None
     first: int = 1
     drawing: _Drawing | None = None
 
@@ -166,7 +165,6 @@ def _judged(
     from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline import jobs, summaries
     from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.porting import backends
     from revseq_cli.report.results import Comparison
 
     job_settings = _job_settings(settings)
@@ -176,11 +174,12 @@ def _judged(
     jobs.refuse_sizes(named, **described)
     # Both are those of INPUT, or else of A and B.
     bare = [{**opening, **(described if each.is_bare else {})} for each in named]
-    job, host = None, ways.host
+    job = None
     if ways.of_job:
-        job = _job(tensors[not host :], bare[not host] | job_settings)
-        bare[0] = opening if named[not host].is_bare else bare[0]
-    a, right = _sides(tensors, bare, job, host)
+        first = 0 if ways.on else 1  # of the tensors of the job
+        job = _job(tensors[first:], bare[first] | job_settings)
+        bare[0] = opening if named[first].is_bare else bare[0]
+    a, right = _sides(tensors, bare, job, ways.on, resources)
     tolerance = _tolerance(settings)
     told, read, right = _reading(a, right, resources, tolerance)
     b = right.values if isinstance(right, Job) else right
@@ -199,7 +198,7 @@ def _judged(
         if ways.drawing:
             console.note("no picture is drawn: the tensors differ in sizes or data types")
     clamped = summaries.count_lengths(job, resources).clamped if job else 0
-    clamping = (*job.clamping(clamped), *(backends.notes_on(host, job, clamped) if host else ())) if job else ()
+    clamping = job.clamping(clamped) if job else ()
     notes = (*a.notes, *right.notes, *clamping, *([f"A is read as follows: {told}"] if told else []))
     return comparison._replace(axis=job.axis if job else None, notes=notes)
 
@@ -215,9 +214,9 @@ def _job(tensors: Sequence[str], settings: dict[str, Any]) -> Job:
 
 
 def _sides(
-    tensors: Sequence[str], opening: Sequence[dict[str, Any]], job: Job | None, host: Host | None
+    tensors: Sequence[str], opening: Sequence[dict[str, Any]], job: Job | None, on: str | None, resources: Resources
 ) -> tuple[Source, Source | Job]:
-    """A, or what a backend makes of the job; and what it is compared with: B, or the job."""
+    """A, or what a provider makes of the job; and what it is compared with: B, or the job."""
     from revseq_cli.pipeline import jobs
     from revseq_cli.porting import backends
 
@@ -227,23 +226,12 @@ def _sides(
         return jobs.load_tensor(request, "AB"[i], like=like, lenient=lenient)
 
     if job:
-        return backends.BackendOutput(job, host.backend(job)) if host else loaded(0, job.values.desc), job
+        return backends.computed(job, on, resources.memory) if on else loaded(0, job.values.desc), job
     if "sizes" in opening[1]:  # B is a raw buffer
         a = loaded(0)
         return a, loaded(1, a.desc)
     b = loaded(1)
     return loaded(0, b.desc), b
-
-
-def _list_backends(console: Console) -> int:
-    """Print what --on has on this machine."""
-    from revseq_cli.porting import backends
-    from revseq_cli.report import objects, tables
-
-    machine = backends.machine()
-    if console.as_json or not console.quiet:
-        click.echo((objects if console.as_json else tables).backends(machine))
-    return 0
 
 
 def _hint(a: TensorDesc, b: TensorDesc) -> str:
@@ -296,10 +284,8 @@ def _opened(a: Source, b: Source | Job, resources: Resources) -> AbstractContext
     """The pass that compares `a` with `b`, or with the output of a job."""
     from revseq_cli.pipeline import comparison
     from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.porting import backends, diagnosis
+    from revseq_cli.porting import diagnosis
 
-    if isinstance(a, backends.BackendOutput) and isinstance(b, Job):
-        return backends.opened(a.backend, b, resources)
     return diagnosis.opened(a, b, resources) if isinstance(b, Job) else comparison.opened(a, b, resources)
 
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from revseq_cli.commands.base import TYPED, AloneOption, Console, Group, is_terminal, notes_of_libraries
+from revseq_cli.commands.base import Console, Group, is_terminal, notes_of_libraries
 from revseq_cli.core import system
 from revseq_cli.core.errors import UsageError, printable, shortened
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType
 from revseq_cli.formats import table
 from revseq_cli.operator.spec import FeatureLevel
-from revseq_cli.pipeline.engines import AUTO, DEFAULT_MEMORY, ENGINES, NAMES, SERIAL
-from revseq_cli.pipeline.systems import BACKENDS, SYNONYMS, SYSTEMS
+from revseq_cli.pipeline.engines import AUTO, DEFAULT_MEMORY, ENGINES, NAMES
+from revseq_cli.pipeline.systems import SYNONYMS, SYSTEMS
 from revseq_cli.report.terminal import WAYS, Progress
 
 if TYPE_CHECKING:
@@ -29,14 +29,11 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Layout
     from revseq_cli.pipeline.arrangement import Resources
     from revseq_cli.pipeline.assembly import Request
-    from revseq_cli.porting.backends import Host
 
 
 _UNITS = " KMGT"  # powers of 1024
 _ALL = "all"  # every feature level
 _LONGEST_NUMBER = 40  # characters
-LIST = "list"  # the value of --on that asks what there is
-_ONNX_RUNTIME, _NAMED = next(iter(BACKENDS)), (*BACKENDS, LIST)
 
 
 class Parsed(click.ParamType[Any]):
@@ -169,26 +166,12 @@ def parse_levels(text: str) -> tuple[FeatureLevel, ...]:
     return tuple(FeatureLevel) if text.strip().lower() == _ALL else (FeatureLevel.parse(text),)
 
 
-def parse_backend(text: str) -> str:
-    """The provider of ONNX Runtime from onnxruntime, onnxruntime:PROVIDER or directml; list stays text.
-
-    UsageError for other text.
-    """
-    name, _, provider = text.partition(":")
-    if provider and name.lower() == _ONNX_RUNTIME:
-        return provider
-    if text.lower() in _NAMED:
-        return BACKENDS.get(text.lower(), LIST)
-    raise UsageError(f"{text[:40]!r} cannot run jobs", f"{', '.join(_NAMED)}, or {_ONNX_RUNTIME}:PROVIDER")
-
-
 _SHORT_LEVELS = tuple(level.short for level in FeatureLevel)
 LEVEL = Parsed("level", parse_level, _SHORT_LEVELS)
 LEVELS = Parsed("level", parse_levels, (*_SHORT_LEVELS, _ALL))
 DIMENSION = Parsed("dimension", parse_dimension)
 DATA_TYPE = Parsed("type", DataType.parse, tuple(each.name for each in DataType))
 NUMBERS = Parsed("sizes", parse_numbers)
-BACKEND = Parsed("backend", parse_backend, _NAMED)
 LENGTHS_TYPE = Parsed("type", DataType.parse_length, ("UINT32", "UINT64"))
 
 
@@ -308,29 +291,6 @@ only_option = Group.WRITE.option(
     help="Write this tensor alone. By default, an output in INPUT's format is a copy of that file with the tensor "
     "replaced, or added under the name after ::.",
 )  # fmt: skip
-
-
-on_option = Group.COMPARE.option(
-    "--on", cls=AloneOption, type=BACKEND, is_flag=False, flag_value=LIST, metavar="[WHERE]",
-    help="Run the job elsewhere. WHERE is onnxruntime, onnxruntime:PROVIDER or directml. revseq diff --on lists what "
-    "this machine has.",
-)  # fmt: skip
-
-
-def host_of(on: str | None) -> Host | None:
-    """What --on names, or None without it; UsageError where it names nothing, as only `diff` alone may have it."""
-    if not on:
-        return None
-    if on == LIST:
-        wanted = "--on onnxruntime, --on onnxruntime:PROVIDER or --on directml"
-        raise UsageError("--on has no WHERE", wanted, "to list what this machine has: revseq diff --on")
-    engine = click.get_current_context().meta[TYPED].get("engine", AUTO)
-    if engine not in (AUTO, SERIAL.name):
-        found = f"ONNX Runtime uses one session with its own threads, not the engine {engine}"
-        raise UsageError(found, SERIAL.name, f"try --engine {SERIAL.name}")
-    from revseq_cli.porting.backends import Host  # it loads NumPy
-
-    return Host.of(on)
 
 
 def format_of(files: str) -> Callable[..., Any]:

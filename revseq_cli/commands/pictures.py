@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from revseq_cli.operator.spec import Constraint, FeatureLevel
     from revseq_cli.pipeline.arrangement import Resources
     from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.porting.backends import Host
     from revseq_cli.report.figures import Figure
     from revseq_cli.report.results import Check
     from revseq_cli.report.view import Limits, Room
@@ -125,13 +124,10 @@ def _checked(job: Job, resources: Resources) -> Check:
     return result_of(job, {each: spec.constraints(*descs, each) for each in (*levels, *spec.DIRECTML)}, resources)
 
 
-def result_of(
-    job: Job, constraints: dict[FeatureLevel, list[Constraint]], resources: Resources, host: Host | None = None
-) -> Check:
-    """What is told of a job that was held against these constraints; its lengths are read, and a host runs it."""
+def result_of(job: Job, constraints: dict[FeatureLevel, list[Constraint]], resources: Resources) -> Check:
+    """What is told of a job that was held against these constraints; its lengths are read."""
     from revseq_cli.operator import spec
     from revseq_cli.pipeline import summaries
-    from revseq_cli.porting import backends
     from revseq_cli.report.results import Check
 
     values, lengths = job.values.desc, job.lengths.desc
@@ -140,15 +136,7 @@ def result_of(
     is_known = not job.parts or job.parts.values.has_values
     counts = summaries.count_lengths(job, resources) if lowest is not None and is_known else None
     notes = (*job.notes, *job.absent_notes())
-    answer = None
-    if host and counts:
-        answer = backends.answer(host, job, resources)
-        notes += backends.notes_on(host, job, counts.clamped)
-    elif host:
-        notes += (f"no feature level accepts the job, so it did not run on {host.name}",)
-    return Check(
-        job.names, values, lengths, job.axis, constraints, lowest, counts, job.batch_axis, notes, answer=answer
-    )
+    return Check(job.names, values, lengths, job.axis, constraints, lowest, counts, job.batch_axis, notes)
 
 
 def example_text(job: Job, result: Source, room: Room, console: Console, form: str, picture: str | None = None) -> str:

@@ -59,7 +59,3 @@ SYSTEMS = {
 }
 # What their users call them, too.
 SYNONYMS = {"torch": "pytorch", "tf": "tensorflow", "xarray": "numpy"}
-
-# Providers of ONNX Runtime; and those that are meant where a backend is named without one.
-CPU, CUDA, DML = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "Dml"))
-BACKENDS = {"onnxruntime": CPU, "directml": DML}

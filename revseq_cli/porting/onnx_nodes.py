@@ -28,8 +28,7 @@ from revseq_cli.formats.onnx.models import OPERATOR, Model, Stated, known
 from revseq_cli.formats.references import refuse_shared
 from revseq_cli.formats.table import ONNX_MODEL
 from revseq_cli.operator.spec import INPUT
-from revseq_cli.pipeline.systems import CPU
-from revseq_cli.porting.backends import COMPUTED, NAME, PACKAGE, asked, package, version_of
+from revseq_cli.porting.backends import CPU, NAME, package, saying
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -39,6 +38,8 @@ if TYPE_CHECKING:
     from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline.assembly import Request
 
+PACKAGE = "onnxruntime"
+COMPUTED = "a given tensor, or computed FLOAT16 to FLOAT64, INT8 to INT64, UINT8 to UINT64, BOOL"
 _FINDS_FILES = (1, 21)  # from this version of ONNX Runtime on, it takes the folder of other files
 _FLOATS = {"float": DataType.FLOAT32, "double": DataType.FLOAT64}  # the types that ONNX Runtime calls otherwise
 
@@ -107,15 +108,15 @@ class NodeJob:
 
     def _require_newer(self, version: str) -> None:
         """FormatError where ONNX Runtime would look for our files of elements in the current folder."""
-        if version_of(version) < _FINDS_FILES:
+        if tuple(map(int, version.split(".")[:2])) < _FINDS_FILES:
             found = f"has more elements than fit into a model, and {NAME} {version} does not find them in other files"
             newer = f"{NAME} {'.'.join(map(str, _FINDS_FILES))} or newer"
             raise FormatError(found, newer, system.pip(f"install --upgrade {PACKAGE}"), self.model.path)
 
     def _asked(self, ask: Callable[[], Any]) -> Any:  # noqa: ANN401 - what it answers
         """What ONNX Runtime answers to another thread: a signal finds this one waiting, and ends it at once."""
-        with ThreadPoolExecutor(1) as pool:
-            return asked(self.model.path, FormatError, pool.submit(ask).result, NAME)
+        with ThreadPoolExecutor(1) as pool, saying(self.model.path, FormatError):
+            return pool.submit(ask).result()
 
     @cached_property
     def _captured(self) -> dict[str, Source]:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from revseq_cli.operator.spec import Constraint
-    from revseq_cli.porting.backends import Answer
     from revseq_cli.report.results import Check, NodeCheck
 
 PASS, FAIL, MISSING = "pass", "FAIL", "-"
@@ -60,8 +59,6 @@ def print_nodes(found: Sequence[NodeCheck], *, color: bool) -> None:
     lines = []
     for each in found:
         told = verdict(each.check) if each.check else each.error.found if each.error else ""
-        if each.check and each.check.valid and each.check.answer and not each.ok:
-            told = f"{each.check.answer.name}: {each.check.answer.outcome}"
         lines.append(printable(f"{PASS if each.ok else FAIL}  {each.name}: {told}"))
     for each in found:
         if each.error and isinstance(each.error.hint, str) and each.error.hint:
@@ -168,15 +165,6 @@ def _job(check: Check, width: int) -> Iterator[str]:
     for note in check.notes:
         yield from terminal.hanging("Note: ", printable(note), width)
     yield from terminal.hanging(f"{'lowest level':<{_COLUMN}}", lowest(check.lowest), width)
-    if check.answer:
-        yield from terminal.hanging(f"{'run elsewhere':<{_COLUMN}}", _answer(check.answer), width)
-
-
-def _answer(answer: Answer) -> str:
-    """What a host made of the job, and the levels that agree."""
-    name, outcome, told, levels = answer
-    agreeing = f"as levels {levels[0]} to {levels[-1]}" if levels else "as no level of DirectML"
-    return printable(f"{name}: {outcome}, {agreeing}{': ' * bool(told)}{told}")
 
 
 def about_lines(check: Check) -> dict[str, str]:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.contents import Contents
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.porting.backends import Machine
     from revseq_cli.report.results import NodeCheck
 
 _NUMBER = 1  # of the schema
@@ -44,7 +43,7 @@ _JOB = "InputTensor:desc=values SequenceLengthsTensor:desc=lengths Axis:int=axis
 _WRITTEN = "output:str bytes:int verified:bool notes:[str]"
 _CHECK = (
     f"level:str valid:bool {_JOB} BatchAxis:int|null=batch_axis choices:[choice] lowest_level:str|null=lowest.short "
-    "lengths:counts|null=counts notes:[str] answer?:answer"
+    "lengths:counts|null=counts notes:[str]"
 )
 _DESC = "DataType:str=desc.data_type.name Sizes:[int]=desc.sizes"
 _ERROR = "file:str|null key:str|null found:str wanted:str hint:str where:str context:str"
@@ -69,7 +68,6 @@ _REPORTS = {
         "largest_relative:any=differences.largest_relative first:[difference] wrong_lines:wrong_lines|null=why.lines "
         "mistakes:[mistake] hint:str notes:[str]"
     ),
-    "diff --on": "version:str providers:[provider] devices:[device]",
     "levels": "levels:[support]",
     "export": f"{_JOB} output:str files:[str] result:str command:str comparison:str notes:[str]",
     "an error of any command": "exit_status:int errors:[error]",
@@ -103,9 +101,6 @@ _PARTS = {
     "error": _ERROR,
     "unread": f"name:str error:str {_ERROR}",
     "difference": "index:[int] A:any B:any",
-    "answer": "name:str outcome:str told:str levels:[str]",
-    "provider": "name:str data_types:[str]",
-    "device": "provider:str kind:str vendor:str",
     "support": (
         "level:str dimension_counts:[int]|null InputTensor:[str]|null SequenceLengthsTensor:[str]|null "
         "most_elements:int|null"
@@ -232,12 +227,6 @@ def diff(comparison: Comparison) -> str:
     sides = zip("AB", (comparison.a, comparison.b), comparison.roles, strict=True)
     both = {key: {"name": each.name, "role": role, "desc": each.desc} for key, each, role in sides}
     return report("diff", comparison, first=first, **both)
-
-
-def backends(machine: Machine) -> str:
-    """The report of `diff --on` alone."""
-    rows = [{"name": each.name, "data_types": [one.name for one in each.data_types]} for each in machine.providers]
-    return report("diff --on", machine, providers=rows)
 
 
 def show(

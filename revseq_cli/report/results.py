@@ -21,14 +21,13 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.arrangement import Arrangement
     from revseq_cli.pipeline.comparison import Diagnosis, Differences, Mistake, Where
     from revseq_cli.pipeline.summaries import Statistics
-    from revseq_cli.porting.backends import Answer
 
 
 class Check(NamedTuple):
     """The result of `check`: the constraints of the level that was asked for, or of every level.
 
     `names` has the name of each tensor; `counts` is None if no level accepts the tensors. `choices` is what to type
-    where they are refused, or why there is nothing. `answer` is that of a host, where one was asked.
+    where they are refused, or why there is nothing.
     """
 
     names: dict[str, str]
@@ -41,7 +40,6 @@ class Check(NamedTuple):
     batch_axis: int | None = None
     notes: Sequence[str] = ()
     choices: Suggestions | str = ""
-    answer: Answer | None = None
 
     @property
     def level(self) -> FeatureLevel | None:
@@ -53,11 +51,6 @@ class Check(NamedTuple):
         """Whether that level accepts the job; of every level, whether one of DirectML's does."""
         levels = DIRECTML if self.level is None else (self.level,)
         return not all(broken(self.constraints[level]) for level in levels)
-
-    @property
-    def right(self) -> bool:
-        """Whether it is valid, and runs as it should on the host, where one was asked."""
-        return self.valid and (self.answer is None or self.answer.outcome == "right")
 
 
 def attributes_of(source: Source) -> dict[str, Any]:
@@ -228,4 +221,4 @@ class NodeCheck(NamedTuple):
     @property
     def ok(self) -> bool:
         """Whether the level accepts it."""
-        return self.check is not None and self.check.right
+        return self.check is not None and self.check.valid

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from revseq_cli.core import dtypes, system
-from revseq_cli.core.errors import listed, printable, shortened
+from revseq_cli.core.errors import printable, shortened
 from revseq_cli.core.tensors import braced
 from revseq_cli.report import terminal, view
 from revseq_cli.report.results import (
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.pipeline.comparison import Diagnosis, Differences
     from revseq_cli.pipeline.summaries import Statistics
-    from revseq_cli.porting.backends import Machine
     from revseq_cli.report.results import Described
 
 
@@ -255,17 +254,6 @@ def _explanation(why: Diagnosis) -> Iterator[str]:
         yield told
     for i, mistake in enumerate(why.mistakes):
         yield f"{'           or:' if i else 'explained by:'} {mistake.text}"
-
-
-def backends(machine: Machine) -> str:
-    """The text of `diff --on`: the providers of ONNX Runtime, their data types, and the devices."""
-    width = max((len(each.name) for each in machine.providers), default=0)
-    lines = [f"ONNX Runtime {machine.version}"]
-    for each in machine.providers:
-        names = listed((data_type.name for data_type in each.data_types), len(each.data_types))
-        lines.append(f"  {each.name:<{width}}  {names or 'no data type'}")
-    told = (f"{each.kind} of {each.vendor or 'no known vendor'}, for {each.provider}" for each in machine.devices)
-    return "\n".join([*lines, *(f"  device: {printable(each)}" for each in told)])
 
 
 def _places(found: Differences, total: int) -> str:
