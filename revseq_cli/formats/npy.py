@@ -2,10 +2,6 @@
 
 The header is parsed here, since NumPy reads as many bytes as a header declares before it checks the length, and ignores
 trailing bytes. Source of the format: the docstring of numpy.lib.format.
-
-Trailing bytes are refused, but for the padding of DxDispatch, whose `writeFile` saves a whole buffer of a multiple of 4
-bytes, in version 1, C order and little-endian. Source: microsoft/DirectML, DxDispatch/src/dxdispatch/Executor.cpp
-(WriteFileCommand) and DxDispatch/src/model/NpyReaderWriter.cpp (WriteNpy).
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import refuse_key
-from revseq_cli.formats.contract import Source, Storage, not_whole
+from revseq_cli.formats.contract import Source, Storage, not_whole, refuse_bomb
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.recognition import NPY_MAGIC, looks_like
@@ -40,10 +36,11 @@ if TYPE_CHECKING:
     from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Address, FileSink, Layout
     from revseq_cli.formats.documents import TextTypes
+    from revseq_cli.formats.table import Packing
 
 # NumPy's own limit, in bytes; a header of 64 dimensions takes less than 1,500.
 _LONGEST_HEADER = 10_000
-MOST_PADDING = 3  # bytes that DxDispatch writes behind the elements
+_MOST_BEHIND = 4  # bytes behind the last element that a message tells of
 # So many bytes of a file hold the whole header.
 HEAD_BYTES = _LONGEST_HEADER + 12
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
@@ -115,11 +112,6 @@ class Header:
         """Where the elements lie in a file that has this header at the offset `start`."""
         return RawTensor(path, self._name, start + self.offset, self.dtype, self.sizes, self.order)
 
-    def values(self, data: Any, start: int) -> NDArray[Any]:  # noqa: ANN401 - any buffer
-        """The tensor whose elements begin at the offset `start` of a buffer; nothing is copied."""
-        elements = np.frombuffer(data, self.dtype, prod(self.sizes), start)
-        return elements.reshape(self.sizes, order="F" if self.order == "F" else "C")
-
     @property
     def storage(self) -> Storage:
         """The properties that `show` prints."""
@@ -169,34 +161,22 @@ class Header:
         """The offset of the first byte behind the elements."""
         return self.offset + prod(self.sizes) * self.dtype.itemsize
 
-    def check_size(self, total: int, behind: bytes = b"", path: str = "") -> None:
-        """FormatError unless a file of `total` bytes ends with the last element.
+    def check_size(self, total: int, behind: bytes = b"", path: str = "") -> str:
+        """FormatError unless a file of `total` bytes ends with the last element; a note on padding that is ignored.
 
-        `behind` has the first bytes behind that one, and `path` is a file that a command can cut.
+        DxDispatch writes whole buffers of a multiple of 4 bytes. `behind` has the first bytes behind the last element,
+        and `path` is a file that a command can cut.
         """
-        promised = self.end
-        if total < promised:
-            raise self._truncated(total, f"{promised} in all")
-        if total > promised:
-            line_end = _LINE_ENDS.get(behind)
-            found = line_end or f"{total - promised} bytes"
-            hint = (system.cut(path, promised) if path else "") if line_end else "were two files joined? split them"
-            raise self._wrong(f"has {found} after its last element", "one tensor and nothing else", hint)
-
-    def notes_on_size(self, total: int, behind: bytes = b"", path: str = "") -> tuple[str, ...]:
-        """A note if a file of `total` bytes ends with DxDispatch's padding; else FormatError as by `check_size`."""
-        padding = total - self.end
-        if padding < 1 or padding != self._padding:
-            self.check_size(total, behind, path)
-            return ()
-        size = f"{padding} byte{'s' * (padding > 1)}"
-        return (f"{self._name}: padding of {size} after the last element is ignored; DxDispatch writes it",)
-
-    @property
-    def _padding(self) -> int:
-        """The bytes that DxDispatch would write behind these elements: 1 to 3, or 0 for what it never writes padded."""
-        is_plain = (self.version, self.order) == (1, "C") and not is_big_endian(self.dtype)
-        return (self.offset - self.end) % 4 if is_plain and self.dtype.kind in "iuf" else 0
+        if total < self.end:
+            raise self._truncated(total, f"{self.end} in all")
+        if total == self.end:
+            return ""
+        line_end, extra = _LINE_ENDS.get(behind), f"{total - self.end} bytes"
+        if not line_end and total - self.end < 4 and (total - self.offset) % 4 == 0 and self.dtype.itemsize < 4:
+            return f"{self._name}: padding of {extra} after the last element is ignored"
+        cut = system.cut(path, self.end) if path and line_end else ""
+        hint = cut if line_end else "were two files joined? split them"
+        raise self._wrong(f"has {line_end or extra} after its last element", "one tensor and nothing else", hint)
 
 
 @functools.lru_cache(maxsize=64)  # the files of a batch are often alike
@@ -225,9 +205,24 @@ class NpySource(RawSource):
             identity = file_io.identity(fd)
             head = file_io.read_some(fd, HEAD_BYTES, 0, name)
             header = Header(head, identity.size, name).named(asked)
-            behind = file_io.read_some(fd, MOST_PADDING, min(header.end, identity.size), name)
-        self.notes = header.notes_on_size(identity.size, behind, path)
+            behind = file_io.read_some(fd, _MOST_BEHIND, min(header.end, identity.size), name)
+        note = header.check_size(identity.size, behind, path)
+        self.notes = (note,) if note else ()
         super().__init__(header.tensor(path), identity, header.storage)
+
+
+def open_packed(path: str, packing: Packing, asked: DataType | None) -> Source:
+    """The tensor of a packed .npy file."""
+    from revseq_cli.formats import packed  # most files are not
+
+    with file_io.opened(path) as fd:
+        identity = file_io.identity(fd)
+    head = next(packed.pieces(path, packing), b"")
+    header = Header(head, len(head), path).named(asked)
+    refuse_bomb(header.end, identity.size, packed.unpack_hint(packing, path), path)
+    storage = Storage("npy", header.storage.details | {"compression": packing.name})
+    unpack = functools.partial(packed.pieces, path, packing, identity)
+    return packed.UnpackedSource(header.tensor(path), identity, storage, unpack)
 
 
 def _byte_order(dtype: np.dtype[Any]) -> dict[str, str]:
@@ -235,19 +230,17 @@ def _byte_order(dtype: np.dtype[Any]) -> dict[str, str]:
 
 
 class Piped(NamedTuple):
-    """A .npy that came through a pipe: the bytes of its elements, and the notes of a source."""
+    """A .npy that came through a pipe, with the bytes of its elements."""
 
     name: str
     header: Header
     elements: NDArray[np.uint8]
-    notes: tuple[str, ...]
 
     def source(self, asked: DataType | None) -> Source:
         """The tensor; `asked` is the data type of nameless bytes."""
         header = self.header.named(asked)
-        source = MemorySource(self.name, header.values(self.elements, 0), header.storage)
-        source.notes = self.notes
-        return source
+        values = np.frombuffer(self.elements, header.dtype, prod(header.sizes))
+        return MemorySource(self.name, values.reshape(header.sizes, order=header.order), header.storage)
 
 
 def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Piped:
@@ -265,10 +258,9 @@ def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Piped:
     room[:done] = head[header.offset : header.offset + done]
     while done < len(room) and (count := stream.readinto(room[done:])):  # type: ignore[attr-defined]
         done += count
-    # One byte more than there may be of padding.
-    behind = head[header.end :] + stream.read(MOST_PADDING + 1)
-    notes = header.notes_on_size(header.offset + done + len(behind), behind)
-    return Piped(name, header, elements, notes)
+    behind = head[header.end :] + stream.read(_MOST_BEHIND)
+    header.check_size(header.offset + done + len(behind), behind)
+    return Piped(name, header, elements)
 
 
 def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> bytes:

@@ -1,8 +1,6 @@
 """Tensors whose elements lie in a file, uncompressed, at an offset: sources and sinks for most formats.
 
-And raw buffers, as GPU tools dump them: the elements alone, little-endian, whose sizes and data type the user names.
-Strides are those of DML_BUFFER_TENSOR_DESC: for each dimension the elements from one index to the next, 0 for one that
-is stored once. Its TotalTensorSizeInBytes is a multiple of 4, so that up to 3 bytes may follow the last element.
+And raw buffers: the elements alone, little-endian, whose sizes and data type the user names.
 """
 
 from __future__ import annotations
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.file_io import Edge
 
 
-_MULTIPLE = 4  # bytes of a buffer
 _MOST_MAGIC = 64  # bytes that tell other formats
 
 
@@ -89,7 +86,7 @@ class RawTensor:
         return values.T if self.order == "F" else values
 
     def write(self, fd: int, region: Region, values: NDArray[Any]) -> list[Edge]:
-        """Write the values of the region ; return the edges, which the caller writes."""
+        """Write the values of the region; return the edges, which the caller writes."""
         sizes, parts = self._stored(region)
         stored = np.ascontiguousarray(values.T if self.order == "F" else values, self.dtype)
         buffer = stored.reshape(-1).view(np.uint8).data
@@ -240,7 +237,7 @@ class RawSink(FileSink):
 def open_source(address: Address, types: TextTypes) -> Source:
     """The tensor of a file; FormatError unless the sizes and the data type take all of its bytes."""
     refuse_key(address.key, "a raw buffer", address.path)
-    return BufferSource(address.path, address.path, types)
+    return _buffer(address.path, address.path, types)
 
 
 def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither
@@ -253,94 +250,25 @@ def write_to(stream: BinaryIO, source: Source) -> None:
     stream.write(np.ascontiguousarray(source.read(), source.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data)
 
 
-@dataclass(frozen=True)
-class _StridedReadTask(RawReadTask):
-    """Reads one region; `order` has the dimension of the tensor that each stored one is: no dimension of stride 0."""
-
-    order: tuple[int, ...]
-
-    def read(self) -> NDArray[Any]:
-        """The values of the region; those of a dimension of stride 0 are one and the same memory."""
-        stored = self.tensor
-        with file_io.opened(stored.path, self.unchanged, stored.name) as fd:
-            values = stored.read(fd, tuple(self.region[d] for d in self.order))
-        values = values.transpose(np.argsort(self.order))
-        extents = [part.stop - part.start for part in self.region]
-        values = values.reshape([extent if d in self.order else 1 for d, extent in enumerate(extents)])
-        return np.broadcast_to(values, extents)
-
-
-def _without_sizes(name: str, head: bytes, total: int) -> UsageError:
-    """The error for a raw buffer of so many bytes, which begins so, and of which no sizes are given."""
-    found = f"is a raw buffer by its suffix, of {total:,} bytes, and no sizes are given"
-    hint, (seems, _) = "add --sizes ...", looks_like(head, name)
-    if seems.startswith("a"):
-        hint = f"it looks like {seems}: rename it, or add --sizes ..."
-    return UsageError(found, "one for each dimension, such as 2x3x4", hint, name)
-
-
-def _sizes_and_strides(
-    types: TextTypes, given: tuple[int, ...], count: int, name: str
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The sizes of a buffer of `count` elements, where one below 0 is what the others leave, and its strides."""
-    known = prod(size for size in given if size >= 0)
-    sizes = tuple(count // max(1, known) if size < 0 else size for size in given)
+def _buffer(path: str, name: str, types: TextTypes) -> RawSource:
+    """The elements of a file, of the sizes and the data type that the user names; `name` is for messages."""
+    with file_io.opened(path, name=name) as fd:
+        identity, head = file_io.identity(fd), file_io.read_some(fd, _MOST_MAGIC, 0, name)
+    if types.sizes is None:
+        seems, _ = looks_like(head, name)
+        found = f"is a raw buffer by its suffix, of {identity.size:,} bytes, and no sizes are given"
+        hint = f"it looks like {seems}: rename it, or add --sizes ..." if seems.startswith("a") else "add --sizes ..."
+        raise UsageError(found, "one for each dimension, such as 2x3x4", hint, name)
+    data_type = types.asked or types.default
+    known = prod(size for size in types.sizes if size >= 0)
+    rest = identity.size // data_type.size // max(1, known)
+    sizes = tuple(rest if size < 0 else size for size in types.sizes)
     require_sizes(sizes, name)
-    strides = types.strides or tuple(prod(sizes[d + 1 :]) for d in range(len(sizes)))
-    if len(strides) != len(sizes):
-        raise UsageError(f"{len(strides)} strides are given", f"{len(sizes)}, one for each of its sizes", where=name)
-    return sizes, strides
-
-
-def _require_bytes(total: int, sizes: tuple[int, ...], strides: Sequence[int], item: int, what: str, name: str) -> None:
-    """FormatError unless a file of `total` bytes holds such a tensor; strides and `item`, an element, are in bytes."""
-    count = prod(sizes)
-    last = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-    needed = last + item if count else 0
-    # Rows that are padded may be so behind the last one, too.
-    most = max(needed, *(size * stride for size, stride in zip(sizes, strides, strict=True)), 0)
-    if not needed <= total <= -(-most // _MULTIPLE) * _MULTIPLE:
-        each = f", {total // count} for each of {count:,} elements" if count and total % count == 0 else ""
-        raise FormatError(f"has {total:,} bytes{each}", f"{needed:,}: {what}", "", name)
-
-
-class BufferSource(RawSource):
-    """A raw buffer as `types` says; `name` is for messages."""
-
-    def __init__(self, path: str, name: str, types: TextTypes) -> None:
-        with file_io.opened(path, name=name) as fd:
-            identity = file_io.identity(fd)
-            head = file_io.read_some(fd, _MOST_MAGIC, 0, name) if types.sizes is None else b""
-        if types.sizes is None:
-            raise _without_sizes(name, head, identity.size)
-        data_type = types.asked or types.default
-        dtype = dtype_of(data_type).newbyteorder("<")
-        sizes, strides = _sizes_and_strides(types, types.sizes, identity.size // dtype.itemsize, name)
-        wanted = f"{data_type.name} {braced(sizes)}{f' with the strides {braced(strides)}' if types.strides else ''}"
-        _require_bytes(
-            identity.size, sizes, [stride * dtype.itemsize for stride in strides], dtype.itemsize, wanted, name
-        )
-        spread = (d for d in range(len(sizes)) if strides[d] and sizes[d] != 1)
-        self._order = tuple(sorted(spread, key=lambda d: (-strides[d], d)) if types.strides else range(len(sizes)))
-        apart = tuple(strides[d] * dtype.itemsize for d in self._order) if types.strides else None
-        stored = RawTensor(path, name, 0, dtype, tuple(sizes[d] for d in self._order), strides=apart)
-        super().__init__(stored, identity, Storage("raw", {"strides": braced(strides)} if types.strides else {}))
-        self.sizes, self.reads_anew = sizes, not types.strides
-
-    @property
-    def cut_alignments(self) -> list[tuple[int, ...]]:
-        """Regions that are a run of bytes, or nearly one, in the order in which the elements are stored."""
-        found = (
-            dict(zip(self._order, cut_alignment, strict=True))
-            for cut_alignment in cut_alignments_of(self.dtype, self.tensor.sizes)
-        )
-        return [tuple(cut_alignment.get(d, 1) for d in range(len(self.sizes))) for cut_alignment in found]
-
-    def read_task(self, region: Region) -> ReadTask:
-        """A read task that opens the file and reads the region."""
-        if self.tensor.strides is None:
-            return super().read_task(region)
-        return _StridedReadTask(self.tensor, self.unchanged, region, self._order)
+    needed = prod(sizes) * data_type.size
+    if identity.size != needed:
+        raise FormatError(f"has {identity.size:,} bytes", f"{needed:,}: {data_type.name} {braced(sizes)}", "", name)
+    tensor = RawTensor(path, name, 0, dtype_of(data_type).newbyteorder("<"), sizes)
+    return RawSource(tensor, identity, Storage("raw", {}))
 
 
 class BufferSink(RawSink):
@@ -353,4 +281,4 @@ class BufferSink(RawSink):
 
     def reopen(self) -> Source:
         """The complete file, as an input."""
-        return BufferSource(self.file.temporary, self.file.name, self._types)
+        return _buffer(self.file.temporary, self.file.name, self._types)

@@ -107,7 +107,7 @@ def named(name: str | None) -> Format | None:
     return next((each for each in FORMATS if each.name == name), None)
 
 
-class Compression(NamedTuple):
+class Packing(NamedTuple):
     """A compression of whole files: `suffix` follows the format's own, `magic` has the first bytes of a file.
 
     `module` is Python's, `package` one on PyPI that has the same functions, and `unpack` the program that undoes it.
@@ -122,13 +122,13 @@ class Compression(NamedTuple):
 
 
 # Zstandard may begin with a frame to skip, as pzstd writes it.
-COMPRESSIONS = (
-    Compression("gzip", ".gz", (b"\x1f\x8b",), "gunzip", "zlib"),
-    Compression(
+PACKINGS = (
+    Packing("gzip", ".gz", (b"\x1f\x8b",), "gunzip", "gzip"),
+    Packing(
         "zstd", ".zst", (b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"), "unzstd", "compression.zstd", "backports.zstd",
     ),
-    Compression("xz", ".xz", (b"\xfd7zXZ\0",), "unxz", "lzma"),
-    Compression("bzip2", ".bz2", (b"BZh",), "bunzip2", "bz2"),
+    Packing("xz", ".xz", (b"\xfd7zXZ\0",), "unxz", "lzma"),
+    Packing("bzip2", ".bz2", (b"BZh",), "bunzip2", "bz2"),
 )  # fmt: skip
 
 
@@ -137,16 +137,16 @@ def is_onnx_model(path: str) -> bool:
     return path.lower().endswith(ONNX_MODEL)
 
 
-def compression_of(path: str) -> Compression | None:
-    """The compression of a file's suffix, in any case of letters; None for another one."""
-    return next((each for each in COMPRESSIONS if path.lower().endswith(each.suffix)), None)
+def packing_of(path: str) -> Packing | None:
+    """The packing of a file's suffix, in any case of letters; None for another one."""
+    return next((each for each in PACKINGS if path.lower().endswith(each.suffix)), None)
 
 
 @functools.lru_cache(maxsize=64)  # a job asks some times for each of its files
 def inner_suffix(path: str) -> str:
     """The suffix that says the format, in lower case: .npy of x.npy and of x.npy.gz."""
-    compression = compression_of(path)
-    return Path(path[: -len(compression.suffix)] if compression else path).suffix.lower()
+    packing = packing_of(path)
+    return Path(path[: -len(packing.suffix)] if packing else path).suffix.lower()
 
 
 def by_suffix(path: str, *, reading: bool = False) -> Format | None:
