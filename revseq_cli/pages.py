@@ -13,7 +13,7 @@ from revseq_cli.core.dtypes import bits, describe, dtype_of
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
 from revseq_cli.formats import file_io, registry, textfiles
 from revseq_cli.formats.atomic_file import FileTransaction
-from revseq_cli.formats.table import TEXT, by_suffix, compression_of
+from revseq_cli.formats.table import TEXT, by_suffix, packing_of
 from revseq_cli.operator import kernel, spec
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.text import literals, notation
@@ -92,7 +92,7 @@ class Report:
 
 def read_page(path: str) -> Text:
     """The text of a page; NoExampleError for a file that cannot have an example of this operator, text or not."""
-    data, identity = textfiles.read_bytes(path, compression_of(path))
+    data, identity = textfiles.read_bytes(path, packing_of(path))
     ascii_only = data.replace(b"\0", b"")  # of UTF-16
     if not any(word in ascii_only for word in _OUR_WORDS):
         raise NoExampleError("contains no example of this operator", where=path)
@@ -115,7 +115,7 @@ def pages_below(folder: str) -> Iterator[str | TensorIOError]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         path = walked.removeprefix(os.curdir).lstrip(os.sep) if folder == os.curdir else walked
         for name in sorted(names):
-            if not name.startswith(".") and by_suffix(name, reading=True) is TEXT and not compression_of(name):
+            if not name.startswith(".") and by_suffix(name, reading=True) is TEXT and not packing_of(name):
                 signals.check()
                 yield os.path.join(path, name)  # noqa: PTH118 - any text
     yield from errors
@@ -209,7 +209,7 @@ def fix(text: Text, level: FeatureLevel, number: int | None = None) -> tuple[byt
     """
     if text.identity is None:
         raise UsageError("is standard input, and cannot be changed", "the name of a file", where=text.name)
-    if compression_of(text.name):
+    if packing_of(text.name):
         raise FormatError("is packed", "a page that is not", where=text.name)
     examples, _ = _examples(text)
     before = verify(text, level, number)

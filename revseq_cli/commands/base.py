@@ -169,7 +169,7 @@ def _refuse_redirection(path: str, output: str) -> None:
         return
     name = os.path.relpath(path)
     hint = f"use {output.format(system.quoted(name))} --overwrite, and no >"  # the shell has made the file
-    if row.prints and not table.compression_of(path):
+    if row.prints and not table.packing_of(path):
         hint = f"add -f {row.name}"
     raise UsageError("standard output goes there, and would be text", f"the format {row.name}", hint, name)
 

@@ -67,7 +67,7 @@ def command(
     request = options.request_of(input=src, format_name=format_name, absolute=resources.elsewhere, **opening)
     source = jobs.load_tensor(request, "SRC", keep_digits=True)
     given = references.Reference.input(src)
-    jobs.refuse_sizes([given], sizes=request.sizes, strides=request.strides)
+    jobs.refuse_sizes([given], request.sizes)
     reference = references.Reference.output(dst, format_name, [given])
     if not to_file:
         _print(source, printed_format(reference.format, "give DST a name", "{} as DST with"), full=full)

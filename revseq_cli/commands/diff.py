@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 100_000
 _MOST_STEPS = (1 << 64) - 1
 # What settings say of tensors, with and without a job.
-_OF_TENSORS = {"dtype", "format_name", "sizes", "strides", "rank", "atol", "rtol", "ulp", "equal_nan"}
+_OF_TENSORS = {"dtype", "format_name", "sizes", "rank", "atol", "rtol", "ulp", "equal_nan"}
 _ADD_JOB = "add --job to compare A with the right output of a job, or --on onnxruntime to run INPUT and LENGTHS there"
 
 
@@ -169,9 +169,9 @@ def _judged(
 
     job_settings = _job_settings(settings)
     opening = {name: settings[name] for name in ("dtype", "format_name", "rank")} | {"absolute": resources.elsewhere}
-    described: dict[str, Any] = {name: settings[name] for name in ("sizes", "strides")}
+    described: dict[str, Any] = {"sizes": settings["sizes"]}
     named = [Reference.input(each, settings["format_name"]) for each in tensors[:2]]
-    jobs.refuse_sizes(named, **described)
+    jobs.refuse_sizes(named, settings["sizes"])
     # Both are those of INPUT, or else of A and B.
     bare = [{**opening, **(described if each.is_bare else {})} for each in named]
     job = None

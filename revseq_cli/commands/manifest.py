@@ -27,7 +27,7 @@ from revseq_cli.formats import file_io
 from revseq_cli.formats.documents import Text
 from revseq_cli.formats.recognition import is_store
 from revseq_cli.formats.references import Reference
-from revseq_cli.formats.table import by_suffix, compression_of
+from revseq_cli.formats.table import by_suffix, packing_of
 from revseq_cli.formats.textfiles import LARGEST
 from revseq_cli.report.results import Outcome
 from revseq_cli.report.words import numbered
@@ -446,7 +446,7 @@ def _fixed(pattern: str) -> str:
 def _values(path: str, pattern: str) -> dict[str, str]:
     """What each placeholder becomes for a file that matches the pattern."""
     parent, name = os.path.split(path.rstrip(os.sep))
-    compression = compression_of(name)
+    compression = packing_of(name)
     packed = name[-len(compression.suffix) :] if compression else ""
     stem, suffix = os.path.splitext(name.removesuffix(packed))  # noqa: PTH122 - a string
     if packed and not by_suffix(name, reading=True):  # what stands before .gz says no format

@@ -214,10 +214,6 @@ _BUFFER = (
     Group.READ.option(
         "--sizes", type=NUMBERS, metavar="AxBxC", help="The sizes of a raw buffer, such as x.bin. --dtype is its type.",
     ),
-    Group.READ.option(
-        "--strides", type=NUMBERS, metavar="AxBxC",
-        help="The strides of a raw buffer, in elements, as in DML_BUFFER_TENSOR_DESC.  [default: packed]",
-    ),
 )  # fmt: skip
 
 feed_option = Group.READ.option(

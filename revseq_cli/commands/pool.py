@@ -345,7 +345,7 @@ def _opens_large(entry: Entry) -> bool:
     """Whether to open the job may already take much memory: it has a text, or a packed file, that is not small."""
     large = [name for name, path in entry.inputs.items() if size_of(path) > thresholds.SMALL_HELD]
     references = (Reference.input(entry.options[name]) for name in large)
-    return any(reference.row.is_text or reference.compression for reference in references)
+    return any(reference.row.is_text or reference.packing for reference in references)
 
 
 def size_of(path: str) -> int:

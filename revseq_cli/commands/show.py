@@ -58,7 +58,6 @@ def command(
     dtype: DataType | bool | None,
     names: bool,
     sizes: tuple[int, ...] | None,
-    strides: tuple[int, ...] | None,
     stats: bool,
     full: bool,
     format_name: str | None,
@@ -89,7 +88,7 @@ def command(
     if asked and (stats or console.as_json):
         found = f"--{asked[0]} prints lines for scripts"
         raise UsageError(found, "neither --stats nor --json with it", f"leave out --{asked[0]}: --json has all")
-    types = TextTypes(dtype if isinstance(dtype, DataType) else None, DataType.FLOAT32, sizes=sizes, strides=strides)
+    types = TextTypes(dtype if isinstance(dtype, DataType) else None, DataType.FLOAT32, sizes=sizes)
     shown: list[_Shown] = []
     errors: dict[str, RevseqError] = {}
     for name in tensors:
@@ -157,7 +156,7 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
         return _Shown([Described.of(source, typed, notes, statistics)], source)
 
     def one(reference: Reference) -> _Shown:
-        jobs.refuse_sizes([reference], sizes=types.sizes, strides=types.strides)
+        jobs.refuse_sizes([reference], types.sizes)
         source = registry.open_source(reference, types)
         return opened(source, source.name if source.key else name)
 

@@ -101,7 +101,7 @@ class TextTypes(NamedTuple):
 
     A text that states another type than `asked` is refused, unless the caller casts it (`cast_later`). With
     `keep_digits`, a number that has more digits than the default type keeps is refused, too. Of a raw buffer `sizes`
-    are the sizes, where -1 is as large as its bytes allow, and `strides` those between its elements, or None for none.
+    are the sizes, where -1 is as large as its bytes allow.
     """
 
     asked: DataType | None
@@ -109,7 +109,6 @@ class TextTypes(NamedTuple):
     cast_later: bool = False
     keep_digits: bool = False
     sizes: tuple[int, ...] | None = None
-    strides: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

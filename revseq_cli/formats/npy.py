@@ -12,7 +12,7 @@ import io
 import re
 import warnings
 from math import prod
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -25,7 +25,7 @@ from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import refuse_key
 from revseq_cli.formats.contract import Source, Storage, not_whole, refuse_bomb
 from revseq_cli.formats.in_memory import MemorySource
-from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
+from revseq_cli.formats.raw import RawSink, RawSource, RawTensor, UnpackedSource
 from revseq_cli.formats.recognition import NPY_MAGIC, looks_like
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def open_packed(path: str, packing: Packing, asked: DataType | None) -> Source:
     refuse_bomb(header.end, identity.size, packed.unpack_hint(packing, path), path)
     storage = Storage("npy", header.storage.details | {"compression": packing.name})
     unpack = functools.partial(packed.pieces, path, packing, identity)
-    return packed.UnpackedSource(header.tensor(path), identity, storage, unpack)
+    return UnpackedSource(header.tensor(path), identity, storage, unpack)
 
 
 def _byte_order(dtype: np.dtype[Any]) -> dict[str, str]:
@@ -239,8 +239,9 @@ class Piped(NamedTuple):
     def source(self, asked: DataType | None) -> Source:
         """The tensor; `asked` is the data type of nameless bytes."""
         header = self.header.named(asked)
+        order: Literal["C", "F"] = "F" if header.order == "F" else "C"
         values = np.frombuffer(self.elements, header.dtype, prod(header.sizes))
-        return MemorySource(self.name, values.reshape(header.sizes, order=header.order), header.storage)
+        return MemorySource(self.name, values.reshape(header.sizes, order=order), header.storage)
 
 
 def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Piped:

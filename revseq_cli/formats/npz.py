@@ -26,7 +26,7 @@ from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats import file_io, npy
 from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, only_of, refuse_taken
 from revseq_cli.formats.contract import Storage, not_whole, refuse_bomb
-from revseq_cli.formats.raw import RawSink, RawSource
+from revseq_cli.formats.raw import RawSink, RawSource, UnpackedSource
 from revseq_cli.formats.recognition import NPY_MAGIC, ZIP_MAGIC, is_of_store, looks_like
 from revseq_cli.formats.table import by_suffix
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Address, FileSink, Layout, Source
     from revseq_cli.formats.documents import TextTypes
+    from revseq_cli.formats.raw import RawTensor
 
 # What zipfile raises for damage.
 _DAMAGE = (
@@ -179,11 +180,11 @@ class _Member(NamedTuple):
 
     def pieces(self, path: str, unchanged: file_io.Identity) -> Iterator[bytes]:
         """The unpacked bytes of the member; FormatError if it is damaged."""
-        with _opened(path, unchanged=unchanged) as (_, archive), _refusing(self.damaged()):
-            with archive.open(self.info) as file:
-                while piece := file.read(thresholds.UNPACKED_AT_ONCE):
-                    signals.check()
-                    yield piece
+        opened = _opened(path, unchanged=unchanged)
+        with opened as (_, archive), _refusing(self.damaged()), archive.open(self.info) as file:
+            while piece := file.read(thresholds.UNPACKED_AT_ONCE):
+                signals.check()
+                yield piece
 
 
 def open_member(path: str, key: str | None, name: str = "", asked: DataType | None = None) -> Source:
@@ -202,8 +203,6 @@ def open_member(path: str, key: str | None, name: str = "", asked: DataType | No
     storage.details.update(header.storage.details)
     if member.is_stored:
         return StoredSource(header.tensor(path, member.offset), identity, storage, member)
-    from revseq_cli.formats.packed import UnpackedSource  # most members are stored
-
     source = UnpackedSource(header.tensor(path), identity, storage, functools.partial(member.pieces, path, identity))
     source.key = key
     return source
@@ -246,7 +245,8 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
     with _opened(path) as (fd, archive):
         tensors = _tensors(archive, path)
         members = [_item(fd, archive, key, info, path, types.asked) for key, info in tensors.items()]
-        others = [Item(info.filename, what="no .npy file") for info in archive.infolist() if info not in tensors.values()]
+        rest = {info.filename for info in archive.infolist()} - {info.filename for info in tensors.values()}
+        others = [Item(name, what="no .npy file") for name in archive.namelist() if name in rest]
     return Contents(path, "npz", (*members, *others), only_of(members))
 
 
@@ -362,7 +362,7 @@ class NpzSink(RawSink):
             self._info.create_system = 0  # on every system
         head = npy.header_bytes(template.dtype, template.sizes, template.order)
         self._info.file_size = self._info.compress_size = len(head) + template.desc.total_bytes
-        self._info.header_offset = self._others.begin
+        self._info.header_offset, self._info.CRC = self._others.begin, 0
         self._local = self._info.FileHeader(zip64=True)
         self.place(template, self._local + head, at=self._others.begin)
         self._key, self._data_type = name.removesuffix(_SUFFIX), template.desc.data_type

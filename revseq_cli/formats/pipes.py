@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import FormatError
 from revseq_cli.formats import file_io, npy, textfiles
-from revseq_cli.formats.recognition import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, compression_of
+from revseq_cli.formats.recognition import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, packing_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,10 +47,12 @@ def contents(path: str) -> bytes | npy.Piped:
     name = name_of(path)
     with file_io.trying_to("read", name), _opened(path) as stream:
         head = stream.read(len(HDF5_MAGIC))
-        if method := compression_of(head):
-            from revseq_cli.formats import compression  # most pipes are not compressed
+        if packing := packing_of(head):
+            from revseq_cli.formats import packed  # most pipes are not
 
-            stream = io.BufferedReader(compression.Unpacking(stream, head, method, name))
+            data = head + stream.read()
+            pieces = packed.unpacked(io.BytesIO(data), packing, name, len(data))
+            stream = io.BufferedReader(io.BytesIO(b"".join(pieces)))
             head = stream.read(len(HDF5_MAGIC))
         if head.startswith(NPY_MAGIC):
             return npy.from_stream(name, stream, head)

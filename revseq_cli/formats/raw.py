@@ -5,7 +5,10 @@ And raw buffers: the elements alone, little-endian, whose sizes and data type th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+import os
+import weakref
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -22,7 +25,7 @@ from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.recognition import looks_like
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -162,6 +165,46 @@ class RawSource(Source):
         return RawReadTask(self.tensor, self.unchanged, region)
 
 
+class UnpackedSource(RawSource):
+    """A packed tensor, which is unpacked into a temporary file when its first region is read.
+
+    `tensor` says where the elements lie in what `unpack` yields, piece by piece, which ends with the last element.
+    """
+
+    def __init__(
+        self, tensor: RawTensor, identity: file_io.Identity, storage: Storage, unpack: Callable[[], Iterator[Any]]
+    ) -> None:
+        super().__init__(tensor, identity, storage)
+        self._unpack, self._is_unpacked = unpack, False
+
+    def read_task(self, region: Region) -> ReadTask:
+        """A read task that reads the region of the temporary file."""
+        if not self._is_unpacked:
+            import tempfile  # it takes a while to load
+
+            fd, path = tempfile.mkstemp(prefix="revseq-", suffix=".tmp")
+            weakref.finalize(self, _remove, path, os.getpid())
+            try:
+                size = 0
+                for piece in self._unpack():
+                    file_io.write_all(fd, piece, size, path)
+                    size += len(piece)
+                self.unchanged = file_io.identity(fd)
+            finally:
+                os.close(fd)
+            if size != self.tensor.end:
+                found = f"unpacks to {size} bytes, and it promises {self.tensor.end}"
+                raise FormatError(found, "the whole file and nothing else", "fetch it again", self.name)
+            self.tensor, self._is_unpacked = replace(self.tensor, path=path), True
+        return super().read_task(region)
+
+
+def _remove(path: str, process: int) -> None:
+    if os.getpid() == process:  # a fork has the source, too
+        with contextlib.suppress(OSError):
+            os.unlink(path)  # noqa: PTH108
+
+
 @dataclass(frozen=True)
 class RawBlockWriter:
     """Writes regions into a file that has its full size already."""
@@ -266,7 +309,12 @@ def _buffer(path: str, name: str, types: TextTypes) -> RawSource:
     require_sizes(sizes, name)
     needed = prod(sizes) * data_type.size
     if identity.size != needed:
-        raise FormatError(f"has {identity.size:,} bytes", f"{needed:,}: {data_type.name} {braced(sizes)}", "", name)
+        count = prod(sizes)
+        each = (
+            f", {identity.size // count} for each of {count:,} elements" if count and identity.size % count == 0 else ""
+        )
+        wanted = f"{needed:,}: {data_type.name} {braced(sizes)}"
+        raise FormatError(f"has {identity.size:,} bytes{each}", wanted, "", name)
     tensor = RawTensor(path, name, 0, dtype_of(data_type).newbyteorder("<"), sizes)
     return RawSource(tensor, identity, Storage("raw", {}))
 

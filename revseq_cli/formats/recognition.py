@@ -10,7 +10,7 @@ from revseq_cli.core import system
 from revseq_cli.core.errors import FormatError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.documents import encoding_by_mark
-from revseq_cli.formats.table import COMPRESSIONS, Compression, named
+from revseq_cli.formats.table import PACKINGS, Packing, named
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ _NETCDF3_MAGIC = (b"CDF\x01", b"CDF\x02", b"CDF\x05")
 
 
 class _Kind(NamedTuple):
-    """A kind of file: its name, and the format that reads it, or its compression, or else advice.
+    """A kind of file: its name, and the format that reads it, or its packing, or else advice.
 
     `magic` has its first bytes, or several that it may have.
     """
@@ -33,7 +33,7 @@ class _Kind(NamedTuple):
     name: str
     advice: str = ""
     format: str = ""
-    compression: Compression | None = None
+    packing: Packing | None = None
 
     def hint(self, path: str) -> str:
         """The advice for a file of this kind, with its path in place of {}."""
@@ -54,7 +54,7 @@ _KINDS = (
     ),
     _Kind(b"MATLAB 5.0 MAT-file", "a MATLAB file of before 7.3", "save it again with save -v7.3, which is HDF5"),
     _Kind(b"version https://git-lfs", "a git-LFS pointer, not the file itself", "git lfs pull"),
-    *(_Kind(each.magic, f"a {each.name} file", compression=each) for each in COMPRESSIONS),
+    *(_Kind(each.magic, f"a {each.name} file", packing=each) for each in PACKINGS),
     _Kind(b"\x80", "a Python pickle", "save it again with numpy.save"),
 )
 # PowerShell 5 takes what a program prints as text, in some encoding, and writes UTF-16.
@@ -90,15 +90,15 @@ def is_hdf5(fd: int, path: str) -> bool:
 
 
 class Recognised(NamedTuple):
-    """What a file is by its first bytes: the name of its format, or None if they do not say it, and its compression."""
+    """What a file is by its first bytes: the name of its format, or None if they do not say it, and its packing."""
 
     format: str | None
-    compression: Compression | None = None
+    packing: Packing | None = None
 
 
-def compression_of(head: bytes) -> Compression | None:
-    """The compression of a pipe with these first bytes."""
-    return kind.compression if (kind := _kind_of(head)) else None
+def packing_of(head: bytes) -> Packing | None:
+    """The packing of a pipe with these first bytes."""
+    return kind.packing if (kind := _kind_of(head)) else None
 
 
 def is_store(folder: str | Path) -> bool:
@@ -137,20 +137,20 @@ def recognised(path: str) -> Recognised:
         kind = _kind_of(head)
         if kind is not _NPY and is_hdf5(fd, path):
             return Recognised("h5")
-        if kind and kind.compression:
-            return _inside(fd, kind.compression, path)
+        if kind and kind.packing:
+            return _inside(kind.packing, path)
     if kind and not kind.format:
         raise FormatError(f"is not a tensor file: it looks like {kind.name}", "a tensor file", kind.hint(path), path)
     return Recognised(kind.format if kind else None)
 
 
-def _inside(fd: int, method: Compression, path: str) -> Recognised:
-    """What a packed file is by its first unpacked bytes; FormatError for a format whose files are not packed whole."""
-    from revseq_cli.formats import compression  # most files are not
+def _inside(packing: Packing, path: str) -> Recognised:
+    """What a packed file is by its first unpacked bytes; FormatError for what is neither .npy nor text."""
+    from revseq_cli.formats import packed  # most files are not
 
-    kind = _kind_of(compression.head(fd, method, _HEAD, path))
+    kind = _kind_of(next(packed.pieces(path, packing), b""))
     row = named(kind.format) if kind else None
-    if kind and not (row and row.may_be_compressed):
-        found, wanted = f"is {kind.name}, packed by {method.name}", "a packed .npy or text file"
-        raise FormatError(found, wanted, compression.unpack_hint(method, path), path)
-    return Recognised(row.name if row else None, method)
+    if kind and not (row and (row.is_text or kind is _NPY)):
+        found = f"is {kind.name}, packed by {packing.name}"
+        raise FormatError(found, "a packed .npy or text file", packed.unpack_hint(packing, path), path)
+    return Recognised(row.name if row else None, packing)

@@ -29,8 +29,8 @@ from revseq_cli.formats.table import (
     JSON,
     NPY,
     TEXT,
-    Compression,
     Format,
+    Packing,
     by_suffix,
     inner_suffix,
     is_onnx_model,
@@ -154,9 +154,9 @@ class Reference:
         return by_its_suffix if {by_itself, by_its_suffix} == {JSON, TEXT} else by_itself
 
     @property
-    def compression(self) -> Compression | None:
+    def packing(self) -> Packing | None:
         """How a file is packed; None for a pipe, whose content is unpacked already."""
-        return None if self.is_piped or self.inline is not None or self.is_bare else self._recognised.compression
+        return None if self.is_piped or self.inline is not None or self.is_bare else self._recognised.packing
 
     @functools.cached_property
     def _recognised(self) -> Recognised:
@@ -200,7 +200,7 @@ class Reference:
             if not isinstance(data, bytes):
                 raise FormatError("is not text: it looks like a .npy file", "UTF-8", where=self.name)
             return textfiles.text_of(data, self.name)
-        return textfiles.read_text(self.path, self.compression)
+        return textfiles.read_text(self.path, self.packing)
 
 
 def _refuse_file(text: str, name: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from revseq_cli.core import system
-from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError
 from revseq_cli.formats import npy, pipes
 from revseq_cli.formats.atomic_file import AtomicFile, NewFolder, Scratch
 from revseq_cli.formats.contents import TensorNameError, refuse_key
@@ -15,7 +15,7 @@ from revseq_cli.formats.contract import Layout
 from revseq_cli.formats.meaning import lost_in
 from revseq_cli.formats.recognition import is_store
 from revseq_cli.formats.references import Reference, format_to_write
-from revseq_cli.formats.table import TEXT, Format, compression_of, named, written
+from revseq_cli.formats.table import NPY, TEXT, Format, named, packing_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +41,7 @@ def names_in(reference: Reference, begun: str = "") -> Iterable[str]:
 
 def contents(reference: Reference, types: TextTypes) -> Contents | None:
     """What a file or a group of it holds, as its headers say; None where the reference is to one tensor."""
-    if reference.is_piped or reference.inline is not None or reference.compression or not reference.row.lists:
+    if reference.is_piped or reference.inline is not None or reference.packing or not reference.row.lists:
         return None
     return reference.row.load().contents(reference, types)
 
@@ -57,10 +57,13 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
     """Read the header of the tensor; RevseqError if it is not a tensor that this program can read."""
     if reference.is_piped:
         return _open_pipe(reference, types)
-    if reference.compression and not reference.row.is_text:
-        from revseq_cli.formats import compressed  # most files are not
-
-        return compressed.open_source(reference, reference.row, reference.compression, types.asked)
+    row = reference.row
+    if reference.packing and not row.is_text:
+        if row is not NPY:
+            found, hint = f"a packed .{row.name} file cannot be read", f"{reference.packing.unpack} {reference.path}"
+            raise UsageError(found, "a packed .npy or text file", hint, reference.path)
+        refuse_key(reference.key, "a .npy file", reference.path)
+        return npy.open_packed(reference.path, reference.packing, types.asked)
     return reference.row.load().open_source(reference, types)
 
 
@@ -106,6 +109,9 @@ def create_sink(
         )
     own = named(template.storage.format)
     # A copy of the input's whole file is what that is, whatever its suffix: MATLAB's .mat may be HDF5.
+    if packing := packing_of(reference.path):
+        found = "a packed file is only read"
+        raise UsageError(found, f"a name without {packing.suffix}", "write it plain, then pack it", reference.path)
     row = format_to_write(reference, own if own and own.keeps_others and not layout.only else None)
     if row is not own:
         layout = layout._replace(only=True)
@@ -114,7 +120,7 @@ def create_sink(
         refuse_key(reference.key, f"a .{row.name} file", file.name)
     key = reference.key if reference.key is not None else template.key or row.unnamed
     try:
-        sink = _sink(row, file, template, key, layout)
+        sink = row.load().create_sink(file, template, key, layout)
     except TensorNameError as e:
         if reference.key is None:  # the name is the input's, not the user's
             e.hint = f"give it another name: {system.typed(f'{reference.path}::tensor')}"
@@ -122,22 +128,6 @@ def create_sink(
     if not row.keeps_meaning:
         sink.notes += _lost(row, template)
     return sink
-
-
-def _sink(row: Format, file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:
-    """The sink of a file, which its suffix may say is packed."""
-    method = compression_of(file.name)
-    if not method:
-        return row.load().create_sink(file, template, key, layout)
-    if not row.may_be_compressed:
-        packed_ones = listed(each.name for each in written() if each.may_be_compressed)
-        found, hint = f"{row.name} is not packed by {method.name}", f"leave out {method.suffix}"
-        raise UsageError(found, f"one of {packed_ones}, whose files are packed whole", hint, file.name)
-    from revseq_cli.formats import compressed  # most files are not
-
-    return compressed.CompressedSink(
-        file, method, lambda scratch: row.load().create_sink(scratch, template, key, layout)
-    )
 
 
 def _lost(row: Format, template: Source) -> tuple[str, ...]:

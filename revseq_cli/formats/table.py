@@ -27,7 +27,7 @@ class Format(NamedTuple):
     With `is_folder`, a file of this format is a folder. With
     `keeps_others`, a new file can be a copy of the input's with one tensor replaced. Formats with `is_text` are parsed
     whole, and those with `prints` can be written into a pipe. The one with `is_shown` is the default for printing; a
-    terminal gets it shortened and with marks. Files of formats with `may_be_compressed` may be compressed as a whole.
+    terminal gets it shortened and with marks.
     With `keeps_meaning`, a file has a place for the names of dimensions, attributes and coordinates.
     `read_only` has suffixes of files that are read, and never written. A file of the one that `is_bare` has elements
     alone: its suffix tells what it is, since its first bytes may be any, and the user names sizes and data type.
@@ -46,7 +46,6 @@ class Format(NamedTuple):
     is_text: bool = False
     prints: bool = False
     is_shown: bool = False
-    may_be_compressed: bool = False
     read_only: tuple[str, ...] = ()
     is_bare: bool = False
 
@@ -63,7 +62,7 @@ _HDF5_SUFFIXES = (
     ".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".h5ad", ".loom", ".nxs", ".nwb", ".emd", ".hspy",
 )  # fmt: skip
 
-NPY = Format("npy", (".npy",), "npy", prints=True, may_be_compressed=True)
+NPY = Format("npy", (".npy",), "npy", prints=True)
 HDF5 = Format(
     "h5", _HDF5_SUFFIXES, "hdf5", names=True, has_root=True, lists=True, keeps_others=True,
     keeps_meaning=True,
@@ -78,15 +77,15 @@ ZARR = Format(
 ONNX_MODEL = ".onnx"  # the suffix of a model, which is no tensor
 # A tensor of ONNX can do without a name.
 ONNX = Format("onnx", (".pb",), "onnx", names=True, unnamed="", prints=True)
-JSON = Format("json", (".json",), "text:JSON", is_text=True, prints=True, may_be_compressed=True)
+JSON = Format("json", (".json",), "text:JSON", is_text=True, prints=True)
 TEXT = Format(
-    "text", (".txt", ".md"), "text:TEXT", lists=True, is_text=True, prints=True, is_shown=True, may_be_compressed=True,
+    "text", (".txt", ".md"), "text:TEXT", lists=True, is_text=True, prints=True, is_shown=True,
     read_only=(".markdown", ".text", ".rst", ".html", ".htm", ".xhtml"),
 )  # fmt: skip
-CSV = Format("csv", (".csv",), "text:CSV", is_text=True, prints=True, may_be_compressed=True)
+CSV = Format("csv", (".csv",), "text:CSV", is_text=True, prints=True)
 RAW = Format("raw", (".bin", ".raw"), "raw", prints=True, is_bare=True)
 NETCDF3 = Format("nc3", (), "netcdf3", names=True, lists=True)  # read by its first bytes, and never written
-TSV = Format("tsv", (".tsv",), "text:TSV", is_text=True, prints=True, may_be_compressed=True)
+TSV = Format("tsv", (".tsv",), "text:TSV", is_text=True, prints=True)
 
 FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, RAW, JSON, TEXT, CSV, TSV, NETCDF3)
 NAMES = tuple(each.name for each in FORMATS)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Address, Layout, Storage
     from revseq_cli.formats.file_io import Identity
-    from revseq_cli.formats.table import Compression
+    from revseq_cli.formats.table import Packing
 
 # The most bytes of a text: it is parsed whole, and each number takes about a hundred bytes of memory.
 LARGEST = 1 << 30
@@ -39,22 +39,22 @@ _TABLES = (".csv", ".tsv")  # which Excel writes
 _MOST_BRACKETS = 1 << 26  # each becomes a list, which takes about a hundred bytes
 
 
-def read_text(path: str, method: Compression | None = None) -> Text:
+def read_text(path: str, method: Packing | None = None) -> Text:
     """Read a text file, which may be packed; FormatError if it is none, or too large."""
     data, identity = read_bytes(path, method)
     return text_of(data, path, identity)
 
 
-def read_bytes(path: str, method: Compression | None = None) -> tuple[bytes, Identity]:
+def read_bytes(path: str, method: Packing | None = None) -> tuple[bytes, Identity]:
     """The bytes of a text file, unpacked, and the state in which it was read; FormatError if they are too many."""
     with file_io.opened(path) as fd:
         identity = file_io.identity(fd)
         if identity.size > LARGEST:
             raise too_large(f"{identity.size} bytes", path)
         if method:
-            from revseq_cli.formats import compression  # most files are not packed
+            from revseq_cli.formats import packed  # most files are not
 
-            return joined(compression.decompressed(compression.file_pieces(fd, path), method, path), path), identity
+            return joined(packed.pieces(path, method, identity), path), identity
         return file_io.read_some(fd, identity.size, 0, path), identity
 
 

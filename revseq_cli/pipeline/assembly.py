@@ -93,8 +93,8 @@ class Request:
     tensors get, by leading sizes of 1. With `mask`, the lengths are the numbers of ones in the lines of a mask. `like`
     names one of SYSTEMS, whose axes are the defaults, and whose rules hold. `level` is the feature level. `format` is
     the format of inputs whose bytes and suffix do not say theirs, or, with `override`, of all inputs. With `absolute`,
-    paths are made absolute, since workers may have another working directory. `sizes` and `strides` are those of an
-    INPUT that is a raw buffer. `feed` names a tensor for each input of the model in `values`, as NAME=FILE, or a folder
+    paths are made absolute, since workers may have another working directory. `sizes` are those of an INPUT
+    that is a raw buffer. `feed` names a tensor for each input of the model in `values`, as NAME=FILE, or a folder
     of them. With `inferred`, a model without these does not run.
     """
 
@@ -112,7 +112,6 @@ class Request:
     absolute: bool = False
     mask: bool = False
     sizes: tuple[int, ...] | None = None
-    strides: tuple[int, ...] | None = None
     feed: tuple[str, ...] = ()
     inferred: bool = False
 
@@ -132,7 +131,7 @@ class Request:
     @property
     def types(self) -> TextTypes:
         """What is asked of INPUT where its file does not say it."""
-        return TextTypes(self.dtype, DataType.FLOAT32, sizes=self.sizes, strides=self.strides)
+        return TextTypes(self.dtype, DataType.FLOAT32, sizes=self.sizes)
 
     @property
     def types_of_lengths(self) -> TextTypes:

@@ -19,7 +19,6 @@ from revseq_cli.core.errors import (
     Suggestions,
     UsageError,
     can_be_typed,
-    listed,
 )
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats import file_io, registry
@@ -137,7 +136,7 @@ def load_whole(request: Request, whole: WholeJob) -> Job:
 def _parts(request: Request, reference: Reference, lengths: Reference | None, whole: WholeJob | None) -> Parts:
     types = request.types
     values = whole.tensor(INPUT, types) if whole else _open_values(request, reference, lengths, types)
-    refuse_sizes([reference], sizes=request.sizes, strides=request.strides)
+    refuse_sizes([reference], request.sizes)
     _require_type(values, request.dtype)
     return Parts(values, _open_lengths(request, lengths, whole, values), request)
 
@@ -266,13 +265,11 @@ def load_tensor(
     return with_rank(source, request.rank)
 
 
-def refuse_sizes(references: Sequence[Reference], **given: tuple[int, ...] | None) -> None:
-    """UsageError where sizes or strides are given for tensors of which none is a raw buffer."""
-    settings = tuple((name, "") for name, value in given.items() if value is not None)
-    if settings and not any(each.is_bare for each in references):
-        found = f"{listed(name for name, _ in settings)} are given, but it is not a raw buffer"
-        hint = ", and ".join(f"leave out --{name}" for name, _ in settings)
-        raise UsageError(found, "a .bin or .raw file", hint, references[0].name)
+def refuse_sizes(references: Sequence[Reference], sizes: tuple[int, ...] | None) -> None:
+    """UsageError where sizes are given for tensors of which none is a raw buffer."""
+    if sizes is not None and not any(each.is_bare for each in references):
+        found = "sizes are given, but it is not a raw buffer"
+        raise UsageError(found, "a .bin or .raw file", "leave out --sizes", references[0].name)
 
 
 def _require_type(source: Source, dtype: DataType | None) -> None:

@@ -36,7 +36,7 @@ VALUED = (
     "--feature-level", "--feed", "--first", "--format", "--html", "--jobs", "--lengths-dtype", "--like",
     "--memory",
     "-o", "--on", "--output", "--picture", "--progress", "--rank", "--rtol", "--scheduler", "--scheduler-file",
-    "--sizes", "--strides", "--theme", "--ulp",
+    "--sizes", "--theme", "--ulp",
 )  # fmt: skip
 
 

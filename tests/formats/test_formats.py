@@ -1,7 +1,9 @@
 """One contract that every format keeps: regions, round trips, types, truncation, read tasks that pickle."""
 
+import bz2
 import contextlib
 import errno
+import gzip
 import io
 import itertools
 import json
@@ -430,15 +432,33 @@ class TestJson(Contract):
         assert len(message(caught.value)) < 1000
 
 
-class TestGzip(Contract):
+class Packed(Contract):
+    """A format that is only read where it is packed."""
+
+    is_written = False
+    is_piped = True
+    inner, pack = ".npy", gzip.compress
+
+    def make(self, tmp_path, values):
+        write(tmp_path / f"x{self.inner}", values)
+        data = (tmp_path / f"x{self.inner}").read_bytes()
+        (tmp_path / f"x{self.inner}").unlink()
+        path = tmp_path / f"x{self.suffix}"
+        path.write_bytes(type(self).pack(data))
+        return path
+
+    def test_what_is_only_read_is_not_written(self, tmp_path):
+        with pytest.raises(UsageError, match="a packed file is only read"):
+            _created(tmp_path / f"x{self.suffix}", None)
+
+
+class TestGzip(Packed):
     suffix = ".npy.gz"
     data_types = list(DataType)
-    is_piped = True
 
 
-class TestBzip2(Contract):
-    suffix = ".json.bz2"
-    is_piped = True
+class TestBzip2(Packed):
+    suffix, inner, pack = ".json.bz2", ".json", bz2.compress
 
 
 class TestNotation(Contract):

@@ -154,8 +154,8 @@ def fields_of(path):
 
 
 def test_every_field_of_the_directory_stays_as_it_was(revseq, tmp_path):
-    """Names in code page 437 and in UTF-8, with what zipfile changes on Windows; every bit of a date."""
-    names = [b"x.npy", "naïve ☃.bin".encode(), b"na\x8bve.bin", b"a\\b.bin", bytes(range(1, 256)), b"n.npy"]
+    """Names in ASCII and in UTF-8, with what zipfile changes on Windows; every bit of a date."""
+    names = [b"x.npy", "naïve ☃.bin".encode(), b"a\\b.bin", bytes(range(1, 128)), b"n.npy"]
     data = directory = b""
     for name in names:
         flags = 1 << 11 if name == names[1] else 0

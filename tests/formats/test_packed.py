@@ -1,0 +1,194 @@
+"""Files that gzip, zstd, xz and bzip2 have packed: read, damaged, cut, joined, and bombs; in bounded memory."""
+
+import bz2
+import functools
+import gzip
+import io
+import json
+import lzma
+import os
+import subprocess
+import sys
+
+import numpy as np
+import oracle
+import pytest
+from conftest import COMMAND, environment
+
+zstd = pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+N = np.array([[2], [4], [3]], np.uint32)
+EXPECTED = oracle.reverse(X, N, 1)
+CHECKED = {zstd.CompressionParameter.checksum_flag: 1}  # as the program zstd has it by default
+PACK = {
+    ".gz": gzip.compress,
+    ".zst": functools.partial(zstd.compress, options=CHECKED),
+    ".xz": lzma.compress,
+    ".bz2": bz2.compress,
+}
+TEXT = "[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]"
+IGNORED = {".gz": (5,)}  # the time in a header of gzip says nothing of the data
+
+
+@pytest.fixture
+def folder(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "n.npy", N)
+    for suffix, pack in PACK.items():
+        (tmp_path / f"x.npy{suffix}").write_bytes(pack((tmp_path / "x.npy").read_bytes()))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [*((name, ".gz") for name in ("x.npy", "x.npy{}", "x{}", "x", "x.txt{}", "x.json{}", "x.md{}")),
+     *((name, suffix) for name in ("x", "x.json{}") for suffix in (".zst", ".xz", ".bz2"))],
+)  # fmt: skip
+def test_any_packing_under_any_name(revseq, folder, name, suffix):
+    name = name.format(suffix)
+    data = TEXT.encode() if name.startswith(("x.txt", "x.json", "x.md")) else (folder / "x.npy").read_bytes()
+    (folder / name).write_bytes(PACK[suffix](data))
+    for engine in ("serial", "processes"):
+        options = ("--engine", engine, "--overwrite", "--verify")
+        revseq("run", name, "n.npy", "--axis", 1, "-o", "y.npy", *options).ok()
+        assert oracle.same_bits(np.load(folder / "y.npy"), EXPECTED)
+
+
+def test_every_command(revseq, folder):
+    assert "storage          npy, version 1, order C, byte order little-endian, compression xz" in " ".join(
+        revseq("show", "x.npy.xz").ok().out.splitlines()
+    )
+    assert json.loads(revseq("show", "x.npy.gz", "--json", "--stats").ok().out)["tensors"][0]["statistics"]["max"] == 11
+    revseq("check", "x.npy.gz", "n.npy", "--axis", 1).ok()
+    revseq("diff", "x.npy.gz", "x.npy.zst").ok()
+    revseq("convert", "x.npy.bz2", "y.h5").ok()
+    assert oracle.same_bits(
+        np.load(
+            io.BytesIO(
+                revseq("convert", "-", "-", "-f", "npy", stdin=gzip.compress((folder / "x.npy").read_bytes())).ok().raw
+            )
+        ),
+        X,
+    )
+    jobs = b"input,lengths,axis,output\nx.npy.gz,n.npy,1,a.npy\nx.npy.xz,n.npy,1,b.npy\n"
+    revseq("batch", "-", stdin=jobs).ok()
+    revseq("diff", "a.npy", "b.npy").ok()
+
+
+def test_nothing_is_left_in_the_folder_for_temporary_files(revseq, folder, tmp_path_factory):
+    temporary = tmp_path_factory.mktemp("temporary")
+    env = {name: str(temporary) for name in ("TMPDIR", "TEMP", "TMP")}
+    for engine in ("serial", "processes"):
+        revseq("run", "x.npy.gz", "n.npy", "--axis", 1, "-o", "y.npy", "--engine", engine, "--overwrite", env=env).ok()
+    revseq("run", "x.npy.gz", "n.npy", "--axis", 1, "-o", "no/y.npy", env=env).refused("no such folder")
+    assert os.listdir(temporary) == []
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_cut_or_damaged(refused, folder, suffix):
+    whole = (folder / f"x.npy{suffix}").read_bytes()
+    for size in (1, 5, len(whole) // 3, len(whole) - 5, len(whole) - 1):
+        (folder / "c.npy").write_bytes(whole[:size])
+        refused("c.npy", "c.npy: ")
+    for place in range(0, len(whole), 17):
+        data = bytearray(whole)
+        data[place] ^= 0xFF
+        (folder / "c.npy").write_bytes(data)
+        if place not in IGNORED.get(suffix, ()):
+            refused("c.npy", "c.npy: ")
+    (folder / "c.npy").write_bytes(whole + whole)
+    refused("c.npy", "c.npy: unpacks to")
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_members_one_after_another_and_padding(done, folder, suffix):
+    """As pigz, pbzip2, pzstd and `cat a.gz b.gz` make them, and tapes."""
+    data = (folder / "x.npy").read_bytes()
+    packed = b"".join(PACK[suffix](data[i : i + 50]) for i in range(0, len(data), 50))
+    (folder / "m.npy").write_bytes(packed + (bytes(8) if suffix == ".gz" else b""))
+    assert oracle.same_bits(done("m.npy"), EXPECTED)
+    if suffix == ".zst":
+        (folder / "m.npy").write_bytes(b"\x50\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc" + packed)
+        assert oracle.same_bits(done("m.npy"), EXPECTED)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("convert", "x.npy", "y.npy.gz"), ["y.npy.gz: a packed file is only read", "a name without .gz"]),
+        (("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.h5.xz"), ["y.h5.xz: a packed file is only read"]),
+        (("show", "x.npy.gz::x"), ["contains one tensor"]),
+        (("show", "h.npz.gz"), ["is a zip archive", "packed by gzip", "unpack it first: gunzip h.npz.gz"]),
+        (("show", "none.npy.gz"), ["no such file"]),
+        (("show", "x.npy.gz", "-f", "npz"), ["a packed .npz file cannot be read", "gunzip x.npy.gz"]),
+        (("show", "e.npy.gz"), ["e.npy.gz: "]),
+        (("run", "x.npy.gz", "n.npy", "--axis", 1, "-o", "x.npy.gz", "--overwrite"), ["a packed file is only read"]),
+    ],
+)
+def test_refused(revseq, folder, args, words):
+    np.savez(folder / "h.npz", x=X)
+    (folder / "h.npz.gz").write_bytes(gzip.compress((folder / "h.npz").read_bytes()))
+    (folder / "e.npy.gz").write_bytes(b"")
+    revseq(*args).refused(*words)
+
+
+def test_a_python_without_zstandard(revseq, folder):
+    """Before 3.14 and without the package; nothing else needs it."""
+    gone = "import sys; sys.modules['compression.zstd'] = sys.modules['backports.zstd'] = sys.modules['compression'] = None"
+    revseq("show", "x.npy.zst", code=gone).refused(
+        "is packed by zstd, which this Python lacks", "wanted: backports.zstd", "pip install backports.zstd"
+    )
+    revseq("show", "x.npy.gz", code=gone).ok()
+
+
+def test_a_bomb(revseq, folder):
+    """Bzip2 packs 5 GiB of zeros into 4 KiB; each member here unpacks to 64 MiB."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|i1", "fortran_order": False, "shape": (5 << 30,)})
+    head, zeros = bz2.compress(header.getvalue()), bz2.compress(bytes(1 << 26))
+    (folder / "b.npy.bz2").write_bytes(head + zeros * 80)
+    revseq("show", "b.npy.bz2").refused("declares 5368709248 bytes", "at most 1000 times", "bunzip2 b.npy.bz2")
+    (folder / "b.txt.bz2").write_bytes(bz2.compress(b"[1,") + bz2.compress(b" " * (1 << 26)) * 80)
+    code = "import revseq_cli.formats.textfiles as files; files.LARGEST = 1 << 26"
+    revseq("show", "b.txt.bz2", code=code).refused("is a text of more than 67108864 bytes")
+    small = io.BytesIO()
+    np.lib.format.write_array_header_1_0(small, {"descr": "|i1", "fortran_order": False, "shape": (9,)})
+    (folder / "c.npy.bz2").write_bytes(bz2.compress(small.getvalue()) + zeros * 80)
+    code = "import revseq_cli.formats.contract as contract; contract._BOMB_BYTES = 1 << 27"
+    revseq("run", "c.npy.bz2", "[3]", "--axis", 0, "-o", "y.npy", code=code).refused("bytes or more, of")
+    assert not (folder / "y.npy").exists()
+
+
+@pytest.mark.long
+@pytest.mark.needs("peak")
+def test_a_large_one_takes_little_memory(tmp_path):
+    big = np.random.default_rng(5).integers(0, 4, (1 << 11, 1 << 13)).astype(np.float32)
+    np.save(tmp_path / "x.npy", big)
+    np.save(tmp_path / "n.npy", np.arange(big.shape[0], dtype=np.uint32)[:, None])
+    (tmp_path / "x.npy.gz").write_bytes(gzip.compress((tmp_path / "x.npy").read_bytes(), 1))
+    job = [*COMMAND, "run", "x.npy.gz", "n.npy", "--axis", "1", "--memory", "16MiB", "--engine", "serial"]
+    code = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    options = {"capture_output": True, "text": True, "check": True, "cwd": tmp_path, "env": environment()}
+    done = subprocess.run([sys.executable, "-c", code, *map(str, job), "-o", "y.npy"], **options)
+    unit = 1 if sys.platform == "darwin" else 1024
+    assert int(done.stdout) * unit < 110 << 20
+    assert oracle.same_bits(np.load(tmp_path / "y.npy"), oracle.expected(big, np.load(tmp_path / "n.npy"), 1))
+
+
+@pytest.mark.parametrize(
+    ("packed", "words"),
+    [
+        (lambda whole: gzip.compress(whole)[:1000] + b"?" + gzip.compress(whole)[1001:], "x.npy.gz: is damaged"),
+        (lambda whole: gzip.compress(whole + bytes(1 << 22)), "x.npy.gz: unpacks to"),
+        (lambda whole: gzip.compress(whole[:-1]), "x.npy.gz: unpacks to"),
+        (lambda whole: gzip.compress(whole)[:-9], "x.npy.gz: is truncated"),
+    ],
+)
+def test_what_is_wrong_far_behind_leaves_nothing(revseq, tmp_path, packed, words):
+    big = np.random.default_rng(5).integers(0, 4, (9, 1 << 13)).astype(np.float32)
+    stream = io.BytesIO()
+    np.save(stream, big)
+    (tmp_path / "x.npy.gz").write_bytes(packed(stream.getvalue()))
+    revseq("run", "x.npy.gz", str([[9]] * 9), "--axis", 1, "-o", "y.npy").refused(words)
+    assert os.listdir(tmp_path) == ["x.npy.gz"]
