@@ -135,7 +135,7 @@ def verify(text: Text, level: FeatureLevel, number: int | None = None) -> Report
 
 def _examples(text: Text) -> tuple[list[Example], int]:
     """The examples of this operator on a page, and how many there are of others."""
-    examples = find_examples(text.text, text.items)
+    examples = find_examples(text.text, notation.parse_page(text.text))
     ours = [example for example in examples if example.is_ours]
     skipped = len(examples) - len(ours)
     if not ours:

@@ -65,7 +65,7 @@ def command(
     if not to_file and (console.as_json or verify):
         raise UsageError("--json and --verify apply only to a file", "a DST that is a file", "give DST a name", "-")
     request = options.request_of(input=src, format_name=format_name, absolute=resources.elsewhere, **opening)
-    source = jobs.load_tensor(request, "SRC", keep_digits=True)
+    source = jobs.load_tensor(request, "SRC")
     given = references.Reference.input(src)
     jobs.refuse_sizes([given], request.sizes)
     reference = references.Reference.output(dst, format_name, [given])

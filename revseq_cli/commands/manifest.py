@@ -31,7 +31,6 @@ from revseq_cli.formats.table import by_suffix, packing_of
 from revseq_cli.formats.textfiles import LARGEST
 from revseq_cli.report.results import Outcome
 from revseq_cli.report.words import numbered
-from revseq_cli.text import literals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -243,8 +242,7 @@ def _json_row(raw: str) -> Pairs:
     try:
         row = json.loads(raw, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
     except json.JSONDecodeError as e:
-        problem, offset = literals.json_problem(e)
-        raise FormatError(f"is not JSON: {problem}, column {offset + 1}", wanted, hint) from None
+        raise FormatError(f"is not JSON: {e.msg}, column {e.pos + 1}", wanted, hint) from None
     except RecursionError:
         row = None
     if not isinstance(row, tuple):

@@ -68,11 +68,7 @@ class Reference:
 
         `format_name` counts for a file whose bytes and suffix say nothing, or, with `override`, for any file.
         """
-        try:
-            tensor = notation.as_typed(text) or _as_number(text)
-        except FormatError as e:
-            raise e.about(name) from None
-        if tensor:
+        if tensor := text if notation.is_typed(text) else _as_number(text):
             _refuse_file(text, name)
             return cls(name, inline=tensor)
         reference = cls.file(text)

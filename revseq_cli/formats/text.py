@@ -64,9 +64,9 @@ def _item(text: Text, item: notation.TensorText, types: TextTypes, *, alone: boo
 def notation_source(text: Text, item: notation.TensorText, types: TextTypes, name: str = "") -> Source:
     """The source of one tensor of a text; FormatError if a value does not fit its data type."""
     name = name or (f"{text.name}: {item.name}" if item.name else text.name)
-    with text.located_errors(name):
-        stated, storage = item.desc.data_type if item.desc else None, Storage("text", {"line": str(item.line)})
-        return held(lambda each: item.values(each, dtype_of(each)), stated, types, text, storage, name)
+    with about(name):
+        storage = Storage("text", {"line": str(item.line)})
+        return held(lambda each: item.values(each, dtype_of(each)), item.data_type, types, text, storage, name)
 
 
 def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
@@ -127,7 +127,7 @@ def write_notation(values: NDArray[Any]) -> str:
 def open_json(text: Text, key: str | None, types: TextTypes) -> Source:
     """A nested list, or an object with Values and perhaps DataType and Sizes."""
     refuse_key(key, "a JSON file", text.name)
-    with text.located_errors(text.name):
+    with about(text.name):
         tensor = numbers.parse(text.text)
         read, storage = (lambda each: tensor.values(each, dtype_of(each))), Storage("json", {})
         return held(read, tensor.data_type, types, text, storage, text.name)
@@ -151,13 +151,11 @@ def _table_format(name: str, separator: str, word: str) -> TextFormat:
             if isinstance(e, PlacedError) and text.text[e.offset : e.offset + 1] == ";":
                 e.hint = f"tr ',;' '.,' < {system.quoted(text.name)} > new.csv"
             raise e.about(text.name) from None
-        if table.header:
-            source.notes += (f"{text.name}: its first line is a header, and is left out: {listed(table.header)}",)
-        elif table.may_begin_with_names:
+        if table.may_begin_with_names:
             source.notes += (f"{text.name}: its first line counts 0, 1, 2: if these are names of columns, delete it",)
         return source
 
-    return TextFormat(read, lambda values: table_text(values, separator), _require_table, states_type=False)
+    return TextFormat(read, lambda values: table_text(values, separator), _require_table)
 
 
 def _require_table(desc: TensorDesc, where: str) -> None:

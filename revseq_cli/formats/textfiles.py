@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from revseq_cli.core import thresholds
-from revseq_cli.core.errors import FormatError, UsageError, about
+from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contract import FileSink, Source
-from revseq_cli.formats.documents import Encoding, Text, TextTypes, encoding_of
+from revseq_cli.formats.documents import Encoding, Text, TextTypes, encoding_by_mark
 from revseq_cli.formats.in_memory import Gathered, MemorySource
 from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.table import NPY, SAFETENSORS
@@ -86,12 +86,11 @@ def decoded(data: bytes, name: str) -> tuple[Encoding, str]:
         raise FormatError(
             f"has {count} brackets", f"at most {_MOST_BRACKETS}", "keep large tensors in .npy or .h5", name
         )
-    with about(name):
-        encoding = encoding_of(data)
+    encoding = encoding_by_mark(data)
     try:
         return encoding, encoding.decode(data)
     except UnicodeDecodeError as e:
-        wanted = "UTF-8, or UTF-16 with a mark, or the charset that a page's head states"
+        wanted = "UTF-8, or UTF-16 with a mark"
         seems, hint = looks_like(data[:64], name)
         if seems != "something else" and "text" not in seems:
             raise FormatError(f"is not text: it looks like {seems}", wanted, hint, name) from None
@@ -122,24 +121,16 @@ def held(
 ) -> MemorySource:  # fmt: skip
     """The source of what `read` gives for a data type; `name` is for messages.
 
-    A number that the default type does not hold, or rounds to other digits, gets a hint or a note: none was named.
+    Where no data type is named, a number that the default does not hold gets a hint.
     """
     data_type = choose_type(stated, types, name)
-    if stated or types.asked or data_type is not DataType.FLOAT32:
-        return MemorySource(name, read(data_type), storage, text.identity)
     try:
-        with literals.noticed() as lost:
-            source = MemorySource(name, read(data_type), storage, text.identity)
+        source = MemorySource(name, read(data_type), storage, text.identity)
     except FormatError as e:
-        e.hint = e.hint or _type_hint(read)
+        if not stated and not types.asked and data_type is DataType.FLOAT32:
+            e.hint = e.hint or _type_hint(read)
         raise
-    if lost:
-        why = "have more digits than FLOAT32 keeps" if np.float32(lost[0]) else "are 0 in FLOAT32"
-        found = f"{lost[0]!r} and perhaps others {why}"
-        if types.keep_digits:
-            hint = "add --dtype FLOAT64, or --dtype FLOAT32 to round them"
-            raise FormatError(found, "a data type that is named", hint, name)
-        source.notes = (f"{name}: {found}: --dtype FLOAT64 keeps them",)
+    source.assumes_type = not stated and not types.asked
     return source
 
 
@@ -174,14 +165,13 @@ def require_text(desc: TensorDesc, where: str) -> None:
 class TextFormat:
     """A format of text, as the table calls it: `read` finds a tensor in a text, and `write` makes a text of values.
 
-    `require` raises FormatError for a tensor that no text can hold. With `states_type`, a text says its data type.
-    `contents` is that of a format whose texts may hold several tensors.
+    `require` raises FormatError for a tensor that no text can hold. `contents` is that of a format whose texts may hold
+    several tensors.
     """
 
     read: Callable[[Text, str | None, TextTypes], Source]
     write: Callable[[NDArray[Any]], str]
     require: Callable[[TensorDesc, str], None] = require_text
-    states_type: bool = True
     contents: Callable[[Address, TextTypes], Contents | None] | None = None
 
     def open_source(self, address: Address, types: TextTypes) -> Source:
@@ -208,8 +198,6 @@ class TextSink(Gathered, FileSink):
         super().__init__(file)
         self._form, self._data_type = form, template.desc.data_type
         self.values: NDArray[Any] = np.empty(template.sizes, template.dtype)
-        if not form.states_type and self._data_type is not DataType.FLOAT32:
-            self.notes += (f"{file.name} states no data type: --dtype {self._data_type.name} reads it as it is",)
 
     def finish(self) -> None:
         """Write the text; FormatError for one that could not be read back."""

@@ -18,6 +18,7 @@ from revseq_cli.core.errors import (
     Suggestion,
     Suggestions,
     UsageError,
+    about,
     can_be_typed,
 )
 from revseq_cli.core.tensors import DataType, TensorDesc
@@ -98,10 +99,8 @@ class ExampleText:
 
     def axis(self) -> int | None:
         """The axis, or None without an Axis line; FormatError for what is no axis."""
-        try:
+        with about(self.text.name):
             return self.example.axis()
-        except FormatError as e:
-            raise self.text.located(e).about(self.text.name) from None
 
 
 def load(request: Request) -> Job:
@@ -123,7 +122,7 @@ def _opened(request: Request) -> tuple[Parts, WholeJob | None]:
         whole, request = opener(reference, lengths_reference, request)
     if not whole and (in_text := example_of(reference)):
         if in_text.example.problem:
-            raise in_text.text.located(in_text.example.problem).about(in_text.text.name)
+            raise in_text.example.problem.about(in_text.text.name)
         whole = in_text
     return _parts(request, reference, lengths_reference, whole), whole
 
@@ -247,16 +246,14 @@ def choices_for(job: Job, broken: Sequence[Constraint]) -> Suggestions | str:
     return found
 
 
-def load_tensor(
-    request: Request, name: str, *, like: TensorDesc | None = None, lenient: bool = False, keep_digits: bool = False
-) -> Source:
+def load_tensor(request: Request, name: str, *, like: TensorDesc | None = None, lenient: bool = False) -> Source:
     """Open one tensor: the values of the request, which messages call `name` where they are text.
 
     A raw buffer of which nothing is said is one `like` that. UsageError for a tensor that has another data type than
-    the request says, unless `lenient` says that this is meant for another tensor. `keep_digits` is as in TextTypes.
+    the request says, unless `lenient` says that this is meant for another tensor.
     """
     reference = request.reference(request.values, name)
-    types = request.types._replace(cast_later=lenient, keep_digits=keep_digits)
+    types = request.types._replace(cast_later=lenient)
     if like and reference.is_bare:
         types = types._replace(default=like.data_type, sizes=types.sizes or like.sizes)
     source = _proposing(reference, types)

@@ -5,6 +5,7 @@ JSON has no word for NaN and infinities: they are strings. When a text is read, 
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 import re
@@ -16,7 +17,7 @@ import numpy as np
 from revseq_cli.core.dtypes import require_sizes
 from revseq_cli.core.errors import FormatError, listed
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
-from revseq_cli.text import literals, notation, places
+from revseq_cli.text import literals, notation
 from revseq_cli.text.places import error_at
 
 if TYPE_CHECKING:
@@ -87,8 +88,7 @@ def load(text: str, plain: str, wanted_depth: str, **hooks: Any) -> object:  # n
     try:
         return json.loads(plain, object_pairs_hook=literals.unique, **hooks)
     except json.JSONDecodeError as e:
-        problem, offset = literals.json_problem(e)
-        raise places.error_at(text, offset, f"is not JSON: {problem}") from None
+        raise error_at(text, e.pos, f"is not JSON: {e.msg}") from None
     except RecursionError:
         raise FormatError("is nested too deep", wanted_depth) from None
     except FormatError:
@@ -169,7 +169,7 @@ class Table:
         starts, width = starts[bool(header) :], len(rows[0])
         for start, row in zip(starts, rows, strict=True):
             if len(row) != width:
-                found = f"{len(row)} cell{'s' * (len(row) > 1)}, and the first line of numbers has {width}"
+                found = f"{len(row)} cell{'s' if len(row) > 1 else ''}, and the first line of numbers has {width}"
                 raise error_at(text, start, found, "lines of one length")
         return cls(text, separator, header, rows, starts)
 
@@ -181,33 +181,33 @@ class Table:
 
     def values(self, dtype: Any, name: str) -> NDArray[Any]:  # noqa: ANN401 - a NumPy dtype
         """The numbers as an array of rank 2; FormatError, with line and column, for one that `dtype` cannot hold."""
-        tokens = [*itertools.chain.from_iterable(self.rows)]
+        width = len(self.rows[0])
         try:
-            flat = literals.parse(tokens, dtype, name)
+            return literals.parse([*itertools.chain.from_iterable(self.rows)], dtype, name).reshape(-1, width)
         except literals.LiteralError as e:
-            raise self._wrong(e) from None
-        return flat.reshape(len(self.rows), len(self.rows[0]))
+            row, column = divmod(e.index, width)
+            cell, start = self.rows[row][column], self.starts[row]
+            problem, wanted = e.problem if cell else "this cell is empty", ""
+            if not cell or not literals.is_number(cell):
+                wanted = _WANTED_CELL
+            raise error_at(self.text, start + self._offset(start, column), problem, wanted) from None
 
-    def _wrong(self, error: literals.LiteralError) -> FormatError:
-        """The error about one cell, at its place."""
-        row, column = divmod(error.index, len(self.rows[0]))
-        cell, start = self.rows[row][column], self.starts[row]
-        line = self.text[start:].partition("\n")[0]
-        if self.separator or "," in line:
-            parts = line.split(self.separator or ",")
-            offset = sum(len(part) + 1 for part in parts[:column])
-            offset += len(parts[column]) - len(parts[column].lstrip())
-        else:
-            offset = [match.start() for match in re.finditer(r"\S+", line)][column]
-        problem = error.problem if cell else "this cell is empty"
-        return error_at(self.text, start + offset, problem, "" if cell and literals.is_number(cell) else _WANTED_CELL)
+    def _offset(self, start: int, column: int) -> int:
+        """Where that cell of the line begins."""
+        line = _LINE.match(_plain(self.text), start)
+        written = line[0] if line else ""
+        if not self.separator and "," not in written:
+            return [match.start() for match in re.finditer(r"\S+", written)][column]
+        parts = written.split(self.separator or ",")
+        before = sum(len(part) + 1 for part in parts[:column])
+        return before + len(parts[column]) - len(parts[column].lstrip())
 
 
 def is_table(text: str) -> bool:
-    """Whether the first line of a text is numbers and nothing else."""
-    _, line = next(_lines(text), (0, ""))
-    cells = _cells(line, None)
-    return bool(cells) and all(map(literals.is_number, cells))
+    """Whether a text is lines of numbers: half the cells of the first line are, or all of the second."""
+    lines = [_cells(line, None) for _, line in itertools.islice(_lines(text), 2)]
+    counts = [sum(map(literals.is_number, cells)) for cells in lines]
+    return bool(lines) and (2 * counts[0] >= len(lines[0]) or counts[-1] == len(lines[-1]))
 
 
 def table_text(values: NDArray[Any], separator: str) -> str:
@@ -216,19 +216,23 @@ def table_text(values: NDArray[Any], separator: str) -> str:
     return "\n".join(separator.join(texts[start : start + width]) for start in range(0, len(texts), width))
 
 
+def _plain(text: str) -> str:
+    """The text with line feeds alone, at the same places."""
+    return text.replace("\r\n", " \n").replace("\r", "\n")
+
+
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     """Each line with content that is no comment, and where it begins."""
-    return ((line.start(), line[0]) for line in _LINE.finditer(text))
+    return ((line.start(), line[0]) for line in _LINE.finditer(_plain(text)))
 
 
 def _cells(line: str, separator: str | None) -> list[str]:
     if not separator and "," not in line:
         return line.split()
-    return [_unquoted(cell.strip()) for cell in line.rstrip("\r").split(separator or ",")]
-
-
-def _unquoted(cell: str) -> str:
-    return cell[1:-1].strip() if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
+    if '"' in line:
+        [cells] = csv.reader([line], delimiter=separator or ",", skipinitialspace=True)
+        return [cell.strip() for cell in cells]
+    return [cell.strip() for cell in line.split(separator or ",")]
 
 
 def _is_like_a_number(cell: str) -> bool:

@@ -57,12 +57,6 @@ class PlacedError(FormatError):
         args = (self.problem, self.wanted, self.offset, self.place, self.context, self.where)
         return type(self), args, {"hint": self.hint}
 
-    def moved(self, lines: Lines, offset: int) -> PlacedError:
-        """The same error, about that place of another text."""
-        moved = PlacedError(self.problem, self.wanted, offset, lines.place(offset), lines.shown(offset), self.where)
-        moved.hint = self.hint
-        return moved
-
 
 def error_at(text: str, offset: int, found: str, wanted: str = "") -> PlacedError:
     """A FormatError about that place of the text: with line and column, the line itself, and a caret below it."""
@@ -72,7 +66,7 @@ def error_at(text: str, offset: int, found: str, wanted: str = "") -> PlacedErro
 
 def shown_at(line: str, column: int) -> str:
     """The line around that column, which counts from 0, and a caret below it; long ends are left out."""
-    line = line.replace("\t", " ").replace("\x1e", " ")
+    line = line.replace("\t", " ")
     before = printable(line[max(0, column - _BEFORE) : column])
     while _width(before) > _BEFORE:
         before = before[1:]
