@@ -84,8 +84,6 @@ LENGTHS = ("lengths.npy", "--axis", "1")
         (("show", "x.txt"), "x.txt", ONE),
         (("show", "x.json"), "x.json", {"JSON": 1, "body of ": 1}),
         (("show", "page.md::2"), "page.md", WHOLE),
-        (("verify", "page.md::2"), "page.md", WHOLE),
-        (("verify", "page.md"), "page.md", {"notation": 1} | dict.fromkeys(WHOLE.keys() - {"notation"}, 2)),
         (("convert", "x.txt", "y.npy"), "x.txt", ONE),
         (("convert", "x.txt", "y.json"), "x.txt", ONE),
         (("diff", "x.txt", "[[1, 2, 3], [4, 5, 6]]"), "x.txt", {"notation": 2, "body of InputTensor": 1, "body of ": 1}),
@@ -108,7 +106,6 @@ def test_a_file(counts, args, name, parses):
         (("run", "-"), "example.txt", JOB),
         (("run", "--", "-::2"), "page.md", JOB),
         (("show", "-"), "x.txt", ONE),
-        (("verify", "-"), "example.txt", WHOLE),
     ],
 )
 def test_standard_input(counts, folder, monkeypatch, args, file, parses):
