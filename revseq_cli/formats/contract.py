@@ -139,7 +139,7 @@ class Source(ABC):
     the file, if one did, and `origins` are the states of the files that it was computed from. As far as the header
     says, `siblings` is the number of other tensors in the file, and `notes` say what is unusual about it, for every
     command to print. `dimensions` are the names of its dimensions, "" for a nameless one, or none at all; `attributes`
-    is the number of its attributes, or None.
+    is the number of its attributes, or None. `assumes_type` says that it is of text which states no data type.
 
     Examples
     --------
@@ -170,6 +170,7 @@ class Source(ABC):
     dimensions: tuple[str, ...] = ()
     attributes: int | None = None
     reads_anew = False
+    assumes_type = False
 
     @property
     def desc(self) -> TensorDesc:

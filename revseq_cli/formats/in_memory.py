@@ -30,8 +30,6 @@ class MemoryReadTask:
 class MemorySource(Source):
     """A tensor in memory: from text, standard input or an argument."""
 
-    assumes_type = False  # it is of text that states no data type
-
     held = True
 
     def __init__(self, name: str, values: NDArray[Any], storage: Storage, identity: Identity | None = None) -> None:

@@ -125,6 +125,9 @@ def create_sink(
         if reference.key is None:  # the name is the input's, not the user's
             e.hint = f"give it another name: {system.typed(f'{reference.path}::tensor')}"
         raise
+    if template.assumes_type and not row.is_text:
+        data_type = template.desc.data_type.name
+        sink.notes += (f"{template.name} states no data type: it is {data_type} in {file.name}; --dtype names another",)
     if not row.keeps_meaning:
         sink.notes += _lost(row, template)
     return sink

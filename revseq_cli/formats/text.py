@@ -6,7 +6,6 @@ Tables of numbers, .csv and .tsv, are tensors of rank 2. They state no data type
 from __future__ import annotations
 
 import collections
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from revseq_cli.core import system
@@ -164,9 +163,8 @@ def _require_table(desc: TensorDesc, where: str) -> None:
     sizes = desc.sizes
     if len(sizes) == 2 and desc.element_count:
         return
-    fits = desc.element_count and prod(sizes[:-2]) == 1
-    hint = "add --rank 2" if fits else "write another format, such as out.npy"
-    raise FormatError(f"contains one table, and the tensor is {desc}", "2 dimensions, and no size of 0", hint, where)
+    found, wanted = f"contains one table, and the tensor is {desc}", "2 dimensions, and no size of 0"
+    raise FormatError(found, wanted, "write another format, such as out.npy", where)
 
 
 TEXT, JSON = TextFormat(open_notation, write_notation, contents=_contents), TextFormat(open_json, write_json)

@@ -20,7 +20,7 @@ LABELS = {INPUT: INPUT, "SequenceTensor": LENGTHS, LENGTHS: LENGTHS, OUTPUT: OUT
 _OURS = "REVERSE_SUBSEQUENCES"
 # A heading, a title or a field of front matter that names an operator, whose examples follow.
 _OPERATOR = re.compile(
-    r"^[ \t>]*(?:#{1,6}[ \t]|(?:title|uid)[ \t]*:|<(?:title|h[1-6])\b)[^\n]{0,300}?"
+    r"(?:^[ \t>]*(?:#{1,6}[ \t]|(?:title|uid)[ \t]*:)|<(?:title|h[1-6])\b)[^\n]{0,300}?"
     r"\bDML_(?:OPERATOR_)?(?!FEATURE|TENSOR)([A-Z0-9_]{1,80})",
     re.MULTILINE | re.IGNORECASE | re.ASCII,
 )

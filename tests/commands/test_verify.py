@@ -241,6 +241,66 @@ class TestExamples:
         assert [verdict.right for verdict in verdicts] == [False, True]
         assert problem in "\n".join(finding.message for finding in verdicts[0].findings)
 
+    def test_a_page_of_another_operator(self, revseq, tmp_path):
+        for head in (
+            "---\ntitle: DML_GRU_OPERATOR_DESC\n---\n", "---\nUID: NS:directml.DML_GRU_OPERATOR_DESC\ntitle: GRU\n---\n",
+            "<html><title>DML_GRU_OPERATOR_DESC - Win32 apps</title>\n",
+        ):  # fmt: skip
+            (tmp_path / "x.md").write_text(head + WRONG)
+            revseq("verify", "x.md").refused("x.md: contains no example of this operator")
+            assert [each.right for each in verify(head.replace("GRU", "REVERSE_SUBSEQUENCES") + WRONG).verdicts] == [
+                False,
+                True,
+            ]
+
+    def test_an_input_serves_several_examples(self):
+        """With its axis, and right below the first also with its lengths; a page in Korean has it so."""
+        second = FIRST[FIRST.index("SequenceTensor") :].replace("[9]", "[1]").replace("[8, 7, 6, 5]", "[5, 6, 7, 8]")
+        third = (
+            second.replace("Axis: 3", "Axis: 2")
+            .replace("1,1,2,1}", "1,1,1,4}")
+            .replace("[[[[2],\n   [1]]]]", "[[[[2, 1, 0, 2]]]]")
+        )
+        third = third[: third.index("[[[[2, 1, 3")] + "[[[[5, 2, 3, 8],\n   [1, 6, 7, 4]]]]\n"
+        no_axis = second.replace("Axis: 3", "")
+        page = "\n## Next\n\n".join([FIRST, second, third, FIRST, no_axis])
+        assert [verdict.right for verdict in verify(page).verdicts] == [True] * 5
+        assert [
+            each.right
+            for each in verify(
+                page.replace("[5, 6, 7, 8]]]]\n\n\n\n## Next", "[6, 5, 7, 8]]]]\n\n\n\n## Next", 1)
+            ).verdicts
+        ].count(False) == 1
+        output = FIRST[FIRST.index("OutputTensor") :]
+        report = verify(FIRST + output + output.replace("8, 7", "7, 8"))
+        assert [verdict.right for verdict in report.verdicts] == [True, True, False]
+        other = verify(FIRST + "## What another command prints\n\n" + output.replace("8, 7", "7, 8"))
+        assert ([verdict.right for verdict in other.verdicts], other.skipped) == ([True], 1)
+
+    @pytest.mark.parametrize(
+        ("part", "problem"),
+        [("InputTensor", "the example has no InputTensor"), ("SequenceTensor", "the example has no lengths"),
+         ("Axis", "no axis is given"), ("OutputTensor", "the example has no OutputTensor")],
+    )  # fmt: skip
+    def test_a_part_that_is_missing_is_told(self, part, problem):
+        stop = {"InputTensor": "SequenceTensor", "SequenceTensor": "Axis", "Axis": "OutputTensor"}.get(part)
+        text = FIRST[: FIRST.index(part)] + (FIRST[FIRST.index(stop) :] if stop else "")
+        (verdict,) = verify(NAMED + text).verdicts
+        assert verdict.findings[0].message.startswith(problem)
+        renamed = FIRST.replace(part, f"{part}s")
+        assert not verify(NAMED + renamed).right
+
+    @pytest.mark.parametrize(
+        ("old", "new", "column"),
+        [("[[[[2, 1, 3, 4],", "[[[[2, 1, 3],", 4), ("   [8, 7, 6, 5]]]]", "   [8, 7, 6]]]]", 4), ("   [8, 7, 6, 5]]]]", "   [8, 7, 6, 5, 4]]]]", 4)],
+    )  # fmt: skip
+    def test_the_row_that_lost_an_element_is_told(self, old, new, column):
+        (verdict,) = verify(FIRST.replace(old, new)).verdicts
+        (finding,) = verdict.findings
+        line = FIRST.replace(old, new).split("\n").index(new) + 1
+        assert (finding.line, finding.column) == (line, column)
+        assert "others have 4" in finding.message
+
     def test_examples_of_other_operators_are_told_apart(self):
         others = "## DML_GRU_OPERATOR_DESC\n\n" + FIRST.replace(
             "SequenceTensor", "WeightTensor: (Sizes:{1}, DataType:INT8)\n[1]\nSequenceTensor"
