@@ -14,7 +14,7 @@ from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import FileTransaction
-from revseq_cli.formats.meaning import NOTHING
+from revseq_cli.formats.meaning import CONVENTIONS, FILL, NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -252,28 +252,18 @@ class Source(ABC):
         return NOTHING
 
     def conventions(self) -> dict[str, list[Any]]:
-        """What its attributes say about its values.
+        """The values of each attribute among CONVENTIONS that it has, by its name, and of DEFAULT_FILL."""
+        said = self.meaning()
+        found = {n: said.attributes[n] for n in CONVENTIONS if n in said.attributes}
+        if said.default_fill is not None and FILL not in found:
+            found[DEFAULT_FILL] = said.default_fill
+        return {n: v if isinstance(v, list) else [v] if isinstance(v, str) or not v.ndim else [*v] for n, v in found.items()}
 
-        Returns
-        -------
-        dict
-            The values of each attribute among CONVENTIONS that it has, by its name, and of DEFAULT_FILL.
-        """
-        return {}
-
-    def coordinate(self, dimension: int) -> Coordinate | None:  # noqa: ARG002 - most formats have none
-        """The coordinate of a dimension.
-
-        Parameters
-        ----------
-        dimension : int
-            The number of the dimension, from 0 on.
-
-        Returns
-        -------
-        Coordinate or None
-            None where the dimension has no name, or no coordinate whose values can be compared.
-        """
+    def coordinate(self, dimension: int) -> Coordinate | None:
+        """The coordinate of a dimension; None where the dimension has no name, or no coordinate."""
+        for each in self.meaning().coordinates:
+            if each.name == self.dimensions[dimension]:
+                return Coordinate(str(each.attributes.get("units", "")), lambda part, values=each.values: values[part])
         return None
 
     def absent_notes(self) -> tuple[str, ...]:

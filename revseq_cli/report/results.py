@@ -56,7 +56,7 @@ class Check(NamedTuple):
 def attributes_of(source: Source) -> dict[str, Any]:
     """The attributes of a tensor as JSON has them; none where they cannot be read."""
     try:
-        given = source.meaning().given
+        given = source.meaning().attributes
     except RevseqError:
         return {}
     return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in given.items()}

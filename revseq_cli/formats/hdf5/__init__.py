@@ -1,9 +1,8 @@
 """The format HDF5, also under the names of fields that build on it, such as NetCDF-4.
 
-`library` is the one way to h5py. `files` opens files and words h5py's errors. `links` finds a dataset, `types` says
-what its elements are, and `filters` how its chunks are encoded, which it also does, in the workers. `netcdf` and
-`meaning` have what a file says about dimensions and values. On these stand `source`, which reads a dataset, and `sink`,
-which writes one: `copying` gives it the attributes, groups and scales of the input.
+`files` opens files and datasets, and words h5py's errors. `links` finds a dataset, `types` says what its elements are,
+`scales` the names of its dimensions, and `filters` how its chunks are encoded, which it also does, in the workers. On
+these stand `source`, which reads a dataset, and `sink`, which writes one.
 This module is the format as the table of formats calls it, and what a file holds, as a tree: neither values nor other
 files are read. It is loaded when a file needs it, since h5py takes as long to load as NumPy.
 """
@@ -13,16 +12,17 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, NamedTuple
 
+import h5py
+
 from revseq_cli.core.dtypes import data_type_of, require_sizes
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import GROUP, Contents, Item, only_of
-from revseq_cli.formats.hdf5 import links, netcdf, types
+from revseq_cli.formats.hdf5 import links, scales, types
 from revseq_cli.formats.hdf5.files import RAISED, opened
-from revseq_cli.formats.hdf5.library import h5py
 from revseq_cli.formats.hdf5.sink import create_sink
-from revseq_cli.formats.hdf5.source import Hdf5Source, details_of, names_in, refuse_other_files
+from revseq_cli.formats.hdf5.source import Hdf5Source, details_of, names_in, refuse_other_programs
 
 if TYPE_CHECKING:
     from revseq_cli.formats.contract import Address, Source
@@ -71,6 +71,8 @@ def _item(entry: links.Entry, asked: DataType | None) -> Item:
                 found = e
         case h5py.h5t.TypeID():
             return Item(key, what="a data type", depth=depth)
+    if isinstance(found, FormatError):
+        return Item(key, depth=depth).refused(found)
     return Item(key, what=f"cannot be read: {str(found)[:80]}", depth=depth, is_damaged=True)
 
 
@@ -79,19 +81,19 @@ def _tensor(found: h5py.h5d.DatasetID, item: Item, asked: DataType | None) -> It
     outer, properties, attributes = found.shape, found.get_create_plist(), h5py.h5a.get_num_attrs(found)
     about = _about(found.get_type().encode(), asked)
     sizes = None if outer is None else (*outer, *about.inner)
-    dimensions = netcdf.names_of(h5py.Dataset(found)) if attributes else ()
+    dimensions = scales.names_of(h5py.Dataset(found)) if attributes else ()
     item = item._replace(
         sizes=sizes, dimensions=dimensions, attributes=attributes, details=details_of(properties, about.meaning)
     )
     if sizes is None:
         return item._replace(what=f"{about.description}, no elements")
-    if attributes and netcdf.is_bare_dimension(found):
+    if attributes and scales.is_bare(found):
         return item._replace(what="dimension")
     try:
         if isinstance(about.data_type, FormatError):
             return item.refused(about.data_type)
         require_sizes(sizes, item.key)
-        refuse_other_files(properties, item.key)
+        refuse_other_programs(found, item.key)
     except FormatError as e:
         return item.refused(e)
     return item._replace(desc=TensorDesc(about.data_type, sizes))

@@ -10,10 +10,11 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+import h5py
+
 from revseq_cli.core import system
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, worded
 from revseq_cli.formats import file_io
-from revseq_cli.formats.hdf5.library import h5py
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,24 @@ _numbers = itertools.count()  # HDF5 wants another name for each file that is op
 _PARTS = (b"NCSAfami", b"NCSAmult")
 _HEAD = 4096
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+def checked(dataset: h5py.h5d.DatasetID, where: str) -> h5py.h5d.DatasetID:
+    """The dataset, of which nothing was asked before; FormatError if its values stand in other files.
+
+    Every dataset passes here first: HDF5 opens the files of a virtual one as soon as it is asked for its sizes.
+    """
+    properties = dataset.get_create_plist()
+    if properties.get_layout() == h5py.h5d.VIRTUAL:
+        raise FormatError("is a virtual dataset, made of other files", "values in the file itself", where=where)
+    if properties.get_external_count():
+        raise FormatError("keeps its values in another file", "values in the file itself", where=where)
+    return dataset
+
+
+def dataset_at(file: h5py.File, place: str, where: str) -> h5py.Dataset:
+    """The dataset at a path of hard links; FormatError if its values stand in other files."""
+    return h5py.Dataset(checked(h5py.h5d.open(file.id, place.encode("utf-8", "surrogateescape")), where))
 
 
 @contextlib.contextmanager

@@ -1,7 +1,6 @@
 """The filters of HDF5 datasets: which ones a dataset has, how to ask for the same ones, and chunks encoded by them.
 
-Chunks are encoded in the workers: HDF5 does it, in a file in memory, and the parent stores the bytes as they are. So
-HDF5's filters work in all processes at once.
+Chunks are encoded in the workers: HDF5 does it, in a file in memory, and the parent stores the bytes as they are.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import h5py
 import numpy as np
 
 from revseq_cli.core import system
@@ -17,7 +17,6 @@ from revseq_cli.core.errors import FormatError
 from revseq_cli.formats.contract import parts
 from revseq_cli.formats.hdf5 import types
 from revseq_cli.formats.hdf5.files import in_memory
-from revseq_cli.formats.hdf5.library import h5py
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,11 +47,7 @@ _ASKED_FOR: dict[int, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
     32033: lambda _: (),
 }
 
-# Registered number, flags and parameters.
-_Filter = tuple[int, int, tuple[int, ...]]
-
-# A hint for filters that do not fit.
-UNCOMPRESSED = "write another format, such as .npy"
+_UNFILTERED = "write another format, such as .npy, or first the input without filters: h5repack -f NONE"
 
 
 def filters_of(properties: h5py.h5p.PropDCID) -> dict[int, str]:
@@ -78,45 +73,10 @@ def require_filters(dataset: h5py.Dataset, where: str) -> None:
             raise FormatError(f"needs the filter {code} ({name})", "a filter that is installed", hint, where)
 
 
-def properties_of(dataset: h5py.Dataset) -> h5py.h5p.PropDCID:
-    """The creation properties to ask for, to get a dataset with the storage of this one.
-
-    Elements that become plain numbers get the chunks and the filters that any numbers can have.
-    """
-    old, kind = dataset.id.get_create_plist(), dataset.id.get_type()
-    properties, filters = old.copy(), pipeline(old)
-    if not types.is_plain(kind):
-        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        properties.set_attr_creation_order(old.get_attr_creation_order())
-        filters = [each for each in filters if each[0] != h5py.h5z.FILTER_NBIT]
-        if dataset.chunks:
-            properties.set_chunk((*dataset.chunks, *types.inner_sizes(kind)))
-    elif filters:
-        properties.remove_filter(h5py.h5z.FILTER_ALL)
-    for code, flags, stored in filters:
-        properties.set_filter(code, flags, _ASKED_FOR.get(code, tuple)(stored))
-    return properties
-
-
-def changed_filters(made: h5py.Dataset, template: h5py.Dataset, asked: h5py.h5p.PropDCID) -> list[str]:
-    """A note for each filter that stores other parameters than in `template` although the same ones were asked for.
-
-    That happens where another version of the filter is installed.
-    """
-    kept = set(pipeline(properties_of(template))) & set(pipeline(asked))
-    codes = {code for code, _, _ in kept}
-    wanted = {code: stored for code, _, stored in pipeline(template.id.get_create_plist()) if code in codes}
-    got = {code: stored for code, _, stored in pipeline(made.id.get_create_plist())}
-    return [
-        f"the filter {name} had the parameters {wanted[code]}, and has {got[code]} here"
-        for code, name in filters_of(template.id.get_create_plist()).items()
-        if code in wanted and got[code] != wanted[code]
-    ]
-
-
-def pipeline(properties: h5py.h5p.PropDCID) -> list[_Filter]:
-    """Each filter's registered number, its flags and its parameters, in the order in which chunks pass them."""
-    return [properties.get_filter(i)[:3] for i in range(properties.get_nfilters())]
+def asked_for(properties: h5py.h5p.PropDCID) -> list[tuple[int, int, tuple[int, ...]]]:
+    """Each filter of a dataset with these properties: its number, its flags, and the parameters to ask for."""
+    filters = (properties.get_filter(i)[:3] for i in range(properties.get_nfilters()))
+    return [(code, flags, _ASKED_FOR.get(code, tuple)(stored)) for code, flags, stored in filters]
 
 
 class Chunk(NamedTuple):
@@ -132,15 +92,14 @@ class ChunkBlockWriter:
     """Encodes the chunks of a block.
 
     Property lists cannot be pickled, but the image of a file can: `image` is a file with a dataset of one chunk and of
-    the same storage. Each chunk is written into that, and read back as HDF5 stores it. `checked` says whether some
-    filters may lose something, and `hint` what to type where they do not fit.
+    the same storage. Each chunk is written into that, and read back as HDF5 stores it. `may_lose` says whether some
+    filters may lose something.
     """
 
     chunks: tuple[int, ...]
     image: bytes
     name: str
-    checked: bool
-    hint: str
+    may_lose: bool
 
     def deliver(self, region: Region, values: NDArray[Any]) -> list[Chunk]:
         """The encoded chunks of a region that begins at a chunk, and ends at one or at the tensor's end."""
@@ -155,54 +114,53 @@ class ChunkBlockWriter:
         `part` is the chunk up to the tensor's end. HDF5 fills up a chunk beyond the end, and decides whether such a
         chunk passes through the filters.
         """
-        scratch = _scratch(self.image).id
-        place, kind = (0,) * part.ndim, scratch.get_type()
+        scratch = _scratch(self.image)
+        kind, rank = types.in_memory(scratch.get_type(), part.dtype), scratch.rank
+        start, sizes = (0,) * rank, part.shape[:rank]
         try:
-            if scratch.shape != part.shape:
-                scratch.set_extent(self.chunks)  # shrinking it next fills up what is cut off, and nothing else
+            if scratch.shape != sizes:
+                scratch.set_extent(self.chunks[:rank])  # shrinking it next fills up what is cut off, and nothing else
                 scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, np.zeros(self.chunks, part.dtype), kind)
-                scratch.set_extent(part.shape)
+                scratch.set_extent(sizes)
             scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, part, kind)
             scratch.flush()  # else, in files of HDF5's latest layout, h5py reserves 0 bytes below and overruns them
-            mask, data = scratch.read_direct_chunk(place)
-            if self.checked:
+            mask, data = scratch.read_direct_chunk(start)
+            if self.may_lose:
                 decoded = np.empty_like(part)
-                scratch.write_direct_chunk(place, data, mask)
+                scratch.write_direct_chunk(start, data, mask)
                 scratch.read(h5py.h5s.ALL, h5py.h5s.ALL, decoded, kind)
                 if decoded.tobytes() != part.tobytes():
-                    raise FormatError(
-                        "its filters change values", "lossless filters", self.hint, self.name,
-                    )  # fmt: skip
+                    raise FormatError("its filters change values", "lossless filters", _UNFILTERED, self.name)
         except (OSError, RuntimeError, ValueError) as e:
             if isinstance(e, FormatError):
                 raise
             if "memory allocation failed" in str(e):
                 raise MemoryError from None
-            raise FormatError(
-                f"its filters cannot encode: {str(e)[:200]}", "filters that can", self.hint, self.name
-            ) from None
+            found = f"its filters cannot encode: {str(e)[:200]}"
+            raise FormatError(found, "filters that can", _UNFILTERED, self.name) from None
         return mask, data
 
 
-def block_writer_for(dataset: h5py.Dataset, properties: h5py.h5p.PropDCID, name: str, hint: str) -> ChunkBlockWriter:
-    """The block writer for chunks of a new dataset made with these properties; `name` and `hint` are for messages."""
-    checked = not _LOSSLESS.issuperset(filters_of(dataset.id.get_create_plist()))
-    return ChunkBlockWriter(properties.get_chunk(), _image(dataset, properties), name, checked, hint)
+def block_writer_for(dataset: h5py.Dataset, properties: h5py.h5p.PropDCID, name: str) -> ChunkBlockWriter:
+    """The block writer for chunks of a dataset made with these properties; `name` is for messages."""
+    may_lose = not _LOSSLESS.issuperset(filters_of(dataset.id.get_create_plist()))
+    kind, chunks = dataset.id.get_type(), properties.get_chunk()
+    return ChunkBlockWriter((*chunks, *types.inner_sizes(kind)), _image(kind, properties), name, may_lose)
 
 
-def _image(dataset: h5py.Dataset, properties: h5py.h5p.PropDCID) -> bytes:
-    """The bytes of a file with a dataset of one chunk, of the same type and with the same storage."""
+def _image(kind: h5py.h5t.TypeID, properties: h5py.h5p.PropDCID) -> bytes:
+    """The bytes of a file with a dataset of one chunk, of that type and with that storage."""
     with in_memory() as file:
         space = h5py.h5s.create_simple(properties.get_chunk(), properties.get_chunk())
-        h5py.h5d.create(file.id, b"chunk", dataset.id.get_type(), space, properties)
+        h5py.h5d.create(file.id, b"chunk", kind.copy(), space, properties)
         file.flush()
         image: bytes = file.id.get_file_image()
         return image
 
 
 @functools.lru_cache(maxsize=1)
-def _scratch(image: bytes) -> h5py.Dataset:
-    """The dataset of one chunk in memory."""
+def _scratch(image: bytes) -> h5py.h5d.DatasetID:
+    """The dataset of one chunk, of which a process keeps the last one open."""
     dataset = in_memory(image)["chunk"]
     require_filters(dataset, "the output")
-    return dataset
+    return dataset.id

@@ -10,11 +10,13 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+import h5py
+
 from revseq_cli.core.errors import FormatError, listed
 from revseq_cli.formats.contents import TensorNameError, chosen, missing, try_hint
-from revseq_cli.formats.hdf5 import netcdf, types
-from revseq_cli.formats.hdf5.files import RAISED
-from revseq_cli.formats.hdf5.library import h5py
+from revseq_cli.formats.hdf5 import types
+from revseq_cli.formats.hdf5.files import RAISED, checked
+from revseq_cli.formats.hdf5.scales import NOT_COORDINATE, is_scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +48,7 @@ class Listing(NamedTuple):
             case h5py.h5d.DatasetID():
                 self.datasets[entry.path] = False
                 with contextlib.suppress(*RAISED):
-                    self.datasets[entry.path] = netcdf.is_scale(entry.found)
+                    self.datasets[entry.path] = is_scale(entry.found)
             case Exception():
                 self.datasets[entry.path] = False
 
@@ -117,6 +119,15 @@ def find(file: h5py.File, key: str | None, path: str) -> tuple[h5py.Dataset, str
     return h5py.Dataset(item), name, place
 
 
+def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
+    """The dataset of that name in a group; None where there is none, or a link leads elsewhere."""
+    part = _bytes(name)
+    if "/" in name or not group.id.links.exists(part) or group.id.links.get_info(part).type != h5py.h5l.TYPE_HARD:
+        return None
+    is_dataset = h5py.h5o.get_info(group.id, part).type == h5py.h5o.TYPE_DATASET
+    return h5py.Dataset(checked(h5py.h5d.open(group.id, part), name)) if is_dataset else None
+
+
 def group_at(file: h5py.File, key: str | None, path: str) -> tuple[h5py.h5g.GroupID, str] | None:
     """The group with the path `key`, and a path of hard links to it; None for a dataset. Without a key, the root."""
     if not key or not key.strip("/"):
@@ -136,6 +147,8 @@ def _followed(file: h5py.File, key: str, path: str) -> tuple[h5py.h5g.GroupID | 
     item, place, followed = root, "", list[str]()
     while todo:
         part, *todo = todo
+        if isinstance(item, h5py.h5g.GroupID) and item.links.exists(_bytes(NOT_COORDINATE + part)):
+            part = NOT_COORDINATE + part
         if not isinstance(item, h5py.h5g.GroupID) or not item.links.exists(_bytes(part)):
             found = f"{', and '.join(followed)}, which does not exist" if followed else "no such dataset"
             raise missing(names_in(file), name, path, found)
@@ -163,7 +176,7 @@ def _open(group: h5py.h5g.GroupID, part: bytes, where: str) -> h5py.h5g.GroupID 
         case h5py.h5o.TYPE_GROUP:
             return h5py.h5g.open(group, part)
         case h5py.h5o.TYPE_DATASET:
-            return h5py.h5d.open(group, part)
+            return checked(h5py.h5d.open(group, part), where)
     raise FormatError("is a data type, or something that h5py does not know", "a dataset", where=where)
 
 
@@ -213,7 +226,7 @@ def entries(group: h5py.h5g.GroupID, path: str = "") -> Iterator[Entry]:
             pending.pop()
             continue
         part, kind, address = links.pop()
-        name, depth = f"{path}/{text(part)}", len(pending) - 1
+        name, depth = f"{path}/{text(part).removeprefix(NOT_COORDINATE)}", len(pending) - 1
         if link := Link.read(group, part, kind):
             yield Entry(name, depth, link)
         elif address in seen:
@@ -223,7 +236,9 @@ def entries(group: h5py.h5g.GroupID, path: str = "") -> Iterator[Entry]:
             try:
                 item = h5py.h5o.open(group, part)
                 inside = _links(item) if isinstance(item, h5py.h5g.GroupID) else None
-            except RAISED as e:
+                if isinstance(item, h5py.h5d.DatasetID):
+                    checked(item, name)
+            except (*RAISED, FormatError) as e:
                 yield Entry(name, depth, e)
                 continue
             yield Entry(name, depth, item)
@@ -232,12 +247,17 @@ def entries(group: h5py.h5g.GroupID, path: str = "") -> Iterator[Entry]:
 
 
 def _links(group: h5py.h5g.GroupID) -> list[tuple[bytes, int, int]]:
-    """Each link of a group, the last one first: its name, HDF5's number of its kind, the address of its object."""
+    """Each link of a group, the last one first: its name, HDF5's number of its kind, the address of its object.
+
+    A dimension is left out where a variable has its name.
+    """
     found: list[tuple[bytes, int, int]] = []
     tracked = group.get_create_plist().get_link_creation_order() & h5py.h5p.CRT_ORDER_INDEXED
     order = h5py.h5.INDEX_CRT_ORDER if tracked else h5py.h5.INDEX_NAME
     group.links.iterate(lambda name, link: found.append((name, link.type, link.u)), idx_type=order, info=True)
-    return found[::-1]
+    prefix = NOT_COORDINATE.encode()
+    variables = {name.removeprefix(prefix) for name, *_ in found if name.startswith(prefix)}
+    return [link for link in reversed(found) if link[0] not in variables]
 
 
 def _bytes(part: str) -> bytes:

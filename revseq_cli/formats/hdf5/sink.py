@@ -1,24 +1,30 @@
-"""New HDF5 files: workers encode chunks, which the parent stores; contiguous elements they write where they belong."""
+"""New HDF5 files: workers encode chunks, which the parent stores; contiguous elements they write where they belong.
+
+The output of an HDF5 input is a copy of its file, in which the dataset is replaced, or to which one is added. The output
+of another input, or with `only`, has the dataset alone, with what the neutral form says of it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
+import h5py
+import numpy as np
+
+from revseq_cli.core.errors import UsageError, listed
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contract import BlockWriter, FileSink, Layout, Source, chunk_boxes
-from revseq_cli.formats.hdf5 import copying, meaning, netcdf, types
-from revseq_cli.formats.hdf5.files import Recorder, in_memory, opened, writing
-from revseq_cli.formats.hdf5.filters import UNCOMPRESSED, Chunk, ChunkBlockWriter, block_writer_for
-from revseq_cli.formats.hdf5.library import h5py
+from revseq_cli.formats.hdf5 import scales, types
+from revseq_cli.formats.hdf5.files import RAISED, Recorder, dataset_at, in_memory, opened, writing
+from revseq_cli.formats.hdf5.filters import Chunk, ChunkBlockWriter, asked_for, block_writer_for
 from revseq_cli.formats.hdf5.links import parts_of
 from revseq_cli.formats.hdf5.source import Hdf5Source, offset_of
 from revseq_cli.formats.in_memory import Handing
-from revseq_cli.formats.netcdf3 import NetCDF3Source
+from revseq_cli.formats.meaning import FILL, Attributes, Variable, fill_of, plain, typed
 from revseq_cli.formats.raw import RawSink
 
 if TYPE_CHECKING:
@@ -27,122 +33,358 @@ if TYPE_CHECKING:
 
 # The file format since HDF5 1.8 of 2008: in older ones, an attribute has at most 64 KiB.
 _VERSIONS = ("v108", "latest")
-_PAGE = 1 << 12
+_ALIGNED = {"alignment_threshold": 1 << 12, "alignment_interval": 1 << 12}
+_ORDERED = h5py.h5p.CRT_ORDER_TRACKED | h5py.h5p.CRT_ORDER_INDEXED
+_MOST_HISTORY = 60_000  # bytes; older versions of the file format have no room for an attribute of 64 KiB
 
 
 def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:
     """The sink for a tensor like `template`, with the path `key`; RevseqError for every reason to refuse it."""
     name = "/" + "/".join(parts_of(key, file.name))
-    properties = _creation_properties(template)
-    is_copy = (
-        not layout.only
-        and isinstance(template, Hdf5Source)
-        and template.is_plain
-        and template.key.strip("/") == name[1:]
-    )
-    if not is_copy:
-        properties.set_obj_track_times(False)  # so that the same job gives the same bytes
-        copying.refuse_clashes(template, name, file.name)
-    making = (_Replacing if is_copy else _Making)(name, template, properties, file.name, layout.history)
-    if properties.get_layout() == h5py.h5d.CONTIGUOUS:
-        return ContiguousSink(file, making)
-    return Hdf5Sink(file, making)
-
-
-def _creation_properties(template: Source) -> h5py.h5p.PropDCID:
-    """The storage of the new dataset: that of the input."""
-    guesses = False
-    if isinstance(template, Hdf5Source):
-        properties = template.origin.properties.copy()
+    output: _Output
+    if not isinstance(template, Hdf5Source) or layout.only:
+        output = _Alone(name, template, file.name, layout.history)
+    elif name in (f"/{template.key}", template.place):
+        output = _Replaced(name, template, file.name, layout.history)
     else:
-        properties, said = h5py.h5p.create(h5py.h5p.DATASET_CREATE), template.meaning()
-        meaning.prepare(properties, said, template.dtype)
-        guesses = bool(said.unlimited)  # only chunks can grow
-    if guesses or (properties.get_nfilters() and properties.get_layout() != h5py.h5d.CHUNKED):
-        properties.set_chunk(_guessed_chunks(template))
-    return properties
+        output = _Added(name, template, file.name, layout.history)
+    # What HDF5 converts as it writes, HDF5 has to write.
+    is_contiguous = output.properties.get_layout() == h5py.h5d.CONTIGUOUS and not output.is_converted
+    return ContiguousSink(file, output) if is_contiguous else Hdf5Sink(file, output)
 
 
-def _guessed_chunks(template: Source) -> tuple[int, ...]:
-    """The sizes of chunks that h5py would choose."""
-    with in_memory() as file:
-        chunks: tuple[int, ...] = file.create_dataset("x", template.sizes, template.dtype, chunks=True).chunks
-        return chunks
+class _Output:
+    """How the new file gets its dataset; `where` is the file's name in messages, `history` a line for NetCDF's.
 
-
-@dataclass(frozen=True)
-class _Making:
-    """How the new file gets its dataset: here, in an empty file, with what is carried over from the input.
-
-    The line `history` goes into it where the input is a NetCDF file.
+    `properties` are those of the dataset's creation, and `inner` the sizes of elements that are arrays. `kept` is the
+    number of bytes that are copied with the dataset.
     """
 
-    name: str
-    template: Source
     properties: h5py.h5p.PropDCID
-    where: str
-    history: str
+    inner: tuple[int, ...] = ()
+    is_converted = False
+    kept = 0
 
-    def opened(self, recorder: Recorder, **options: int) -> h5py.File:
-        """The new file, opened by h5py through the recorder; `options` are h5py's."""
-        track_order = copying.keeps_order(self.template, self.where) or None
-        return h5py.File(recorder, "w", libver=_VERSIONS, track_order=track_order, **options)
-
-    @property
-    def kept(self) -> int:
-        """The bytes of the input's file that are copied with the dataset."""
-        return copying.companion_bytes(self.template, self.name)
-
-    def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
-        """The new dataset, without values, and notes on what is not copied."""
-        dataset, notes = copying.create_dataset(file, self.name, self.template, self.properties, self.where)
-        return dataset, [*notes, *self.recorded(file)]
-
-    def recorded(self, file: h5py.File) -> list[str]:
-        """Add the line to the file's history; notes if that is not possible."""
-        like = self.template
-        is_netcdf = like.origin.is_netcdf if isinstance(like, Hdf5Source) else isinstance(like, NetCDF3Source)
-        return netcdf.record_history(file, self.history) if is_netcdf and self.history else []
+    def __init__(self, name: str, template: Source, where: str, history: str) -> None:
+        self.name, self.template, self.where, self.history = name, template, where, history
 
     def prepare(self, file: AtomicFile) -> None:
         """Fill the file before HDF5 opens it; HDF5 itself begins an empty one."""
 
+    def opened(self, recorder: Recorder) -> h5py.File:
+        """The file, which HDF5 opens through the recorder."""
+        raise NotImplementedError
 
-class _Replacing(_Making):
-    """The file's other objects are kept: the new file is a copy of the input's, in which the dataset gets other values.
+    def dataset(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
+        """The dataset in the file, without its values, and notes."""
+        raise NotImplementedError
 
-    All else in the file but a NetCDF history stays as it is, byte by byte, so that references, dimension lists and user
-    blocks stay valid.
-    """
 
-    @property
-    def kept(self) -> int:
-        """The bytes of the whole file but for the values, as they are stored."""
-        if not self.template.identity:
-            return 0
-        with opened(self.template.path, self.template.name) as old:
-            stored: int = old[self.template.key].id.get_storage_size()
-        return max(0, self.template.identity.size - stored)
+class _Copy(_Output):
+    """The new file is a copy of the input's. All else in it stays as it is, byte by byte, but a NetCDF history."""
 
-    def opened(self, recorder: Recorder, **_: int) -> h5py.File:
-        """The copy, opened for reading and writing."""
-        return h5py.File(recorder, "r+")
+    template: Hdf5Source
 
-    def create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
-        """The dataset of the copy, with the old values; nothing is left behind."""
-        dataset = file[self.name]
-        if dataset.chunks is None and offset_of(dataset) is None:
-            # It was never written, and so has no offset yet; HDF5 gives it one when an element is written.
-            first = tuple(slice(0, min(1, size)) for size in dataset.shape)
-            types.write(dataset, first, types.read(dataset, first, self.template.dtype))
-        if self.properties.get_nfilters():
-            _clear_chunks(dataset)
-        return dataset, [*self.recorded(file)]
+    def __init__(self, name: str, template: Hdf5Source, where: str, history: str) -> None:
+        super().__init__(name, template, where, history)
+        self.properties = template.properties.copy()
+        _take_filters(self.properties, template.properties)
+        with opened(template.path, template.name) as file:
+            dataset = dataset_at(file, template.place, template.name)
+            kind = dataset.id.get_type()
+            self.inner, self.is_converted = types.inner_sizes(kind), types.is_converted(kind)
+            self.kept = template.identity.size if template.identity else 0
+            self.look(file, dataset)
+
+    def look(self, file: h5py.File, dataset: h5py.Dataset) -> None:
+        """Refuse a place in the file that the dataset cannot have."""
+        raise NotImplementedError
 
     def prepare(self, file: AtomicFile) -> None:
         """Copy the input's file."""
         if self.template.identity:
             file.fill_from(self.template.path, self.template.identity)
+
+    def opened(self, recorder: Recorder) -> h5py.File:
+        """The copy, for reading and writing."""
+        return h5py.File(recorder, "r+", **_ALIGNED)
+
+    def _recorded(self, file: h5py.File) -> list[str]:
+        return _record_history(file, self.history) if self.history and scales.is_netcdf(file) else []
+
+
+class _Replaced(_Copy):
+    """The dataset of the input gets other values."""
+
+    def look(self, file: h5py.File, dataset: h5py.Dataset) -> None:  # noqa: ARG002 - its place is its own
+        """Count the bytes of all but the values."""
+        self.kept = max(0, self.kept - dataset.id.get_storage_size())
+
+    def dataset(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
+        """The dataset of the copy."""
+        dataset = dataset_at(file, self.template.place, self.where)
+        if dataset.chunks is None and offset_of(dataset) is None:
+            # It was never written, and so has no offset yet; HDF5 gives it one when an element is written.
+            first = tuple(slice(0, min(1, size)) for size in dataset.shape) + tuple(slice(0, n) for n in self.inner)
+            types.write(dataset, first, types.read(dataset, first, self.template.dtype))
+        if self.properties.get_nfilters():
+            _clear_chunks(dataset)
+        return dataset, self._recorded(file)
+
+
+class _Added(_Copy):
+    """A dataset like the input's gets another name in the same file, with its attributes and dimensions."""
+
+    def look(self, file: h5py.File, dataset: h5py.Dataset) -> None:
+        """Refuse a name that is taken, and one from which NetCDF would not find the dimensions."""
+        self.properties.set_obj_track_times(False)  # so that the same job gives the same bytes
+        _allocate_early(self.properties)
+        if taken := _taken(file, self.name):
+            found = f"{taken} is in {self.template.path} already"
+            raise UsageError(found, "a name that is not", "give another name, or add --only", f"{self.where}::{self.name}")
+        group = self.name.rpartition("/")[0]
+        if group and "_nc3_strict" in file.attrs:
+            found = "NetCDF's classic model, which this file follows, has no groups"
+            raise UsageError(found, "a name without /", where=f"{self.where}::{self.name}")
+        attached = [scale for d in range(dataset.ndim) for scale in scales.scales_of(dataset, d)[:1]]
+        for home in [scale.name.rpartition("/")[0] for scale in attached]:
+            if not f"{group}/".startswith(f"{home}/") and scales.is_netcdf(file):
+                found = f"a dimension of {home} would not be visible from {self.name}"
+                raise UsageError(found, f"a name in {home}", where=f"{self.where}::{self.name}")
+
+    def dataset(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
+        """The new dataset."""
+        old = dataset_at(file, self.template.place, self.where)
+        group, name = _parent(file, self.name)
+        made = _create(group, name, old.id.get_type(), old.id.get_space(), self.properties)
+        attributes, lost = scales.attributes_of(old)
+        _write_attributes(made, attributes, self.template.dtype)
+        for d, label in enumerate(scales.labels_of(old)):
+            if label:
+                made.dims[d].label = label
+        if numbers := scales.numbers_of(old, scales.IDS):
+            made.attrs.create(scales.IDS, np.array(numbers, np.int32))
+        for d in range(old.ndim):
+            for scale in [old] if d == 0 and scales.is_scale(old.id) else scales.scales_of(old, d):
+                made.dims[d].attach_scale(scale)
+        return made, [*([f"not copied: {listed(lost)}"] if lost else []), *self._recorded(file)]
+
+
+class _Alone(_Output):
+    """An empty file gets the dataset, with what the neutral form says of it."""
+
+    def __init__(self, name: str, template: Source, where: str, history: str) -> None:
+        super().__init__(name, template, where, history)
+        self.meaning, sizes = template.meaning(), template.sizes
+        self.is_netcdf = where.lower().endswith((".nc", ".nc4"))
+        self.kept = sum(coordinate.values.nbytes for coordinate in self.meaning.coordinates)
+        names = self.meaning.dimensions or ("",) * len(sizes)
+        self.limits = tuple(None if n in self.meaning.unlimited else s for n, s in zip(names, sizes, strict=True))
+        if isinstance(template, Hdf5Source):
+            self.limits = template.limits
+        self.properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        self.properties.set_obj_track_times(False)  # so that the same job gives the same bytes
+        self.properties.set_attr_creation_order(_ORDERED)
+        chunks = template.chunks
+        if sizes and not chunks and (template.encoded or None in self.limits):
+            with in_memory() as scratch:
+                chunks = scratch.create_dataset("x", sizes, template.dtype, chunks=True).chunks
+        if chunks:  # a chunk may be larger than what cannot grow
+            fits = zip(chunks, sizes, self.limits, strict=True)
+            self.properties.set_chunk(tuple(c if most is None else min(c, max(1, s, most)) for c, s, most in fits))
+        if isinstance(template, Hdf5Source):
+            _take_filters(self.properties, template.properties, but=h5py.h5z.FILTER_NBIT)
+        elif template.encoded and chunks:
+            self.properties.set_shuffle()
+            self.properties.set_deflate(4)
+        if (fill := _fill_of(template, self.meaning.attributes)) is not None:
+            self.properties.set_fill_value(np.array(fill, template.dtype))
+        _allocate_early(self.properties)
+
+    def opened(self, recorder: Recorder) -> h5py.File:
+        """A new file. NetCDF's library opens one for writing only if all groups remember the order of their links."""
+        tracks = True if self.is_netcdf or self.meaning.dimensions else None
+        return h5py.File(recorder, "w", libver=_VERSIONS, track_order=tracks, **_ALIGNED)
+
+    def dataset(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
+        """The dataset, with its attributes, those of its groups, and the scales of its dimensions."""
+        group, name = _parent(file, self.name)
+        above = [group]
+        while above[0].name != "/":
+            above.insert(0, above[0].parent)
+        for each, attributes in zip(above, self.meaning.groups, strict=False):
+            _write_attributes(each, attributes)
+        names = self._names_of_scales()
+        is_coordinate = names[:1] == [name] and all(names)
+        if name in names and not is_coordinate:
+            if self.is_netcdf:
+                name = scales.NOT_COORDINATE + name
+            else:  # where only h5netcdf would understand such a name
+                names = ["" if each == name else each for each in names]
+        most = tuple(h5py.h5s.UNLIMITED if size is None else size for size in self.limits)
+        space = h5py.h5s.create_simple(self.template.sizes, most)
+        made = _create(group, name, types.kind_of(self.template.dtype), space, self.properties)
+        _write_attributes(made, self.meaning.attributes, self.template.dtype)
+        self._attach_scales(made, names, is_coordinate=is_coordinate)
+        notes = self.meaning.left_behind(can_grow=True)
+        recorded = _record_history(file, self.history) if self.history and self.is_netcdf else []
+        return made, [*notes, *recorded]
+
+    def _names_of_scales(self) -> list[str]:
+        """The name of each dimension whose scale can have it, "" for others: a dimension has one size."""
+        sizes: dict[str, int] = {}
+        names = []
+        for name, size in zip(self.meaning.dimensions, self.template.sizes, strict=False):
+            fits = _is_name(name) and sizes.setdefault(name, size) == size
+            names.append(name if fits else "")
+        return names
+
+    def _attach_scales(self, made: h5py.Dataset, names: list[str], *, is_coordinate: bool) -> None:
+        """Give each dimension of a dataset its scale: its coordinate, or one without values; others a label."""
+        group, found = made.parent, dict[str, h5py.Dataset]()
+        if is_coordinate:
+            made.make_scale(names[0])
+            found[names[0]] = made
+        coordinates = {coordinate.name: coordinate for coordinate in self.meaning.coordinates}
+        for d, name in enumerate(names):
+            if name and name not in found:
+                if name in coordinates:
+                    found[name] = _write_variable(group, coordinates[name], self.limits[d])
+                    found[name].make_scale(name)
+                else:  # as NetCDF's library makes it
+                    size = made.shape[d]
+                    found[name] = group.create_dataset(name, (size,), ">f4", maxshape=(self.limits[d],))
+                    found[name].make_scale(f"{scales.BARE}{size:10d}")
+        for number, scale in enumerate(found.values()):
+            scale.attrs.create(scales.OWN_ID, np.int32(number))
+        if is_coordinate:  # a scale has no scales
+            numbers = [[*found].index(name) for name in names]
+            if len(numbers) > 1:
+                made.attrs.create(scales.IDS, np.array(numbers, np.int32))
+            return
+        for d, name in enumerate(self.meaning.dimensions):
+            if names[d]:
+                made.dims[d].attach_scale(found[name])
+            elif name and "\0" not in name and name.isprintable():
+                made.dims[d].label = name
+
+
+def _is_name(name: str) -> bool:
+    """Whether HDF5 can have an object of that name in a group."""
+    return name.isprintable() and "/" not in name and name not in ("", ".", "..")
+
+
+def _fill_of(template: Source, attributes: Attributes) -> Any:  # noqa: ANN401 - a NumPy number, or None
+    """The fill value of a tensor: that of its attributes, or else of the HDF5 dataset."""
+    fill = fill_of(attributes, template.dtype)
+    if fill is not None or not isinstance(template, Hdf5Source) or template.dtype.kind not in "iufc":
+        return fill
+    if template.properties.fill_value_defined() != h5py.h5d.FILL_VALUE_USER_DEFINED:
+        return None
+    value = np.zeros((), template.dtype)
+    with contextlib.suppress(*RAISED):  # one of a type that HDF5 does not convert, such as a bitfield
+        template.properties.get_fill_value(value)
+    return value[()]
+
+
+def _take_filters(properties: h5py.h5p.PropDCID, like: h5py.h5p.PropDCID, but: int = 0) -> None:
+    """Ask for the filters that a dataset of some properties has, but for the one of that number."""
+    if properties.get_nfilters():
+        properties.remove_filter(h5py.h5z.FILTER_ALL)
+    for code, flags, parameters in asked_for(like):
+        if code != but:
+            properties.set_filter(code, flags, parameters)
+
+
+def _allocate_early(properties: h5py.h5p.PropDCID) -> None:
+    """Let contiguous elements have their place at once; workers write every one of them."""
+    if properties.get_layout() == h5py.h5d.CONTIGUOUS:
+        properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+        properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+
+
+def _taken(file: h5py.File, name: str) -> str:
+    """The path itself if something is there, or the part of it that is there and no group; "" for neither."""
+    group, place = file["/"], ""
+    for part in name.strip("/").split("/"):
+        place += f"/{part}"
+        exists = [group.id.links.exists(each.encode()) for each in (part, scales.NOT_COORDINATE + part)]
+        if not any(exists):
+            return ""
+        is_hard = exists[0] and group.id.links.get_info(part.encode()).type == h5py.h5l.TYPE_HARD
+        if place == name or not is_hard or h5py.h5o.get_info(group.id, part.encode()).type != h5py.h5o.TYPE_GROUP:
+            return place
+        group = group[part]
+    return ""
+
+
+def _parent(file: h5py.File, name: str) -> tuple[h5py.Group, str]:
+    """The group of a path, which is made where it is not there, and the last part of the path."""
+    group = file["/"]
+    tracks = group.id.get_create_plist().get_link_creation_order() != 0
+    *parents, last = name.strip("/").split("/")
+    for part in parents:
+        group = group[part] if part in group else group.create_group(part, track_order=tracks or None)
+    return group, last
+
+
+def _create(
+    group: h5py.Group, name: str, kind: h5py.h5t.TypeID, space: h5py.h5s.SpaceID, properties: h5py.h5p.PropDCID
+) -> h5py.Dataset:
+    made = h5py.h5d.create(group.id, None, kind, space, properties)
+    group[name] = dataset = h5py.Dataset(made)  # with a name in UTF-8
+    return dataset
+
+
+def _write_attributes(item: h5py.HLObject, attributes: Attributes, dtype: np.dtype[Any] | None = None) -> None:
+    """Write attributes as NetCDF's library has them: texts of their length, and numbers in arrays.
+
+    Those that hold values of a tensor get its `dtype`; a fill value that it cannot hold is left out.
+    """
+    if dtype is not None:
+        attributes = typed(attributes, dtype)
+        fill = fill_of(attributes, dtype)
+        attributes = ({} if fill is None else {FILL: fill}) | {n: v for n, v in attributes.items() if n != FILL}
+    for name, value in attributes.items():
+        if isinstance(value, list):
+            item.attrs.create(name, np.array(value, object), dtype=h5py.string_dtype())
+        elif isinstance(value, str):
+            data = value.encode()
+            is_plain = data and b"\0" not in data
+            kind = h5py.string_dtype("ascii" if value.isascii() else "utf-8", len(data) if is_plain else None)
+            item.attrs.create(name, data, dtype=kind)
+        else:
+            array = np.atleast_1d(value)
+            item.attrs.create(name, array.astype("i1") if array.dtype.kind == "b" else array)
+
+
+def _write_variable(group: h5py.Group, variable: Variable, limit: int | None) -> h5py.Dataset:
+    """A coordinate of a dimension that can have `limit` indices, None for any number."""
+    values, more = variable.values, {"track_order": True}
+    most = {"maxshape": (None,)} if limit is None else {}
+    if values.dtype == object:
+        made = group.create_dataset(variable.name, data=values, dtype=h5py.string_dtype(), **more, **most)
+        _write_attributes(made, {n: v for n, v in variable.attributes.items() if n != FILL})  # NetCDF has none of text
+        return made
+    fill = fill_of(variable.attributes, values.dtype)
+    made = group.create_dataset(variable.name, data=values, fillvalue=fill, **more, **most)
+    _write_attributes(made, variable.attributes, values.dtype)
+    return made
+
+
+def _record_history(file: h5py.File, line: str) -> list[str]:
+    """Put a line for a command before those of the global attribute `history`; a note where it is no text, or full.
+
+    Source: the NetCDF Users' Guide, appendix on attribute conventions; and what NCO and CDO write.
+    """
+    old = plain(file.attrs["history"]) if "history" in file.attrs else ""
+    if not isinstance(old, str):
+        return ["the attribute history is not a single text, so no line is added"]
+    text = f"{line}\n{old}" if old else line
+    if len(text.encode()) > _MOST_HISTORY:
+        return [f"the attribute history would have {len(text.encode()):,} bytes, so no line is added"]
+    _write_attributes(file, {"history": text})
+    return []
 
 
 def _clear_chunks(dataset: h5py.Dataset) -> None:
@@ -152,7 +394,7 @@ def _clear_chunks(dataset: h5py.Dataset) -> None:
     0.3 % of dead space, instead of 5 %. It also drops the old filter mask, which HDF5 keeps where a chunk replaces one
     of the same size, and with which the new chunk could not be read.
     """
-    raw = prod(dataset.chunks) * dataset.dtype.itemsize
+    raw = prod(dataset.chunks) * dataset.id.get_type().get_size()
     byte = bytes(2 if raw == 1 else 1)  # not the size of any chunk that comes
     for box in chunk_boxes(tuple(slice(0, size) for size in dataset.shape), dataset.chunks):
         dataset.id.write_direct_chunk(tuple(part.start for part in box), byte)
@@ -161,18 +403,13 @@ def _clear_chunks(dataset: h5py.Dataset) -> None:
 class _DatasetSink(FileSink):
     """A new HDF5 file with a dataset."""
 
-    def __init__(self, file: AtomicFile, making: _Making) -> None:
+    def __init__(self, file: AtomicFile, output: _Output) -> None:
         super().__init__(file)
-        self._making = making
-
-    @property
-    def kept(self) -> int:
-        """The bytes of the input's file that are copied with the dataset, for which it is opened again."""
-        return self._making.kept
+        self._output, self._kept = output, output.kept
 
     def reopen(self) -> Source:
         """The complete file, as an input."""
-        return Hdf5Source(self.file.temporary, self._making.name, self.file.name, self._making.template.desc.data_type)
+        return Hdf5Source(self.file.temporary, self._output.name, self.file.name, self._output.template.desc.data_type)
 
 
 class Hdf5Sink(_DatasetSink):
@@ -184,21 +421,23 @@ class Hdf5Sink(_DatasetSink):
     held = True
     in_order = True
 
-    def __init__(self, file: AtomicFile, making: _Making) -> None:
-        super().__init__(file, making)
-        if making.properties.get_layout() == h5py.h5d.CHUNKED:
-            self.chunks = making.properties.get_chunk()
-        self.encoded = making.properties.get_nfilters() > 0
+    def __init__(self, file: AtomicFile, output: _Output) -> None:
+        super().__init__(file, output)
+        if output.properties.get_layout() == h5py.h5d.CHUNKED:
+            self.chunks = (*output.properties.get_chunk(), *output.inner)
+        elif output.inner:  # HDF5 writes whole elements
+            self.chunks = (*(1 for _ in output.template.sizes[: -len(output.inner)]), *output.inner)
+        self.encoded = output.properties.get_nfilters() > 0
         self._file: h5py.File | None = None
         self._recorder: Recorder | None = None
 
     def start(self) -> None:
         """Create the file and its dataset, and reserve the bytes of chunks without filters, whose size is known."""
-        self._making.prepare(self.file)
+        self._output.prepare(self.file)
         self._recorder = Recorder(self.file)
         with writing(self.file.name, self._recorder):
-            self._file = self._making.opened(self._recorder)
-            self._values, notes = self._making.create(self._file)
+            self._file = self._output.opened(self._recorder)
+            self._values, notes = self._output.dataset(self._file)
             self.notes = tuple(notes)
             end = self._file.id.get_filesize() + self._missing_bytes()
         with file_io.opened_to_write(self.file.temporary, self.file.name) as fd:
@@ -208,10 +447,10 @@ class Hdf5Sink(_DatasetSink):
         """The bytes of the chunks that the file has not yet; 0 where filters decide how many."""
         if self.encoded or not self.chunks:
             return 0
-        count = prod(-(-size // chunk) for size, chunk in zip(self._values.shape, self.chunks, strict=True))
-        whole: int = count * prod(self.chunks) * self._making.template.dtype.itemsize
+        count = prod(-(-size // chunk) for size, chunk in zip(self._output.template.sizes, self.chunks, strict=True))
+        whole: int = count * prod(self.chunks) * self._output.template.dtype.itemsize
         stored: int = self._values.id.get_storage_size()
-        return whole - stored
+        return max(0, whole - stored)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
         """Workers encode chunks that have filters; all other blocks go to the parent as they are."""
@@ -219,7 +458,7 @@ class Hdf5Sink(_DatasetSink):
 
     @functools.cached_property
     def _encoder(self) -> ChunkBlockWriter:
-        return block_writer_for(self._values, self._making.properties, self.file.name, UNCOMPRESSED)
+        return block_writer_for(self._values, self._output.properties, self.file.name)
 
     def receive(self, write_result: object) -> None:
         """Write the encoded chunks of a block, or its values."""
@@ -256,16 +495,14 @@ class ContiguousSink(_DatasetSink, RawSink):
 
     def start(self) -> None:
         """Create the file with all but the values, and reserve their bytes."""
-        properties = self._making.properties
-        properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-        properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)  # every element will be written
-        self._making.prepare(self.file)
+        self._output.prepare(self.file)
         with Recorder(self.file) as recorder, writing(self.file.name, recorder):
-            with self._making.opened(recorder, alignment_threshold=_PAGE, alignment_interval=_PAGE) as file:
-                dataset, notes = self._making.create(file)
+            with self._output.opened(recorder) as file:
+                dataset, notes = self._output.dataset(file)
                 offset = offset_of(dataset)
             self.notes = tuple(notes)
             if offset is None:  # there are no elements, and any offset will do
                 offset = Path(self.file.temporary).stat().st_size
-        self.place(self._making.template, at=offset, dtype=self._making.template.dtype)
+        template = self._output.template
+        self.place(template, at=offset, dtype=template.dtype)
         super().start()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+import h5py
 import numpy as np
 
 from revseq_cli.core.errors import FormatError, about
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contract import (
-    Coordinate,
     ReadTask,
     Source,
     Storage,
@@ -21,11 +21,10 @@ from revseq_cli.formats.contract import (
     not_whole,
     refuse_bomb,
 )
-from revseq_cli.formats.hdf5 import links, meaning, netcdf, types
-from revseq_cli.formats.hdf5.files import RAISED, opened
-from revseq_cli.formats.hdf5.filters import filters_of, properties_of, require_filters
-from revseq_cli.formats.hdf5.library import h5py
-from revseq_cli.formats.meaning import CONVENTIONS, Meaning
+from revseq_cli.formats.hdf5 import links, scales, types
+from revseq_cli.formats.hdf5.files import RAISED, dataset_at, opened
+from revseq_cli.formats.hdf5.filters import filters_of, require_filters
+from revseq_cli.formats.meaning import ENCODING, FILL, Attributes, Meaning, Variable, as_texts, is_small, joined
 from revseq_cli.formats.raw import RawReadTask, RawTensor, cut_alignments_of
 from revseq_cli.formats.recognition import is_hdf5, looks_like
 
@@ -36,6 +35,10 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Region
 
 _LAYOUTS = {h5py.h5d.COMPACT: "compact", h5py.h5d.CONTIGUOUS: "contiguous", h5py.h5d.VIRTUAL: "virtual"}
+_MATLAB_NUMBERS = {
+    "double", "single", "logical", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"
+}  # fmt: skip
+_TEXTS_AT_ONCE = 8  # that are read before their lengths are looked at: many may lie at one place in the file
 
 
 def names_in(path: str) -> list[str]:
@@ -46,9 +49,9 @@ def names_in(path: str) -> list[str]:
 
 def _check(dataset: h5py.Dataset, dtype: np.dtype[Any], where: str) -> None:
     """FormatError for a dataset that cannot be read as a tensor of that dtype."""
-    refuse_other_files(dataset.id.get_create_plist(), where)
     if dataset.shape is None:
         raise FormatError("has a null dataspace: neither sizes nor elements", "a tensor", where=where)
+    refuse_other_programs(dataset.id, where)
     if types.lacks_values(dataset):
         raise FormatError("none of its values was ever written, and it has no fill value", "values", where=where)
     require_filters(dataset, where)
@@ -56,12 +59,14 @@ def _check(dataset: h5py.Dataset, dtype: np.dtype[Any], where: str) -> None:
     refuse_bomb(declared, stored, "write it again without compression: h5repack -f NONE", where)
 
 
-def refuse_other_files(properties: h5py.h5p.PropDCID, where: str) -> None:
-    """FormatError for a dataset whose values stand in other files; these are the properties of its creation."""
-    if properties.get_layout() == h5py.h5d.VIRTUAL:
-        raise FormatError("is a virtual dataset, made of other files", "values in the file itself", where=where)
-    if properties.get_external_count():
-        raise FormatError("keeps its values in another file", "values in the file itself", where=where)
+def refuse_other_programs(dataset: h5py.h5d.DatasetID, where: str) -> None:
+    """FormatError for numbers that stand for something else: MATLAB's texts and cells, and the sizes of empty arrays."""
+    kind = scales.text_of(dataset, b"MATLAB_class").decode("ascii", "replace")
+    if kind and kind not in _MATLAB_NUMBERS:
+        raise FormatError(f"its data type is MATLAB's {kind}", "numbers", where=where)
+    if h5py.h5a.exists(dataset, b"MATLAB_empty") and scales.numbers_of(h5py.Dataset(dataset), "MATLAB_empty") == [1]:
+        found = "is an empty array of MATLAB, whose numbers are its sizes"
+        raise FormatError(found, "an array with elements", where=where)
 
 
 def details_of(properties: h5py.h5p.PropDCID, meaning: str) -> dict[str, str]:
@@ -83,46 +88,12 @@ def offset_of(dataset: h5py.Dataset) -> int | None:
     return dataset.id.get_offset() if is_contiguous and dataset.id.get_storage_size() else None
 
 
-class Origin(NamedTuple):
-    """What a new HDF5 file takes over from the file of its input, beside attributes and scales.
-
-    The facts are collected while the file is open for its header.
-
-    `properties` ask for a dataset with the same storage. `link_order` says how the root group remembers the order in
-    which its links were made, 0 for not at all. `scales` are the names of the scales of the dataset's dimensions;
-    `numbers_dimensions` says whether NetCDF has numbered one of them, `is_classic` whether the file is of NetCDF's
-    classic model, and `is_netcdf` whether it is NetCDF's at all.
-    """
-
-    properties: h5py.h5p.PropDCID
-    link_order: int
-    scales: tuple[str, ...]
-    numbers_dimensions: bool
-    is_classic: bool
-    is_netcdf: bool
-
-    @classmethod
-    def of(cls, dataset: h5py.Dataset) -> Origin:
-        """The facts about a dataset of an open file."""
-        link_order = dataset.file["/"].id.get_create_plist().get_link_creation_order()
-        try:
-            attached = [scale for d in range(dataset.ndim) for scale in netcdf.scales_of(dataset, d) if scale.name]
-            attached = [scale for scale in attached if scale != dataset]
-            numbered, is_classic = any(map(netcdf.has_number, attached)), netcdf.is_classic(dataset.file)
-            is_netcdf = netcdf.is_netcdf(dataset.file, [dataset, *attached])
-        except RAISED:  # a damaged scale matters only where it is copied, which raises the same error
-            attached, numbered, is_classic, is_netcdf = [], False, False, False
-        names = tuple(scale.name for scale in attached)
-        return cls(properties_of(dataset), link_order, names, numbered, is_classic, is_netcdf)
-
-
 class Hdf5Source(Source):
     """A dataset of an HDF5 file.
 
     `name` is what to call the file, where that is not its path; `asked` is the data type of opaque elements, whose type
-    has no name in the file. `origin` has the facts that a new HDF5 file takes over. `is_plain` is False for elements
-    that a new file stores otherwise: arrays, which are further dimensions here, and integers of fewer bits than their
-    bytes.
+    has no name in the file. `place` is a path to it of hard links. `properties` are those of its creation, and `limits`
+    the largest sizes that it can have, None for a dimension that can grow.
     """
 
     def __init__(self, path: str, key: str | None, name: str = "", asked: DataType | None = None) -> None:
@@ -135,27 +106,26 @@ class Hdf5Source(Source):
             seems, hint = looks_like(head, name)
             raise FormatError(f"is not an HDF5 file: it looks like {seems}", "an HDF5 file by its suffix", hint, name)
         with opened(path, name) as file:
-            dataset, own_name, self._place = links.find(file, key, name)
+            dataset, own_name, self.place = links.find(file, key, name)
             self.key = own_name.lstrip("/")
             self.name = f"{name}::{own_name}"
-            with about(self.name):
-                self.dtype = types.dtype_of(dataset.id.get_type(), asked)
-            _check(dataset, self.dtype, self.name)
             kind = dataset.id.get_type()
-            self.is_plain = types.is_plain(kind)
+            with about(self.name):
+                self.dtype = types.dtype_of(kind, asked)
+            _check(dataset, self.dtype, self.name)
             inner = types.inner_sizes(kind)
-            self.sizes = (*dataset.shape, *inner)
+            self.sizes, self.limits = (*dataset.shape, *inner), (*dataset.maxshape, *inner)
             self.chunks = (*dataset.chunks, *inner) if dataset.chunks else None
-            self.encoded = bool(filters_of(dataset.id.get_create_plist()))
+            self.properties = dataset.id.get_create_plist()
+            self.encoded = self.properties.get_nfilters() > 0
             self._raw = self._as_raw(dataset, path)
-            self.storage = self._describe(dataset)
-            self.origin = Origin.of(dataset)
-            self.dimensions, self.attributes = netcdf.names_of(dataset), h5py.h5a.get_num_attrs(dataset.id)
+            self.storage = self._describe(kind)
+            self.dimensions, self.attributes = scales.names_of(dataset), h5py.h5a.get_num_attrs(dataset.id)
         self.path, self._unchanged = path, self.identity
 
     def __getstate__(self) -> dict[str, Any]:
-        """What workers get: all but the origin, which is about new files, and holds objects that do not pickle."""
-        return {name: value for name, value in self.__dict__.items() if name != "origin"}
+        """What workers get: all but the properties, which are about new files, and do not pickle."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("properties", "_meaning")}
 
     def _as_raw(self, dataset: h5py.Dataset, path: str) -> RawTensor | None:
         """Where a contiguous dataset's elements lie in the file; None for others, or where HDF5 converts them."""
@@ -167,40 +137,38 @@ class Hdf5Source(Source):
             raise not_whole(f"is truncated: {self.identity.size} bytes, and its values end at {tensor.end}", self.name)
         return tensor
 
-    def _describe(self, dataset: h5py.Dataset) -> Storage:
+    def _describe(self, kind: h5py.h5t.TypeID) -> Storage:
         place = {"dataset": f"/{self.key}"}
-        if self._place != place["dataset"]:
-            place["link to"] = self._place
-        return Storage("h5", place | details_of(dataset.id.get_create_plist(), types.meaning(dataset.id.get_type())))
-
-    @functools.cached_property
-    def _conventions(self) -> dict[str, list[Any]]:
-        with opened(self.path, self.name) as file:
-            return netcdf.conventions_of(file[self._place], CONVENTIONS)
+        if self.place.replace(scales.NOT_COORDINATE, "") != place["dataset"]:
+            place["link to"] = self.place
+        return Storage("h5", place | details_of(self.properties, types.meaning(kind)))
 
     def meaning(self) -> Meaning:
         """What the file says of the dataset."""
-        return meaning.meaning_of(self.path, self.name, self._place, self.dtype, self.dimensions)
+        return self._meaning
 
-    def conventions(self) -> dict[str, list[Any]]:
-        """The values of each attribute among CONVENTIONS that it has."""
-        return self._conventions
-
-    def coordinate(self, dimension: int) -> Coordinate | None:
-        """The first scale of a dimension, if it has one value for each index."""
+    @functools.cached_property
+    def _meaning(self) -> Meaning:
         with opened(self.path, self.name) as file:
-            scale = next(iter(netcdf.scales_of(file[self._place], dimension)), None)
-            if scale is None or not scale.name or scale.shape != (self.sizes[dimension],):
-                return None
-            if netcdf.is_bare_dimension(scale.id):
-                return None
-            refuse_other_files(scale.id.get_create_plist(), self.name)
-            units, name = netcdf.text_of(scale.id, b"units"), scale.name
-        return Coordinate(units.decode("utf-8", "replace"), functools.partial(self._read_scale, name))
-
-    def _read_scale(self, name: str, part: slice) -> NDArray[Any]:
-        with opened(self.path, self.name) as file:
-            return np.asarray(file[name][part])
+            dataset = dataset_at(file, self.place, self.name)
+            attributes, left = scales.attributes_of(dataset)
+            is_enumeration = dataset.id.get_type().get_class() == h5py.h5t.ENUM and self.dtype.kind != "b"
+            left += ["the names of its enumeration"] if is_enumeration else []
+            coordinates, lost = _coordinates(dataset, self.dimensions)
+            groups: list[Attributes] = []
+            group = dataset.parent
+            while True:
+                groups.insert(0, scales.attributes_of(group)[0])
+                if group.name == "/":
+                    break
+                group = group.parent
+            fill = None
+            is_filled = self.properties.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED
+            if is_filled and FILL not in attributes and self.dtype.itemsize > 1 and scales.is_netcdf(file):
+                fill = dataset.fillvalue
+        unlimited = tuple(n for n, most in zip(self.dimensions, self.limits, strict=False) if n and most is None)
+        left += [f"the variable {name}" for name in lost]
+        return Meaning(self.dimensions, attributes, tuple(coordinates), tuple(groups), unlimited, tuple(left), fill)
 
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
@@ -211,7 +179,57 @@ class Hdf5Source(Source):
         """A read task that opens the file and reads the region."""
         if self._raw:
             return RawReadTask(self._raw, self._unchanged, region)
-        return Hdf5ReadTask(self.path, self.name, self._place, self.dtype, self._unchanged, region)
+        return Hdf5ReadTask(self.path, self.name, self.place, self.dtype, self._unchanged, region)
+
+
+def _coordinates(dataset: h5py.Dataset, dimensions: tuple[str, ...]) -> tuple[list[Variable], list[str]]:
+    """The coordinates of its dimensions, and the names of variables of dimensions that are none, or are large.
+
+    The coordinate is the dimension's scale, or without scales the dataset of its name in the same group.
+    """
+    found, lost = [], []
+    for d, (name, size) in enumerate(zip(dimensions, dataset.shape, strict=False)):
+        if not name or name in dimensions[:d]:
+            continue
+        try:
+            attached = [scale for scale in scales.scales_of(dataset, d) if scale.name.rpartition("/")[2] == name]
+            scale = attached[0] if attached else links.dataset_in(dataset.parent, name)
+            if scale is None or scale == dataset or scales.is_bare(scale.id):
+                continue
+            variable = _variable(scale, name, size)
+        except (*RAISED, FormatError):  # damage matters where it is asked for
+            variable = None
+        if variable:
+            found.append(variable)
+        else:
+            lost.append(name)
+    return found, lost
+
+
+def _variable(dataset: h5py.Dataset, name: str, size: int) -> Variable | None:
+    """The coordinate of a dimension of that name and size; None for what is none, or neither numbers nor text, or large."""
+    kind, sizes = dataset.dtype.kind, dataset.shape
+    is_of_characters = kind == "S" and dataset.dtype.itemsize == 1 and len(sizes or ()) == 2  # NetCDF's way
+    if kind not in "biufSO" or sizes is None or sizes[:1] != (size,) or len(sizes) != 1 + is_of_characters:
+        return None
+    if kind == "O" and h5py.check_string_dtype(dataset.dtype) is None:
+        return None
+    if not is_small(sizes, dataset.dtype.itemsize, dataset.chunks):
+        return None
+    require_filters(dataset, name)
+    attributes, _ = scales.attributes_of(dataset)
+    if is_of_characters:
+        attributes.pop(ENCODING, None)
+        return Variable(name, (name,), attributes, joined(dataset[()]))
+    if kind != "O":
+        values = dataset[()]
+        return Variable(name, (name,), attributes, as_texts(values) if kind == "S" else values)
+    texts: list[bytes] = []
+    for start in range(0, size, _TEXTS_AT_ONCE):
+        texts += dataset[start : start + _TEXTS_AT_ONCE].tolist()
+        if not is_small((sum(map(len, texts)),), 1):
+            return None
+    return Variable(name, (name,), attributes, as_texts(np.array(texts, object)))
 
 
 @dataclass(frozen=True)
@@ -220,7 +238,7 @@ class Hdf5ReadTask:
 
     path: str
     name: str
-    dataset: str
+    place: str
     dtype: np.dtype[Any]
     unchanged: file_io.Identity
     region: Region
@@ -228,7 +246,7 @@ class Hdf5ReadTask:
     def read(self) -> NDArray[Any]:
         """The values of the region."""
         with file_io.opened(self.path, self.unchanged, self.name), opened(self.path, self.name) as file:
-            dataset = file[self.dataset]
+            dataset = dataset_at(file, self.place, self.name)
             require_filters(dataset, self.name)
             try:
                 return types.read(dataset, self.region, self.dtype)

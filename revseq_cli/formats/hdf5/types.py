@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+import h5py
 import numpy as np
 
 from revseq_cli.core import dtypes
@@ -17,7 +18,6 @@ from revseq_cli.core.dtypes import data_type_of, is_big_endian, named
 from revseq_cli.core.dtypes import dtype_of as dtype_of_name
 from revseq_cli.core.errors import FormatError, listed
 from revseq_cli.core.tensors import DataType, braced
-from revseq_cli.formats.hdf5.library import h5py
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,11 +88,6 @@ def is_converted(kind: h5py.h5t.TypeID) -> bool:
     return is_converted(inside) if inside else _narrow(kind) is not None
 
 
-def is_plain(kind: h5py.h5t.TypeID) -> bool:
-    """Whether a new dataset can have the type itself: its elements are single numbers, and nothing converts them."""
-    return not isinstance(kind, h5py.h5t.TypeArrayID) and not is_converted(kind)
-
-
 def kind_of(dtype: np.dtype[Any]) -> h5py.h5t.TypeID:
     """HDF5's type for elements of a dtype."""
     if not dtypes.is_minifloat(dtype):
@@ -130,14 +125,15 @@ def read(dataset: h5py.Dataset, region: Region, dtype: np.dtype[Any]) -> NDArray
     kind = dataset.id.get_type()
     inner, rank = inner_sizes(kind), dataset.ndim
     values: NDArray[Any] = np.zeros([*(part.stop - part.start for part in region[:rank]), *inner], dtype)
-    dataset.id.read(*_spaces(dataset, region[:rank]), values, _in_memory(kind, dtype))
+    dataset.id.read(*_spaces(dataset, region[:rank]), values, in_memory(kind, dtype))
     inside: NDArray[Any] = values[(slice(None),) * rank + region[rank:]]
     return inside
 
 
 def write(dataset: h5py.Dataset, region: Region, values: NDArray[Any]) -> None:
-    """Write the values of the region."""
-    dataset.id.write(*_spaces(dataset, region), np.require(values, requirements="C"), dataset.id.get_type())
+    """Write the values of the region, which has all of the elements that are arrays."""
+    kind = in_memory(dataset.id.get_type(), values.dtype)
+    dataset.id.write(*_spaces(dataset, region[: dataset.ndim]), np.require(values, requirements="C"), kind)
 
 
 def lacks_values(dataset: h5py.Dataset) -> bool:
@@ -158,10 +154,10 @@ def _spaces(dataset: h5py.Dataset, region: Region) -> tuple[h5py.h5s.SpaceID, h5
     return h5py.h5s.create_simple(sizes), space
 
 
-def _in_memory(kind: h5py.h5t.TypeID, dtype: np.dtype[Any]) -> h5py.h5t.TypeID:
+def in_memory(kind: h5py.h5t.TypeID, dtype: np.dtype[Any]) -> h5py.h5t.TypeID:
     """The type in memory for elements in a file: their own, but for integers that HDF5 makes plain ones of."""
     if isinstance(kind, h5py.h5t.TypeArrayID):
-        return h5py.h5t.array_create(_in_memory(kind.get_super(), dtype), kind.get_array_dims())
+        return h5py.h5t.array_create(in_memory(kind.get_super(), dtype), kind.get_array_dims())
     return h5py.h5t.py_create(dtype) if _narrow(kind) else kind
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import functools
 import struct
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +12,12 @@ import numpy as np
 from revseq_cli.core.errors import RevseqError
 from revseq_cli.formats.meaning import (
     FILL,
-    TEXT_BYTES,
+    MISSING,
+    VALID,
     Attributes,
     Meaning,
+    Value,
     Variable,
-    as_fill,
-    as_json,
-    gathered,
     is_small,
     plain,
 )
@@ -32,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+_TEXT_BYTES = 1 << 6  # of a text without a fixed length, as far as a header says
 DIMENSIONS = "_ARRAY_DIMENSIONS"  # in version 2, an attribute has their names
 
 
@@ -43,7 +41,11 @@ def _neutral(fields: dict[str, Any]) -> tuple[Attributes, list[str]]:
 
 def encoded(attributes: Attributes) -> dict[str, Any]:
     """Attributes as JSON has them."""
-    return {name: as_json(value) for name, value in attributes.items()}
+    return {name: _as_json(value) for name, value in attributes.items()}
+
+
+def _as_json(value: Value) -> object:
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
 
 
 def encoded_fill(fill: Any) -> object:  # noqa: ANN401 - a NumPy number
@@ -53,69 +55,64 @@ def encoded_fill(fill: Any) -> object:  # noqa: ANN401 - a NumPy number
     return fill.item()
 
 
-def _fill_of(stated: Attributes, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a NumPy number, or None
-    """The fill value in an attribute, or None."""
-    value = stated.get(FILL)
-    return as_fill(metadata.decoded(value) if isinstance(value, str) else value, dtype)
+def _stated(folder: Path) -> tuple[Attributes, list[str]]:
+    """The attributes of an array, and the names of those that have no place in the neutral form.
 
-
-def _stated(folder: Path, dtype: np.dtype[Any]) -> tuple[Attributes, Any, list[str]]:
-    """The attributes of an array, its fill value, and the names of attributes without a place in the neutral form.
-
-    In version 2, xarray's fill value is that of the array.
+    In version 2, xarray's fill value is that of the array, where a 0 is nobody's choice; in version 3 one of floats is
+    eight bytes, in base 64.
     """
     version, fields, attributes = metadata.described(folder)
     neutral, lost = _neutral(attributes)
-    if version == 2 and DIMENSIONS in attributes and FILL not in neutral and fields.get("fill_value") is not None:
-        neutral[FILL] = plain(metadata.decoded(fields["fill_value"]))
-    fill = _fill_of(neutral, dtype)
-    lost += [FILL] * (neutral.pop(FILL, None) is not None and fill is None)
-    return neutral, fill, lost
+    if version == 2 and DIMENSIONS in attributes and FILL not in neutral and fields.get("fill_value"):
+        neutral[FILL] = plain(fields["fill_value"])
+    for name in {*MISSING, *VALID} & neutral.keys():
+        neutral[name] = plain(metadata.decoded(neutral[name]))
+    return neutral, lost
 
 
 def meaning_of(
     store: str, key: str, found: metadata.Metadata, opened: Callable[[str], Callable[[], NDArray[Any]]]
 ) -> Meaning:
     """What a store says of the array at that path; `opened` gives what reads another array of numbers."""
-    own_name = key.rpartition("/")[2]
-    attributes, fill, lost = _stated(Path(store, key), found.dtype)
-
-    def find(word: str) -> Variable | None:
-        other = f"{key.rpartition('/')[0]}/{word}".lstrip("/")
-        return (
-            None if "/" in word or not own_name or not metadata.holds(store, other) else _variable(store, other, opened)
-        )
-
-    given = ({} if fill is None else {FILL: fill}) | attributes
-    attributes, variables = gathered(Variable(own_name, found.dimensions, attributes, 0, lambda: np.empty(0)), find)
+    attributes, left = _stated(Path(store, key))
+    coordinates = []
+    for name, size in zip(found.dimensions, found.sizes, strict=False):
+        other = f"{key.rpartition('/')[0]}/{name}".lstrip("/")
+        if not name or "/" in name or not key or other == key or not metadata.holds(store, other):
+            continue
+        if coordinate := _coordinate(store, other, size, opened):
+            coordinates.append(coordinate)
+        else:
+            left.append(f"the variable {name}")
     parents = [*Path(key).parents][::-1] if key else []
     groups = (metadata.attributes_of_group(store, "" if str(each) == "." else each.as_posix()) for each in parents)
     plain_groups = tuple({n: v for n, v in _neutral(each or {})[0].items() if n != "coordinates"} for each in groups)
-    return Meaning(found.dimensions, attributes, fill, variables, plain_groups, given, tuple(lost))
+    return Meaning(found.dimensions, attributes, tuple(coordinates), plain_groups, left=tuple(left))
 
 
-def _variable(store: str, key: str, opened: Callable[[str], Callable[[], NDArray[Any]]]) -> Variable | None:
-    """An array that goes with a tensor; None for what is neither numbers nor text, or large."""
+def _coordinate(
+    store: str, key: str, size: int, opened: Callable[[str], Callable[[], NDArray[Any]]]
+) -> Variable | None:
+    """The coordinate of a dimension of that name and size; None for another variable, and for a large or damaged one."""
     folder, name = Path(store, key), key.rpartition("/")[2]
-    version, fields, attributes = metadata.described(folder)
     try:
+        version, fields, attributes = metadata.described(folder)
         dimensions = metadata.dimensions_of(version, fields, attributes)
-        if _is_text(version, fields):
-            read: Callable[[], NDArray[Any]] = functools.partial(_texts, str(folder), version)
-            return Variable(name, dimensions, _neutral(attributes)[0], prod(fields["shape"]) * TEXT_BYTES, read)
-        found = metadata.read(str(folder), name)
-        if not is_small(found.sizes, found.dtype.itemsize):
+        if dimensions != (name,) or fields["shape"] != [size]:
             return None
-        neutral, fill, _ = _stated(folder, found.dtype)
-        stated = neutral | ({} if fill is None else {FILL: fill})
-        return Variable(name, dimensions, stated, prod(found.sizes) * found.dtype.itemsize, opened(key))
-    except (RevseqError, KeyError, TypeError, AttributeError):  # damage matters where it is asked for
+        if _is_text(version, fields):
+            return Variable(name, dimensions, _stated(folder)[0], _texts(str(folder), version))
+        found = metadata.read(str(folder), name)
+        if not is_small(found.sizes, found.dtype.itemsize, found.chunks):
+            return None
+        return Variable(name, dimensions, _stated(folder)[0], opened(key)())
+    except (RevseqError, KeyError, TypeError, AttributeError):
         return None
 
 
 def _is_text(version: metadata.Version, fields: dict[str, Any]) -> bool:
     """Whether an array holds text, by codecs that run no code; and whether it is small, as far as its header says."""
-    if not is_small(tuple(fields["shape"]), TEXT_BYTES):
+    if not is_small(tuple(fields["shape"]), _TEXT_BYTES):
         return False
     if version == 3:
         kind = fields["data_type"]

@@ -24,7 +24,6 @@ from revseq_cli.core.dtypes import data_type_of, dtype_of, is_nameless, named, r
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, listed
 from revseq_cli.core.tensors import DataType, braced
 from revseq_cli.formats import file_io
-from revseq_cli.formats.meaning import MISSING, VALID
 from revseq_cli.text import literals
 
 if TYPE_CHECKING:
@@ -365,23 +364,6 @@ def attributes_of(version: Version, fields: dict[str, Any], folder: str) -> dict
         return read_object(Path(folder, _ATTRIBUTES))
     attributes = fields.get("attributes", {})
     return attributes if isinstance(attributes, dict) else {}
-
-
-def conventions_in(folder: str, names: Iterable[str]) -> dict[str, list[Any]]:
-    """The values of those attributes that an array has.
-
-    xarray's _FillValue is the array's own fill value in version 2, where a 0 is nobody's choice; in version 3 one of
-    floats is eight bytes, in base 64.
-    """
-    version, fields, attributes = described(Path(folder))
-    if version == 2 and fields.get("fill_value") and "_ARRAY_DIMENSIONS" in attributes:
-        attributes = {"_FillValue": fields["fill_value"]} | attributes
-    found = {name: attributes[name] for name in names if name in attributes}
-    numbers = {*MISSING, *VALID}
-    return {
-        name: [*map(decoded, values if isinstance(values, list) else [values])] if name in numbers else [values]
-        for name, values in found.items()
-    }
 
 
 def decoded(value: object) -> object:

@@ -19,7 +19,7 @@ from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import copy_file
 from revseq_cli.formats.contents import TensorNameError, refuse_taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source, parts
-from revseq_cli.formats.meaning import FILL, as_fill
+from revseq_cli.formats.meaning import FILL, fill_of, typed
 from revseq_cli.formats.zarr import meaning, metadata, source
 
 if TYPE_CHECKING:
@@ -57,17 +57,17 @@ class ZarrSink(FileSink):
             dtype = template.dtype.newbyteorder("=")  # in the format, codecs have a byte order and data types have none
             if dtypes.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
                 dtype = np.dtype(f"V{dtype.itemsize}")
-            attributes = meaning.encoded(said.attributes)
-            if said.fill is not None:
-                attributes[FILL] = meaning.encoded_fill(said.fill)
+            attributes = meaning.encoded(typed({n: v for n, v in said.attributes.items() if n != FILL}, dtype))
+            if (fill := fill_of(said.attributes, dtype)) is not None:
+                attributes[FILL] = meaning.encoded_fill(fill)
             self._shards, array = _made(template.sizes, dtype, said.dimensions, attributes, self._version, file.name)
-            self.notes += said.notes(can_grow=False)
+            self.notes += said.left_behind(can_grow=False)
         self.chunks = self._shards
         self._files = {PurePosixPath(self._inner, name): data for name, data in array.items()}
         self._files |= _groups(template, said, self._inner, self._version)
         self._old = template if not layout.only and isinstance(template, source.ZarrSource) else None
-        self._variables = self._beside(said.variables) if not self._old else ()
-        self._kept = sum(each.total_bytes for each in self._variables)
+        self._variables = self._beside(said.coordinates) if not self._old else ()
+        self._kept = sum(each.values.nbytes for each in self._variables)
         if self._old and self._inner != self._old.key and Path(self._old.store, self._inner).exists():
             refuse_taken(self._inner, [self._inner], self._old.store)
         self._old_state = source.state(self._old.store, self._old.name) if self._old else None
@@ -167,9 +167,9 @@ def _write(folder: Path, variable: Variable, version: metadata.Version, where: s
     """Write an array that goes with the tensor."""
     from revseq_cli.formats.zarr import store  # the package takes a while to load
 
-    values, attributes = variable.read(), dict(variable.attributes)
+    values, attributes = variable.values, dict(variable.attributes)
     is_text = values.dtype == object
-    fill = None if is_text else as_fill(attributes.get(FILL), values.dtype)
+    fill = None if is_text else fill_of(attributes, values.dtype)
     attributes.pop(FILL, None)
     stated = meaning.encoded(attributes)
     if fill is not None and version == 3:

@@ -23,7 +23,6 @@ from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import chosen
 from revseq_cli.formats.contract import (
     MOST_OTHERS,
-    Coordinate,
     ReadTask,
     Source,
     Storage,
@@ -33,7 +32,7 @@ from revseq_cli.formats.contract import (
     inside,
     refuse_bomb,
 )
-from revseq_cli.formats.meaning import CONVENTIONS, Meaning
+from revseq_cli.formats.meaning import Meaning
 from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.zarr import meaning, metadata
 
@@ -121,24 +120,6 @@ class ZarrSource(Source):
     def meaning(self) -> Meaning:
         """What the store says of the array."""
         return meaning.meaning_of(self.store, self.key, self.metadata, lambda key: ZarrSource(self.store, key).read)
-
-    def conventions(self) -> dict[str, list[Any]]:
-        """The values of each attribute among CONVENTIONS that it has."""
-        return metadata.conventions_in(self.folder, CONVENTIONS)
-
-    def coordinate(self, dimension: int) -> Coordinate | None:
-        """The array of the dimension's name in the same group, if it has one number for each index."""
-        name = self.dimensions[dimension]
-        key = f"{self.key.rpartition('/')[0]}/{name}".lstrip("/")
-        if not self.key or "/" in name or key == self.key or not metadata.holds(self.store, key):
-            return None
-        try:
-            found = ZarrSource(self.store, key)
-        except RevseqError:
-            return None
-        units = metadata.conventions_in(found.folder, ("units",)).get("units", [""])
-        coordinate = Coordinate(str(units[0]), lambda part: found.read_task((part,)).read())
-        return coordinate if found.sizes == (self.sizes[dimension],) else None
 
     def read_task(self, region: Region) -> ReadTask:
         """A read task that reads the region from the chunks."""
