@@ -99,12 +99,6 @@ def _state(path: str) -> tuple[int, int] | None:
     return status.st_ino, status.st_mtime_ns
 
 
-def notes_of_libraries() -> tuple[str, ...]:
-    """Notes on environment variables that were ignored, if HDF5 was loaded."""
-    library = sys.modules.get("revseq_cli.formats.hdf5.library")
-    return tuple(library.notes) if library else ()
-
-
 def colored(color: str, stream: TextIO) -> bool:
     """Whether a stream gets colour, by the value of --color, NO_COLOR, FORCE_COLOR and the terminal, in that order."""
     if color != "auto":

@@ -212,7 +212,6 @@ def _run_all(
             console.note(f"stopped after reporting {reported} of {len(entries)} outputs; {again}")
             raise
         finally:
-            console.note(*pool.notes)
             report.tell()
 
 

@@ -7,15 +7,13 @@ import json
 import os
 import re
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from revseq_cli.commands.base import Console, Group, is_terminal, notes_of_libraries
-from revseq_cli.core import system
-from revseq_cli.core.errors import UsageError, printable, shortened
+from revseq_cli.commands.base import Console, Group, is_terminal
+from revseq_cli.core.errors import UsageError
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType
 from revseq_cli.formats import table
 from revseq_cli.operator.spec import FeatureLevel
@@ -175,9 +173,6 @@ NUMBERS = Parsed("sizes", parse_numbers)
 LENGTHS_TYPE = Parsed("type", DataType.parse_length, ("UINT32", "UINT64"))
 
 
-_LONGEST_COMMAND = 1000  # characters of a command; tensors may be typed as text
-# The time of reproducible builds; source: reproducible-builds.org/specs/source-date-epoch.
-_TIME_VARIABLE = "SOURCE_DATE_EPOCH"
 _LARGEST_FILE = 1 << 20  # bytes; the file of a dask scheduler has a few thousand
 
 
@@ -342,30 +337,11 @@ def _adding(
     return decorate
 
 
-def _history() -> str:
-    """The line about this command for the history of a NetCDF file, as NCO has it; UsageError for a wrong time."""
-    command = printable(" ".join(map(system.quoted, ["revseq", *sys.argv[1:]])))
-    return f"{time.asctime(_now())}: {shortened(command, _LONGEST_COMMAND)}"
-
-
-def _now() -> time.struct_time:
-    """The local time, or the one that SOURCE_DATE_EPOCH sets, in UTC."""
-    text = os.environ.get(_TIME_VARIABLE)
-    if not text:
-        return time.localtime()
-    try:
-        return time.gmtime(int(text))
-    except (ValueError, OverflowError, OSError):
-        raise UsageError(
-            f"{_TIME_VARIABLE} is {text[:40]!r}", "seconds since 1970-01-01 UTC, such as 1700000000"
-        ) from None
-
-
 def layout_of(*, only: bool) -> Layout:
-    """How to store an output, with the line about this command for the history of a NetCDF file."""
+    """How to store an output."""
     from revseq_cli.formats.contract import Layout
 
-    return Layout(only, _history())
+    return Layout(only)
 
 
 def take_resources(parameters: dict[str, Any]) -> Resources:
@@ -408,7 +384,6 @@ def take_console(parameters: dict[str, Any]) -> Console:
     """Remove the output options from the parameters, and combine them; progress is shown until the command ends."""
     console = Console(*(parameters.pop(name) for name in ("as_json", "quiet", "verbose", "color")))
     context, progress = click.get_current_context(), parameters.pop("progress", WAYS[0])
-    context.call_on_close(lambda: console.note(*notes_of_libraries()))
     # Lines of JSON on the same terminal would break the bar.
     bar = sys.stderr.isatty() and not (console.as_json and is_terminal())
     context.with_resource(Progress("none" if console.quiet else progress, bar=bar))

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.commands import journal, options, run
-from revseq_cli.commands.base import notes_of_libraries
 from revseq_cli.commands.manifest import Writers
 from revseq_cli.core import processes, signals, system, thresholds
 from revseq_cli.core.errors import EngineError, worded
@@ -69,13 +68,12 @@ class Setup(NamedTuple):
 class Ended(NamedTuple):
     """What has become of a job, by its index in the batch; without an outcome it did not run.
 
-    One that is large needs the machine for itself, and did not run. There may be notes of libraries for the user.
+    One that is large needs the machine for itself, and did not run.
     """
 
     job: int
     outcome: Outcome | None = None
     is_large: bool = False
-    notes: tuple[str, ...] = ()
 
 
 def workers_for(entries: Sequence[Entry], cores: int | None) -> int:
@@ -134,7 +132,6 @@ class Pool:
         self._given: dict[int, None] = {}  # jobs without a result, in their order
         self._processes: _Jobs | None = None
         self._is_alone = self._is_here = False  # the job under way; all jobs, since no process can be started
-        self.notes: dict[str, None] = {}  # of the workers, each once
 
     def ended(self) -> Generator[tuple[int, Outcome | None], None, None]:
         """Each job that has ended, with its outcome, or None if it did not begin."""
@@ -162,7 +159,6 @@ class Pool:
         with contextlib.closing(executor.results(self._tasks())) as ended:
             for each in ended:
                 del self._given[each.job]
-                self.notes |= dict.fromkeys(each.notes)
                 if each.is_large:
                     self._alone.append(each.job)
                 else:
@@ -292,7 +288,7 @@ class _Worker:
                 return Ended(job, is_large=True)
         except Exception as e:  # noqa: BLE001 - any error ends this job alone
             outcome = self._failed(entry, e)
-        return Ended(job, outcome, notes=notes_of_libraries())
+        return Ended(job, outcome)
 
     def _entry(self, job: int) -> Entry:
         """The job. If its process died just after its output got its name, that may be replaced, or is removed."""

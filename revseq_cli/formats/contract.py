@@ -254,16 +254,16 @@ class Source(ABC):
     def conventions(self) -> dict[str, list[Any]]:
         """The values of each attribute among CONVENTIONS that it has, by its name, and of DEFAULT_FILL."""
         said = self.meaning()
-        found = {n: said.attributes[n] for n in CONVENTIONS if n in said.attributes}
+        found = {name: said.attributes[name] for name in CONVENTIONS if name in said.attributes}
         if said.default_fill is not None and FILL not in found:
             found[DEFAULT_FILL] = said.default_fill
-        return {n: v if isinstance(v, list) else [v] if isinstance(v, str) or not v.ndim else [*v] for n, v in found.items()}
+        return {name: [*value] if getattr(value, "ndim", 0) else [value] for name, value in found.items()}
 
     def coordinate(self, dimension: int) -> Coordinate | None:
         """The coordinate of a dimension; None where the dimension has no name, or no coordinate."""
         for each in self.meaning().coordinates:
             if each.name == self.dimensions[dimension]:
-                return Coordinate(str(each.attributes.get("units", "")), lambda part, values=each.values: values[part])
+                return Coordinate(str(each.attributes.get("units", "")), each.values.__getitem__)
         return None
 
     def absent_notes(self) -> tuple[str, ...]:
@@ -306,12 +306,10 @@ class Layout(NamedTuple):
     """How to store an output.
 
     Where input and output have one format, the output is a copy of the input's whole file with this tensor replaced, or
-    added beside it under another name; `only` asks for a file of this tensor alone. `history` is the line for the
-    history of a NetCDF file, "" for none.
+    added beside it under another name; `only` asks for a file of this tensor alone.
     """
 
     only: bool = False
-    history: str = ""
 
 
 class Sink(contextlib.AbstractContextManager["Sink", None]):

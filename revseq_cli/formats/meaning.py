@@ -71,7 +71,7 @@ class Meaning:
         """A note on what does not go into another file; `can_grow` says whether its dimensions can."""
         naming = [name for name in _NAMING if name in self.attributes]
         left = [*self.left, *([] if can_grow else [f"the unlimited size of {name}" for name in self.unlimited])]
-        left += [f"the variables that {listed(naming)} names"] if naming else []
+        left += [f"the variables named by {listed(naming)}"] if naming else []
         return (f"not copied: {listed(left)}",) if left else ()
 
 
@@ -86,7 +86,8 @@ def lost_in(format_name: str, meaning: Meaning) -> tuple[str, ...]:
     more = len(names) - _MOST_NAMED
     names = [*names[:_MOST_NAMED], *([f"{more} more attributes"] if more > 0 else []), *meaning.left]
     names += ["the names of dimensions"] if any(meaning.dimensions) else []
-    names += [f"the coordinates {listed((each.name for each in meaning.coordinates), 5)}"] if meaning.coordinates else []
+    coordinates = [coordinate.name for coordinate in meaning.coordinates]
+    names += [f"the coordinates {listed(coordinates, 5)}"] if coordinates else []
     if not names:
         return ()
     note = f"not kept in .{format_name}: {listed(names, len(names))}"

@@ -6,7 +6,6 @@ format: the NetCDF Users' Guide, "The NetCDF Classic Format Specification".
 
 from __future__ import annotations
 
-from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,23 +16,11 @@ from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import Contents, Item, chosen, only_of
-from revseq_cli.formats.contract import DEFAULT_FILL, Coordinate, Storage, not_whole
-from revseq_cli.formats.meaning import (
-    CONVENTIONS,
-    ENCODING,
-    FILL,
-    Attributes,
-    Meaning,
-    Variable,
-    as_fill,
-    gathered,
-    plain,
-)
+from revseq_cli.formats.contract import Storage, not_whole
+from revseq_cli.formats.meaning import ENCODING, Attributes, Meaning, Variable, is_small, joined, plain
 from revseq_cli.formats.raw import RawReadTask, RawSource, RawTensor
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from revseq_cli.formats.contract import Address, Source
     from revseq_cli.formats.documents import TextTypes
 
@@ -44,6 +31,7 @@ _TYPES: dict[int, tuple[str, float | None]] = {
     6: (">f8", 9.969209968386869e36), 7: ("u1", None), 8: (">u2", 65535), 9: (">u4", 4294967295),
     10: (">i8", -9223372036854775806), 11: (">u8", 18446744073709551614),
 }  # fmt: skip
+_TEXT = 2
 _DIMENSIONS, _VARIABLES, _ATTRIBUTES = 10, 11, 12
 _STREAMING = (2**32 - 1, 2**64 - 1)  # in place of the number of records, which the size of the file tells
 
@@ -150,75 +138,60 @@ class NetCDF3Source(RawSource):
     def __init__(self, path: str, key: str | None) -> None:
         self._header, identity = _read(path, path)
         variables = self._header.variables
-        tensors = [name for name, each in variables.items() if each.kind != 2]
+        tensors = [name for name, variable in variables.items() if variable.kind != _TEXT]
         self.key = chosen(variables if key is not None else tensors, key, path)
-        where, found = f"{path}::{self.key}", variables[self.key]
-        if self.key not in tensors:
+        where, variable = f"{path}::{self.key}", variables[self.key]
+        if variable.kind == _TEXT:
             raise FormatError("its data type is text", "numbers", where=where)
-        require_sizes(found.sizes, where)
-        self._variable, tensor = found, self._tensor(self.key, path)
-        details = {"variable": self.key} | ({"records": str(found.sizes[0])} if found.is_record else {})
-        super().__init__(tensor, identity, Storage("nc3", details))
-        self.dimensions, self.attributes, self.siblings = found.dimensions, len(found.attributes), len(tensors) - 1
-        last = tuple(slice(size - 1, size) for size in found.sizes)
-        runs = tensor.offset + sum(part.start * step for part, step in zip(last, tensor.strides or (), strict=True))
-        if prod(found.sizes) and runs + found.dtype.itemsize > identity.size:
-            end = runs + found.dtype.itemsize
+        require_sizes(variable.sizes, where)
+        super().__init__(self._tensor(self.key, path), identity, Storage("nc3", _details(self.key, variable)))
+        self._variable = variable
+        self.dimensions, self.attributes = variable.dimensions, len(variable.attributes)
+        last = sum((size - 1) * step for size, step in zip(self.sizes, self.tensor.strides or (), strict=True))
+        end = self.tensor.offset + last + self.dtype.itemsize
+        if prod(self.sizes) and end > identity.size:
             raise not_whole(f"is truncated: {identity.size} bytes, and its values end at {end}", where)
 
     def _tensor(self, key: str, path: str) -> RawTensor:
         """Where the elements of a variable lie."""
-        found = self._header.variables[key]
-        steps = [prod(found.sizes[d + 1 :]) * found.dtype.itemsize for d in range(len(found.sizes))]
-        steps = [self._header.record, *steps[1:]] if found.is_record else steps
-        return RawTensor(path, f"{path}::{key}", found.offset, found.dtype, found.sizes, strides=tuple(steps))
+        variable = self._header.variables[key]
+        sizes, dtype = variable.sizes, variable.dtype
+        steps = [prod(sizes[d + 1 :]) * dtype.itemsize for d in range(len(sizes))]
+        if variable.is_record:
+            steps[0] = self._header.record
+        return RawTensor(path, f"{path}::{key}", variable.offset, dtype, sizes, strides=tuple(steps))
 
     def meaning(self) -> Meaning:
-        """What the file says of the variable; its variables are the only ones beside it."""
-        given = self._variable.attributes
-        attributes = {name: value for name, value in given.items() if name != FILL}
-        own = Variable(self.key, self.dimensions, attributes, self.desc.total_bytes, self.read)
-        attributes, variables = gathered(own, self._find)
-        fill = as_fill(given.get(FILL), self.dtype.newbyteorder("="))
-        lost = (FILL,) if fill is None and FILL in given else ()
-        groups, records = (self._header.attributes,), self.dimensions[: self._variable.is_record]
-        return Meaning(self.dimensions, attributes, fill, variables, groups, given, lost, records)
+        """What the file says of the variable."""
+        coordinates, left = list[Variable](), list[str]()
+        for d, name in enumerate(self.dimensions):
+            if name != self.key and name in self._header.variables and name not in self.dimensions[:d]:
+                if coordinate := self._coordinate(name, self.sizes[d]):
+                    coordinates.append(coordinate)
+                else:
+                    left.append(f"the variable {name}")
+        return Meaning(
+            self.dimensions, self._variable.attributes, tuple(coordinates), (self._header.attributes,),
+            self.dimensions[: self._variable.is_record], tuple(left), _TYPES[self._variable.kind][1],
+        )  # fmt: skip
 
-    def _find(self, name: str) -> Variable | None:
-        if (found := self._header.variables.get(name)) is None:
+    def _coordinate(self, name: str, size: int) -> Variable | None:
+        """The coordinate of a dimension of that name and size; None for what is none, or is large."""
+        variable = self._header.variables[name]
+        rank = 1 + (variable.kind == _TEXT)
+        is_one = variable.dimensions[:1] == (name,) and variable.sizes[:1] == (size,) and len(variable.sizes) == rank
+        if not is_one or not is_small(variable.sizes, variable.dtype.itemsize):
             return None
-        total, read = prod(found.sizes) * found.dtype.itemsize, partial(self._values, name, found)
-        if found.kind != 2:
-            return Variable(name, found.dimensions, found.attributes, total, read)
-        attributes = {name: value for name, value in found.attributes.items() if name != ENCODING}
-        return Variable(name, found.dimensions[:-1], attributes, total, read)
+        region = tuple(slice(0, n) for n in variable.sizes)
+        values = RawReadTask(self._tensor(name, self.path), self.unchanged, region).read()
+        if variable.kind == _TEXT:
+            attributes = {n: v for n, v in variable.attributes.items() if n != ENCODING}
+            return Variable(name, (name,), attributes, joined(values))
+        return Variable(name, (name,), variable.attributes, values.astype(values.dtype.newbyteorder("=")))
 
-    def _values(self, name: str, found: _Variable, part: slice | None = None) -> NDArray[Any]:
-        """The values of a variable, or a part of its first dimension; characters as texts."""
-        region = tuple(slice(0, size) for size in found.sizes)
-        values = RawReadTask(
-            self._tensor(name, self.path), self.unchanged, (part, *region[1:]) if part else region
-        ).read()
-        if found.kind != 2:
-            return values.astype(values.dtype.newbyteorder("="))
-        values = np.ascontiguousarray(np.atleast_1d(values))
-        texts = values.view(f"S{values.shape[-1]}")[..., 0] if values.size else np.zeros(values.shape[:-1], "S1")
-        return np.array([each.decode("utf-8", "replace") for each in texts.reshape(-1)], object).reshape(texts.shape)
 
-    def conventions(self) -> dict[str, list[Any]]:
-        """The values of each attribute among CONVENTIONS that it has, and the library's fill value without one."""
-        given, default = self._variable.attributes, _TYPES[self._variable.kind][1]
-        found = {name: [*np.atleast_1d(np.asarray(given[name], object))] for name in CONVENTIONS if name in given}
-        return found if FILL in found or default is None else found | {DEFAULT_FILL: [self.dtype.type(default)]}
-
-    def coordinate(self, dimension: int) -> Coordinate | None:
-        """The variable of the dimension's name, if it has one number for each index."""
-        name = self.dimensions[dimension]
-        found = self._header.variables.get(name)
-        if found is None or found.kind == 2 or found.sizes != (self.sizes[dimension],) or name == self.key:
-            return None
-        units = found.attributes.get("units", "")
-        return Coordinate(str(units), lambda part: self._values(name, found, part))
+def _details(name: str, variable: _Variable) -> dict[str, str]:
+    return {"variable": name} | ({"records": str(variable.sizes[0])} if variable.is_record else {})
 
 
 def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 - the file names its types
@@ -228,7 +201,7 @@ def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 -
 
 def names_in(path: str) -> list[str]:
     """The name of every variable of numbers."""
-    return [name for name, each in _read(path, path)[0].variables.items() if each.kind != 2]
+    return [name for name, each in _read(path, path)[0].variables.items() if each.kind != _TEXT]
 
 
 def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: ARG001 - the file names its types
@@ -242,8 +215,9 @@ def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: AR
 
 
 def _item(name: str, found: _Variable) -> Item:
-    details = {"records": str(found.sizes[0])} if found.is_record else {}
+    details = _details(name, found)
+    details.pop("variable")
     item = Item(name, sizes=found.sizes, dimensions=found.dimensions, attributes=len(found.attributes), details=details)
-    if found.kind == 2:
+    if found.kind == _TEXT:
         return item._replace(what="text")
     return item._replace(desc=TensorDesc(data_type_of(found.dtype), found.sizes))

@@ -1,7 +1,7 @@
 """Names of dimensions: HDF5's scales and labels, and what NetCDF-4 makes of them.
 
-A dimension is a dataset of its name, which NetCDF has also where there is no variable. A variable that has the name of a
-dimension and is not its coordinate lies under another name, behind `NOT_COORDINATE`. Sources: the HDF5 High Level
+A dimension is a dataset of its name, which NetCDF has also where there is no variable. A variable that has the name of
+a dimension and is not its coordinate lies under another name, behind `NOT_COORDINATE`. Sources: the HDF5 High Level
 specification of dimension scales; libhdf5/nc4hdf.c of netCDF-C.
 """
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NOT_COORDINATE = "_nc4_non_coord_"
-# NetCDF-4 numbers the dimensions of a file from 0 on: a dimension's scale has its own number, and a variable the numbers
-# of its dimensions. A scale of several dimensions names the further ones in no other way.
+# NetCDF-4 numbers the dimensions of a file from 0 on: a dimension's scale has its own number, and a variable the
+# numbers of its dimensions. A scale of several dimensions names the further ones in no other way.
 OWN_ID, IDS = "_Netcdf4Dimid", "_Netcdf4Coordinates"
 # How the attribute NAME of a dimension begins that has no variable of its name: its dataset has no values.
 BARE = "This is a netCDF dimension but not a netCDF variable."
@@ -31,7 +31,8 @@ _SCALES, _LABELS, _CLASS = b"DIMENSION_LIST", b"DIMENSION_LABELS", b"CLASS"
 _REFERENCES = h5py.vlen_dtype(h5py.ref_dtype)
 # Attributes that are about storage: of HDF5's scales, and of NetCDF's library.
 _STORAGE = {
-    "CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS", OWN_ID, IDS, "_nc3_strict", "_NCProperties",
+    "CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS", OWN_ID, IDS, "_nc3_strict",
+    "_NCProperties",
 }  # fmt: skip
 
 

@@ -1,13 +1,16 @@
 """New HDF5 files: workers encode chunks, which the parent stores; contiguous elements they write where they belong.
 
-The output of an HDF5 input is a copy of its file, in which the dataset is replaced, or to which one is added. The output
-of another input, or with `only`, has the dataset alone, with what the neutral form says of it.
+The output of an HDF5 input is a copy of its file, in which the dataset is replaced, or to which one is added. The
+output of another input, or with `only`, has the dataset alone, with what the neutral form says of it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import os
+import sys
+import time
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -15,8 +18,10 @@ from typing import TYPE_CHECKING, Any, cast
 import h5py
 import numpy as np
 
-from revseq_cli.core.errors import UsageError, listed
+from revseq_cli.core import system
+from revseq_cli.core.errors import UsageError, listed, printable, shortened
 from revseq_cli.formats import file_io
+from revseq_cli.formats.contents import refuse_taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Layout, Source, chunk_boxes
 from revseq_cli.formats.hdf5 import scales, types
 from revseq_cli.formats.hdf5.files import RAISED, Recorder, dataset_at, in_memory, opened, writing
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
 _VERSIONS = ("v108", "latest")
 _ALIGNED = {"alignment_threshold": 1 << 12, "alignment_interval": 1 << 12}
 _ORDERED = h5py.h5p.CRT_ORDER_TRACKED | h5py.h5p.CRT_ORDER_INDEXED
+_LONGEST_COMMAND = 1000  # characters of a command; tensors may be typed as text
 _MOST_HISTORY = 60_000  # bytes; older versions of the file format have no room for an attribute of 64 KiB
 
 
@@ -43,30 +49,31 @@ def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) ->
     name = "/" + "/".join(parts_of(key, file.name))
     output: _Output
     if not isinstance(template, Hdf5Source) or layout.only:
-        output = _Alone(name, template, file.name, layout.history)
+        output = _Alone(name, template, file.name)
     elif name in (f"/{template.key}", template.place):
-        output = _Replaced(name, template, file.name, layout.history)
+        output = _Replaced(name, template, file.name)
     else:
-        output = _Added(name, template, file.name, layout.history)
+        output = _Added(name, template, file.name)
     # What HDF5 converts as it writes, HDF5 has to write.
     is_contiguous = output.properties.get_layout() == h5py.h5d.CONTIGUOUS and not output.is_converted
     return ContiguousSink(file, output) if is_contiguous else Hdf5Sink(file, output)
 
 
 class _Output:
-    """How the new file gets its dataset; `where` is the file's name in messages, `history` a line for NetCDF's.
+    """How the new file gets its dataset; `where` is the file's name in messages.
 
     `properties` are those of the dataset's creation, and `inner` the sizes of elements that are arrays. `kept` is the
-    number of bytes that are copied with the dataset.
+    number of bytes that are copied with the dataset. `history` is the line for a NetCDF file.
     """
 
     properties: h5py.h5p.PropDCID
     inner: tuple[int, ...] = ()
     is_converted = False
     kept = 0
+    history = ""
 
-    def __init__(self, name: str, template: Source, where: str, history: str) -> None:
-        self.name, self.template, self.where, self.history = name, template, where, history
+    def __init__(self, name: str, template: Source, where: str) -> None:
+        self.name, self.template, self.where = name, template, where
 
     def prepare(self, file: AtomicFile) -> None:
         """Fill the file before HDF5 opens it; HDF5 itself begins an empty one."""
@@ -85,8 +92,8 @@ class _Copy(_Output):
 
     template: Hdf5Source
 
-    def __init__(self, name: str, template: Hdf5Source, where: str, history: str) -> None:
-        super().__init__(name, template, where, history)
+    def __init__(self, name: str, template: Hdf5Source, where: str) -> None:
+        super().__init__(name, template, where)
         self.properties = template.properties.copy()
         _take_filters(self.properties, template.properties)
         with opened(template.path, template.name) as file:
@@ -94,6 +101,7 @@ class _Copy(_Output):
             kind = dataset.id.get_type()
             self.inner, self.is_converted = types.inner_sizes(kind), types.is_converted(kind)
             self.kept = template.identity.size if template.identity else 0
+            self.history = _history_line() if scales.is_netcdf(file) else ""
             self.look(file, dataset)
 
     def look(self, file: h5py.File, dataset: h5py.Dataset) -> None:
@@ -108,9 +116,6 @@ class _Copy(_Output):
     def opened(self, recorder: Recorder) -> h5py.File:
         """The copy, for reading and writing."""
         return h5py.File(recorder, "r+", **_ALIGNED)
-
-    def _recorded(self, file: h5py.File) -> list[str]:
-        return _record_history(file, self.history) if self.history and scales.is_netcdf(file) else []
 
 
 class _Replaced(_Copy):
@@ -129,7 +134,7 @@ class _Replaced(_Copy):
             types.write(dataset, first, types.read(dataset, first, self.template.dtype))
         if self.properties.get_nfilters():
             _clear_chunks(dataset)
-        return dataset, self._recorded(file)
+        return dataset, _record_history(file, self.history)
 
 
 class _Added(_Copy):
@@ -140,8 +145,7 @@ class _Added(_Copy):
         self.properties.set_obj_track_times(False)  # so that the same job gives the same bytes
         _allocate_early(self.properties)
         if taken := _taken(file, self.name):
-            found = f"{taken} is in {self.template.path} already"
-            raise UsageError(found, "a name that is not", "give another name, or add --only", f"{self.where}::{self.name}")
+            refuse_taken(taken, [taken], self.template.path)
         group = self.name.rpartition("/")[0]
         if group and "_nc3_strict" in file.attrs:
             found = "NetCDF's classic model, which this file follows, has no groups"
@@ -167,16 +171,17 @@ class _Added(_Copy):
         for d in range(old.ndim):
             for scale in [old] if d == 0 and scales.is_scale(old.id) else scales.scales_of(old, d):
                 made.dims[d].attach_scale(scale)
-        return made, [*([f"not copied: {listed(lost)}"] if lost else []), *self._recorded(file)]
+        return made, [*([f"not copied: {listed(lost)}"] if lost else []), *_record_history(file, self.history)]
 
 
 class _Alone(_Output):
     """An empty file gets the dataset, with what the neutral form says of it."""
 
-    def __init__(self, name: str, template: Source, where: str, history: str) -> None:
-        super().__init__(name, template, where, history)
+    def __init__(self, name: str, template: Source, where: str) -> None:
+        super().__init__(name, template, where)
         self.meaning, sizes = template.meaning(), template.sizes
         self.is_netcdf = where.lower().endswith((".nc", ".nc4"))
+        self.history = _history_line() if self.is_netcdf else ""
         self.kept = sum(coordinate.values.nbytes for coordinate in self.meaning.coordinates)
         names = self.meaning.dimensions or ("",) * len(sizes)
         self.limits = tuple(None if n in self.meaning.unlimited else s for n, s in zip(names, sizes, strict=True))
@@ -227,8 +232,7 @@ class _Alone(_Output):
         _write_attributes(made, self.meaning.attributes, self.template.dtype)
         self._attach_scales(made, names, is_coordinate=is_coordinate)
         notes = self.meaning.left_behind(can_grow=True)
-        recorded = _record_history(file, self.history) if self.history and self.is_netcdf else []
-        return made, [*notes, *recorded]
+        return made, [*notes, *_record_history(file, self.history)]
 
     def _names_of_scales(self) -> list[str]:
         """The name of each dimension whose scale can have it, "" for others: a dimension has one size."""
@@ -372,11 +376,25 @@ def _write_variable(group: h5py.Group, variable: Variable, limit: int | None) ->
     return made
 
 
+def _history_line() -> str:
+    """The line about this command for the history of a NetCDF file, as NCO has it; UsageError for a wrong time."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    try:
+        moment = time.gmtime(int(epoch)) if epoch else time.localtime()
+    except (ValueError, OverflowError, OSError):
+        wanted = "seconds since 1970-01-01 UTC, such as 1700000000"
+        raise UsageError(f"SOURCE_DATE_EPOCH is {str(epoch)[:40]!r}", wanted) from None
+    command = printable(" ".join(map(system.quoted, ["revseq", *sys.argv[1:]])))
+    return f"{time.asctime(moment)}: {shortened(command, _LONGEST_COMMAND)}"
+
+
 def _record_history(file: h5py.File, line: str) -> list[str]:
-    """Put a line for a command before those of the global attribute `history`; a note where it is no text, or full.
+    """Put a line before those of the global attribute `history`; a note where it is no text, or full.
 
     Source: the NetCDF Users' Guide, appendix on attribute conventions; and what NCO and CDO write.
     """
+    if not line:
+        return []
     old = plain(file.attrs["history"]) if "history" in file.attrs else ""
     if not isinstance(old, str):
         return ["the attribute history is not a single text, so no line is added"]

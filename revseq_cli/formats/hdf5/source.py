@@ -60,7 +60,7 @@ def _check(dataset: h5py.Dataset, dtype: np.dtype[Any], where: str) -> None:
 
 
 def refuse_other_programs(dataset: h5py.h5d.DatasetID, where: str) -> None:
-    """FormatError for numbers that stand for something else: MATLAB's texts and cells, and the sizes of empty arrays."""
+    """FormatError for numbers that stand for something else: MATLAB's texts, and the sizes of its empty arrays."""
     kind = scales.text_of(dataset, b"MATLAB_class").decode("ascii", "replace")
     if kind and kind not in _MATLAB_NUMBERS:
         raise FormatError(f"its data type is MATLAB's {kind}", "numbers", where=where)
@@ -207,7 +207,7 @@ def _coordinates(dataset: h5py.Dataset, dimensions: tuple[str, ...]) -> tuple[li
 
 
 def _variable(dataset: h5py.Dataset, name: str, size: int) -> Variable | None:
-    """The coordinate of a dimension of that name and size; None for what is none, or neither numbers nor text, or large."""
+    """The coordinate of a dimension of that name and size; None for what is none, is of another type, or is large."""
     kind, sizes = dataset.dtype.kind, dataset.shape
     is_of_characters = kind == "S" and dataset.dtype.itemsize == 1 and len(sizes or ()) == 2  # NetCDF's way
     if kind not in "biufSO" or sizes is None or sizes[:1] != (size,) or len(sizes) != 1 + is_of_characters:

@@ -93,7 +93,7 @@ def meaning_of(
 def _coordinate(
     store: str, key: str, size: int, opened: Callable[[str], Callable[[], NDArray[Any]]]
 ) -> Variable | None:
-    """The coordinate of a dimension of that name and size; None for another variable, and for a large or damaged one."""
+    """The coordinate of a dimension of that name and size; None for what is none, or is large or damaged."""
     folder, name = Path(store, key), key.rpartition("/")[2]
     try:
         version, fields, attributes = metadata.described(folder)

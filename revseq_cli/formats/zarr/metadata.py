@@ -27,7 +27,7 @@ from revseq_cli.formats import file_io
 from revseq_cli.text import literals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     Rule = Callable[[dict[str, Any], np.dtype[Any]], np.dtype[Any] | None]
 

@@ -32,7 +32,6 @@ from revseq_cli.formats.contract import (
     inside,
     refuse_bomb,
 )
-from revseq_cli.formats.meaning import Meaning
 from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.zarr import meaning, metadata
 
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.contract import Region
     from revseq_cli.formats.file_io import Identity
+    from revseq_cli.formats.meaning import Meaning
     from revseq_cli.formats.zarr.metadata import Metadata, ShardIndex, Version
 
 # What is wanted where zarr cannot do this with an array.
