@@ -108,9 +108,9 @@ def _run() -> int:
     settings: dict[str, Any] = {}
     try:
         if instruction := os.environ.get("_REVSEQ_COMPLETE"):
-            from revseq_cli.commands.completion import answer
+            from click.shell_completion import shell_complete
 
-            return answer(cli, instruction)
+            return shell_complete(cli, {}, "revseq", "_REVSEQ_COMPLETE", instruction)
         with cli.make_context("revseq", sys.argv[1:]) as context:
             try:
                 return cli.invoke(context) or 0

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @options.output_options
 def command(
     every: bool,
-    example: str | None,
+    example: bool,
     full: bool,
     levels: tuple[FeatureLevel, ...],
     console: Console,
@@ -65,7 +65,7 @@ def command(
         reversal,  # --help must not load NumPy
     )
     from revseq_cli.pipeline.arrangement import Resources
-    from revseq_cli.report import checks, objects  # --help must not load NumPy
+    from revseq_cli.report import checks, objects, view  # --help must not load NumPy
 
     if example and console.as_json:
         raise UsageError("--example prints the job as text", "no --json with it", "leave out --json")
@@ -85,7 +85,7 @@ def command(
         textfiles.require_text(values, job.values.name)
         output, _ = reversal.reversed_in_memory(job, Resources())
         room = room_for_tensors(full=full, whole_rows=True)
-        click.echo(pictures.example_text(job, output, room, console, example), color=True)
+        click.echo(view.example_text(job.values, job.lengths, job.axis, output, room, console.marks), color=True)
         return 0
     result = pictures.result_of(job, constraints, Resources())
     if not result.valid:

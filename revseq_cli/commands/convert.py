@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         'revseq convert "[[1, 2], [3, 4]]" - -f json',
     ),
 )
-@click.argument("src", metavar="SRC", type=options.Tensor(examples=False))
+@click.argument("src", metavar="SRC")
 @click.argument("dst", metavar="DST", type=click.Path())
 @options.format_of("DST, or of a SRC whose first bytes and suffix do not show it")
 @options.buffer_options
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     "--verify", is_flag=True, help="Read DST back before renaming it to its final name, and compare every bit with SRC."
 )
 @options.resource_options
-@options.progress_option
 @options.output_options
 def command(
     src: str,
@@ -80,8 +79,8 @@ def command(
     if console.as_json:
         from revseq_cli.report import objects
 
-        done = {"output": reference.path, "bytes": source.desc.total_bytes, "verified": verify, "notes": sink.notes}
-        click.echo(objects.report("convert", {"input": source, **done}))
+        written = {"output": reference.path, "verified": verify, "notes": sink.notes}
+        click.echo(objects.convert(source.name, source.desc, **written))
 
 
 def _write(source: Source, sink: FileSink, resources: Resources, console: Console, *, verify: bool) -> None:

@@ -51,7 +51,7 @@ _TOLERANCE = options.Parsed("number", _parse_tolerance)
         'revseq diff "[[2, 1, 3]]" --job "[[1, 2, 3]]" "[[2]]" --axis 1',
     ),
 )
-@click.argument("tensors", metavar="A B", nargs=-1, type=options.Tensor())
+@click.argument("tensors", metavar="A B", nargs=-1)
 @Group.COMPARE.option(
     "--job", "is_job", is_flag=True, help="Compare A with the right output of a job: A --job INPUT [LENGTHS]."
 )
@@ -76,13 +76,11 @@ _TOLERANCE = options.Parsed("number", _parse_tolerance)
     "--picture", metavar="FILE.svg", type=click.Path(),
     help="Also draw both tensors in this new SVG file, with the differences marked, and the axis of a job.",
 )  # fmt: skip
-@pictures.theme_option
 @Group.WRITE.option("--overwrite", is_flag=True, help="Replace the picture if it exists.")
 @options.level_option
 @options.job_settings
 @options.format_of("a file, if its first bytes and its suffix do not show it")
 @options.resource_options
-@options.progress_option
 @options.output_options
 def command(
     tensors: tuple[str, ...],
@@ -90,7 +88,6 @@ def command(
     on: str | None,
     first: int,
     picture: str | None,
-    theme: str,
     overwrite: bool,
     resources: Resources,
     console: Console,
@@ -123,9 +120,8 @@ def command(
     """
     from revseq_cli.report import objects, tables  # --help must not load NumPy
 
-    pictures.require_drawing(theme, picture)
     _require_tensors(tensors, _job_settings(settings), is_job=is_job, on=on)
-    drawing = _Drawing(picture, theme, overwrite) if picture is not None else None
+    drawing = _Drawing(picture, overwrite) if picture is not None else None
     ways = _Ways(is_job or bool(on), on, max(first, 1), drawing)
     comparison = _judged(tensors, settings, ways, resources, console)
     if comparison.differences:
@@ -140,7 +136,6 @@ class _Drawing(NamedTuple):
     """The picture that is asked for."""
 
     path: str
-    theme: str
     overwrite: bool
 
 
@@ -185,9 +180,9 @@ def _judged(
     b = right.values if isinstance(right, Job) else right
     drawn = None
     if ways.drawing:
-        path, theme, overwrite = ways.drawing
-        file = pictures.new_file("--picture", path, [*a.files, *right.files], overwrite=overwrite)
-        drawn = partial(_draw, file, theme, job.axis if job else None, console)
+        path, overwrite = ways.drawing
+        file = pictures.new_file(path, [*a.files, *right.files], overwrite=overwrite)
+        drawn = partial(_draw, file, job.axis if job else None, console)
     hint = _hint(a.desc, b.desc)
     if read.desc == b.desc:
         pair = _opened(read, right, resources)
@@ -254,14 +249,12 @@ def _reading(
 
 def _require_tensors(tensors: Sequence[str], settings: Collection[str], *, is_job: bool, on: str | None) -> None:
     """UsageError for too few or too many tensors, and for options of a job without --job or --on."""
-    context = click.get_current_context()
-    typed = context.meta[base.TYPED].keys() & {*settings}
-    given = [base.long_name(each) for each in context.command.params if each.name in typed]
+    given = base.typed(*settings)
     wanted = "A B, or A --job INPUT LENGTHS, or --on WHERE INPUT LENGTHS, where INPUT may be a complete job"
     if is_job and on:
         raise UsageError("--on computes A, and --job reads it from a file", wanted, "leave out --job")
     if given and not (is_job or on):
-        raise UsageError(f"{given[0]} applies only to a job", wanted, _ADD_JOB)
+        raise UsageError(f"{given} applies only to a job", wanted, _ADD_JOB)
     least, most = (1, 2) if on else (2, 2 + is_job)
     if not least <= len(tensors) <= most:
         number = f"{len(tensors)} tensor{'s are' if len(tensors) != 1 else ' is'} given"
@@ -326,7 +319,7 @@ def _tolerance_hint(pair: Pair, found: Differences, tolerance: Tolerance | None)
 
 @contextlib.contextmanager
 def _draw(
-    file: AtomicFile, theme: str, axis: int | None, console: Console, pair: Pair, count: int, total: int,
+    file: AtomicFile, axis: int | None, console: Console, pair: Pair, count: int, total: int,
     tolerance: Tolerance | None,
 ) -> Iterator[None]:  # fmt: skip
     """Draw both tensors, and write the picture if nothing fails inside."""
@@ -337,7 +330,7 @@ def _draw(
     title = f"{count:,} of {total:,} elements differ"
     mask = differing(pair.a, pair.right, tolerance)
     tensors = (("A", pair.a), (pair.label, pair.right))
-    picture = svg.drawn(lambda limits: figures.of_differences(tensors, title, axis, mask, limits), theme)
+    picture = svg.drawn(lambda limits: figures.of_differences(tensors, title, axis, mask, limits))
     yield
     with FileTransaction(file) as together:
         file.write(picture.encode())

@@ -60,9 +60,9 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
     there = _on_windows(Path(output).name)
     here = f"revseq diff {system.typed(done.result)} --job {_typed_job()}"
     if console.as_json:
-        report = {"values": job.values.desc, "lengths": job.lengths.desc, "axis": job.axis, "output": done.files[0]}
+        report = {**objects.job(job.values.desc, job.lengths.desc, job.axis), "output": done.files[0]}
         report |= {"files": done.files, "result": done.result, "command": there, "comparison": here}
-        click.echo(objects.report("export", {**report, "notes": job.notes}))
+        click.echo(objects.text_of({**report, "notes": job.notes}))
     elif not console.quiet:
         lines = ["wrote, to be copied into one folder on Windows:", *(f"  {name}" for name in done.files)]
         lines += ["Type there, with DxDispatch of https://github.com/microsoft/DirectML:", f"  {there}"]

@@ -1,38 +1,42 @@
-"""`revseq help`: the help of a command."""
+"""`revseq help`: the help of a command, or a page of the manual."""
 
 from __future__ import annotations
 
-from typing import cast
+import sys
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import click
 
-from revseq_cli.commands import base, options
+from revseq_cli.commands import base
 from revseq_cli.commands.cli import COMMANDS
 
-_SCHEMA = "json"  # which is no command
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+TOPICS = ("formats", "porting")  # pages of the manual that are no help of a command
 
 
-@base.command(
-    "help",
-    examples=("revseq help run", "revseq help json"),
-)
-@click.argument("name", metavar="[COMMAND]", required=False, type=options.Parsed("command", str, (*COMMANDS, _SCHEMA)))
+@base.command("help", examples=("revseq help run", "revseq help formats"))
+@click.argument("name", metavar="[COMMAND|TOPIC]", required=False, type=click.Choice([*COMMANDS, *TOPICS]))
 def command(name: str | None) -> None:
-    """Show the help of COMMAND, as revseq COMMAND --help does. Without COMMAND, show the help of revseq itself.
-
-    revseq help json prints a JSON Schema of all that --json prints.
-    """
+    """Show the help of COMMAND, or the page of the manual about TOPIC: formats or porting."""
     root = click.get_current_context().find_root()
-    if name == _SCHEMA:
-        import json
+    if name in TOPICS:
+        from rich.markdown import Markdown
 
-        from revseq_cli.report import objects
+        from revseq_cli.report import terminal
 
-        click.echo(json.dumps(objects.schema(), indent=2))
+        terminal.console(color=base.colored("auto", sys.stdout)).print(Markdown(_page(name).read_text("utf-8")))
         return
-    if name is None:
+    if name and (found := cast("click.Group", root.command).get_command(root, name)):
+        click.echo(found.get_help(click.Context(found, root, name)))
+    else:
         click.echo(root.get_help())
-        return
-    _, found, _ = cast("click.Group", root.command).resolve_command(root, [name])
-    if found:
-        click.echo(found.get_help(click.Context(found, root, found.name)))
+
+
+def _page(topic: str) -> Traversable | Path:
+    """The page in the installed package, or in a checkout."""
+    installed = resources.files("revseq_cli") / "man" / f"{topic}.md"
+    return installed if installed.is_file() else Path(__file__).parents[2] / "man" / f"{topic}.md"

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from revseq_cli.commands.base import Console, Group, is_terminal
 from revseq_cli.core.errors import UsageError
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType
 from revseq_cli.formats import table
 from revseq_cli.operator.spec import FeatureLevel
-from revseq_cli.pipeline.engines import AUTO, DEFAULT_MEMORY, ENGINES, NAMES
+from revseq_cli.pipeline.engines import AUTO, DEFAULT_MEMORY, NAMES
 from revseq_cli.pipeline.systems import SYNONYMS, SYSTEMS
-from revseq_cli.report.terminal import WAYS, Progress
+from revseq_cli.report.terminal import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -29,20 +27,17 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.assembly import Request
 
 
+_DASK = "dask"
 _UNITS = " KMGT"  # powers of 1024
 _ALL = "all"  # every feature level
 _LONGEST_NUMBER = 40  # characters
 
 
 class Parsed(click.ParamType[Any]):
-    """A value that `parse` makes of text; `words` are its completions."""
+    """A value that `parse` makes of text."""
 
-    def __init__(self, name: str, parse: Callable[[str], Any], words: tuple[str, ...] = ()) -> None:
-        self.name, self._parse, self._words = name, parse, words
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
-        """The words that begin with `incomplete`, in upper or lower case."""
-        return [CompletionItem(word) for word in self._words if word.lower().startswith(incomplete.lower())]
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name, self._parse = name, parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The parsed value, or Click's usage error with the message of the UsageError."""
@@ -64,51 +59,6 @@ class Known(click.Choice[str]):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The word of the list, or Click's usage error."""
         return super().convert(self._synonyms.get(value.lower(), value), param, ctx)
-
-
-class Tensor(click.ParamType[Any]):
-    """The name of a tensor; completed with files, and behind :: with the tensors in the file.
-
-    Behind :: of a page are the numbers of its examples, if `examples` is set, and the names of tensors, if `names` is.
-    """
-
-    name = "tensor"
-
-    def __init__(self, *, examples: bool = True, names: bool = True) -> None:
-        self._examples, self._names = examples, names
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
-        """A request for files, or, behind ::, the names in the file; none if it cannot be read."""
-        path, separator, begun = incomplete.rpartition("::")
-        if not separator:
-            return [CompletionItem(incomplete, type="file")]
-        from revseq_cli.core.errors import RevseqError
-        from revseq_cli.pipeline import jobs  # other completions load no NumPy
-
-        real = os.path.expanduser(path)  # noqa: PTH111 - the shell does so only when the command runs
-        try:
-            names = jobs.names_behind(real, begun, examples=self._examples, names=self._names)
-        except RevseqError:  # the command itself reports it
-            return []
-        # The shell reads one line for each word, so a word must not hold a line break.
-        words = filter(str.isprintable, (f"{path}::{name}" for name in names))
-        return [CompletionItem(word, type="name") for word in words if word.startswith(incomplete)]
-
-
-def complete_dimension(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The dimensions of INPUT that the option may name, with their sizes: of a job, those that its lengths fit."""
-    from revseq_cli.core.errors import RevseqError
-    from revseq_cli.pipeline import jobs  # other completions load no NumPy
-
-    given = [ctx.params.get(name) for name in ("input", "lengths")]
-    if not given[0]:  # as of a batch, or in A --job INPUT LENGTHS
-        given = [*(ctx.params.get("tensors") or ())][1:3]
-    try:
-        found = jobs.dimensions(*filter(None, given), batch=param.name == "batch_axis") if any(given[:1]) else {}
-    except (RevseqError, ValueError):  # the command itself reports it
-        return []
-    rows = ((str(dimension), f"size {size}") for dimension, size in found.items())
-    return [CompletionItem(word, help=text) for word, text in rows if word.startswith(incomplete)]
 
 
 def parse_dimension(text: str) -> int | str:
@@ -164,26 +114,12 @@ def parse_levels(text: str) -> tuple[FeatureLevel, ...]:
     return tuple(FeatureLevel) if text.strip().lower() == _ALL else (FeatureLevel.parse(text),)
 
 
-_SHORT_LEVELS = tuple(level.short for level in FeatureLevel)
-LEVEL = Parsed("level", parse_level, _SHORT_LEVELS)
-LEVELS = Parsed("level", parse_levels, (*_SHORT_LEVELS, _ALL))
+LEVEL = Parsed("level", parse_level)
+LEVELS = Parsed("level", parse_levels)
 DIMENSION = Parsed("dimension", parse_dimension)
-DATA_TYPE = Parsed("type", DataType.parse, tuple(each.name for each in DataType))
+DATA_TYPE = Parsed("type", DataType.parse)
 NUMBERS = Parsed("sizes", parse_numbers)
-LENGTHS_TYPE = Parsed("type", DataType.parse_length, ("UINT32", "UINT64"))
-
-
-_LARGEST_FILE = 1 << 20  # bytes; the file of a dask scheduler has a few thousand
-
-
-class _Ambient(str):
-    """The value of an environment variable, which a command that has no use for it ignores."""
-
-
-def _from_session(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    """The value of an option; marked where it came from the environment."""
-    source = context.get_parameter_source(str(option.name))
-    return _Ambient(value) if value and source is click.core.ParameterSource.ENVIRONMENT else value
+LENGTHS_TYPE = Parsed("type", DataType.parse_length)
 
 
 def _feature_level(name: str, levels: Parsed, more: str = "") -> Callable[..., Any]:
@@ -217,12 +153,12 @@ feed_option = Group.READ.option(
 )  # fmt: skip
 
 _JOB_TENSORS = (
-    click.argument("input", metavar="INPUT", type=Tensor()),
-    click.argument("lengths", metavar="[LENGTHS]", required=False, type=Tensor()),
+    click.argument("input", metavar="INPUT"),
+    click.argument("lengths", metavar="[LENGTHS]", required=False),
 )
 _JOB_SETTINGS = (
     Group.REVERSE.option(
-        "--axis", type=DIMENSION, metavar="N|NAME", shell_complete=complete_dimension,
+        "--axis", type=DIMENSION, metavar="N|NAME",
         help="The dimension to reverse along: its number, from 0, or its name, if the file has names, as in NetCDF and "
         "Zarr. A number always means a position, never a name.",
     ),
@@ -234,7 +170,7 @@ _JOB_SETTINGS = (
         "[default for text: UINT32]",
     ),
     Group.REVERSE.option(
-        "--batch-axis", type=DIMENSION, metavar="B|NAME", shell_complete=complete_dimension,
+        "--batch-axis", type=DIMENSION, metavar="B|NAME",
         help="The dimension with one length for each index. LENGTHS then has rank 1.",
     ),
     Group.REVERSE.session_option(
@@ -267,13 +203,9 @@ _RESOURCES = (
         "and GB are powers of 1000.",
     ),
     Group.WORK.session_option(
-        "--scheduler", metavar="ADDRESS", callback=_from_session,
+        "--scheduler", metavar="ADDRESS",
         help="The scheduler for --engine dask, such as tcp://host:8786. --memory then limits each thread of its "
         "workers. Without a scheduler, dask starts --jobs processes on this machine.",
-    ),
-    Group.WORK.option(
-        "--scheduler-file", metavar="FILE", type=click.Path(),
-        help="The file in which dask's scheduler wrote its address.",
     ),
 )  # fmt: skip
 
@@ -311,12 +243,6 @@ _OUTPUT = (
         "for tensors in a pipe. never also turns off bold and underlined text.",
     ),
 )  # fmt: skip
-# How long work is shown, for `output_options` below it.
-progress_option = Group.PRINT.session_option(
-    "--progress", type=click.Choice(WAYS), default=WAYS[0],
-    help="How to show progress on standard error. auto shows a bar on a terminal, and elsewhere prints a line every "
-    "30 seconds.",
-)  # fmt: skip
 
 
 def _adding(
@@ -345,48 +271,25 @@ def layout_of(*, only: bool) -> Layout:
 
 
 def take_resources(parameters: dict[str, Any]) -> Resources:
-    """Remove the resource options from the parameters, and combine them; UsageError for those that do not fit."""
+    """Remove the resource options from the parameters, and combine them; UsageError for a scheduler without dask."""
     from revseq_cli.pipeline.arrangement import Resources  # it loads NumPy
 
     engine, cores, memory = parameters.pop("engine"), parameters.pop("cores") or 0, parameters.pop("memory")
-    scheduler, file = parameters.pop("scheduler"), parameters.pop("scheduler_file")
-    is_typed = scheduler is not None and not isinstance(scheduler, _Ambient)
-    if is_typed and file:
-        raise UsageError("--scheduler and --scheduler-file say the same thing", "one of them")
-    if engine in ENGINES and ENGINES[engine].remote:
-        return Resources(engine, cores, memory, (_address_in(file) if file else scheduler) or "")
-    if is_typed or file:
-        remote = " or ".join(each.name for each in ENGINES.values() if each.remote)
-        found = f"--scheduler and --scheduler-file apply only to {remote}"
-        raise UsageError(found, f"--engine {remote}", f"add --engine {remote}")
+    scheduler = parameters.pop("scheduler") or ""
+    if engine == _DASK:
+        return Resources(engine, cores, memory, scheduler)
+    context = click.get_current_context(silent=True)  # the jobs of a batch have none
+    if context and context.get_parameter_source("scheduler") is click.core.ParameterSource.COMMANDLINE:
+        raise UsageError("--scheduler is about dask", f"--engine {_DASK}", f"add --engine {_DASK}")
     return Resources(engine, cores, memory)
-
-
-def _address_in(path: str) -> str:
-    """The address in the file that dask's scheduler wrote; UsageError if it has none."""
-    from revseq_cli.core.errors import TensorIOError
-    from revseq_cli.formats import file_io
-
-    wanted = "what dask scheduler --scheduler-file writes, with an address such as tcp://host:8786"
-    try:
-        with file_io.opened(path) as fd:
-            address = json.loads(file_io.read_some(fd, _LARGEST_FILE, 0, path))["address"]
-    except TensorIOError as e:
-        raise UsageError(e.found, wanted, where=path) from None
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise UsageError("has no address", wanted, where=path) from None
-    if not isinstance(address, str) or not address.strip():
-        raise UsageError(f"its address is {json.dumps(address)[:40]}", wanted, where=path)
-    return address
 
 
 def take_console(parameters: dict[str, Any]) -> Console:
     """Remove the output options from the parameters, and combine them; progress is shown until the command ends."""
     console = Console(*(parameters.pop(name) for name in ("as_json", "quiet", "verbose", "color")))
-    context, progress = click.get_current_context(), parameters.pop("progress", WAYS[0])
     # Lines of JSON on the same terminal would break the bar.
-    bar = sys.stderr.isatty() and not (console.as_json and is_terminal())
-    context.with_resource(Progress("none" if console.quiet else progress, bar=bar))
+    if sys.stderr.isatty() and not console.quiet and not (console.as_json and is_terminal()):
+        click.get_current_context().with_resource(Progress())
     return console
 
 

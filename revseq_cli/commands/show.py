@@ -34,10 +34,10 @@ _SOME_FAILED, _ALL_FAILED = 1, 2  # exit statuses
         'revseq show "[[1, 2], [3, 4]]" --stats --json',
     ),
 )
-@click.argument("tensors", metavar="TENSOR...", nargs=-1, required=True, type=options.Tensor())
+@click.argument("tensors", metavar="TENSOR...", nargs=-1, required=True, callback=base.expanded)
 @Group.PRINT.option("--shape", is_flag=True, help="Print only the sizes of each tensor, separated by spaces.")
 @Group.PRINT.option(
-    "--dtype", cls=base.AloneOption, type=options.DATA_TYPE, is_flag=False, flag_value=True, metavar="[TYPE]",
+    "--dtype", type=options.DATA_TYPE, is_flag=False, flag_value=True, metavar="[TYPE]",
     help="Print only the data type of each tensor. With a TYPE, set the data type of text without a header, or of "
     "untyped bytes, such as |V2 in .npy.  [default: FLOAT32]",
 )  # fmt: skip
@@ -50,7 +50,6 @@ _SOME_FAILED, _ALL_FAILED = 1, 2  # exit statuses
 )
 @Group.PRINT.option("--full", is_flag=True, help="List everything even on a terminal.")
 @options.format_option
-@options.progress_option
 @options.output_options
 def command(
     tensors: tuple[str, ...],

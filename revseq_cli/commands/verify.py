@@ -30,7 +30,7 @@ _WRONG, _FAILED = 1, 2  # exit statuses
         "revseq verify page.md",
     ),
 )
-@click.argument("pages", metavar="PAGE...", nargs=-1, required=True, type=options.Tensor(names=False))
+@click.argument("pages", metavar="PAGE...", nargs=-1, required=True, callback=base.expanded)
 @Group.WRITE.option(
     "--fix", is_flag=True, help="Rewrite wrong OutputTensors in place. Each page is corrected completely or not at all."
 )
@@ -42,7 +42,6 @@ _WRONG, _FAILED = 1, 2  # exit statuses
     "--format", "form", type=click.Choice(("text", "github", "json")), default="text", show_default=True,
     help="The form of the report. github prints annotations for GitHub Actions.",
 )  # fmt: skip
-@options.progress_option
 @options.output_options
 def command(
     pages: tuple[str, ...], fix: bool, allow_empty: bool, level: FeatureLevel, form: str, console: Console

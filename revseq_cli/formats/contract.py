@@ -17,7 +17,7 @@ from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.meaning import CONVENTIONS, FILL, NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType, TracebackType
     from typing import Self
 
@@ -508,25 +508,6 @@ class FormatModule(Protocol):
         ------
         RevseqError
             If the format cannot store such a tensor, or not in that layout.
-        """
-
-    def names_in(self, path: str) -> Iterable[str]:
-        """The name of every tensor in the file; only formats with `names` have it.
-
-        Parameters
-        ----------
-        path : str
-            The path of the file.
-
-        Returns
-        -------
-        iterable of str
-            The names, in the order in which the file has them.
-
-        Raises
-        ------
-        RevseqError
-            If the file cannot be read.
         """
 
     def contents(self, address: Address, types: TextTypes) -> Contents | None:

@@ -199,11 +199,6 @@ def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 -
     return NetCDF3Source(address.path, address.key)
 
 
-def names_in(path: str) -> list[str]:
-    """The name of every variable of numbers."""
-    return [name for name, each in _read(path, path)[0].variables.items() if each.kind != _TEXT]
-
-
 def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: ARG001 - the file names its types
     """What the file holds; None where the address has the name of a variable."""
     if address.key is not None:

@@ -231,12 +231,6 @@ def _is_tensor(archive: ZipFile, info: ZipInfo) -> bool:
         return False
 
 
-def names_in(path: str) -> list[str]:
-    """The name of every tensor, without .npy."""
-    with _opened(path) as (_, archive):
-        return list(_tensors(archive, path))
-
-
 def contents(address: Address, types: TextTypes) -> Contents | None:
     """What the archive holds; None where the address has the name of a member."""
     path = address.path

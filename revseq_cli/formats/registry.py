@@ -26,19 +26,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.documents import TextTypes
 
 
-def names_in(reference: Reference, begun: str = "") -> Iterable[str]:
-    """The names of the tensors of a file; none for a format without names, or a pipe, which could be read no more.
-
-    They are those that `begun` may be the beginning of: where it leaves out the first slash, all do.
-    """
-    row = reference.row
-    if reference.is_piped or not row.names:
-        return ()
-    names = row.load().names_in(reference.path)
-    leaves_out = row.has_root and begun and not begun.startswith("/")
-    return [name.removeprefix("/") for name in names] if leaves_out else names
-
-
 def contents(reference: Reference, types: TextTypes) -> Contents | None:
     """What a file or a group of it holds, as its headers say; None where the reference is to one tensor."""
     if reference.is_piped or reference.inline is not None or reference.packing or not reference.row.lists:

@@ -118,11 +118,6 @@ def _dtype(data_type: DataType) -> np.dtype[Any]:
     return dtype_of(data_type).newbyteorder("<")
 
 
-def names_in(path: str) -> list[str]:
-    """The name of every tensor."""
-    return list(_Header.read(path, path).entries)
-
-
 def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: ARG001 - the file names its types
     """What the file holds; None where the address has the name of a tensor."""
     if address.key is not None:

@@ -22,7 +22,6 @@ class Format(NamedTuple):
 
     Behind a colon, `module` names an object in it that has them instead.
     With `names`, a file holds tensors by name; a new one is called `unnamed` unless the user or the input names it.
-    With `has_root`, names are paths that begin with a slash, which may be left out.
     With `lists`, it can hold several, and tell what it holds without reading their values.
     With `is_folder`, a file of this format is a folder. With
     `keeps_others`, a new file can be a copy of the input's with one tensor replaced. Formats with `is_text` are parsed
@@ -37,7 +36,6 @@ class Format(NamedTuple):
     suffixes: tuple[str, ...]
     module: str
     names: bool = False
-    has_root: bool = False
     lists: bool = False
     unnamed: str = "tensor"
     is_folder: bool = False
@@ -64,7 +62,7 @@ _HDF5_SUFFIXES = (
 
 NPY = Format("npy", (".npy",), "npy", prints=True)
 HDF5 = Format(
-    "h5", _HDF5_SUFFIXES, "hdf5", names=True, has_root=True, lists=True, keeps_others=True,
+    "h5", _HDF5_SUFFIXES, "hdf5", names=True, lists=True, keeps_others=True,
     keeps_meaning=True,
 )  # fmt: skip
 NPZ = Format("npz", (".npz",), "npz", names=True, lists=True, keeps_others=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
-import os
 import re
 from dataclasses import dataclass, replace
 from math import prod
@@ -33,7 +31,6 @@ from revseq_cli.pipeline.alignment import Shape
 from revseq_cli.pipeline.assembly import Job, Parts, Request, assemble, axes_of, require_system
 from revseq_cli.pipeline.views import pieces, with_rank
 from revseq_cli.text.examples import number_of, numbered
-from revseq_cli.text.notation import TensorText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -449,61 +446,3 @@ def _candidates(reference: Reference, typed: str | None, types: TextTypes, *, le
     except RevseqError:  # it is told
         return {}
     return {} if typed is None else {typed: source}
-
-
-def is_quick(reference: Reference) -> bool:
-    """Whether it can be looked into at once: it is no pipe, which could be read no more, and no large text."""
-    if reference.inline is not None:
-        return True
-    return not reference.is_piped and (not reference.row.is_text or os.path.getsize(reference.path) <= _LARGEST)  # noqa: PTH202
-
-
-def names_behind(path: str, begun: str = "", *, examples: bool, names: bool) -> list[str]:
-    """What may stand behind :: of a file, if that can be said at once: numbers of `examples`, and `names` of tensors.
-
-    `begun` is what stands there so far, and says how names are written that can be in two ways.
-    These are the names that a text has once, or those that the format knows; of an example, its own.
-    """
-    reference = Reference.file(path)
-    if not is_quick(reference):
-        return []
-    if reference.key is not None:
-        example = example_of(reference) if names else None
-        return [item.name for item in example.example.tensors.values()] if example else []
-    text = reference.text if registry.holds_text(reference) else None
-    count = len(numbered(text.text, text.items)) if text and examples else 0
-    times = collections.Counter(item.name for item in (text.items if text else ()) if isinstance(item, TensorText))
-    known = [name for name, n in times.items() if name and n == 1]
-    return [*map(str, range(1, count + 1)), *((known or registry.names_in(reference, begun)) if names else ())]
-
-
-def dimensions(values: str, lengths: str = "", *, batch: bool = False) -> dict[int | str, int]:
-    """The dimensions of the tensor `values`, by number and by name, and their sizes.
-
-    They are those along which its lengths fit, if any do; with `batch` they are the batch axes that fit. The lengths
-    are those of the whole job, if they have no name.
-    """
-    from revseq_cli.pipeline import suggestions  # few completions need it
-
-    reference = Reference.input(values)
-    if not is_quick(reference):
-        return {}
-    whole = example_of(reference)
-    types = TextTypes(None, DataType.FLOAT32)
-    source = whole.tensor(INPUT, types) if whole else registry.open_source(reference, types)
-    of_lengths = whole.tensor(LENGTHS, types) if whole else _lengths_at_hand(lengths)
-    found = suggestions.fits(Shape.of(source), Shape.of(of_lengths)) if of_lengths else []
-    fitting = {fit.batch_axis if batch else fit.axis for fit in found}
-    names = source.dimensions or ("",) * len(source.sizes)
-    told: dict[int | str, int] = {}
-    for number, (size, name) in enumerate(zip(source.sizes, names, strict=True)):
-        if not found or number in fitting:
-            told |= {number: size, name: size} if name else {number: size}
-    return told
-
-
-def _lengths_at_hand(lengths: str) -> Source | None:
-    reference = Reference.input(lengths) if lengths else None
-    if not reference or not is_quick(reference):
-        return None
-    return registry.open_source(reference, TextTypes(None, DataType.UINT32))

@@ -1,4 +1,4 @@
-"""What a picture or a web page shows of tensors, as data: tables of cells, the lengths of lines, and origins."""
+"""What a picture shows of tensors, as data: tables of cells, and the lengths of lines."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ Index = tuple[int, ...]
 
 
 class Cell(NamedTuple):
-    """An element at an index: `origin` is where one that moved comes from."""
+    """An element at an index."""
 
     at: Index
     text: str
     mark: str
-    origin: Index | None = None
 
 
 class Length(NamedTuple):
@@ -109,7 +108,7 @@ def of_job(values: Source, lengths: Source, axis: int, result: Source, limits: L
     each = zip(*(each.ravel().tolist() for each in (second.texts, clamped, reversal.covers)), strict=True)
     of_lines = [Length(f"{text} \u2192 {size}" if over else text, CLAMPED if over else "", n) for text, over, n in each]
     lines = [[*part.flat] for part in layout.tables(_objects(of_lines, clamped.shape))]
-    tables = first.cells(marks), third.cells(marks, axis, reversal.origins)
+    tables = first.cells(marks), third.cells(marks)
     legend = {each: each for each in (REVERSED, COPIED) if (marks == each).any()}
     legend |= {CLAMPED: f"length clamped to the axis size ({size:,})"} if clamped.any() else {}
     return Figure(
@@ -165,15 +164,10 @@ class _Shown(NamedTuple):
         """The tensor in the bracket notation."""
         return f"{notation.header(self.name, self.source.desc)}\n{view.shown(self.source, self.ends)}\n"
 
-    def cells(self, marks: NDArray[np.str_], axis: int = 0, origins: NDArray[np.intp] | None = None) -> NDArray[Any]:
-        """The cells, with their marks, and with origins where elements have moved along the axis."""
+    def cells(self, marks: NDArray[np.str_]) -> NDArray[Any]:
+        """The cells, with their marks."""
         places = itertools.product(*map(view.indices, self.ends))
-        made = [*map(Cell, places, self.texts.ravel().tolist(), marks.ravel().tolist())]
-        for n, origin in enumerate([] if origins is None else origins.ravel().tolist()):
-            at = made[n].at
-            if origin != at[axis]:
-                made[n] = made[n]._replace(origin=(*at[:axis], origin, *at[axis + 1 :]))
-        return _objects(made, self.texts.shape)
+        return _objects([*map(Cell, places, self.texts.ravel().tolist(), marks.ravel().tolist())], self.texts.shape)
 
 
 class _Layout(NamedTuple):

@@ -1,312 +1,29 @@
-"""Results as JSON for programs, and the JSON Schema of them all. The man pages say what each member means.
-
-One table has the members of each object: their names and types, and where their values are. The objects and the schema
-are made from it, so neither can have a member that the other lacks.
-"""
+"""Results as JSON for programs. The manual says what each member means."""
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from revseq_cli.core.errors import RevseqError, Suggestions
-from revseq_cli.core.tensors import Symbol
 from revseq_cli.operator.spec import INPUT, LENGTHS, broken, support
-from revseq_cli.report.results import (
-    Check,
-    Comparison,
-    Described,
-    Outcome,
-    Planned,
-    first_differences,
-)
+from revseq_cli.report.results import first_differences
 from revseq_cli.report.words import hints, message, options_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contents import Contents
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.report.results import NodeCheck
+    from revseq_cli.pipeline.comparison import Differences
+    from revseq_cli.report.results import Check, Comparison, Described, FileSystem, NodeCheck, Outcome, Planned
 
-_NUMBER = 1  # of the schema
 # What errors are about that is no file: arguments, and standard streams.
 _NO_FILES = ("INPUT", "LENGTHS", "A", "B", "SRC", "standard input", "standard output", "the argument", "-")
-
-# A member is "name:type=value", where the value is that of the name unless it is stated: a.b is the attribute b of a,
-# and None if a is. A member with ? is left out where its value is None. Of types, [x] is a list of x, {x} an object of
-# any names whose values are x, x|y is x or y, and x|null is null for None and for an empty text.
-_JOB = "InputTensor:desc=values SequenceLengthsTensor:desc=lengths Axis:int=axis"
-_WRITTEN = "output:str bytes:int verified:bool notes:[str]"
-_CHECK = (
-    f"level:str valid:bool {_JOB} BatchAxis:int|null=batch_axis choices:[choice] lowest_level:str|null=lowest.short "
-    "lengths:counts|null=counts notes:[str]"
-)
-_DESC = "DataType:str=desc.data_type.name Sizes:[int]=desc.sizes"
-_ERROR = "file:str|null key:str|null found:str wanted:str hint:str where:str context:str"
-_REPORTS = {
-    "run": f"{_JOB} {_WRITTEN} clamped:int",
-    "run --dry-run": f"{_JOB} plan:plan",
-    "check": f"{_CHECK} constraints:[constraint]",
-    "check --feature-level all": f"{_CHECK} levels:[level]",
-    "check of a model": "exit_status:int nodes:[node]",
-    "batch": (
-        "line:int output:str|null ok:bool error:str|null errors:[error] skipped:bool bytes:int|null verified:bool "
-        "clamped:int|null notes:[str] plan?:traffic"
-    ),
-    "batch --dry-run": "file_systems:[file_system]",
-    "show": "exit_status:int tensors:[described] groups:[group] others:[other] files:[listed] errors:[unread]",
-    "convert": f"input:tensor {_WRITTEN}",
-    "diff": (
-        "equal:bool A:side B:side Axis:int|null=axis total:int|null=differences.total "
-        "different:int|null=differences.count "
-        "both_nan:int|null=differences.nans lines:int|null=where.lines inside:int|null=where.inside "
-        "behind:int|null=where.behind largest_absolute:any=differences.largest_absolute "
-        "largest_relative:any=differences.largest_relative first:[difference] wrong_lines:wrong_lines|null=why.lines "
-        "mistakes:[mistake] hint:str notes:[str]"
-    ),
-    "levels": "levels:[support]",
-    "export": f"{_JOB} output:str files:[str] result:str command:str comparison:str notes:[str]",
-    "an error of any command": "exit_status:int errors:[error]",
-}
-_PARTS = {
-    "desc": "DataType:str=data_type.name Sizes:[int|str]=sizes",
-    "tensor": f"name:str {_DESC}",
-    "side": f"name:str role:str {_DESC}",
-    "wrong_lines": "count:int of:int rule:str id:str",
-    "mistake": "id:str text:str lines:int",
-    "plan": (
-        "blocks:int block_bytes:int read_bytes:int write_bytes:int engine:str workers:int|null memory:int spooled:bool "
-        "run_bytes?:int direct_memory?:int scheduler?:str"
-    ),
-    "node": "name:str ok:bool verdict:str|null lowest_level:str|null=check.lowest.short errors:[error]",
-    "choice": "options:{str|null} meaning:str",
-    "counts": "total:int clamped:int unchanged:int",
-    "constraint": "label:str tensor:str property:str found:str wanted:str rule:str ok:bool hint:str",
-    "level": "level:str valid:bool constraints:[constraint]",
-    "traffic": "read_bytes:int=read write_bytes:int=written",
-    "file_system": "path:str needed_bytes:int=needed free_bytes:int=free",
-    "described": (
-        f"name:str {_DESC} dimensions:[str|null] attributes:int|null attribute_values?:{{any}} "
-        "bytes:int=desc.total_bytes format:str "
-        "storage:{any}=details notes:[str] statistics?:statistics"
-    ),
-    "statistics": "min:any=least max:any=greatest mean:any NaN:int=nans infinite:int missing:int",
-    "group": "name:str attributes:int|null",
-    "other": "name:str what:str Sizes:[int]|null=sizes attributes:int|null",
-    "listed": "name:str format:str attributes:int|null",
-    "error": _ERROR,
-    "unread": f"name:str error:str {_ERROR}",
-    "difference": "index:[int] A:any B:any",
-    "support": (
-        "level:str dimension_counts:[int]|null InputTensor:[str]|null SequenceLengthsTensor:[str]|null "
-        "most_elements:int|null"
-    ),
-}
-_TYPES = {"str": "string", "int": "integer", "bool": "boolean", "null": "null"}
-
-
-class _Member(NamedTuple):
-    """A member of an object: its name, its type, and the attributes that lead to its value."""
-
-    name: str
-    kind: str
-    path: tuple[str, ...]
-    optional: bool
-
-
-@functools.cache
-def _members(text: str) -> tuple[_Member, ...]:
-    made = []
-    for each in text.split():
-        name, _, kind = each.partition(":")
-        kind, _, path = kind.partition("=")
-        plain = name.removesuffix("?")
-        made.append(_Member(plain, kind, tuple((path or plain).split(".")), plain != name))
-    return tuple(made)
-
-
-def report(name: str, it: object = None, **more: object) -> str:
-    """The report of that name as JSON, from the attributes or items of `it`; `more` has members that it lacks."""
-    return text_of({"schema": _NUMBER, **_object(_REPORTS[name], {} if it is None else it, more)})
-
-
-def _object(members: str, it: object, more: Mapping[str, object]) -> dict[str, Any]:
-    made = {}
-    for member in _members(members):
-        value = more[member.name] if member.name in more else functools.reduce(_attribute, member.path, it)
-        if value is not None or not member.optional:
-            made[member.name] = _value(member.kind, value)
-    return made
-
-
-def _attribute(it: Any, name: str) -> Any:  # noqa: ANN401 - results have values of any type
-    return None if it is None else it.get(name) if isinstance(it, Mapping) else getattr(it, name)
-
-
-def _value(kind: str, value: Any) -> object:  # noqa: ANN401 - as above
-    if kind.endswith("|null"):
-        return None if value is None or value == "" else _value(kind.removesuffix("|null"), value)
-    if kind[0] == "[":
-        return [_value(kind[1:-1], each) for each in value]
-    if kind[0] == "{":
-        return {key: _value(kind[1:-1], each) for key, each in value.items()}
-    if kind in _PARTS:
-        return _object(_PARTS[kind], value, {})
-    if kind == "str" or isinstance(value, Symbol):
-        return str(value)
-    return value
-
-
-def schema() -> dict[str, Any]:
-    """The JSON Schema of everything that --json prints."""
-    reports = {name: _object_schema(f"schema:int {members}") for name, members in _REPORTS.items()}
-    for each in reports.values():
-        each["properties"]["schema"] = {"const": _NUMBER}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "What revseq prints with --json",
-        "anyOf": [{"title": name, **each} for name, each in reports.items()],
-        "$defs": {name: _object_schema(members) for name, members in _PARTS.items()},
-    }
-
-
-def _object_schema(members: str) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {each.name: _type_schema(each.kind) for each in _members(members)},
-        "required": [each.name for each in _members(members) if not each.optional],
-        "additionalProperties": False,
-    }
-
-
-def _type_schema(kind: str) -> dict[str, Any]:
-    first, _, last = kind.rpartition("|")
-    if first and last in _TYPES:
-        return {"anyOf": [_type_schema(first), _type_schema(last)]}
-    if kind[0] in "[{":
-        of, items = ("array", "items") if kind[0] == "[" else ("object", "additionalProperties")
-        return {"type": of, items: _type_schema(kind[1:-1])}
-    if kind in _TYPES:
-        return {"type": _TYPES[kind]}
-    return {} if kind == "any" else {"$ref": f"#/$defs/{kind}"}
-
-
-def plans(planned: Sequence[Planned]) -> str:
-    """The report of `run --dry-run`, which has one plan, or one for each of several tensors."""
-    tensors = [{**each._asdict(), "plan": _plan(each)} for each in planned]
-    return report("run --dry-run", tensors[0], tensors=tensors if len(tensors) > 1 else None)
-
-
-def _plan(planned: Planned) -> dict[str, object]:
-    """The plan of one tensor; memory and block sizes are in bytes."""
-    values, arrangement, traffic = planned.values, planned.arrangement, planned.traffic
-    tiling = arrangement.tiling
-    return {
-        "blocks": arrangement.plan.block_count,
-        "block_bytes": arrangement.plan.block_elements * values.data_type.size,
-        "read_bytes": traffic.read,
-        "write_bytes": traffic.written,
-        "engine": arrangement.engine.name,
-        "workers": None if arrangement.scheduler else arrangement.workers,
-        "memory": arrangement.need,
-        "spooled": bool(arrangement.spooled or tiling),
-        "run_bytes": tiling.run * values.data_type.size if tiling else None,
-        "direct_memory": arrangement.direct if tiling else None,
-        "scheduler": arrangement.scheduler or None,
-    }
-
-
-def diff(comparison: Comparison) -> str:
-    """The report of `diff`; its members are null for tensors of different data types or sizes."""
-    found = first_differences(comparison.differences) if comparison.differences else []
-    first = [dict(zip(("index", "A", "B"), each, strict=True)) for each in found]
-    sides = zip("AB", (comparison.a, comparison.b), comparison.roles, strict=True)
-    both = {key: {"name": each.name, "role": role, "desc": each.desc} for key, each, role in sides}
-    return report("diff", comparison, first=first, **both)
-
-
-def show(
-    tensors: Iterable[Described], listed: Collection[Contents], errors: Mapping[str, RevseqError], status: int
-) -> str:
-    """The report of `show`: tensors, what is listed beside them, and the errors of what cannot be read, by name."""
-    others = [(item, {**item._asdict(), "name": each.name_of(item)}) for each in listed for item in each.items]
-    unread = [{"name": name, "error": message(error), **errors_of(error)[0]} for name, error in errors.items()]
-    return report(
-        "show",
-        exit_status=status,
-        tensors=tensors,
-        groups=[members for item, members in others if item.is_group],
-        others=[members for item, members in others if not item.is_group and not item.desc],
-        files=listed,
-        errors=unread,
-    )
-
-
-def check(check: Check) -> str:
-    """The report of `check`."""
-    levels = []
-    for level, constraints in check.constraints.items():
-        told = [{**vars(each), "label": each.label()} for each in constraints]
-        levels.append({"level": level.short, "valid": not broken(constraints), "constraints": told})
-    choices = check.choices.choices if isinstance(check.choices, Suggestions) else ()
-    typed = [{"options": options_json(each.settings), "meaning": each.meaning} for each in choices]
-    if check.level is None:
-        return report("check --feature-level all", check, level="all", choices=typed, levels=levels)
-    return report("check", check, level=check.level.short, choices=typed, constraints=levels[0]["constraints"])
-
-
-def checks(found: Sequence[NodeCheck], status: int) -> str:
-    """The report of `check` on the nodes of a model."""
-    from revseq_cli.report.checks import verdict  # it loads what draws tables
-
-    nodes = []
-    for each in found:
-        told = verdict(each.check) if each.check else None
-        parts = {"name": each.name, "ok": each.ok, "check": each.check, "verdict": told}
-        nodes.append({**parts, "errors": errors_of(each.error)})
-    return report("check of a model", exit_status=status, nodes=nodes)
-
-
-def outcome(outcome: Outcome) -> str:
-    """The report of `batch` on one job; with a digest only if it was asked for, and with a plan for `--dry-run`."""
-    error = outcome.error
-    return report("batch", outcome, ok=not error, error=message(error) if error else None, errors=errors_of(error))
-
-
-def failure(error: RevseqError, status: int, typed: Sequence[str]) -> str:
-    """An error that ends the command, with its exit status; `typed` has the arguments, which hints repeat."""
-    return report("an error of any command", exit_status=status, errors=errors_of(error, typed))
-
-
-def errors_of(error: RevseqError | None, typed: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """The parts of an error as objects; none where there is no error."""
-    return [_error(part, typed) for part in error.parts()] if error else []
-
-
-def _error(part: RevseqError, typed: Sequence[str]) -> dict[str, Any]:
-    file, _, key = part.where.partition("::")
-    text, colon, name = part.where.rpartition(": ")
-    if colon and not key and name.isidentifier():  # a tensor of a text
-        file, key = text, name
-    hint = "\n".join(hints(part.hint, typed))
-    return _object(_ERROR, part, {"file": "" if file in _NO_FILES else file, "key": key, "hint": hint})
-
-
-def levels(levels: Sequence[FeatureLevel]) -> str:
-    """The report of `levels`: one row for each level, with null where it lacks the operator."""
-    rows = []
-    for level in levels:
-        row: dict[str, object] = {"level": level.short}
-        if found := support(level):
-            counts = found.dimension_counts
-            row |= {"dimension_counts": [counts[0], counts[-1]], "most_elements": found.most_elements}
-            row |= {name: [each.name for each in found.data_types(name)] for name in (INPUT, LENGTHS)}
-        rows.append(row)
-    return report("levels", levels=rows)
 
 
 def text_of(value: object) -> str:
@@ -325,3 +42,178 @@ def _plain(value: object) -> object:
     if isinstance(value, Iterable):
         return [*map(_plain, value)]
     return value if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)) else str(value)
+
+
+def _desc(desc: TensorDesc) -> dict[str, object]:
+    return {"DataType": desc.data_type.name, "Sizes": desc.sizes}
+
+
+def job(values: TensorDesc, lengths: TensorDesc, axis: int) -> dict[str, object]:
+    """The members that reports have of a job."""
+    return {INPUT: _desc(values), LENGTHS: _desc(lengths), "Axis": axis}
+
+
+def run(planned: Planned, clamped: int, **written: object) -> str:
+    """The report of `run` on the file that was written: its name, whether it was verified, and notes."""
+    told = job(planned.values, planned.lengths, planned.axis)
+    return text_of({**told, **written, "bytes": planned.values.total_bytes, "clamped": clamped})
+
+
+def plan(planned: Planned) -> str:
+    """The report of `run --dry-run`; memory and sizes of blocks are in bytes."""
+    values, arrangement, traffic = planned.values, planned.arrangement, planned.traffic
+    told = {
+        "blocks": arrangement.plan.block_count,
+        "block_bytes": arrangement.plan.block_elements * values.data_type.size,
+        "read_bytes": traffic.read,
+        "write_bytes": traffic.written,
+        "engine": arrangement.engine.name,
+        "workers": None if arrangement.scheduler else arrangement.workers,
+        "memory": arrangement.need,
+        "spooled": bool(arrangement.spooled or arrangement.tiling),
+    }
+    return text_of({**job(values, planned.lengths, planned.axis), "plan": told})
+
+
+def convert(name: str, desc: TensorDesc, **written: object) -> str:
+    """The report of `convert` on the file that was written: its name, whether it was verified, and notes."""
+    return text_of({"input": {"name": name, **_desc(desc)}, **written, "bytes": desc.total_bytes})
+
+
+def outcome(outcome: Outcome) -> str:
+    """The report of `batch` on one job, with a plan for `--dry-run`."""
+    error, plan = outcome.error, outcome.plan
+    told: dict[str, object] = {"line": outcome.line, "output": outcome.output, "ok": not error}
+    told |= {"error": message(error) if error else None, "errors": errors_of(error), "skipped": outcome.skipped}
+    told |= {"bytes": outcome.bytes, "verified": outcome.verified, "clamped": outcome.clamped, "notes": outcome.notes}
+    return text_of(told | ({"plan": {"read_bytes": plan.read, "write_bytes": plan.written}} if plan else {}))
+
+
+def file_systems(found: Iterable[FileSystem]) -> str:
+    """The report of `batch --dry-run` on what its outputs need."""
+    rows = [{"path": each.path, "needed_bytes": each.needed, "free_bytes": each.free} for each in found]
+    return text_of({"file_systems": rows})
+
+
+def show(
+    tensors: Iterable[Described], listed: Collection[Contents], errors: Mapping[str, RevseqError], status: int
+) -> str:
+    """The report of `show`: tensors, what is listed beside them, and the errors of what cannot be read, by name."""
+    items = [(each.name_of(item), item) for each in listed for item in each.items]
+    groups = [{"name": name, "attributes": item.attributes} for name, item in items if item.is_group]
+    others = [
+        {"name": name, "what": item.what, "Sizes": item.sizes, "attributes": item.attributes}
+        for name, item in items
+        if not item.is_group and not item.desc
+    ]
+    files = [{"name": each.name, "format": each.format, "attributes": each.attributes} for each in listed]
+    unread = [{"name": name, "error": message(error), **errors_of(error)[0]} for name, error in errors.items()]
+    report = {"exit_status": status, "tensors": [*map(_described, tensors)], "groups": groups, "others": others}
+    return text_of({**report, "files": files, "errors": unread})
+
+
+def _described(tensor: Described) -> dict[str, object]:
+    told: dict[str, object] = {"name": tensor.name, **_desc(tensor.desc), "bytes": tensor.desc.total_bytes}
+    told |= {"dimensions": [name or None for name in tensor.dimensions], "attributes": tensor.attributes}
+    told |= {"attribute_values": tensor.attribute_values} if tensor.attribute_values is not None else {}
+    told |= {"format": tensor.format, "storage": tensor.details, "notes": tensor.notes}
+    if statistics := tensor.statistics:
+        told["statistics"] = {
+            "min": statistics.least, "max": statistics.greatest, "mean": statistics.mean, "NaN": statistics.nans,
+            "infinite": statistics.infinite, "missing": statistics.missing,
+        }  # fmt: skip
+    return told
+
+
+def check(check: Check) -> str:
+    """The report of `check`."""
+    report: dict[str, object] = {"level": check.level.short if check.level else "all", "valid": check.valid}
+    report |= job(check.values, check.lengths, check.axis) | {"BatchAxis": check.batch_axis}
+    choices = check.choices.choices if isinstance(check.choices, Suggestions) else ()
+    report["choices"] = [{"options": options_json(each.settings), "meaning": each.meaning} for each in choices]
+    report["lowest_level"] = check.lowest.short if check.lowest else None
+    report["lengths"] = check.counts and check.counts._asdict()
+    report["notes"] = check.notes
+    levels = [
+        {
+            "level": level.short,
+            "valid": not broken(constraints),
+            "constraints": [{"label": each.label(), **asdict(each)} for each in constraints],
+        }
+        for level, constraints in check.constraints.items()
+    ]
+    return text_of(report | ({"constraints": levels[0]["constraints"]} if check.level else {"levels": levels}))
+
+
+def checks(nodes: Sequence[NodeCheck], status: int) -> str:
+    """The report of `check` on the nodes of a model."""
+    from revseq_cli.report.checks import verdict  # it loads what draws tables
+
+    rows = []
+    for node in nodes:
+        lowest = node.check.lowest.short if node.check and node.check.lowest else None
+        told = verdict(node.check) if node.check else None
+        rows.append({"name": node.name, "ok": node.ok, "verdict": told, "lowest_level": lowest})
+        rows[-1]["errors"] = errors_of(node.error)
+    return text_of({"exit_status": status, "nodes": rows})
+
+
+def diff(comparison: Comparison) -> str:
+    """The report of `diff`; members are null for tensors of different data types or sizes."""
+    a, b, found, why, where = comparison.a, comparison.b, comparison.differences, comparison.why, comparison.where
+    report: dict[str, object] = {"equal": comparison.equal}
+    for key, side, role in zip("AB", (a, b), comparison.roles, strict=True):
+        report[key] = {"name": side.name, "role": role, **_desc(side.desc)}
+    report |= {"Axis": comparison.axis, **_differences(found)}
+    report |= {"lines": where and where.lines, "inside": where and where.inside, "behind": where and where.behind}
+    report["wrong_lines"] = why.lines and why.lines._asdict() if why else None
+    report["mistakes"] = [each._asdict() for each in comparison.mistakes]
+    return text_of(report | {"hint": comparison.hint, "notes": comparison.notes})
+
+
+def _differences(found: Differences | None) -> dict[str, object]:
+    rows = [{"index": index, "A": a, "B": b} for index, a, b in first_differences(found)] if found else []
+    return {
+        "total": found and found.total,
+        "different": found and found.count,
+        "both_nan": found and found.nans,
+        "largest_absolute": found and found.largest_absolute,
+        "largest_relative": found and found.largest_relative,
+        "first": rows,
+    }
+
+
+def levels(levels: Sequence[FeatureLevel]) -> str:
+    """The report of `levels`: one row for each level, with null where it lacks the operator."""
+    rows = []
+    for level in levels:
+        found = support(level)
+        counts = found and [found.dimension_counts[0], found.dimension_counts[-1]]
+        row: dict[str, object] = {
+            "level": level.short,
+            "dimension_counts": counts,
+            "most_elements": found and found.most_elements,
+        }
+        row |= {name: found and [each.name for each in found.data_types(name)] for name in (INPUT, LENGTHS)}
+        rows.append(row)
+    return text_of({"levels": rows})
+
+
+def failure(error: RevseqError, status: int, typed: Sequence[str]) -> str:
+    """An error that ends the command, with its exit status; `typed` has the arguments, which hints repeat."""
+    return text_of({"exit_status": status, "errors": errors_of(error, typed)})
+
+
+def errors_of(error: RevseqError | None, typed: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The parts of an error as objects; none where there is no error."""
+    return [_error(part, typed) for part in error.parts()] if error else []
+
+
+def _error(part: RevseqError, typed: Sequence[str]) -> dict[str, Any]:
+    file, _, key = part.where.partition("::")
+    text, colon, name = part.where.rpartition(": ")
+    if colon and not key and name.isidentifier():  # a tensor of a text
+        file, key = text, name
+    place = {"file": None if file in _NO_FILES else file or None, "key": key or None, "where": part.where}
+    hint = "\n".join(hints(part.hint, typed))
+    return {**place, "found": part.found, "wanted": part.wanted, "hint": hint, "context": part.context}

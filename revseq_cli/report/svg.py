@@ -1,14 +1,7 @@
-"""Figures as SVG: text as text, and nothing that a page would have to load; and a job as such a page, without scripts.
-
-The page has the picture of the tensors, then constraints and levels. There, an element that has moved is a link to the
-element of the input that it comes from. While it is pointed at or has the focus, the page marks that element, and says
-where it is.
-"""
+"""Figures as SVG: text as text, nothing to load, and colours that the reader's system prefers."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import itertools
 import re
 from math import ceil
@@ -18,20 +11,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-import revseq_cli
-from revseq_cli.core.errors import printable, shortened
+from revseq_cli.core.errors import printable
 from revseq_cli.core.tensors import braced
-from revseq_cli.operator.spec import DIRECTML, INPUT, LENGTHS
-from revseq_cli.report import checks, terminal
+from revseq_cli.operator.spec import LENGTHS
+from revseq_cli.report import terminal
 from revseq_cli.report.figures import CLAMPED, COPIED, DIFFERENT, REVERSED
 from revseq_cli.report.view import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.report.figures import Cell, Figure, Index, Length, Side, Slice
-    from revseq_cli.report.results import Check
+    from revseq_cli.report.figures import Cell, Figure, Length, Side, Slice
 
 WIDEST = 880  # pixels: a column of text on documentation pages
 _MOST_ELEMENTS, _LONGEST, _MOST_SLICES = 200, 16, 12  # of a tensor; indices of a dimension; larger ones are shortened
@@ -58,8 +48,6 @@ _PALETTE = {
 }  # fmt: skip
 _SANS = '"Segoe UI", system-ui, -apple-system, "Helvetica Neue", Arial, sans-serif'
 LIGHT, DARK = ({name: pair[n] for name, pair in _PALETTE.items()} for n in (0, 1))
-_APART = 28  # pixels between tables on a page, as its style sheet has it
-_LONGEST_TEXT, _MOST_NOTES = 2000, 20  # of a cell, and of a job, so that the page stays small
 
 
 def element(tag: str, *children: str | Element, **attributes: str | float) -> Element:
@@ -84,16 +72,12 @@ def element(tag: str, *children: str | Element, **attributes: str | float) -> El
     return made
 
 
-def style(sheet: str, theme: str) -> str:
-    """The rules of a style sheet of this folder, with the colours of the theme.
-
-    It is light, dark, or auto, which is what the reader's system prefers.
-    """
-    text = Path(__file__).with_name(sheet).read_text(encoding="utf-8")
+def _style() -> str:
+    """The rules of the style sheet, with the colours that the reader's system prefers."""
+    text = Path(__file__).with_name("figure.css").read_text(encoding="utf-8")
     _, shapes, colors = re.split(r"/\*.*\*/", text)
     light, dark = (Template(colors).substitute(each) for each in (LIGHT, DARK))
-    both = f"{light}@media (prefers-color-scheme: dark) {{{dark}}}\n"
-    return Template(shapes).substitute(sans=_SANS) + {"light": light, "dark": dark, "auto": both}[theme]
+    return f"{Template(shapes).substitute(sans=_SANS)}{light}@media (prefers-color-scheme: dark) {{{dark}}}\n"
 
 
 class Piece(NamedTuple):
@@ -121,17 +105,17 @@ def _arrow_down() -> Element:
     return element("path", d="M20 0 v22 m-5 -6 l5 6 l5 -6")
 
 
-def pieces(figure_of: Callable[[Limits], Figure], *, linked: bool = False) -> tuple[Figure, list[list[Piece]]]:
+def pieces(figure_of: Callable[[Limits], Figure]) -> tuple[Figure, list[list[Piece]]]:
     """The parts of a drawing: in each list those that stand side by side if there is room; the last has the legend.
 
     `figure_of` makes the figure with these limits: as much of it as lies in WIDEST side by side or, if a part alone is
-    too wide for that, below each other. With `linked`, elements that have moved are links to where they come from.
+    too wide for that, below each other.
     """
     room = WIDEST - 2 * _MARGIN
     for columns in _MOST_COLUMNS:
         figure = figure_of(Limits(_MOST_ELEMENTS, _LONGEST, columns, _MOST_SLICES))
         for lanes in (_lanes(figure), 0):
-            lines = _Drawing(figure, lanes, linked=linked).pieces()
+            lines = _Drawing(figure, lanes).pieces()
             if all(sum(piece.width + _BETWEEN for piece in line) <= room + _BETWEEN for line in lines[:-1]):
                 return figure, lines
         if all(piece.width <= room for line in lines for piece in line):
@@ -139,7 +123,7 @@ def pieces(figure_of: Callable[[Limits], Figure], *, linked: bool = False) -> tu
     return figure, lines
 
 
-def drawn(figure_of: Callable[[Limits], Figure], theme: str = "auto") -> str:
+def drawn(figure_of: Callable[[Limits], Figure]) -> str:
     """The SVG of a figure, at most WIDEST wide; `figure_of` makes the figure with these limits."""
     figure, lines = pieces(figure_of)
     placed: list[tuple[Piece, float, float]] = []
@@ -161,7 +145,7 @@ def drawn(figure_of: Callable[[Limits], Figure], theme: str = "auto") -> str:
         "svg",
         element("title", figure.title),
         element("desc", f"{figure.sentence}\n{figure.text}"),
-        element("style", style("figure.css", theme)),
+        element("style", _style()),
         element("rect", class_="ground", **size),
         *(element("text", *emphasized(each, "tspan"), class_="words", x=_MARGIN, y=_MARGIN + 14 + 20 * n)
           for n, each in enumerate(words)),
@@ -177,17 +161,6 @@ def emphasized(sentence: str, tag: str) -> Iterator[str | Element]:
     """A sentence, in which the word for the numbers in the drawing is an element of its own."""
     for part in re.split(r"\b(length)\b", sentence):
         yield element(tag, part) if part == "length" else part
-
-
-def names(figure: Figure) -> dict[Index, str]:
-    """For the index of each shown element what names it on a page."""
-    return {cell.at: str(n) for n, cell in enumerate(figure.cells(0))}
-
-
-def told(cell: Cell, shown: Container[Index]) -> str:
-    """Where an element that has moved is, and where it comes from."""
-    origin = cell.origin or cell.at
-    return f"{cell.text} at {[*cell.at]} comes from {[*origin]}{'' if origin in shown else ', which is not shown'}"
 
 
 def _lanes(figure: Figure) -> int:
@@ -240,8 +213,8 @@ def _filled(texts: Sequence[str]) -> dict[str, str]:
 class _Drawing:
     """A figure and the places of its tiles: rows are the same in all tables, so that they lie beside each other."""
 
-    def __init__(self, figure: Figure, lanes: int, *, linked: bool) -> None:
-        self.figure, self.lanes, self.names = figure, lanes, names(figure) if linked else {}
+    def __init__(self, figure: Figure, lanes: int) -> None:
+        self.figure, self.lanes = figure, lanes
         slices = [part for part in figure.slices if part]
         self.has_lengths = any(part.lengths for part in slices)
         columns, brackets = range(len(figure.columns.labels)), _BRACKET * self.has_lengths
@@ -317,16 +290,11 @@ class _Drawing:
         return [element("g", *row, role="row") for row in rows], room
 
     def _cell(self, cell: Cell, column: int, row: tuple[float, float], number: int) -> Element:
-        """An element on its tile, as a link if it has moved and links are wanted."""
+        """An element on its tile."""
         start, stop = span = self.columns[number].spans[column]
         tile = element("rect", class_=cell.mark, x=start, y=row[0], width=stop - start, height=_TILE, rx=4)
         text = _text(self.texts[column][cell.text], _middle(span), _middle(row) + 5, f"cell {cell.mark}")
-        name = self.names.get(cell.at, "")
-        if not number or not cell.origin or not name:
-            return element("g", tile, text, role="cell", **({"id": f"i{name}"} if name and not number else {}))
-        target = f"#i{self.names[cell.origin]}" if cell.origin in self.names else "#t0-0"
-        link = element("a", tile, text, href=target, id=f"o{name}", aria_label=told(cell, self.names))
-        return element("g", link, role="cell")
+        return element("g", tile, text, role="cell")
 
     def _lines(self, part: Slice) -> Iterator[Element]:
         """What tells of the lines: the axis; a bracket over what each length covers; arrows between digits.
@@ -403,145 +371,3 @@ def _length(length: Length, x: float, y: float, anchor: str) -> Element:
     left = x - width / 2 if anchor == "cell" else x - width + 4
     ground = element("rect", class_=length.mark, x=left, y=y - 15, width=width, height=20, rx=4)
     return element("g", ground, text) if length.mark else text
-
-
-def page(figure_of: Callable[[Limits], Figure], theme: str, check: Check) -> str:
-    """The whole page; `figure_of` makes the figure with these limits."""
-    figure, lines = pieces(figure_of, linked=True)
-    level = next(iter(check.constraints))
-    scheme = f":root {{ color-scheme: {'light dark' if theme == 'auto' else theme} }}"
-    rules, origins = [*zip(*_pointing(figure), strict=True)] or ((), ())
-    sheet = "".join([scheme, style("figure.css", theme), style("page.css", theme), *_narrow(lines), *rules])
-    html = element(
-        "html", element("head", *_head(figure, sheet)),
-        element(
-            "body",
-            element(
-                "main",
-                element("h1", figure.title),
-                element("p", f"{checks.verdict_of(level, check.constraints[level])}."),
-                element("h2", "Tensors"),
-                element("p", *emphasized(figure.sentence, "em")),
-                element("div", *itertools.starmap(_line, enumerate(lines)), class_="tensors"),
-                *(element("p", "Point at or tap an output element to see where it comes from.", class_="quiet screen")
-                  for _ in origins[:1]),
-                *_about(check),
-                *_constraints(check, level),
-                element("p", f"Written by revseq {revseq_cli.__version__}.", class_="quiet"),
-                *origins,
-            ),
-        ),
-        lang="en",
-    )  # fmt: skip
-    return "<!DOCTYPE html>\n" + ElementTree.tostring(html, encoding="unicode", method="html") + "\n"
-
-
-def _line(n: int, line: list[Piece]) -> Element:
-    """The parts of a line side by side; an arrow down is for those that stand below each other."""
-    parts: list[Element] = []
-    for k, piece in enumerate(line):
-        if piece.arrow:
-            size = {"width": _ARROW, "height": _DOWN}
-            parts.append(element("svg", _arrow_down(), class_="revseq down", aria_hidden="true", **size))
-        parts.append(_piece(piece, f"t{n}-{k}"))
-    return element("div", *parts, class_="line tables" if line[0].label else "line")
-
-
-def _narrow(lines: list[list[Piece]]) -> Iterator[str]:
-    """The rules for a page that is too narrow for tables side by side, or for a table alone.
-
-    The first stand below each other, without the arrow on the left; the other shows that it goes on.
-    """
-    tables = [[piece for piece in line if piece.label] for line in lines]
-    together = max(sum(ceil(piece.width) for piece in line) + _APART * (len(line) - 1) for line in tables if line)
-    below = [
-        ".line.tables { flex-direction: column }",
-        ".tensors .down { display: block }",
-        ".across { display: none }",
-    ]
-    cut = []
-    for n, line in enumerate(tables):
-        for k, piece in enumerate(line):
-            below += [f"#t{n}-{k} > svg {{ margin-left: -{piece.arrow:g}px }}"] * bool(piece.arrow)
-            rule = f"#t{n}-{k}::after {{ display: flex }}"
-            cut.append(f"@container (width < {ceil(piece.width) - piece.arrow:g}px) {{ {rule} }}\n")
-    yield f"@container (width < {together}px) {{ {' '.join(below)} }}\n"
-    yield from cut
-
-
-def _piece(piece: Piece, name: str) -> Element:
-    """A part of the picture; a table that is wider than a small screen scrolls."""
-    width, height = ceil(piece.width), ceil(piece.height)
-    box = f"0 0 {width} {height}"
-    drawing = element("svg", *piece.elements, class_="revseq", viewBox=box, width=width, height=height)
-    if not piece.label:
-        return drawing
-    return element("div", drawing, id=name, class_="scroll", role="region", tabindex="0", aria_label=piece.label)
-
-
-def _pointing(figure: Figure) -> Iterator[tuple[str, Element]]:
-    """For each element that has moved, the rules for its link, and a line that says where it comes from.
-
-    While the link is pointed at, the line shows, and the element that it comes from is outlined.
-    """
-    own = names(figure)
-    for cell in figure.cells(-1):
-        if cell.origin:
-            name = own[cell.at]
-            link, shown = f"main:has(#o{name}:is(:hover, :focus))", f"#f{name}, #i{own.get(cell.origin, '')} rect"
-            rules = f"{link} :is({shown}) {{ display: block; stroke: currentColor; stroke-width: 3px }}\n"
-            yield rules, element("p", told(cell, own), id=f"f{name}", class_="from")
-
-
-def _head(figure: Figure, sheet: str) -> Iterator[Element]:
-    """The title and the style, and what forbids the page to load or to run anything else."""
-    digest = base64.b64encode(hashlib.sha256(sheet.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    yield element("meta", charset="utf-8")
-    yield element("meta", http_equiv="Content-Security-Policy", content=policy)
-    yield element("meta", name="viewport", content="width=device-width, initial-scale=1")
-    yield element("title", figure.title)
-    yield element("style", sheet)
-
-
-def _about(check: Check) -> Iterator[Element]:
-    """What is said of axes, lengths and levels, and notes."""
-    yield element("h2", "Job")
-    descs = {INPUT: check.values, LENGTHS: check.lengths}
-    rows = {tensor: f"{desc} {check.names[tensor]}" for tensor, desc in descs.items()}
-    rows |= {**checks.about_lines(check), "lowest level": checks.lowest(check.lowest)}
-    rows |= {f"note {n}" if n > 1 else "note": note for n, note in enumerate(check.notes[:_MOST_NOTES], 1)}
-    if (more := len(check.notes) - _MOST_NOTES) > 0:
-        rows["notes"] = f"{more:,} more"
-    yield _plain_table([], [*map(list, rows.items())], "Job")
-
-
-def _constraints(check: Check, level: FeatureLevel) -> Iterator[Element]:
-    """The constraints of the job's level, and what all levels say of each."""
-    yield element("h2", f"Constraints of {level}" if level in DIRECTML else "Constraints without a feature level")
-    rows = [
-        [each.label(), each.found, each.wanted, each.rule, checks.PASS if each.ok else checks.FAIL]
-        for each in check.constraints[level]
-    ]
-    yield _plain_table(["constraint", "found", "wanted", "rule", "result"], rows, "Constraints")
-    yield element("h2", "Feature levels")
-    groups, words = checks.matrix({each: check.constraints[each] for each in DIRECTML})
-    heads = [f"{group[0].short} to {group[-1].short}" if group[1:] else group[0].short for group in groups]
-    yield _plain_table(["constraint", *heads], [[label, *row] for label, row in words.items()], "Feature levels")
-    if any(checks.MISSING in row for row in words.values()):
-        yield element("p", checks.LEGEND, class_="quiet")
-
-
-def _plain_table(heads: list[str], rows: list[list[str]], name: str) -> Element:
-    """A table whose rows begin with what they are about; on a small screen each text has its head before it."""
-    head = [element("thead", element("tr", *(element("th", each, scope="col") for each in heads)))] if heads else []
-    body = [
-        element("tr", element("th", label, scope="row"), *map(_word, texts, heads[1:] or [""] * len(texts)))
-        for label, *texts in rows
-    ]
-    return element("table", *head, element("tbody", *body), aria_label=name)
-
-
-def _word(text: str, head: str) -> Element:
-    marks = {"class_": "fail"} if text == checks.FAIL else {}
-    return element("td", shortened(text, _LONGEST_TEXT), **marks, **({"data_head": head} if head else {}))

@@ -265,14 +265,8 @@ def _places(found: Differences, total: int) -> str:
     return f"in {lines:,} of {total:,} lines, {where}"
 
 
-def plans(planned: Sequence[Planned]) -> str:
-    """The text of `run --dry-run`, under the name of each tensor where there are several; -v prints it, too."""
-    if len(planned) == 1:
-        return _plan(planned[0])
-    return "\n\n".join(f"{printable(each.name)}\n{_plan(each)}" for each in planned)
-
-
-def _plan(planned: Planned) -> str:
+def plan(planned: Planned) -> str:
+    """The text of `run --dry-run`; -v prints it, too."""
     _, values, lengths, axis, arrangement, _ = planned
     plan, tiling = arrangement.plan, arrangement.tiling
     cut = ", lines are cut" if plan.cuts_lines else ""

@@ -151,14 +151,13 @@ class Reversal(NamedTuple):
     """What lengths do along an axis to the part of a tensor that is shown.
 
     `ends` are those of the lengths, and `clamped` says which of them are above the axis size. A length covers the first
-    elements of its line, which are `moved` if they are more than one. `origins` are their indices in the input.
+    elements of its line, which are `moved` if they are more than one.
     """
 
     ends: Ends
     clamped: NDArray[np.bool_]
     covers: NDArray[np.intp]
     moved: NDArray[np.bool_]
-    origins: NDArray[np.intp]
 
     @classmethod
     def of(cls, lengths: Source, axis: int, size: int, ends: Ends) -> Reversal:
@@ -168,7 +167,7 @@ class Reversal(NamedTuple):
         covers = kernel.clamp(given, size)
         index = np.array(indices(ends[axis])).reshape([-1 if d == axis else 1 for d in range(len(ends))])
         moved = (index < covers) & (covers > 1)
-        return cls(of_lengths, given > size, covers, moved, np.where(moved, covers - 1 - index, index))
+        return cls(of_lengths, given > size, covers, moved)
 
 
 def example_text(

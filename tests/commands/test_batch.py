@@ -1,14 +1,14 @@
-"""Many jobs in one process: the manifest is all right or nothing runs, and a job that fails is alone."""
+"""Many jobs: the manifest is all right or nothing runs, a job that fails is alone, and what is done can be skipped."""
 
 import csv
 import io
 import json
 import os
+import random
 import re
 import shutil
 import signal
 import subprocess
-import threading
 import time
 
 import h5py
@@ -17,11 +17,11 @@ import oracle
 import pytest
 from conftest import COMMAND
 from needs import existing_signals, pty
-from processes import FEW, members, until
+from processes import members, until
 from terminals import everything_on, in_columns
 
-from revseq_cli.commands import batch, run
-from revseq_cli.core import signals, system
+from revseq_cli.commands import batch, manifest, run
+from revseq_cli.core import system
 from revseq_cli.core.tensors import DataType
 
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
@@ -49,8 +49,8 @@ def reports(done):
 
 
 def has_begun(folder):
-    """Whether a job has a temporary file: its name has the 8 characters of its process, which the journal's lacks."""
-    return any(folder.glob(f".revseq-{'?' * 24}.tmp"))
+    """Whether a job has a temporary file."""
+    return any(folder.glob(".revseq-*.tmp"))
 
 
 def outputs(folder):
@@ -83,13 +83,12 @@ def test_tensors_in_cells_that_hold_commas_and_lines(revseq, tmp_path):
 @pytest.mark.parametrize("end", ["\n", "\r"])
 @pytest.mark.parametrize("separator", [";", "\t"])
 def test_cells_between_semicolons_or_tabs(revseq, files, separator, end):
-    """Excel writes semicolons where a comma stands in numbers; the jobs that failed are written alike."""
+    """Excel writes semicolons where a comma stands in numbers."""
     rows = "input lengths axis output", "x.npy [[2],[4],[3]] 1 y1.npy", "x.npy n.npy 7 y2.npy"
     header, good, bad = (row.replace(" ", separator) + "\n" for row in rows)
     (files / "m.csv").write_bytes((header + good + bad).replace("\n", end).encode())
-    revseq("batch", "m.csv", "--failed", "f.csv").failed("m.csv: line 3: ")
+    revseq("batch", "m.csv").failed("m.csv: line 3: ")
     assert oracle.same_bits(np.load(files / "y1.npy"), EXPECTED)
-    assert (files / "f.csv").read_text() == header + bad
 
 
 def test_options_are_defaults_for_every_job(revseq, files):
@@ -111,14 +110,14 @@ def test_the_environment_counts_too(revseq, files):
 def test_columns_are_the_options_of_run(revseq, files):
     """All but those about what is printed, and one with several values; they are options of batch, too: defaults."""
     names = {max(each.opts, key=len).lstrip("-") for each in run.command.params}
-    refused = {*"feed example picture html theme full dry-run progress json quiet verbose color".split()}
+    refused = {*"feed example picture full dry-run json quiet verbose color".split()}
     assert refused < names
     told = revseq("batch", "-", stdin="".join(f'{{"{name}": "?"}}\n' for name in refused).encode())
     told.refused(*(f"unknown column '{name}'" for name in refused))
     taken = revseq("batch", "-", stdin="".join(f'{{"{name}": "?"}}\n' for name in names - refused).encode()).refused()
     assert "unknown" not in taken.err
     # Every job has an input, lengths and an output of its own, so there are no defaults for them.
-    own = "manifest each lengths output resume journal failed dry-run fail-fast progress json quiet verbose color"
+    own = "manifest each lengths output resume dry-run fail-fast json quiet verbose color"
     taken = [max(each.opts, key=len).lstrip("-") for each in batch.command.params]
     assert sorted(taken) == sorted(
         [*own.split(), *(names - refused - {"input", "lengths", "output"})]
@@ -129,7 +128,7 @@ def test_json_reports_each_job_in_the_order_of_the_manifest(revseq, files):
     jobs = [{"output": f"y{i}.npy", "verify": i == 2} for i in range(4)]
     jobs[1]["input"] = "absent.npy"
     done = revseq("batch", "-", "--json", stdin=lines(*jobs).encode()).failed()
-    good = {"schema": 1, "ok": True, "error": None, "errors": [], "skipped": False, "bytes": 48}
+    good = {"ok": True, "error": None, "errors": [], "skipped": False, "bytes": 48}
     good |= {"verified": False, "clamped": 0, "notes": []}
     parts = {"file": "absent.npy", "key": None, "found": "no such file", "wanted": "", "hint": "", "context": ""}
     errors = [parts | {"where": "absent.npy"}]
@@ -200,7 +199,7 @@ def test_larger_jobs_have_the_engine_to_themselves(revseq, files):
         (lines({"lengths": {"a": 1}}), ["line 1: lengths is an object"]),
         (lines({"batch-axis": 0, "batch_axis": 0}), ["line 1: column batch-axis appears twice"]),
         (lines({}) + "{", ["line 2: is not JSON: Expecting property name"]),
-        ('{"input": "x.npy", }', ["line 1: is not JSON: Illegal trailing comma before end of object, column 18"]),
+        ('{"input": "x.npy", }', ["line 1: is not JSON: ", "column "]),
         (lines({}) + '["x.npy"]', ["line 2: is not a JSON object"]),
         (lines({}) + "[" * 100_000, ["line 2: is not a JSON object"]),
         (lines({}, {"axis": 0}), ["line 2: its output y.npy is that of line 1"]),
@@ -234,10 +233,9 @@ def test_a_bad_manifest_runs_nothing(revseq, files, text, words):
     assert outputs(files) == set()
 
 
-@pytest.mark.parametrize("name", ["./m.json", "link.npy"])
+@pytest.mark.parametrize("name", ["./m.json", "m.json::/x"])
 def test_the_manifest_is_no_output(revseq, files, name):
     (files / "m.json").write_text(lines({"output": name, "overwrite": True}))
-    os.link(files / "m.json", files / "link.npy")
     revseq("batch", "m.json").refused(f"m.json: line 1: its output {name} is the manifest itself")
 
 
@@ -340,13 +338,11 @@ def test_each_with_names_inside_files_and_names_that_look_like_tensors(revseq, f
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--each", "data/*.nix", "-o", "y.npy"], [f"--each {system.quoted('data/*.nix')}: no file matches"]),
-        (["--each", "data", "-o", "y.npy"], ["--each data: no file matches"]),
-        (["--each", "", "-o", "y.npy"], ["--each is empty", "is a variable unset?"]),
-        (["--each", "*.npy"], ["--each lacks an output", f"Hint: add -o {system.quoted('out/{stem}.npy')}"]),
-        (["--each", "data/**/*.npy", "-o", "out/y.npy"], ["job 2: its output out/y.npy is that of job 1"]),
+        (["--each", "*.npy"], ["the jobs have no output", f"Hint: add -o {system.quoted('out/{stem}.npy')}"]),
+        (["m.csv", "--lengths", "y.npy"], ["the jobs have no output"]),
+        (["--each", "data/**/*.npy", "-o", "out/y.npy"], ["-o out/y.npy is out/y.npy for ", f"Hint: try -o {system.quoted('out/{stem}.npy')}"]),
         (["--each", "data/x.npy", "-o", "{path}"], ["job 1: its input data/x.npy is its output, too"]),
-        (["--each", "*.npy", "-o", "{stm}.npy"], ["{stm} is not a placeholder", "{path}, {parent}, {name}, {stem}, {suffix}, {sub}"]),
+        (["--each", "*.npy", "-o", "{stm}.npy"], ["{stm} is not a placeholder", "{stem}, {match}, {name}, {suffix}, {parent}, {sub}, {path}"]),
         (["--each", "*.npy", "-o", "{}.npy"], ["{} is not a placeholder"]),
         (["--each", "*.npy", "-o", "{stem:3}.npy"], ["{stem:3} is not a placeholder"]),
         (["--each", "*.npy", "-o", "{stem!r}.npy"], ["{stem!r} is not a placeholder"]),
@@ -354,16 +350,175 @@ def test_each_with_names_inside_files_and_names_that_look_like_tensors(revseq, f
         (["--each", "*.npy", "-o", "y}.npy"], ["--output y}.npy: "]),
         (["--each", "*.npy", "--lengths", "{n}", "-o", "y.npy"], ["--lengths {n}: {n} is not a placeholder"]),
         (["--each", "x.npy", "n.npy", "-o", "{stem}-r.npy"], ["quote the pattern"]),
-        (["m.csv", "-o", "y.npy"], ["--output works only with --each", "Hint: leave out --output"]),
-        (["m.csv", "--lengths", "y.npy"], ["--lengths works only with --each"]),
+        (["none.txt", "-o", "{stem}-r.npy"], ["none.txt: no such file"]),
         ([], ["no manifest is given", "one MANIFEST, or --each"]),
-        (["m.csv", "m2.csv"], ["2 manifests are given", "one after another"]),
     ],
 )  # fmt: skip
 def test_what_each_refuses(revseq, folders, args, words):
     before = set(folders.rglob("*"))
     revseq("batch", *args, "--axis", "1").refused(*words)
     assert set(folders.rglob("*")) == before
+
+
+def test_what_a_batch_writes_or_takes_lengths_from_is_no_input(revseq, folders):
+    """So that the same line can be typed twice."""
+    job = (
+        "batch",
+        "--each",
+        "data/*.npy",
+        "--lengths",
+        "data/{stem}.len.npy",
+        "-o",
+        "data/{stem}.rev.npy",
+        "--axis",
+        1,
+    )
+    shutil.copy(folders / "n.npy", folders / "data" / "x.len.npy")
+    for again in ((), ("--overwrite",), ("--resume",)):
+        done = revseq(*job, *again, "--json").ok()
+        assert [each["output"] for each in reports(done)] == ["data/x.rev.npy"]
+    assert {path.name for path in (folders / "data").glob("*.npy")} == {"x.npy", "x.len.npy", "x.rev.npy"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "match", "sub"),
+    [
+        ("data/x_*.npy", "data/x_001.npy", "001", "."), ("x*_e*.npy", "x1_e2.npy", "1_e2", "."), ("*.npy", "x.npy", "x", "."),
+        ("data/**/?[0-9].h5", "data/a/b/x3.h5", "x3", "a/b"), ("*/x.npy", "a/x.npy", "x", "a"), ("", "data/x.npy", "x", "."),
+        ("*", "x.npy.gz", "x.npy.gz", "."),
+    ],
+)  # fmt: skip
+def test_what_the_wildcards_matched(pattern, path, match, sub):
+    values = manifest.placeholders(path, pattern)
+    assert (values["match"], values["sub"].replace(os.sep, "/")) == (match, sub)
+
+
+@pytest.mark.parametrize(
+    ("name", "stem", "suffix"),
+    [("x.npy", "x", ".npy"), ("x.NPY.GZ", "x", ".NPY.GZ"), ("a.b.h5.zst", "a.b", ".h5.zst"), ("2024.01.gz", "2024.01", ".gz"),
+     ("x.gz", "x", ".gz"), ("x", "x", "")],
+)  # fmt: skip
+def test_stem_and_suffix(name, stem, suffix):
+    values = manifest.placeholders(os.path.join("data", name), "data/*")
+    assert (values["stem"], values["suffix"], values["name"]) == (stem, suffix, name)
+
+
+def test_lengths_by_what_the_wildcards_matched(revseq, files):
+    for i in ("001", "002"):
+        shutil.copy(files / "x.npy", files / f"x_{i}.npy")
+        shutil.copy(files / "n.npy", files / f"len_{i}.npy")
+    job = ("batch", "--each", "x_*.npy", "-o", "made/{match}/y.npy", "--axis", 1)
+    revseq(*job, "--lengths", "len_{match}.npy").ok()  # folders of outputs are made
+    for i in ("001", "002"):
+        assert oracle.same_bits(np.load(files / "made" / i / "y.npy"), EXPECTED)
+    done = revseq(*job, "--lengths", "none/{match}.npy", "--overwrite").failed("jobs 1 and 2 (2 jobs)")
+    assert done.err.count("Error: ") == 1
+    assert "{match} is 001" in done.err
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\0"])
+@pytest.mark.parametrize("name", ["-", "names.txt"])
+def test_a_list_of_names(revseq, folders, end, name):
+    """As find -print or -print0 writes it."""
+    names = b"".join(each + end for each in (b"data/x.npy", b"data/a/y.npy"))
+    (folders / "names.txt").write_bytes(names)
+    revseq("batch", name, "--lengths", "lens/{stem}.npy", "-o", "out/{stem}.npy", "--axis", 1, stdin=names).ok()
+    assert {path.name for path in (folders / "out").glob("*.npy")} == {"x.npy", "y.npy"}
+
+
+def test_nothing_that_matches_is_a_note(revseq, files):
+    done = revseq("batch", "--each", "data/*.npy", "-o", "out/{stem}.npy", "--axis", 1).ok()
+    assert (done.out, done.err) == ("", "Note: no file matches --each data/*.npy\n")
+    revseq("batch", "-", "-o", "out/{stem}.npy", "--axis", 1, stdin=b"").ok()
+
+
+# what is done
+
+
+def test_resume_skips_what_is_up_to_date(revseq, files):
+    """As make does: an output that exists is complete; an older one is made again, and replaced."""
+    (files / "m.jsonl").write_text(lines(*({"output": f"out/y{i}.npy"} for i in range(4))))
+
+    def run(*args):
+        return [
+            each["skipped"] for each in reports(revseq("batch", "m.jsonl", "--json", *args).ok()) if "skipped" in each
+        ]
+
+    assert run() == [False] * 4
+    assert run("--resume") == [True] * 4
+    (files / "out" / "y1.npy").unlink()
+    os.utime(files / "out" / "y2.npy", (1, 1))
+    assert run("--resume") == [True, False, False, True]
+    for i in range(4):
+        assert oracle.same_bits(np.load(files / "out" / f"y{i}.npy"), EXPECTED)
+    os.utime(files / "n.npy", (1 << 31, 1 << 31))
+    assert run("--resume", "--dry-run") == [False] * 4
+    revseq("batch", "m.jsonl").failed("already exists", "add --resume to skip what is done, or --overwrite")
+    (files / "n.npy").unlink()
+    revseq("batch", "m.jsonl", "--resume").failed("n.npy: no such file")
+
+
+def test_resume_looks_into_stores(revseq, files):
+    zarr = pytest.importorskip("zarr")
+    store = zarr.create_array(files / "x.zarr", shape=INPUT.shape, dtype=INPUT.dtype, chunks=(1, 4))
+    store[:] = INPUT
+    (files / "m.jsonl").write_text(lines({"input": "x.zarr", "output": "y.zarr"}))
+    revseq("batch", "m.jsonl", "--only").ok()
+    assert reports(revseq("batch", "m.jsonl", "--json", "--resume").ok())[0]["skipped"]
+    chunk = max((path for path in (files / "x.zarr").rglob("*") if path.is_file()), key=lambda path: len(path.parts))
+    os.utime(chunk, (1 << 31, 1 << 31))
+    revseq("batch", "m.jsonl", "--resume", "--only").failed("already exists", "a folder is never replaced")
+
+
+@pytest.mark.needs("signals")
+def test_h44_kills_at_random_moments(revseq, files):
+    """The parent alone, or all of it; at the end the outputs are those of a batch that nobody killed."""
+    count, dice = 60, random.Random(1)
+    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(count))))
+    for turn in range(4):
+        command = [*COMMAND, "batch", "m.jsonl", "--resume"]
+        with subprocess.Popen(command, cwd=files, stdout=-1, stderr=-1, start_new_session=True) as process:
+            target = min(count, len(list(files.glob("y*.npy"))) + dice.randrange(1, 20))
+            until(lambda: process.poll() is not None or len(list(files.glob("y*.npy"))) >= target)  # noqa: B023
+            if turn % 2:
+                process.kill()
+            elif process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        until(lambda: not members(process.pid))
+    revseq("batch", "m.jsonl", "--resume").ok()
+    for i in range(count):
+        assert oracle.same_bits(np.load(files / f"y{i}.npy"), EXPECTED)
+
+
+def test_a_dry_run_checks_all_and_writes_nothing(revseq, files):
+    (files / "m.jsonl").write_text(lines(*({"output": f"new/y{i}.npy"} for i in range(3)), {"output": "y3.npy"}))
+    before = {path.name for path in files.iterdir()}
+    found = reports(revseq("batch", "m.jsonl", "--dry-run", "--json").ok())
+    plan = {"read_bytes": 60, "write_bytes": 48}
+    assert [each.get("plan") for each in found] == [plan] * 4 + [None]
+    (disk,) = found[-1]["file_systems"]
+    assert disk["needed_bytes"] == 4 * 48 < disk["free_bytes"]
+    assert {path.name for path in files.iterdir()} == before
+    table = revseq("batch", "m.jsonl", "--dry-run").ok()
+    assert [cell.strip() for cell in table.out.splitlines()[3].split("│")][1:6] == ["4", "4", "0", "240", "192"]
+    (files / "y3.npy").write_bytes(b"old")
+    done = revseq("batch", "m.jsonl", "--dry-run", "--json").failed("line 4: y3.npy: already exists")
+    assert [each["ok"] for each in reports(done)[:-1]] == [True, True, True, False]
+
+
+@pytest.mark.needs("mounts")
+def test_a_full_disk_is_told_before_and_once(files, revseq, small_disk):
+    np.save(files / "large.npy", np.ones((3, 1 << 17), np.float32))
+    rows = [{"input": "large.npy", "output": f"{small_disk}/y{i}.npy"} for i in range(30)]
+    rows[3] |= {"input": "x.npy"}
+    (files / "m.jsonl").write_text(lines(*rows))
+    revseq("batch", "m.jsonl", "--dry-run").failed(f"Error: {small_disk}: ", "bytes are needed")
+    done = revseq("batch", "m.jsonl", "--json").failed()
+    assert [each["ok"] for each in reports(done)] == [i == 3 for i in range(30)]
+    assert done.err.count("Error: ") == 1
+    assert done.err.startswith("Error: m.jsonl: lines 1 to 3 and 5 to 30 (29 jobs): ")
+    assert done.err.count("Hint: free some space, or write to another disk") == 1
 
 
 # jobs that fail
@@ -373,13 +528,12 @@ def test_a_job_that_fails_stops_no_other(revseq, files):
     jobs = [{"output": f"y{i}.npy"} for i in range(6)]
     jobs[1]["lengths"] = "[[1.5], [1], [1]]"
     jobs[2]["lengths"] = "x.npy"
-    jobs[4]["output"] = "absent/y.npy"
+    jobs[4]["output"] = "x.npy/y.npy"
     done = revseq("batch", "-", stdin=lines(*jobs).encode()).failed()
     assert outputs(files) == {"y0.npy", "y3.npy", "y5.npy"}
     assert [cell.strip() for cell in done.out.splitlines()[3].split("│")][1:6] == ["6", "3", "3", "0", "144"]
     assert "line 2: LENGTHS" in done.err
     assert "line 3: x.npy: DataType is FLOAT32\n  wanted: UINT64" in done.err
-    assert f"Hint: {system.MAKE_FOLDER} " in done.err
     assert done.err.count("Error: standard input: line ") == done.err.count("Error: ") >= 3
     quiet = revseq("batch", "-", "-q", "--overwrite", stdin=lines(*jobs).encode())
     assert (quiet.status, quiet.out, quiet.err) == (1, "", done.err)
@@ -417,7 +571,7 @@ def test_a_reader_that_leaves_leaves_no_job_undone(files):
     (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(40))))
     reader, writer = os.pipe()
     os.close(reader)
-    for option in ("--json", "--progress=none"):
+    for option in ("--json", "-q"):
         command = [*COMMAND, "batch", "m.jsonl", "--overwrite", option]
         done = subprocess.run(command, cwd=files, stdout=writer, stderr=-1, check=False)
         assert (done.returncode, done.stderr) == (0, b"")
@@ -443,9 +597,9 @@ def test_a_bar_on_a_terminal_and_reports_in_a_pipe(files):
     shown = everything_on(main)
     assert process.wait() == 1
     assert len((files / "report").read_text().splitlines()) == 1200
-    assert b"schema" not in shown
-    assert re.search(rb"of 1,200 jobs, [\d.]+ (bytes|KB), [\d.]+ KB/s, left", shown)
-    assert b"\x1b[2K\x1b[1;38;5;131mError:\x1b[0m m.jsonl: line 1001: absent.npy: no such file\r\n" in shown
+    assert b"errors" not in shown
+    assert re.search(rb"batch .*\d+/1200", shown)
+    assert b"\x1b[1;38;5;131mError:\x1b[0m m.jsonl: line 1001: absent.npy: no such file\r\n" in shown
 
 
 @pytest.mark.needs("signals")
@@ -464,22 +618,6 @@ def test_a_signal_stops_all_of_it(files, number):
         assert oracle.same_bits(np.load(files / name), EXPECTED)
 
 
-def test_deferring_counts_in_threads():
-    """What one thread begins to defer, no other ends."""
-
-    def many():
-        for _ in range(2000):
-            with signals.deferred():
-                assert signals._deferring
-
-    threads = [threading.Thread(target=many) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not signals._deferring
-
-
 def test_cells_as_large_as_a_tensor_and_blanks_in_the_header(revseq, files):
     rows = f'"{[[1] * 100_000]}","[[7]]",1,y0.npy\nx.npy,n.npy,1,y1.npy\n'
     (files / "m.csv").write_text(f"input, lengths, axis, output\n{rows}")
@@ -491,33 +629,6 @@ def test_cells_as_large_as_a_tensor_and_blanks_in_the_header(revseq, files):
 def test_an_output_called_standard_input(revseq, files):
     revseq("batch", "-", stdin=lines({"output": "standard input", "format": "npy"}).encode()).ok()
     assert oracle.same_bits(np.load(files / "standard input"), EXPECTED)
-
-
-DIE_AT_ONCE = """
-import os
-from revseq_cli.commands import pool
-pool.begin_process = lambda _: os.kill(os.getpid(), 9)
-"""
-
-
-@pytest.mark.parametrize(
-    ("code", "is_silent"),
-    [
-        (FEW.format(threads=99, processes=0), True),
-        (FEW.format(threads=99, processes=1), True),
-        (FEW.format(threads=0, processes=99), True),
-        (FEW.format(threads=1, processes=99), False),  # Python before 3.12 shows why a thread of the executor ended
-        pytest.param(DIE_AT_ONCE, True, marks=pytest.mark.needs("fork")),
-    ],
-)
-def test_the_command_itself_does_all_where_nothing_else_starts(revseq, files, code, is_silent):
-    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(70))))
-    done = revseq("batch", "m.jsonl", "-q", code=code).ok()
-    assert done.out == ""
-    assert done.err == "" or not is_silent
-    assert outputs(files) == {f"y{i}.npy" for i in range(70)}
-    for name in outputs(files):
-        assert oracle.same_bits(np.load(files / name), EXPECTED)
 
 
 # jobs that end their process
@@ -541,14 +652,13 @@ reversal.reverse = reverse
 # Jobs that are done while another one dies are told late, or not at all.
 UNTOLD = """
 import revseq_cli.commands.pool as pool
-run = pool.run_job
-def run_job(job, *, alone):
-    done = run(job, alone=alone)
-    if not alone and job < 40:
+run = pool._run_job
+def run_job(job, *, is_alone, **others):
+    done = run(job, is_alone=is_alone, **others)
+    if not is_alone and job < 40:
         time.sleep(0.05)
     return done
-run_job.__module__, run_job.__qualname__ = pool.__name__, "run_job"
-pool.run_job = run_job
+pool._run_job = run_job
 """
 
 
@@ -645,8 +755,8 @@ def test_a_process_that_dies_after_its_output_got_its_name(revseq, files):
 @pytest.mark.needs("signals")
 @pytest.mark.parametrize("number", existing_signals("SIGINT", "SIGTERM"))
 @pytest.mark.parametrize("stopped", [False, True])
-def test_a_signal_while_the_process_of_the_jobs_is_stopped(files, number, stopped):
-    """It cannot undo anything; a second signal ends it, and what it had begun is removed."""
+def test_a_signal_while_jobs_are_under_way(files, number, stopped):
+    """One is enough, also where the workers can do nothing; what they had begun is removed."""
     np.save(files / "x.npy", np.zeros((1 << 12, 1 << 12), np.float32))
     np.save(files / "n.npy", np.full((1 << 12, 1), 9, np.uint32))
     (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy", "memory": "1M"} for i in range(20))))
@@ -657,14 +767,9 @@ def test_a_signal_while_the_process_of_the_jobs_is_stopped(files, number, stoppe
     for child in children if stopped else []:
         os.kill(child, signal.SIGSTOP)
     process.send_signal(number)
-    if stopped:
-        time.sleep(0.7)
-        assert process.poll() is None
-        # On a busy machine the first signal may not have been looked at when the second comes: that is one.
-        until(lambda: process.poll() is not None or process.send_signal(number))
     _, err = process.communicate()
     assert process.returncode == -number
-    assert (b"Note: stopped after" in err) != stopped
+    assert b"Note: stopped after" in err
     until(lambda: not members(process.pid))
     assert not [name for name in outputs(files) if name.startswith(".revseq")]
 
@@ -695,7 +800,7 @@ def test_a_signal_while_nobody_reads_what_is_said(files, stream):
 @pytest.mark.needs("ps")
 @pytest.mark.parametrize("stopped", [False, True])
 def test_h47_no_process_of_the_jobs_without_its_parent(files, stopped):
-    """Also where they are stopped, and where jobs have processes of their own; --resume does the rest."""
+    """Also where they are stopped, and where jobs have processes of their own."""
     np.save(files / "x.npy", np.zeros((1 << 12, 1 << 12), np.float32))
     np.save(files / "n.npy", np.full((1 << 12, 1), 9, np.uint32))
     kinds = {"memory": "1M"}, {"engine": "processes", "jobs": 2}

@@ -90,7 +90,7 @@ def test_through_pipes(revseq, files):
 def test_reports(revseq, files):
     done = revseq("convert", "x.npy", "y.h5", "--json", "--verify").ok()
     assert json.loads(done.out) == {
-        "schema": 1, "input": {"name": "x.npy", "DataType": "FLOAT32", "Sizes": [3, 4]}, "output": "y.h5", "bytes": 48,
+        "input": {"name": "x.npy", "DataType": "FLOAT32", "Sizes": [3, 4]}, "output": "y.h5", "bytes": 48,
         "verified": True, "notes": [],
     }  # fmt: skip
     told = revseq("convert", "x.npy", "z.npy", "-v").ok().err

@@ -142,7 +142,7 @@ def test_json(revseq, pair):
     pair(np.array([1, np.nan, -0.0, 3]), np.array([np.inf, np.nan, 0.0, 4]))
     a, b = ({"name": f"{name}.npy", "role": name.upper(), "DataType": "FLOAT64", "Sizes": [4]} for name in "ab")
     first = [{"index": [i], "A": x, "B": y} for i, x, y in ((0, "1", "inf"), (2, "-0.0", "0"), (3, "3", "4"))]
-    usual = {"schema": 1, "equal": False, "A": a, "first": [], **NO_JOB}
+    usual = {"equal": False, "A": a, "first": [], **NO_JOB}
     found = {"B": b, "total": 4, "different": 3, "first": first, "largest_absolute": "inf", "largest_relative": 0.25}
     assert report(revseq("diff", "a.npy", "b.npy", "--json"), 1) == usual | found | {"both_nan": 0}
     usual |= {"largest_absolute": None, "largest_relative": None}

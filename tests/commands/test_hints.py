@@ -1,24 +1,20 @@
 """What hints say to type makes what was meant, bit for bit; and where that is not known, nothing is proposed."""
 
-import ast
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
-import click
 import h5py
 import hints
 import numpy as np
 import oracle
 import pytest
 
-from revseq_cli.commands.cli import COMMANDS, cli
-from revseq_cli.report import terminal, words
+from revseq_cli.report import terminal
 from revseq_cli.text import literals
 
 RNG = np.random.default_rng(30)
@@ -59,10 +55,6 @@ MEANT = {
     "the default of a system": (X, UP_TO_10, ("x.npy", "n.npy", "--like", "tensorflow"), 1, 0),
     "the axes that a system has": (X, UP_TO_6, ("x.npy", "n.npy", "--like", "onnx"), 1, 0),
     "the batch axis of a system": (CUBE, [1, 2, 3, 4], ("x.npy", "n.npy", "--like", "onnx", "--batch-axis", 0), 1, 0),
-    "batch first": (X, UP_TO_10, ("x.npy", "n.npy", "--batch-first"), 1, 0),
-    "batch first, square": (SQUARE, SQUARE_LENGTHS, ("x.npy", "n.npy", "--batch-first"), 1, 0),
-    "no batch first": (SQUARE, SQUARE_LENGTHS, ("x.npy", "n.npy", "--no-batch-first"), 0, 1),
-    "an axis of another name": (X, UP_TO_10, ("x.npy", "n.npy", "--dim", 0, "--batch-dim=1"), 1, 0),
     "exchanged tensors": (X, UP_TO_10, ("n.npy", "x.npy", "--axis", 1, "--batch-axis", 0), 1, 0),
     "exchanged tensors without an axis": (X, UP_TO_10, ("n.npy", "x.npy"), 1, 0),
     "exchanged tensors of a system": (X, UP_TO_10, ("n.npy", "x.npy", "--like", "pytorch", "--axis", 1), 1, 0),
@@ -74,21 +66,6 @@ MEANT = {
     "a larger type of lengths": (X, SMALL.astype("i8") << 40, ("x.npy", "n.npy", "--lengths-dtype", "UINT32", "--axis", 1, "--batch-axis", 0), 1, 0, "try --lengths-dtype UINT64"),
     "a feature level": (X, SMALL, ("x.npy", "n.npy", "--feature-level", "3_0", "--axis", 1, "--batch-axis", 0), 1, 0, "try --feature-level 4_0"),
 }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--batch-first", "--axis", 0), "--batch-first is an option of PyTorch"),
-        (("--axis=time", "--batch-first"), "--like pytorch --axis 1 where the batch comes first"),
-        (("--batch-first=False", "--batch-axis", 0), "--like pytorch where time does"),
-        (("--batch-first", "--like", "onnx"), "is an option of PyTorch"),
-        (("--batch-first", "True"), "is an option of PyTorch"),
-        (("--no-batch-first=1",), "--no-batch-first is an option"),
-    ],
-)
-def test_batch_first_beside_what_may_contradict_it(revseq, files, options, words):
-    assert "Hint" not in revseq("run", "x.npy", "n.npy", *options).refused(words).err
 
 
 @pytest.mark.parametrize("name", MEANT)
@@ -156,40 +133,12 @@ def test_only_the_arguments_are_exchanged(revseq, tmp_path, options):
     assert f"Hint: INPUT and LENGTHS are exchanged: revseq run x.npy n.npy --axis 1 {options}\n" in done.err
 
 
-def test_the_options_whose_values_are_not_exchanged():
-    """Hints have the options with a value of all commands that exchange INPUT and LENGTHS."""
-    commands = [cli.get_command(click.Context(cli), name) for name in ("run", "check", "export", "diff")]
-    options = [each for command in commands for each in command.params if isinstance(each, click.Option)]
-    valued = [each for each in options if not (each.is_flag or each.count or each.name == "example")]
-    assert {*words.VALUED} == {name for each in valued for name in each.opts}
-
-
-def test_each_option_in_a_text_is_one():
-    """An option that a hint names and no command has could not be typed."""
-    trees = [ast.parse(path.read_text()) for path in Path(words.__file__).parents[1].rglob("*.py")]
-    texts = [node.value for tree in trees for node in ast.walk(tree)
-             if isinstance(node, ast.Constant) and isinstance(node.value, str)]  # fmt: skip
-    named = {name for text in texts for name in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", text)}
-    assert len(named) > 15
-    commands = [cli.get_command(click.Context(cli), name) for name in COMMANDS]
-    known = {name for command in commands for each in command.params for name in (*each.opts, *each.secondary_opts)}
-    of_others = {"--batch-first", "--help", "--no-batch-first", "--upgrade", *words._SYNONYMS}
-    assert named <= known | of_others, named - known - of_others
-
-
 JOB = ("[[1, 2, 3], [4, 5, 6]]", "[[2], [3]]", "--axis", 1)
 
 
 @pytest.mark.parametrize(
     ("words", "same"),
     [
-        (("reverse", *JOB), ("run", *JOB)), (("flip", *JOB), ("run", *JOB)), (("ls", JOB[0]), ("show", JOB[0])),
-        (("info", JOB[0]), ("show", JOB[0])), (("head", JOB[0]), ("show", JOB[0])),
-        (("compare", *JOB[:1] * 2), ("diff", *JOB[:1] * 2)), (("help", "reverse"), ("help", "run")),
-        (("run", *JOB[:2], "--dim", 1), ("run", *JOB)), (("run", *JOB[:2], "--seq-axis=1"), ("run", *JOB)),
-        (("run", JOB[0], "--lengths", *JOB[1:]), ("run", *JOB)), (("check", f"--lengths={JOB[1]}", JOB[0], *JOB[2:]), ("check", *JOB)),
-        (("run", "-l", JOB[1], JOB[0], *JOB[2:]), ("run", *JOB)), (("diff", "[[2, 1, 3], [6, 5, 4]]", "--job", JOB[0], "--lengths", *JOB[1:]), ("diff", "[[2, 1, 3], [6, 5, 4]]", "--job", *JOB)),
-        (("run", *JOB[:2], "--time_axis", 1), ("run", *JOB)), (("run", *JOB, "--memory", "0.5G"), ("run", *JOB)),
         (("run", "[[1, 2]]", "[1]", "--axis", 1, "--like", "torch"), ("run", "[[1, 2]]", "[1]", "--axis", 1, "--like", "pytorch")),
         (("run", "[[1, 2]]", "[1]", "--axis", 1, "--like", "TF"), ("run", "[[1, 2]]", "[1]", "--axis", 1, "--like", "tensorflow")),
         (("run", "array([[1, 2, 3],\n       [4, 5, 6]])", "array([[2], [3]])", "--axis", 1), ("run", *JOB)),
@@ -271,25 +220,6 @@ def test_a_file_of_nearly_the_same_name(revseq, tmp_path, typed, near):
 def test_what_no_library_prints(revseq, text):
     revseq("show", text).refused("is not a tensor as NumPy and PyTorch print it", "wanted: array([...])")
     revseq("show", "[0 1 2 ... 7 8 9]").refused("'...' is not a number")
-
-
-def test_hints_of_a_batch_are_told_once(revseq, files):
-    """Also those of errors that differ."""
-    np.save(files / "n.npy", UP_TO_10.astype("u4"))
-    np.save(files / "x.npy", X)
-    np.save(files / "more.npy", X[..., None])
-    rows = "".join(f"{name}.npy,n.npy,1,y{i}.npy\n" for i, name in enumerate(["x", "x", "more"]))
-    (files / "jobs.csv").write_text(f"input,lengths,axis,output\n{rows}")
-    done = revseq("batch", "jobs.csv")
-    assert (done.status, done.err.count("dimension count"), done.err.count("Hint: ")) == (1, 2, 1), done.err
-    revseq("batch", "jobs.csv", "--batch-axis", 0).ok()
-    done = revseq("batch", "jobs.csv", "--batch-axis", 0)
-    assert "Hint: add --resume to skip what is done, or --overwrite to do all jobs again\n" in done.err
-    revseq("batch", "jobs.csv", "--batch-axis", 0, "--resume").ok()
-    (files / "jobs.csv.revseq-journal").unlink()
-    assert "Hint: add --overwrite to replace it\n" in revseq("batch", "jobs.csv", "--batch-axis", 0).err
-    done = revseq("batch", "jobs.csv", "--failed", "-")
-    done.refused("--failed is standard output", "Hint: use --failed failed.csv\n")
 
 
 def test_options_are_not_broken_from_their_values():
@@ -411,8 +341,6 @@ def test_a_copy_of_an_hdf5_file_keeps_its_suffix(revseq, tmp_path):
 @pytest.mark.parametrize(
     ("args", "typed"),
     [
-        (("show", "-dash.npy"), "show ./-dash.npy"),
-        (("run", "-dash.npy", "n.npy", "--axis", "1"), "run ./-dash.npy n.npy --axis 1"),
         (("show", "--", "-Dash"), "show -- ./-dash.npy"),
         (("show", "[b].npy"), "show './[b].npy'"),
         (("show", "./[b]"), "show './[b].npy'"),

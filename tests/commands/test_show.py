@@ -239,7 +239,7 @@ def test_lines_for_scripts(revseq, tmp_path):
     files = ("x.h5", "x.npy", "x.npz")
     for args in ((*files, "--shape"), ("x.h5", "--dtype")):  # of several, the names are told, too
         assert revseq("show", *args).ok().out == revseq("show", *args, "--names").ok().out
-    done = revseq("show", "--dtype", *files, "--names", "--shape").ok()
+    done = revseq("show", *files, "--dtype", "--names", "--shape").ok()
     assert [line.split("\t") for line in done.out.splitlines()] == [
         ["2 3 4", "FLOAT32", "x.h5::/layers/dense 0/vars/0"], ["4", "FLOAT64", "x.h5::/layers/dense 0/vars/1"],
         ["", "FLOAT16", "x.npy"], ["2 3 4", "FLOAT32", "x.npz::a b"], ["4 3 2", "FLOAT32", "x.npz::c/d"],

@@ -138,20 +138,6 @@ def test_a_header_of_128_bytes_is_no_pickle(revseq, tmp_path):
         assert "storage          safetensors" in revseq("show", "x").ok().out
 
 
-@pytest.mark.needs("fifos")
-@pytest.mark.parametrize(
-    ("word", "offered"),
-    [("x.h5ad::", ["x.h5ad::/chunks/x", "x.h5ad::/n", "x.h5ad::/x"]), ("s::", ["s::x"]), ("f::", [])],
-)
-def test_completion_of_names(revseq, tmp_path, word, offered):
-    h5(tmp_path / "x.h5ad")
-    safetensors.numpy.save_file({"x": X}, tmp_path / "s")
-    os.mkfifo(tmp_path / "f")
-    env = {"_REVSEQ_COMPLETE": "bash_complete", "COMP_LINE": f"revseq show {word}", "COMP_WORD": ""}
-    found = revseq(env=env).out.split()
-    assert found == [f"plain,{each.rpartition(':')[2]}" for each in offered]
-
-
 def test_a_whole_job_without_a_suffix(revseq, tmp_path):
     shutil.copy(SAMPLES / "example1.txt", tmp_path / "job")
     revseq("run", "job").refused("job: has no suffix", "add -f")

@@ -9,8 +9,6 @@ import oracle
 import pytest
 import zarr
 
-from revseq_cli.pipeline import jobs
-
 VALUES = np.random.default_rng(5).random((5, 4, 6)).astype("f4")
 NAMES = ("time", "lat", "lon")
 LENGTHS = np.random.default_rng(6).integers(0, 6, (1, 4, 6)).astype("u4")
@@ -35,12 +33,6 @@ def test_a_wrong_name_lists_those_there_are(revseq, tensor):
     done = revseq("run", tensor, "[1, 2, 3, 4]", "--axis", 0, "--batch-axis", "la")
     done.refused("no dimension is named la", "one of time, lat, lon")
     revseq("run", tensor, "n.npy").refused("no axis is given", "0 to 2, or time, lat, lon")
-
-
-def test_names_are_completed_beside_numbers(tensor, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    assert jobs.dimensions(tensor) == {0: 5, "time": 5, 1: 4, "lat": 4, 2: 6, "lon": 6}
-    assert jobs.dimensions(tensor, "n.npy") == {0: 5, "time": 5}
 
 
 def test_a_batch_axis_by_its_name(revseq, tmp_path, tensor):

@@ -22,13 +22,13 @@ from revseq_cli.formats.contents import GROUP, Contents, Item, only_of
 from revseq_cli.formats.hdf5 import links, scales, types
 from revseq_cli.formats.hdf5.files import RAISED, opened
 from revseq_cli.formats.hdf5.sink import create_sink
-from revseq_cli.formats.hdf5.source import Hdf5Source, details_of, names_in, refuse_other_programs
+from revseq_cli.formats.hdf5.source import Hdf5Source, details_of, refuse_other_programs
 
 if TYPE_CHECKING:
     from revseq_cli.formats.contract import Address, Source
     from revseq_cli.formats.documents import TextTypes
 
-__all__ = ["contents", "create_sink", "names_in", "open_source"]
+__all__ = ["contents", "create_sink", "open_source"]
 
 
 def open_source(address: Address, types: TextTypes) -> Source:

@@ -41,12 +41,6 @@ _MATLAB_NUMBERS = {
 _TEXTS_AT_ONCE = 8  # that are read before their lengths are looked at: many may lie at one place in the file
 
 
-def names_in(path: str) -> list[str]:
-    """The path of every dataset that hard links lead to."""
-    with file_io.opened(path), opened(path) as file:
-        return links.names_in(file)
-
-
 def _check(dataset: h5py.Dataset, dtype: np.dtype[Any], where: str) -> None:
     """FormatError for a dataset that cannot be read as a tensor of that dtype."""
     if dataset.shape is None:

@@ -36,12 +36,6 @@ def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) ->
     return OnnxSink(file, template, key)
 
 
-def names_in(path: str) -> list[str]:
-    """The name of the tensor, if it has one."""
-    key = open_tensor(path).key
-    return [key] if key else []
-
-
 def write_to(stream: BinaryIO, source: Source) -> None:
     """Write the whole tensor into a pipe."""
     stream.write(_head_bytes(source, source.key, "the output"))

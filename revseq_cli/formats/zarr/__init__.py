@@ -18,7 +18,6 @@ from revseq_cli.core.errors import RevseqError
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats.contents import GROUP, Contents, Item, only_of
 from revseq_cli.formats.zarr import metadata
-from revseq_cli.formats.zarr.metadata import arrays_in as names_in
 from revseq_cli.formats.zarr.sink import ZarrSink
 from revseq_cli.formats.zarr.source import ZarrSource, details_of
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Address, FileSink, Layout, Source
     from revseq_cli.formats.documents import TextTypes
 
-__all__ = ["contents", "create_sink", "names_in", "open_source"]
+__all__ = ["contents", "create_sink", "open_source"]
 
 
 def open_source(address: Address, types: TextTypes) -> Source:

@@ -1,0 +1,208 @@
+"""The terminal: colours that can be read and who decides on them, lines that end between words, and bars of progress."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import SAMPLES
+from contrast import contrast
+from hypothesis import example, given
+from hypothesis import strategies as st
+from needs import pty
+from processes import handles_signals, start, until
+from rich.cells import cell_len
+from terminals import everything_on, in_columns
+
+from revseq_cli.report import terminal
+
+JOB = ("x.npy", "n.npy", "--axis", 1)
+STEPS = (0, 95, 135, 175, 215, 255)  # of xterm's cube of 216 colours, which begin at 16; then 24 greys
+
+
+def rgb(number):
+    if number < 16:
+        raise ValueError(f"{number} is another colour on each terminal")
+    if number < 232:
+        return tuple(STEPS[(number - 16) // step % 6] for step in (36, 6, 1))
+    return (8 + 10 * (number - 232),) * 3
+
+
+def foregrounds(text):
+    """The numbers of the colours in a text for a terminal; every code is of one of 256 colours, or bold, underlined or plain."""
+    codes = re.findall(r"\x1b\[([\d;]*)m", text)
+    found = [re.fullmatch(r"(?:(?:1|4);?)*(?:38;5;(\d+))?|0", code) for code in codes]
+    assert all(found), codes
+    return {int(match[1]) for match in found if match[1]}
+
+
+@pytest.fixture
+def folder(files):
+    np.save(files / "n.npy", np.array([[2], [9], [3]], np.uint32))
+    (files / "page.md").write_text((SAMPLES / "page.md").read_text().replace("8, 7, 6, 5", "8, 7, 5, 6"))
+    (files / "jobs.csv").write_text("input,lengths,axis,output\nx.npy,n.npy,1,y.npy\nnone.npy,n.npy,1,z.npy\n")
+    return files
+
+
+@pytest.mark.needs("terminal")
+@pytest.mark.parametrize(
+    ("args", "shown"),
+    [
+        (("run", *JOB, "--example"), {terminal.BLUE, terminal.MAGENTA}), (("check", *JOB), {terminal.GREEN}), (("check", *JOB, "--feature-level", "all"), {terminal.GREEN, terminal.RED}),
+        (("verify", "page.md"), {terminal.GREEN, terminal.RED}), (("batch", "jobs.csv"), {terminal.RED}), (("rnu",), {terminal.RED, terminal.BLUE}),
+        (("run", "x.npy"), {terminal.RED, terminal.BLUE}), (("verify", "none.md"), {terminal.RED}), (("levels",), set()), (("show", "x.npy"), set()),
+        (("diff", "x.npy", "n.npy"), set()),
+    ],
+)  # fmt: skip
+def test_every_colour_can_be_read_on_black_and_on_white(forked, folder, args, shown):
+    out = in_columns(80, *forked.command, *args, cwd=folder)
+    found = foregrounds(out)
+    assert found == shown, out
+    for number in found:
+        for ground in ((0, 0, 0), (255, 255, 255)):
+            assert contrast(rgb(number), ground) >= 4.5, number
+
+
+@pytest.mark.needs("terminal")
+@pytest.mark.parametrize(
+    ("env", "options", "colored"),
+    [({}, (), True), ({"NO_COLOR": "1"}, (), False), ({}, ("--color", "never"), False), ({"TERM": "dumb"}, (), False), ({"REVSEQ_COLOR": "never"}, (), False),
+     ({"NO_COLOR": "1"}, ("--color", "always"), True), ({"REVSEQ_COLOR": "never"}, ("--color", "always"), True)],
+)  # fmt: skip
+def test_errors_on_a_terminal(forked, tmp_path, env, options, colored):
+    out = in_columns(80, *forked.command, "show", "none.npy", *options, cwd=tmp_path, env=env)
+    label = terminal.painted("Error:", terminal.RED) if colored else "Error:"
+    assert out == f"{label} none.npy: no such file\n"
+
+
+@pytest.mark.parametrize(
+    ("env", "options", "colored"),
+    [({}, (), False), ({}, ("--color", "always"), True), ({"REVSEQ_COLOR": "always"}, (), True), ({"FORCE_COLOR": "1"}, (), True),
+     ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, (), False), ({"REVSEQ_COLOR": "always"}, ("--color", "never"), False)],
+)  # fmt: skip
+def test_errors_in_a_pipe(revseq, env, options, colored):
+    done = revseq("show", "none.npy", *options, env=env)
+    assert done.status == 2
+    assert ("\x1b[" in done.err) == colored
+
+
+def test_a_name_paints_nothing(revseq):
+    done = revseq("show", "\x1b[31mred\nError: \nHint: x", "--color", "always")
+    assert done.err.count("\x1b[1;") == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--color", "maybe"), ("--engine", "x"), ("--memory", "much"), ("--jobs", "0"), ("--feature-level", "9_9")],
+)
+def test_variables_of_the_environment(revseq, files, option, value):
+    """An error names the variable, an empty one is none, and an option counts more."""
+    name = f"REVSEQ_{option.strip('-').replace('-', '_').upper()}"
+    revseq("run", *JOB, env={name: value}).refused(name, value)
+    revseq("run", *JOB, env={name: ""}).ok()
+    revseq("run", *JOB, option, value).refused(option)
+    for options, engine in (((), "processes"), (("--engine", "serial"), "serial")):
+        plan = revseq("run", *JOB, "--dry-run", *options, env={"REVSEQ_ENGINE": "processes"}).ok().out
+        assert re.findall("processes|serial", plan) == [engine]
+
+
+# lines
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", [""]), ("one two", ["one two"]), ("a" * 20 + " b", ["a" * 20, "b"]), ("a" * 18 + " b", ["a" * 18 + " b"]),
+        ("a  b", ["a  b"]), (f"a  {'b' * 19}", ["a", "b" * 19]), ("b" * 30, ["b" * 30]),
+        ("in {1,22,333,4444,55555}", ["in {1,22,333,4444,", "55555}"]), ("number {1,22,333,4444}", ["number", "{1,22,333,4444}"]),
+        ("two columns 日本語日 本", ["two columns 日本語日", "本"]),
+        ("type revseq run x.npy n.npy --axis 1", ["type", "revseq run x.npy n.npy --axis 1"]), ("a revseq run", ["a revseq run"]),
+        ("what myrevseq run does not", ["what myrevseq run", "does not"]),
+    ],
+)  # fmt: skip
+def test_lines_end_between_words(text, lines):
+    first, *others = lines
+    assert terminal.hanging("head: ", text, 26) == ["head: " + first, *(" " * 6 + line for line in others)]
+    assert terminal.hanging("head: ", text, 5) == terminal.hanging("head: ", text, 26)  # so narrow, it cuts them itself
+
+
+@given(st.lists(st.text("ab,1{}日", min_size=1, max_size=30)).map(" ".join), st.integers(0, 60))
+@example("a", 0)
+def test_nothing_is_lost_and_no_word_is_cut(text, width):
+    lines = terminal.hanging("head  ", text, width)
+    assert lines[0].startswith("head  ")
+    assert all(line.startswith(" " * 6) for line in lines[1:])
+    cut = [line[6:] for line in lines]
+    joined = re.compile(r"(?<=\d,) (?=\d)")  # a line of long sizes ends behind a comma
+    assert joined.sub("", " ".join(cut)) == joined.sub("", text)
+    room = max(width - 6, 20)
+    assert all(cell_len(line) <= room or not joined.search(line.replace(",", ", ")) for line in cut)
+
+
+@pytest.mark.needs("terminal")
+def test_errors_break_at_words_and_hints_stay_whole(forked, revseq, tmp_path):
+    """On a terminal; what is copied from a hint has no line breaks."""
+    np.save(tmp_path / "x.npy", np.zeros((4, 10, 6), "f4"))
+    np.save(tmp_path / "lengths.npy", np.array([2, 5, 10, 7]))
+    job = ("run", "x.npy", "lengths.npy", "--axis", "2", "-o", f"{'long' * 12}.npy")
+    out = in_columns(60, *forked.command, *job, cwd=tmp_path, env={"NO_COLOR": "1"})
+    whole = revseq(*job).refused().err
+    assert out != whole
+    assert " ".join(out.split()) == " ".join(whole.split())
+    *lines, hint = out.rstrip("\n").split("\n")
+    assert hint == whole.rstrip("\n").split("\n")[-1]
+    assert max(map(len, lines)) <= 60 < len(hint)
+
+
+# progress
+
+
+@pytest.fixture
+def large(tmp_path):
+    """A job of 20 blocks within 64 KiB."""
+    np.save(tmp_path / "x.npy", np.arange(200_000, dtype=np.float32).reshape(2000, 100))
+    np.save(tmp_path / "n.npy", np.full((2000, 1), 60, np.uint32))
+    return tmp_path
+
+
+@pytest.mark.needs("terminal")
+@pytest.mark.parametrize(("options", "names"), [((), {"reverse", "verify"}), (("-q",), set())])
+def test_a_bar_on_a_terminal_alone(revseq, large, options, names):
+    """As if the work took long; before half a second of it, and in a pipe, nothing is shown."""
+    job = ["run", *map(str, JOB), "-o", "y.npy", "--memory", "64KiB", "--engine", "serial", "--verify", *options]
+    main, sub = pty.openpty()
+    code = "from revseq_cli.report import terminal; terminal._DELAY = terminal._PAUSE = 0\n"
+    whole = f"{code}import sys; sys.argv[0] = 'revseq'\nfrom revseq_cli.__main__ import main; main()"
+    env = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
+    process = subprocess.Popen([sys.executable, "-c", whole, *job], cwd=large, stderr=sub, env=env)
+    os.close(sub)
+    shown = everything_on(main).decode()
+    assert process.wait() == 0
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    drawings = [each.strip() for each in re.split(r"[\r\n]+", plain) if each.strip()]
+    assert {each.split()[0] for each in drawings} == names
+    assert not names or any("400.0/800.0 kB" in each for each in drawings)
+    assert not names or shown.rstrip().endswith(("\x1b[2K", "\x1b[?25h"))  # and it goes again
+    assert revseq(*job, "--overwrite", code=code).ok().err == ""
+    assert in_columns(80, sys.executable, "-m", "revseq_cli", *job, "--overwrite", cwd=large) == ""
+
+
+@pytest.mark.needs("signals")
+@pytest.mark.parametrize("exists", [True, False])
+def test_what_became_of_the_output_after_ctrl_c(large, exists):
+    with open(large / "x.npy", "wb") as f:
+        np.lib.format.write_array_header_1_0(f, {"descr": "|u1", "fortran_order": False, "shape": (1 << 22, 1 << 12)})
+        f.truncate(f.tell() + (1 << 34))
+    np.save(large / "n.npy", np.zeros((1 << 22, 1), np.uint32))
+    if exists:
+        (large / "y.npy").write_bytes(b"old")
+    process = start(large, "--feature-level", "none", "--memory", "1MiB", "--engine", "serial")
+    until(lambda: list(large.glob(".revseq-*")) and handles_signals(process.pid))
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (-signal.SIGINT, b"")
+    assert err == f"Note: stopped; y.npy {'is unchanged' if exists else 'was not written'}\n".encode()
+    assert (large / "y.npy").exists() is exists
