@@ -471,6 +471,7 @@ def test_what_cannot_be_read_from_a_pipe_is_told_so(revseq, files):
 @pytest.mark.parametrize(
     ("name", "hint"),
     [("y.npy", "add -f npy"), ("y.json", "add -f json"), ("y.csv", "add -f csv"), ("y.h5", "use {} --overwrite, and no >"),
+     ("y z.npz", "use {} --overwrite, and no >")],
 )  # fmt: skip
 @pytest.mark.parametrize("line", ["run x.npy n.npy --axis 1", "convert x.npy -"])
 def test_standard_output_under_a_name_that_promises_another_format(shell, files, line, name, hint):
