@@ -127,9 +127,9 @@ def open_json(text: Text, key: str | None, types: TextTypes) -> Source:
     """A nested list, or an object with Values and perhaps DataType and Sizes."""
     refuse_key(key, "a JSON file", text.name)
     with about(text.name):
-        tensor = numbers.parse(text.text)
-        read, storage = (lambda each: tensor.values(each, dtype_of(each))), Storage("json", {})
-        return held(read, tensor.data_type, types, text, storage, text.name)
+        item = numbers.parse(text.text)
+        read, storage = (lambda each: item.values(each, dtype_of(each))), Storage("json", {})
+        return held(read, item.data_type, types, text, storage, text.name)
 
 
 def write_json(values: NDArray[Any]) -> str:

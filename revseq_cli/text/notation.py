@@ -73,7 +73,7 @@ _CHARACTERS = {_OPEN: "[", _CLOSE: "]", _COMMA: ",", _NUMBER: _NUMERALS, _BLANK:
 _KINDS = bytes(next((kind for kind, own in _CHARACTERS.items() if chr(code) in own), _BAD) for code in range(256))
 _OUT_OF_PLACE = {
     (_NUMBER, _NUMBER): "a comma is missing before this number",
-    (_OPEN, _CLOSE): "an empty row; a tensor without elements needs a header that says its sizes",
+    (_OPEN, _CLOSE): "an empty row",
     (_COMMA, _COMMA): "a number is missing before this comma",
     (_OPEN, _COMMA): "a number is missing before this comma",
     (_NUMBER, _OPEN): "a row starts beside a number",
@@ -99,7 +99,7 @@ class TensorText:
     `text` is the page with blanks for comments and markup. A tensor without a header has no name, and a header without
     a body has opened == stop. `line` counts from 1. What is wrong with header or body is an error only when `desc` or
     `values` is asked for, since pages have examples of other operators, too. `stated` has the data type and the sizes
-    that NumPy or PyTorch print behind a tensor.
+    that JSON has beside a tensor, or NumPy and PyTorch print behind it.
     """
 
     name: str
@@ -141,12 +141,14 @@ class TensorText:
         except literals.LiteralError as e:
             problem = "... stands for elements that were left out" if tokens[e.index] == DOTS else e.problem
             raise self._error(self.opened + int(places[e.index]), problem) from None
-        # Leading sizes of 1 need no brackets.
+        if sizes is None:
+            return flat.reshape(shape)
         rank = len(shape)
-        if sizes is None or (sizes[-rank:] == shape and prod(sizes[:-rank]) == 1):
-            return flat.reshape(shape if sizes is None else sizes)
+        # Leading sizes of 1 need no brackets, and JSON's Values may be one flat list.
+        if (sizes[-rank:] == shape and prod(sizes[:-rank]) == 1) or (not self.desc and shape == (prod(sizes),)):
+            return flat.reshape(sizes)
         if not self.desc:
-            raise self._error(self.opened, f"is printed with shape={sizes}; the values have {braced(shape)}")
+            raise self._error(self.opened, f"the values have {braced(shape)}, and {braced(sizes)} is stated")
         found = f"the header of {self.name} says {braced(sizes)}; the values have {braced(shape)}"
         raise self._error(self.header_spans()[0][0], found)
 
@@ -335,6 +337,8 @@ def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], str, NDArray[np.int
     places = np.flatnonzero(keep)
     kinds = kinds[places]
     wrong = ~_MAY_FOLLOW[kinds[:-1], kinds[1:]]
+    if not (kinds == _NUMBER).any():  # a tensor without elements
+        wrong &= (kinds[:-1] != _OPEN) | (kinds[1:] != _CLOSE)
     if not tensor.name and "," not in body:  # NumPy's print() has no commas
         wrong &= (kinds[:-1] != _NUMBER) | (kinds[1:] != _NUMBER)
     if wrong.any():
@@ -365,9 +369,7 @@ def _shape(tensor: TensorText, kinds: NDArray[np.uint8], places: NDArray[np.intp
     """
     depth = np.cumsum((kinds == _OPEN).view(np.int8) - (kinds == _CLOSE).view(np.int8), dtype=np.int32)
     numbers = np.flatnonzero(kinds == _NUMBER)
-    if not numbers.size:
-        raise error_at(tensor.page, tensor.start, f"{tensor.name} has no values", "rows in brackets below the header")
-    rank = int(depth[numbers[0]])
+    rank = int(depth[numbers[0]] if numbers.size else depth.max())
     if not rank:  # brackets are for tensors with dimensions
         return () if numbers.size == 1 else (numbers.size,)
     if rank > MOST_DIMENSIONS:
@@ -378,7 +380,7 @@ def _shape(tensor: TensorText, kinds: NDArray[np.uint8], places: NDArray[np.intp
         found = f"a number {depth[shallow[0]]} brackets deep, and the first one is {rank} deep"
         raise error_at(tensor.page, tensor.opened + int(places[shallow[0]]), found)
     rows = [np.flatnonzero((kinds == _OPEN) & (depth == d)) for d in range(1, rank + 1)]
-    sizes = tensor.desc.sizes if tensor.desc else ()
+    sizes = (tensor.desc.sizes if tensor.desc else tensor.stated[1]) or ()
     shape = []
     for d, (parents, children) in enumerate(zip(rows, [*rows[1:], numbers], strict=True)):
         counts = np.bincount(np.searchsorted(parents, children) - 1, minlength=parents.size)

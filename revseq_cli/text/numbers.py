@@ -9,14 +9,14 @@ import csv
 import itertools
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from revseq_cli.core.dtypes import require_sizes
 from revseq_cli.core.errors import FormatError, listed
-from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
+from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType
 from revseq_cli.text import literals, notation
 from revseq_cli.text.places import error_at
 
@@ -25,89 +25,51 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from revseq_cli.core.tensors import TensorDesc
+
 
 _WANTED = "a nested list, or an object of DataType, Sizes and Values"
-_WANTED_DEPTH = f"at most {MOST_DIMENSIONS} dimensions, and 8 in DirectML"
 # Where the values begin: of a text that is a list, and behind their key. A quote inside a string has a \ before it.
 _VALUES = re.compile(r"\s*(?=\[)")
 _VALUES_KEY = re.compile(r'(?<!\\)"Values"\s*:\s*')
-_WORDS = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
 
 
-@dataclass(frozen=True)
-class JsonTensor:
-    """A tensor of a JSON text: its entries Values, and perhaps DataType and Sizes, which are not checked yet."""
+def parse(text: str) -> notation.TensorText:
+    """The tensor of a JSON text, a nested list or an object; FormatError for what is none.
 
-    text: str
-    entries: dict[str, object]
-
-    @property
-    def data_type(self) -> DataType | None:
-        """The data type that the text states, if it does; UsageError for one that does not exist."""
-        return DataType.parse(str(self.entries["DataType"])) if self.entries.get("DataType") is not None else None
-
-    def values(self, data_type: DataType, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """The values, as an array of the tensor's sizes and of `dtype`, which is that of `data_type`.
-
-        FormatError, with line, column and a caret, for what is no tensor, or a number that the data type cannot hold.
-        """
-        empty = _shape_without_numbers(self.entries["Values"])
-        values = np.empty(empty, dtype) if empty else self._body().values(data_type, dtype)
-        sizes = _sizes(self.entries["Sizes"]) if "Sizes" in self.entries else values.shape
-        if values.ndim == 1 and values.size == TensorDesc(data_type, sizes).element_count:
-            values = values.reshape(sizes) if values.size else literals.empty(sizes, dtype)
-        if values.shape != sizes:
-            found = f"its Values have Sizes {braced(values.shape)}, and Sizes says {braced(sizes)}"
-            raise FormatError(found, "nested lists of these sizes, or one flat list")
-        return values
-
-    def _body(self) -> notation.TensorText:
-        """The text of the values, to be read as the bracket notation is."""
-        key = _VALUES.match(self.text) or _VALUES_KEY.search(self.text)
-        return notation.body_at(self.text, key.end() if key else 0)
-
-
-def parse(text: str) -> JsonTensor:
-    """The tensor of a JSON text; FormatError for what is none."""
+    The values are read as the bracket notation is, and the rest as JSON.
+    """
     if not text or text.isspace():
         raise FormatError("is empty", _WANTED)
-    root = load(text, text, _WANTED_DEPTH, parse_constant=_WORDS.__getitem__)
-    if isinstance(root, list):
-        root = {"Values": root}
-    if not isinstance(root, dict) or "Values" not in root or set(root) - {"DataType", "Sizes", "Values"}:
-        keys = f" with {listed(root)}" if isinstance(root, dict) else ""
+    if not (key := _VALUES.match(text) or _VALUES_KEY.search(text)):
+        entries = _load(text)
+        keys = f" with {listed(entries)}" if isinstance(entries, dict) else ""
         raise FormatError(f"is JSON, but not a tensor{keys}", _WANTED)
-    return JsonTensor(text, root)
+    tensor = notation.body_at(text, key.end())
+    if tensor.text.count("[", tensor.opened, tensor.stop) != tensor.text.count("]", tensor.opened, tensor.stop):
+        tensor.shape()  # which tells where a bracket is missing
+    entries = _load(text, tensor.opened, tensor.stop)
+    if not isinstance(entries, dict):
+        return tensor
+    if set(entries) - {"DataType", "Sizes", "Values"}:
+        raise FormatError(f"is JSON, but not a tensor with {listed(entries)}", _WANTED)
+    data_type = None if entries.get("DataType") is None else DataType.parse(str(entries["DataType"]))
+    return replace(tensor, stated=(data_type, _sizes(entries["Sizes"]) if "Sizes" in entries else None))
 
 
-def load(text: str, plain: str, wanted_depth: str, **hooks: Any) -> object:  # noqa: ANN401 - those of json.loads
-    """The JSON of `plain`, with the hooks of json.loads; FormatError for what is no JSON, and for a key given twice.
-
-    `plain` is `text`, perhaps with blanks for comments: messages show the place in `text`.
-    """
+def _load(text: str, start: int = 0, stop: int = 0) -> object:
+    """The JSON of a text, in which 0 stands for text[start:stop]; FormatError for what is none."""
+    left_out = max(0, stop - start - 1)
     try:
-        return json.loads(plain, object_pairs_hook=literals.unique, **hooks)
+        return json.loads(f"{text[:start]}0{text[stop:]}" if stop else text, object_pairs_hook=literals.unique)
     except json.JSONDecodeError as e:
-        raise error_at(text, e.pos, f"is not JSON: {e.msg}") from None
+        raise error_at(text, e.pos + (left_out if e.pos > start else 0), f"is not JSON: {e.msg}") from None
     except RecursionError:
-        raise FormatError("is nested too deep", wanted_depth) from None
+        raise FormatError("is nested too deep", f"at most {MOST_DIMENSIONS} dimensions, and 8 in DirectML") from None
     except FormatError:
         raise
     except ValueError:  # Python refuses an integer of so many digits
         raise FormatError("has a number of thousands of digits", f"at most {literals.LONGEST}") from None
-
-
-def _shape_without_numbers(values: object) -> tuple[int, ...]:
-    """The sizes of nested lists of one length without a number; () for all others."""
-    first = values
-    while isinstance(first, list) and first:
-        first = first[0]
-    level: list[Any] = [values]
-    sizes: list[int] = []
-    while first == [] and level and all(isinstance(row, list) and len(row) == len(level[0]) for row in level):
-        sizes.append(len(level[0]))
-        level = list(itertools.chain.from_iterable(level))
-    return () if level or len(sizes) > MOST_DIMENSIONS else tuple(sizes)
 
 
 def _sizes(sizes: object) -> tuple[int, ...]:

@@ -89,7 +89,7 @@ def test_leading_sizes_of_1_need_no_brackets():
         ("[[1], 2]", (1, 7), "1 brackets deep"), ("[[1] 2]", (1, 6), "beside a row"), ("[[1 2], [3, 4]]", (1, 5), "a comma is missing"),
         ("[1, ..., 4]", (1, 5), "stands for elements that were left out"),
         ("[1,, 2]", (1, 4), "a number is missing"), ("[, 1]", (1, 2), "a number is missing"),
-        ("[]", (1, 2), "an empty row"), ("[[1], []]", (1, 8), "an empty row"), ("[[1, 2]", (1, 8), "is missing"),
+        ("[[1], []]", (1, 8), "an empty row"), ("[[1, 2]", (1, 8), "is missing"),
         ("[1]]", (1, 4), "after the last bracket"), ("[[[1]], [2]]", (1, 10), "2 brackets deep"),
         ("[[1, x], [3, 4]]", (1, 6), "'x' is not a number"), ("[[1, 2], [3, é]]", (1, 14), "'é' is not allowed"),
         ('["2"]', (1, 2), "'\"' is not allowed"), ("[1;2]", (1, 3), "';' is not allowed"),
@@ -174,7 +174,7 @@ def test_an_empty_array_as_numpy_prints_it():
 @pytest.mark.parametrize(
     ("text", "problem"),
     [("array([1, 2], order='C')", "line 1, column 13: is not a tensor as NumPy"), ("array([1, 2]", "as NumPy"), ("array([1, 2]) + 1", "unexpected text"),
-     ("array([1, 2], shape=(3,))", "is printed with shape"), ("array([1, 2], dtype=object)", "is not a data type"), ("array([0, 1, ..., 9], shape=(9,))", "left out")],
+     ("array([1, 2], shape=(3,))", "the values have {2}, and {3} is stated"), ("array([1, 2], dtype=object)", "is not a data type"), ("array([0, 1, ..., 9], shape=(9,))", "left out")],
 )  # fmt: skip
 def test_what_numpy_does_not_print(text, problem):
     with pytest.raises(RevseqError) as caught:
