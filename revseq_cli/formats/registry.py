@@ -13,7 +13,6 @@ from revseq_cli.formats.atomic_file import AtomicFile, NewFolder, Scratch
 from revseq_cli.formats.contents import TensorNameError, refuse_key
 from revseq_cli.formats.contract import Layout
 from revseq_cli.formats.meaning import lost_in
-from revseq_cli.formats.recognition import is_store
 from revseq_cli.formats.references import Reference, format_to_write
 from revseq_cli.formats.table import NPY, TEXT, Format, named, packing_of
 
@@ -70,10 +69,6 @@ def new_file(
     path: str, *, overwrite: bool, inputs: Iterable[file_io.Identity] = (), folder: bool = False
 ) -> AtomicFile:
     """A new file or folder, not yet created; RevseqError where nothing may be written to that path."""
-    if any(map(is_store, Path(system.real_path(path)).parents)):
-        from revseq_cli.formats.zarr import metadata  # most files lie in none
-
-        metadata.refuse_name(path)
     return (NewFolder if folder else AtomicFile)(path, overwrite=overwrite, inputs=inputs)
 
 

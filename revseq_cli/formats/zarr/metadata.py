@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import functools
-import itertools
 import json
 import os
 import re
@@ -19,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from revseq_cli.core import system
 from revseq_cli.core.dtypes import data_type_of, dtype_of, is_nameless, named, require_sizes
-from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, listed
+from revseq_cli.core.errors import FormatError, listed
 from revseq_cli.core.tensors import DataType, braced
 from revseq_cli.formats import file_io
 from revseq_cli.text import literals
@@ -148,19 +145,11 @@ Version = Literal[2, 3]
 NEWEST: Version = 3
 
 
-class ShardIndex(NamedTuple):
-    """How a shard's index is stored: two numbers of 8 bytes for each chunk, at its start or end, perhaps a checksum."""
-
-    at_start: bool
-    byte_order: str
-    checksum_bytes: int
-
-
 class Metadata(NamedTuple):
     """What an array is: `chunks` are the sizes of what is decoded alone, `shards` of what is written alone.
 
     `key_start` and `separator` make up the name of a chunk's or shard's file in the folder of the array: what it begins
-    with, and what stands between its numbers. `shard_index` is None without shards, or with an unusual index.
+    with, and what stands between its numbers.
     `dimensions` are the names of the dimensions, "" for one without, or nothing; `attributes` is their number.
     """
 
@@ -172,44 +161,28 @@ class Metadata(NamedTuple):
     codecs: tuple[str, ...]
     key_start: str
     separator: str
-    shard_index: ShardIndex | None = None
     dimensions: tuple[str, ...] = ()
     attributes: int = 0
 
 
-def chunk_places(metadata: Metadata) -> Callable[[str], tuple[int, ...] | None]:
-    """A function from the path of a file in the array's folder to the chunk or shard that it is.
-
-    It gives the index of the chunk or shard in each dimension, and None for any other path.
-    """
-    numbers = [r"(0|[1-9]\d{0,18})"] * len(metadata.sizes)
-    name = re.compile(re.escape(metadata.key_start) + re.escape(metadata.separator).join(numbers), re.ASCII)
-    if not numbers:  # a scalar
-        name = re.compile("c" if metadata.key_start else "0")
+def chunk_files(metadata: Metadata, separator: str) -> Callable[[str], bool]:
+    """A function that says whether a path in the array's folder is that of a chunk or shard, with that separator."""
+    rank, start = len(metadata.sizes), metadata.key_start.replace(metadata.separator, separator)
+    name = re.compile(re.escape(start) + re.escape(separator).join([r"(0|[1-9]\d{0,18})"] * rank), re.ASCII)
     counts = [-(-size // shard) for size, shard in zip(metadata.sizes, metadata.shards, strict=True)]
 
-    def place_of(key: str) -> tuple[int, ...] | None:
+    def is_chunk(key: str) -> bool:
+        if not rank:
+            return key == ("c" if start else "0")
         match = name.fullmatch(key)
-        place = tuple(map(int, match.groups())) if match else ()
-        return place if match and all(i < count for i, count in zip(place, counts, strict=True)) else None
+        return match is not None and all(int(i) < count for i, count in zip(match.groups(), counts, strict=True))
 
-    return place_of
+    return is_chunk
 
 
 def arrays_in(store: str) -> list[str]:
     """The path of every array inside the store, "" for the store itself."""
     return sorted(_walk(store))
-
-
-def count_others(store: str, key: str, most: int) -> int:
-    """The number of other arrays in the store; the search ends at `most`."""
-    others = 0
-    try:
-        for _ in itertools.islice((each for each in _walk(store) if each != key), most):
-            others += 1
-    except RevseqError:  # one that cannot be read is an array, too
-        others += 1
-    return others
 
 
 def _walk(store: str) -> Iterator[str]:
@@ -228,35 +201,6 @@ def folders_in(store: str, key: str) -> list[str]:
     with file_io.trying_to("read", folder):
         names = [entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
     return [f"{key}/{name}".lstrip("/") for name in sorted(names, reverse=True)]
-
-
-@functools.cache  # the outputs of a batch lie in few folders
-def is_array(folder: Path) -> bool:
-    """Whether the folder is an array; False where its metadata cannot be read."""
-    try:
-        return _array_in(folder) is not None
-    except RevseqError:
-        return False
-
-
-def is_metadata(path: Path) -> bool:
-    """Whether the file is one of metadata or attributes, by its name and its content."""
-    try:
-        return path.name in FILES and "zarr_format" in read_object(path)
-    except RevseqError:
-        return False
-
-
-def refuse_name(path: str) -> None:
-    """TensorIOError for the name of a new file that would damage a store.
-
-    Inside an array it would count as a part of the array, and in place of a group's metadata it would end that.
-    """
-    final = Path(system.real_path(path))
-    inside = next((folder for folder in final.parents if is_array(folder)), None)
-    if inside or is_metadata(final):
-        found = f"lies inside the Zarr array {inside}" if inside else "has the metadata of a Zarr group"
-        raise TensorIOError(found, "a name outside of it", "give the output another name", path)
 
 
 def holds(store: str, key: str) -> bool:
@@ -438,17 +382,7 @@ def _version_3(fields: dict[str, Any], where: str) -> Metadata:
         tuple(codec_names(steps, "name")),
         start and start + separator,
         separator,
-        _index(sharding[0]) if sharding else None,
     )
-
-
-def _index(sharding: dict[str, Any]) -> ShardIndex | None:
-    """How the index of a shard is stored; None for an index with unusual codecs."""
-    first, *others = sharding["index_codecs"] or [{"name": ""}]
-    if first["name"] != "bytes" or any(each["name"] != "crc32c" for each in others):
-        return None
-    byte_order = {"little": "<", "big": ">"}[first.get("configuration", {}).get("endian", "little")]
-    return ShardIndex(sharding.get("index_location") == "start", byte_order, 4 * len(others))
 
 
 def _dtype(kind: object, where: str) -> np.dtype[Any]:

@@ -1,4 +1,4 @@
-"""New Zarr stores: one array, whose chunks the workers encode and write; from Zarr to Zarr it keeps its metadata."""
+"""New Zarr stores: one array, or a copy of the input's store; workers encode and write the chunks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import copy_file
 from revseq_cli.formats.contents import TensorNameError, refuse_taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source, parts
-from revseq_cli.formats.meaning import FILL, fill_of, typed
+from revseq_cli.formats.meaning import FILL, NOTHING, fill_of, typed
 from revseq_cli.formats.zarr import meaning, metadata, source
 
 if TYPE_CHECKING:
@@ -34,89 +34,106 @@ _GROUPS: dict[metadata.Version, dict[str, Any]] = {
     2: {"zarr_format": 2},
     3: {"zarr_format": 3, "node_type": "group", "attributes": {}},
 }
-# A field of a group of version 3: a copy of the metadata of all arrays, also of those that are not copied.
-_CONSOLIDATED = "consolidated_metadata"
+# The copy of the metadata of all arrays of a group: a file in version 2, and in version 3 a field of the group.
+_CONSOLIDATED = {2: ".zmetadata", 3: "consolidated_metadata"}
 
 
 class ZarrSink(FileSink):
-    """A new store with one array, or a copy of the input's with new chunks for that array, or with one added."""
+    """A new store with one array, or a copy of the input's store with that array replaced or added."""
 
     encoded = True
 
     def __init__(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> None:
         super().__init__(file)
-        self._data_type = template.desc.data_type
-        said = template.meaning()
         source.require_package(file.name)
-        self._inner = _checked(key, file.name, template.key if isinstance(template, source.ZarrSource) else "")
-        if isinstance(template, source.ZarrSource):
-            self._version, self._shards = template.metadata.version, template.metadata.shards
-            array = _copied(template)
+        self._data_type = template.desc.data_type
+        self._variables: tuple[Variable, ...] = ()
+        like = template if isinstance(template, source.ZarrSource) else None
+        self._old = None if layout.only else like
+        self._key = _checked(key, file.name, like.key if like else "")
+        self._replaces = self._old is not None and self._key == self._old.key
+        said = NOTHING if self._old else template.meaning()
+        if like:
+            self._version, self._shards = like.metadata.version, like.metadata.shards
+            array = _copied(like)
         else:
             self._version = metadata.NEWEST
-            dtype = template.dtype.newbyteorder("=")  # in the format, codecs have a byte order and data types have none
-            if dtypes.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
-                dtype = np.dtype(f"V{dtype.itemsize}")
-            attributes = meaning.encoded(typed({n: v for n, v in said.attributes.items() if n != FILL}, dtype))
-            if (fill := fill_of(said.attributes, dtype)) is not None:
-                attributes[FILL] = meaning.encoded_fill(fill)
-            self._shards, array = _made(template.sizes, dtype, said.dimensions, attributes, self._version, file.name)
-            self.notes += said.left_behind(can_grow=False)
+            self._shards, array = self._new_array(template, said)
         self.chunks = self._shards
-        self._files = {PurePosixPath(self._inner, name): data for name, data in array.items()}
-        self._files |= _groups(template, said, self._inner, self._version)
-        self._old = template if not layout.only and isinstance(template, source.ZarrSource) else None
-        self._variables = self._beside(said.coordinates) if not self._old else ()
-        self._kept = sum(each.values.nbytes for each in self._variables)
-        if self._old and self._inner != self._old.key and Path(self._old.store, self._inner).exists():
-            refuse_taken(self._inner, [self._inner], self._old.store)
-        self._old_state = source.state(self._old.store, self._old.name) if self._old else None
-        if self._old and self._old_state:
-            self._kept = self._old_state.stored - (self._old.stored if self._inner == self._old.key else 0)
+        # The files of metadata that a store lacks, by their paths.
+        self._files = {PurePosixPath(self._key, name): data for name, data in array.items()}
+        self._files |= _groups(like, said, self._key, self._version)
+        if self._old:
+            if not self._replaces and Path(self._old.store, self._key).exists():
+                refuse_taken(self._key, [self._key], self._old.store)
+            self._old_files = source.files_in(self._old.store, self._old.name)
+            self._kept = self._old_files.stored - self._old.stored * self._replaces
+        else:
+            self._variables = self._beside(said.coordinates)
+            self._kept = sum(variable.values.nbytes for variable in self._variables)
+
+    def _new_array(self, template: Source, said: Meaning) -> tuple[tuple[int, ...], dict[str, bytes]]:
+        """The chunks and the metadata of an array like one of another format."""
+        dtype = template.dtype.newbyteorder("=")  # in the format, codecs have a byte order and data types have none
+        if dtypes.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
+            dtype = np.dtype(f"V{dtype.itemsize}")
+        attributes = meaning.encoded(typed({n: v for n, v in said.attributes.items() if n != FILL}, dtype))
+        if (fill := fill_of(said.attributes, dtype)) is not None:
+            attributes[FILL] = meaning.encoded_fill(fill)
+        self.notes += said.left_behind(can_grow=False)
+        return _made(template.sizes, dtype, said.dimensions, attributes, self._version, self.file.name)
 
     def _beside(self, variables: tuple[Variable, ...]) -> tuple[Variable, ...]:
         """The variables that go into the array's group; a note on those that cannot."""
-        own_name = PurePosixPath(self._inner).name
-        fits = [each for each in variables if own_name and own_name != each.name and _is_name(each.name)]
+        own_name = PurePosixPath(self._key).name
+        fits = tuple(each for each in variables if own_name and own_name != each.name and _is_name(each.name))
         if lost := [each.name for each in variables if each not in fits]:
             self.notes += (f"not copied, since they have no place beside the array: {listed(lost)}",)
-        return tuple(fits)
+        return fits
 
     @property
     def _folder(self) -> Path:
-        return Path(self.file.temporary, self._inner)
+        return Path(self.file.temporary, self._key)
 
     def start(self) -> None:
-        """Write the metadata, or copy the store."""
+        """Copy the store, or write the metadata of an array that it lacks, and of its groups."""
         if self._old:
             self._copy(self._old)
-            if self._inner == self._old.key:
-                return
         with source.errors_worded(self.file.name, "write"):
             self._folder.mkdir(parents=True, exist_ok=True)
             for name, data in self._files.items():
                 path = Path(self.file.temporary, name)
-                if not path.exists():  # of the groups of a copy
+                if not path.exists():
                     path.write_bytes(data)
             for variable in self._variables:
                 _write(self._folder.with_name(variable.name), variable, self._version, self.file.name)
 
     def _copy(self, old: source.ZarrSource) -> None:
         """Copy every file and folder of the old store but the chunks of an array that is replaced."""
-        place_of = metadata.chunk_places(old.metadata)
+        is_chunk = metadata.chunk_files(old.metadata, old.metadata.separator)
         for folder, _, names in os.walk(old.store, onerror=_raise):  # it follows no links
             target = Path(self.file.temporary, os.path.relpath(folder, old.store))
             with source.errors_worded(self.file.name, "write"):
                 target.mkdir(exist_ok=True)
             for name in names:
                 path = Path(folder, name)
-                is_chunk = place_of(Path(os.path.relpath(path, old.folder)).as_posix()) is not None
-                if self._inner != old.key or not is_chunk:
+                if not (self._replaces and is_chunk(Path(os.path.relpath(path, old.folder)).as_posix())):
                     copy_file(str(path), str(target / name), self.file.name)
 
     def finish(self) -> None:
-        """TensorIOError if the input's store has changed since it was copied."""
-        if self._old and source.state(self._old.store, self._old.name) != self._old_state:
+        """Add the array to the copies of metadata above it; TensorIOError if the input's store has changed."""
+        if not self._old:
+            return
+        if not self._replaces:
+            for folder in PurePosixPath(self._key).parents:
+                if _is_consolidated(Path(self._old.store, folder), self._version):
+                    from revseq_cli.formats.zarr import store  # the package takes a while to load
+
+                    key = "" if folder == PurePosixPath() else folder.as_posix()
+                    with source.errors_worded(self.file.name, "write"), warnings.catch_warnings():
+                        warnings.simplefilter("ignore")  # zarr warns that version 3 has none in its specification
+                        store.consolidate(self.file.temporary, key, self._version)
+        if source.files_in(self._old.store, self._old.name).digest != self._old_files.digest:
             raise source.changed(self._old.store)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
@@ -131,7 +148,7 @@ class ZarrSink(FileSink):
 
     def reopen(self) -> Source:
         """The complete store, as an input."""
-        return source.ZarrSource(self.file.temporary, self._inner, self.file.name, self._data_type)
+        return source.ZarrSource(self.file.temporary, self._key, self.file.name, self._data_type)
 
 
 @dataclass(frozen=True)
@@ -152,15 +169,17 @@ class ZarrBlockWriter:
         with source.errors_worded(self.name, "write"):
             array = source.opened(self.folder, self.version, self.identity, "r+")
             for box, part in parts(region, values, self.chunks):
-                write = functools.partial(array.__setitem__, box, _stored(part, array.dtype))
-                file_io.patiently(write, system.keeps_name)
+                if is_nameless(array.dtype):  # elements of a type that zarr lacks become bytes, little-endian
+                    stored = np.ascontiguousarray(part, part.dtype.newbyteorder("<")).view(array.dtype)
+                else:
+                    stored = np.asarray(part, array.dtype)
+                file_io.patiently(functools.partial(array.__setitem__, box, stored), system.keeps_name)
 
 
 def _is_name(name: str) -> bool:
     """Whether the name of a variable can be that of a new array."""
-    return (
-        bool(name.strip(".")) and name not in metadata.FILES and not name.startswith("__") and not {*"\0/\\"} & {*name}
-    )
+    is_reserved = name in metadata.FILES or name.startswith("__")
+    return bool(name.strip(".")) and not is_reserved and not {*"\0/\\"} & {*name}
 
 
 def _write(folder: Path, variable: Variable, version: metadata.Version, where: str) -> None:
@@ -180,13 +199,6 @@ def _write(folder: Path, variable: Variable, version: metadata.Version, where: s
     for name, data in files.items():
         (folder / name).write_bytes(data)
     store.open_array(str(folder), version, "r+")[(...,)] = values.astype(dtype)
-
-
-def _stored(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The values in zarr's dtype: elements of a type that zarr lacks become bytes, little-endian."""
-    if is_nameless(dtype):
-        return np.ascontiguousarray(values, values.dtype.newbyteorder("<")).view(dtype)
-    return np.asarray(values, dtype)
 
 
 def _raise(error: OSError) -> None:
@@ -245,25 +257,29 @@ def _made(
         return array.chunks, {name: data.to_bytes() for name, data in files.items()}
 
 
-def _groups(template: Source, said: Meaning, key: str, version: metadata.Version) -> dict[PurePosixPath, bytes]:
-    """The metadata files of every group on the new array's path, with the attributes of a group on the input's path.
+def _groups(
+    like: source.ZarrSource | None, said: Meaning, key: str, version: metadata.Version
+) -> dict[PurePosixPath, bytes]:
+    """The metadata files of every group on the new array's path.
 
-    The groups of the two paths are paired from the arrays upwards, and the root of one store with that of the other.
+    A group that the input's store has at the same path keeps its attributes, and those of another format are in `said`.
     """
-    files = {}
+    files: dict[PurePosixPath, dict[str, Any]] = {}
     main, *others = metadata.GROUP_FILES[version]
-    parents = [*PurePosixPath(key).parents]
-    old: dict[PurePosixPath, Path] = {}
-    if isinstance(template, source.ZarrSource) and template.key:
-        paths = parents, [*PurePosixPath(template.key).parents]
-        pairs = [*zip(*(path[:-1] for path in paths), strict=False), *zip(*(path[-1:] for path in paths), strict=False)]
-        old = {parent: Path(template.store, counterpart) for parent, counterpart in pairs}
+    parents = [*PurePosixPath(key).parents][::-1]
     for parent in parents:
-        kept = {name: metadata.read_object(old[parent] / name) for name in (main, *others) if parent in old}
-        kept.get(main, {}).pop(_CONSOLIDATED, None)
-        files[parent / main] = kept.get(main) or _GROUPS[version]
-        files |= {parent / name: kept[name] for name in others if kept.get(name)}
-    if not isinstance(template, source.ZarrSource):
-        for parent, attributes in zip(parents[::-1], said.groups, strict=False):
+        files[parent / main] = _GROUPS[version]
+        if like and parent in PurePosixPath(like.key).parents:
+            kept = {name: metadata.read_object(Path(like.store, parent, name)) for name in (main, *others)}
+            kept[main].pop(_CONSOLIDATED[3], None)
+            files |= {parent / name: fields for name, fields in kept.items() if fields}
+    if not like:
+        for parent, attributes in zip(parents, said.groups, strict=False):
             files[parent / main] = _GROUPS[version] | {"attributes": meaning.encoded(attributes)}
     return {path: json.dumps(fields).encode() for path, fields in files.items()}
+
+
+def _is_consolidated(group: Path, version: metadata.Version) -> bool:
+    if version == 2:
+        return Path(group, _CONSOLIDATED[2]).exists()
+    return _CONSOLIDATED[3] in metadata.read_object(group / metadata.GROUP_FILES[3][0])

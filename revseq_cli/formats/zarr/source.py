@@ -22,7 +22,7 @@ from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError, Tenso
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import chosen
 from revseq_cli.formats.contract import (
-    MOST_OTHERS,
+    Coordinate,
     ReadTask,
     Source,
     Storage,
@@ -44,20 +44,50 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Region
     from revseq_cli.formats.file_io import Identity
     from revseq_cli.formats.meaning import Meaning
-    from revseq_cli.formats.zarr.metadata import Metadata, ShardIndex, Version
+    from revseq_cli.formats.zarr.metadata import Metadata, Version
 
 # What is wanted where zarr cannot do this with an array.
 _WANTED = {"open": "metadata that the package zarr reads", "read": "a whole store", "write": ""}
-# Of a shard's index: the bytes for each chunk, which are its offset and size, and both for one that it does not hold.
-_ENTRY_BYTES, _NONE = 16, (1 << 64) - 1
 _LINKS = "files in the store itself; links are not followed"
 
 
-class _State(NamedTuple):
-    """The state of a folder: a digest of the names, sizes and times of all files, and the bytes in all."""
+class Files(NamedTuple):
+    """The files of a folder: a digest of their names, sizes and times, the bytes of all, and their paths inside it."""
 
     digest: str
     stored: int
+    names: list[str]
+
+
+def files_in(folder: str, where: str) -> Files:
+    """The files of a folder; FormatError for links, and for anything else but files and folders."""
+    digest, stored, names, pending = hashlib.sha256(), 0, [], [""]
+    with file_io.trying_to("read", where):
+        try:
+            while pending:
+                below = pending.pop()
+                signals.check()
+                for entry in sorted(os.scandir(Path(folder, below)), key=lambda entry: entry.name):
+                    name = f"{below}/{entry.name}" if below else entry.name
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(status.st_mode):
+                        pending.append(name)
+                        known = file_io.identity_of(status)
+                    elif stat.S_ISREG(status.st_mode):
+                        names.append(name)
+                        known = file_io.identity_of_entry(entry)
+                        stored += known.size
+                    else:
+                        raise FormatError(f"{name} is not a regular file", _LINKS, where=where)
+                    digest.update(f"{name!r} {known}".encode("utf-8", "surrogateescape"))
+        except FileNotFoundError:
+            raise changed(where) from None
+    return Files(digest.hexdigest(), stored, names)
+
+
+def changed(where: str) -> TensorIOError:
+    """The error for a store that is not as it was."""
+    return TensorIOError("changed while it was read", "a store that does not change", where=where)
 
 
 class ZarrSource(Source):
@@ -80,13 +110,14 @@ class ZarrSource(Source):
         self.key = key
         self.name = f"{name}::{self.key}" if self.key else name
         self.store, self.folder = path, str(Path(path, self.key))
-        self._state = state(self.folder, self.name)
-        self.stored = self._state.stored  # bytes of the array's own files
         self.metadata = metadata.read(self.folder, self.name, asked)
         version, self.dtype, self.sizes, self.chunks = self.metadata[:4]
         self.dimensions, self.attributes = self.metadata.dimensions, self.metadata.attributes
+        files = files_in(self.folder, self.name)
+        self._digest, self.stored = files.digest, files.stored  # bytes of the array's own files
+        self._chunk_files = _chunk_files(self.metadata, files.names, self.name)
         declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
-        refuse_bomb(declared, self._state.stored, "write it again uncompressed", self.name)
+        refuse_bomb(declared, self.stored, "write it again uncompressed", self.name)
         self.path = str(Path(self.folder, metadata.ARRAY_FILES[version][0]))
         with file_io.opened(self.path) as fd:
             self.identity = self._unchanged = file_io.identity(fd)
@@ -97,12 +128,8 @@ class ZarrSource(Source):
 
     def recheck(self) -> None:
         """TensorIOError if any file of the array is not as it was."""
-        if state(self.folder, self.name) != self._state:
+        if files_in(self.folder, self.name).digest != self._digest:
             raise changed(self.name)
-
-    def others(self) -> int:
-        """The number of other arrays in its store; MOST_OTHERS may stand for more."""
-        return metadata.count_others(self.store, self.key, MOST_OTHERS) if self.key else 0
 
     @property
     def least_bytes(self) -> int:
@@ -113,8 +140,10 @@ class ZarrSource(Source):
 
     def absent_notes(self) -> tuple[str, ...]:
         """A note on absent chunks: the format reads them as the fill value, whether lost or never written."""
-        absent, total = _absent(self.folder, self.metadata)
-        note = f"{absent:,} of {total:,} chunks of {self.name} are missing, and read as the fill value"
+        noun = "shards" if self.metadata.shards != self.metadata.chunks else "chunks"
+        total = prod(-(-size // shard) for size, shard in zip(self.sizes, self.metadata.shards, strict=True))
+        absent = total - self._chunk_files
+        note = f"{absent:,} of {total:,} {noun} of {self.name} are missing, and read as the fill value"
         return (note,) if absent else ()
 
     def meaning(self) -> Meaning:
@@ -122,13 +151,26 @@ class ZarrSource(Source):
         return meaning.meaning_of(self.store, self.key, self.metadata, lambda key: ZarrSource(self.store, key).read)
 
     def read_task(self, region: Region) -> ReadTask:
-        """A read task that reads the region from the chunks."""
+        """A read task that decodes the chunks of the region."""
         return ZarrReadTask(self.path, self.name, self.metadata, self._unchanged, region)
 
 
 def details_of(found: Metadata) -> dict[str, str]:
     """How an array is stored: its chunks and codecs."""
     return {"chunks": str(found.chunks), "codecs": ", ".join(found.codecs)}
+
+
+def _chunk_files(found: Metadata, names: list[str], where: str) -> int:
+    """The number of files that are chunks or shards; FormatError where they have the names of another separator."""
+    count = sum(map(metadata.chunk_files(found, found.separator), names))
+    other = "." if found.separator == "/" else "/"
+    if len(found.sizes) + bool(found.key_start) > 1 and found.sizes:
+        wrong = next(filter(metadata.chunk_files(found, other), names), "")
+        if wrong:
+            text = f"has the chunk file {wrong}, and by its metadata {found.separator} stands between the numbers"
+            field = "dimension_separator" if found.version == 2 else "separator"
+            raise FormatError(text, f'"{field}": "{other}" in its metadata, or files of other names', where=where)
+    return count
 
 
 @dataclass(frozen=True)
@@ -143,25 +185,21 @@ class ZarrReadTask:
 
     def read(self) -> NDArray[Any]:
         """The values of the region."""
-        with file_io.opened(self.path, self.unchanged):
-            try:
-                return self._by_chunks() if self._decodes_much else self._values(self.region)
-            except (FormatError, *MEMORY_ENDED):
-                self._blame_chunk()
-                raise
-
-    @property
-    def _decodes_much(self) -> bool:
-        """Whether the region touches several chunks of far more elements, all of which zarr would hold at once."""
         chunks = self.metadata.chunks
         ends = zip(self.region, chunks, strict=True)
         touched = prod((-(-part.stop // chunk) - part.start // chunk) * chunk for part, chunk in ends)
-        return bool(touched > max(2 * prod(part.stop - part.start for part in self.region), prod(chunks)))
-
-    def _by_chunks(self) -> NDArray[Any]:
-        values = np.empty([part.stop - part.start for part in self.region], self.metadata.dtype)
-        for box in chunk_boxes(self.region, self.metadata.chunks):
-            values[inside(box, self.region)] = self._values(box)
+        size = prod(part.stop - part.start for part in self.region)
+        with file_io.opened(self.path, self.unchanged):
+            try:
+                if touched <= max(2 * size, prod(chunks)):
+                    return self._values(self.region)
+                # Of several chunks with far more elements, zarr would hold all at once.
+                values = np.empty([part.stop - part.start for part in self.region], self.metadata.dtype)
+                for box in chunk_boxes(self.region, chunks):
+                    values[inside(box, self.region)] = self._values(box)
+            except (FormatError, *MEMORY_ENDED):
+                self._blame_chunk()
+                raise
         return values
 
     def _values(self, region: Region) -> NDArray[Any]:
@@ -177,11 +215,11 @@ class ZarrReadTask:
             try:
                 self._values(box)
             except (FormatError, *MEMORY_ENDED) as e:
-                place = f"the chunk at {chunk_start(box, self.metadata.chunks)}"
-                if isinstance(e, FormatError):
-                    found = f"{place} is damaged: {e.found}"
-                else:  # the index of a damaged shard asks for any number of bytes
-                    found = f"{place} is damaged, or takes more memory than there is"
+                # The index of a damaged shard asks for any number of bytes.
+                why = (
+                    f"is damaged: {e.found}" if isinstance(e, FormatError) else "is damaged, or larger than the memory"
+                )
+                found = f"the chunk at {chunk_start(box, self.metadata.chunks)} {why}"
                 raise FormatError(found, "the whole store", "fetch it again", self.name) from None
 
 
@@ -213,59 +251,6 @@ def errors_worded(where: str, doing: str) -> Iterator[None]:
         raise FormatError(found, _WANTED[doing], where=where) from None
 
 
-def _absent(folder: str, found: Metadata) -> tuple[int, int]:
-    """The number of chunks that are not stored, neither in files nor in shards, and the number of all chunks."""
-    sizes, chunks, shards, index = found.sizes, found.chunks, found.shards, found.shard_index
-    per_shard = tuple(shard // chunk for shard, chunk in zip(shards, chunks, strict=True))
-    stored = 0
-    for path, place in _files(folder, found):
-        signals.check()
-        # A shard at the end of a dimension has fewer chunks with elements.
-        counts = tuple(
-            -(-min(shard, size - i * shard) // chunk)
-            for i, shard, size, chunk in zip(place, shards, sizes, chunks, strict=True)
-        )
-        stored += _held(path, index, per_shard, counts) if index else prod(counts)
-    total = prod(-(-size // chunk) for size, chunk in zip(sizes, chunks, strict=True))
-    return total - stored, total
-
-
-def _files(folder: str, found: Metadata) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Each file of a chunk or shard, with its index in each dimension."""
-    place_of = metadata.chunk_places(found)
-    firsts = [found.separator.join("0" * count) for count in range(1, len(found.sizes) + 1)]
-    pending = [""]
-    while pending:
-        below = pending.pop()
-        with file_io.trying_to("read", Path(folder, below)):
-            entries = list(os.scandir(Path(folder, below)))
-        for entry in entries:
-            key = f"{below}/{entry.name}" if below else entry.name
-            place = place_of(key)
-            if entry.is_dir(follow_symlinks=False):
-                if place is not None:
-                    raise FormatError("is a folder in place of a chunk", "a chunk", "fetch it again", entry.path)
-                pending.append(key)
-            elif place is not None:
-                yield entry.path, place
-            elif any(place_of(f"{key}/{first}") is not None for first in firsts):  # chunks lie below it
-                raise FormatError("is a file in place of a folder of chunks", "a folder", "fetch it again", entry.path)
-
-
-def _held(path: str, index: ShardIndex, per_shard: tuple[int, ...], counts: tuple[int, ...]) -> int:
-    """The number of chunks that a shard holds, among the first `counts` in each dimension."""
-    wanted = prod(per_shard) * _ENTRY_BYTES
-    with file_io.opened(path) as fd:
-        size = file_io.identity(fd).size
-        offset = 0 if index.at_start else size - wanted - index.checksum_bytes
-        if offset < 0 or size < wanted:
-            raise FormatError(f"is truncated: {size} bytes, and its index has {wanted}", "the whole file", where=path)
-        data = file_io.read_some(fd, wanted, offset, path)
-    entries = np.frombuffer(data, f"{index.byte_order}u8").reshape(*per_shard, 2)
-    held = (entries != _NONE).any(axis=-1)
-    return int(held[tuple(map(slice, counts))].sum())
-
-
 def require_package(where: str) -> None:
     """FormatError where the package zarr is not installed."""
     extra("zarr", "is a Zarr store", where)
@@ -287,34 +272,7 @@ def refuse_streams(store: str) -> None:
     while pending:
         with file_io.trying_to("read", store):
             entries = list(os.scandir(pending.pop()))
-        pending += [each.path for each in entries if each.is_dir(follow_symlinks=False)]
+        pending += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
         for entry in entries:
             if entry.inode() in inodes:  # known without a system call, unlike the status
                 file_io.refuse_stream(os.lstat(entry.path), entry.path)
-
-
-def changed(where: str) -> TensorIOError:
-    """The error for a store that is not as it was."""
-    return TensorIOError("changed while it was read", "a store that does not change", where=where)
-
-
-def state(folder: str, where: str) -> _State:
-    """The state of the folder; FormatError for links, and for anything else but files and folders."""
-    digest, stored, pending = hashlib.sha256(), 0, [folder]
-    with file_io.trying_to("read", where):
-        try:
-            while pending:
-                for entry in sorted(os.scandir(pending.pop()), key=lambda each: each.name):
-                    status = entry.stat(follow_symlinks=False)
-                    if stat.S_ISDIR(status.st_mode):
-                        pending.append(entry.path)
-                        known = file_io.identity_of(status)
-                    elif stat.S_ISREG(status.st_mode):
-                        known = file_io.identity_of_entry(entry)
-                        stored += known.size
-                    else:
-                        raise FormatError(f"{entry.name} is not a regular file", _LINKS, where=where)
-                    digest.update(f"{entry.path!r} {known}".encode("utf-8", "surrogateescape"))
-        except FileNotFoundError:
-            raise changed(where) from None
-    return _State(digest.hexdigest(), stored)

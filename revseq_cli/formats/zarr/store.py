@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import stat
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import zarr
@@ -18,8 +19,7 @@ from zarr.storage import LocalStore
 from revseq_cli.core.errors import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Coroutine
 
     from numpy.typing import NDArray
 
@@ -75,27 +75,50 @@ class _Array:
 
 
 class StrictStore(LocalStore):
-    """The files of an array's folder; what cannot be a chunk is an error.
+    """The files of an array's folder; what is neither absent nor a whole file in that folder is an error.
 
-    Zarr's own store takes other things for absent chunks, too: a folder in place of a file, a file in place of
-    a folder, an empty shard, and a chunk that lies beyond the end of its shard.
+    Zarr's own store follows links, waits for pipes, and takes other things for absent chunks: a folder in place of
+    a file, a file in place of a folder, an empty shard, and a chunk that lies beyond the end of its shard.
     """
 
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:  # noqa: ANN401 - zarr's Buffer
-        """The bytes of a file or a range of it; None where there is no file, FormatError where it cannot be a chunk."""
-        data = None
-        with _not_of_a_folder(self.root / key):
-            data = await super().get(key, prototype, byte_range)
-        _require_sound(self.root / key, key, data, byte_range)
-        return data
+        """The bytes of a file or a range of it; None where there is no file, FormatError for anything else."""
+        self._require_file(key)
+        return _whole(await super().get(key, prototype, byte_range), key, byte_range)
 
     def get_sync(self, key: str, *, prototype: Any = None, byte_range: Any = None) -> Any:  # noqa: ANN401
         """The bytes as `get` has them, for those parts of zarr that do not wait for a coroutine."""
-        data = None
-        with _not_of_a_folder(self.root / key):
-            data = super().get_sync(key, prototype=prototype, byte_range=byte_range)
-        _require_sound(self.root / key, key, data, byte_range)
-        return data
+        self._require_file(key)
+        return _whole(super().get_sync(key, prototype=prototype, byte_range=byte_range), key, byte_range)
+
+    def _require_file(self, key: str) -> None:
+        """FormatError for a link, a folder or a device in place of a file, and for a file in place of a folder."""
+        *folders, _ = parts = key.split("/")
+        path = str(self.root)
+        for number, part in enumerate(parts):
+            path = f"{path}/{part}"
+            try:
+                mode = os.lstat(path).st_mode
+            except FileNotFoundError:
+                return
+            if number < len(folders) and not stat.S_ISDIR(mode):
+                what = "a link stands" if stat.S_ISLNK(mode) else "a file stands"
+                raise FormatError(f"{key}: {what} in place of one of its folders")
+        if not stat.S_ISREG(mode):
+            raise FormatError(f"{key} is not a regular file")
+
+
+def _whole(data: Any, key: str, byte_range: Any) -> Any:  # noqa: ANN401 - zarr's
+    """The data; FormatError where the file lacks bytes of the range."""
+    wanted = 1
+    match byte_range:
+        case RangeByteRequest():
+            wanted = max(1, byte_range.end - byte_range.start)
+        case SuffixByteRequest():
+            wanted = byte_range.suffix
+    if data is not None and len(data) < wanted:
+        raise FormatError(f"{key} is truncated: {len(data)} bytes where {wanted} are promised")
+    return data
 
 
 def open_array(folder: str, version: Version, mode: Literal["r", "r+"]) -> Any:  # noqa: ANN401 - zarr's Array
@@ -105,30 +128,6 @@ def open_array(folder: str, version: Version, mode: Literal["r", "r+"]) -> Any: 
     return _Array(zarr.AsyncArray(array.metadata, array.store_path, {"write_empty_chunks": True}))
 
 
-@contextlib.contextmanager
-def _not_of_a_folder(path: Path) -> Iterator[None]:
-    """Pass over the error that Windows has for a folder which is opened as a file: it is not permitted."""
-    try:
-        yield
-    except PermissionError:
-        if not path.is_dir():
-            raise
-
-
-def _require_sound(path: Path, key: str, data: Any, byte_range: Any) -> None:  # noqa: ANN401 - zarr's
-    """FormatError where something else than a file stands at the path, or the file lacks bytes of the range."""
-    if data is None:
-        above = next(each for each in (path, *path.parents) if os.path.lexists(each))
-        if above == path:
-            raise FormatError(f"{key} is not a regular file")
-        if not above.is_dir():
-            raise FormatError(f"{key}: a file stands in place of one of its folders")
-        return
-    wanted = 1
-    match byte_range:
-        case RangeByteRequest():
-            wanted = max(1, byte_range.end - byte_range.start)
-        case SuffixByteRequest():
-            wanted = byte_range.suffix
-    if len(data) < wanted:
-        raise FormatError(f"{key} is truncated: {len(data)} bytes where {wanted} are promised")
+def consolidate(folder: str, key: str, version: Version) -> None:
+    """Write the copy of all metadata in a group anew."""
+    done(asynchronous.consolidate_metadata(StrictStore(folder), path=key or None, zarr_format=version))
