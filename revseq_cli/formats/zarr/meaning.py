@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from revseq_cli.formats.meaning import (
     Meaning,
     Value,
     Variable,
+    as_texts,
     is_small,
     plain,
 )
@@ -100,38 +102,39 @@ def _coordinate(
         dimensions = metadata.dimensions_of(version, fields, attributes)
         if dimensions != (name,) or fields["shape"] != [size]:
             return None
-        if _is_text(version, fields):
+        if bytes_of_text := _text_bytes(version, fields):
+            chunks = fields["chunks"] if version == 2 else fields["chunk_grid"]["configuration"]["chunk_shape"]
+            if not is_small((size,), bytes_of_text, tuple(chunks)):
+                return None
             return Variable(name, dimensions, _stated(folder)[0], _texts(str(folder), version))
         found = metadata.read(str(folder), name)
-        if not is_small(found.sizes, found.dtype.itemsize, found.chunks):
+        if not is_small(found.sizes, found.dtype.itemsize, found.shards):
             return None
         return Variable(name, dimensions, _stated(folder)[0], opened(key)())
     except (RevseqError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _is_text(version: metadata.Version, fields: dict[str, Any]) -> bool:
-    """Whether an array holds text, by codecs that run no code; and whether it is small, as far as its header says."""
-    if not is_small(tuple(fields["shape"]), _TEXT_BYTES):
-        return False
-    if version == 3:
-        kind = fields["data_type"]
-        is_text = (kind["name"] if isinstance(kind, dict) else kind) in ("string", "fixed_length_utf32")
-        return is_text and {*codec_names(metadata.codecs(3, fields), "name")} <= {
-            "vlen-utf8",
-            "bytes",
-            "zstd",
-            "gzip",
-            "blosc",
-            "crc32c",
-        }
-    names = {*codec_names(metadata.codecs(2, fields), "id")}
-    return fields["dtype"] == "|O" and "vlen-utf8" in names and names <= {"vlen-utf8", *NUMCODECS}
+def _text_bytes(version: metadata.Version, fields: dict[str, Any]) -> int:
+    """The bytes of a text of an array, as far as its header says; 0 for one of numbers, or whose codecs run code."""
+    codecs = {*codec_names(metadata.codecs(version, fields), "id" if version == 2 else "name")}
+    kind = fields["dtype"] if version == 2 else fields["data_type"]
+    if version == 2:
+        if kind == "|O":
+            return _TEXT_BYTES if "vlen-utf8" in codecs and codecs <= {"vlen-utf8", *NUMCODECS} else 0
+        fixed = re.fullmatch(r"[<>|][US](\d{1,6})", kind)
+        return 4 * int(fixed[1]) if fixed and codecs <= {*NUMCODECS} else 0
+    name, settings = (kind["name"], kind.get("configuration", {})) if isinstance(kind, dict) else (kind, {})
+    if not codecs <= {"vlen-utf8", "bytes", "zstd", "gzip", "blosc", "crc32c"}:
+        return 0
+    if name in ("fixed_length_utf32", "null_terminated_bytes"):
+        return int(settings["length_bytes"])
+    return _TEXT_BYTES if name == "string" else 0
 
 
 def _texts(folder: str, version: metadata.Version) -> NDArray[Any]:
+    """The texts of an array, which the strict store reads, as a tensor's chunks."""
     from revseq_cli.formats.zarr import store  # the package takes a while to load
 
-    array = store.open_array(folder, version, "r")
-    values = np.asarray(array[(...,)])
-    return np.array([*map(str, values.reshape(-1))], object).reshape(values.shape)
+    with metadata.errors_worded(folder, "read"):
+        return as_texts(np.asarray(store.open_array(folder, version, "r")[(...,)]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import json
 import os
 import re
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from revseq_cli.core.dtypes import data_type_of, dtype_of, is_nameless, named, require_sizes
-from revseq_cli.core.errors import FormatError, listed
+from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError, listed
 from revseq_cli.core.tensors import DataType, braced
 from revseq_cli.formats import file_io
 from revseq_cli.text import literals
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 
 SHARDING = "sharding_indexed"
+# What is wanted where zarr cannot do this with an array.
+_WANTED = {"open": "metadata that the package zarr reads", "read": "a whole store", "write": ""}
 PREFIX = "numcodecs."  # of their names in version 3
 
 
@@ -396,3 +399,18 @@ def _dtype(kind: object, where: str) -> np.dtype[Any]:
     except FormatError as e:
         raise FormatError(f"its data type is {str(kind)[:80]}", e.wanted, where=where) from None
     return dtype
+
+
+@contextlib.contextmanager
+def errors_worded(where: str, doing: str) -> Iterator[None]:
+    """Turn any error of zarr and of its codecs into a RevseqError about `where`; `doing` is a key of `_WANTED`."""
+    try:
+        yield
+    except (RevseqError, *MEMORY_ENDED):
+        raise
+    except Exception as e:  # noqa: BLE001 - codecs raise errors of any class
+        # EINVAL comes from an offset in the index of a damaged shard.
+        if isinstance(e, OSError) and e.errno not in (None, errno.EINVAL):
+            raise file_io.failed(where, doing, e) from None
+        found = f"zarr cannot {doing} it: {str(e)[:200] or type(e).__name__}"
+        raise FormatError(found, _WANTED[doing], where=where) from None

@@ -99,7 +99,7 @@ class ZarrSink(FileSink):
         """Copy the store, or write the metadata of an array that it lacks, and of its groups."""
         if self._old:
             self._copy(self._old)
-        with source.errors_worded(self.file.name, "write"):
+        with metadata.errors_worded(self.file.name, "write"):
             self._folder.mkdir(parents=True, exist_ok=True)
             for name, data in self._files.items():
                 path = Path(self.file.temporary, name)
@@ -113,7 +113,7 @@ class ZarrSink(FileSink):
         is_chunk = metadata.chunk_files(old.metadata, old.metadata.separator)
         for folder, _, names in os.walk(old.store, onerror=_raise):  # it follows no links
             target = Path(self.file.temporary, os.path.relpath(folder, old.store))
-            with source.errors_worded(self.file.name, "write"):
+            with metadata.errors_worded(self.file.name, "write"):
                 target.mkdir(exist_ok=True)
             for name in names:
                 path = Path(folder, name)
@@ -130,7 +130,7 @@ class ZarrSink(FileSink):
                     from revseq_cli.formats.zarr import store  # the package takes a while to load
 
                     key = "" if folder == PurePosixPath() else folder.as_posix()
-                    with source.errors_worded(self.file.name, "write"), warnings.catch_warnings():
+                    with metadata.errors_worded(self.file.name, "write"), warnings.catch_warnings():
                         warnings.simplefilter("ignore")  # zarr warns that version 3 has none in its specification
                         store.consolidate(self.file.temporary, key, self._version)
         if source.files_in(self._old.store, self._old.name).digest != self._old_files.digest:
@@ -166,7 +166,7 @@ class ZarrBlockWriter:
 
         A chunk is written again where another program, such as a virus scanner, has its new file open for a moment.
         """
-        with source.errors_worded(self.name, "write"):
+        with metadata.errors_worded(self.name, "write"):
             array = source.opened(self.folder, self.version, self.identity, "r+")
             for box, part in parts(region, values, self.chunks):
                 if is_nameless(array.dtype):  # elements of a type that zarr lacks become bytes, little-endian
@@ -250,7 +250,7 @@ def _made(
         more["dimension_names"] = [name or None for name in dimensions]
     elif version == 2 and len(dimensions) == len(sizes):
         more |= {"attributes": attributes | {meaning.DIMENSIONS: [*dimensions]}, "fill_value": fill}
-    with source.errors_worded(where, "write"), warnings.catch_warnings():
+    with metadata.errors_worded(where, "write"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # zarr warns that the specification has no data type for bytes
         created = asynchronous.create_array(files, shape=sizes, dtype=dtype, zarr_format=version, **more)
         array = store.done(created)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import functools
 import hashlib
 import os
@@ -18,11 +16,10 @@ import numpy as np
 
 from revseq_cli.core import signals
 from revseq_cli.core.dtypes import is_nameless
-from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError, TensorIOError
+from revseq_cli.core.errors import MEMORY_ENDED, FormatError, TensorIOError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import chosen
 from revseq_cli.formats.contract import (
-    Coordinate,
     ReadTask,
     Source,
     Storage,
@@ -36,8 +33,6 @@ from revseq_cli.formats.recognition import looks_like
 from revseq_cli.formats.zarr import meaning, metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from revseq_cli.core.tensors import DataType
@@ -46,8 +41,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.meaning import Meaning
     from revseq_cli.formats.zarr.metadata import Metadata, Version
 
-# What is wanted where zarr cannot do this with an array.
-_WANTED = {"open": "metadata that the package zarr reads", "read": "a whole store", "write": ""}
 _LINKS = "files in the store itself; links are not followed"
 
 
@@ -121,7 +114,7 @@ class ZarrSource(Source):
         self.path = str(Path(self.folder, metadata.ARRAY_FILES[version][0]))
         with file_io.opened(self.path) as fd:
             self.identity = self._unchanged = file_io.identity(fd)
-        with errors_worded(self.name, "open"):
+        with metadata.errors_worded(self.name, "open"):
             opened(self.folder, version, self._unchanged)
         about, details = {"version": str(version), "array": f"/{self.key}"}, details_of(self.metadata)
         self.storage = Storage("zarr", about | details)
@@ -203,7 +196,7 @@ class ZarrReadTask:
         return values
 
     def _values(self, region: Region) -> NDArray[Any]:
-        with errors_worded(self.name, "read"):
+        with metadata.errors_worded(self.name, "read"):
             array = opened(os.path.dirname(self.path), self.metadata.version, self.unchanged)  # noqa: PTH120 - a string
             values = np.asarray(array[region])
             nameless = is_nameless(values.dtype)
@@ -234,21 +227,6 @@ def opened(folder: str, version: Version, _: Identity, mode: Literal["r", "r+"] 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # zarr warns about codecs that the specification does not have
         return store.open_array(folder, version, mode)
-
-
-@contextlib.contextmanager
-def errors_worded(where: str, doing: str) -> Iterator[None]:
-    """Turn any error of zarr and of its codecs into a RevseqError about `where`; `doing` is a key of `_WANTED`."""
-    try:
-        yield
-    except (RevseqError, *MEMORY_ENDED):
-        raise
-    except Exception as e:  # noqa: BLE001 - codecs raise errors of any class
-        # EINVAL comes from an offset in the index of a damaged shard.
-        if isinstance(e, OSError) and e.errno not in (None, errno.EINVAL):
-            raise file_io.failed(where, doing, e) from None
-        found = f"zarr cannot {doing} it: {str(e)[:200] or type(e).__name__}"
-        raise FormatError(found, _WANTED[doing], where=where) from None
 
 
 def require_package(where: str) -> None:
