@@ -209,10 +209,8 @@ class ZarrReadTask:
                 self._values(box)
             except (FormatError, *MEMORY_ENDED) as e:
                 # The index of a damaged shard asks for any number of bytes.
-                why = (
-                    f"is damaged: {e.found}" if isinstance(e, FormatError) else "is damaged, or larger than the memory"
-                )
-                found = f"the chunk at {chunk_start(box, self.metadata.chunks)} {why}"
+                why = f": {e.found}" if isinstance(e, FormatError) else ", or takes more memory than there is"
+                found = f"the chunk at {chunk_start(box, self.metadata.chunks)} is damaged{why}"
                 raise FormatError(found, "the whole store", "fetch it again", self.name) from None
 
 
