@@ -86,8 +86,15 @@ def is_netcdf(file: h5py.File) -> bool:
 def scales_of(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
     """The scales of that dimension, in their order; references to anything but a dataset of the file are skipped.
 
-    A scale may be one of its own dimensions'. Other datasets that refer to themselves are damaged, and have none there.
+    A scale is that of its first dimension, and may name those of others by their numbers. Other datasets that refer to
+    themselves are damaged, and have none there.
     """
+    if is_scale(dataset.id):
+        if dimension == 0:
+            return [dataset]
+        numbers = numbers_of(dataset, IDS)
+        if len(numbers) == dataset.ndim and (scale := _scale_of(numbers[dimension], dataset)):
+            return [scale]
     scales = (_dataset(reference, dataset) for reference in _references(dataset)[dimension])
     return [scale for scale in scales if scale is not None and (scale != dataset or is_scale(dataset.id))]
 
@@ -103,14 +110,8 @@ def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
     names = [""] * dataset.id.rank
     with contextlib.suppress(*RAISED):  # damage there matters only where the scales are copied
         names = labels_of(dataset)
-        if is_scale(dataset.id) and names:
-            numbers = numbers_of(dataset, IDS)
-            names[0] = names[0] or _last_part(dataset)
-            for d, number in enumerate(numbers[1 : len(names)], 1):
-                names[d] = names[d] or _name_of(number, dataset)
-        for d, references in enumerate(_references(dataset)):
-            if not names[d] and len(references):
-                names[d] = next((_last_part(scale) for scale in scales_of(dataset, d)), "")
+        for d, name in enumerate(names):
+            names[d] = name or next((_last_part(scale) for scale in scales_of(dataset, d)), "")
     inner = types.inner_sizes(dataset.id.get_type())
     return (*names, *("",) * len(inner)) if any(names) else ()
 
@@ -134,17 +135,17 @@ def numbers_of(dataset: h5py.Dataset, key: str) -> list[int]:
     return values.reshape(-1).tolist() if values.dtype.kind in "iu" else []
 
 
-def _name_of(number: int, dataset: h5py.Dataset) -> str:
-    """The name of the dimension with that number, which is visible from the dataset's group."""
+def _scale_of(number: int, dataset: h5py.Dataset) -> h5py.Dataset | None:
+    """The scale of the dimension with that number, which is visible from the dataset's group."""
     group = dataset.parent
     while True:
         for name in _datasets_in(group):
             if h5py.h5a.exists(group.id, OWN_ID.encode(), obj_name=name):
-                scale = h5py.h5d.open(group.id, name)
-                if numbers_of(h5py.Dataset(checked(scale, dataset.name)), OWN_ID) == [number]:
-                    return name.decode("utf-8", "replace")
+                scale = h5py.Dataset(checked(h5py.h5d.open(group.id, name), dataset.name))
+                if is_scale(scale.id) and numbers_of(scale, OWN_ID) == [number]:  # variables have such a number, too
+                    return scale
         if group.name == "/":
-            return ""
+            return None
         group = group.parent
 
 

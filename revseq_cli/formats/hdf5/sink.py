@@ -169,7 +169,7 @@ class _Added(_Copy):
         if numbers := scales.numbers_of(old, scales.IDS):
             made.attrs.create(scales.IDS, np.array(numbers, np.int32))
         for d in range(old.ndim):
-            for scale in [old] if d == 0 and scales.is_scale(old.id) else scales.scales_of(old, d):
+            for scale in scales.scales_of(old, d):
                 made.dims[d].attach_scale(scale)
         return made, [*([f"not copied: {listed(lost)}"] if lost else []), *_record_history(file, self.history)]
 
