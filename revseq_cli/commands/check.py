@@ -13,9 +13,7 @@ from revseq_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
     from revseq_cli.commands.base import Console
-    from revseq_cli.formats.onnx.models import Model
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.report.results import NodeCheck
 
 
 @base.command(
@@ -43,8 +41,8 @@ def command(
     """Check a job against every constraint of a feature level, or of all levels.
 
     Name INPUT and LENGTHS as in revseq run. A complete job needs no LENGTHS: an example with an Axis, or
-    model.onnx::node, a ReverseSequence node. Without --feed, the command infers the sizes and data types of
-    the node. If a model has several such nodes and you name none, it checks each and prints a line for it.
+    model.onnx::node, a ReverseSequence node. Without --feed, the command prints a line for each ReverseSequence node of
+    a model, which it checks by the sizes and the data type that the model states or that follow from it.
 
     The report begins with the verdict. Each constraint that fails follows, with the wanted value and a hint; --all adds
     those that pass. Then comes the job: the axis, the batch axis, the numbers of lengths that are clamped and that
@@ -59,6 +57,7 @@ def command(
     DirectML's levels accepts the job.
     """
     from revseq_cli.formats import textfiles
+    from revseq_cli.formats.references import Reference
     from revseq_cli.operator import spec  # --help must not load NumPy
     from revseq_cli.pipeline import (
         jobs,  # --help must not load NumPy
@@ -71,11 +70,11 @@ def command(
         raise UsageError("--example prints the job as text", "no --json with it", "leave out --json")
     if example and len(levels) > 1:
         raise UsageError("--example is for one feature level", "no --feature-level all", "try --feature-level 5_0")
-    model = None if example else _model_of(job_options)  # in use from here on, and so parsed once
-    if model and (nodes := _several_in(model)):
-        return _check_each(nodes, levels, console, job_options)
+    reference = Reference.input(job_options["input"], job_options["format_name"], override=True)
+    if reference.is_onnx_model and not (example or job_options["feed"] or job_options["lengths"]):
+        return _check_nodes(reference.path, reference.key, levels, console)
     level = levels[0] if len(levels) == 1 else spec.DIRECTML[-1]
-    job = jobs.load(options.request_of(override=True, level=level, inferred=not example, **job_options))
+    job = jobs.load(options.request_of(override=True, level=level, **job_options))
     values, lengths = job.values.desc, job.lengths.desc
     if len(levels) == 1 and job.parts:  # a system may have none of DirectML's
         level = job.parts.request.level
@@ -97,55 +96,38 @@ def command(
     return 0 if result.valid else 1
 
 
-def _model_of(job_options: dict[str, Any]) -> Model | None:
-    """The model of ONNX whose nodes are to be checked; None for one node of it, and for anything else."""
-    from revseq_cli.formats.references import Reference
-
-    reference = Reference.input(job_options["input"], job_options["format_name"], override=True)
-    if not reference.is_onnx_model or reference.key is not None:
-        return None
-    from revseq_cli.formats.onnx.models import Model  # few files are models
-
-    return Model.open(reference.path)
-
-
-def _several_in(model: Model) -> list[str]:
-    """The nodes of a model, as they are typed; none where there is only one."""
-    told = model.told() if model.nodes else {}  # without nodes of its own, it is refused as a whole
-    return [f"{model.path}::{key}" for key in told] if len(told) > 1 else []
-
-
-def _check_each(
-    nodes: list[str],
-    levels: tuple[FeatureLevel, ...],
-    console: Console,
-    job_options: dict[str, Any],
-) -> int:
-    """Check the nodes of a model one after the other, and print a line for each; 1 if one fails."""
-    from revseq_cli.report import checks, objects
-
-    found = [_check_of(node, levels, job_options) for node in nodes]
-    status = 0 if all(each.ok for each in found) else 1
-    if console.as_json:
-        click.echo(objects.checks(found, status))
-    elif not console.quiet:
-        checks.print_nodes(found, color=console.colored)
-    return status
-
-
-def _check_of(node: str, levels: tuple[FeatureLevel, ...], job_options: dict[str, Any]) -> NodeCheck:
-    """What is found of a node."""
-    from revseq_cli.core.errors import RevseqError
+def _check_nodes(path: str, key: str | None, levels: tuple[FeatureLevel, ...], console: Console) -> int:
+    """Check nodes of a model by what is known of their values, and print a line for each; 1 if one fails."""
+    from revseq_cli.core.errors import printable
+    from revseq_cli.core.tensors import DataType, TensorDesc
+    from revseq_cli.formats.onnx_models import Model
     from revseq_cli.operator import spec
-    from revseq_cli.pipeline import jobs
-    from revseq_cli.pipeline.arrangement import Resources
-    from revseq_cli.report.results import NodeCheck
+    from revseq_cli.report import objects
 
-    level = levels[0] if len(levels) == 1 else spec.DIRECTML[-1]
-    try:
-        asked = {**job_options, "input": node}
-        job = jobs.load(options.request_of(override=True, level=level, inferred=True, **asked))
-        constraints = {each: spec.constraints(job.values.desc, job.lengths.desc, job.axis, each) for each in levels}
-        return NodeCheck(node, pictures.result_of(job, constraints, Resources()), None)
-    except RevseqError as e:
-        return NodeCheck(node, None, e)
+    model = Model(path)
+    nodes = [model.node(key)] if key is not None else [*model.nodes.values()] or [model.node(None)]
+    lines, rows = [], []
+    for node in nodes:
+        known = model.known_of(node)
+        # Of what is not known, anything that fits is assumed: two dimensions, sizes of 1, FLOAT32.
+        sizes = tuple(size if isinstance(size, int) else 1 for size in known.sizes or (1, 1))
+        axis, _ = node.axes(len(sizes), f"{path}::{node.key}")
+        values = TensorDesc(known.data_type or DataType.FLOAT32, sizes)
+        lengths = TensorDesc(DataType.UINT32, spec.lengths_sizes(sizes, axis))
+        broken = [spec.violations(values, lengths, axis, level) for level in levels]
+        problems = min(broken, key=len)
+        lowest = spec.lowest_level(values, lengths, axis)
+        told = "; ".join(f"{each.label()}: {each.found}" for each in problems) or (
+            f"accepted from {lowest} on" if lowest else "no feature level of DirectML accepts it"
+        )
+        lines.append(f"{'FAIL' if problems else 'pass'}  {path}::{node.key}: {model.told(node)}: {told}")
+        of_model = {"time_axis": node.time_axis, "batch_axis": node.batch_axis, "inside": node.inside or None}
+        stated = {"DataType": known.data_type and known.data_type.name, "Sizes": known.sizes}
+        verdict = {"valid": not problems, "lowest_level": lowest and lowest.short, "told": told}
+        rows.append({"name": f"{path}::{node.key}", **of_model, **stated, **verdict})
+    status = 0 if all(row["valid"] for row in rows) else 1
+    if console.as_json:
+        click.echo(objects.text_of({"command": "check", "exit_status": status, "nodes": rows}))
+    elif not console.quiet:
+        click.echo("\n".join(map(printable, lines)))
+    return status

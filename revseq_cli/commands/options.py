@@ -149,7 +149,7 @@ _BUFFER = (
 
 feed_option = Group.READ.option(
     "--feed", multiple=True, metavar="NAME=FILE",
-    help="A tensor for an input of the ONNX model that INPUT names, or a folder such as ONNX's test_data_set_0.",
+    help="A tensor for an input of the ONNX model that INPUT names.",
 )  # fmt: skip
 
 _JOB_TENSORS = (
@@ -298,11 +298,9 @@ def request_of(*, for_directml: bool = False, **fields: Any) -> Request:
 
     A system without feature levels lifts the one of the request, but where the job is `for_directml`.
     """
-    from revseq_cli import porting  # these load NumPy
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.pipeline.assembly import Request
 
-    porting.register()
     if (like := fields.get("like")) and SYSTEMS[like].is_free and not for_directml:
         fields["level"] = FeatureLevel.NONE
     return Request(values=fields.pop("input"), format=fields.pop("format_name"), **fields)

@@ -75,7 +75,6 @@ def result_of(job: Job, constraints: dict[FeatureLevel, list[Constraint]], resou
     values, lengths = job.values.desc, job.lengths.desc
     lowest = spec.lowest_level(values, lengths, job.axis)
     # Lengths that no level accepts have no effects to count.
-    is_known = not job.parts or job.parts.values.has_values
-    counts = summaries.count_lengths(job, resources) if lowest is not None and is_known else None
+    counts = summaries.count_lengths(job, resources) if lowest is not None else None
     notes = (*job.notes, *job.absent_notes())
     return Check(job.names, values, lengths, job.axis, constraints, lowest, counts, job.batch_axis, notes)

@@ -178,15 +178,12 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
 def _nodes_of(reference: Reference) -> Contents:
     """The nodes of a model of ONNX; FormatError for a node, and for a model without any."""
     from revseq_cli.formats.contents import Contents, Item
-    from revseq_cli.formats.onnx.models import (
-        OPERATOR,  # few files are models
-        Model,  # few files are models
-    )
+    from revseq_cli.formats.onnx_models import OPERATOR, Model  # few files are models
 
-    model = Model.open(reference.path)
-    told = model.told()
-    if reference.key is not None or not told:
-        hint = f"revseq check {system.quoted(f'{reference.path}::{next(iter(told))}')}" if told else ""
-        raise FormatError(f"is a model; its nodes: {listed(told) or 'none'}", "a tensor", hint, reference.path)
-    items = tuple(Item(key, what=f"{OPERATOR}, {words}") for key, words in told.items())
+    model = Model(reference.path)
+    node = model.node(reference.key) if reference.key is not None or not model.nodes else None
+    if node:
+        hint = f"revseq check {system.quoted(f'{reference.path}::{node.key}')}"
+        raise FormatError(f"is a model; its nodes: {listed(model.nodes)}", "a tensor", hint, reference.path)
+    items = tuple(Item(node.key, what=f"{OPERATOR}, {model.told(node)}") for node in model.nodes.values())
     return Contents(reference.path, "onnx", items)

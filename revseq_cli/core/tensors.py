@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
-from revseq_cli.core.errors import UsageError, listed, printable
+from revseq_cli.core.errors import UsageError, listed
 
 
 class DataType(Enum):
@@ -55,30 +55,6 @@ class DataType(Enum):
         if data_type.kind != "uint":
             raise UsageError(f"{data_type.name} is not a data type of lengths", "UINT32 or UINT64")
         return data_type
-
-
-class Symbol(int):
-    """A size that is known only when a model runs. It is written as its name, and counts as 2, which is any size."""
-
-    name: str
-
-    def __new__(cls, name: str, value: int = 2) -> Symbol:
-        """The size of that name; without one, it is a question mark."""
-        made = super().__new__(cls, value)
-        made.name = printable(name[:40]) or "?"
-        return made
-
-    def __str__(self) -> str:
-        return self.name
-
-    def __format__(self, spec: str) -> str:
-        return self.name
-
-    def __mul__(self, other: int) -> Symbol:
-        """The product, whose name tells its factors."""
-        return self if other == 1 else Symbol(f"{self.name}*{other}", int(self) * int(other))
-
-    __rmul__ = __mul__
 
 
 @dataclass(frozen=True)

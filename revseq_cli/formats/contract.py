@@ -17,7 +17,7 @@ from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.meaning import CONVENTIONS, FILL, NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from types import ModuleType, TracebackType
     from typing import Self
 
@@ -134,12 +134,11 @@ class Source(ABC):
 
     `name` is the user's name for it, `key` its name inside its file. `order` is the memory order, "C" or "F". `chunks`
     are the sizes of what is decoded as one, or None; `encoded` says that filters decode it, `held` that its read tasks
-    carry the values, and `reads_anew` that the caller may overwrite what they read. Without `has_values`, it has no
-    values. `path` and `identity` are its file and that file's state; `described` is the state of the model that named
-    the file, if one did, and `origins` are the states of the files that it was computed from. As far as the header
-    says, `siblings` is the number of other tensors in the file, and `notes` say what is unusual about it, for every
-    command to print. `dimensions` are the names of its dimensions, "" for a nameless one, or none at all; `attributes`
-    is the number of its attributes, or None. `assumes_type` says that it is of text which states no data type.
+    carry the values, and `reads_anew` that the caller may overwrite what they read. `path` and `identity` are its file
+    and that file's state. As far as the header says, `siblings` is the number of other tensors in the file, and `notes`
+    say what is unusual about it, for every command to print. `dimensions` are the names of its dimensions, "" for a
+    nameless one, or none at all; `attributes` is the number of its attributes, or None. `assumes_type` says that it is
+    of text which states no data type.
 
     Examples
     --------
@@ -160,10 +159,7 @@ class Source(ABC):
     chunks: tuple[int, ...] | None = None
     encoded = False
     held = False
-    has_values = True
     identity: Identity | None = None
-    described: Identity | None = None
-    origins: Sequence[Identity] = ()
     path = ""
     siblings = 0
     notes: tuple[str, ...] = ()
@@ -180,7 +176,7 @@ class Source(ABC):
     @property
     def files(self) -> list[Identity]:
         """The files that it comes from, which no output may overwrite."""
-        return [*(each for each in (self.identity, self.described) if each), *self.origins]
+        return [self.identity] if self.identity else []
 
     @property
     def reads_cheaply(self) -> bool:

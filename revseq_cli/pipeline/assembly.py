@@ -94,8 +94,7 @@ class Request:
     names one of SYSTEMS, whose axes are the defaults, and whose rules hold. `level` is the feature level. `format` is
     the format of inputs whose bytes and suffix do not say theirs, or, with `override`, of all inputs. With `absolute`,
     paths are made absolute, since workers may have another working directory. `sizes` are those of an INPUT
-    that is a raw buffer. `feed` names a tensor for each input of the model in `values`, as NAME=FILE, or a folder
-    of them. With `inferred`, a model without these does not run.
+    that is a raw buffer. `feed` names a tensor for each input of the model in `values`, as NAME=FILE.
     """
 
     values: str
@@ -113,7 +112,6 @@ class Request:
     mask: bool = False
     sizes: tuple[int, ...] | None = None
     feed: tuple[str, ...] = ()
-    inferred: bool = False
 
     @property
     def system(self) -> System | None:
@@ -336,7 +334,7 @@ def _require_axes_of(system: System, axis: int, batch_axis: int, parts: Parts) -
 
 def require_system(job: Job) -> None:
     """FormatError for a length above the axis size, if the system that the request names refuses it."""
-    request = job.parts.request if job.parts and job.parts.lengths.has_values else None
+    request = job.parts.request if job.parts else None
     if not (request and request.system and request.system.refuses):
         return
     lengths, size = job.given_lengths, job.values.sizes[job.axis]

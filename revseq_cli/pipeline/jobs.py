@@ -60,18 +60,6 @@ class WholeJob(Protocol):
         """The axis, or None where none is given; FormatError for what is no axis."""
 
 
-class Opener(Protocol):
-    """Opens what a package above this one knows."""
-
-    def __call__(
-        self, reference: Reference, lengths: Reference | None, request: Request
-    ) -> tuple[WholeJob | None, Request]:
-        """What the reference names, and the request with what that adds; None and the request for anything else."""
-
-
-openers: list[Opener] = []  # `porting` adds the one for nodes of ONNX models
-
-
 @dataclass(frozen=True)
 class ExampleText:
     """An example, and the text that it is in."""
@@ -115,9 +103,18 @@ def _opened(request: Request) -> tuple[Parts, WholeJob | None]:
     """The open tensors of a request, and what has all parts of the job if it names such a thing."""
     reference, lengths_reference = request.references()
     whole: WholeJob | None = None
-    for opener in openers:
-        whole, request = opener(reference, lengths_reference, request)
-    if not whole and (in_text := example_of(reference)):
+    if reference.is_onnx_model:
+        from revseq_cli.formats.onnx_models import NodeJob  # few files are models
+
+        whole = node = NodeJob(reference, request.feed, lengths_reference)
+        if not lengths_reference:
+            batch_axis = node.batch_axis() if request.batch_axis is None else request.batch_axis
+            lengths_dtype = request.lengths_dtype or DataType.UINT32
+            request = replace(request, batch_axis=batch_axis, lengths_dtype=lengths_dtype)
+    elif request.feed:
+        found = f"{reference.name} is not a model, and has no inputs to feed"
+        raise UsageError(found, "INPUT such as model.onnx::name", "leave out --feed")
+    elif in_text := example_of(reference):
         if in_text.example.problem:
             raise in_text.example.problem.about(in_text.text.name)
         whole = in_text
@@ -232,7 +229,7 @@ def require(job: Job) -> None:
 
 def choices_for(job: Job, broken: Sequence[Constraint]) -> Suggestions | str:
     """What to type for the tensors of a job that breaks constraints, or why there is nothing; "" if they say it."""
-    if not (job.parts and job.parts.values.has_values):
+    if not job.parts:
         return ""
     found = _choices(job.parts)
     if not isinstance(found, Suggestions):

@@ -195,7 +195,7 @@ def _why_none_fits(parts: Parts) -> Suggestions | str:
 def _span(parts: Parts, sizes: Sequence[int]) -> Span | str:
     """The span of the lengths, held against these axis sizes; or why they cannot be lengths."""
     lengths = parts.lengths
-    if not (lengths.has_values and parts.values.desc.element_count and lengths.desc.element_count):
+    if not (parts.values.desc.element_count and lengths.desc.element_count):
         return ""
     try:
         return summaries.span_of_lengths(CastSource(lengths, DataType.UINT64), sizes)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Coordinate, Region
+    from revseq_cli.formats.file_io import Identity
     from revseq_cli.pipeline.alignment import Places
 
 # The kinds of data types between which values are cast.
@@ -82,9 +83,13 @@ class View(Source):
         self.source = self.original = source
         self.name, self.dtype, self.order, self.storage = source.name, source.dtype, source.order, source.storage
         self.identity, self.path = source.identity, source.path
-        self.described, self.origins = source.described, source.origins
         self.notes, self.held, self.encoded = source.notes, source.held, source.encoded
         self.sizes, self.chunks = self.placed(source.sizes), self.placed(source.chunks) if source.chunks else None
+
+    @property
+    def files(self) -> list[Identity]:
+        """Those of the source."""
+        return self.original.files
 
     def placed(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
         """A number for each dimension of the source, as one for each dimension of this view."""

@@ -6,60 +6,28 @@ onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorRev
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from revseq_cli.core import system
 from revseq_cli.core.dtypes import bits, native
-from revseq_cli.core.errors import EngineError, FormatError, RevseqError, UsageError, listed
+from revseq_cli.core.errors import EngineError, FormatError, UsageError, listed
 from revseq_cli.formats.contract import Storage, extra
 from revseq_cli.formats.in_memory import MemorySource
+from revseq_cli.formats.onnx_models import RUNTIME, package, require_all_written, saying
 from revseq_cli.operator import kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import ModuleType
 
     from revseq_cli.formats.contract import Source
     from revseq_cli.pipeline.assembly import Job
 
-NAME, CPU = "ONNX Runtime", "CPUExecutionProvider"
+CPU = "CPUExecutionProvider"
 _NAMED = {"onnxruntime": CPU, "directml": "DmlExecutionProvider"}
 _PACKAGES = {"dml": "onnxruntime-directml", "cuda": "onnxruntime-gpu"}  # of providers that have one of their own
 _COPIES = 4  # how often the tensor is in memory: as it is read, in lines of its own, as it comes back, and in place
-_WRITES_ALL = (1, 28)  # the first version whose CPU provider writes lines of length 0
-_QUIET = 4  # only what ends the process is printed
-
-
-def package(name: str = "onnxruntime") -> ModuleType:
-    """The package, which prints nothing; FormatError where it is missing or damaged."""
-    try:
-        found = extra("onnxruntime", "is not installed", NAME, name)
-    except ImportError as e:  # as on a Windows without the libraries of Visual C++
-        raise FormatError(f"cannot be loaded: {e}", "a package that Python can load", where=NAME) from None
-    found.set_default_logger_severity(_QUIET)
-    return found
-
-
-@contextlib.contextmanager
-def saying(where: str, error: type[RevseqError]) -> Iterator[None]:
-    """What ONNX Runtime says where it fails, as that error; its own errors have no class in common."""
-    try:
-        yield
-    except RevseqError:
-        raise
-    except Exception as e:  # noqa: BLE001
-        raise error(f"{NAME} says {' '.join(str(e).split())[:400]}", where=where) from None
-
-
-def require_all_written(version: str, where: str) -> None:
-    """FormatError for a version that is wrong where a length is 0: microsoft/onnxruntime#28490."""
-    if tuple(map(int, version.split(".")[:2])) < _WRITES_ALL:
-        found = f"has a length of 0, and {NAME} {version} leaves such lines unwritten"
-        upgrade = system.pip("install --upgrade onnxruntime")
-        raise FormatError(found, f"{NAME} {'.'.join(map(str, _WRITES_ALL))} or newer", upgrade, where)
 
 
 def computed(job: Job, on: str, memory: int) -> Source:
@@ -69,15 +37,15 @@ def computed(job: Job, on: str, memory: int) -> Source:
     what does not fit into so many bytes.
     """
     runtime, provider = _provider(on)
-    name = f"{NAME} {runtime.__version__}, {provider}"
+    name = f"{RUNTIME} {runtime.__version__}, {provider}"
     needed = _COPIES * job.values.desc.total_bytes
     if needed > memory:
-        found = f"takes {needed} bytes of memory in {NAME}, which gets the whole tensor, and the memory is {memory}"
+        found = f"takes {needed} bytes in {RUNTIME}, which gets the whole tensor, and the memory is {memory}"
         raise EngineError(found, "a job that fits", f"add --memory {needed}", job.values.name)
     values, lengths = job.values.read(), job.lengths.read()
     clamped = kernel.clamp(lengths, values.shape[job.axis]).astype(np.int64)
     if provider == CPU and values.size and not clamped.all():
-        require_all_written(runtime.__version__, job.lengths.name)
+        require_all_written(runtime, job.lengths.name)
     # The job's dimensions `axes` go to `places` of the tensor: the axis alone, where each line has a length.
     axes = (job.axis,) if job.batch_axis is None else (job.axis, job.batch_axis)
     time = 0 if axes == (0, 1) else 1
@@ -90,7 +58,9 @@ def computed(job: Job, on: str, memory: int) -> Source:
     own = lines.dtype.kind in "fiub"  # others, such as BFLOAT16 and COMPLEX64, run as words of the same bits
     given = np.ascontiguousarray(lines) if own else bits(lines)
     if given.dtype.kind == "V":
-        raise FormatError(f"{NAME} has no ReverseSequence of {job.values.desc.data_type.name}", where=job.values.name)
+        raise FormatError(
+            f"{RUNTIME} has no ReverseSequence of {job.values.desc.data_type.name}", where=job.values.name
+        )
     with saying(name, EngineError):
         session = _session(runtime, provider, given.dtype, given.ndim, time)
         (made,) = session.run(None, {"x": given, "n": np.ascontiguousarray(counts)})
@@ -115,12 +85,12 @@ def _provider(on: str) -> tuple[ModuleType, str]:
             return runtime, provider
     exchange = f"{system.pip('uninstall onnxruntime')}, and then {system.pip(f'install {needed}')}"
     hint = exchange if needed != "onnxruntime" else ""
-    raise UsageError(f"{NAME} {runtime.__version__} has no {typed or on} here", f"one of {listed(providers)}", hint)
+    raise UsageError(f"{RUNTIME} {runtime.__version__} has no {typed or on} here", f"one of {listed(providers)}", hint)
 
 
 def _session(runtime: ModuleType, provider: str, dtype: np.dtype[Any], rank: int, time: int) -> Any:  # noqa: ANN401
     """A session with the operator alone, on that provider alone; FormatError where there is none."""
-    onnx = extra("onnx", "is needed to build the model", NAME)
+    onnx = extra("onnx", "is needed to build the model", RUNTIME)
     kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
     x, y = (onnx.helper.make_tensor_value_info(name, kind, [None] * rank) for name in "xy")
     n = onnx.helper.make_tensor_value_info("n", onnx.TensorProto.INT64, [None])

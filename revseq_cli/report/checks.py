@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from revseq_cli.core import system
 from revseq_cli.core.errors import Suggestions, printable
 from revseq_cli.operator.spec import DIRECTML, INPUT, LENGTHS, OUTPUT, FeatureLevel, broken, span, support
 from revseq_cli.report import terminal
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from revseq_cli.operator.spec import Constraint
-    from revseq_cli.report.results import Check, NodeCheck
+    from revseq_cli.report.results import Check
 
 PASS, FAIL, MISSING = "pass", "FAIL", "-"
 LEGEND = f"{MISSING}  the level has no such constraint"
@@ -51,21 +50,6 @@ def verdict(check: Check) -> str:
     if not accepting:
         return f"DirectML refuses it: all {len(DIRECTML)} feature levels do"
     return f"DirectML accepts it from {accepting[0]} on: {len(accepting)} of {len(DIRECTML)} feature levels do"
-
-
-def print_nodes(found: Sequence[NodeCheck], *, color: bool) -> None:
-    """A line for each node of a model, whether it is accepted or what is wrong; then what to type where one fails."""
-    console = terminal.console(color=color)
-    lines = []
-    for each in found:
-        told = verdict(each.check) if each.check else each.error.found if each.error else ""
-        lines.append(printable(f"{PASS if each.ok else FAIL}  {each.name}: {told}"))
-    for each in found:
-        if each.error and isinstance(each.error.hint, str) and each.error.hint:
-            lines.append(printable(f"Hint: {each.name}: {each.error.hint}"))
-        elif each.check and not each.ok:
-            lines.append(printable(f"Hint: revseq check {system.quoted(each.name)}"))
-    _print(console, lines, marked=True)
 
 
 def print_levels(levels: Sequence[FeatureLevel], *, color: bool) -> None:

@@ -209,16 +209,3 @@ def first_differences(differences: Differences) -> list[tuple[list[int], str, st
     """The first elements that differ: the index, and the values in a and in b as text."""
     texts = map(literals.render, (differences.a, differences.b))
     return list(zip(differences.indices.tolist(), *texts, strict=True))
-
-
-class NodeCheck(NamedTuple):
-    """What is found of a node of a model: it is held against constraints, or there is the error of what is no job."""
-
-    name: str
-    check: Check | None
-    error: RevseqError | None
-
-    @property
-    def ok(self) -> bool:
-        """Whether the level accepts it."""
-        return self.check is not None and self.check.valid

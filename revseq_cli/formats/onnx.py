@@ -1,0 +1,155 @@
+"""A tensor of ONNX in a .pb file, which is a TensorProto: read and written whole, by the package onnx, an extra.
+
+Source: onnx/onnx.proto.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from revseq_cli.core.dtypes import dtype_of, require_sizes
+from revseq_cli.core.errors import FormatError, listed
+from revseq_cli.core.tensors import DataType
+from revseq_cli.formats import file_io
+from revseq_cli.formats.contents import try_hint
+from revseq_cli.formats.contract import FileSink, Source, Storage, extra
+from revseq_cli.formats.in_memory import Gathered, MemorySource
+from revseq_cli.formats.recognition import looks_like
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from revseq_cli.formats.atomic_file import AtomicFile
+    from revseq_cli.formats.contract import Address, Layout
+    from revseq_cli.formats.documents import TextTypes
+
+MOST_BYTES = (1 << 31) - 1  # of a protobuf message
+# ONNX's numbers of the data types that this program has.
+TYPES = {
+    1: DataType.FLOAT32, 2: DataType.UINT8, 3: DataType.INT8, 4: DataType.UINT16, 5: DataType.INT16, 6: DataType.INT32,
+    7: DataType.INT64, 9: DataType.BOOL, 10: DataType.FLOAT16, 11: DataType.FLOAT64, 12: DataType.UINT32,
+    13: DataType.UINT64, 14: DataType.COMPLEX64, 15: DataType.COMPLEX128, 16: DataType.BFLOAT16,
+    17: DataType.FLOAT8_E4M3FN, 18: DataType.FLOAT8_E4M3FNUZ, 19: DataType.FLOAT8_E5M2, 20: DataType.FLOAT8_E5M2FNUZ,
+    24: DataType.FLOAT8_E8M0FNU,
+}  # fmt: skip
+_NUMBERS = {data_type: number for number, data_type in TYPES.items()}
+
+
+def parsed(path: str, message: str, name: str = "") -> tuple[Any, file_io.Identity]:
+    """A file as a message of that class, such as TensorProto, and the state in which it was read; FormatError if none.
+
+    Fields that the package does not know are left out.
+    """
+    name = name or path
+    onnx = extra("onnx", "is a protobuf message of ONNX", name)
+    from google.protobuf.message import DecodeError  # onnx depends on it
+
+    with file_io.opened(path, name=name) as fd:
+        identity = file_io.identity(fd)
+        if identity.size > MOST_BYTES:
+            found = f"has {identity.size} bytes"
+            raise FormatError(found, f"at most {MOST_BYTES}, protobuf's limit", "keep large tensors in .npy", name)
+        data = file_io.read_some(fd, identity.size, 0, name)
+    try:
+        proto = getattr(onnx, message).FromString(data)
+    except DecodeError:
+        seems, hint = looks_like(data[:64], name)
+        found = f"is no {message} of ONNX, or is damaged: it looks like {seems}"
+        raise FormatError(found, f"a whole {message}", hint, name) from None
+    proto.DiscardUnknownFields()
+    return proto, identity
+
+
+def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 - the file names its type
+    """The tensor of a file."""
+    return open_tensor(address.path, address.key)
+
+
+def open_tensor(path: str, key: str | None = None, name: str = "") -> Source:
+    """The tensor of a file; `name` is for messages. FormatError for damage, or if `key` is another tensor's."""
+    name = name or path
+    proto, identity = parsed(path, "TensorProto", name)
+    if proto.data_type not in TYPES:
+        found = f"its data type is ONNX's number {proto.data_type}" if proto.data_type else "is no tensor of ONNX"
+        raise FormatError(found, f"one of {listed((each.name for each in TYPES.values()), len(TYPES))}", where=name)
+    if proto.data_location or proto.HasField("segment"):
+        found = "its elements are in another file" if proto.data_location else "is a part of a tensor"
+        raise FormatError(found, "a tensor with its elements", "load and save it with the package onnx", name)
+    if key is not None and key != proto.name:
+        here = listed([str(proto.name) or "no name after ::"])
+        raise FormatError("no such tensor", here, try_hint(path, str(proto.name)), f"{name}::{key}")
+    require_sizes(tuple(proto.dims), name)
+    try:
+        values = values_of(proto)
+    except (ValueError, OverflowError, TypeError) as e:
+        found = f"is damaged: its elements are not those of its sizes and its data type: {e}"
+        raise FormatError(found, "the whole file", "fetch it again", name) from None
+    source = MemorySource(name, values, Storage("onnx", {"tensor": proto.name} if proto.name else {}), identity)
+    source.path, source.key = path, proto.name
+    return source
+
+
+def values_of(proto: Any) -> NDArray[Any]:  # noqa: ANN401 - a TensorProto
+    """The elements of a tensor; ValueError where they are too few or too many. Those of small floats are words."""
+    from onnx import numpy_helper
+
+    data_type = TYPES[proto.data_type]
+    dtype = dtype_of(data_type)
+    if proto.raw_data:
+        flat = np.frombuffer(proto.raw_data, dtype.newbyteorder("<"))
+    elif data_type.kind == "minifloat":  # older versions of the package make FLOAT32 of them
+        flat = np.array(proto.int32_data, np.int64).astype(f"u{data_type.size}").view(dtype)
+    else:
+        flat = numpy_helper.to_array(proto).reshape(-1)
+    return flat.reshape(tuple(proto.dims))
+
+
+def names_in(path: str) -> list[str]:
+    """The name of the tensor, if it has one."""
+    key = open_tensor(path).key
+    return [key] if key else []
+
+
+def write_to(stream: BinaryIO, source: Source) -> None:
+    """Write the whole tensor into a pipe."""
+    stream.write(_message(source.read(), source, source.key, "the output"))
+
+
+def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has none
+    """The sink of a new file of one tensor, with or without a name."""
+    return _OnnxSink(file, template, key)
+
+
+def _message(values: NDArray[Any], template: Source, key: str, where: str) -> bytes:
+    onnx, desc = extra("onnx", "is a protobuf message of ONNX", where), template.desc
+    if desc.total_bytes > MOST_BYTES - (1 << 16):
+        found = f"would be a protobuf message of more than {desc.total_bytes} bytes"
+        raise FormatError(found, f"at most {MOST_BYTES}", "write a format without that limit, such as out.npy", where)
+    data = np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()
+    try:
+        proto = onnx.TensorProto(dims=desc.sizes, data_type=_NUMBERS[desc.data_type], name=key or None, raw_data=data)
+    except UnicodeEncodeError:
+        raise FormatError(f"{key!r} is no name of a tensor", "a name such as x", where=where) from None
+    message: bytes = proto.SerializeToString(deterministic=True)
+    return message
+
+
+class _OnnxSink(Gathered, FileSink):
+    """A new file; the values are gathered in memory, and written at the end."""
+
+    def __init__(self, file: AtomicFile, template: Source, key: str) -> None:
+        super().__init__(file)
+        empty = np.broadcast_to(np.zeros((), template.dtype), template.sizes)
+        _message(empty[:0] if empty.ndim else empty, template, key, file.name)  # what refuses it does so now
+        self._template, self._key = template, key
+        self.values: NDArray[Any] = np.empty(template.sizes, template.dtype)
+
+    def finish(self) -> None:
+        """Write the message."""
+        self.file.write(_message(self.values, self._template, self._key, self.file.name))
+
+    def reopen(self) -> Source:
+        """The complete file, as an input."""
+        return open_tensor(self.file.temporary, name=self.file.name)
