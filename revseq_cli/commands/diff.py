@@ -30,7 +30,7 @@ _MOST_SHOWN = 100_000
 _MOST_STEPS = (1 << 64) - 1
 # What settings say of tensors, with and without a job.
 _OF_TENSORS = {"dtype", "format_name", "sizes", "rank", "atol", "rtol", "ulp", "equal_nan"}
-_ADD_JOB = "add --job to compare A with the right output of a job, or --on onnxruntime to run INPUT and LENGTHS there"
+_ADD_JOB = "add --job to compare A with the right output of a job, or --on cpu to run INPUT and LENGTHS there"
 
 
 def _parse_tolerance(text: str) -> float:
@@ -57,7 +57,7 @@ _TOLERANCE = options.Parsed("number", _parse_tolerance)
 )
 @Group.COMPARE.option(
     "--on", metavar="PROVIDER",
-    help="Compare what the job gives in ONNX Runtime: --on onnxruntime, onnxruntime:PROVIDER or directml.",
+    help="Compare what the job gives in ONNX Runtime on this provider: cpu, directml, or any other that is installed.",
 )  # fmt: skip
 @Group.COMPARE.option(
     "--atol", type=_TOLERANCE, help="The absolute tolerance. Elements are equal if |A - B| <= atol + rtol * |B|."
@@ -107,9 +107,8 @@ def command(
 
     The job may come from a ReverseSequence node of an ONNX model: A --job model.onnx::node --feed x=x.npy.
 
-    With --on, A is the result of the job in ONNX Runtime, as ReverseSequence, in memory: revseq diff --on onnxruntime
-    INPUT LENGTHS --axis N. onnxruntime:PROVIDER selects a provider other than the CPU; directml is
-    onnxruntime:DmlExecutionProvider, on Windows.
+    With --on, A is the result of the job in ONNX Runtime, as ReverseSequence, in memory: revseq diff --on cpu INPUT
+    LENGTHS --axis N. directml is on Windows, with the package onnxruntime-directml.
 
     With --atol, --rtol, --ulp or --equal-nan, the command compares values: -0.0 equals 0.0, and a NaN equals nothing,
     or every NaN with --equal-nan. Elements are equal if they are within --atol and --rtol, as in numpy.isclose, with

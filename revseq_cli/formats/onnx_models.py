@@ -40,6 +40,7 @@ _INT, _EXTERNAL = 2, 1  # the number of this type of an attribute, and of a data
 _SMALL = 1 << 10  # bytes of a tensor from whose values sizes are inferred
 _LARGEST = MOST_BYTES - (1 << 16)  # bytes of a model that is handed on
 _WRITES_ALL = (1, 28)  # the first version of ONNX Runtime whose CPU provider writes lines of length 0
+_FUNCTION = "the function "
 _QUIET = 4  # ONNX Runtime prints only what ends the process
 
 
@@ -95,10 +96,11 @@ class Model:
 
         FormatError for a node that is not as the operator has it.
         """
-        functions = ((f"the function {each.name}", node) for each in self.proto.functions for node in each.node)
+        functions = ((f"{_FUNCTION}{each.name}", node) for each in self.proto.functions for node in each.node)
         every = [*(("", node) for node in self.proto.graph.node), *_inner(self.proto.graph.node), *functions]
         ours = [(place, node) for place, node in every if _is_ours(node)]
-        counts = Counter(str(name) for _, node in ours for name in {node.name, *node.output[:1]})
+        pairs = {(str(node.name), str(next(iter(node.output), ""))) for _, node in ours}
+        counts = Counter(name for pair in pairs for name in {*pair})
         nodes: dict[str, Node] = {}
         for place, node in ours:
             if (len(node.input), len(node.output)) != (2, 1) or not all((*node.input, *node.output)):
@@ -171,7 +173,9 @@ class Model:
         }
 
     def known_of(self, node: Node) -> Stated:
-        """What is known of the values of a node, which are as its output."""
+        """What is known of the values of a node, which are as its output; inside of a function, nothing is."""
+        if node.inside.startswith(_FUNCTION):
+            return Stated(None, None)
         both = [self.known.get(name, Stated(None, None)) for name in (node.values, node.output)]
         return Stated(both[0].data_type or both[1].data_type, both[0].sizes or both[1].sizes)
 
@@ -375,7 +379,7 @@ class NodeJob:
     def _source(self, name: str, values: Any, kind: str, files: list[Identity], notes: tuple[str, ...]) -> Source:  # noqa: ANN401
         """A value as a tensor; FormatError where it is none, or has another data type than ONNX Runtime says."""
         words = {"float": "FLOAT32", "double": "FLOAT64"}
-        word = kind.removeprefix("tensor(").removesuffix(")")
+        word = kind[7:-1] if kind.startswith("tensor(") else kind
         data_type = DataType.__members__.get(words.get(word, word.upper()))
         found = getattr(values, "dtype", None)  # a sparse tensor has none
         if data_type is None or found != dtype_of(data_type):

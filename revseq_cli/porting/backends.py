@@ -25,13 +25,12 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.assembly import Job
 
 CPU = "CPUExecutionProvider"
-_NAMED = {"onnxruntime": CPU, "directml": "DmlExecutionProvider"}
 _PACKAGES = {"dml": "onnxruntime-directml", "cuda": "onnxruntime-gpu"}  # of providers that have one of their own
 _COPIES = 4  # how often the tensor is in memory: as it is read, in lines of its own, as it comes back, and in place
 
 
 def computed(job: Job, on: str, memory: int) -> Source:
-    """The output of a job that a provider computes, named as onnxruntime, onnxruntime:PROVIDER or directml.
+    """The output of a job that a provider computes, such as cpu or directml.
 
     UsageError for a provider that is not here, FormatError for a data type that it does not have, and EngineError for
     what does not fit into so many bytes.
@@ -72,20 +71,17 @@ def computed(job: Job, on: str, memory: int) -> Source:
 
 
 def _provider(on: str) -> tuple[ModuleType, str]:
-    """The package, and the full name of the provider, which may be typed without its suffix, in any case."""
-    engine, _, typed = on.partition(":")
-    if engine.lower() not in _NAMED or (typed and engine.lower() != "onnxruntime"):
-        raise UsageError(f"{on[:40]!r} cannot run jobs", "onnxruntime, onnxruntime:PROVIDER or directml")
-    wanted = (typed or _NAMED[engine.lower()]).lower().removesuffix("executionprovider")
-    needed = _PACKAGES.get(wanted, "onnxruntime")
+    """The package, and the full name of the provider, which may be typed in any case and without its suffix."""
+    typed = on.lower().removeprefix("onnxruntime").lstrip(":").removesuffix("executionprovider") or "cpu"
+    name = {"directml": "dml"}.get(typed, typed)
+    needed = _PACKAGES.get(name, "onnxruntime")
     runtime = package(needed)
-    providers: list[str] = runtime.get_available_providers()
-    for provider in providers:
-        if provider.lower().removesuffix("executionprovider") == wanted:
-            return runtime, provider
+    providers = {each.lower().removesuffix("executionprovider"): each for each in runtime.get_available_providers()}
+    if name in providers:
+        return runtime, providers[name]
     exchange = f"{system.pip('uninstall onnxruntime')}, and then {system.pip(f'install {needed}')}"
     hint = exchange if needed != "onnxruntime" else ""
-    raise UsageError(f"{RUNTIME} {runtime.__version__} has no {typed or on} here", f"one of {listed(providers)}", hint)
+    raise UsageError(f"{RUNTIME} {runtime.__version__} has no {on[:40]} here", f"one of {listed(providers)}", hint)
 
 
 def _session(runtime: ModuleType, provider: str, dtype: np.dtype[Any], rank: int, time: int) -> Any:  # noqa: ANN401

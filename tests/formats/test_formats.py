@@ -30,7 +30,7 @@ from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io, references, registry, table
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.in_memory import MemorySource
-from revseq_cli.formats.onnx import source as onnx_source
+from revseq_cli.formats.onnx import TYPES
 from revseq_cli.pipeline.views import AlignedSource, CastSource
 from revseq_cli.report.words import message
 
@@ -366,7 +366,9 @@ class TestOnnx(Contract):
         values = oracle.random_values(np.random.default_rng(3), (3, 4), data_type)
         path = tmp_path / "x.pb"
         write(f"{path}::x", np.asfortranarray(values))
-        proto = onnx.TensorProto(name="x", dims=(3, 4), data_type=onnx_source.NUMBERS[data_type])
+        proto = onnx.TensorProto(
+            name="x", dims=(3, 4), data_type={each: number for number, each in TYPES.items()}[data_type]
+        )
         proto.raw_data = values.tobytes()
         assert path.read_bytes() == proto.SerializeToString()
         if data_type.kind != "minifloat":  # onnx of before 2025 gives those as FLOAT32

@@ -103,11 +103,10 @@ def zarr(data):
 
 @reader
 def onnx(data):
-    """A tensor, and behind `data.bin` the file that it may name."""
-    from revseq_cli.formats.onnx.source import open_tensor
+    """A tensor."""
+    from revseq_cli.formats.onnx import open_tensor
 
-    message, _, elements = data.partition(b"data.bin:")
-    _file(open_tensor, {"x.pb": message, "data.bin": elements}, "x.pb")
+    _file(open_tensor, {"x.pb": data}, "x.pb")
 
 
 def _npy_around(header):
@@ -167,7 +166,7 @@ def main():
     with atheris.instrument_imports(include=["revseq_cli", "json", "ast", "zipfile"]):
         import revseq_cli.formats.npy
         import revseq_cli.formats.npz
-        import revseq_cli.formats.onnx.source
+        import revseq_cli.formats.onnx
         import revseq_cli.formats.safetensors
         import revseq_cli.formats.text
         import revseq_cli.formats.zarr.source

@@ -1,0 +1,772 @@
+"""Nodes of ONNX's models as jobs: what the model computes as far as a node is what ONNX Runtime makes of the whole model."""
+
+import itertools
+import json
+import os
+import random
+
+import dxdispatch
+import numpy as np
+import onnx
+import oracle
+import pytest
+from folders import content
+from onnx import TensorProto, helper, numpy_helper
+
+from revseq_cli.core.errors import FormatError
+from revseq_cli.core.tensors import DataType, TensorDesc
+from revseq_cli.formats.onnx_models import Model, Stated
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime, an extra, is not installed")
+# Names that paths, shells and this program's own names could take for something else.
+NAMES = ("rev", "/enc/rev", "my node", "a::b", "::", "x=1", "--axis", "ü", "", "rev")
+KINDS = {
+    np.float32: 1, np.uint8: 2, np.int8: 3, np.int32: 6, np.int64: 7, np.float16: 10, np.float64: 11, np.uint32: 12,
+}  # fmt: skip
+
+
+def save(path, nodes, inputs, outputs, initializers=(), functions=(), outside=(), location="model.data"):
+    """Write a model; inputs are names, types and sizes, and the elements of initializers `outside` are in another file."""
+    infos = [helper.make_tensor_value_info(*each) for each in inputs]
+    ends = [helper.make_tensor_value_info(name, 1, None) for name in outputs]
+    for end in ends:
+        end.ClearField("type")
+    weights = [numpy_helper.from_array(values, name) for name, values in dict(initializers).items()]
+    graph = helper.make_graph(nodes, "graph", infos, ends, weights)
+    domains = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)]
+    model = helper.make_model(graph, opset_imports=domains, ir_version=8, functions=functions)
+    for each in model.graph.initializer:
+        if each.name in outside:
+            onnx.external_data_helper.set_external_data(each, location)
+    onnx.save(model, path)
+    return model
+
+
+def reverse(x, n, y, name="", **axes):
+    return helper.make_node("ReverseSequence", [x, n], [y], name=name, **axes)
+
+
+def witness(path, feeds, output):
+    """What ONNX Runtime computes of a value, of the whole model."""
+    model = onnx.load(path)
+    model.graph.output.add(name=output)
+    needed = {each.name for each in model.graph.input} - {each.name for each in model.graph.initializer}
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run([output], {name: each for name, each in feeds.items() if name in needed})[0]
+
+
+class Builder:
+    """A random model: `nodes` compute a chain of values of known sizes, with ReverseSequence nodes here and there."""
+
+    def __init__(self, seed):
+        self.rng, self.choice = np.random.default_rng(seed), random.Random(seed)
+        self.nodes, self.weights, self.inputs, self.feeds, self.found = [], {}, [], {}, []
+        self.functions, self.lengths, self.count = [], [], 0
+        self.names = self.choice.sample(NAMES, len(NAMES))
+        self.dtype = self.choice.choice([*KINDS])
+
+    def name(self):
+        self.count += 1
+        return f"v{self.count}{self.choice.choice(('', '/', ' ', '::', '.'))}"
+
+    def given(self, values):
+        """A new input, whose sizes the model may leave open."""
+        name = self.name()
+        sizes = [self.choice.choice((size, f"s{size}", None)) for size in values.shape]
+        self.inputs.append((name, KINDS[values.dtype.type], sizes))
+        self.feeds[name] = values
+        return name
+
+    def weight(self, values):
+        name = self.name()
+        self.weights[name] = np.asarray(values)
+        return name
+
+    def made(self, operator, *inputs, **attributes):
+        name = self.name()
+        self.nodes.append(helper.make_node(operator, inputs, [name], **attributes))
+        return name
+
+    def step(self, x, shape):
+        """One more value, and its sizes."""
+        match self.choice.randrange(9):
+            case 0:
+                perm = self.choice.sample(range(len(shape)), len(shape))
+                return self.made("Transpose", x, perm=perm), [shape[d] for d in perm]
+            case 1:
+                axis = self.choice.randrange(len(shape))
+                wider = [size * (1 + (d == axis)) for d, size in enumerate(shape)]
+                return self.made("Concat", x, x, axis=axis), wider
+            case 2 if len(shape) > 2:
+                rest = [*shape[:-2], shape[-2] * shape[-1]]
+                return self.made("Reshape", x, self.weight(np.array(rest))), rest
+            case 3 if len(shape) < 5:
+                return self.made("Unsqueeze", x, self.weight(np.array([len(shape)]))), [*shape, 1]
+            case 4 if min(shape[:2]) > 1:
+                return self.reversed(x, shape), shape
+            case 5:
+                return self.chosen(x), shape
+            case 6:
+                constant = self.made("Constant", value=numpy_helper.from_array(np.zeros(shape, self.dtype)))
+                return self.made("Concat", x, constant, axis=0), [2 * shape[0], *shape[1:]]
+            case 7:
+                return self.called(x), shape
+            case _:
+                return self.made("Identity", x), shape
+
+    def chosen(self, x):
+        """Through an If, whose branches read a value of the graph around them."""
+        branches = {}
+        for branch in ("then_branch", "else_branch"):
+            inner = helper.make_node("Identity", [x], [name := self.name()])
+            branches[branch] = helper.make_graph([inner], branch, [], [onnx.ValueInfoProto(name=name)])
+        return self.made("If", self.weight(np.array(self.choice.random() < 0.5)), **branches)
+
+    def called(self, x):
+        """Through a function of the model."""
+        inner, opset = helper.make_node("Identity", ["a"], ["b"]), helper.make_opsetid("", 17)
+        self.functions = [helper.make_function("mine", "Same", ["a"], ["b"], [inner], [opset])]
+        return self.made("Same", x, domain="mine")
+
+    def reversed(self, x, shape):
+        time = self.choice.randrange(2)
+        lengths = self.rng.integers(1, shape[time] + 1, shape[1 - time])
+        match self.choice.randrange(3):
+            case 0:
+                n = self.given(lengths)
+            case 1:
+                n = self.weight(lengths)
+                self.lengths.append(n)
+            case _:
+                cast = self.made("Cast", self.given((lengths - 1).astype(np.int32)), to=TensorProto.INT64)
+                n = self.made("Add", cast, self.weight(np.array([1])))
+        axes = {"time_axis": time, "batch_axis": 1 - time} if time or self.choice.random() < 0.5 else {}
+        node = reverse(x, n, self.name(), self.names[len(self.found) % len(NAMES)], **axes)
+        self.nodes.append(node)
+        self.found.append(node)
+        return node.output[0]
+
+    def save(self, path):
+        shape = [*map(int, self.rng.integers(2, 5, self.choice.randrange(2, 5)))]
+        x = self.given(self.rng.integers(0, 100, shape).astype(self.dtype))
+        for _ in range(self.choice.randrange(8)):
+            x, shape = self.step(x, shape)
+        if not self.found:
+            shape = [max(size, 1) for size in shape]
+            self.reversed(x, shape)
+        last = self.made("Identity", self.found[-1].output[0])
+        # What stands behind has inputs of its own, which no node before it needs.
+        behind = self.made("Add", self.given(np.ones(1, np.float32)), self.weight(np.ones(1, np.float32)))
+        outside = [name for name in self.lengths if self.choice.random() < 0.5]
+        save(path, self.nodes, self.inputs, [last, behind], self.weights, functions=self.functions, outside=outside)
+
+    def key(self, node):
+        """What to type for a node: its name if no other node and no output has it, else its output."""
+        taken = [each.name for each in self.found] + [name for each in self.found for name in each.output]
+        return node.name if node.name and taken.count(node.name) == 1 else node.output[0]
+
+    def given_files(self, folder):
+        """The options that give the inputs, in files of several formats."""
+        options = []
+        for number, (name, values) in enumerate(self.feeds.items()):
+            match self.choice.randrange(4):
+                case 3:
+                    onnx.save_tensor(numpy_helper.from_array(values), folder / f"{number}.pb")
+                    text = f"{number}.pb"
+                case 0:
+                    np.savez(folder / f"{number}.npz", a=values, b=values)
+                    text = f"{number}.npz::b"
+                case 1 if values.dtype != np.float16:
+                    text = json.dumps(values.tolist())
+                case _:
+                    np.save(folder / f"{number}.npy", values.byteswap().view(values.dtype.newbyteorder()))
+                    text = f"{number}.npy"
+            options += ["--feed", f"{name}={text}"]
+        return options
+
+
+def hold(revseq, folder, seed):
+    """Run a node of a random model, and compare with what ONNX Runtime makes of the model."""
+    folder.mkdir()
+    builder = Builder(seed)
+    builder.save(folder / "model.onnx")
+    node = builder.choice.choice(builder.found)
+    name = "model.onnx" if len(builder.found) == 1 and seed % 2 else f"model.onnx::{builder.key(node)}"
+    options = builder.given_files(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        right = witness("model.onnx", builder.feeds, node.output[0])
+    revseq("run", name, *options, "-o", "y.npy", "--feature-level", "none", cwd=folder).ok()
+    assert oracle.same_bits(np.load(folder / "y.npy"), right)
+    sizes = json.loads(revseq("check", name, "--json", "--feature-level", "none", cwd=folder).ok().out)["nodes"][0][
+        "Sizes"
+    ]
+    assert sizes is None or len(sizes) == right.ndim
+    assert all(isinstance(told, str) or told == size for told, size in zip(sizes or (), right.shape, strict=False))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nodes_of_random_models(revseq, tmp_path, seed):
+    hold(revseq, tmp_path / str(seed), seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("start", range(1000, 1300, 20))
+def test_nodes_of_many_random_models(revseq, tmp_path, start):
+    for seed in range(start, start + 20):
+        hold(revseq, tmp_path / str(seed), seed)
+
+
+def bilstm(path):
+    """A model with an LSTM in each direction: its second one reads sequences backwards. Its inputs, too."""
+    rng = np.random.default_rng(1)
+    weights = {f"{kind}{way}": rng.standard_normal((1, 8, size), np.float32)
+               for way in "fb" for kind, size in (("w", 3), ("r", 2))}  # fmt: skip
+    weights["one"] = np.array([1])
+    nodes = [
+        helper.make_node("Cast", ["len"], ["n"], to=TensorProto.INT64),
+        helper.make_node("Transpose", ["x"], ["xt"], perm=[1, 0, 2]),
+        helper.make_node("LSTM", ["xt", "wf", "rf"], ["yf"], hidden_size=2),
+        reverse("xt", "n", "xr", "rev", time_axis=0, batch_axis=1),
+        helper.make_node("LSTM", ["xr", "wb", "rb"], ["yr"], hidden_size=2),
+        helper.make_node("Squeeze", ["yr", "one"], ["ys"]),
+        reverse("ys", "n", "yb"),
+    ]
+    save(path, nodes, [("x", 1, ["N", "T", 3]), ("len", 6, ["N"])], ["yf", "yb"], weights)
+    feeds = {"x": rng.standard_normal((4, 5, 3), np.float32), "len": np.array([5, 1, 3, 2], np.int32)}
+    for name, values in feeds.items():
+        np.save(path.with_name(f"{name}.npy"), values)
+    return feeds
+
+
+FEED = ("--feed", "x=x.npy", "--feed", "len=len.npy")
+
+
+class TestOfAModel:
+    """What the commands make of a model whose second LSTM reads sequences backwards."""
+
+    @pytest.fixture
+    def feeds(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        return bilstm(tmp_path / "bilstm.onnx")
+
+    def test_the_road_to_directml(self, revseq, tmp_path, feeds):
+        revseq("export", "bilstm.onnx::rev", *FEED, "-o", "job.json").ok()
+        dxdispatch.run(tmp_path, "job.json")
+        assert oracle.same_bits(np.load("job.OutputTensor.npy"), witness("bilstm.onnx", feeds, "xr"))
+        done = revseq("diff", "job.OutputTensor.npy", "--job", "bilstm.onnx::rev", *FEED).ok()
+        assert "equal, 60 elements" in done.out
+        assert "equal, 40 elements" in revseq("diff", "--on", "onnxruntime", "bilstm.onnx::yb", *FEED).ok().out
+
+    @pytest.mark.usefixtures("feeds")
+    def test_check_and_show_know_sizes_without_values(self, revseq):
+        told = "time_axis 0, batch_axis 1, (Sizes:{T,N,3}, DataType:FLOAT32)"
+        first, second = revseq("check", "bilstm.onnx").ok().out.splitlines()
+        assert first == f"pass  bilstm.onnx::rev: {told}: accepted from DML_FEATURE_LEVEL_4_0 on"
+        assert second.startswith("pass  bilstm.onnx::yb: ")
+        assert revseq("check", "bilstm.onnx::rev").ok().out.splitlines() == [first]
+        assert f"  rev  ReverseSequence, {told}\n" in revseq("show", "bilstm.onnx").ok().out
+        refused = revseq("check", "bilstm.onnx::rev", "--feature-level", "3_0").failed()
+        assert refused.out.startswith("FAIL  bilstm.onnx::rev: ")
+        assert "dimension count: 3" in refused.out
+        (node,) = json.loads(revseq("check", "bilstm.onnx::rev", "--json").ok().out)["nodes"]
+        assert (node["Sizes"], node["valid"], node["lowest_level"]) == (["T", "N", 3], True, "4_0")
+
+    @pytest.mark.usefixtures("feeds")
+    def test_lengths(self, revseq, feeds):
+        assert "4 in all, 0 above 5 and clamped, 1 change" in revseq("check", "bilstm.onnx::rev", *FEED).ok().out
+        revseq("run", "bilstm.onnx::rev", "[2, 2, 2, 2]", *FEED, "--batch-axis", 1, "-o", "y.npy").ok()
+        right = oracle.expected(feeds["x"].transpose(1, 0, 2), np.full((1, 4, 3), 2), 0)
+        assert oracle.same_bits(np.load("y.npy"), right)
+        np.save("len.npy", np.array([9, 1, 3, 2], np.int32))
+        done = revseq("run", "bilstm.onnx::rev", *FEED, "-o", "z.npy").ok()
+        assert "1 of 4 lengths exceeds the axis size (5)" in done.err
+        np.save("len.npy", np.array([-1, 1, 3, 2], np.int32))
+        revseq("run", "bilstm.onnx::rev", *FEED).refused("-1 at [0]")
+
+    @pytest.mark.usefixtures("feeds")
+    @pytest.mark.parametrize("name", ["bilstm.onnx", "x.npy", "len.npy"])
+    def test_what_it_comes_from_is_never_replaced(self, revseq, tmp_path, name):
+        before = content(tmp_path)
+        done = revseq("run", "bilstm.onnx::rev", *FEED, "-o", name, "-f", "npy", "--overwrite").refused()
+        assert "is an input" in done.err
+        assert content(tmp_path) == before
+
+    @pytest.mark.parametrize(
+        ("args", "words"),
+        [
+            (["bilstm.onnx::rve", *FEED], ["no such ReverseSequence node", "try bilstm.onnx::rev"]),
+            (["bilstm.onnx::", *FEED], ["no such ReverseSequence node", "one of rev, yb"]),
+            (["bilstm.onnx", *FEED], ["has 2 ReverseSequence nodes", "bilstm.onnx::rev"]),
+            (["bilstm.onnx::rev", *FEED[:2]], ["no values are given for len", "add --feed len=FILE"]),
+            (["bilstm.onnx::rev", "--feed", "X=x.npy"], ["matches no input of the model", "try --feed x=x.npy"]),
+            (["bilstm.onnx::rev", "--feed", "x.npy"], ["'x.npy' matches no input of the model", "NAME=FILE"]),
+            (["bilstm.onnx::rev", *FEED, *FEED], ["the input x is given twice"]),
+            (["bilstm.onnx::rev", *FEED[2:], "--feed", "x=len.npy"], ["is (Sizes:{4}, DataType:INT32)", "x (Sizes:{N,T,3}"]),
+            (["bilstm.onnx::rev", *FEED[2:], "--feed", "x=none.npy"], ["none.npy: no such file"]),
+            (["none.onnx::rev"], ["none.onnx: no such file"]),
+            (["x.npy", "[1]", *FEED], ["x.npy is not a model", "leave out --feed"]),
+        ],
+    )  # fmt: skip
+    @pytest.mark.usefixtures("feeds")
+    def test_refused(self, revseq, tmp_path, args, words):
+        before = content(tmp_path)
+        revseq("run", *args, "-o", "y.npy").refused(*words)
+        assert content(tmp_path) == before
+
+    @pytest.mark.usefixtures("feeds")
+    def test_without_the_packages(self, revseq):
+        for package in ("onnx", "onnxruntime"):
+            done = revseq("run", "bilstm.onnx::rev", *FEED, code=f"import sys; sys.modules[{package!r}] = None")
+            done.refused(f"the package {package}", f"pip install {package}")
+
+
+class TestNames:
+    """What stands behind ::."""
+
+    @pytest.fixture
+    def keys(self, tmp_path):
+        """The keys of nodes with these names, whose outputs are y0, y1 and so on, or as given."""
+
+        def found(*names, outputs=None):
+            nodes = [reverse("x", "n", outputs[i] if outputs else f"y{i}", name) for i, name in enumerate(names)]
+            save(tmp_path / "m.onnx", nodes, [("x", 1, [2, 3]), ("n", 7, [3])], [])
+            return [*Model(str(tmp_path / "m.onnx")).nodes]
+
+        return found
+
+    def test_a_name_that_says_no_node_is_that_of_its_output(self, keys):
+        assert keys("a", "b") == ["a", "b"]
+        assert keys("", "b", "") == ["y0", "b", "y2"]
+        assert keys("a", "a", "b") == ["y0", "y1", "b"]
+        assert keys("y1", "b") == ["y0", "b"]
+        assert keys("a\0b") == ["y0"]
+        assert keys("y0") == ["y0"]
+        assert keys("b", "a", outputs=("a", "b")) == ["a", "b"]  # both are outputs
+
+    @pytest.mark.parametrize("name", ["a b", "a::b", "::", "\x1b[31m", "--axis", "x'y", "a\nb"])
+    def test_names_that_are_odd(self, revseq, keys, name):
+        keys(name, "other")
+        done = revseq("run", f"m.onnx::{name}", *VALUES, "-f", "json").ok()
+        assert json.loads(done.out)["Values"] == [[1, 5, 6], [4, 2, 3]]
+        hint = revseq("run", "m.onnx", *VALUES).refused("has 2 ReverseSequence nodes").err
+        assert all(line.isprintable() for line in (hint + revseq("check", "m.onnx").ok().out).splitlines())
+
+    def test_a_suffix_in_capitals(self, revseq, keys, tmp_path):
+        keys("a")
+        (tmp_path / "m.onnx").rename(tmp_path / "M.ONNX")
+        assert "M.ONNX::a" in revseq("check", "M.ONNX").ok().out
+        revseq("show", "M.ONNX::a").refused("is a model; its nodes: a", "revseq check M.ONNX::a")
+
+
+def one(path, inputs=(("x", 1, [2, 3]), ("n", 7, [3])), before=(), **more):
+    """A model of one node, which reverses x or what is computed of it, by n."""
+    axes = more.pop("axes", {})
+    return save(path, [*before, reverse("x", "n", "y", "rev", **axes)], inputs, ["y"], **more)
+
+
+VALUES = ("--feed", "x=[[1, 2, 3], [4, 5, 6]]", "--feed", "n=[1, 2, 2]")
+# Of models whose node gets what is computed of u.
+U_AND_N = (("u", 1, [2, 3]), ("n", 7, [3]))
+OF_U = ("--feed", "u=[[1, 2, 3], [4, 5, 6]]", *VALUES[2:])
+
+
+@pytest.mark.parametrize(
+    ("x", "told"),
+    [
+        ([2, 3], "{2,3}"), (["T", "N"], "{T,N}"), (["T", None], "{T,?}"), (["a\x1b" * 30, 1], "{a\\x1b"), (None, "Sizes:any"),
+    ],
+)  # fmt: skip
+def test_sizes_that_are_open_are_no_failure(revseq, tmp_path, x, told):
+    one(tmp_path / "m.onnx", [("x", 1, x), ("n", 7, None)])
+    done = revseq("check", "m.onnx").ok()
+    assert told in done.out
+    assert told in revseq("show", "m.onnx").ok().out
+    if x is None:
+        assert json.loads(revseq("run", "m.onnx", *VALUES, "-f", "json").ok().out)["Values"] == [[1, 5, 6], [4, 2, 3]]
+
+
+@pytest.mark.parametrize(("number", "status"), [(10, 0), (7, 0), (9, 1), (16, 1), (8, 0)])
+def test_data_types(revseq, tmp_path, number, status):
+    """BOOL and BFLOAT16 have no level; what a string is, no rule says."""
+    one(tmp_path / "m.onnx", [("x", number, [2, 3]), ("n", 7, [3])])
+    assert revseq("check", "m.onnx", "--feature-level", "5_0").status == status
+
+
+@pytest.mark.parametrize(
+    ("axes", "values"),
+    [
+        ({"time_axis": -2, "batch_axis": -1}, [[1, 5, 6], [4, 2, 3]]),
+        ({"time_axis": 0, "batch_axis": -1}, [[1, 5, 6], [4, 2, 3]]),
+        ({"time_axis": -1, "batch_axis": -2}, [[1, 2, 3], [5, 4, 6]]),
+    ],
+)
+def test_negative_axes(revseq, tmp_path, axes, values):
+    one(tmp_path / "m.onnx", axes=axes)
+    lengths = "n=[1, 2, 2]" if axes["time_axis"] != -1 else "n=[1, 2]"
+    one(tmp_path / "m.onnx", [("x", 1, [2, 3]), ("n", 7, [None])], axes=axes)
+    done = revseq("run", "m.onnx", *VALUES[:2], "--feed", lengths, "-f", "json").ok()
+    assert json.loads(done.out)["Values"] == values
+    revseq("check", "m.onnx").ok()
+
+
+@pytest.mark.parametrize("axes", [{"time_axis": 1, "batch_axis": 1}, {"time_axis": 2, "batch_axis": 0}, {"other": 1}])
+def test_axes_that_the_operator_does_not_have(revseq, tmp_path, axes):
+    one(tmp_path / "m.onnx", axes=axes)
+    wanted = "0 and 1, in either order" if "other" not in axes else "integers time_axis and batch_axis"
+    for args in (("run", "m.onnx", *VALUES), ("check", "m.onnx")):
+        revseq(*args).refused(wanted)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "other", "allowed"),
+    [
+        (None, (2, 3), True), (None, (), True), ((), (), True), ((), (1,), False), ((2, 3), (2, 3), True), ((2, 3), (2,), False),
+        ((2,), (2, 3), False), (("T", 3), (7, 3), True), (("T", 3), (7, 4), False),
+    ],
+)  # fmt: skip
+def test_what_a_model_allows(sizes, other, allowed):
+    desc = TensorDesc(DataType.FLOAT32, other)
+    types = (None, DataType.FLOAT32, DataType.FLOAT64)
+    assert [Stated(each, sizes).allows(desc) for each in types] == [allowed, allowed, False]
+
+
+class TestOfWhatIsGiven:
+    """Inputs of a model."""
+
+    def test_inputs_with_a_value_of_their_own_may_be_fed(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx", initializers={"n": np.array([1, 2, 2])})
+        values = ("run", "m.onnx", *VALUES[:2], "-f", "json")
+        assert json.loads(revseq(*values).ok().out)["Values"] == [[1, 5, 6], [4, 2, 3]]
+        assert json.loads(revseq(*values, "--feed", "n=[2, 1, 2]").ok().out)["Values"] == [[4, 2, 6], [1, 5, 3]]
+        before = [helper.make_node("Identity", ["m"], ["n"])]
+        one(tmp_path / "m.onnx", [("x", 1, [2, 3]), ("m", 7, [3])], before, initializers={"m": np.array([1, 2, 2])})
+        assert json.loads(revseq(*values).ok().out)["Values"] == [[1, 5, 6], [4, 2, 3]]
+        assert json.loads(revseq(*values, "--feed", "m=[2, 1, 2]").ok().out)["Values"] == [[4, 2, 6], [1, 5, 3]]
+
+    def test_a_model_whose_inputs_are_all_constant(self, revseq, tmp_path):
+        weights = {"n": np.array([1, 2, 2]), "x": np.ones((2, 3), np.float32)}
+        one(tmp_path / "m.onnx", [], initializers=weights)
+        assert json.loads(revseq("run", "m.onnx", "-f", "json").ok().out)["Values"] == [[1, 1, 1]] * 2
+        revseq("run", "m.onnx", *VALUES).refused("matches no input of the model", "wanted: a model that has inputs")
+
+    def test_inputs_that_are_the_nodes_own_need_no_runtime(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx")
+        done = revseq("run", "m.onnx", *VALUES, "-f", "json", code="import sys; sys.modules['onnxruntime'] = None").ok()
+        assert json.loads(done.out)["Values"] == [[1, 5, 6], [4, 2, 3]]
+
+    def test_no_output_replaces_what_a_node_gets(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx", initializers={"n": np.array([1, 2, 2])}, outside=["n"])
+        np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+        before = content(tmp_path)
+        for name in ("m.onnx", "x.npy", "model.data"):
+            done = revseq("run", "m.onnx", "--feed", "x=x.npy", "-o", name, "-f", "npy", "--overwrite")
+            done.refused(f"{name}: is an input of this job")
+        assert content(tmp_path) == before
+
+    def test_a_pipe_is_read_once(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx")
+        revseq("run", "m.onnx", "-", "--feed", "x=-").refused("x and LENGTHS are both standard input")
+        pipe = np.save(tmp_path / "x.npy", np.arange(6, dtype="f4").reshape(2, 3)) or (tmp_path / "x.npy").read_bytes()
+        done = revseq("run", "m.onnx", "--feed", "x=-", *VALUES[2:], "-f", "json", stdin=pipe).ok()
+        assert json.loads(done.out)["Values"] == [[0, 4, 5], [3, 1, 2]]
+
+    def test_bytes_without_a_name_are_what_the_model_states(self, revseq, tmp_path):
+        """NumPy has no name for BFLOAT16."""
+        one(tmp_path / "m.onnx", [("x", 16, [2, 3]), ("n", 7, [3])])
+        np.save(tmp_path / "x.npy", np.arange(6, dtype="u2").reshape(2, 3).view("V2"))
+        revseq("run", "m.onnx", "--feed", "x=x.npy", *VALUES[2:], "--feature-level", "none", "-o", "y.safetensors").ok()
+
+
+class TestInside:
+    """Nodes in subgraphs and functions, which ONNX Runtime gives no values of."""
+
+    INPUTS = (("x", 1, [2, 3]), ("n", 7, [3]), ("c", 9, []))
+
+    def test_a_node_in_a_subgraph(self, revseq, tmp_path):
+        inner = an_if([reverse("x", "n", "y", "rev", time_axis=1, batch_axis=0)])
+        save(tmp_path / "m.onnx", [an_if([inner, helper.make_node("Relu", ["z"], ["w"])])], self.INPUTS, ["z"])
+        for name in ("m.onnx", "m.onnx::rev", "m.onnx::y"):
+            revseq("run", name).refused("ReverseSequence rev is inside the If choice")
+        nodes = [inner, reverse("x", "n", "r", "outer")]
+        save(tmp_path / "m.onnx", nodes, self.INPUTS, ["z"])
+        assert "m.onnx::rev: time_axis 1, batch_axis 0, (Sizes:{2,3}" in revseq("check", "m.onnx").ok().out
+        revseq("run", "m.onnx", *VALUES).ok()
+
+    def test_a_node_in_a_function(self, revseq, tmp_path):
+        function = helper.make_function("mine", "Back", ["x", "n"], ["y"], [reverse("x", "n", "y", "rev")], [helper.make_opsetid("", 17)])  # fmt: skip
+        node = helper.make_node("Back", ["x", "n"], ["y"], domain="mine")
+        save(tmp_path / "m.onnx", [node], self.INPUTS, ["y"], functions=[function])
+        revseq("run", "m.onnx").refused("ReverseSequence rev is inside the function Back")
+        assert "(Sizes:any, DataType:any), inside the function Back" in revseq("show", "m.onnx").ok().out
+
+    def test_no_node_at_all(self, revseq, tmp_path):
+        save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], self.INPUTS, ["y"])
+        for args in (("run", "m.onnx", "--feed", "x=[[1]]"), ("check", "m.onnx"), ("show", "m.onnx")):
+            revseq(*args).refused("m.onnx: has no ReverseSequence node", "PyTorch seldom")
+
+
+class TestLinesOfLength0:
+    """Versions of ONNX Runtime before 1.28 leave such lines unwritten: refused where there are any."""
+
+    OLD = "import onnxruntime; onnxruntime.__version__ = '1.27.0'"
+    WORDS = ("ONNX Runtime 1.27.0 leaves such lines unwritten", "1.28 or newer", "--upgrade onnxruntime")
+
+    def test_in_the_graph(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx", U_AND_N, [reverse("u", "n", "x", "other")])
+        job = ("run", "m.onnx::rev", *OF_U[:2], "--feed")
+        revseq(*job, "n=[1, 2, 2]", code=self.OLD).ok()
+        revseq(*job, "n=[1, 0, 2]", code=self.OLD).refused(*self.WORDS)
+        revseq(*job, "n=[1, 0, 2]", "-o", "y.npy").ok()
+        revseq("run", "m.onnx::other", *OF_U[:2], "--feed", "n=[1, 0, 2]", code=self.OLD).ok()  # it is computed here
+
+    def test_where_nobody_sees_the_lengths(self, revseq, tmp_path):
+        inputs = (*U_AND_N, ("c", 9, []))
+        one(
+            tmp_path / "m.onnx",
+            inputs,
+            [an_if([reverse("u", "n", "v", "other")]), helper.make_node("Identity", ["z"], ["x"])],
+        )
+        np.save(tmp_path / "c.npy", np.array(True))
+        revseq("run", "m.onnx::rev", *OF_U, "--feed", "c=c.npy", code=self.OLD).refused(*self.WORDS)
+        revseq("run", "m.onnx::rev", *OF_U, "--feed", "c=c.npy").ok()
+
+
+class TestOfOtherTypes:
+    """What a node gets of a model that is no tensor of ours, or that ONNX Runtime hands out as another one."""
+
+    @pytest.mark.parametrize(
+        ("number", "fields", "problem"),
+        [
+            (23, {"raw_data": bytes(3)}, "x is float4e2m1"), (17, {"raw_data": bytes(6)}, "x is float8e4m3fn"),
+            (22, {"raw_data": bytes(3)}, "x is int4"), (8, {"string_data": [b"a"] * 6}, "x is string"),
+        ],
+    )  # fmt: skip
+    def test_initializers(self, revseq, tmp_path, number, fields, problem):
+        model = one(tmp_path / "m.onnx", [("n", 7, [3])])
+        model.graph.initializer.add(name="x", dims=[2, 3], data_type=number, **fields)
+        model.opset_import[0].version, model.ir_version = 23, 11
+        (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+        done = revseq("run", "m.onnx", *VALUES[2:])
+        if "ONNX Runtime says" not in done.err:  # an older one does not have the type
+            done.refused(f"m.onnx: the data type of {problem}", "wanted: a given tensor, or computed")
+
+    def test_an_array_of_another_type_than_is_declared(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx", U_AND_N, [helper.make_node("Relu", ["u"], ["x"])])
+        code = """
+import onnxruntime
+real = onnxruntime.InferenceSession.run
+onnxruntime.InferenceSession.run = lambda *args: [each.astype("u1") for each in real(*args)]
+"""
+        revseq("run", "m.onnx", *OF_U, code=code).refused("m.onnx: the data type of x is float, returned as uint8")
+
+    def test_a_sequence(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx", U_AND_N, [helper.make_node("SequenceConstruct", ["u", "u"], ["x"])])
+        revseq("run", "m.onnx", *OF_U).refused("m.onnx: the data type of x is seq(tensor(float))")
+
+    def test_standard_output_is_ours_alone(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx", U_AND_N, [helper.make_node("Foo", ["u"], ["x"])])
+        assert revseq("run", "m.onnx", *OF_U).refused("m.onnx: ONNX Runtime says").out == ""
+
+
+def an_if(inner, condition="c"):
+    """A node If whose branches are these nodes, of which the last gives what it gives."""
+    branch = helper.make_graph(inner, "branch", [], [onnx.ValueInfoProto(name=inner[-1].output[0])])
+    return helper.make_node("If", [condition], ["z"], "choice", then_branch=branch, else_branch=branch)
+
+
+def _weight(location, **more):
+    """A tensor of three floats that says that its elements are in a file."""
+    weight = TensorProto(name="w", dims=[3], data_type=1, data_location=TensorProto.EXTERNAL, **more)
+    weight.external_data.add(key="location", value=location)
+    return weight
+
+
+# Where a model may have a weight: each adds it to the model, as the value w.
+def _as_an_initializer(model, location):
+    model.graph.initializer.append(_weight(location))
+
+
+def _as_a_constant(model, location):
+    _put_first(model, helper.make_node("Constant", [], ["w"], value=_weight(location)))
+
+
+def _in_a_function(model, location):
+    constant, opset = helper.make_node("Constant", [], ["o"], value=_weight(location)), helper.make_opsetid("", 17)
+    model.functions.append(helper.make_function("mine", "Weight", [], ["o"], [constant], [opset]))
+    _put_first(model, helper.make_node("Weight", [], ["w"], domain="mine"))
+
+
+def _by_default(model, location):
+    """As the default attribute of a function, which hands it to a Constant."""
+    constant = helper.make_node("Constant", [], ["o"])
+    constant.attribute.add(name="value", ref_attr_name="v", type=onnx.AttributeProto.TENSOR)
+    default, opset = [helper.make_attribute("v", _weight(location))], helper.make_opsetid("", 17)
+    function = helper.make_function("mine", "Weight", [], ["o"], [constant], [opset], attribute_protos=default)
+    model.functions.append(function)
+    _put_first(model, helper.make_node("Weight", [], ["w"], domain="mine"))
+
+
+def _in_a_branch(model, location):
+    """As a Constant that an If in the graph has in both of its branches."""
+    constant = helper.make_node("Constant", [], ["v"], value=_weight(location))
+    _put_first(model, helper.make_node("Identity", ["z"], ["w"]))
+    _put_first(model, an_if([constant, helper.make_node("Identity", ["v"], ["b"])]))
+
+
+def _sparse(model, location):
+    """As the values of a sparse initializer."""
+    sparse = model.graph.sparse_initializer.add(values=_weight(location), dims=[3])
+    sparse.indices.CopyFrom(numpy_helper.from_array(np.arange(3)))
+
+
+def _put_first(model, node):
+    nodes = [node, *model.graph.node]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+
+
+DOORS = (_as_an_initializer, _as_a_constant, _in_a_function, _by_default, _in_a_branch, _sparse)
+OUTSIDE = ["{}/own.bin", "../own.bin", "a/../../own.bin", "link", "up/own.bin", "*/_ORT_MEM_ADDR_/*", "C:own.bin", ""]
+# Runs first: sessions that are not to be made, and what a session is made of.
+NO_SESSION = """
+import onnxruntime
+def made(*_, **__):
+    raise SystemExit("a session is made")
+onnxruntime.InferenceSession = made
+"""
+HANDED = """
+import onnxruntime, pathlib
+real = onnxruntime.InferenceSession
+def made(model, *args, **more):
+    assert type(model) is bytes
+    pathlib.Path("handed").write_bytes(model)
+    return real(model, *args, **more)
+onnxruntime.InferenceSession = made
+"""
+
+
+class TestDoors:
+    """Ways for a model to read a file of the machine."""
+
+    def make(self, path, door, location):
+        """A model whose node gets u + w, and w is what the door gives."""
+        inputs = [("u", 1, [2, 3]), ("n", 7, [3]), ("c", 9, [])]
+        model = one(path, inputs, [helper.make_node("Add", ["u", "w"], ["x"])])
+        door(model, location)
+        path.write_bytes(model.SerializeToString())
+        np.save(path.parent / "c.npy", np.array(True))
+        return ("run", path.name, *OF_U, *(("--feed", "c=c.npy") if door is _in_a_branch else ()))
+
+    @pytest.mark.parametrize(("door", "location"), [*itertools.product(DOORS, OUTSIDE)])
+    def test_no_door_is_open(self, revseq, tmp_path, door, location):
+        here = tmp_path / "here"
+        here.mkdir()
+        for folder in (tmp_path, here):
+            (folder / "own.bin").write_bytes(np.full(3, 7, np.float32).tobytes())
+        (here / "link").symlink_to(tmp_path / "own.bin")
+        (here / "up").symlink_to(tmp_path)
+        args = self.make(here / "m.onnx", door, location.format(tmp_path))
+        done = revseq(*args, code=NO_SESSION, cwd=here).refused()
+        assert "the folder of the model" in done.err or "no such file" in done.err
+        assert "a session is made" not in done.err
+        assert revseq("check", "m.onnx", code=NO_SESSION, cwd=here).status == 0  # it reads no file
+
+    @pytest.mark.parametrize("door", DOORS)
+    def test_a_file_of_its_own_is_in_the_model_that_is_handed_on(self, revseq, tmp_path, door):
+        """With no name of a file in it: `handed` has what the session gets."""
+        (tmp_path / "own.bin").write_bytes(np.full(3, 7, np.float32).tobytes())
+        args = self.make(tmp_path / "m.onnx", door, "own.bin")
+        done = revseq(*args, "-f", "json", code=HANDED).ok()
+        assert json.loads(done.out)["Values"] == [[8, 12, 13], [11, 9, 10]]
+        handed = (tmp_path / "handed").read_bytes()
+        assert np.full(3, 7, np.float32).tobytes() in handed
+        assert b"own.bin" not in handed
+
+    def test_from_any_folder(self, revseq, tmp_path):
+        (tmp_path / "a").mkdir()
+        for folder, value in (("a", 3), (".", 1)):
+            one(tmp_path / folder / "m.onnx", initializers={"n": np.full(3, value - 1)}, outside=["n"])
+        (tmp_path / "a" / "m.onnx").write_bytes((tmp_path / "m.onnx").read_bytes())
+        done = revseq("run", "a/m.onnx", *VALUES[:2], "-f", "json").ok()
+        assert json.loads(done.out)["Values"] == [[4, 5, 6], [1, 2, 3]]
+
+    def test_a_file_that_is_cut_short(self, revseq, tmp_path):
+        add = helper.make_node("Add", ["u", "w"], ["x"])
+        one(tmp_path / "m.onnx", U_AND_N, [add], initializers={"w": np.ones(3, np.float32)}, outside=["w"])
+        os.truncate(tmp_path / "model.data", 5)
+        revseq("run", "m.onnx", *OF_U).refused("m.onnx: w: has 12 bytes at 0 of model.data, which has 5")
+
+    def test_what_nobody_knows_is_not_handed_on(self, revseq, tmp_path):
+        model = one(tmp_path / "m.onnx", U_AND_N, [helper.make_node("Relu", ["u"], ["x"])])
+        unknown = b"\x82\x7d\x0eunknown to all"  # the field 2000
+        for each in (model, model.graph, model.graph.node[0], model.graph.input[0].type):
+            each.MergeFromString(unknown)
+        model.metadata_props.add(key="ort_config", value="metadata")
+        assert model.SerializeToString().count(b"unknown to all") == 4
+        (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+        revseq("run", "m.onnx", *OF_U, code=HANDED).ok()
+        handed = (tmp_path / "handed").read_bytes()
+        assert b"Relu" in handed
+        assert b"unknown" not in handed
+        assert b"metadata" not in handed
+
+    def test_the_lowest_version_of_the_format_is_handed_on(self, revseq, tmp_path):
+        """An older ONNX Runtime takes no newer one, whatever is in the model."""
+        for opset, version, lowest in ((17, 14, 8), (17, 9, 8), (10, 13, 5), (17, 3, 4)):
+            model = one(tmp_path / "m.onnx", U_AND_N, [helper.make_node("Relu", ["u"], ["x"])])
+            model.ir_version, model.opset_import[0].version = version, opset
+            (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+            revseq("run", "m.onnx", *OF_U, code=HANDED).ok()
+            assert onnx.ModelProto.FromString((tmp_path / "handed").read_bytes()).ir_version == lowest
+
+
+class TestStrangers:
+    """Models that want what they must not have."""
+
+    @pytest.mark.parametrize("domain", ["", "mine", "com.foo"])
+    def test_operators_that_nobody_has(self, revseq, tmp_path, domain):
+        foreign = helper.make_node("Foo", ["u"], ["x"], domain=domain)
+        one(tmp_path / "m.onnx", U_AND_N, [foreign])
+        revseq("run", "m.onnx", *OF_U).refused("m.onnx: ONNX Runtime says", domain)
+        revseq("check", "m.onnx").ok()
+        save(tmp_path / "m.onnx", [reverse("x", "n", "u"), foreign], [("x", 1, [2, 3]), ("n", 7, [3])], ["x"])
+        revseq("run", "m.onnx", *VALUES).ok()
+
+    def test_a_model_that_is_cut_short(self, tmp_path):
+        bilstm(tmp_path / "m.onnx")
+        data, rng = (tmp_path / "m.onnx").read_bytes(), np.random.default_rng(3)
+        damaged = [data[:size] for size in range(0, len(data), 7)]
+        places = rng.integers(0, len(data), 400)
+        damaged += [data[:place] + bytes([rng.integers(256)]) + data[place + 1 :] for place in places]
+        refused = 0
+        for each in damaged:
+            (tmp_path / "m.onnx").write_bytes(each)
+            try:
+                model = Model(str(tmp_path / "m.onnx"))
+                node = model.node("yb")
+                assert model.told(node)
+                model.cut([node.values, node.lengths], (), [])
+            except FormatError:
+                refused += 1
+        assert len(damaged) // 4 < refused < len(damaged)
+
+    def test_a_model_that_lies_about_its_sizes(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx", [("u", 1, ["A", "B"]), ("n", 7, [3])], [helper.make_node("Add", ["u", "w"], ["x"])],
+            initializers={"w": np.ones(3, np.float32)})  # fmt: skip
+        revseq("run", "m.onnx", "--feed", "u=[[1, 2], [3, 4]]", *VALUES[2:]).refused("m.onnx: ONNX Runtime says")
+
+    def test_only_what_the_node_needs_is_read(self, tmp_path):
+        """An input without a name, and an output, are made by nothing."""
+        weights = {"large": np.zeros((2, 3), np.float32), "most": np.float32(5)}
+        clip, behind = (
+            helper.make_node("Clip", ["u", "", "most"], ["x"]),
+            helper.make_node("Add", ["y", "large"], ["z"]),
+        )
+        save(tmp_path / "m.onnx", [clip, reverse("x", "n", "y"), behind], U_AND_N, ["z"], weights)
+        cut = Model(str(tmp_path / "m.onnx")).cut(["x", "n"], (), [])
+        assert [node.op_type for node in cut.graph.node] == ["Clip"]
+        assert [each.name for each in cut.graph.initializer] == ["most"]
+        assert [each.name for each in cut.graph.output] == ["x", "n"]
