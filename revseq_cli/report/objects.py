@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contents import Contents
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.pipeline.comparison import Differences
-    from revseq_cli.report.results import Check, Comparison, Described, FileSystem, NodeCheck, Outcome, Planned
+    from revseq_cli.report.results import Check, Comparison, Described, FileSystem, Outcome, Planned
 
 # What errors are about that is no file: arguments, and standard streams.
 _NO_FILES = ("INPUT", "LENGTHS", "A", "B", "SRC", "standard input", "standard output", "the argument", "-")
@@ -143,19 +143,6 @@ def check(check: Check) -> str:
         for level, constraints in check.constraints.items()
     ]
     return text_of(report | ({"constraints": levels[0]["constraints"]} if check.level else {"levels": levels}))
-
-
-def checks(nodes: Sequence[NodeCheck], status: int) -> str:
-    """The report of `check` on the nodes of a model."""
-    from revseq_cli.report.checks import verdict  # it loads what draws tables
-
-    rows = []
-    for node in nodes:
-        lowest = node.check.lowest.short if node.check and node.check.lowest else None
-        told = verdict(node.check) if node.check else None
-        rows.append({"name": node.name, "ok": node.ok, "verdict": told, "lowest_level": lowest})
-        rows[-1]["errors"] = errors_of(node.error)
-    return text_of({"exit_status": status, "nodes": rows})
 
 
 def diff(comparison: Comparison) -> str:
