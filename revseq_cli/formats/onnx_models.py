@@ -27,7 +27,6 @@ from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.onnx import MOST_BYTES, TYPES, parsed
 from revseq_cli.formats.references import Reference, refuse_shared
-from revseq_cli.operator.spec import INPUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -304,7 +303,7 @@ class NodeJob:
 
     def tensor(self, role: str, types: TextTypes) -> Source:  # noqa: ARG002 - the model names their types
         """InputTensor, which are the values of the node, or its lengths."""
-        name = self.node.values if role == INPUT else self.node.lengths
+        name = self.node.values if role == "InputTensor" else self.node.lengths
         source: Source = self._computed.get(name) or self.feeds[name]
         return source
 

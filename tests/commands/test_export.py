@@ -1,7 +1,5 @@
 """A job on its way to DxDispatch and back: the files that travel, what to type, and the result that comes back."""
 
-import io
-import itertools
 import json
 import os
 import shutil
@@ -13,9 +11,7 @@ import oracle
 import pytest
 from folders import content, names
 
-from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats import npy
 from revseq_cli.formats.atomic_file import AtomicFile
 from revseq_cli.pipeline import jobs
 from revseq_cli.pipeline.assembly import Request
@@ -23,7 +19,6 @@ from revseq_cli.porting import export
 
 OURS = ["model.InputTensor.npy", "model.SequenceLengthsTensor.npy"]
 TARGET = "model.OutputTensor.npy"
-HALF = DataType.FLOAT16
 
 
 @pytest.mark.parametrize(
@@ -141,49 +136,10 @@ def test_the_model_gets_its_name_last(tmp_path, monkeypatch):
     assert named[-1] == "model.json"
 
 
-# the padding of results that come back
-
-
-def padded(path, data_type, count, padding, **changes):
-    """A .npy of so many elements, and so many bytes behind them."""
-    values = oracle.random_values(np.random.default_rng(count), (count,), data_type)
-    if "numpy" in changes:
-        file = io.BytesIO()
-        written = values.astype(values.dtype.newbyteorder(">")) if changes.get("big") else values
-        np.lib.format.write_array(file, written.reshape(changes.get("sizes", (count,)), order="F"), changes["numpy"])
-        path.write_bytes(file.getvalue() + bytes(padding))
-    else:
-        dxdispatch.write_npy(path, values.tobytes() + b"\xee" * padding, values.dtype, (count,))
-    return values
-
-
-@pytest.mark.parametrize("data_type", oracle.DATA_TYPES)
-def test_padding_of_exactly_4_bytes(tmp_path, data_type):
-    """Of 0 to 5 bytes behind the elements, those are accepted that fill up 4; from a file and from a pipe."""
-    path = tmp_path / "x.npy"
-    for count, padding in itertools.product(range(1, 5), range(6)):
-        right = -count * data_type.size % 4
-        values = padded(path, data_type, count, padding)
-        for read in (
-            lambda: npy.NpySource(str(path)),
-            lambda: npy.from_stream("standard input", io.BytesIO(path.read_bytes())).source(None),
-        ):
-            if padding not in (0, right):
-                with pytest.raises(FormatError, match="bytes after its last element"):
-                    read()
-                continue
-            assert len(read().notes) == (padding > 0)
-            assert oracle.same_bits(read().read(), values)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"numpy": (2, 0)}, {"numpy": (3, 0)}, {"big": True, "numpy": (1, 0)}, {"numpy": (1, 0), "sizes": (5, 3)}],
-)
-def test_what_dxdispatch_never_writes_is_not_padded(revseq, tmp_path, changes):
-    padded(tmp_path / "x.npy", HALF, 15, 0, **changes)
-    revseq("show", "x.npy").ok()
-    padded(tmp_path / "x.npy", HALF, 15, 2, **changes)
-    revseq("show", "x.npy").refused("2 bytes after its last element")
-    padded(tmp_path / "x.npy", HALF, 15, 2, numpy=(1, 0))
-    revseq("show", "x.npy").ok()
+@pytest.mark.parametrize("padding", [1, 2, 3])
+def test_padding_of_results_that_come_back(revseq, tmp_path, padding):
+    """DirectML has buffers of whole 4 bytes, and DxDispatch writes all of them."""
+    values = np.arange(4 - padding, dtype=np.int8)
+    dxdispatch.write_npy(tmp_path / "x.npy", values.tobytes() + b"\xee" * padding, values.dtype, values.shape)
+    np.save(tmp_path / "y.npy", values)
+    assert "padding" in revseq("diff", "x.npy", "y.npy").ok().err
