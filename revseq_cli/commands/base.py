@@ -15,8 +15,6 @@ import click
 from revseq_cli.core import signals, system
 from revseq_cli.core.errors import UsageError, printable, shortened
 from revseq_cli.formats import table
-from revseq_cli.report import terminal
-from revseq_cli.report.words import message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -132,6 +130,8 @@ class Console:
 
     def error(self, error: RevseqError, place: str = "") -> None:
         """Print the error of a part of the work, which goes on; `place` has the lines of a manifest."""
+        from revseq_cli.report.words import message
+
         color = colored(self.color, sys.stderr)
         click.echo(message(error, color=color, width=error_width(), place=place), file=sys.stderr, color=color)
 
@@ -206,7 +206,7 @@ def room_for_tensors(*, full: bool, whole_rows: bool = False) -> Room:
 
     With `whole_rows`, long rows are not cut, since they are to be copied.
     """
-    from revseq_cli.report import view  # --help must not load NumPy
+    from revseq_cli.report import terminal, view  # --help must not load NumPy
 
     if full or not is_terminal():
         return view.EVERYTHING

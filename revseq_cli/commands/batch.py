@@ -122,10 +122,9 @@ def command(
     report.require_all()
     failed = any(outcome.error for outcome in report.outcomes)
     if dry_run:
-        return int(not report.print_plans(resumed=resume) or failed)
+        return int(not report.print_plans() or failed)
     if not (console.as_json or console.quiet):
-        seconds = time.monotonic() - began
-        tables.print_batch(report.outcomes, len(entries), seconds, resumed=resume, color=console.colored)
+        click.echo(tables.batch(report.outcomes, len(entries), time.monotonic() - began))
     return int(failed)
 
 
@@ -261,7 +260,7 @@ class _Report:
                 printed.add(hint)
                 self._console.error(part, self._place(lines))
 
-    def print_plans(self, *, resumed: bool) -> bool:
+    def print_plans(self) -> bool:
         """Print the plans of all jobs, and what they need of each file system; whether there is room for all."""
         from revseq_cli.report import objects, tables
 
@@ -269,7 +268,7 @@ class _Report:
         if self._console.as_json:
             click.echo(objects.file_systems(found))
         elif not self._console.quiet:
-            tables.print_plans(self.outcomes, found, resumed=resumed, color=self._console.colored)
+            click.echo(tables.batch_plan(self.outcomes, found))
         full = [each for each in found if each.needed > each.free]
         for each in full:
             needed = f"{each.needed:,} bytes are needed, and {each.free:,} are free"

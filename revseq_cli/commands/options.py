@@ -17,7 +17,6 @@ from revseq_cli.formats import table
 from revseq_cli.operator.spec import FeatureLevel
 from revseq_cli.pipeline.engines import AUTO, DEFAULT_MEMORY, NAMES
 from revseq_cli.pipeline.systems import SYNONYMS, SYSTEMS
-from revseq_cli.report.terminal import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -289,6 +288,8 @@ def take_console(parameters: dict[str, Any]) -> Console:
     console = Console(*(parameters.pop(name) for name in ("as_json", "quiet", "verbose", "color")))
     # Lines of JSON on the same terminal would break the bar.
     if sys.stderr.isatty() and not console.quiet and not (console.as_json and is_terminal()):
+        from revseq_cli.report.terminal import Progress
+
         click.get_current_context().with_resource(Progress())
     return console
 

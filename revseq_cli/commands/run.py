@@ -84,15 +84,14 @@ def command(
         raise UsageError("--only is about a file", "-o with it", "leave out --only")
     if example and (to_file or not (table.named(format_name) or table.TEXT).is_shown):
         raise UsageError("--example prints text", "neither -o nor -f with it", "add > example.txt instead")
-    from revseq_cli.formats.references import Reference
-    from revseq_cli.report import objects, tables  # --help must not load NumPy
+    from revseq_cli.formats.references import Reference  # --help must not load NumPy
 
     request = options.request_of(format_name=format_name, absolute=resources.elsewhere, **job_options)
     if output is not None and to_file:
         delivery = delivery_of(request, output, resources, overwrite=overwrite, verify=verify, only=only)
         drawing = pictures.Drawing(delivery.job, picture, output, overwrite=overwrite) if picture else None
         if dry_run:
-            click.echo((objects if console.as_json else tables).plan(delivery.planned))
+            _print_plan(delivery.planned, console)
         else:
             _write(delivery, drawing, console)
         return
@@ -102,7 +101,7 @@ def command(
         printed = table.TEXT.name if example else named
         row = printed_format(printed, f"add -o out{table.suffix_to_write(printed)}", "-o {}")
     if dry_run:
-        click.echo((objects if console.as_json else tables).plan(plan_of(request, resources)))
+        _print_plan(plan_of(request, resources), console)
         return
     job = _loaded(request)
     drawing = pictures.Drawing(job, picture, None, overwrite=overwrite) if picture else None
@@ -182,14 +181,23 @@ def _loaded(request: Request) -> Job:
     return job
 
 
-def _write(delivery: Delivery, drawing: Drawing | None, console: Console) -> None:
-    """Reverse into a new file, and print notes or the report."""
+def _print_plan(planned: Planned, console: Console) -> None:
     from revseq_cli.report import objects, tables
 
-    console.detail(tables.plan(delivery.planned))
+    click.echo((objects if console.as_json else tables).plan(planned))
+
+
+def _write(delivery: Delivery, drawing: Drawing | None, console: Console) -> None:
+    """Reverse into a new file, and print notes or the report."""
+    if console.verbose:
+        from revseq_cli.report import tables  # small jobs do without what they do not use
+
+        console.detail(tables.plan(delivery.planned))
     with console.writing(delivery.sink, delivery.arrangement, verify=delivery.verify):
         clamped = delivery.run(drawing)
     if console.as_json:
+        from revseq_cli.report import objects
+
         written = {"output": delivery.sink.file.name, "verified": delivery.verify, "notes": delivery.sink.notes}
         click.echo(objects.run(delivery.planned, clamped, **written))
 

@@ -23,10 +23,7 @@ from revseq_cli.report.results import (
 from revseq_cli.text import literals
 
 _HEADS = ("name", "DataType", "Sizes", "dimensions", "attributes", "storage")
-_NUMBER = _HEADS.index("attributes")  # the column that ends at the right
-_WIDEST = 36  # columns of a cell; a longer name has a line of its own, and what else is longer moves its line's rest
 _AROUND = 4  # lines of a screen that are no items: two above them, one below, and the prompt
-_BREAKS = ("\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
 _LONGEST_ATTRIBUTE = 100  # characters of an attribute's name and value
 _PREVIEW_CHUNK = 1 << 28  # bytes; of larger chunks no preview is shown, since they are decoded whole
 
@@ -85,14 +82,9 @@ def listing(contents: Contents, screen: tuple[int, int] | None = None) -> str:
     """The table of what a file or a group holds; cut to a screen of so many columns and lines, if one is given."""
     items = contents.items
     shown = _fitting(items, max(1, screen[1] - _AROUND)) if screen else items
-    keys = {item.key for item in shown}
-    hidden = [item.key for item in items if item.key not in keys]
-    rows = [_row(contents, item, hidden) for item in shown]
-    lines = [_head(contents), *(f"  {line}" for line in _table(rows))]
-    if screen:
-        lines = [_cut(line, screen[0]) for line in lines]
-        lines.append(_below(contents, shown, len(hidden)))
-    return "\n".join(filter(None, lines))
+    hidden = {item.key for item in items} - {item.key for item in shown}
+    lines = [_head(contents), *_table([_row(contents, item, hidden) for item in shown], screen[0] if screen else 0)]
+    return "\n".join([*lines, *([_below(contents, shown, len(hidden))] if screen else [])]).rstrip("\n")
 
 
 def columns(tensors: Iterable[Described], asked: Collection[str], *, is_terminal: bool) -> Iterator[str]:
@@ -101,7 +93,7 @@ def columns(tensors: Iterable[Described], asked: Collection[str], *, is_terminal
     A name is as it is, but on a terminal printable, and everywhere without a line break.
     """
     for tensor in tensors:
-        plain = not is_terminal and not any(each in tensor.typed for each in _BREAKS)
+        plain = not is_terminal and len(tensor.typed.splitlines()) == 1
         cells = {
             "shape": " ".join(map(str, tensor.desc.sizes)),
             "dtype": tensor.desc.data_type.name,
@@ -160,39 +152,26 @@ def _typed(label: str) -> str:
     return (system.quoted(label) if label else "") if label.isprintable() else printable(label)
 
 
-def _table(rows: list[list[str]]) -> Iterator[str]:
-    """The rows below the heads of their columns; a column in which nothing stands is left out."""
-    from rich.cells import cell_len  # some characters take two columns
+def _table(rows: list[list[str]], screen: int) -> Iterator[str]:
+    """The rows below the heads of their columns; a column in which nothing stands is left out.
+
+    Lines are cut to a screen of so many columns, if it is not 0, but for names, since they are to be typed.
+    """
+    from rich.cells import cell_len, set_cell_size  # some characters take two columns
 
     whole = [row for row in rows if len(row) == len(_HEADS)]
-    used = [i for i in range(len(_HEADS)) if any(row[i] for row in whole)]
+    used = [i for i in range(len(_HEADS)) if any(row[i] for row in whole)] or [0]
     if len(used) > 1:
-        rows = [list(_HEADS), *rows]
-        whole.append(rows[0])
-    widths = [min(_WIDEST, max((cell_len(row[i]) for row in whole), default=0)) for i in range(len(_HEADS))]
-    widths[0] = max((width for row in rows if (width := cell_len(row[0])) <= _WIDEST), default=0)
-    for name, *cells in rows:
-        if cell_len(name) > widths[0] and any(cells):  # the rest stands below it, in its columns
-            yield name
-            name = ""
-        name += " " * (widths[0] - cell_len(name))
-        if len(cells) == 1:
-            yield f"{name}  {cells[0]}"
-            continue
-        blanks = {i: " " * (widths[i] - cell_len(cells[i - 1])) for i in used[1:]}
-        padded = (blanks[i] + cells[i - 1] if i == _NUMBER else cells[i - 1] + blanks[i] for i in used[1:])
-        yield "  ".join([name, *padded]).rstrip()
-
-
-def _cut(line: str, width: int) -> str:
-    """The line in at most so many columns; a name alone is never cut, since it is to be typed."""
-    from rich.cells import cell_len
-
-    name = len(line) - len(line.lstrip()) + len(line.lstrip().partition("  ")[0])
-    end, dots = len(line), terminal.dots()
-    while end > name and cell_len(line[:end]) + len(dots) * (end < len(line)) > width:
-        end -= 1
-    return line if end == len(line) else f"{line[:end].rstrip()}{dots}" if end > name else line[:name]
+        rows, whole = [[*_HEADS], *rows], [[*_HEADS], *whole]
+    widths = {i: max((cell_len(row[i]) for row in (rows if i == 0 else whole)), default=0) for i in used}
+    for row in rows:
+        cells = [row[i] for i in used] if len(row) == len(_HEADS) else row
+        padded = [set_cell_size(cell, widths.get(i, 0)) for i, cell in zip(used, cells[:-1], strict=False)]
+        line = f"  {'  '.join([*padded, cells[-1]])}".rstrip()
+        if screen and cell_len(line) > screen:
+            kept = max(screen - 1, 2 + cell_len(row[0]))
+            line = f"{set_cell_size(line, kept).rstrip()}{terminal.dots() if kept < screen else ''}"
+        yield line
 
 
 def _below(contents: Contents, shown: Sequence[Item], hidden: int) -> str:
@@ -296,41 +275,28 @@ def plan(planned: Planned) -> str:
     return "\n".join(lines)
 
 
-def print_batch(outcomes: Sequence[Outcome], jobs: int, seconds: float, *, resumed: bool, color: bool) -> None:
-    """Print how many of all jobs are done, failed or not begun, with their bytes and seconds."""
-    failed = sum(outcome.error is not None for outcome in outcomes)
-    skipped = sum(outcome.skipped for outcome in outcomes)
-    cells: dict[str, int | str] = {"jobs": jobs, "done": len(outcomes) - failed - skipped}
-    cells |= {"skipped": skipped} if resumed else {}
-    cells |= {"failed": failed, "not begun": jobs - len(outcomes)}
-    cells["bytes"] = sum(outcome.bytes for outcome in outcomes if not outcome.skipped)
-    _print_counts(cells | {"seconds": f"{seconds:.2f}"}, failed, color=color)
+def batch(outcomes: Sequence[Outcome], jobs: int, seconds: float) -> str:
+    """How many of all jobs are done, skipped, failed or not begun, with their bytes and seconds."""
+    failed, skipped = sum(each.error is not None for each in outcomes), sum(each.skipped for each in outcomes)
+    counts = {"done": len(outcomes) - failed - skipped, "skipped": skipped, "failed": failed}
+    size = sum(outcome.bytes for outcome in outcomes)
+    return f"{_counts(jobs, counts | {'not begun': jobs - len(outcomes)})}; {size:,} bytes in {seconds:.2f} s"
 
 
-def print_plans(outcomes: Sequence[Outcome], file_systems: Sequence[FileSystem], *, resumed: bool, color: bool) -> None:
-    """Print what a batch would do: its jobs and their bytes, and what it needs on each file system."""
-    failed = sum(outcome.error is not None for outcome in outcomes)
+def batch_plan(outcomes: Sequence[Outcome], file_systems: Sequence[FileSystem]) -> str:
+    """What a batch would do: its jobs and their bytes, and what it needs on each file system."""
     plans = [outcome.plan for outcome in outcomes if outcome.plan]
-    cells: dict[str, int | str] = {"jobs": len(outcomes), "to do": len(plans)}
-    cells |= {"skipped": sum(outcome.skipped for outcome in outcomes)} if resumed else {}
-    cells |= {"wrong": failed, "bytes to read": sum(plan.read for plan in plans)}
-    cells["bytes to write"] = sum(plan.written for plan in plans)
-    _print_counts(cells, failed, color=color)
-    for each in file_systems:
-        told = f"{each.path}: {each.needed:,} bytes needed, {each.free:,} bytes free"
-        terminal.console(color=color).print(printable(told), soft_wrap=True)
+    counts = {"to do": len(plans), "skipped": sum(outcome.skipped for outcome in outcomes)}
+    counts["wrong"] = sum(outcome.error is not None for outcome in outcomes)
+    read, written = sum(plan.read for plan in plans), sum(plan.written for plan in plans)
+    lines = [f"{_counts(len(outcomes), counts)}; {read:,} bytes to read, {written:,} to write"]
+    lines += [f"{each.path}: {each.needed:,} bytes needed, {each.free:,} bytes free" for each in file_systems]
+    return "\n".join(map(printable, lines))
 
 
-def _print_counts(cells: dict[str, int | str], failed: int, *, color: bool) -> None:
-    """Print a row of counts; that of failed jobs stands out."""
-    from rich.table import Table
-
-    table = Table()
-    for title in cells:
-        style = terminal.BAD if failed and title in ("failed", "wrong") else ""
-        table.add_column(title, justify="right", style=style)
-    table.add_row(*(count if isinstance(count, str) else f"{count:,}" for count in cells.values()))
-    terminal.console(color=color).print(table)
+def _counts(jobs: int, counts: dict[str, int]) -> str:
+    told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    return f"{terminal.counted(jobs, 'job')}: {told or 'nothing'}"
 
 
 def _element(value: float | None, source: Source) -> object:
