@@ -51,10 +51,10 @@ SECTIONS = {
         "1 diff c.npy big.npy", "1 diff c.npy fortran.npy --json",
     ],
     "HDF5": [
-        f"{JOB} chunked.h5 --chunks 1x16x9", f"{JOB} gzip.h5 --chunks 2x8x8 --compression gzip:4",
-        f"{JOB} auto.h5 --chunks auto", f"{JOB} a.nc", "run gzip.h5 n.npy --axis 1 -o kept.h5",
-        "convert gzip.h5 again.h5", "convert gzip.h5 none.h5 --compression none", "show gzip.h5", "show a.nc --json",
-        "run gzip.h5::/tensor n.npy --axis 1 -o key.npy",
+        f"{JOB} a.nc", "convert samples/example1.h5::input again.h5", "show again.h5", "show a.nc --json",
+        "run samples/example1.h5::input samples/example1.h5::lengths --axis 3 -o copy.h5",
+        "run samples/example1.h5::input samples/example1.h5::lengths --axis 3 -o alone.h5 --only",
+        "run samples/example1.h5::input samples/example1.h5::lengths --axis 3 -o key.npy",
     ],
     "pipes": [
         f"{JOB} - -f npy", "convert - y.npy -f npy <c.npy", "convert - - -f npy <c.npy", "run - n.npy --axis 1 -f npy <c.npy",
@@ -80,7 +80,7 @@ SECTIONS = {
     ],
     "help": [
         "--help", "--version", "levels", "levels --json", *(f"{name} --help" for name in COMMANDS),
-        *(f"completion {shell}" for shell in ("zsh", "fish", "powershell")),
+        *(f"completion {shell}" for shell in ("bash", "zsh", "fish")),
     ],
 }  # fmt: skip
 
@@ -121,12 +121,7 @@ def _digest(data):
 
 
 def digest_of(path):
-    """The digest of a file's bytes; of HDF5's those of what it holds, since each version of HDF5 lays it out anew.
-
-    A journal has the times of files, and no digest.
-    """
-    if path.suffix == ".revseq-journal":
-        return "a journal"
+    """The digest of a file's bytes; of HDF5's those of what it holds, since each version of HDF5 lays it out anew."""
     if path.suffix not in (".h5", ".nc"):
         return _digest(path.read_bytes())
     with h5py.File(path) as file:
