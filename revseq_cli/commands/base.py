@@ -224,7 +224,7 @@ def printed_format(format_name: str | None, to_name: str, output: str) -> Format
     """
     redirected = system.name_behind(1)
     promised = table.by_suffix(redirected) if format_name is None and not table.packing_of(redirected) else None
-    if promised and not promised.is_shown:
+    if promised and promised is not table.TEXT:
         name = os.path.relpath(redirected)
         hint = f"use {output.format(system.quoted(name))} --overwrite, and no >"  # the shell has made the file
         if promised.prints:

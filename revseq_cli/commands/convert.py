@@ -10,6 +10,7 @@ import click
 from revseq_cli.commands import base, options
 from revseq_cli.commands.base import Group, is_terminal, printed_format, room_for_tensors
 from revseq_cli.core.errors import UsageError
+from revseq_cli.formats import table
 
 if TYPE_CHECKING:
     from revseq_cli.commands.base import Console
@@ -108,7 +109,7 @@ def _print(source: Source, row: Format, *, full: bool) -> None:
 
     if row.is_text:
         textfiles.require_text(source.desc, source.name)
-    if row.is_shown and is_terminal() and not full:
+    if row is table.TEXT and is_terminal() and not full:
         rows = view.shortened(source, room_for_tensors(full=full), "--full prints all")
         source.recheck()
         click.echo(f"{notation.header('OutputTensor', source.desc)}\n{rows}")

@@ -82,7 +82,7 @@ def command(
         raise UsageError("--verify reads a file back", "-o with it", "add -o out.npy")
     if only and not to_file:
         raise UsageError("--only is about a file", "-o with it", "leave out --only")
-    if example and (to_file or not (table.named(format_name) or table.TEXT).is_shown):
+    if example and (to_file or (table.named(format_name) or table.TEXT) is not table.TEXT):
         raise UsageError("--example prints text", "neither -o nor -f with it", "add > example.txt instead")
     from revseq_cli.formats.references import Reference  # --help must not load NumPy
 
@@ -215,7 +215,7 @@ def _print(
         textfiles.require_text(job.values.desc, job.values.name)
     result, clamped = reversal.reversed_in_memory(job, resources)
     room = room_for_tensors(full=full, whole_rows=example)
-    if not row.is_shown:
+    if row is not table.TEXT:
         row.load().write_to(sys.stdout.buffer, result)
     elif example:
         text = view.example_text(job.values, job.lengths, job.axis, result, room, console.marks)

@@ -22,13 +22,15 @@ from revseq_cli.core.errors import (
     nearest,
 )
 from revseq_cli.formats import pipes, table, textfiles
-from revseq_cli.formats.contents import proposed
+from revseq_cli.formats.contents import proposed, try_hint
 from revseq_cli.formats.documents import Text
 from revseq_cli.formats.recognition import Recognised, is_store, recognised
 from revseq_cli.formats.table import (
     JSON,
     NPY,
+    RAW,
     TEXT,
+    ZARR,
     Format,
     Packing,
     by_suffix,
@@ -84,7 +86,10 @@ class Reference:
         if not is_about_input:
             reference = replace(reference, format=format_name)
         row = named(reference.format) or by_name
-        if not reference.is_piped and os.path.isdir(reference.path) and not (row and row.is_folder):  # noqa: PTH112 - see Reference.file
+        if reference.path != "-" and (reference.is_piped or reference.path.startswith("/dev/")):
+            hint = f"type -o -, with -f npy for .npy, and > {system.quoted(reference.path)} behind it"
+            raise UsageError("is a pipe or a device", "a file, or - for standard output", hint, reference.path)
+        if not reference.is_piped and os.path.isdir(reference.path) and row is not ZARR:  # noqa: PTH112 - see Reference.file
             raise _folder_error(reference, inputs)
         return reference
 
@@ -136,7 +141,7 @@ class Reference:
     def is_bare(self) -> bool:
         """Whether it is a file of elements alone, whose sizes and data type the user names."""
         row = named(self.format) or by_suffix(self.path, reading=True)
-        return self.inline is None and not self.is_piped and row is not None and row.is_bare
+        return self.inline is None and not self.is_piped and row is RAW
 
     @property
     def is_onnx_model(self) -> bool:
@@ -160,7 +165,7 @@ class Reference:
         try:
             return recognised(self.path)
         except MissingFileError as e:
-            e.hint = self._as_tensor() or self._near()
+            e.hint = self._as_tensor() or self._with_two_colons() or self._near()
             raise
 
     def _as_tensor(self) -> str:
@@ -170,6 +175,11 @@ class Reference:
             return ""
         tensor = ", ".join(numbers)
         return f"type {system.quoted(f'[{tensor}]')}"
+
+    def _with_two_colons(self) -> str:
+        """A hint at the tensor that is named behind one colon; "" for any other name."""
+        path, colon, key = self.path.rpartition(":")
+        return try_hint(path, key) if colon and key and os.path.exists(path) else ""  # noqa: PTH110 - any text
 
     def _near(self) -> str:
         """A hint at the file of that name but for capitals, the suffix or a letter, or at several; "" without one."""
@@ -252,16 +262,11 @@ def _unknown(reference: Reference, rows: Sequence[Format]) -> RevseqError:
     if os.path.isdir(reference.path):  # noqa: PTH112 - see Reference.file
         return TensorIOError("is a directory", "a tensor file", where=reference.path)
     suffix = inner_suffix(reference.path)
-    known = listed((suffix for each in rows for suffix in each.suffixes or each.read_only), 30)
+    known = [suffix for row in rows for suffix in row.suffixes or row.read_only]
     fact = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
-    advice = f"add -f {'|'.join(each.name for each in rows)}"
-    return FormatError(fact, f"one of {known}", advice, reference.path)
-
-
-def name_of_copy(reference: Reference) -> str:
-    """A name for a copy of that input's file with one tensor replaced; "" for a format that has no such copies."""
-    row = reference.row
-    return f"out{inner_suffix(reference.path) or row.suffixes[0]}" if row.keeps_others else ""
+    meant = nearest(suffix, known) if suffix else ""
+    wanted = f"one such as {meant or '.npy, .h5, .nc, .npz, .zarr or .txt'}: revseq help formats lists all"
+    return FormatError(fact, wanted, f"add -f {'|'.join(row.name for row in rows)}", reference.path)
 
 
 def _folder_error(reference: Reference, inputs: Sequence[Reference]) -> TensorIOError:

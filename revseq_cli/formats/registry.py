@@ -14,7 +14,7 @@ from revseq_cli.formats.contents import TensorNameError, refuse_key
 from revseq_cli.formats.contract import Layout
 from revseq_cli.formats.meaning import lost_in
 from revseq_cli.formats.references import Reference, format_to_write
-from revseq_cli.formats.table import NPY, TEXT, Format, named, packing_of
+from revseq_cli.formats.table import HDF5, NPY, ONNX, RAW, TEXT, ZARR, Format, named, packing_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
 def contents(reference: Reference, types: TextTypes) -> Contents | None:
     """What a file or a group of it holds, as its headers say; None where the reference is to one tensor."""
-    if reference.is_piped or reference.inline is not None or reference.packing or not reference.row.lists:
+    if reference.is_piped or reference.inline is not None or reference.packing:
         return None
-    return reference.row.load().contents(reference, types)
+    row = reference.row
+    has_several = row is TEXT or (row.names and row is not ONNX)
+    return row.load().contents(reference, types) if has_several else None
 
 
 def holds_text(reference: Reference) -> bool:
@@ -55,7 +57,7 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
 
 def _open_pipe(reference: Reference, types: TextTypes) -> Source:
     asked = named(reference.format)
-    if asked and (asked.names or asked.is_bare):  # formats with names are not read from first byte to last
+    if asked and (asked.names or asked is RAW):  # formats with names are not read from first byte to last
         found, hint = f".{asked.name} cannot be read from a pipe", "save it to a file first"
         raise FormatError(found, "a real file", hint, reference.name)
     piped = pipes.contents(reference.path)
@@ -97,10 +99,10 @@ def create_sink(
     row = format_to_write(reference, own if own and own.keeps_others and not layout.only else None)
     if row is not own:
         layout = layout._replace(only=True)
-    file = new_file(reference.path, overwrite=overwrite, inputs=inputs, folder=row.is_folder)
+    file = new_file(reference.path, overwrite=overwrite, inputs=inputs, folder=row is ZARR)
     if not row.names:
         refuse_key(reference.key, f"a .{row.name} file", file.name)
-    key = reference.key if reference.key is not None else template.key or row.unnamed
+    key = reference.key if reference.key is not None else template.key or ("" if row in (ZARR, ONNX) else "tensor")
     try:
         sink = row.load().create_sink(file, template, key, layout)
     except TensorNameError as e:
@@ -110,7 +112,7 @@ def create_sink(
     if template.assumes_type and not row.is_text:
         data_type = template.desc.data_type.name
         sink.notes += (f"{template.name} states no data type: it is {data_type} in {file.name}; --dtype names another",)
-    if not row.keeps_meaning:
+    if row not in (HDF5, ZARR):
         sink.notes += _lost(row, template)
     return sink
 

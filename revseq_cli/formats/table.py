@@ -18,34 +18,20 @@ if TYPE_CHECKING:
 class Format(NamedTuple):
     """One format: `name` is its name in options, `suffixes` are those of its files, `module` has its functions.
 
-    A format without suffixes is never written; those of its files are all in `read_only`.
-
-    Behind a colon, `module` names an object in it that has them instead.
-    With `names`, a file holds tensors by name; a new one is called `unnamed` unless the user or the input names it.
-    With `lists`, it can hold several, and tell what it holds without reading their values.
-    With `is_folder`, a file of this format is a folder. With
-    `keeps_others`, a new file can be a copy of the input's with one tensor replaced. Formats with `is_text` are parsed
-    whole, and those with `prints` can be written into a pipe. The one with `is_shown` is the default for printing; a
-    terminal gets it shortened and with marks.
-    With `keeps_meaning`, a file has a place for the names of dimensions, attributes and coordinates.
-    `read_only` has suffixes of files that are read, and never written. A file of the one that `is_bare` has elements
-    alone: its suffix tells what it is, since its first bytes may be any, and the user names sizes and data type.
+    A format without suffixes is never written; `read_only` has suffixes of files that are read, and never written.
+    Behind a colon, `module` names an object in it that has them instead. With `names`, a file holds tensors by name.
+    With `keeps_others`, an output in the input's format is a copy of the input's file. Formats with `is_text` are
+    parsed whole, and those with `prints` can be written into a pipe.
     """
 
     name: str
     suffixes: tuple[str, ...]
     module: str
     names: bool = False
-    lists: bool = False
-    unnamed: str = "tensor"
-    is_folder: bool = False
     keeps_others: bool = False
-    keeps_meaning: bool = False
     is_text: bool = False
     prints: bool = False
-    is_shown: bool = False
     read_only: tuple[str, ...] = ()
-    is_bare: bool = False
 
     def load(self) -> FormatModule:
         """Its module, which is imported now, or the object in it."""
@@ -59,30 +45,21 @@ class Format(NamedTuple):
 _HDF5_SUFFIXES = (
     ".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".h5ad", ".loom", ".nxs", ".nwb", ".emd", ".hspy",
 )  # fmt: skip
+_PAGES = (".markdown", ".text", ".rst", ".html", ".htm", ".xhtml")
 
 NPY = Format("npy", (".npy",), "npy", prints=True)
-HDF5 = Format(
-    "h5", _HDF5_SUFFIXES, "hdf5", names=True, lists=True, keeps_others=True,
-    keeps_meaning=True,
-)  # fmt: skip
-NPZ = Format("npz", (".npz",), "npz", names=True, lists=True, keeps_others=True)
-SAFETENSORS = Format("safetensors", (".safetensors",), "safetensors", names=True, lists=True, keeps_others=True)
-# The store itself can be the array, and so a new array needs no name.
-ZARR = Format(
-    "zarr", (".zarr", ".zspy"), "zarr", names=True, lists=True, unnamed="", is_folder=True, keeps_others=True,
-    keeps_meaning=True,
-)  # fmt: skip
+HDF5 = Format("h5", _HDF5_SUFFIXES, "hdf5", names=True, keeps_others=True)
+NPZ = Format("npz", (".npz",), "npz", names=True, keeps_others=True)
+SAFETENSORS = Format("safetensors", (".safetensors",), "safetensors", names=True, keeps_others=True)
+ZARR = Format("zarr", (".zarr", ".zspy"), "zarr", names=True, keeps_others=True)  # its files are folders
 ONNX_MODEL = ".onnx"  # the suffix of a model, which is no tensor
 # A tensor of ONNX can do without a name.
-ONNX = Format("onnx", (".pb",), "onnx", names=True, unnamed="", prints=True)
+ONNX = Format("onnx", (".pb",), "onnx", names=True, prints=True)
 JSON = Format("json", (".json",), "text:JSON", is_text=True, prints=True)
-TEXT = Format(
-    "text", (".txt", ".md"), "text:TEXT", lists=True, is_text=True, prints=True, is_shown=True,
-    read_only=(".markdown", ".text", ".rst", ".html", ".htm", ".xhtml"),
-)  # fmt: skip
+TEXT = Format("text", (".txt", ".md"), "text:TEXT", is_text=True, prints=True, read_only=_PAGES)
 CSV = Format("csv", (".csv",), "text:CSV", is_text=True, prints=True)
-RAW = Format("raw", (".bin", ".raw"), "raw", prints=True, is_bare=True)
-NETCDF3 = Format("nc3", (), "netcdf3", names=True, lists=True)  # read by its first bytes, and never written
+RAW = Format("raw", (".bin", ".raw"), "raw", prints=True)  # elements alone: only the suffix says what it is
+NETCDF3 = Format("nc3", (), "netcdf3", names=True)  # read by its first bytes, and never written
 TSV = Format("tsv", (".tsv",), "text:TSV", is_text=True, prints=True)
 
 FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, RAW, JSON, TEXT, CSV, TSV, NETCDF3)

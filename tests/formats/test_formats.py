@@ -219,9 +219,7 @@ class TestOnlyRead(Contract):
         assert "Hint" not in told
         told = revseq("show", "out.unknown", code=code).refused("no such file").err
         (tmp_path / "a.unknown").write_bytes(b"\xff\xfe\xfd")
-        revseq("show", "a.unknown", code=code).refused(
-            "unknown suffix .unknown", ", .tiny", f"add -f {'|'.join(table.NAMES)}\n"
-        )
+        revseq("show", "a.unknown", code=code).refused("unknown suffix .unknown", f"add -f {'|'.join(table.NAMES)}\n")
 
 
 class TestNpy(Contract):

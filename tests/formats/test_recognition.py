@@ -230,3 +230,30 @@ def test_a_folder_that_may_not_be_searched_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "stat", refusing(errno.EACCES))
     with pytest.raises(PermissionError):
         recognition.is_store(str(tmp_path))
+
+
+def test_one_colon_for_two(revseq, tmp_path):
+    np.savez(tmp_path / "st.npz", temp=np.arange(3.0), n=np.arange(3))
+    hint = revseq("show", "st.npz:temp").refused("st.npz:temp: no such file").err.partition("Hint: try ")[2].strip()
+    assert hint == "st.npz::temp"
+    revseq("show", hint).ok()
+    assert "Hint" not in revseq("show", "none.npz:temp").refused("no such file").err
+
+
+@pytest.mark.parametrize(("suffix", "meant"), [(".npu", ".npy"), (".hdf55", ".hdf5"), (".what", ".npy, .h5")])
+def test_an_unknown_suffix_names_the_nearest_and_not_all(revseq, tmp_path, suffix, meant):
+    told = revseq("convert", "[1, 2]", f"y{suffix}").refused(f"unknown suffix {suffix}", "revseq help formats").err
+    assert f"one such as {meant}" in told
+    assert max(map(len, told.splitlines())) < 160
+
+
+@pytest.mark.needs("fifos")
+def test_an_output_that_is_a_pipe_or_a_device(revseq, shell, tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(6.0).reshape(2, 3))
+    os.mkfifo(tmp_path / "p")
+    for name in ("p", "/dev/stdout", "/dev/fd/1", "/dev/null"):
+        told = (
+            revseq("run", "x.npy", "[[2], [3]]", "--axis", 1, "-o", name).refused(f"{name}: is a pipe or a device").err
+        )
+        assert f"type -o -, with -f npy for .npy, and > {name} behind it" in told
+    assert shell("revseq convert x.npy - -f npy > /dev/stdout | cmp - x.npy").out == ""
