@@ -3,7 +3,7 @@
 An array of such a data type has a structured dtype with one field. The field has the data type's name, and its value is
 the word: the element's bits as an unsigned integer. So the dtype names the data type, elements are copied like any
 others, and NumPy refuses to compute with them.
-Sources: the tables of ml_dtypes and of the ONNX operators' page "Float stored in 8 bits"; OCP MX for E8M0.
+What numbers they are, the package ml_dtypes knows, the extra `ml`; without it, their bits move, and are told in hex.
 
 Bits are compared and moved as words, which are unsigned integers of an element's size, so that every bit is kept. With
 floats, NumPy may change a signaling NaN to a quiet one.
@@ -12,10 +12,12 @@ floats, NumPy may change a signaling NaN to a quiet one.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from revseq_cli.core import system
 from revseq_cli.core.errors import FormatError, listed
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
 
@@ -23,34 +25,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class _Layout(NamedTuple):
-    """How many bits exponent and mantissa have, the exponent's bias, and the word of the usual NaN.
-
-    `special` says which words are not finite numbers. "ieee": infinities and NaNs have the highest exponent. "fn": all
-    bits but the sign are set in a NaN. "fnuz": the only NaN has the word that -0.0 would have.
-    """
-
-    exponent: int
-    mantissa: int
-    bias: int
-    nan: int
-    special: str
-    signed: bool = True
-
-    @property
-    def bits(self) -> int:
-        return self.signed + self.exponent + self.mantissa
-
-
-_LAYOUTS = {
-    "BFLOAT16": _Layout(8, 7, 127, 0x7FC0, "ieee"),
-    "FLOAT8_E4M3FN": _Layout(4, 3, 7, 0x7F, "fn"),
-    "FLOAT8_E5M2": _Layout(5, 2, 15, 0x7E, "ieee"),
-    "FLOAT8_E4M3FNUZ": _Layout(4, 3, 8, 0x80, "fnuz"),
-    "FLOAT8_E5M2FNUZ": _Layout(5, 2, 16, 0x80, "fnuz"),
-    "FLOAT8_E8M0FNU": _Layout(8, 0, 127, 0xFF, "fn", signed=False),
-}
-DTYPES = {name: np.dtype([(name, f"u{layout.bits // 8}")]) for name, layout in _LAYOUTS.items()}
+_SIZES = {data_type.name: data_type.size for data_type in DataType if data_type.kind == "minifloat"}
+DTYPES = {name: np.dtype([(name, f"u{size}")]) for name, size in _SIZES.items()}
+_UNSIGNED = "FLOAT8_E8M0FNU"
 
 
 def is_minifloat(dtype: np.dtype[Any]) -> bool:
@@ -60,45 +37,46 @@ def is_minifloat(dtype: np.dtype[Any]) -> bool:
 
 def is_signed(dtype: np.dtype[Any]) -> bool:
     """Whether `dtype` is a minifloat whose words have a sign."""
-    return is_minifloat(dtype) and _LAYOUTS[dtype.names[0]].signed  # type: ignore[index]
+    return is_minifloat(dtype) and dtype.names != (_UNSIGNED,)
+
+
+def has_numbers(dtype: np.dtype[Any]) -> bool:
+    """Whether elements can be told as numbers: minifloats only with the package ml_dtypes."""
+    return not is_minifloat(dtype) or find_spec("ml_dtypes") is not None
 
 
 def numbers(values: NDArray[Any]) -> NDArray[Any]:
-    """Minifloats as FLOAT32, which holds each of them exactly; elements of other dtypes unchanged."""
+    """Minifloats as FLOAT32, which holds each of them exactly; elements of other dtypes unchanged.
+
+    FormatError without the package ml_dtypes.
+    """
     if not is_minifloat(values.dtype):
         return values
     name = values.dtype.names[0]  # type: ignore[index]
-    numbers: NDArray[Any] = _table(name)[values[name]]
-    return numbers
+    if not has_numbers(values.dtype):
+        found, hint = f"the numbers of {name} are not known here", system.pip("install ml_dtypes")
+        raise FormatError(found, "the package ml_dtypes; without it, only their bits move", hint)
+    import ml_dtypes  # few tensors have such types
 
-
-@functools.cache
-def _table(name: str) -> NDArray[np.float32]:
-    """The numbers of all words, indexed by the word: of shape (256,) or (65536,)."""
-    layout = _LAYOUTS[name]
-    words = np.arange(1 << layout.bits)
-    exponent, mantissa = words >> layout.mantissa & ((1 << layout.exponent) - 1), words & ((1 << layout.mantissa) - 1)
-    fraction = mantissa / (1 << layout.mantissa)
-    # A layout without mantissa bits has neither 0 nor subnormal numbers.
-    normal = (exponent > 0) | (layout.mantissa == 0)
-    magnitude = np.ldexp(fraction + normal, np.where(normal, exponent, 1) - layout.bias)
-    highest = exponent == (1 << layout.exponent) - 1
-    if layout.special == "ieee":
-        magnitude[highest] = np.where(mantissa[highest], np.nan, np.inf)
-    elif layout.special == "fn":
-        magnitude[highest & (mantissa == (1 << layout.mantissa) - 1)] = np.nan
-    else:
-        magnitude[layout.nan] = np.nan
-    negative = layout.signed & (words >> (layout.bits - 1) == 1)
-    numbers: NDArray[np.float32] = np.where(negative, -magnitude, magnitude).astype(np.float32)
-    return numbers
+    words = np.ascontiguousarray(native(values)[name])
+    with np.errstate(invalid="ignore"):  # of signaling NaNs
+        made: NDArray[Any] = words.view(getattr(ml_dtypes, name.lower())).astype(np.float32)
+    return made
 
 
 def render(values: NDArray[Any]) -> list[str]:
-    """Each element as text, in C order: four digits, which tell all numbers apart; an unusual NaN with its word."""
+    """Each minifloat as text, in C order: its four digits, which tell all numbers apart, or its bits in hexadecimal.
+
+    NaNs other than NumPy's are told with their bits, and all elements without the package ml_dtypes.
+    """
     name = values.dtype.names[0]  # type: ignore[index]
-    usual = _LAYOUTS[name].nan
-    pairs = zip(numbers(values).ravel().tolist(), values[name].ravel().tolist(), strict=True)
+    words = native(values)[name].ravel().tolist()
+    if not has_numbers(values.dtype):
+        return [f"{word:#0{2 + 2 * _SIZES[name]}x}" for word in words]
+    import ml_dtypes
+
+    usual = np.array(np.nan, getattr(ml_dtypes, name.lower())).view(f"u{_SIZES[name]}").item()
+    pairs = zip(numbers(values).ravel().tolist(), words, strict=True)
     return [f"{number:.4g}" if number == number or word == usual else f"nan({word:#x})" for number, word in pairs]
 
 

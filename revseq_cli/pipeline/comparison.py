@@ -186,6 +186,9 @@ def located(
         unequal |= np.isnan(numbers)  # a NaN equals nothing, not even a NaN of the same bits
     places = np.flatnonzero(unequal)
     a, b = (native(values).reshape(-1)[places] for values in (a, b))
+    if not (tolerance or dtypes.has_numbers(a.dtype)):  # only their bits are known
+        indices = np.stack(np.unravel_index(places[:first], unequal.shape or (1,)), axis=1)[:, : unequal.ndim]
+        return Differences(unequal.size, len(places), indices, a[:first], b[:first], None, None, 0), places
     x, y = dtypes.numbers(a), dtypes.numbers(b)
     with np.errstate(all="ignore"):
         far, size = _distance(x, y), _magnitude(_wide(y))

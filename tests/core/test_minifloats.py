@@ -139,14 +139,10 @@ def test_bytes_without_a_name_may_be_of_any_type_of_their_size(revseq, tmp_path)
     revseq("show", "named.npy").refused("which is structured", "save each field")
 
 
-@pytest.mark.parametrize(
-    ("name", "layout"),
-    [*((name, ()) for name in TYPES),
-     ("FLOAT8_E4M3FN", ("--chunks", "30x5")), ("BFLOAT16", ("--chunks", "auto", "--compression", "gzip"))],
-)  # fmt: skip
-def test_hdf5_from_safetensors(revseq, tmp_path, made, name, layout):
+@every_type
+def test_hdf5_from_safetensors(revseq, tmp_path, made, name):
     """HDF5 has words for floats with infinities; the others are opaque, as h5py writes them."""
-    revseq("run", *made(name), "-o", "y.h5", "--verify", *layout).ok()
+    revseq("run", *made(name), "-o", "y.h5", "--verify").ok()
     with h5py.File(tmp_path / "y.h5") as file:
         assert raw(file["x"]) == expected(name).tobytes()
         if name in ("BFLOAT16", "FLOAT8_E5M2"):
@@ -196,23 +192,6 @@ def test_hdf5_of_opaque_elements(revseq, tmp_path, chunks, tag):
         assert (new["x"].chunks, new["x"].maxshape) == (old["x"].chunks, old["x"].maxshape)
 
 
-def test_hdf5_keeps_a_fill_value_of_words(revseq, tmp_path):
-    """What stands behind the tensor's end in its last chunks shows when the dataset grows."""
-    np.save(tmp_path / "bf16.npy", np.zeros((4, 4), ml_dtypes.bfloat16))
-    revseq("convert", "bf16.npy", "type.h5", "--dtype", "BFLOAT16").ok()
-    with h5py.File(tmp_path / "type.h5") as made, h5py.File(tmp_path / "x.h5", "w") as file:
-        kind = made["tensor"].id.get_type().copy()
-        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        properties.set_chunk((4, 4))
-        properties.set_fill_value(np.array(-1.5, "f4"))
-        space = h5py.h5s.create_simple((3, 3), (h5py.h5s.UNLIMITED,) * 2)
-        h5py.Dataset(h5py.h5d.create(file.id, b"x", kind, space, properties))[:] = np.full((3, 3), 2.0, "f4")
-    revseq("convert", "x.h5", "y.h5", "--verify").ok()
-    with h5py.File(tmp_path / "y.h5", "r+") as file:
-        file["x"].resize((4, 4))
-        assert file["x"][:].tolist() == [[2.0, 2.0, 2.0, -1.5]] * 3 + [[-1.5] * 4]
-
-
 @pytest.mark.parametrize("version", [2, 3])
 def test_zarr_of_bytes(revseq, tmp_path, version):
     """The package zarr has no word for these types; it stores them as bytes."""
@@ -259,6 +238,22 @@ def test_diff_of_words(revseq, tmp_path):
     assert "1 of 4 elements differ\n  index  A      B\n    [1]  2  2.016\nlargest |A - B|: 0.015625\n" in found.out
     assert revseq(*pair, "--equal-nan", "--atol", "0.02").status == 0
     assert "[3]  nan  nan" in revseq(*pair, "--atol", "0.02").out
+
+
+@pytest.mark.parametrize("name", ["BFLOAT16", "FLOAT8_E4M3FN"])
+def test_without_ml_dtypes_bits_move_and_are_told_in_hexadecimal(revseq, tmp_path, made, name):
+    code = "import sys; sys.modules['ml_dtypes'] = None"
+    job = made(name)
+    revseq("run", *job, "-o", "y.safetensors", "--verify", code=code).ok()
+    ((_, found),) = deserialize((tmp_path / "y.safetensors").read_bytes())
+    assert bytes(found["data"]) == expected(name).tobytes()
+    assert ("0x000f" if name == "BFLOAT16" else "0x0f") in revseq("show", "x.safetensors", code=code).ok().out
+    done = revseq("diff", "x.safetensors", "y.safetensors", "--first", 1, code=code).failed()
+    assert "elements differ" in done.out
+    words = ("the package ml_dtypes", "pip install ml_dtypes")
+    revseq("show", "x.safetensors", "--stats", code=code).refused(*words)
+    revseq("diff", "x.safetensors", "y.safetensors", "--atol", 1, code=code).refused(*words)
+    revseq("run", *job, "--picture", "x.svg", "-o", "z.safetensors", code=code).ok()
 
 
 def test_text_is_never_taken_for_words(revseq, tmp_path):
