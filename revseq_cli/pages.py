@@ -259,7 +259,7 @@ def _rewritten(example: Example, text: Text, level: FeatureLevel) -> Iterator[tu
         yield sizes[0], sizes[1], ",".join(map(str, desc.sizes))
         yield data_type[0], data_type[1], desc.data_type.name
     expected = kernel.reverse(values, lengths, axis)
-    start, stop = output.opened, output.stop
+    start, stop = output.rows_span()
     plain = text.text[start:stop].replace("\r\n", " \n").replace("\r", "\n")
     if output.text[start:stop] == plain:
         line = text.text[output.text.rfind("\n", 0, start) + 1 : start]

@@ -145,14 +145,11 @@ def _table_format(name: str, separator: str, word: str) -> TextFormat:
         storage = Storage(name, {"separator": word})
         try:
             table = Table.of(text.text, separator)
-            source = held(lambda each: table.values(dtype_of(each), each.name), None, types, text, storage, text.name)
+            return held(lambda each: table.values(dtype_of(each), each.name), None, types, text, storage, text.name)
         except FormatError as e:
             if isinstance(e, PlacedError) and text.text[e.offset : e.offset + 1] == ";":
                 e.hint = f"tr ',;' '.,' < {system.quoted(text.name)} > new.csv"
             raise e.about(text.name) from None
-        if table.may_begin_with_names:
-            source.notes += (f"{text.name}: its first line counts 0, 1, 2: if these are names of columns, delete it",)
-        return source
 
     return TextFormat(read, lambda values: table_text(values, separator), _require_table)
 

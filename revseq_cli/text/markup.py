@@ -49,7 +49,7 @@ def plain(text: str) -> str:
 
 def blanks(match: re.Match[str]) -> str:
     """As many blanks as what was found has characters; its line breaks stay."""
-    return re.sub(r"[^\n]", " ", match[0])
+    return re.sub(r"[^\n]", " ", match[0]) if "\n" in match[0] else " " * len(match[0])
 
 
 def _joined(match: re.Match[str]) -> str:

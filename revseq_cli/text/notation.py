@@ -159,6 +159,13 @@ class TensorText:
             raise self._error(self.start, found, _HEADER_FORM.replace("Name", self.name))
         return header.span("sizes"), header.span("type")
 
+    def rows_span(self) -> tuple[int, int]:
+        """Where its rows begin and end in the text, with brackets too many; FormatError for other text there."""
+        if self.opened == self.stop and re.compile(r"[ \t]*\n[ \t]*\S").match(self.text, self.stop):
+            raise self._error(self.start, f"unexpected text below {self.name}", "rows in brackets")
+        stray = re.compile(r"(?:[\s,]*\])*").match(self.text, self.stop)
+        return self.opened, stray.end() if stray else self.stop
+
     def spans(self) -> list[tuple[int, int]]:
         """Where each number begins and ends in the text, in C order; FormatError for a body that is no tensor."""
         _, numbers, places = self._body

@@ -135,12 +135,6 @@ class Table:
                 raise error_at(text, start, found, "lines of one length")
         return cls(text, separator, header, rows, starts)
 
-    @property
-    def may_begin_with_names(self) -> bool:
-        """Whether the first row may be names that pandas gives to columns: 0, 1, 2 and so on, above fractions."""
-        counted = [*map(str, range(len(self.rows[0])))]
-        return self.rows[0] == counted and len(self.rows) > 1 and any(set(cell) & set(".eE") for cell in self.rows[1])
-
     def values(self, dtype: Any, name: str) -> NDArray[Any]:  # noqa: ANN401 - a NumPy dtype
         """The numbers as an array of rank 2; FormatError, with line and column, for one that `dtype` cannot hold."""
         width = len(self.rows[0])

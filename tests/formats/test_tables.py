@@ -39,20 +39,20 @@ def test_numpy_reads_what_is_written_and_the_other_way_round(revseq, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "expected", "note"),
+    ("text", "expected"),
     [
-        ("1,2\n3,4\n", [[1, 2], [3, 4]], ""), ("1,2\r\n3,4\r\n", [[1, 2], [3, 4]], ""), ("1,2\r3,4\r", [[1, 2], [3, 4]], ""), ('"1", "2"\n', [[1, 2]], ""), ("\ufeff1,2", [[1, 2]], ""), ("1\n2\n", [[1], [2]], ""),
-        ("a,b\n1,2\n", [[1, 2]], ""), ('"a, b",c\n1,2\n', [[1, 2]], ""),
-        ('"1","2"\n', [[1, 2]], ""), (" 1 , 2 \n\n3,4\n\n", [[1, 2], [3, 4]], ""), ("# by hand\n1,2\n", [[1, 2]], ""),
-        ("nan,-inf\n1e3,.5\n", [[np.nan, -np.inf], [1000, 0.5]], ""), ("0,1\n1.5,2\n", [[0, 1], [1.5, 2]], "counts 0, 1, 2"),
-        ("0,1\n2,3\n", [[0, 1], [2, 3]], ""), ("0,1\n", [[0, 1]], ""),
+        ("1,2\n3,4\n", [[1, 2], [3, 4]]), ("1,2\r\n3,4\r\n", [[1, 2], [3, 4]]), ("1,2\r3,4\r", [[1, 2], [3, 4]]), ('"1", "2"\n', [[1, 2]]), ("\ufeff1,2", [[1, 2]]), ("1\n2\n", [[1], [2]]),
+        ("a,b\n1,2\n", [[1, 2]]), ('"a, b",c\n1,2\n', [[1, 2]]),
+        ('"1","2"\n', [[1, 2]]), (" 1 , 2 \n\n3,4\n\n", [[1, 2], [3, 4]]), ("# by hand\n1,2\n", [[1, 2]]),
+        ("nan,-inf\n1e3,.5\n", [[np.nan, -np.inf], [1000, 0.5]]), ("0,1\n1.5,2\n", [[0, 1], [1.5, 2]]),
+        ("0,1\n2,3\n", [[0, 1], [2, 3]]), ("0,1\n", [[0, 1]]),
     ],
 )  # fmt: skip
-def test_what_others_write(revseq, tmp_path, text, expected, note):
+def test_what_others_write(revseq, tmp_path, text, expected):
     (tmp_path / "x.csv").write_text(text, newline="")
     done = revseq("convert", "x.csv", "y.npy", "--dtype", "FLOAT32").ok()
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), np.array(expected, np.float32))
-    assert done.err == "" if not note else note in done.err
+    assert done.err == ""
 
 
 @pytest.mark.parametrize(
