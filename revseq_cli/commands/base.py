@@ -63,6 +63,15 @@ class _Command(click.Command):
 
     examples: Sequence[str] = ()
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as e:
+            if e.option_name == "--force" and any(each.name == "overwrite" for each in self.params):
+                found = "--force is an option of other tools"
+                raise UsageError(found, "--overwrite", "use --overwrite in its place") from None
+            raise
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for group in Group:
             options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]

@@ -248,7 +248,13 @@ def _split(text: str) -> tuple[str, str | None]:
 
 def format_to_write(reference: Reference, otherwise: Format | None = None) -> Format:
     """The format of an output: by option, else by suffix, else `otherwise`; FormatError where none of them says it."""
-    row = named(reference.format) or by_suffix(reference.path) or otherwise
+    row = named(reference.format) or by_suffix(reference.path)
+    path, _, key = reference.path.rpartition(":")
+    if row is None and by_suffix(path) and not reference.key:
+        raise FormatError(
+            "one colon is a part of the name", "two before a tensor's", try_hint(path, key), reference.path
+        )
+    row = row or otherwise
     if row is None:
         raise _unknown(reference, written())
     if not row.suffixes:

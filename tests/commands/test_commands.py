@@ -511,3 +511,10 @@ def test_h62_a_hint_can_be_pasted_into_a_shell(revseq, tmp_path):
         shown = subprocess.check_output(["sh", "-c", f"printf %s {hint}"], text=True, cwd=tmp_path)
         assert shown == f"{name}::{inner}"
     assert not (tmp_path / "PWNED").exists()
+
+
+def test_what_other_tools_call_otherwise(revseq, files):
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--force").refused("Hint: use --overwrite in its place")
+    np.savez(files / "x.npz", a=INPUT, b=INPUT)
+    revseq("run", "x.npz::a", "n.npy", "--axis", 1, "-o", "y.npz:c").refused("Hint: try y.npz::c\n")
+    revseq("run", "x.npz::a", "n.npy", "--axis", 1, "-o", "y.npz::c").ok()
