@@ -33,13 +33,9 @@ if TYPE_CHECKING:
 Region = tuple[slice, ...]  # of a tensor: for each dimension a slice with a start and a stop, without a step
 WriteResult = tuple[Region, "NDArray[Any]"]
 
-# Where it takes time to find the other tensors of a file, counting stops here.
-MOST_OTHERS = 100
 # Keras's definition of a decompression bomb: more than so many bytes, and more than so many times what is stored.
 _BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
 _DECLARED = "declares {} bytes and stores {}"
-
-
 # What stands in place of _FillValue where a file has that value without the attribute.
 DEFAULT_FILL = "NetCDF's default fill value"
 
@@ -106,19 +102,9 @@ class ReadTask(Protocol):
     """Reads one region, in the worker that computes it; small, frozen, and picklable."""
 
     def read(self) -> NDArray[Any]:
-        """The values of the region.
+        """The values of the region, of the source's `dtype`, in any memory order.
 
-        Returns
-        -------
-        ndarray
-            Of the region's sizes and of the source's `dtype`, in any memory order.
-
-        Raises
-        ------
-        TensorIOError
-            If the file cannot be read, or is not as it was when its header was read.
-        FormatError
-            If a chunk or a member is damaged.
+        TensorIOError if the file cannot be read, or is not as it was; FormatError if a chunk or a member is damaged.
         """
 
 
@@ -135,19 +121,9 @@ class Source(ABC):
     `name` is the user's name for it, `key` its name inside its file. `order` is the memory order, "C" or "F". `chunks`
     are the sizes of what is decoded as one, or None; `encoded` says that filters decode it, `held` that its read tasks
     carry the values, and `reads_anew` that the caller may overwrite what they read. `path` and `identity` are its file
-    and that file's state. As far as the header says, `siblings` is the number of other tensors in the file, and `notes`
-    say what is unusual about it, for every command to print. `dimensions` are the names of its dimensions, "" for a
+    and that file's state. `notes` say what is unusual about it. `dimensions` are the names of its dimensions, "" for a
     nameless one, or none at all; `attributes` is the number of its attributes, or None. `assumes_type` says that it is
     of text which states no data type.
-
-    Examples
-    --------
-    >>> import numpy as np; from revseq_cli.formats.in_memory import MemorySource
-    >>> source = MemorySource("x", np.arange(6).reshape(2, 3), Storage("npy", {}))
-    >>> source.sizes, source.desc.data_type.name
-    ((2, 3), 'INT64')
-    >>> source.read_task((slice(0, 1), slice(1, 3))).read().tolist()
-    [[1, 2]]
     """
 
     name: str
@@ -161,7 +137,6 @@ class Source(ABC):
     held = False
     identity: Identity | None = None
     path = ""
-    siblings = 0
     notes: tuple[str, ...] = ()
     dimensions: tuple[str, ...] = ()
     attributes: int | None = None
@@ -198,39 +173,11 @@ class Source(ABC):
 
     @abstractmethod
     def read_task(self, region: Region) -> ReadTask:
-        """The read task that reads a region.
-
-        Parameters
-        ----------
-        region : tuple of slice
-            For each dimension a slice with a start and a stop inside the sizes, without a step.
-
-        Returns
-        -------
-        Read task
-            An object that reads it, in this process or in another one.
-
-        Raises
-        ------
-        RevseqError
-            If it is already clear that the region cannot be read.
-        """
+        """What reads a region, in this process or in another one; RevseqError if it is clear that it cannot be read."""
 
     @contextlib.contextmanager
     def random_access(self, beside: str = "") -> Iterator[Source]:  # noqa: ARG002 - most sources need no file
-        """The tensor, with regions that are cheap to read in any order.
-
-        Parameters
-        ----------
-        beside : str
-            The path of a file: what has to be unpacked goes into a temporary file in its folder. By default that is
-            the system's temporary folder.
-
-        Yields
-        ------
-        Source
-            The source itself, or the one that is unpacked, until the context ends.
-        """
+        """The tensor, with regions that are cheap to read in any order; temporary files lie next to `beside`."""
         yield self
 
     def recheck(self) -> None:
@@ -238,10 +185,6 @@ class Source(ABC):
         if self.identity is not None and self.path:
             with file_io.opened(self.path, self.identity):
                 pass
-
-    def others(self) -> int:
-        """The number of other tensors in its file; from MOST_OTHERS on, there may be more."""
-        return self.siblings
 
     def meaning(self) -> Meaning:
         """What its file says about it besides its elements: names of dimensions, attributes, coordinates."""
@@ -275,26 +218,9 @@ class BlockWriter(Protocol):
     """The half of a sink that runs in the worker that computes one region; small and picklable."""
 
     def deliver(self, region: Region, values: NDArray[Any]) -> object:
-        """Store the values of a region.
+        """Store the values of a region, in any byte order and memory order; what is left for `Sink.receive`, or None.
 
-        Parameters
-        ----------
-        region : tuple of slice
-            The region for which the block writer was made.
-        values : ndarray
-            The values, with the region's sizes, in any byte order and memory order.
-
-        Returns
-        -------
-        object
-            What is left for the parent to do, for `Sink.receive`, or None. It must be picklable.
-
-        Raises
-        ------
-        TensorIOError
-            If it cannot be written, as on a full disk.
-        FormatError
-            If the format's filters cannot encode it.
+        TensorIOError if it cannot be written, as on a full disk; FormatError if the format's filters cannot encode it.
         """
 
 
@@ -312,28 +238,9 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     """An output tensor, as a context: entered before the first block, complete when it is left without an error.
 
     `chunks` are the sizes of what is encoded as one, or None; `encoded` says that filters encode it, and `held` that
-    its block writers pass the values to the parent. `notes` say what of the input's file was not copied. Temporary
-    files of the pass lie next to the file `beside`. With `in_order`, the sink receives write results in the order of
-    the blocks, so that the same job writes the same bytes.
-
-    Examples
-    --------
-    Two blocks of one row each, as a pass writes them:
-
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from revseq_cli.formats import npy
-    >>> from revseq_cli.formats.in_memory import MemorySource
-    >>> from revseq_cli.formats.atomic_file import AtomicFile
-    >>> source = MemorySource("x", np.arange(6).reshape(2, 3), Storage("npy", {}))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = AtomicFile(f"{folder}/y.npy", overwrite=False)
-    ...     with npy.create_sink(file, source, "", Layout()) as sink:
-    ...         for row in (0, 1):
-    ...             region = (slice(row, row + 1), slice(0, 3))
-    ...             sink.receive(sink.block_writer(region).deliver(region, source.read_task(region).read()))
-    ...     print(np.load(f"{folder}/y.npy").tolist())
-    [[0, 1, 2], [3, 4, 5]]
+    its block writers pass the values to the parent. With `in_order`, it receives what they leave in the order of the
+    blocks, so that the same job writes the same bytes. `notes` say what of the input's file was not copied. Temporary
+    files of the pass lie next to the file `beside`.
     """
 
     chunks: tuple[int, ...] | None = None
@@ -351,36 +258,14 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
 
     @abstractmethod
     def block_writer(self, region: Region) -> BlockWriter:
-        """The half for the worker that computes a region; called in the parent, in the order of the blocks.
-
-        Parameters
-        ----------
-        region : tuple of slice
-            A block of the plan. For a sink with chunks, it consists of whole chunks, except at the tensor's end.
-
-        Returns
-        -------
-        BlockWriter
-            An object that stores the values of that region.
-        """
+        """What stores a block of the plan, whole chunks if there are any; called in the parent, in order."""
 
     @abstractmethod
     def written(self) -> Source:
         """The complete output, open for reading, before it gets its name."""
 
     def receive(self, write_result: object) -> None:  # most sinks have nothing left to do
-        """Do what a block writer left for the parent, which calls this in any order unless the sink is `in_order`.
-
-        Parameters
-        ----------
-        write_result : object
-            What `BlockWriter.deliver` returned.
-
-        Raises
-        ------
-        TensorIOError
-            If it cannot be written.
-        """
+        """Do what a block writer left for the parent; TensorIOError if it cannot be written."""
 
 
 class FileSink(Sink):
@@ -442,103 +327,30 @@ class FileSink(Sink):
 
 
 class Address(Protocol):
-    """Where a tensor is: the part of a `Reference` that a format's module needs."""
+    """Where a tensor is: its file, its name inside it or None, and the whole text of a text file."""
 
     @property
-    def path(self) -> str:
-        """The path of the file."""
-
+    def path(self) -> str: ...  # noqa: D102
     @property
-    def key(self) -> str | None:
-        """The name of the tensor inside the file; None where the user gives none."""
-
+    def key(self) -> str | None: ...  # noqa: D102
     @property
-    def text(self) -> Text:
-        """The whole text of a text file, which is read once; FormatError if it is not text."""
+    def text(self) -> Text: ...  # noqa: D102
 
 
 class FormatModule(Protocol):
-    """The functions of a format's module; the flags of its row in the table say which ones it has."""
+    """The functions of a format's module."""
 
     def open_source(self, address: Address, types: TextTypes) -> Source:
-        """Read the header of a tensor.
-
-        Parameters
-        ----------
-        address : Address
-            The file, and the tensor's name in it.
-        types : TextTypes
-            The data type of a text that states none.
-
-        Returns
-        -------
-        Source
-            The tensor, of which only the header has been read, or the whole text.
-
-        Raises
-        ------
-        RevseqError
-            If it is not a tensor that this program can read. SeveralError if the file has several and none is named.
-        """
+        """Read the header of a tensor, or a whole text; SeveralError if the file has several and none is named."""
 
     def create_sink(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:
-        """The sink of a new tensor; nothing is written before it is entered.
+        """The sink of a new tensor, which has the sizes and data type of `template`; nothing is written yet.
 
-        Parameters
-        ----------
-        file : NewFile
-            The file to write, which gets its name when the sink is left without an error.
-        template : Source
-            The input: the output has its sizes and data type, and as much of its storage as the format allows.
-        key : str
-            The tensor's name in the file; "" in a format without names.
-        layout : Layout
-            What the user asks for besides the defaults.
-
-        Returns
-        -------
-        FileSink
-            An object that takes the blocks.
-
-        Raises
-        ------
-        RevseqError
-            If the format cannot store such a tensor, or not in that layout.
+        `key` is the tensor's name in the file, "" in a format without names.
         """
 
     def contents(self, address: Address, types: TextTypes) -> Contents | None:
-        """What the file, or a group of it, contains; only formats with `lists` have it.
-
-        Parameters
-        ----------
-        address : Address
-            The file, or a group in it.
-        types : TextTypes
-            The data type of a text that states none.
-
-        Returns
-        -------
-        Contents or None
-            None if the address is that of one tensor, or of nothing.
-
-        Raises
-        ------
-        RevseqError
-            If the file cannot be read.
-        """
+        """What the file, or a group of it, contains; None for one tensor, or nothing. Only where there may be several."""
 
     def write_to(self, stream: BinaryIO, source: Source) -> None:
-        """Write the whole tensor into a pipe; only formats with `prints` have it.
-
-        Parameters
-        ----------
-        stream : binary file
-            The stream to write to. The function does not close it.
-        source : Source
-            The tensor.
-
-        Raises
-        ------
-        RevseqError
-            If the tensor cannot be read, or the format cannot store it.
-        """
+        """Write the whole tensor into a pipe; only formats with `prints` have it."""

@@ -111,7 +111,7 @@ class SafetensorsSource(RawSource):
         require_sizes(entry.sizes, where)
         tensor = RawTensor(path, where, header.offset + entry.start, _dtype(entry.data_type), entry.sizes)
         super().__init__(tensor, header.identity, Storage("safetensors", {"tensor": key, "dtype": entry.dtype}))
-        self.key, self.siblings, self.header = key, len(header.entries) - 1, header
+        self.key, self.header = key, header
 
 
 def _dtype(data_type: DataType) -> np.dtype[Any]:

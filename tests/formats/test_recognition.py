@@ -240,7 +240,9 @@ def test_one_colon_for_two(revseq, tmp_path):
     assert "Hint" not in revseq("show", "none.npz:temp").refused("no such file").err
 
 
-@pytest.mark.parametrize(("suffix", "meant"), [(".npu", ".npy"), (".hdf55", ".hdf5"), (".what", ".npy, .h5")])
+@pytest.mark.parametrize(
+    ("suffix", "meant"), [(".npu", ".npy"), (".safetensor", ".safetensors"), (".what", ".npy, .h5")]
+)
 def test_an_unknown_suffix_names_the_nearest_and_not_all(revseq, tmp_path, suffix, meant):
     told = revseq("convert", "[1, 2]", f"y{suffix}").refused(f"unknown suffix {suffix}", "revseq help formats").err
     assert f"one such as {meant}" in told
