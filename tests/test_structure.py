@@ -15,7 +15,6 @@ from conftest import COMMAND, ROOT
 
 import revseq_cli
 from revseq_cli.commands.cli import COMMANDS
-from revseq_cli.formats import contract
 from revseq_cli.formats import table as formats_table
 from revseq_cli.pipeline import engines as engines_table
 
@@ -173,7 +172,7 @@ def test_a_small_job_loads_only_what_it_needs(tmp_path):
         assert not loaded & heavy, args
 
 
-@pytest.mark.parametrize("module", [revseq_cli, contract])
+@pytest.mark.parametrize("module", [revseq_cli])
 def test_the_examples_of_docstrings(module):
     failed, tried = doctest.testmod(module)
     assert failed == 0 < tried

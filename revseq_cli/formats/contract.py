@@ -350,7 +350,7 @@ class FormatModule(Protocol):
         """
 
     def contents(self, address: Address, types: TextTypes) -> Contents | None:
-        """What the file, or a group of it, contains; None for one tensor, or nothing. Only where there may be several."""
+        """What the file, or a group of it, contains; None for one tensor, or nothing."""
 
     def write_to(self, stream: BinaryIO, source: Source) -> None:
         """Write the whole tensor into a pipe; only formats with `prints` have it."""

@@ -6,12 +6,15 @@ import json
 import os
 import shutil
 import tracemalloc
+import warnings
 from pathlib import Path
 
+import h5py
 import numcodecs
 import numpy as np
 import oracle
 import pytest
+import xarray
 import zarr
 import zarr.abc.codec
 import zarr.codecs
@@ -637,3 +640,66 @@ def test_a_chunk_whose_new_file_another_program_has_open(tmp_path, monkeypatch):
     cli.main(["convert", str(tmp_path / "x.npy"), str(tmp_path / "y.zarr"), "-q"], standalone_mode=False)
     assert len(refused) == 3
     assert oracle.same_bits(zarr.open_array(tmp_path / "y.zarr", mode="r")[:], values)
+
+
+def with_coordinates(path, version):
+    """A store as xarray writes it: an array with a coordinate of numbers and one of texts of a fixed length."""
+    coordinates = {"lat": ("lat", [1.0, 2.0]), "st": ("st", np.array(["ab", "cd", "e"]))}
+    data = xarray.Dataset({"t": (("lat", "st"), np.arange(6, dtype="f4").reshape(2, 3))}, coordinates)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # version 3 has no such texts in its specification
+        data.to_zarr(path, zarr_format=version, consolidated=False)
+    return {name: next(each for each in sorted((path / name).rglob("*"), reverse=True) if each.is_file()
+                       and not each.name.startswith((".", "zarr.json"))) for name in coordinates}  # fmt: skip
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_texts_of_a_fixed_length_are_coordinates(revseq, tmp_path, version, suffix):
+    with_coordinates(tmp_path / "x.zarr", version)
+    assert revseq("convert", "x.zarr::t", f"y{suffix}").ok().err == ""
+    open_dataset = xarray.open_dataset if suffix == ".nc" else xarray.open_zarr
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with open_dataset(tmp_path / f"y{suffix}", **({} if suffix == ".nc" else {"consolidated": False})) as found:
+            assert found["st"].values.tolist() == ["ab", "cd", "e"]
+            assert found["lat"].values.tolist() == [1, 2]
+
+
+@pytest.mark.needs("links")
+@pytest.mark.needs("fifos")
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("name", ["lat", "st"])
+def test_what_stands_in_place_of_a_chunk_of_a_coordinate(revseq, tmp_path, version, name):
+    """Nothing outside of the store is read, and nothing is waited for: the variable stays behind, with a note."""
+    chunk = with_coordinates(tmp_path / "x.zarr", version)[name]
+    data = chunk.read_bytes()
+    (tmp_path / "secret").write_bytes(data)
+    for made in (
+        lambda: chunk.symlink_to(tmp_path / "secret"), lambda: os.mkfifo(chunk), lambda: chunk.symlink_to("/dev/zero"),
+        chunk.mkdir, lambda: chunk.write_bytes(data[:3]), lambda: chunk.write_bytes(b"garbage garbage"),
+    ):  # fmt: skip
+        chunk.unlink()
+        made()
+        for output in ("y.nc", "y.h5"):
+            told = revseq("convert", "x.zarr::t", output, "--overwrite").ok().err
+            assert f"Note: not copied: the variable {name} (" in told
+            with h5py.File(tmp_path / output) as file:
+                assert file["t"][:].tolist() == [[0, 1, 2], [3, 4, 5]]
+        shutil.rmtree(chunk) if chunk.is_dir() else chunk.unlink()
+        chunk.write_bytes(data)
+    assert revseq("convert", "x.zarr::t", "y.nc", "--overwrite").ok().err == ""
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_an_array_that_is_added_is_in_the_copy_of_all_metadata(revseq, folder, version):
+    root = zarr.open_group(folder / "x.zarr", mode="w", zarr_format=version)
+    root.create_array("g/a", data=X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # version 3 has no such copy in its specification
+        zarr.consolidate_metadata(str(folder / "x.zarr"))
+        revseq("run", "x.zarr::g/a", *RUN[2:5], "-o", "y.zarr::g/b", "--verify").ok()
+        found = zarr.open_consolidated(str(folder / "y.zarr"), mode="r")
+    assert sorted(found["g"]) == ["a", "b"]
+    assert (found["g/b"][...] == EXPECTED).all()
+    assert (found["g/a"][...] == X).all()

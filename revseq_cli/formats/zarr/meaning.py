@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.core.errors import RevseqError
+from revseq_cli.core.errors import FormatError, RevseqError
 from revseq_cli.formats.meaning import (
     FILL,
     MISSING,
@@ -82,7 +82,12 @@ def meaning_of(
         other = f"{key.rpartition('/')[0]}/{name}".lstrip("/")
         if not name or "/" in name or not key or other == key or not metadata.holds(store, other):
             continue
-        if coordinate := _coordinate(store, other, size, opened):
+        try:
+            coordinate = _coordinate(store, other, size, opened)
+        except RevseqError as e:
+            left.append(f"the variable {name} ({e.found})")
+            continue
+        if coordinate:
             coordinates.append(coordinate)
         else:
             left.append(f"the variable {name}")
@@ -95,7 +100,7 @@ def meaning_of(
 def _coordinate(
     store: str, key: str, size: int, opened: Callable[[str], Callable[[], NDArray[Any]]]
 ) -> Variable | None:
-    """The coordinate of a dimension of that name and size; None for what is none, or is large or damaged."""
+    """The coordinate of a dimension of that name and size; None for what is none, or is large."""
     folder, name = Path(store, key), key.rpartition("/")[2]
     try:
         version, fields, attributes = metadata.described(folder)
@@ -111,8 +116,8 @@ def _coordinate(
         if not is_small(found.sizes, found.dtype.itemsize, found.shards):
             return None
         return Variable(name, dimensions, _stated(folder)[0], opened(key)())
-    except (RevseqError, KeyError, TypeError, AttributeError):
-        return None
+    except (KeyError, TypeError, AttributeError):
+        raise FormatError("has damaged metadata") from None
 
 
 def _text_bytes(version: metadata.Version, fields: dict[str, Any]) -> int:
