@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 @click.argument("src", metavar="SRC")
 @click.argument("dst", metavar="DST", type=click.Path())
 @options.format_of("DST, or of a SRC whose first bytes and suffix do not show it")
-@options.buffer_options
+@options.dtype_option
+@options.sizes_option
 @options.rank_option
 @Group.WRITE.option("--overwrite", is_flag=True, help="Replace DST if it exists.")
 @options.full_option

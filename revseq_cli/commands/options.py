@@ -135,15 +135,13 @@ rank_option = Group.REVERSE.option(
     help="The number of dimensions of the result. Leading dimensions of size 1 are added or removed.",
 )  # fmt: skip
 
-dtype_option = Group.REVERSE.option(
+dtype_option = Group.READ.option(
     "--dtype", type=DATA_TYPE,
     help="The data type of text without a header, or of untyped bytes, such as |V2 in .npy.  [default: FLOAT32]",
 )  # fmt: skip
 
-_BUFFER = (
-    Group.READ.option(
-        "--sizes", type=NUMBERS, metavar="AxBxC", help="The sizes of a raw buffer, such as x.bin. --dtype is its type.",
-    ),
+sizes_option = Group.READ.option(
+    "--sizes", type=NUMBERS, metavar="AxBxC", help="The sizes of a raw buffer, such as x.bin. --dtype is its type.",
 )  # fmt: skip
 
 feed_option = Group.READ.option(
@@ -162,7 +160,7 @@ _JOB_SETTINGS = (
         "Zarr. A number always means a position, never a name.",
     ),
     dtype_option,
-    *_BUFFER,
+    sizes_option,
     Group.REVERSE.option(
         "--lengths-dtype", type=LENGTHS_TYPE,
         help="The data type of LENGTHS. Other types are cast to it; a value that this would change is an error.  "
@@ -215,14 +213,12 @@ only_option = Group.WRITE.option(
 )  # fmt: skip
 
 
-def format_of(files: str) -> Callable[..., Any]:
+def format_of(files: str, group: Group = Group.WRITE) -> Callable[..., Any]:
     """The option --format of these files."""
-    return Group.WRITE.option(
-        "-f", "--format", "format_name", type=click.Choice(table.NAMES), help=f"The format of {files}."
-    )
+    return group.option("-f", "--format", "format_name", type=click.Choice(table.NAMES), help=f"The format of {files}.")
 
 
-format_option = format_of("files, which overrides their first bytes and their suffixes")
+format_option = format_of("files, in place of what their first bytes and suffixes say", Group.READ)
 full_option = Group.PRINT.option("--full", is_flag=True, help="Print every element even on a terminal.")
 
 _OUTPUT = (
@@ -242,24 +238,6 @@ _OUTPUT = (
         "for tensors in a pipe. never also turns off bold and underlined text.",
     ),
 )  # fmt: skip
-
-
-def _adding(
-    *options: Callable[..., Any], name: str = "", take: Callable[[dict[str, Any]], Any] | None = None
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator that adds the options; with `take`, the command gets what that makes of their values as `name`."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def command(**parameters: Any) -> Any:
-            taken = {name: take(parameters)} if take else {}
-            return function(**taken, **parameters)
-
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
 
 
 def layout_of(*, only: bool) -> Layout:
@@ -307,11 +285,39 @@ def request_of(*, for_directml: bool = False, **fields: Any) -> Request:
     return Request(values=fields.pop("input"), format=fields.pop("format_name"), **fields)
 
 
-# INPUT, LENGTHS and the options that say how to read them, for `request_of`; the options alone.
-job_options, job_settings = _adding(*_JOB_TENSORS, *_JOB_SETTINGS), _adding(*_JOB_SETTINGS)
-# What a raw buffer lacks, for a tensor that is no part of a job.
-sizes_options, buffer_options = _adding(*_BUFFER), _adding(dtype_option, *_BUFFER)
-# The options for passes: `resources` has how much of the machine they may use.
-resource_options = _adding(*_RESOURCES, name="resources", take=take_resources)
-# Those for reports, notes and colours.
-output_options = _adding(*_OUTPUT, name="console", take=take_console)
+def _added(function: Callable[..., Any], options: Iterable[Callable[..., Any]]) -> Callable[..., Any]:
+    for option in reversed([*options]):
+        function = option(function)
+    return function
+
+
+def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator that adds INPUT, LENGTHS and the options of a job, for `request_of`."""
+    return _added(function, (*_JOB_TENSORS, *_JOB_SETTINGS))
+
+
+def job_settings(function: Callable[..., Any]) -> Callable[..., Any]:
+    """One that adds the options of a job alone."""
+    return _added(function, _JOB_SETTINGS)
+
+
+def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """One that adds the options for passes; the command gets `resources`."""
+
+    @functools.wraps(function)
+    def command(**parameters: Any) -> Any:
+        resources = take_resources(parameters)
+        return function(resources=resources, **parameters)
+
+    return _added(command, _RESOURCES)
+
+
+def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """One that adds the options for reports, notes and colours; the command gets its `console`."""
+
+    @functools.wraps(function)
+    def command(**parameters: Any) -> Any:
+        console = take_console(parameters)
+        return function(console=console, **parameters)
+
+    return _added(command, _OUTPUT)

@@ -35,34 +35,29 @@ _SOME_FAILED, _ALL_FAILED = 1, 2  # exit statuses
     ),
 )
 @click.argument("tensors", metavar="TENSOR...", nargs=-1, required=True, callback=base.expanded)
+@options.dtype_option
+@options.sizes_option
+@Group.PRINT.option("--names", is_flag=True, help="Print only the name of each tensor, as it is typed.")
 @Group.PRINT.option("--shape", is_flag=True, help="Print only the sizes of each tensor, separated by spaces.")
 @Group.PRINT.option(
-    "--dtype", type=options.DATA_TYPE, is_flag=False, flag_value=True, metavar="[TYPE]",
-    help="Print only the data type of each tensor. With a TYPE, set the data type of text without a header, or of "
-    "untyped bytes, such as |V2 in .npy.  [default: FLOAT32]",
-)  # fmt: skip
-@options.sizes_options
-@Group.PRINT.option("--names", is_flag=True, help="Print only the name of each tensor.")
-@Group.PRINT.option(
-    "--stats",
-    is_flag=True,
+    "--stats", is_flag=True,
     help="Also print statistics of all elements: minimum, maximum, mean, and how many are NaN or infinite.",
-)
+)  # fmt: skip
 @Group.PRINT.option("--full", is_flag=True, help="List everything even on a terminal.")
 @options.format_option
 @options.output_options
 def command(
     tensors: tuple[str, ...],
-    shape: bool,
-    dtype: DataType | bool | None,
-    names: bool,
+    dtype: DataType | None,
     sizes: tuple[int, ...] | None,
+    names: bool,
+    shape: bool,
     stats: bool,
     full: bool,
     format_name: str | None,
     console: Console,
 ) -> int:
-    """Show the data type, sizes, dimension count, bytes and storage of tensors, and a preview of their values.
+    """Show the data type, sizes, bytes, storage and attributes of tensors, and a preview of their values.
 
     Name TENSOR as in revseq run. page.md::2 shows every tensor of the second example of a page, and model.onnx lists
     the ReverseSequence nodes of an ONNX model.
@@ -71,8 +66,8 @@ def command(
     its sizes, the names of its dimensions, the number of its attributes, and its storage. It reads no values. On a
     terminal, it cuts a long list to one screen.
 
-    --shape, --dtype and --names print a line for each tensor, for scripts: the values that you ask for, in this order,
-    separated by tabs. The name is the one to type for the tensor. With several tensors, each line ends with it.
+    --names and --shape print a line for each tensor, for scripts; of several, --shape prints the name, too, behind a
+    tab.
 
     If some of several TENSORs cannot be read, the command shows the others and the exit status is 1. If none can be
     read, it is 2.
@@ -80,33 +75,40 @@ def command(
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.documents import TextTypes
-    from revseq_cli.report import objects  # --help must not load NumPy
+    from revseq_cli.report import objects, tables  # --help must not load NumPy
     from revseq_cli.report.words import message
 
-    asked = [name for name, given in (("shape", shape), ("dtype", dtype is True), ("names", names)) if given]
-    if asked and (stats or console.as_json):
-        found = f"--{asked[0]} prints lines for scripts"
-        raise UsageError(found, "neither --stats nor --json with it", f"leave out --{asked[0]}: --json has all")
-    types = TextTypes(dtype if isinstance(dtype, DataType) else None, DataType.FLOAT32, sizes=sizes)
+    for_scripts = names or shape
+    if for_scripts and (stats or console.as_json):
+        found = "--names and --shape print lines for scripts"
+        raise UsageError(found, "neither --stats nor --json with it", "leave them out: --json has all")
+    types = TextTypes(dtype, DataType.FLOAT32, sizes=sizes)
     shown: list[_Shown] = []
     errors: dict[str, RevseqError] = {}
     for name in tensors:
+        texts: list[str] = []
         try:
-            new = [*_shown(name, format_name, types, headers=bool(asked), stats=stats)]
-            lines = _lines(new, asked, console, full=full, several=len(tensors) > 1)
+            new = [*_shown(name, format_name, types, headers=for_scripts, stats=stats)]
+            if for_scripts:
+                described = [tensor for each in new for tensor in each.tensors]
+                with_names = names or len(tensors) > 1 or len(described) > 1
+                texts = tables.lines(described, names=with_names, shape=shape, is_terminal=is_terminal())
+            elif not console.as_json:
+                texts = [_text(each, console, full=full) for each in new]
         except RevseqError as e:
             if len(tensors) == 1:
                 raise
             errors[name] = e
             click.echo(message(e), err=True)
             continue
-        for line in [""] * bool(shown and lines and not asked) + lines:
-            click.echo(line)
+        if texts:
+            before, between = ("", "\n") if for_scripts else ("\n" if shown else "", "\n\n")
+            click.echo(before + between.join(texts))
         shown += new
     status = _ALL_FAILED if len(errors) == len({*tensors}) else _SOME_FAILED if errors else 0
     if console.as_json:
-        listed = [each.of for each in shown if isinstance(each.of, Contents)]
-        click.echo(objects.show([tensor for each in shown for tensor in each.tensors], listed, errors, status))
+        files = [each.of for each in shown if isinstance(each.of, Contents)]
+        click.echo(objects.show([tensor for each in shown for tensor in each.tensors], files, errors, status))
     return status
 
 
@@ -117,24 +119,14 @@ class _Shown(NamedTuple):
     of: Source | Contents
 
 
-def _lines(shown: Sequence[_Shown], asked: Sequence[str], console: Console, *, full: bool, several: bool) -> list[str]:
-    """The lines for scripts, if any are asked for, or the text for people. Of several tensors, lines have the names."""
+def _text(shown: _Shown, console: Console, *, full: bool) -> str:
     from revseq_cli.formats.contents import Contents
     from revseq_cli.report import tables
 
-    if asked:
-        tensors = [tensor for each in shown for tensor in each.tensors]
-        names = ["names"] * (several or len(tensors) > 1)
-        return [*tables.columns(tensors, [*asked, *names], is_terminal=is_terminal())]
-    screen = shutil.get_terminal_size() if is_terminal() and not full else None
+    if isinstance(shown.of, Contents):
+        return tables.listing(shown.of, shutil.get_terminal_size() if is_terminal() and not full else None)
     room = room_for_tensors(full=full)
-    texts = (
-        tables.listing(each, screen)
-        if isinstance(each, Contents)
-        else tables.show(each, tensors[0].statistics, preview=not console.quiet, room=room)
-        for tensors, each in shown
-    )
-    return [] if console.as_json or not shown else ["\n\n".join(texts)]
+    return tables.show(shown.of, shown.tensors[0].statistics, preview=not console.quiet, room=room)
 
 
 def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: bool, stats: bool) -> Iterator[_Shown]:

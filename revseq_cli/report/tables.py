@@ -87,19 +87,17 @@ def listing(contents: Contents, screen: tuple[int, int] | None = None) -> str:
     return "\n".join([*lines, *([_below(contents, shown, len(hidden))] if screen else [])]).rstrip("\n")
 
 
-def columns(tensors: Iterable[Described], asked: Collection[str], *, is_terminal: bool) -> Iterator[str]:
-    """A line for each tensor, with what is asked for between tabs: shape, dtype, and names, which can be typed.
+def lines(tensors: Iterable[Described], *, names: bool, shape: bool, is_terminal: bool) -> list[str]:
+    """A line for each tensor, with its sizes, its name, which can be typed, or both between a tab.
 
     A name is as it is, but on a terminal printable, and everywhere without a line break.
     """
+    made = []
     for tensor in tensors:
         plain = not is_terminal and len(tensor.typed.splitlines()) == 1
-        cells = {
-            "shape": " ".join(map(str, tensor.desc.sizes)),
-            "dtype": tensor.desc.data_type.name,
-            "names": tensor.typed if plain else printable(tensor.typed),
-        }
-        yield "\t".join(cell for name, cell in cells.items() if name in asked)
+        sizes = [" ".join(map(str, tensor.desc.sizes))] if shape else []
+        made.append("\t".join([*sizes, *([tensor.typed if plain else printable(tensor.typed)] if names else [])]))
+    return made
 
 
 def names_of(dimensions: Iterable[str]) -> str:
