@@ -38,6 +38,10 @@ _OF_OUTPUT = ("output", "overwrite", "verify", "only")  # options that say nothi
 _LONGEST_CLEANUP = 1.0  # seconds: processes of a job end just after the worker that started them
 
 
+# What tells a file from another one under its name; None where there is none.
+_State = tuple[int, int] | None
+
+
 class Setup(NamedTuple):
     """What each worker gets: the jobs, how many workers there are, and what is in the names of temporary files."""
 
@@ -68,68 +72,73 @@ class Pool:
         self._setup = Setup(entries, most, plans, traceback, os.urandom(4).hex())
         self._fail_fast = fail_fast
         self._queue, self._alone = deque(left), deque[int]()
-        # The jobs that were submitted together, and what stood under the names of their outputs before.
-        self._pending: dict[Future[bytes], dict[int, tuple[int, int] | None]] = {}
+        self._begun: dict[
+            int, _State
+        ] = {}  # the jobs under way, and what stood under the names of their outputs before
         self._ours: set[int] = set()  # jobs whose outputs were written, but whose worker died before it said so
 
     def ended(self) -> Generator[tuple[int, Outcome], None, None]:
         """Each job that has ended; what is under way is undone where this is closed."""
-        try:
-            while self._queue or self._alone:
-                is_alone = bool(self._alone)
-                count = 1 if is_alone else self._setup.workers
-                workers = processes.Workers(count, functools.partial(_begin, self._setup))
-                try:
-                    yield from self._run(workers, is_alone=is_alone)
-                except processes.DiedError:
-                    signals.check()  # a signal to the whole process group may have ended it
-                    died, self._pending = {k: v for jobs in self._pending.values() for k, v in jobs.items()}, {}
-                    self._end(workers, died)
-                    if is_alone:
-                        found = f"its process died: {workers.ended_by}"
-                        error = EngineError(found, "files that the library can read, and enough memory")
-                        [job] = died
-                        yield job, self._seen(_outcome(self._setup.entries[job], error))
-                    else:
-                        self._ours |= {job for job, before in died.items() if self._state(job) not in (None, before)}
-                        self._alone.extend(died)
-                finally:
-                    self._end(workers, {job for jobs in self._pending.values() for job in jobs})
-        finally:
-            self._pending.clear()
+        while self._queue or self._alone:
+            is_alone = bool(self._alone)
+            workers = processes.Workers(1 if is_alone else self._setup.workers, functools.partial(_begin, self._setup))
+            try:
+                yield from self._run_alone(workers) if is_alone else self._run_side_by_side(workers)
+            except processes.DiedError:
+                signals.check()  # a signal to the whole process group may have ended it
+                self._close(workers)
+                if is_alone:
+                    [job] = self._begun
+                    found = f"its process died: {workers.ended_by}"
+                    error = EngineError(found, "files that the library can read, and enough memory")
+                    yield job, self._seen(_outcome(self._setup.entries[job], error))
+                else:
+                    self._ours |= {job for job, before in self._begun.items() if self._state(job) not in (None, before)}
+                    self._alone.extend(self._begun)
+                self._begun.clear()
+            finally:
+                self._close(workers)
 
-    def _run(self, workers: processes.Workers, *, is_alone: bool) -> Iterator[tuple[int, Outcome]]:
-        """Run the first job that is to be alone; or those of the queue, until one is to be alone."""
-        from concurrent.futures import FIRST_COMPLETED, wait
+    def _run_alone(self, workers: processes.Workers) -> Iterator[tuple[int, Outcome]]:
+        future = self._submit(workers, [self._alone.popleft()], is_alone=True)
+        yield from self._results(workers, {future})
 
-        if is_alone:
-            self._submit(workers, [self._alone.popleft()], is_alone=True)
-        count = self._setup.workers
+    def _run_side_by_side(self, workers: processes.Workers) -> Iterator[tuple[int, Outcome]]:
+        """Run the jobs of the queue, until one is to be alone."""
+        count, pending = self._setup.workers, set["Future[bytes]"]()
         window = count if self._fail_fast else 2 * count  # so that the next ones of a worker are there in time
         while True:
-            while not is_alone and self._queue and not self._alone and len(self._pending) < window:
+            while self._queue and not self._alone and len(pending) < window:
                 # Fewer at the end, so that all workers end at about one time.
                 size = 1 if self._fail_fast else min(thresholds.JOBS_TOGETHER, len(self._queue) // (4 * count))
-                self._submit(workers, [self._queue.popleft() for _ in range(max(1, size))], is_alone=False)
-            if not self._pending:
+                jobs = [self._queue.popleft() for _ in range(max(1, size))]
+                pending.add(self._submit(workers, jobs, is_alone=False))
+            if not pending:
                 return
-            done, _ = wait(self._pending, signals.PATIENCE, FIRST_COMPLETED)
-            signals.check()
-            if not done:
-                workers.check()
-            for future in done:
-                results = workers.result(future)
-                del self._pending[future]
-                for job, outcome in results:
-                    if outcome:
-                        yield job, self._seen(outcome)
-                    else:
-                        self._alone.append(job)
+            yield from self._results(workers, pending)
 
-    def _submit(self, workers: processes.Workers, jobs: list[int], *, is_alone: bool) -> None:
+    def _submit(self, workers: processes.Workers, jobs: list[int], *, is_alone: bool) -> Future[bytes]:
+        self._begun |= {job: self._state(job) for job in jobs}
         task = functools.partial(_run_jobs, jobs, is_alone=is_alone, ours=self._ours.intersection(jobs))
-        states = {job: self._state(job) for job in jobs}
-        self._pending[workers.submit(processes.packed(task))] = states
+        return workers.submit(processes.packed(task))
+
+    def _results(self, workers: processes.Workers, pending: set[Future[bytes]]) -> Iterator[tuple[int, Outcome]]:
+        """Wait until some of what is pending has ended, and take it out; a job that is too large will be alone."""
+        from concurrent.futures import FIRST_COMPLETED, wait
+
+        while not (done := wait(pending, signals.PATIENCE, FIRST_COMPLETED).done):
+            signals.check()
+            workers.check()
+        signals.check()
+        for future in done:
+            results = workers.result(future)
+            pending.remove(future)
+            for job, outcome in results:
+                del self._begun[job]
+                if outcome:
+                    yield job, self._seen(outcome)
+                else:
+                    self._alone.append(job)
 
     def _seen(self, outcome: Outcome) -> Outcome:
         """Let no more jobs begin after a failure, with `fail_fast`."""
@@ -138,28 +147,26 @@ class Pool:
             self._alone = deque(job for job in self._alone if job in self._ours)
         return outcome
 
-    def _state(self, job: int) -> tuple[int, int] | None:
-        """What tells the output of a job from another file; None where there is none."""
+    def _state(self, job: int) -> _State:
         try:
             status = os.stat(self._setup.entries[job].output)  # noqa: PTH116 - a string
         except OSError:
             return None
         return status.st_ino, status.st_mtime_ns
 
-    def _end(self, workers: processes.Workers, jobs: Any) -> None:
-        """Kill the workers, and remove what they have left of these jobs."""
+    def _close(self, workers: processes.Workers) -> None:
+        """Kill the workers, and remove what they have left of the jobs that were under way."""
         workers.close()
-        folders = {os.path.dirname(self._setup.entries[job].output) for job in jobs}  # noqa: PTH120 - strings
+        folders = {os.path.dirname(self._setup.entries[job].output) for job in self._begun}  # noqa: PTH120 - strings
         end = time.monotonic() + _LONGEST_CLEANUP
-        while folders and time.monotonic() < end:
-            left = [path for folder in folders for path in Path(folder).glob(f".revseq-{self._setup.tag}*.tmp")]
-            if not left:
-                return
+        while left := [path for folder in folders for path in Path(folder).glob(f".revseq-{self._setup.tag}*.tmp")]:
             for path in left:
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
                 else:
                     path.unlink(missing_ok=True)
+            if time.monotonic() > end:
+                return
             time.sleep(0.01)
 
 
