@@ -151,7 +151,8 @@ def write(folder, message_of):
         path.with_suffix(".err").write_text(message_of(path, options))
 
 
-PICTURE = ("run", "page.md::1", "--picture")
+# README's picture: two sequences, and the padding behind them.
+PICTURE = ("run", "[[1, 2, 3, 0, 0], [4, 5, 6, 7, 0]]", "[3, 4]", "--axis", "1", "--batch-axis", "0", "--picture")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -164,7 +165,7 @@ def rewritten(request):
             return subprocess.run(command, cwd=ROOT, capture_output=True, check=False, text=True).stderr
 
         write(SAMPLES, message_of)
-        subprocess.run([*COMMAND, *PICTURE, "page-1.svg", "--overwrite"], cwd=SAMPLES, capture_output=True, check=True)
+        subprocess.run([*COMMAND, *PICTURE, "picture.svg", "--overwrite"], cwd=SAMPLES, capture_output=True, check=True)
 
 
 @pytest.mark.parametrize("name", [*EXAMPLES, *(f"accepted/{name}" for name in ACCEPTED)])
@@ -217,4 +218,4 @@ def test_the_onnx_sample(revseq, tmp_path):
 def test_the_picture_of_the_readme(revseq, tmp_path):
     """The same bytes, wherever and whenever it is drawn."""
     revseq(*PICTURE, tmp_path / "x.svg", cwd=SAMPLES).ok()
-    assert (tmp_path / "x.svg").read_bytes() == (SAMPLES / "page-1.svg").read_bytes()
+    assert (tmp_path / "x.svg").read_bytes() == (SAMPLES / "picture.svg").read_bytes()

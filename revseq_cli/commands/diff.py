@@ -181,7 +181,7 @@ def _judged(
     if ways.drawing:
         path, overwrite = ways.drawing
         file = pictures.new_file(path, [*a.files, *right.files], overwrite=overwrite)
-        drawn = partial(_draw, file, job.axis if job else None, console)
+        drawn = partial(_draw, file, job, console)
     hint = _hint(a.desc, b.desc)
     if read.desc == b.desc:
         pair = _opened(read, right, resources)
@@ -318,19 +318,20 @@ def _tolerance_hint(pair: Pair, found: Differences, tolerance: Tolerance | None)
 
 @contextlib.contextmanager
 def _draw(
-    file: AtomicFile, axis: int | None, console: Console, pair: Pair, count: int, total: int,
+    file: AtomicFile, job: Job | None, console: Console, pair: Pair, count: int, total: int,
     tolerance: Tolerance | None,
 ) -> Iterator[None]:  # fmt: skip
     """Draw both tensors, and write the picture if nothing fails inside."""
     from revseq_cli.formats.atomic_file import FileTransaction
     from revseq_cli.pipeline.comparison import differing
-    from revseq_cli.report import figures, svg
+    from revseq_cli.report import picture
 
     title = f"{count:,} of {total:,} elements differ"
     mask = differing(pair.a, pair.right, tolerance)
     tensors = (("A", pair.a), (pair.label, pair.right))
-    picture = svg.drawn(lambda limits: figures.of_differences(tensors, title, axis, mask, limits))
+    axis, lengths = (job.axis, job.lengths) if job else (None, None)
+    drawn = picture.of_differences(tensors, title, axis, lengths, mask)
     yield
     with FileTransaction(file) as together:
-        file.write(picture.encode())
+        file.write(drawn.encode())
     console.note(*together.notes)

@@ -54,7 +54,7 @@ class Drawing:
 
     def draw(self, result: Source) -> None:
         """Write the picture."""
-        from revseq_cli.report import figures, svg  # they take 10 ms, and most jobs draw nothing
+        from revseq_cli.report import picture  # most jobs draw nothing
 
         job = self._job
         with (
@@ -62,8 +62,8 @@ class Drawing:
             job.lengths.random_access() as lengths,
             result.random_access() as output,
         ):
-            picture = svg.drawn(lambda limits: figures.of_job(values, lengths, job.axis, output, limits))
-        self.file.write(picture.encode())
+            drawn = picture.of_job(values, lengths, job.axis, output)
+        self.file.write(drawn.encode())
 
 
 def result_of(job: Job, constraints: dict[FeatureLevel, list[Constraint]], resources: Resources) -> Check:
