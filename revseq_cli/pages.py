@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.documents import Text
+    from revseq_cli.formats.references import Reference
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.text.examples import Example
 
@@ -90,13 +91,15 @@ class Report:
         return all(verdict.right for verdict in self.verdicts)
 
 
-def read_page(path: str) -> Text:
+def read_page(page: Reference) -> Text:
     """The text of a page; NoExampleError for a file that cannot have an example of this operator, text or not."""
-    data, identity = textfiles.read_bytes(path, packing_of(path))
+    if page.is_piped:
+        return page.text
+    data, identity = textfiles.read_bytes(page.path, packing_of(page.path))
     ascii_only = data.replace(b"\0", b"")  # of UTF-16
     if not any(word in ascii_only for word in _OUR_WORDS):
-        raise NoExampleError("contains no example of this operator", where=path)
-    return textfiles.text_of(data, path, identity)
+        raise NoExampleError("contains no example of this operator", where=page.path)
+    return textfiles.text_of(data, page.path, identity)
 
 
 def pages_below(folder: str) -> Iterator[str | TensorIOError]:

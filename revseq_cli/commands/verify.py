@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -81,16 +81,8 @@ def command(
     return status
 
 
-class _Place(NamedTuple):
-    """A page to check, or one example of it: as the user named it, or found in a folder, which may be unreadable."""
-
-    name: str
-    reference: Reference | None = None
-    error: RevseqError | None = None
-
-
-def _places(named: Iterable[str]) -> Iterator[_Place]:
-    """Every page that is named, and those below each folder."""
+def _places(named: Iterable[str]) -> Iterator[tuple[Reference | RevseqError, bool]]:
+    """Every page that is named, and those below each folder, or the error for one; and whether it is named itself."""
     from revseq_cli import pages
     from revseq_cli.formats.references import Reference
     from revseq_cli.formats.table import TEXT
@@ -98,17 +90,18 @@ def _places(named: Iterable[str]) -> Iterator[_Place]:
     for name in named:
         reference = Reference.file(name, TEXT.name)
         if reference.is_piped or not os.path.isdir(reference.path):  # noqa: PTH112 - any text
-            yield _Place(reference.name, reference)
+            yield reference, True
         elif reference.key is not None:
             raise UsageError("is a folder, whose examples have no numbers", "no :: after it", where=reference.path)
         else:
             for page in pages.pages_below(reference.path):
-                yield _Place(page) if isinstance(page, str) else _Place(page.where, error=page)
+                yield Reference(page) if isinstance(page, str) else page, False
 
 
 def _checked(
-    places: list[_Place], level: FeatureLevel, console: Console, *, fix: bool, allow_empty: bool
-) -> tuple[list[tuple[str, Report | RevseqError]], int]:
+    places: list[tuple[Reference | RevseqError, bool]], level: FeatureLevel, console: Console, *, fix: bool,
+    allow_empty: bool,
+) -> tuple[list[tuple[str, Report | RevseqError]], int]:  # fmt: skip
     """The name, and the report or the error, of each page or example of one; how many pages have no example."""
     from revseq_cli.text.examples import NoExampleError
 
@@ -116,40 +109,36 @@ def _checked(
     done: set[tuple[str, int | None]] = set()  # two names of one page are one page
     empty: set[str] = set()
     with progress.begun("verify", len(places), "pages") as advance:
-        for place in places:
-            number = _number(place.reference) if place.reference else None
-            is_piped = place.reference is not None and place.reference.is_piped
-            key = place.name if is_piped else system.file_key(place.reference.path if place.reference else place.name)
+        for page, is_named in places:
+            advance(1)
+            if isinstance(page, RevseqError):
+                results.append((page.where, page))
+                continue
+            number = _number(page)
+            key = page.name if page.is_piped else system.file_key(page.path)
             if (key, number) in done or (key, None) in done:
                 continue
             try:
-                if place.error:
-                    raise place.error
-                results.append((place.name, _report(place, number, level, console, fix=fix)))
-                done.add((key, number))
+                results.append((page.name, _report(page, number, level, console, fix=fix)))
             except NoExampleError as e:
-                if place.reference and not allow_empty:
-                    results.append((place.name, e))
-                else:
+                if allow_empty or not is_named:
                     empty.add(key)
+                    continue
+                results.append((page.name, e))
             except RevseqError as e:
-                results.append((place.name, e.about(place.name)))
-                done.add((key, number))
-            advance(1)
+                results.append((page.name, e.about(page.name)))
+            done.add((key, number))
     return results, len(empty)
 
 
-def _report(place: _Place, number: int | None, level: FeatureLevel, console: Console, *, fix: bool) -> Report:
+def _report(page: Reference, number: int | None, level: FeatureLevel, console: Console, *, fix: bool) -> Report:
     """Recompute the examples of a page, and rewrite them if that is asked for; RevseqError if it cannot be read."""
     from dataclasses import replace
 
     from revseq_cli import pages
     from revseq_cli.core.errors import FormatError
 
-    if place.reference and place.reference.is_piped:
-        text = place.reference.text
-    else:
-        text = pages.read_page(place.reference.path if place.reference else place.name)
+    text = pages.read_page(page)
     report = pages.verify(text, level, number)
     if not fix or report.right:
         return report

@@ -22,6 +22,7 @@ from revseq_cli.core.dtypes import dtype_of
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats.documents import Text
+from revseq_cli.formats.references import Reference
 from revseq_cli.operator.spec import FeatureLevel
 from revseq_cli.report import view
 from revseq_cli.text.examples import find_examples
@@ -465,7 +466,7 @@ class TestFix:
     def test_a_page_that_changes_meanwhile_stays_as_it_is(self, tmp_path):
         path = tmp_path / "x.md"
         path.write_text(WRONG)
-        page = pages.read_page(str(path))
+        page = pages.read_page(Reference(str(path)))
         data, _ = pages.fix(page, FeatureLevel.NONE)
         path.write_text("other")
         with pytest.raises(OSError, match="changed while it was read"):
@@ -485,7 +486,7 @@ class TestFix:
             text = text[: offset + start] + new + text[offset + end :]
         path = tmp_path_factory.mktemp("fix") / "x.md"
         path.write_text(text)
-        fixed, report = pages.fix(pages.read_page(str(path)), FeatureLevel.V5_0)
+        fixed, report = pages.fix(pages.read_page(Reference(str(path))), FeatureLevel.V5_0)
         assert report.right
         assert fixed.decode() == PAGE
 
