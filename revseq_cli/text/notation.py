@@ -139,8 +139,13 @@ class TensorText:
         try:
             flat = literals.parse(tokens, dtype, data_type.name)
         except literals.LiteralError as e:
-            problem = "... stands for elements that were left out" if tokens[e.index] == DOTS else e.problem
-            raise self._error(self.opened + int(places[e.index]), problem) from None
+            problem, wanted = e.problem, ""
+            if tokens[e.index] == DOTS:
+                problem, wanted = (
+                    "... stands for elements that were left out",
+                    "all: np.set_printoptions(threshold=1e9)",
+                )
+            raise self._error(self.opened + int(places[e.index]), problem, wanted) from None
         if sizes is None:
             return flat.reshape(shape)
         rank = len(shape)

@@ -15,7 +15,6 @@ import oracle
 import pytest
 
 from revseq_cli.report import terminal
-from revseq_cli.text import literals
 
 RNG = np.random.default_rng(30)
 X = oracle.random_values(RNG, (4, 10, 6), oracle.DATA_TYPES[1])
@@ -216,12 +215,6 @@ def test_a_file_of_nearly_the_same_name(revseq, tmp_path, typed, near):
     assert revseq("show", typed).refused().err == f"Error: {typed.partition('::')[0]}: no such file\n{hint}"
 
 
-@pytest.mark.parametrize("text", ["array([1, 2])x", "tensor([1, 2]", "np.array([1, 2], order='F')"])
-def test_what_no_library_prints(revseq, text):
-    revseq("show", text).refused("is not a tensor as NumPy and PyTorch print it", "wanted: array([...])")
-    revseq("show", "[0 1 2 ... 7 8 9]").refused("'...' is not a number")
-
-
 def test_options_are_not_broken_from_their_values():
     text = "add --axis 1 --batch-axis 0, or --lengths-dtype UINT32"
     for width in range(20, 60):
@@ -235,45 +228,6 @@ def test_a_name_that_is_not_there_gets_no_other_tensor(revseq, tmp_path):
     for key in ("v1", "temp2", "speed_w"):
         assert "Hint" not in revseq("show", f"a.npz::{key}").refused("one of t, temp1").err
     revseq("show", "a.npz::tmp1").refused("Hint: try a.npz::temp1\n")
-
-
-@pytest.mark.parametrize(
-    ("number", "is_told", "form"),
-    [
-        *((number, False, "x.json")
-          for number in ("0.1", "1.234567", "3.1415927", "0.10000000149011612", "1e-40", "0.100000001", "2.5")),
-        *((number, True, "x.json")
-          for number in ("1.23456789", "0.30000000000000004", "1e-300", "1234567.89", "1e-50")),
-        *((number, number != "0.1", form) for number in ("0.1", "1.23456789", "1e-50") for form in ("x.txt", "x.csv")),
-    ],
-)  # fmt: skip
-def test_digits_that_are_rounded_are_told(revseq, tmp_path, number, is_told, form):
-    (tmp_path / form).write_text(f"{number},1\n2,3\n" if form == "x.csv" else f"[[{number}, 1], [2, 3]]")
-    args = ("run", form, "[[2], [1]]", "--axis", 1)
-    why = "are 0 in FLOAT32" if float(number) < 1e-46 else "have more digits than FLOAT32 keeps"
-    told = f"Note: {form}: {float(number)!r} and perhaps others {why}: --dtype FLOAT64"
-    assert (told in revseq(*args).ok().err) == is_told
-    assert "perhaps others" not in revseq(*args, "--dtype", "FLOAT32").ok().err
-    done = revseq("convert", form, "y.npy")
-    assert done.status == 2 * is_told
-    if is_told:
-        done.refused(why, "add --dtype FLOAT64, or --dtype FLOAT32 to round them")
-        revseq("convert", form, "y.npy", "--dtype", "FLOAT64").ok()
-        assert np.load(tmp_path / "y.npy").ravel()[0] == float(number)
-
-
-def test_digits_that_are_rounded_as_python_prints_them():
-    """Against the definition: rounding to as many digits as were written gives back what was written."""
-    for _ in range(4000):
-        digits, exponent = int(RNG.integers(1, 18)), int(RNG.integers(-46, 38))
-        text = f"{RNG.uniform(1, 10):.{digits - 1}f}e{exponent}"
-        wide = float(text)
-        value = float(np.float32(wide))
-        rounded = [(f"{wide:.{n}e}", f"{value:.{n}e}") for n in range(9)]
-        kept = wide == value or any(one == other and float(one) == wide for one, other in rounded)
-        with literals.noticed() as lost:
-            literals.parse([text], np.dtype("f4"), "FLOAT32")
-        assert bool(lost) != kept, text
 
 
 @pytest.mark.parametrize(
