@@ -106,12 +106,6 @@ def values_of(proto: Any) -> NDArray[Any]:  # noqa: ANN401 - a TensorProto
     return flat.reshape(tuple(proto.dims))
 
 
-def names_in(path: str) -> list[str]:
-    """The name of the tensor, if it has one."""
-    key = open_tensor(path).key
-    return [key] if key else []
-
-
 def write_to(stream: BinaryIO, source: Source) -> None:
     """Write the whole tensor into a pipe."""
     stream.write(_message(source.read(), source, source.key, "the output"))
