@@ -222,9 +222,9 @@ format_option = format_of("files, in place of what their first bytes and suffixe
 full_option = Group.PRINT.option("--full", is_flag=True, help="Print every element even on a terminal.")
 
 _OUTPUT = (
-    Group.PRINT.option("--json", "as_json", is_flag=True, help="Report as JSON."),
+    Group.PRINT.option("--json", "as_json", is_flag=True, help="Print reports and errors as JSON."),
     Group.PRINT.option(
-        "-q", "--quiet", is_flag=True, help="Print no notes, progress or text reports, only the result. Overrides -v.",
+        "-q", "--quiet", is_flag=True, help="Print the result and errors alone: no notes, no progress, no text reports. Overrides -v.",
     ),
     Group.PRINT.option(
         "-v", "--verbose", count=True,
@@ -234,8 +234,7 @@ _OUTPUT = (
     Group.PRINT.session_option(
         "--color", type=click.Choice(["auto", "always", "never"]), default="auto",
         callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.color", value),
-        help="When to use colour. auto uses it on a terminal, unless NO_COLOR or FORCE_COLOR says otherwise, and never "
-        "for tensors in a pipe. never also turns off bold and underlined text.",
+        help="When to use colour. auto uses it on a terminal, unless NO_COLOR or FORCE_COLOR says otherwise.",
     ),
 )  # fmt: skip
 

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     help="Write the OutputTensor to this new file, or to standard output if it is -.",
 )  # fmt: skip
 @options.format_of("the output, or of an input if its first bytes and suffix do not show it")
-@Group.WRITE.option("--overwrite", is_flag=True, help="Replace existing files: OUT, and the picture.")
+@Group.WRITE.option("--overwrite", is_flag=True, help="Replace files that exist.")
 @pictures.example_option
 @pictures.picture_option
 @options.full_option
 @Group.PRINT.option("--dry-run", is_flag=True, help="Check the whole job, print the plan, and write nothing.")
 @Group.WRITE.option(
     "--verify", is_flag=True,
-    help="Read OUT back before it gets its name. Reversed again, it must equal INPUT.",
+    help="Read the output back before it gets its name. Reversed again, it must equal INPUT.",
 )  # fmt: skip
 @options.only_option
 @options.resource_options

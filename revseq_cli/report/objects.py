@@ -69,6 +69,7 @@ def plan(planned: Planned) -> str:
         "write_bytes": traffic.written,
         "engine": arrangement.engine.name,
         "workers": None if arrangement.scheduler else arrangement.workers,
+        "scheduler": arrangement.scheduler or None,
         "memory": arrangement.need,
         "spooled": bool(arrangement.spooled or arrangement.tiling),
     }
