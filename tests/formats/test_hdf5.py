@@ -1,4 +1,4 @@
-"""HDF5 to HDF5: everything beside the values is kept, whatever cannot be is named, and a failure leaves nothing."""
+"""HDF5 to HDF5: a copy of the file with the dataset replaced or added, or the dataset alone; a failure leaves nothing."""
 
 import json
 import time
@@ -7,11 +7,15 @@ import h5py
 import hdf5plugin
 import numpy as np
 import oracle
+import pandas as pd
 import pytest
+import tables
+import zarr
 from oracle import expected
-from processes import job_count, until
+from processes import job_count, peak, until
 
 from revseq_cli.core import system
+from revseq_cli.formats.meaning import plain
 
 SHAPE, CHUNKS, AXIS = (5, 30, 17), (2, 8, 5), 1
 VALUES = np.random.default_rng(1).integers(-500, 500, SHAPE).astype("<i2")
@@ -60,162 +64,180 @@ FILTERS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "engine"),
-    [pytest.param(name, "serial", marks=pytest.mark.needs("szip") if name == "szip" else ()) for name in FILTERS]
-    + [("gzip", "processes"), ("fill and maxshape", "processes"), ("lzf", "processes")],
-)
-def test_storage_is_kept(folder, revseq, name, engine):
+@pytest.mark.parametrize("form", ["replaced", "added", "alone"])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.needs(n) if n == "szip" else ()) for n in FILTERS])
+def test_storage_is_kept(folder, revseq, name, form):
     make(folder, name="group/deep/values", **FILTERS[name])
-    done = revseq(*RUN, "--engine", engine, "--jobs", job_count(engine), "--memory", "200K", "--verify").ok()
-    assert done.err == ""
+    engine = "processes" if name in ("gzip", "none") else "serial"
+    output = {"replaced": ("y.h5",), "added": ("y.h5::other/x",), "alone": ("y.h5", "--only")}[form]
+    job = (*RUN[:-1], *output, "--engine", engine, "--jobs", job_count(engine), "--memory", "200K", "--verify")
+    assert revseq(*job).ok().err == ""
     with h5py.File(folder / "x.h5") as f, h5py.File(folder / "y.h5") as g:
-        before, after = f["group/deep/values"], g["group/deep/values"]
-        assert properties(after) == properties(before)
+        before, after = f["group/deep/values"], g["other/x" if form == "added" else "group/deep/values"]
+        found, wanted = properties(after), properties(before)
+        if name != "fill and maxshape" and form == "alone":  # 0, whether somebody set it or not
+            found.pop("fill"), wanted.pop("fill")
+        assert found == wanted
         assert oracle.same_bits(after[()], RESULT.astype(before.dtype))
+        if form == "added":
+            assert oracle.same_bits(g["group/deep/values"][()], before[()])
 
 
 @pytest.mark.parametrize("name", ["größe/ü", "a::b", "group/c::d::e", "with blank"])
 def test_unusual_names(folder, revseq, name):
     make(folder, name=name)
-    revseq("run", f"x.h5::{name}", *RUN[2:]).ok()
-    with h5py.File(folder / "y.h5") as g:
-        assert oracle.same_bits(g[name][()], RESULT)
+    for output, made in ((("y.h5",), name), (("z.h5", "--only"), name), ((f"w.h5::{name}2",), f"{name}2")):
+        if "::" in name and "::" in output[0]:  # where the name would end is not clear
+            continue
+        revseq("run", f"x.h5::{name}", *RUN[2:-1], *output).ok()
+        with h5py.File(folder / output[0].partition("::")[0]) as g:
+            assert oracle.same_bits(g[made][()], RESULT)
 
 
 ATTRIBUTES = {
-    "text": "m/s",
-    "fixed": np.bytes_("abc"),
-    "utf-8": np.array("bé".encode(), h5py.string_dtype("utf-8", 5)),
-    "texts": ["a", "bé", ""],
-    "array": np.arange(6.0).reshape(2, 3),
-    "big-endian": np.arange(3, dtype=">i4"),
-    "half": np.float16(1.5),
-    "NaN with bits": np.array(0x7FC12345, "u4").view("f4"),
-    "yes": True,
-    "empty": h5py.Empty("f4"),
-    "compound": np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")]),
-    "large": np.arange(20_000, dtype="f8"),
-    "naïve\x1b": 2,
-}
+    "text": "m/s", "fixed": np.bytes_("abc"), "utf-8": np.array("bé".encode(), h5py.string_dtype("utf-8", 5)),
+    "texts": ["a", "bé", ""], "array": np.arange(6.0), "big-endian": np.arange(3, dtype=">i4"), "half": np.float16(1.5),
+    "NaN with bits": np.array(0x7FC12345, "u4").view("f4"), "large": np.arange(7000, dtype="f8"),
+    "naïve\x1b": 2, "_FillValue": np.array([-9], "i2"),
+}  # fmt: skip
+NEUTRAL_HAS_NOT = {"empty": h5py.Empty("f4"), "compound": np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")])}
 
 
-def dumped(item):
-    """Every attribute's type, space and bytes, as HDF5 has them."""
-    found = {}
-    for name in item.attrs:
-        attribute = h5py.h5a.open(item.id, name.encode())
-        kind, space = attribute.get_type(), attribute.get_space()
-        value = item.attrs[name]
-        raw = value.tobytes() if isinstance(value, np.ndarray | np.generic) and value.dtype != object else repr(value)
-        found[name] = (kind.encode(), space.encode(), raw)
-    return found
+def same(a, b):
+    """Whether two values of attributes are one, of whatever kind of text and in however many dimensions."""
+    if isinstance(a, h5py.Empty) or np.asarray(a).dtype.names:
+        return repr(a) == repr(b)
+    return repr(np.ravel(plain(a)).tolist()) == repr(np.ravel(plain(b)).tolist())
 
 
-def test_attributes_of_all_kinds_are_kept(folder, revseq):
+def test_attributes(folder, revseq):
+    """In a copy all stay as they are; where a dataset is made, a note names those that it does not get."""
     with h5py.File(folder / "x.h5", "w", libver="latest") as f:
         f.create_dataset("group/x", data=VALUES)
         for item in (f, f["group"], f["group/x"]):
-            for name, value in ATTRIBUTES.items():
+            for name, value in (ATTRIBUTES | NEUTRAL_HAS_NOT).items():
                 item.attrs[name] = value
-            item.attrs.create("lists", [np.arange(2), np.arange(3)], (2,), h5py.vlen_dtype("i4"))
-            item.attrs.create("colour", 1, dtype=h5py.enum_dtype({"RED": 0, "BLUE": 1}, "u1"))
-    assert revseq(*RUN).ok().err == ""
-    with h5py.File(folder / "x.h5") as f, h5py.File(folder / "y.h5") as g:
-        for name in ("/", "group", "group/x"):
-            assert dumped(g[name]) == dumped(f[name])
-            assert len(g[name].attrs) == len(ATTRIBUTES) + 2
+        f["group/x"].attrs["see\x1b"] = f["group"].ref
+    for output, made in ((("y.h5",), "group/x"), (("z.h5::new",), "new"), (("w.h5", "--only"), "group/x")):
+        told = json.loads(revseq(*RUN[:-1], *output, "--json").ok().out)["notes"]
+        assert told == ([r"not copied: compound, empty, see\x1b"] if output[0] != "y.h5" else [])
+        with h5py.File(folder / "x.h5") as f, h5py.File(folder / output[0].partition("::")[0]) as g:
+            assert oracle.same_bits(g[made][()], RESULT)
+            for item in ("/", "group", made) if made != "new" else (made,):
+                known = [*ATTRIBUTES, *(NEUTRAL_HAS_NOT if output[0] == "y.h5" else ())]
+                old = f[item if item != "new" else "group/x"].attrs
+                for name in known:
+                    assert same(old[name], g[item].attrs[name]), (item, name)
+            if output[0] == "y.h5":
+                assert g[g["group/x"].attrs["see\x1b"]].name == "/group"
+                assert len(g["group/x"].attrs) == len(f["group/x"].attrs)
 
 
-def test_a_damaged_scale_is_told_where_it_would_be_copied(folder, revseq):
-    """Whoever writes another format does not need it."""
-    make(folder, np.arange(4.0), chunks=(2,))
+def test_references_still_point_at_the_same_objects(tmp_path, revseq):
+    np.save(tmp_path / "n.npy", LENGTHS)
+    with h5py.File(tmp_path / "x.h5", "w", userblock_size=512) as f:
+        f["other/z"] = np.arange(5.0)
+        f["v"] = VALUES
+        f["v"].attrs["see"] = f["other/z"].ref
+        f["other"].attrs["back"] = f["v"].ref
+        f["part"] = h5py.SoftLink("/v")
+        f["gone"] = h5py.ExternalLink("elsewhere.h5", "/x")
+        f["words"] = np.array(["a", "bé"], object)
+        f["kind"] = np.dtype([("a", "i4"), ("b", "f8")])
+        f["regions"] = np.array([f["v"].regionref[0:2, :, 1]], h5py.regionref_dtype)
+    with (tmp_path / "x.h5").open("r+b") as file:
+        file.write(b"a block of the user's")
+    for output, name in (("y.h5", "v"), ("z.h5::new", "new")):
+        revseq("run", "x.h5::v", "n.npy", "--axis", 1, "-o", output, "--verify").ok()
+        path = tmp_path / output.partition("::")[0]
+        assert path.read_bytes()[:21] == b"a block of the user's"
+        with h5py.File(path) as g:
+            v = RESULT if name == "v" else VALUES
+            assert oracle.same_bits(g[name][()], RESULT)
+            assert g[g["v"].attrs["see"]].name == "/other/z"
+            assert g[g["other"].attrs["back"]].name == "/v"
+            assert oracle.same_bits(g["part"][()], v)
+            assert g.get("gone", getlink=True).filename == "elsewhere.h5"
+            assert g["words"].asstr()[:].tolist() == ["a", "bé"]
+            assert g["kind"].dtype.names == ("a", "b")
+            region = g["regions"][0]
+            assert oracle.same_bits(g[region][region].reshape(2, 30), v[0:2, :, 1])
+
+
+def test_labels_and_scales_of_an_added_dataset(folder, revseq):
+    with h5py.File(folder / "x.h5", "w") as f:
+        f["x"], f["s"], f["t"] = VALUES, np.arange(5.0), np.arange(5)
+        f["s"].make_scale("s"), f["t"].make_scale("t")
+        f["x"].dims[0].attach_scale(f["s"]), f["x"].dims[0].attach_scale(f["t"])
+        f["x"].dims[1].label = "wide"
+    revseq("run", "x.h5::x", *RUN[2:-1], "y.h5::/g/new").ok()
+    with h5py.File(folder / "y.h5", "a") as f:
+        assert [each.name for each in f["g/new"].dims[0].values()] == ["/s", "/t"]
+        assert f["g/new"].dims[1].label == "wide"
+        assert [f[use].name for use, _ in f["s"].attrs["REFERENCE_LIST"]] == ["/x", "/g/new"]
+        f["g/new"].dims[0].detach_scale(f["s"])  # HDF5 goes on where we ended
+    shown = json.loads(revseq("show", "y.h5::g/new", "--json").ok().out)["tensors"][0]
+    assert shown["dimensions"] == ["t", "wide", None]
+
+
+@pytest.mark.parametrize("damage", ["heap", "deleted", "itself"])
+def test_scales_that_are_damaged(folder, revseq, damage):
     np.save(folder / "n.npy", np.array([4], "u4"))
-    with h5py.File(folder / "x.h5", "a") as f:
-        f["scale"] = np.arange(4)
+    with h5py.File(folder / "x.h5", "w") as f:
+        f["x"], f["scale"] = np.arange(4.0), np.arange(4)
         f["scale"].make_scale()
         f["x"].dims[0].attach_scale(f["scale"])
-    data = bytearray((folder / "x.h5").read_bytes())
-    heap = data.index(b"GCOL")  # where the references of DIMENSION_LIST lie
-    data[heap : heap + 4] = b"LOST"
-    (folder / "x.h5").write_bytes(data)
-    revseq("run", "x.h5::x", "n.npy", "--axis", 0, "-o", "y.npy").ok()
+        if damage == "deleted":
+            del f["scale"]
+        if damage == "itself":
+            references = np.empty(1, h5py.vlen_dtype(h5py.ref_dtype))
+            references[0] = np.array([f["x"].ref], h5py.ref_dtype)
+            f["x"].attrs["DIMENSION_LIST"] = references
+    if damage == "heap":  # where the references of DIMENSION_LIST lie
+        data = bytearray((folder / "x.h5").read_bytes())
+        heap = data.index(b"GCOL")
+        data[heap : heap + 4] = b"LOST"
+        (folder / "x.h5").write_bytes(data)
+    for output in (("y.npy",), ("y.h5",), ("z.h5", "--only")):
+        revseq("run", "x.h5::x", "n.npy", "--axis", 0, "-o", *output).ok()
     assert np.load(folder / "y.npy").tolist() == [3, 2, 1, 0]
-    revseq("run", "x.h5::x", "n.npy", "--axis", 0, "-o", "y.h5").refused("x.h5::/x", "HDF5 cannot read it")
-    assert not (folder / "y.h5").exists()
+    for name in ("y.h5", "z.h5"):
+        with h5py.File(folder / name) as f:
+            assert f["x"][()].tolist() == [3, 2, 1, 0]
 
 
-def test_references_are_reported(folder, revseq):
-    make(folder)
-    with h5py.File(folder / "x.h5", "a") as f:
-        f["other"] = np.zeros(3)
-        f["x"].attrs["see\x1b"] = f["other"].ref
-        f["x"].attrs["kept"] = 1
-    done = revseq("run", "x.h5::x", *RUN[2:], "--json").ok()
-    note = r"/x: the attribute see\x1b contains references into its file, and is not copied"
-    other = "1 other object is not copied: keeps it"
-    assert done.err == f"Note: {note}\nNote: {other}\n"
-    assert json.loads(done.out)["notes"] == [note, other]
-    assert revseq("run", "x.h5::x", *RUN[2:], "--overwrite", "-q").ok().err == ""
-    with h5py.File(folder / "y.h5") as g:
-        assert dict(g["x"].attrs) == {"kept": 1}
+@pytest.mark.parametrize("output", ["y.h5::/a", "y.h5::/a/x", "y.h5::/v/y", "y.h5::/soft", "y.h5::/soft/x"])
+def test_a_name_that_is_taken(folder, revseq, output):
+    with h5py.File(folder / "x.h5", "w") as f:
+        f["v"], f["a/x"] = VALUES, np.arange(5)
+        f["soft"] = h5py.SoftLink("/a")
+    for options in ((), ("--dry-run",)):
+        done = revseq("run", "x.h5::/v", "n.npy", "--axis", AXIS, "-o", output, *options)
+        done.refused("has another tensor /", "a name that is free", "--only")
+    assert {path.name for path in folder.iterdir()} == {"x.h5", "n.npy"}
+    revseq("run", "x.h5::/v", "n.npy", "--axis", AXIS, "-o", output, "--only").ok()
 
 
-@pytest.mark.parametrize(
-    ("options", "chunks", "filters"),
-    [
-        ((), CHUNKS, [2, 1, 3]),
-        (("--chunks", "5x30x1"), (5, 30, 1), [2, 1, 3]),
-        (("--chunks", "9x30x17"), (5, 30, 17), [2, 1, 3]),
-        (("--compression", "none"), CHUNKS, [3]),
-        (("--compression", "gzip:9"), CHUNKS, [2, 1, 3]),
-        (("--chunks", "auto", "--compression", "none"), (5, 30, 17), [3]),
-    ],
-)
-def test_chunks_and_compression_can_be_changed(folder, revseq, options, chunks, filters):
-    make(folder, **FILTERS["gzip, shuffle, fletcher32"])
-    assert revseq(*RUN, *options, "--verify").ok().err == ""
-    with h5py.File(folder / "y.h5") as g:
-        assert g["x"].chunks == chunks
-        assert [f[0] for f in properties(g["x"])["filters"]] == filters
-        if "gzip:9" in options:
-            assert g["x"].compression_opts == 9
-        assert oracle.same_bits(g["x"][()], RESULT)
-
-
-def test_other_formats_become_contiguous_unless_asked(folder, revseq):
+def test_other_formats_bring_chunks_and_whether_they_are_compressed(folder, revseq):
     np.save(folder / "x.npy", VALUES)
-    job = ("run", "x.npy", "n.npy", "--axis", 1, "-o")
-    revseq(*job, "a.h5", "--verify").ok()
-    revseq(*job, "b.h5::/g/values", "--compression", "gzip", "--verify").ok()
-    revseq(*job, "c.h5", "--chunks", "1x30x17").ok()
-    for name, dataset, chunks, compression in [
-        ("a", "tensor", None, None), ("b", "g/values", (5, 30, 17), "gzip"), ("c", "tensor", (1, 30, 17), None),
-    ]:  # fmt: skip
-        with h5py.File(folder / f"{name}.h5") as g:
-            assert (g[dataset].chunks, g[dataset].compression) == (chunks, compression)
-            assert oracle.same_bits(g[dataset][()], RESULT)
-    revseq(*job, "d.npy", "--chunks", "auto").refused("only HDF5 has chunks")
-    revseq(*job[:-1], "--compression", "gzip").refused("apply only to a file", "add -o out.h5")
-    revseq(*job, "d.h5", "--chunks", "3x3").refused("the chunks have 2 sizes", "3, one for each dimension")
-    for wrong in ("0x1x1", "x", "1,2,3", "-1"):
-        revseq(*job, "d.h5", "--chunks", wrong).refused("keep, auto, or sizes")
-    for wrong in ("gzip:10", "lzma", "9"):
-        revseq(*job, "d.h5", "--compression", wrong).refused("keep, none, gzip")
-    assert not list(folder.glob("d.*"))
+    zarr.create_array(str(folder / "x.zarr"), data=VALUES, chunks=CHUNKS)
+    zarr.create_array(str(folder / "x.plain.zarr"), data=VALUES, chunks=CHUNKS, compressors=None)
+    made = {"x.npy": (None, None), "x.zarr": (CHUNKS, "gzip"), "x.plain.zarr": (CHUNKS, None)}
+    for source, (chunks, compression) in made.items():
+        revseq("run", source, "n.npy", "--axis", 1, "-o", f"{source[2:]}.h5::/g/values", "--verify").ok()
+        with h5py.File(folder / f"{source[2:]}.h5") as g:
+            assert (g["g/values"].chunks, g["g/values"].compression) == (chunks, compression)
+            assert oracle.same_bits(g["g/values"][()], RESULT)
 
 
 def test_a_filter_with_loss_is_refused(folder, revseq):
-    values = (VALUES / 7).astype("f4")
-    make(folder, values, chunks=CHUNKS, scaleoffset=2)
-    revseq(*RUN).refused("its filters change values", "add --compression none")
-    # Who wants the others, too, cannot have them with these filters, and hears at once what is left to type.
-    both = "leave out, and add --compression none"
-    revseq(*RUN).refused("its filters change values", both)
-    revseq(*RUN, "--compression", "none", "--verify").ok()
-    with h5py.File(folder / "x.h5") as f, h5py.File(folder / "y.h5") as g:
-        assert oracle.same_bits(g["x"][()], expected(f["x"][()], LENGTHS, 1))
-    assert {path.name for path in folder.iterdir()} == {"x.h5", "n.npy", "y.h5"}
+    make(folder, (VALUES / 7).astype("f4"), chunks=CHUNKS, scaleoffset=2)
+    for options in ((), ("--only",)):
+        revseq(*RUN, *options).refused("its filters change values", "h5repack -f NONE")
+    revseq(*RUN[:-1], "y.npy", "--verify").ok()
+    with h5py.File(folder / "x.h5") as f:
+        assert oracle.same_bits(np.load(folder / "y.npy"), expected(f["x"][()], LENGTHS, 1))
+    assert {path.name for path in folder.iterdir()} == {"x.h5", "n.npy", "y.npy"}
 
 
 def test_a_preview_decodes_no_huge_chunk(folder, revseq):
@@ -239,21 +261,36 @@ def test_the_chunk_of_damaged_lengths_is_named(folder, revseq):
     with open(folder / "n.h5", "r+b") as file:
         file.seek(offset + 9)
         file.write(b"\xff")
-    revseq("run", "x.npy", "n.h5", "--axis", 1, "-o", "y.npy", "--memory", "20K").refused(
-        "the chunk at [1500, 0] is damaged"
-    )
+    job = ("run", "x.npy", "n.h5", "--axis", 1, "-o", "y.npy", "--memory", "20K")
+    revseq(*job).refused("the chunk at [1500, 0] is damaged")
 
 
-@pytest.mark.parametrize("output", ["y.h5::/a", "y.h5::/a/x", "y.h5::/a/x/y"])
-def test_a_name_that_a_scale_needs(folder, revseq, output):
-    with h5py.File(folder / "x.h5", "w") as f:
-        f["v"], f["a/x"] = VALUES, np.arange(5)
-        f["a/x"].make_scale()
-        f["v"].dims[0].attach_scale(f["a/x"])
-    for options in ((), ("--dry-run",)):
-        revseq("run", "x.h5::/v", "n.npy", "--axis", AXIS, "-o", output, *options).refused(
-            "the place of the scale /a/x"
-        )
+@pytest.mark.needs("peak")
+def test_within_the_memory_for_what_was_never_written(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f.create_dataset("x", (1 << 12, 1 << 13), "f4", fillvalue=2)
+    np.save(tmp_path / "n.npy", np.full((1 << 12, 1), 5, "u4"))
+    _, memory, status = peak(tmp_path, *RUN[:2], "n.npy", "--axis", 1, "-o", "y.h5", "--memory", "32MiB")
+    assert status == 0
+    assert memory < 100 << 10, memory  # KiB; the tensor has 128 MiB
+    with h5py.File(tmp_path / "y.h5") as g:
+        assert (g["x"][::1000] == 2).all()
+
+
+@pytest.mark.needs("HDF5")
+def test_h79_the_same_job_gives_the_same_bytes(folder, revseq):
+    make(folder, chunks=CHUNKS, compression="gzip", track_times=True)
+    jobs = {"y.h5": (), "z.h5::new": (), "w.h5": ("--only",)}
+    first = {}
+    for again in (False, True):
+        for output, options in jobs.items():
+            revseq(*RUN[:-1], output, *options, *(["--overwrite"] if again and "::" not in output else [])).ok()
+            path = folder / output.partition("::")[0]
+            assert first.setdefault(output, path.read_bytes()) == path.read_bytes()
+            if "::" in output:
+                path.unlink()
+        second = int(time.time())
+        until(lambda: int(time.time()) > second)  # noqa: B023 - called at once
 
 
 def test_names_that_are_not_utf_8(folder, revseq):
@@ -272,62 +309,6 @@ def test_names_that_are_not_utf_8(folder, revseq):
     revseq("show", b"x.h5::/caf\xe9".decode("utf-8", "surrogateescape")).refused("its name is not UTF-8")
 
 
-def test_a_dataset_with_two_names_is_one(folder, revseq):
-    make(folder)
-    with h5py.File(folder / "x.h5", "a") as f:
-        f["again"] = f["x"]
-    revseq("show", "x.h5").ok()
-    revseq("show", "x.h5::again").ok()
-
-
-@pytest.mark.needs("HDF5")
-def test_the_same_job_gives_the_same_bytes(folder, revseq):
-    make(folder, chunks=CHUNKS, compression="gzip", track_times=True)
-    revseq(*RUN).ok()
-    first = (folder / "y.h5").read_bytes()
-    second = int(time.time())
-    until(lambda: int(time.time()) > second)
-    revseq(*RUN, "--overwrite").ok()
-    assert (folder / "y.h5").read_bytes() == first
-
-
-def test_attributes_follow_the_groups_of_the_input(folder, revseq):
-    with h5py.File(folder / "x.h5", "w") as f:
-        f["g1/v"] = VALUES
-        f["g1"].attrs["own"], f.create_group("g2").attrs["other"], f.attrs["root"] = 1, 2, 3
-    revseq("run", "x.h5::/g1/v", "n.npy", "--axis", AXIS, "-o", "y.h5::/g2/v").ok()
-    with h5py.File(folder / "y.h5") as g:
-        assert (dict(g["g2"].attrs), dict(g.attrs)) == ({"own": 1}, {"root": 3})
-    done = revseq("run", "x.h5::/g1/v", "n.npy", "--axis", AXIS, "-o", "z.h5::/v").ok()
-    assert "the attributes of 1 group above /g1/v are not copied" in done.err
-
-
-def test_attributes_of_any_length_and_byte_order(folder, revseq):
-    """Through NumPy's objects the bytes of a list came out turned, and some types were refused."""
-    with h5py.File(folder / "x.h5", "w") as f:
-        x = f.create_dataset("x", data=VALUES)
-        lists = np.empty(2, object)
-        lists[0], lists[1] = np.array([1, 2], ">f4"), np.array([3], ">f4")
-        x.attrs.create("lists", lists, dtype=h5py.vlen_dtype(np.dtype(">f4")))
-        x.attrs["texts"] = ["a", "bé", ""]
-        text = h5py.h5t.C_S1.copy()
-        text.set_size(h5py.h5t.VARIABLE)
-        scalar = h5py.h5s.create(h5py.h5s.SCALAR)
-        for name, kind in {
-            "array of texts": h5py.h5t.array_create(text, (2,)), "list of times": h5py.h5t.vlen_create(h5py.h5t.UNIX_D32LE),
-            "list of arrays": h5py.h5t.vlen_create(h5py.h5t.array_create(h5py.h5t.STD_I32BE, (2,))),
-        }.items():  # fmt: skip
-            h5py.h5a.create(x.id, name.encode(), kind, scalar)
-    assert revseq(*RUN, "--verify").ok().err == ""
-    with h5py.File(folder / "x.h5") as f, h5py.File(folder / "y.h5") as g:
-        old, new = ([each.tobytes() for each in each_file["x"].attrs["lists"]] for each_file in (f, g))
-        assert new == old
-        assert list(g["x"].attrs["texts"]) == ["a", "bé", ""]
-        for name in f["x"].attrs:
-            old, new = (h5py.h5a.open(each["x"].id, name.encode()).get_type() for each in (f, g))
-            assert old.equal(new)
-
-
 def test_hints_are_quoted_and_name_what_can_be_a_tensor(folder, revseq):
     with h5py.File(folder / "x.h5", "w") as f:
         f["a text"], f["b c"], f["d"] = "text", VALUES, 1
@@ -335,6 +316,72 @@ def test_hints_are_quoted_and_name_what_can_be_a_tensor(folder, revseq):
     assert "Hint" not in revseq("show", "x.h5::/none").refused("one of /a text, /b c, /d").err  # none is like it
 
 
-def test_complex_numbers_with_the_imaginary_part_first_are_no_complex_numbers(folder, revseq):
-    make(folder, np.zeros((5, 30, 17), [("imag", "f4"), ("real", "f4")]))
-    revseq("convert", "x.h5", "none.npy").refused("a compound of imag, real")
+# Files of other programs
+
+
+def test_a_file_of_pytables(revseq, tmp_path):
+    """Blosc, zlib, an array that grows, and an attribute that is pickled: PyTables reads them as before."""
+    values, lengths = VALUES[0].T.astype("f4"), np.arange(17, dtype="u4").reshape(17, 1)
+    np.save(tmp_path / "n.npy", lengths)
+    with tables.open_file(tmp_path / "x.h5", "w") as f:
+        f.create_carray("/", "c", obj=values, filters=tables.Filters(5, "blosc"))
+        f.create_carray("/", "z", obj=values, filters=tables.Filters(5, "zlib"))
+        f.create_earray("/g", "e", obj=values, createparents=True)
+        f.root.c._v_attrs.settings = {"x": 1}
+    for source, key, output in (("x.h5", "c", "a.h5"), ("a.h5", "z", "b.h5"), ("b.h5", "g/e", "y.h5")):
+        revseq("run", f"{source}::{key}", "n.npy", "--axis", 1, "--verify", "-o", output).ok()
+    revseq("run", "y.h5::c", "n.npy", "--axis", 1, "--verify", "-o", "w.h5::g/c2").ok()
+    with tables.open_file(tmp_path / "w.h5") as f:
+        for node in (f.root.c, f.root.z, f.root.g.e):
+            assert oracle.same_bits(node[:], expected(values, lengths, 1))
+        assert oracle.same_bits(f.root.g.c2[:], values)
+        assert f.root.c._v_attrs.settings == {"x": 1}
+        assert (f.root.c.filters.complib, f.root.g.e.extdim, f.root.g.c2.filters.complib) == ("blosc", 0, "blosc")
+
+
+def test_frames_of_pandas(revseq, tmp_path):
+    """A fixed one, whose numbers are one dataset, beside one in the form of a table, which stays."""
+    frame = pd.DataFrame({"a": np.arange(6.0), "b": np.arange(6.0) * 2}, pd.date_range("2020", periods=6))
+    frame.to_hdf(tmp_path / "x.h5", key="fixed")
+    frame.to_hdf(tmp_path / "x.h5", key="table", format="table")
+    revseq("run", "x.h5::fixed/block0_values", "[3, 2]", "--axis", 0, "--batch-axis", 1, "-o", "y.h5").ok()
+    found = pd.read_hdf(tmp_path / "y.h5", "fixed")
+    assert found["a"].tolist() == [2, 1, 0, 3, 4, 5]
+    assert found["b"].tolist() == [2, 0, 4, 6, 8, 10]
+    assert found.index.equals(frame.index)
+    assert pd.read_hdf(tmp_path / "y.h5", "table").equals(frame)
+
+
+MATLAB = {
+    "x": ("double", VALUES.astype("f8"), {}),
+    "flags": ("logical", (VALUES > 0).astype("u1"), {"MATLAB_int_decode": 1}),
+    "text": ("char", np.array([[72], [105]], "u2"), {"MATLAB_int_decode": 2}),
+    "words": ("string", np.arange(6, dtype="u4").reshape(1, 6), {"MATLAB_object_decode": 3}),
+    "empty": ("double", np.array([4, 2, 0], "u8"), {"MATLAB_empty": np.uint8(1)}),
+}
+
+
+def test_a_file_of_matlab(revseq, folder):
+    """Its header stands in a user block in front of HDF5; its texts, cells and empty arrays are no numbers."""
+    header = b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM"
+    with h5py.File(folder / "x.mat", "w", userblock_size=512) as f:
+        for name, (kind, values, more) in MATLAB.items():
+            f[name] = values
+            f[name].attrs["MATLAB_class"] = np.bytes_(kind)
+            for key, value in more.items():
+                f[name].attrs[key] = value
+        f["cells"] = np.array([[f["x"].ref]], h5py.ref_dtype)
+        f["cells"].attrs["MATLAB_class"] = np.bytes_("cell")
+    with (folder / "x.mat").open("r+b") as file:
+        file.write(header)
+    revseq("run", "x.mat::x", "n.npy", "--axis", AXIS, "-o", "z.mat").ok()
+    assert (folder / "z.mat").read_bytes().startswith(header)
+    with h5py.File(folder / "z.mat") as f:
+        assert oracle.same_bits(f["x"][...], RESULT.astype("f8"))
+        assert f["x"].attrs["MATLAB_class"] == b"double"
+    assert revseq("show", "x.mat", "--names").ok().out.split() == ["x.mat::/flags", "x.mat::/x"]
+    for name in ("text", "words"):
+        revseq("convert", f"x.mat::{name}", "y.npy").refused(f"its data type is MATLAB's {MATLAB[name][0]}", "numbers")
+    revseq("convert", "x.mat::cells", "y.npy").refused("its data type is MATLAB's cell")
+    revseq("convert", "x.mat::empty", "y.npy").refused("is an empty array of MATLAB")
+    revseq("run", "x.mat::x", "x.mat::empty", "--axis", 0).refused("is an empty array of MATLAB")

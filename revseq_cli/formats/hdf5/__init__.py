@@ -90,10 +90,10 @@ def _tensor(found: h5py.h5d.DatasetID, item: Item, asked: DataType | None) -> It
     if attributes and scales.is_bare(found):
         return item._replace(what="dimension")
     try:
+        refuse_other_programs(found)
         if isinstance(about.data_type, FormatError):
             return item.refused(about.data_type)
         require_sizes(sizes, item.key)
-        refuse_other_programs(found, item.key)
     except FormatError as e:
         return item.refused(e)
     return item._replace(desc=TensorDesc(about.data_type, sizes))

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _VERSIONS = ("v108", "latest")
 _ALIGNED = {"alignment_threshold": 1 << 12, "alignment_interval": 1 << 12}
 _ORDERED = h5py.h5p.CRT_ORDER_TRACKED | h5py.h5p.CRT_ORDER_INDEXED
+_NO_COMPRESSION = {"", "bytes", "transpose", "crc32c"}  # codecs of Zarr
 _LONGEST_COMMAND = 1000  # characters of a command; tensors may be typed as text
 _MOST_HISTORY = 60_000  # bytes; older versions of the file format have no room for an attribute of 64 KiB
 
@@ -78,8 +79,8 @@ class _Output:
     def prepare(self, file: AtomicFile) -> None:
         """Fill the file before HDF5 opens it; HDF5 itself begins an empty one."""
 
-    def opened(self, recorder: Recorder) -> h5py.File:
-        """The file, which HDF5 opens through the recorder."""
+    def opened(self, recorder: Recorder, **options: int) -> h5py.File:
+        """The file, which HDF5 opens through the recorder; `options` are h5py's."""
         raise NotImplementedError
 
     def dataset(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
@@ -101,7 +102,7 @@ class _Copy(_Output):
             kind = dataset.id.get_type()
             self.inner, self.is_converted = types.inner_sizes(kind), types.is_converted(kind)
             self.kept = template.identity.size if template.identity else 0
-            self.history = _history_line() if scales.is_netcdf(file) else ""
+            self.history = _history_line() if scales.is_netcdf(dataset) else ""
             self.look(file, dataset)
 
     def look(self, file: h5py.File, dataset: h5py.Dataset) -> None:
@@ -113,9 +114,9 @@ class _Copy(_Output):
         if self.template.identity:
             file.fill_from(self.template.path, self.template.identity)
 
-    def opened(self, recorder: Recorder) -> h5py.File:
+    def opened(self, recorder: Recorder, **options: int) -> h5py.File:
         """The copy, for reading and writing."""
-        return h5py.File(recorder, "r+", **_ALIGNED)
+        return h5py.File(recorder, "r+", **options)
 
 
 class _Replaced(_Copy):
@@ -152,7 +153,7 @@ class _Added(_Copy):
             raise UsageError(found, "a name without /", where=f"{self.where}::{self.name}")
         attached = [scale for d in range(dataset.ndim) for scale in scales.scales_of(dataset, d)[:1]]
         for home in [scale.name.rpartition("/")[0] for scale in attached]:
-            if not f"{group}/".startswith(f"{home}/") and scales.is_netcdf(file):
+            if not f"{group}/".startswith(f"{home}/") and self.history:
                 found = f"a dimension of {home} would not be visible from {self.name}"
                 raise UsageError(found, f"a name in {home}", where=f"{self.where}::{self.name}")
 
@@ -199,17 +200,17 @@ class _Alone(_Output):
             self.properties.set_chunk(tuple(c if most is None else min(c, max(1, s, most)) for c, s, most in fits))
         if isinstance(template, Hdf5Source):
             _take_filters(self.properties, template.properties, but=h5py.h5z.FILTER_NBIT)
-        elif template.encoded and chunks:
+        elif chunks and {*template.storage.details.get("codecs", "").split(", ")} - _NO_COMPRESSION:
             self.properties.set_shuffle()
             self.properties.set_deflate(4)
         if (fill := _fill_of(template, self.meaning.attributes)) is not None:
             self.properties.set_fill_value(np.array(fill, template.dtype))
         _allocate_early(self.properties)
 
-    def opened(self, recorder: Recorder) -> h5py.File:
+    def opened(self, recorder: Recorder, **options: int) -> h5py.File:
         """A new file. NetCDF's library opens one for writing only if all groups remember the order of their links."""
         tracks = True if self.is_netcdf or self.meaning.dimensions else None
-        return h5py.File(recorder, "w", libver=_VERSIONS, track_order=tracks, **_ALIGNED)
+        return h5py.File(recorder, "w", libver=_VERSIONS, track_order=tracks, **options)
 
     def dataset(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
         """The dataset, with its attributes, those of its groups, and the scales of its dimensions."""
@@ -515,7 +516,7 @@ class ContiguousSink(_DatasetSink, RawSink):
         """Create the file with all but the values, and reserve their bytes."""
         self._output.prepare(self.file)
         with Recorder(self.file) as recorder, writing(self.file.name, recorder):
-            with self._output.opened(recorder) as file:
+            with self._output.opened(recorder, **_ALIGNED) as file:
                 dataset, notes = self._output.dataset(file)
                 offset = offset_of(dataset)
             self.notes = tuple(notes)

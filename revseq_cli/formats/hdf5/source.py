@@ -45,7 +45,6 @@ def _check(dataset: h5py.Dataset, dtype: np.dtype[Any], where: str) -> None:
     """FormatError for a dataset that cannot be read as a tensor of that dtype."""
     if dataset.shape is None:
         raise FormatError("has a null dataspace: neither sizes nor elements", "a tensor", where=where)
-    refuse_other_programs(dataset.id, where)
     if types.lacks_values(dataset):
         raise FormatError("none of its values was ever written, and it has no fill value", "values", where=where)
     require_filters(dataset, where)
@@ -53,14 +52,14 @@ def _check(dataset: h5py.Dataset, dtype: np.dtype[Any], where: str) -> None:
     refuse_bomb(declared, stored, "write it again without compression: h5repack -f NONE", where)
 
 
-def refuse_other_programs(dataset: h5py.h5d.DatasetID, where: str) -> None:
+def refuse_other_programs(dataset: h5py.h5d.DatasetID) -> None:
     """FormatError for numbers that stand for something else: MATLAB's texts, and the sizes of its empty arrays."""
     kind = scales.text_of(dataset, b"MATLAB_class").decode("ascii", "replace")
     if kind and kind not in _MATLAB_NUMBERS:
-        raise FormatError(f"its data type is MATLAB's {kind}", "numbers", where=where)
+        raise FormatError(f"its data type is MATLAB's {kind}", "numbers")
     if h5py.h5a.exists(dataset, b"MATLAB_empty") and scales.numbers_of(h5py.Dataset(dataset), "MATLAB_empty") == [1]:
         found = "is an empty array of MATLAB, whose numbers are its sizes"
-        raise FormatError(found, "an array with elements", where=where)
+        raise FormatError(found, "an array with elements")
 
 
 def details_of(properties: h5py.h5p.PropDCID, meaning: str) -> dict[str, str]:
@@ -105,6 +104,7 @@ class Hdf5Source(Source):
             self.name = f"{name}::{own_name}"
             kind = dataset.id.get_type()
             with about(self.name):
+                refuse_other_programs(dataset.id)
                 self.dtype = types.dtype_of(kind, asked)
             _check(dataset, self.dtype, self.name)
             inner = types.inner_sizes(kind)
@@ -158,7 +158,7 @@ class Hdf5Source(Source):
                 group = group.parent
             fill = None
             is_filled = self.properties.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED
-            if is_filled and FILL not in attributes and self.dtype.itemsize > 1 and scales.is_netcdf(file):
+            if is_filled and FILL not in attributes and self.dtype.itemsize > 1 and scales.is_netcdf(dataset):
                 fill = dataset.fillvalue
         unlimited = tuple(n for n, most in zip(self.dimensions, self.limits, strict=False) if n and most is None)
         left += [f"the variable {name}" for name in lost]
