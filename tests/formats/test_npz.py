@@ -1,5 +1,7 @@
 """Archives of .npy members: what NumPy and zipfile make goes in, and an archive that lies is refused by name."""
 
+import io
+import json
 import struct
 import zipfile
 import zlib
@@ -12,7 +14,8 @@ from tensor_files import open_, write
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
-from revseq_cli.formats import npz
+from revseq_cli.formats import npz, references, registry
+from revseq_cli.formats.contract import Layout
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 N = np.array([[2], [4], [3]], np.uint32)
@@ -28,7 +31,9 @@ def archive(path, *, compression=zipfile.ZIP_STORED, comment=b"", **members):
 
 
 def npy(values=X):
-    return npz.npy.header_bytes(values.dtype, values.shape, "C") + values.tobytes()
+    stream = io.BytesIO()
+    np.save(stream, values)
+    return stream.getvalue()
 
 
 def patched(path, at, data, header=b"PK\1\2"):
@@ -270,3 +275,178 @@ def test_who_only_reads_sees_damage_too(revseq, tmp_path, compression):
     archive(tmp_path / "n.npz", compression=compression, **{"n.npy": npy(N)})
     patched(tmp_path / "n.npz", 16, b"\1\2\3\4")
     revseq("check", "x.npy", "n.npz", "--axis", 1).refused("n.npz::n: is damaged")
+
+
+# Copies of an archive, with one member replaced.
+BIG = np.random.default_rng(1).integers(-500, 500, (5, 30, 7)).astype("<f4")
+LENGTHS = np.random.default_rng(2).integers(0, 31, (5, 1, 7)).astype("u4")
+REVERSED = oracle.reverse(BIG, LENGTHS, 1)
+OTHERS = {
+    "a/first": np.arange(7), "odd": np.array([["x", "yy"]]), "n": LENGTHS, "empty": np.zeros((0, 3)), "scalar": np.float64(3),
+    "big": np.random.default_rng(3).integers(0, 9, 1 << 19).astype(">i8"),
+}  # fmt: skip
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
+COPY = ("run", "x.npz::x", "x.npz::n", "--axis", 1, "-o", "y.npz", "--verify")
+
+
+def write_zip(path, method, place, last=(), comment=b"a comment"):
+    """An archive with members of other kinds, among which `x` is the one of that number."""
+    rng = np.random.default_rng(4)
+    members = [(f"{name}.npy", npy(values)) for name, values in OTHERS.items()]
+    members += [("readme.txt", b"text"), ("folder/", b""), ("naïve.bin", rng.bytes(999)), ("pickle.npy", b"\x80 none")]
+    members += last
+    members.insert(place, ("x.npy", npy(BIG)))
+    with zipfile.ZipFile(path, "w") as archive:
+        for i, (name, data) in enumerate(members):
+            info = zipfile.ZipInfo(name, (2020, 1, 2, 3, 4, 2 * i))
+            info.compress_type = METHODS[i % 3] if info.filename not in ("x.npy", "n.npy") else method
+            info.comment, info.external_attr, info.extra = b"c%d" % i, i << 16, struct.pack("<2HL", 0x5455, 4, i)
+            with archive.open(info, "w", force_zip64=i % 2 == 1) as member:
+                member.write(data)
+        archive.comment = comment
+
+
+def raw_of(path):
+    """The compressed bytes of each member, by name in the order of the directory, and what the directory says of it."""
+    found = {}
+    with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
+        assert archive.testzip() is None
+        for info in archive.infolist():
+            file.seek(info.header_offset + 26)
+            skipped = sum(struct.unpack("<2H", file.read(4)))
+            file.seek(info.header_offset + 30 + skipped)
+            facts = (info.date_time, info.compress_type, info.flag_bits, info.CRC, info.file_size, info.comment,
+                     info.external_attr, info.create_version, info.extract_version)  # fmt: skip
+            found[info.filename] = (file.read(info.compress_size), facts)
+        return found, archive.comment
+
+
+@pytest.mark.parametrize(
+    ("method", "place"), [(zipfile.ZIP_STORED, 10), (zipfile.ZIP_DEFLATED, 0), (zipfile.ZIP_DEFLATED, 3)]
+)
+def test_an_archive(revseq, tmp_path, method, place):
+    write_zip(tmp_path / "x.npz", method, place)
+    done = revseq(*COPY, "--json").ok()
+    assert json.loads(done.out)["notes"] == []
+    (before, comment), (after, kept) = raw_of(tmp_path / "x.npz"), raw_of(tmp_path / "y.npz")
+    assert (list(before), comment) == (list(after), kept)
+    assert {name: each for name, each in before.items() if name != "x.npy"} == {
+        name: each for name, each in after.items() if name != "x.npy"
+    }
+    assert before["x.npy"][1][0] == after["x.npy"][1][0]  # its date
+    with np.load(tmp_path / "y.npz") as found:
+        assert oracle.same_bits(found["x"], REVERSED)
+        assert all(oracle.same_bits(found[name], values) for name, values in OTHERS.items())
+    # Reversed once more, the tensor is what it was.
+    revseq("run", "y.npz::x", "y.npz::n", "--axis", 1, "-o", "z.npz").ok()
+    revseq("diff", "x.npz::x", "z.npz::x").ok()
+    if method == zipfile.ZIP_STORED:
+        assert (tmp_path / "y.npz").stat().st_size == (tmp_path / "z.npz").stat().st_size
+
+
+def test_members_that_nobody_can_read_are_kept(revseq, tmp_path):
+    """One whose flags say that it is encrypted, and one of an unknown method."""
+    last = [("secret.npy", b"s" * 40), ("strange.bin", b"t" * 40)]
+    write_zip(tmp_path / "x.npz", zipfile.ZIP_DEFLATED, 2, last)
+    data = bytearray((tmp_path / "x.npz").read_bytes())
+    for name, offset, value in ((b"secret.npy", -38, 1), (b"strange.bin", -36, 98)):
+        central = data.rindex(name)
+        struct.pack_into("<H", data, central + offset, value)
+        local = data.index(name)
+        struct.pack_into("<H", data, local + offset + 14, value)
+    (tmp_path / "x.npz").write_bytes(data)
+    revseq(*COPY).ok()
+    after = (tmp_path / "y.npz").read_bytes()
+    with zipfile.ZipFile(tmp_path / "y.npz") as archive:
+        assert archive.getinfo("secret.npy").flag_bits & 1
+        assert archive.getinfo("strange.bin").compress_type == 98
+        for name in (b"secret.npy", b"strange.bin"):
+            begin = archive.getinfo(name.decode()).header_offset
+            old = zipfile.ZipFile(tmp_path / "x.npz").getinfo(name.decode()).header_offset
+            assert after[begin : begin + 80] == bytes(data[old : old + 80])
+
+
+def fields_of(path):
+    """The fields of each member in the directory but its place, as bytes, by its raw name."""
+    data, found = path.read_bytes(), {}
+    with zipfile.ZipFile(path) as archive:
+        place = archive.start_dir
+    while data[place : place + 4] == b"PK\1\2":
+        lengths = struct.unpack_from("<3H", data, place + 28)
+        behind = data[place + 46 : place + 46 + sum(lengths)]
+        found[behind[: lengths[0]]] = (data[place : place + 42], behind[lengths[0] :])
+        place += 46 + sum(lengths)
+    return found
+
+
+def test_every_field_of_the_directory_stays_as_it_was(revseq, tmp_path):
+    """Names in ASCII and in UTF-8, with what zipfile changes on Windows; every bit of a date."""
+    names = [b"x.npy", "naïve ☃.bin".encode(), b"a\\b.bin", bytes(range(1, 128)), b"n.npy"]
+    data = directory = b""
+    for name in names:
+        flags = 1 << 11 if name == names[1] else 0
+        content = {b"x.npy": npy(BIG), b"n.npy": npy(LENGTHS)}.get(name, b"data")
+        extra = struct.pack("<2HL", 0x5455, 4, 7) + b"end"
+        common = (flags, 0, 0xBF7D, 0xFF9F, zlib.crc32(content), len(content), len(content), len(name))
+        directory += struct.pack(
+            "<4s6H3L5H2L", b"PK\1\2", 0x031E, 0x0214, *common, len(extra), 4, 0, 6, 0x81A40010, len(data)
+        )
+        directory += name + extra + b"note"
+        data += struct.pack("<4s5H3L2H", b"PK\3\4", 20, *common, 0) + name + content
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, len(names), len(names), len(directory), len(data), 3) + b"all"
+    (tmp_path / "x.npz").write_bytes(data + directory + end)
+    revseq(*COPY).ok()
+    before, after = fields_of(tmp_path / "x.npz"), fields_of(tmp_path / "y.npz")
+    assert [*before] == [*after]
+    assert {name: each for name, each in before.items() if name != b"x.npy"} == {
+        name: each for name, each in after.items() if name != b"x.npy"
+    }
+    with zipfile.ZipFile(tmp_path / "y.npz") as archive:
+        assert archive.testzip() is None
+        assert archive.comment == b"all"
+
+
+@pytest.mark.long
+def test_more_than_65535_members(revseq, tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        for i in range(66_000):
+            archive.writestr(f"{i}.txt", b"%d" % i)
+            if i == 9:
+                archive.writestr("x.npy", npy(BIG))
+                archive.writestr("n.npy", npy(LENGTHS))
+    revseq(*COPY).ok()
+    with zipfile.ZipFile(tmp_path / "y.npz") as archive:
+        assert len(archive.infolist()) == 66_002
+        assert archive.read("65999.txt") == b"65999"
+
+
+@pytest.mark.parametrize("limit", [100, 3000, 30_000])
+def test_an_archive_behind_4_gib(tmp_path, monkeypatch, limit):
+    write_zip(tmp_path / "x.npz", zipfile.ZIP_STORED, 2)
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", limit)
+    like = open_(f"{tmp_path / 'x.npz'}::x")
+    reference = references.Reference(str(tmp_path / "y.npz"))
+    with registry.create_sink(reference, like, overwrite=False, layout=Layout()) as sink:
+        sink.receive(
+            sink.block_writer(tuple(slice(0, size) for size in BIG.shape)).deliver(
+                tuple(slice(0, size) for size in BIG.shape), REVERSED
+            )
+        )
+    (before, comment), (after, kept) = raw_of(tmp_path / "x.npz"), raw_of(tmp_path / "y.npz")
+    assert (list(before), comment) == (list(after), kept)
+    assert all(before[name][0] == after[name][0] for name in before if name != "x.npy")
+    assert b"PK\6\6" in (tmp_path / "y.npz").read_bytes()
+    with np.load(tmp_path / "y.npz") as found:
+        assert oracle.same_bits(found["x"], REVERSED)
+
+
+def test_members_that_overlap(revseq, tmp_path):
+    write_zip(tmp_path / "x.npz", zipfile.ZIP_STORED, 2)
+    data = bytearray((tmp_path / "x.npz").read_bytes())
+    place = data.rindex(b"readme.txt") - 4
+    struct.pack_into("<L", data, place, zipfile.ZipFile(tmp_path / "x.npz").getinfo("x.npy").header_offset + 50)
+    (tmp_path / "x.npz").write_bytes(data)
+    done = revseq(*COPY).refused("x.npz")
+    # zipfile itself finds it since Python 3.14, and some earlier ones.
+    assert "x.npz: has members that overlap" in done.err or "x.npz::x: has a damaged local header" in done.err
+    assert not (tmp_path / "y.npz").exists()

@@ -124,3 +124,29 @@ def test_it_agrees_with_its_own_package_on_damage(tmp_path):
             for name in "ab":
                 with pytest.raises(RevseqError):
                     open_(f"{path}::{name}").read()
+
+
+def test_a_copy_has_other_elements_alone(revseq, tmp_path):
+    others = {"n": N, "z": np.arange(9, dtype="i1"), "a": np.arange(1 << 18, dtype="f8"), "half": np.ones(3, "f2")}
+    safetensors.numpy.save_file(
+        {"m": X[:1], "x": X, **others}, tmp_path / "x.safetensors", metadata={"format": "pt", "b": "ü"}
+    )
+    revseq("run", "x.safetensors::x", "x.safetensors::n", "--axis", 1, "-o", "y.safetensors").ok()
+    before, after = ((tmp_path / f"{name}.safetensors").read_bytes() for name in "xy")
+    start = before.index(X.tobytes())
+    assert after == before[:start] + EXPECTED.tobytes() + before[start + X.nbytes :]
+    found = safetensors.numpy.load_file(tmp_path / "y.safetensors")
+    assert oracle.same_bits(found["x"], EXPECTED)
+    with safetensors.safe_open(tmp_path / "y.safetensors", "np") as file:
+        assert file.metadata() == {"format": "pt", "b": "ü"}
+
+
+def test_safetensors_with_types_that_numpy_lacks(revseq, tmp_path):
+    header = {"e": {"dtype": "F8_E4M3", "shape": [3], "data_offsets": [0, 3]},
+              "x": {"dtype": "U8", "shape": [1, 4], "data_offsets": [3, 7]},
+              "w": {"dtype": "BF16", "shape": [2], "data_offsets": [7, 11]}}  # fmt: skip
+    text = json.dumps(header, indent=1).encode()
+    (tmp_path / "x.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + bytes(range(11)))
+    revseq("run", "x.safetensors::x", "[[3]]", "--axis", 1, "-o", "y.safetensors").ok()
+    assert (tmp_path / "y.safetensors").read_bytes()[-11:] == bytes([0, 1, 2, 5, 4, 3, 6, 7, 8, 9, 10])
+    assert (tmp_path / "y.safetensors").read_bytes()[8:-11] == text

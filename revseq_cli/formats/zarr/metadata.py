@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from revseq_cli.core.dtypes import data_type_of, dtype_of, is_nameless, named, require_sizes
-from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError, listed
+from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, braced
 from revseq_cli.formats import file_io
 from revseq_cli.text import literals
@@ -113,7 +113,7 @@ def require_lossless(version: int, codecs: list[dict[str, Any]], dtype: np.dtype
             require_lossless(version, fields["codecs"], dtype, where)
             require_lossless(version, fields["index_codecs"], np.dtype(np.uint64), where)
             continue
-        known = f"lossless codecs: {listed(rules, len(rules))}"
+        known = "lossless codecs, such as zstd, gzip, blosc or shuffle"
         if name not in rules:
             why = REFUSED.get(name.removeprefix(PREFIX), "")
             hint = "write the array again with one of these"
@@ -133,12 +133,6 @@ _ATTRIBUTES = ".zattrs"
 ARRAY_FILES = {2: (".zarray", _ATTRIBUTES), 3: ("zarr.json",)}
 GROUP_FILES = {2: (".zgroup", _ATTRIBUTES), 3: ("zarr.json",)}
 FILES = {name for names in (*ARRAY_FILES.values(), *GROUP_FILES.values()) for name in names}
-# What the package zarr knows of version 3: the fields of an array's metadata, and the names of chunks' files.
-_FIELDS = {
-    "zarr_format", "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs",
-    "attributes", "dimension_names", "storage_transformers",
-}  # fmt: skip
-_KEY_ENCODINGS = {"default", "v2"}
 _LARGEST = 1 << 24
 _LONGEST_TYPE = 16
 _TYPES = {str(dtype_of(each)): dtype_of(each) for each in DataType if each.kind != "minifloat"}
@@ -185,17 +179,14 @@ def chunk_files(metadata: Metadata, separator: str) -> Callable[[str], bool]:
 
 def arrays_in(store: str) -> list[str]:
     """The path of every array inside the store, "" for the store itself."""
-    return sorted(_walk(store))
-
-
-def _walk(store: str) -> Iterator[str]:
-    pending = [""]
+    arrays, pending = [], [""]
     while pending:
         key = pending.pop()
         if _array_in(Path(store, key)):
-            yield key
+            arrays.append(key)
         else:
             pending += folders_in(store, key)
+    return sorted(arrays)
 
 
 def folders_in(store: str, key: str) -> list[str]:
@@ -258,7 +249,10 @@ def read(folder: str, where: str, asked: DataType | None = None) -> Metadata:
     version, fields = _array_in(Path(folder)) or (NEWEST, {})
     try:
         metadata = (_version_2 if version == 2 else _version_3)(fields, where)
-        metadata = metadata._replace(dtype=named(metadata.dtype, asked, where), **_about(version, fields, folder))
+        attributes = attributes_of(version, fields, folder)
+        names = dimensions_of(version, fields, attributes)
+        dtype = named(metadata.dtype, asked, where)
+        metadata = metadata._replace(dtype=dtype, dimensions=names, attributes=len(attributes))
     except (KeyError, TypeError, AttributeError):
         raise FormatError("has damaged metadata", "those of a Zarr array", "fetch it again", where) from None
     sizes, chunks, shards = metadata.sizes, metadata.chunks, metadata.shards
@@ -271,12 +265,6 @@ def read(folder: str, where: str, asked: DataType | None = None) -> Metadata:
         raise FormatError(problem, "a size from 1 to 2^63 - 1 for each dimension", where=where)
     require_lossless(version, codecs(version, fields), metadata.dtype, where)
     return metadata
-
-
-def _about(version: Version, fields: dict[str, Any], folder: str) -> dict[str, Any]:
-    """The names of the dimensions, and the number of attributes, of which one has the names in version 2."""
-    attributes = attributes_of(version, fields, folder)
-    return {"dimensions": dimensions_of(version, fields, attributes), "attributes": len(attributes)}
 
 
 def dimensions_of(version: Version, fields: dict[str, Any], attributes: dict[str, Any]) -> tuple[str, ...]:
@@ -344,33 +332,14 @@ def _whole(part: Any) -> Any:  # noqa: ANN401 - of JSON
     return {"name": part} if isinstance(part, str) else part
 
 
-def _require_known(fields: dict[str, Any], where: str) -> None:
-    """FormatError for a feature of version 3 that the package zarr lacks; `_version_3` looks at the others."""
-    keys = _whole(fields["chunk_key_encoding"])["name"]
-    others = {name: fields[name] for name in sorted({*fields} - _FIELDS)}
-    lacking = [
-        *(f"chunk key encoding {each}" for each in {keys} - _KEY_ENCODINGS),
-        *(f"storage transformer {_whole(each)['name']}" for each in fields.get("storage_transformers", [])),
-        *(f"extension {name}" for name, each in others.items() if not _may_be_ignored(each)),
-    ]
-    if lacking:
-        found = f"has the {lacking[0][:100]}, which the package zarr does not read"
-        raise FormatError(found, "features that it reads", "write the array again without this one", where)
-
-
-def _may_be_ignored(extension: object) -> bool:
-    return isinstance(extension, dict) and extension.get("must_understand") is False
-
-
 def _version_3(fields: dict[str, Any], where: str) -> Metadata:
-    _require_known(fields, where)
     kind, grid, steps = fields["data_type"], fields["chunk_grid"], codecs(3, fields)
     if grid["name"] != "regular":
         raise FormatError(f"has the chunk grid {str(grid['name'])[:80]}", "regular", where=where)
     raw = isinstance(kind, dict) and f"{kind['name']} {kind.get('configuration', {}).get('length_bytes')}"
     dtype = _TYPES.get(raw or str(kind))
     if dtype is None:
-        raise FormatError(f"its data type is {str(kind)[:80]}", f"one of {listed(_TYPES, len(_TYPES))}", where=where)
+        raise FormatError(f"its data type is {str(kind)[:80]}", "that of a number, such as float32", where=where)
     shards = grid["configuration"]["chunk_shape"]
     sharding = [each["configuration"] for each in steps if each["name"] == SHARDING]
     keys = _whole(fields["chunk_key_encoding"])
