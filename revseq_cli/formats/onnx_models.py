@@ -228,7 +228,6 @@ class Model:
         made.graph.sparse_initializer.extend(
             each for each in graph.sparse_initializer if each.values.name in needed - {*fed}
         )
-        made.graph.value_info.extend(each for each in graph.value_info if each.name in needed)
         for name in names:
             made.graph.output.add(name=name)
         room = _LARGEST - made.ByteSize()

@@ -18,6 +18,7 @@ from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats.onnx_models import Model, Stated
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime, an extra, is not installed")
+NEW = tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 28)
 # Names that paths, shells and this program's own names could take for something else.
 NAMES = ("rev", "/enc/rev", "my node", "a::b", "::", "x=1", "--axis", "ü", "", "rev")
 KINDS = {
@@ -200,9 +201,8 @@ def hold(revseq, folder, seed):
         right = witness("model.onnx", builder.feeds, node.output[0])
     revseq("run", name, *options, "-o", "y.npy", "--feature-level", "none", cwd=folder).ok()
     assert oracle.same_bits(np.load(folder / "y.npy"), right)
-    sizes = json.loads(revseq("check", name, "--json", "--feature-level", "none", cwd=folder).ok().out)["nodes"][0][
-        "Sizes"
-    ]
+    report = json.loads(revseq("check", name, "--json", "--feature-level", "none", cwd=folder).ok().out)
+    sizes = report["nodes"][0]["Sizes"]
     assert sizes is None or len(sizes) == right.ndim
     assert all(isinstance(told, str) or told == size for told, size in zip(sizes or (), right.shape, strict=False))
 
@@ -519,7 +519,8 @@ class TestLinesOfLength0:
         job = ("run", "m.onnx::rev", *OF_U[:2], "--feed")
         revseq(*job, "n=[1, 2, 2]", code=self.OLD).ok()
         revseq(*job, "n=[1, 0, 2]", code=self.OLD).refused(*self.WORDS)
-        revseq(*job, "n=[1, 0, 2]", "-o", "y.npy").ok()
+        if NEW:
+            revseq(*job, "n=[1, 0, 2]", "-o", "y.npy").ok()
         revseq("run", "m.onnx::other", *OF_U[:2], "--feed", "n=[1, 0, 2]", code=self.OLD).ok()  # it is computed here
 
     def test_where_nobody_sees_the_lengths(self, revseq, tmp_path):
@@ -531,7 +532,8 @@ class TestLinesOfLength0:
         )
         np.save(tmp_path / "c.npy", np.array(True))
         revseq("run", "m.onnx::rev", *OF_U, "--feed", "c=c.npy", code=self.OLD).refused(*self.WORDS)
-        revseq("run", "m.onnx::rev", *OF_U, "--feed", "c=c.npy").ok()
+        if NEW:
+            revseq("run", "m.onnx::rev", *OF_U, "--feed", "c=c.npy").ok()
 
 
 class TestOfOtherTypes:
@@ -660,7 +662,9 @@ class TestDoors:
         np.save(path.parent / "c.npy", np.array(True))
         return ("run", path.name, *OF_U, *(("--feed", "c=c.npy") if door is _in_a_branch else ()))
 
-    @pytest.mark.parametrize(("door", "location"), [*itertools.product(DOORS, OUTSIDE)])
+    @pytest.mark.parametrize(
+        ("door", "location"), [*itertools.product(DOORS, OUTSIDE[:4:3]), *itertools.product(DOORS[:1], OUTSIDE)]
+    )
     def test_no_door_is_open(self, revseq, tmp_path, door, location):
         here = tmp_path / "here"
         here.mkdir()

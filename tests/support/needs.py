@@ -89,9 +89,6 @@ NEEDS = {
         int(version("safetensors").split(".")[1]) >= 5,
         "no safetensors that knows all data types: those after 0.4.3 do not start under Wine 8",
     ),
-    "ONNX Runtime 1.21": (
-        not IS_WINE, "no ONNX Runtime newer than 1.20: none of those starts under Wine 8",
-    ),
     "chromium": (bool(browser.CHROMIUM), "no Chromium on PATH, in which pictures and pages are shown"),
     "told deaths": (not IS_WINE, "no connection that ends when a process dies in a poll: Wine 8 keeps it open"),
     "ps": (not WINDOWS and bool(shutil.which("ps")), "no sessions of processes, as ps tells them"),
