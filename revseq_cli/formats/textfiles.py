@@ -17,7 +17,6 @@ from revseq_cli.formats.contract import FileSink, Source
 from revseq_cli.formats.documents import Encoding, Text, TextTypes, encoding_by_mark
 from revseq_cli.formats.in_memory import Gathered, MemorySource
 from revseq_cli.formats.recognition import looks_like
-from revseq_cli.formats.table import NPY, SAFETENSORS
 from revseq_cli.text import literals
 from revseq_cli.text.places import error_at
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 # The most bytes of a text: it is parsed whole, and each number takes about a hundred bytes of memory.
 LARGEST = 1 << 30
-_TABLES = (".csv", ".tsv")  # which Excel writes
 _MOST_BRACKETS = 1 << 26  # each becomes a list, which takes about a hundred bytes
 
 
@@ -94,25 +92,15 @@ def decoded(data: bytes, name: str) -> tuple[Encoding, str]:
         seems, hint = looks_like(data[:64], name)
         if seems != "something else" and "text" not in seems:
             raise FormatError(f"is not text: it looks like {seems}", wanted, hint, name) from None
-        before = data[len(encoding.mark) :][: e.start].decode(encoding.name)
-        behind = data[len(encoding.mark) :][e.start : e.start + 100].decode(encoding.name, "replace")
-        found = f"not text: byte {e.start + len(encoding.mark)} is not {encoding.shown}"
+        start = len(encoding.mark) + e.start
+        before = encoding.decode(data[:start])
+        behind = data[start : start + 100].decode(encoding.name, "replace")
+        found = f"not text: byte {start} is not {encoding.shown}"
         error = error_at(f"{before}{behind}", len(before), found, wanted).about(name)
         if encoding == Encoding() and b"\0" not in data:
-            is_table = name.lower().endswith(_TABLES)
+            is_table = name.lower().endswith((".csv", ".tsv"))
             error.hint = "save it as UTF-8; in Excel, as CSV UTF-8" if is_table else "save it as UTF-8"
         raise error from None
-
-
-def choose_type(stated: DataType | None, types: TextTypes, name: str) -> DataType:
-    """The data type of a text: the stated one, else the asked one, else the default; UsageError if two disagree."""
-    if stated and types.asked and stated is not types.asked and not types.cast_later:
-        raise UsageError(
-            f"its DataType is {stated.name}, and {types.asked.name} is asked for",
-            f"{stated.name}: revseq does not cast values, and numpy's astype does",
-            "remove the option, or change the header", name,
-        )  # fmt: skip
-    return stated or types.asked or types.default
 
 
 def held(
@@ -121,9 +109,16 @@ def held(
 ) -> MemorySource:  # fmt: skip
     """The source of what `read` gives for a data type; `name` is for messages.
 
-    Where no data type is named, a number that the default does not hold gets a hint.
+    UsageError where the text states another data type than is asked for. Where none is named, a number that the default
+    does not hold gets a hint.
     """
-    data_type = choose_type(stated, types, name)
+    if stated and types.asked and stated is not types.asked and not types.cast_later:
+        raise UsageError(
+            f"its DataType is {stated.name}, and {types.asked.name} is asked for",
+            f"{stated.name}: revseq does not cast values, and numpy's astype does",
+            "remove the option, or change the header", name,
+        )  # fmt: skip
+    data_type = stated or types.asked or types.default
     try:
         source = MemorySource(name, read(data_type), storage, text.identity)
     except FormatError as e:
@@ -143,19 +138,12 @@ def _type_hint(read: Callable[[DataType], NDArray[Any]]) -> str:
     return ""
 
 
-def binary_suffix(data_type: DataType) -> str:
-    """The suffix of a binary format in which others can read the data type: .npy has no name for small floats."""
-    return (SAFETENSORS if data_type.kind == "minifloat" else NPY).suffixes[0]
-
-
 def require_text(desc: TensorDesc, where: str) -> None:
     """FormatError for a data type that cannot be written as text, or for more brackets than can be read back."""
     if desc.data_type.name not in literals.WRITTEN:
-        raise FormatError(
-            f"{desc.data_type.name} cannot be written as text",
-            hint=f"write a binary format, such as out{binary_suffix(desc.data_type)}",
-            where=where,
-        )
+        suffix = ".safetensors" if desc.data_type.kind == "minifloat" else ".npy"  # which has no such types
+        hint = f"write a binary format, such as out{suffix}"
+        raise FormatError(f"{desc.data_type.name} cannot be written as text", hint=hint, where=where)
     if (brackets := sum(prod(desc.sizes[:d]) for d in range(len(desc.sizes)))) > _MOST_BRACKETS:
         found, wanted = f"would be a text of {brackets} brackets", f"at most {_MOST_BRACKETS}, to be read back"
         raise FormatError(found, wanted, "write a binary format, such as out.npy", where)
