@@ -187,11 +187,8 @@ def _drawn(
         _tag("rect", class_="ground", **size),
         _group(parts, _MARGIN, _MARGIN),
     ]
-    box = f"0 0 {size['width']} {size['height']}"
-    return (
-        _tag("svg", "\n".join(["", *body, ""]), xmlns="http://www.w3.org/2000/svg", viewBox=box, role="img", **size)
-        + "\n"
-    )
+    size |= {"viewBox": f"0 0 {size['width']} {size['height']}", "role": "img"}
+    return _tag("svg", "\n".join(["", *body, ""]), xmlns="http://www.w3.org/2000/svg", **size) + "\n"
 
 
 class _Drawing:
@@ -222,8 +219,9 @@ class _Drawing:
             marks = np.where(differs, DIFFERENT, COPIED).astype(object)
         self.marks = layout.tables(marks)
         (self.row_labels, row_gap), (self.column_labels, column_gap) = layout.labels(-2), layout.labels(-1)
-        short = [_short(text) for texts in self.texts for text in texts.ravel().tolist()]
-        self.rounds = any(text != exact for text, exact in zip(short, self._exact(), strict=True))
+        exact = [text for texts in self.texts for text in texts.ravel().tolist()]
+        short = [*map(_short, exact)]
+        self.rounds = short != exact
         line_words = [word for word, _, _ in self.lengths.ravel().tolist()] if self.lengths is not None else []
         wide = max(map(len, [*short, *(line_words if layout.down else [])]), default=0)
         bracket = _BRACKET if line_words else 0
@@ -241,31 +239,23 @@ class _Drawing:
         self.top = 26 + 16 * (1 + bool(any(captions))) + 2 * _LINE
         self.width, self.height = max(widest, self.left + self.columns.reach), self.top + self.rows.reach
 
-    def _exact(self) -> list[str]:
-        return [text for texts in self.texts for text in texts.ravel().tolist()]
-
     def _heading(self, n: int, caption: str) -> list[str]:
         desc = self.tensors[n][1].desc
-        return [
-            shortened(f"{braced(desc.sizes)} {desc.data_type.name}", 60),
-            *([shortened(caption, 60)] if caption else []),
-        ]
+        about = shortened(f"{braced(desc.sizes)} {desc.data_type.name}", 60)
+        return [about, shortened(caption, 60)] if caption else [about]
 
     def table(self, n: int, number: int, caption: str) -> list[str]:
         """A table of a tensor below its heading; the first tensor's has the lengths of lines, too."""
         name = self.tensors[n][0]
         lines = self._heading(n, caption)
-        drawn = [
-            _text(name, 0, 14, "name"),
-            *(_text(line, 0, 32 + 16 * i, "small quiet") for i, line in enumerate(lines)),
-        ]
+        drawn = [_text(name, 0, 14, "name")]
+        drawn += [_text(line, 0, 32 + 16 * i, "small quiet") for i, line in enumerate(lines)]
         rows = [_row([_text(label, x + self.columns.size / 2, -6, "cell small quiet", "columnheader")
                       for label, x in zip(self.column_labels, self.columns.starts, strict=True)])]  # fmt: skip
+        has_lengths = n == 0 and self.lengths is not None
+        has_lengths_beside = has_lengths and not self.layout.down  # between the labels and the tiles
+        place, anchor = (-self.left, "") if has_lengths_beside else (-8.0, "end ")
         for i, (label, y) in enumerate(zip(self.row_labels, self.rows.starts, strict=True)):
-            # The lengths of lines stand between labels and tiles.
-            place, anchor = (
-                (-self.left, "") if n == 0 and self.lengths is not None and not self.layout.down else (-8, "end ")
-            )
             cells = [_text(label, place, y + 20, f"{anchor}small quiet", "rowheader")] if label else []
             for k, x in enumerate(self.columns.starts):
                 exact, mark = self.texts[n][number, i, k], self.marks[number, i, k]
@@ -279,7 +269,7 @@ class _Drawing:
         if self.axis is not None:
             way = (-self.left, -6, "\u2193") if self.layout.down else (0, -24, "\u2192")
             tiles.append(_text(f"axis {self.axis} {way[2]}", way[0], way[1], "small length"))
-        if n == 0 and self.lengths is not None:
+        if has_lengths and self.lengths is not None:
             tiles += self._lines(self.lengths[number].ravel().tolist())
         return [*drawn, _group(tiles, self.left, self.top)]
 
@@ -288,18 +278,15 @@ class _Drawing:
         if self.columns.dots:
             dots = [_text("\u2026", self.columns.dots, y + 20, "cell quiet") for y in self.rows.starts]
         if self.rows.dots:
-            dots += [
-                _text("\u22ee", x + self.columns.size / 2, self.rows.dots + 5, "cell quiet")
-                for x in self.columns.starts
-            ]
+            y = self.rows.dots + 5
+            dots += [_text("\u22ee", x + self.columns.size / 2, y, "cell quiet") for x in self.columns.starts]
         return dots
 
     def _lines(self, lines: list[tuple[str, int, bool]]) -> list[str]:
         """The length of each line, and a bracket over what it covers, without an end where that is not all shown."""
         down = self.layout.down
-        along, across, labels = (
-            (self.rows, self.columns, self.row_labels) if down else (self.columns, self.rows, self.column_labels)
-        )
+        along, across = (self.rows, self.columns) if down else (self.columns, self.rows)
+        labels = self.row_labels if down else self.column_labels
         drawn = [] if down else [_text("length", -10, -6, "small length end")]
         for (word, covers, clamped), start in zip(lines, across.starts, strict=True):
             x, y = (start + across.size / 2, -24) if down else (-10, start + 20)
