@@ -77,13 +77,14 @@ def command(
     """
     to_file = output is not None and output != "-"
     if console.as_json and not to_file and not dry_run:
-        raise UsageError("--json reports on a file", "-o or --dry-run with it", "-f json prints the tensor as JSON")
+        raise UsageError("--json reports on a file", "-o or --dry-run with it", "use -f json in place of --json")
     if verify and not to_file:
         raise UsageError("--verify reads a file back", "-o with it", "add -o out.npy")
     if only and not to_file:
         raise UsageError("--only is about a file", "-o with it", "leave out --only")
     if example and (to_file or (table.named(format_name) or table.TEXT) is not table.TEXT):
-        raise UsageError("--example prints text", "neither -o nor -f with it", "add > example.txt instead")
+        hint = "leave out -o and -f, and add > example.txt"
+        raise UsageError("--example prints text", "neither -o nor -f with it", hint)
     from revseq_cli.formats.references import Reference  # --help must not load NumPy
 
     request = options.request_of(format_name=format_name, absolute=resources.elsewhere, **job_options)

@@ -518,3 +518,18 @@ def test_what_other_tools_call_otherwise(revseq, files):
     np.savez(files / "x.npz", a=INPUT, b=INPUT)
     revseq("run", "x.npz::a", "n.npy", "--axis", 1, "-o", "y.npz:c").refused("Hint: try y.npz::c\n")
     revseq("run", "x.npz::a", "n.npy", "--axis", 1, "-o", "y.npz::c").ok()
+
+
+@pytest.mark.parametrize(
+    ("command", "typed", "hint", "meant"),
+    [
+        ("run", "--json", "use -f json in place of --json", "-f json"), ("run", "--verify", "add -o out.npy", "--verify -o out.npy"),
+        ("run", "--only", "leave out --only", ""), ("run", "-f h5", "add -o out.h5", "-f h5 -o out.h5"), ("run", "-f npz", "add -o out.npz", "-f npz -o out.npz"),
+        ("run", "--example -o y.txt", "leave out -o and -f, and add > example.txt", "--example"),
+        ("run", "-o y.npy --scheduler tcp://a:1 --dry-run", "add --engine dask", "-o y.npy --scheduler tcp://a:1 --dry-run --engine dask"),
+    ],
+)  # fmt: skip
+def test_hints_at_options_typed_as_they_are_printed(revseq, files, command, typed, hint, meant):
+    job = (command, "x.npy", "n.npy", "--axis", 1)
+    revseq(*job, *typed.split()).refused(f"Hint: {hint}\n")
+    revseq(*job, *meant.split()).ok()
