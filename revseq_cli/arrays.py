@@ -175,8 +175,8 @@ def explained(output: NDArray[Any], asked: Asked, dtype: DTypeLike | None, toler
     With a `dtype`, both are cast to it first.
     """
     from revseq_cli.pipeline import views
-    from revseq_cli.pipeline.arrangement import Resources
     from revseq_cli.pipeline.comparison import NO_DIAGNOSIS
+    from revseq_cli.pipeline.plan import Resources
     from revseq_cli.porting import diagnosis  # few programs ask for it
 
     job, resources = asked.valid_job(), Resources("serial")

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from revseq_cli.core.errors import RevseqError
     from revseq_cli.formats.contract import FileSink
     from revseq_cli.formats.table import Format
-    from revseq_cli.pipeline.arrangement import Arrangement
     from revseq_cli.report.view import Marks, Room
 
 _LONGEST_MESSAGE = 340  # characters
@@ -145,14 +144,12 @@ class Console:
         click.echo(message(error, color=color, width=error_width(), place=place), file=sys.stderr, color=color)
 
     @contextlib.contextmanager
-    def writing(self, sink: FileSink, arrangement: Arrangement, *, verify: bool) -> Iterator[None]:
+    def writing(self, sink: FileSink, *, verify: bool) -> Iterator[None]:
         """Print what there is to say of a new file that is written inside; also what became of it after a signal."""
         path = sink.file.name
         before = _state(path)
         with signals.deferred():
             try:
-                if self.verbose and arrangement.engine.remote:
-                    self.detail(f"dashboard              {arrangement.engine.load()(arrangement).dashboard}")
                 yield
             except signals.Stopped:
                 after = _state(path)

@@ -63,7 +63,7 @@ def command(
         jobs,  # --help must not load NumPy
         reversal,  # --help must not load NumPy
     )
-    from revseq_cli.pipeline.arrangement import Resources
+    from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report import checks, objects, view  # --help must not load NumPy
 
     if example and console.as_json:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from revseq_cli.commands.base import Console
     from revseq_cli.formats.contract import FileSink, Source
     from revseq_cli.formats.table import Format
-    from revseq_cli.pipeline.arrangement import Resources
+    from revseq_cli.pipeline.plan import Resources
 
 
 @base.command(
@@ -86,16 +86,16 @@ def command(
 
 
 def _write(source: Source, sink: FileSink, resources: Resources, console: Console, *, verify: bool) -> None:
-    from revseq_cli.pipeline.arrangement import arrange_copy
     from revseq_cli.pipeline.comparison import verify_copy
+    from revseq_cli.pipeline.plan import plan_copy
     from revseq_cli.pipeline.tasks import copy
 
-    arrangement = arrange_copy(source, resources, sink)
-    console.detail(f"{arrangement.plan.block_count:,} blocks; {arrangement.means}")
-    with console.writing(sink, arrangement, verify=verify), sink:
-        copy(source, sink, arrangement)
+    plan = plan_copy(source, resources, sink)
+    console.detail(f"{plan.blocks.count:,} blocks; {plan.means}")
+    with console.writing(sink, verify=verify), sink:
+        copy(source, sink, plan)
         if verify:
-            verify_copy(source, sink, arrangement)
+            verify_copy(source, sink, plan)
             sink.notes += source.absent_notes()
         sink.notes += source.notes
         source.recheck()

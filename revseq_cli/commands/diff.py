@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Source
-    from revseq_cli.pipeline.arrangement import Resources
     from revseq_cli.pipeline.assembly import Job
     from revseq_cli.pipeline.comparison import Differences, Pair, Tolerance
+    from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report.results import Comparison
 
 _MOST_SHOWN = 100_000

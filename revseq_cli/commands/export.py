@@ -44,7 +44,7 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
     """
     from revseq_cli.operator import spec
     from revseq_cli.pipeline import jobs, summaries
-    from revseq_cli.pipeline.arrangement import Resources
+    from revseq_cli.pipeline.plan import Resources
     from revseq_cli.porting import export
     from revseq_cli.report import objects
 

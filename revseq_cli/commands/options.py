@@ -15,18 +15,17 @@ from revseq_cli.core.errors import UsageError
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType
 from revseq_cli.formats import table
 from revseq_cli.operator.spec import FeatureLevel
-from revseq_cli.pipeline.engines import AUTO, DEFAULT_MEMORY, NAMES
+from revseq_cli.pipeline import AUTO, DASK, DEFAULT_MEMORY, ENGINES
 from revseq_cli.pipeline.systems import SYNONYMS, SYSTEMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from revseq_cli.formats.contract import Layout
-    from revseq_cli.pipeline.arrangement import Resources
     from revseq_cli.pipeline.assembly import Request
+    from revseq_cli.pipeline.plan import Resources
 
 
-_DASK = "dask"
 _UNITS = " KMGT"  # powers of 1024
 _ALL = "all"  # every feature level
 _LONGEST_NUMBER = 40  # characters
@@ -188,7 +187,7 @@ _JOB_SETTINGS = (
 
 _RESOURCES = (
     Group.WORK.session_option(
-        "--engine", type=click.Choice(NAMES), default=AUTO, help="The engine that does the work.",
+        "--engine", type=click.Choice((AUTO, *ENGINES)), default=AUTO, help="The engine that does the work.",
     ),
     Group.WORK.session_option(
         "--jobs", "cores", type=click.IntRange(min=1, max=1024), metavar="N",
@@ -201,8 +200,8 @@ _RESOURCES = (
     ),
     Group.WORK.session_option(
         "--scheduler", metavar="ADDRESS",
-        help="The scheduler for --engine dask, such as tcp://host:8786. --memory then limits each thread of its "
-        "workers. Without a scheduler, dask starts --jobs processes on this machine.",
+        help="The scheduler for --engine dask, such as tcp://host:8786. By default it is the one of dask's own "
+        "configuration. --memory then limits each thread of its workers.",
     ),
 )  # fmt: skip
 
@@ -224,7 +223,8 @@ full_option = Group.PRINT.option("--full", is_flag=True, help="Print every eleme
 _OUTPUT = (
     Group.PRINT.option("--json", "as_json", is_flag=True, help="Print reports and errors as JSON."),
     Group.PRINT.option(
-        "-q", "--quiet", is_flag=True, help="Print the result and errors alone: no notes, no progress, no text reports. Overrides -v.",
+        "-q", "--quiet", is_flag=True,
+        help="Print the result and errors alone: no notes, no progress, no text reports. Overrides -v.",
     ),
     Group.PRINT.option(
         "-v", "--verbose", count=True,
@@ -248,15 +248,15 @@ def layout_of(*, only: bool) -> Layout:
 
 def take_resources(parameters: dict[str, Any]) -> Resources:
     """Remove the resource options from the parameters, and combine them; UsageError for a scheduler without dask."""
-    from revseq_cli.pipeline.arrangement import Resources  # it loads NumPy
+    from revseq_cli.pipeline.plan import Resources  # it loads NumPy
 
     engine, cores, memory = parameters.pop("engine"), parameters.pop("cores") or 0, parameters.pop("memory")
     scheduler = parameters.pop("scheduler") or ""
-    if engine == _DASK:
+    if engine == DASK:
         return Resources(engine, cores, memory, scheduler)
     context = click.get_current_context(silent=True)  # the jobs of a batch have none
     if context and context.get_parameter_source("scheduler") is click.core.ParameterSource.COMMANDLINE:
-        raise UsageError("--scheduler is about dask", f"--engine {_DASK}", f"add --engine {_DASK}")
+        raise UsageError("--scheduler is about dask", f"--engine {DASK}", f"add --engine {DASK}")
     return Resources(engine, cores, memory)
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.file_io import Identity
     from revseq_cli.operator.spec import Constraint, FeatureLevel
-    from revseq_cli.pipeline.arrangement import Resources
     from revseq_cli.pipeline.assembly import Job
+    from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report.results import Check
 
 _SUFFIX = ".svg"

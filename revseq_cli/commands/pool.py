@@ -22,7 +22,7 @@ from revseq_cli.formats import atomic_file
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.textfiles import TextSink
-from revseq_cli.pipeline.engines import SERIAL
+from revseq_cli.pipeline import SERIAL
 from revseq_cli.report.results import Outcome
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from revseq_cli.commands.manifest import Entry
     from revseq_cli.core.errors import RevseqError
-    from revseq_cli.pipeline.arrangement import Resources
     from revseq_cli.pipeline.assembly import Request
+    from revseq_cli.pipeline.plan import Resources
 
 _OF_OUTPUT = ("output", "overwrite", "verify", "only")  # options that say nothing of the job itself
 _LONGEST_CLEANUP = 1.0  # seconds: processes of a job end just after the worker that started them
@@ -105,7 +105,7 @@ class Pool:
 
     def _run_side_by_side(self, workers: processes.Workers) -> Iterator[tuple[int, Outcome]]:
         """Run the jobs of the queue, until one is to be alone."""
-        count, pending = self._setup.workers, set["Future[bytes]"]()
+        count, pending = self._setup.workers, set["Future[Any]"]()
         window = count if self._fail_fast else 2 * count  # so that the next ones of a worker are there in time
         while True:
             while self._queue and not self._alone and len(pending) < window:
@@ -117,12 +117,12 @@ class Pool:
                 return
             yield from self._results(workers, pending)
 
-    def _submit(self, workers: processes.Workers, jobs: list[int], *, is_alone: bool) -> Future[bytes]:
+    def _submit(self, workers: processes.Workers, jobs: list[int], *, is_alone: bool) -> Future[Any]:
         self._begun |= {job: self._state(job) for job in jobs}
         task = functools.partial(_run_jobs, jobs, is_alone=is_alone, ours=self._ours.intersection(jobs))
-        return workers.submit(processes.packed(task))
+        return workers.submit(task)
 
-    def _results(self, workers: processes.Workers, pending: set[Future[bytes]]) -> Iterator[tuple[int, Outcome]]:
+    def _results(self, workers: processes.Workers, pending: set[Future[Any]]) -> Iterator[tuple[int, Outcome]]:
         """Wait until some of what is pending has ended, and take it out; a job that is too large will be alone."""
         from concurrent.futures import FIRST_COMPLETED, wait
 
@@ -243,8 +243,8 @@ def _opens_large(entry: Entry) -> bool:
 
 def _is_small(delivery: run.Delivery, memory: int, beside: int) -> bool:
     """Whether a job may run beside others: on one core, with room in the memory for as many such jobs."""
-    job, arrangement = delivery.job, delivery.arrangement
-    if arrangement.engine is not SERIAL or arrangement.need * beside > memory:
+    job, plan = delivery.job, delivery.plan
+    if plan.engine != SERIAL or plan.bytes * beside > memory:
         return False
     # `need` does not count tensors that are held whole, and text needs many times the bytes of its numbers.
     held = any(isinstance(each, (MemorySource, TextSink)) for each in (job.values, job.lengths, delivery.sink))

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from revseq_cli.commands.pictures import Drawing
     from revseq_cli.formats.contract import FileSink
     from revseq_cli.formats.table import Format
-    from revseq_cli.pipeline.arrangement import Arrangement, Resources
     from revseq_cli.pipeline.assembly import Job, Request
+    from revseq_cli.pipeline.plan import Plan, Resources
     from revseq_cli.report.results import Planned
 
 
@@ -115,13 +115,13 @@ class Delivery:
 
     job: Job
     sink: FileSink
-    arrangement: Arrangement
+    plan: Plan
     verify: bool
 
     @property
     def planned(self) -> Planned:
         """What is told before it runs."""
-        return _planned(self.job, self.arrangement, self.sink.kept)
+        return _planned(self.job, self.plan, self.sink.kept)
 
     def run(self, drawing: Drawing | None = None) -> int:
         """Reverse into the new file, and count the lengths that exceed the axis size."""
@@ -131,10 +131,10 @@ class Delivery:
         job, sink = self.job, self.sink
         together = FileTransaction(sink.file, *([drawing.file] if drawing else []))
         with together, sink:
-            clamped = reversal.reverse(job, sink, self.arrangement)
+            clamped = reversal.reverse(job, sink, self.plan)
             sink.notes += (*job.notes, *job.clamping(clamped))
             if self.verify:
-                reversal.verify(job, sink, self.arrangement)
+                reversal.verify(job, sink, self.plan)
                 sink.notes += job.absent_notes()
             job.recheck()
             if drawing:
@@ -150,27 +150,27 @@ def delivery_of(
     """The job and its new file; every error that is known before writing is raised."""
     from revseq_cli.formats import registry
     from revseq_cli.formats.references import Reference
-    from revseq_cli.pipeline.arrangement import arrange
+    from revseq_cli.pipeline.plan import plan_reversal
 
     reference = Reference.output(output, request.format, filter(None, request.references()))
     job = _loaded(request)
     layout = options.layout_of(only=only)
     sink = registry.create_sink(reference, job.values, overwrite=overwrite, inputs=job.files, layout=layout)
-    return Delivery(job, sink, arrange(job, resources, sink), verify)
+    return Delivery(job, sink, plan_reversal(job, resources, sink), verify)
 
 
 def plan_of(request: Request, resources: Resources) -> Planned:
     """The plan of a job whose output is not looked at."""
-    from revseq_cli.pipeline.arrangement import arrange
+    from revseq_cli.pipeline.plan import plan_reversal
 
     job = _loaded(request)
-    return _planned(job, arrange(job, resources))
+    return _planned(job, plan_reversal(job, resources))
 
 
-def _planned(job: Job, arrangement: Arrangement, kept: int = 0) -> Planned:
+def _planned(job: Job, plan: Plan, kept: int = 0) -> Planned:
     from revseq_cli.report.results import Planned
 
-    return Planned(job.values.name, job.values.desc, job.lengths.desc, job.axis, arrangement, kept)
+    return Planned(job.values.name, job.values.desc, job.lengths.desc, job.axis, plan, kept)
 
 
 def _loaded(request: Request) -> Job:
@@ -194,7 +194,7 @@ def _write(delivery: Delivery, drawing: Drawing | None, console: Console) -> Non
         from revseq_cli.report import tables  # small jobs do without what they do not use
 
         console.detail(tables.plan(delivery.planned))
-    with console.writing(delivery.sink, delivery.arrangement, verify=delivery.verify):
+    with console.writing(delivery.sink, verify=delivery.verify):
         clamped = delivery.run(drawing)
     if console.as_json:
         from revseq_cli.report import objects

@@ -137,7 +137,7 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
     from revseq_cli.formats import registry
     from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline import jobs, summaries
-    from revseq_cli.pipeline.arrangement import Resources
+    from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report.results import Described
     from revseq_cli.text.examples import number_of
 

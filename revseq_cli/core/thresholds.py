@@ -13,18 +13,9 @@ from __future__ import annotations
 WORTH_PROCESSES, WORTH_PROCESSES_WITH_FILTERS = 1 << 28, 1 << 25
 # Memory for each process: beside its blocks, it has some 5 MiB of its own.
 PROCESS_BYTES = 16 << 20
-# A batch of tasks has at most so many of them, and elements: to submit it costs little beside its work, and doing it
-# again where its worker died costs little beside the pass. To submit one to a process here costs less than to a
-# cluster, and yet 0.6 ms of the one process for all workers: 2 GiB in blocks of 4 MiB cost it 0.3 s, and 0.1 s in
-# batches of eight, where 16 workers need 0.4 s.
-MOST_TASKS, MOST_ELEMENTS, MOST_ELEMENTS_HERE = 1 << 8, 1 << 25, 1 << 23
-# Of a batch's tasks, or of its results, where it has more than one.
-MOST_TRAVELS = 1 << 18
-# Tasks under way; and those that a cluster's scheduler knows at once, however many workers it has.
-MOST_REMEMBERED, MOST_UNDER_WAY = 1 << 14, 1 << 12
-# The last batches are smaller, so that all workers end together: half a worker's share of what is left, but no less
-# than such a part of the largest batch, or submitting them would take longer than their work.
-LEAST_PART = 8
+# A batch of tasks has at most so many tasks, and elements: to submit it costs little beside its work, and doing it
+# again where its worker died costs little beside the pass.
+BATCH_TASKS, BATCH_ELEMENTS = 1 << 8, 1 << 23
 
 # Blocks
 

@@ -131,9 +131,9 @@ class AtomicFile:
 
     def take_name(self) -> None:
         """Give the file its name; without `overwrite` it never replaces another."""
-        take = system.take_name if self._overwrite else system.take_free_name
+        take = functools.partial(system.take_name, self.temporary, self._final, free=not self._overwrite)
         try:
-            file_io.patiently(lambda: take(self.temporary, self._final), system.keeps_name)
+            file_io.patiently(take, system.keeps_name)
         except FileExistsError:
             raise FileThereError(
                 "was created by another program meanwhile", "a new file", _REPLACE, self.name
@@ -160,7 +160,7 @@ class FileTransaction:
 
     Entering creates the temporary files. When the block ends well, all files are flushed, and only then each gets its
     name, in the order given. After an error the temporary files are removed. A signal is noted meanwhile, and counts at
-    the end; a second signal removes the temporary files at once.
+    the end.
     `notes` says what could not be removed or flushed after the files had their names.
     """
 
@@ -174,7 +174,6 @@ class FileTransaction:
             stack.enter_context(signals.deferred())
             for file in self._files:
                 stack.callback(self._remove, file)
-                signals.at_once[file] = file.remove
                 with self._errors_worded(file):
                     file.create()
             self._undo = stack.pop_all()
@@ -212,7 +211,6 @@ class FileTransaction:
             raise
 
     def _remove(self, file: AtomicFile) -> None:
-        signals.at_once.pop(file, None)
         try:
             file.remove()
         except OSError as e:

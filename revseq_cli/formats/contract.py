@@ -119,9 +119,9 @@ class Source(ABC):
     """An input tensor whose header has been read, and whose values have not.
 
     `name` is the user's name for it, `key` its name inside its file. `order` is the memory order, "C" or "F". `chunks`
-    are the sizes of what is decoded as one, or None; `encoded` says that filters decode it, `held` that its read tasks
-    carry the values, and `reads_anew` that the caller may overwrite what they read. `path` and `identity` are its file
-    and that file's state. `notes` say what is unusual about it. `dimensions` are the names of its dimensions, "" for a
+    are the sizes of what is decoded as one, or None; `encoded` says that filters decode it, and `reads_anew` that the
+    caller may overwrite what its read tasks read. `path` and `identity` are its file and that file's state; without a
+    path it is in memory. `notes` say what is unusual about it. `dimensions` are the names of its dimensions, "" for a
     nameless one, or none at all; `attributes` is the number of its attributes, or None. `assumes_type` says that it is
     of text which states no data type.
     """
@@ -134,7 +134,6 @@ class Source(ABC):
     order: str = "C"
     chunks: tuple[int, ...] | None = None
     encoded = False
-    held = False
     identity: Identity | None = None
     path = ""
     notes: tuple[str, ...] = ()
@@ -237,15 +236,15 @@ class Layout(NamedTuple):
 class Sink(contextlib.AbstractContextManager["Sink", None]):
     """An output tensor, as a context: entered before the first block, complete when it is left without an error.
 
-    `chunks` are the sizes of what is encoded as one, or None; `encoded` says that filters encode it, and `held` that
-    its block writers pass the values to the parent. With `in_order`, it receives what they leave in the order of the
-    blocks, so that the same job writes the same bytes. `notes` say what of the input's file was not copied. Temporary
-    files of the pass lie next to the file `beside`.
+    `chunks` are the sizes of what is encoded as one, or None; `encoded` says that filters encode it, and `in_workers`
+    that block writers store it, and pass neither values nor chunks to the parent. With `in_order`, it receives what
+    they leave in the order of the blocks, so that the same job writes the same bytes. `notes` say what of the input's
+    file was not copied. Temporary files of the pass lie next to the file `beside`.
     """
 
     chunks: tuple[int, ...] | None = None
     encoded = False
-    held = False
+    in_workers = True
     in_order = False
     notes: tuple[str, ...] = ()
     beside = ""

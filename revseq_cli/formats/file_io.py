@@ -66,8 +66,7 @@ class Identity:
 
 def identity(fd: int) -> Identity:
     """The identity of an open file."""
-    status = os.fstat(fd)
-    return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, system.touched(fd, status))
+    return identity_of(os.fstat(fd))
 
 
 def identity_of(status: os.stat_result) -> Identity:

@@ -26,11 +26,13 @@ class MemoryReadTask:
         """The values of the region."""
         return self.values
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Of values that are not contiguous, NumPy's own pickle has this machine's byte order, and other bytes."""
+        return MemoryReadTask, (self.values if self.values.flags.forc else self.values.copy(),)
+
 
 class MemorySource(Source):
     """A tensor in memory: from text, standard input or an argument."""
-
-    held = True
 
     def __init__(self, name: str, values: NDArray[Any], storage: Storage, identity: Identity | None = None) -> None:
         self.name, self._values, self.storage, self.identity = name, values, storage, identity
@@ -53,7 +55,7 @@ class Gathered:
     """A base of sinks that gather the whole tensor in memory, in `values`."""
 
     values: NDArray[Any]
-    held = True
+    in_workers = False
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
         """A block writer that sends the values to the parent."""
@@ -86,5 +88,5 @@ class Handing:
     """A block writer that sends every block to the parent."""
 
     def deliver(self, region: Region, values: NDArray[Any]) -> object:
-        """The region and its values."""
-        return region, values
+        """The region and its values; see MemoryReadTask about those that are not contiguous."""
+        return region, values if values.flags.forc else values.copy()

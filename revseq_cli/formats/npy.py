@@ -174,7 +174,7 @@ class Header:
         line_end, extra = _LINE_ENDS.get(behind), f"{total - self.end} bytes"
         if not line_end and total - self.end < 4 and (total - self.offset) % 4 == 0 and self.dtype.itemsize < 4:
             return f"{self._name}: padding of {extra} after the last element is ignored"
-        cut = system.cut(path, self.end) if path and line_end else ""
+        cut = f"head -c {self.end} < {system.quoted(path)} > new.npy" if path and line_end else ""
         hint = cut if line_end else "were two files joined? split them"
         raise self._wrong(f"has {line_end or extra} after its last element", "one tensor and nothing else", hint)
 

@@ -280,23 +280,6 @@ class _Tile:
         return index
 
 
-def turn(window: Words, first: int, lengths: Lengths, start: int, out: Words) -> None:
-    """Write the reversed elements of rows [start, start + len(out)) into `out`, which keeps all others as they are.
-
-    `window` holds the rows of the input from `first` on, with every element that moves into these rows. `lengths`, of
-    which there is one for each column, are clamped.
-    """
-    columns = out.shape[1]
-    last = (lengths - 1 - first) * columns + np.arange(columns)  # where row 0 of the output comes from
-    words = window.reshape(-1)
-    shortest, step = int(lengths.min()), max(1, thresholds.TILE // columns)
-    for top in range(start, start + len(out), step):
-        rows = np.arange(top, min(top + step, start + len(out)))[:, None]
-        part = out[top - start : top - start + len(rows)]
-        gathered = words.take(last - rows * columns, mode="clip")
-        np.copyto(part, gathered, where=True if rows[-1, 0] < shortest else rows < lengths)
-
-
 class LengthCounts(NamedTuple):
     """How many lengths there are, how many lie above the axis size, and how many change nothing (0 or 1)."""
 

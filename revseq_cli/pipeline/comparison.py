@@ -14,8 +14,8 @@ import numpy as np
 from revseq_cli.core import dtypes
 from revseq_cli.core.dtypes import bits, native, word
 from revseq_cli.operator import kernel
-from revseq_cli.pipeline.arrangement import arrange_pair
-from revseq_cli.pipeline.plan import lengths_of, sizes_of
+from revseq_cli.pipeline.blocks import lengths_of, sizes_of
+from revseq_cli.pipeline.plan import plan_pair
 from revseq_cli.pipeline.tasks import Task, completed, reading_back, untrue
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Region, Sink, Source
-    from revseq_cli.pipeline.arrangement import Arrangement, Resources
     from revseq_cli.pipeline.assembly import Job
+    from revseq_cli.pipeline.plan import Plan, Resources
     from revseq_cli.porting.features import WrongLines
 
 
@@ -288,11 +288,11 @@ NO_DIAGNOSIS = Diagnosis()
 
 @dataclass(frozen=True)
 class Pair:
-    """Two tensors of the same sizes and data type, cheap to read in the blocks of the arrangement."""
+    """Two tensors of the same sizes and data type, cheap to read in the blocks of the plan."""
 
     a: Source
     right: Source
-    arrangement: Arrangement
+    plan: Plan
     label = "B"
 
     def compare(self, tolerance: Tolerance | None, first: int) -> Differences:
@@ -307,9 +307,9 @@ class Pair:
 @contextlib.contextmanager
 def opened(a: Source, b: Source, resources: Resources) -> Iterator[Pair]:
     """The pair; EngineError where the smallest block needs more memory than there is."""
-    arrangement = arrange_pair(a, b, resources)
+    plan = plan_pair(a, b, resources)
     with a.random_access() as ready_a, b.random_access() as ready_b:
-        yield Pair(ready_a, ready_b, arrangement)
+        yield Pair(ready_a, ready_b, plan)
 
 
 def differing(a: Source, b: Source, tolerance: Tolerance | None) -> Callable[[Region], NDArray[np.bool_]]:
@@ -325,13 +325,13 @@ def differing(a: Source, b: Source, tolerance: Tolerance | None) -> Callable[[Re
     return mask
 
 
-def verify_copy(source: Source, sink: Sink, arrangement: Arrangement) -> None:
+def verify_copy(source: Source, sink: Sink, plan: Plan) -> None:
     """Compare what was written with the source, in the copy's blocks; EngineError where a bit differs."""
     written = sink.written()
     place = "in DataType or Sizes"
     if written.desc == source.desc:
         with source.random_access(sink.beside) as ready, reading_back(written):
-            result = compared("verify", Pair(ready, written, arrangement))
+            result = compared("verify", Pair(ready, written, plan))
         if not result.count:
             return
         place = f"at {result.indices[0].tolist()}"
@@ -342,7 +342,7 @@ def compared(
     stage: str, pair: Pair, tolerance: Tolerance | None = None, first: int = 1, job: Job | None = None
 ) -> Differences:
     """How a pair differs, in blocks; with the `job` whose output is right, the result says where in its lines."""
-    a, right, arrangement = pair.a, pair.right, pair.arrangement
+    a, right, plan = pair.a, pair.right, pair.plan
 
     def task(region: Region) -> Task:
         where, read_tasks = None, [a.read_task(region), right.read_task(region)]
@@ -353,9 +353,9 @@ def compared(
 
     found = Differences.none(a.dtype, len(a.sizes))
     wrong = None
-    if job and (arrangement.plan.cuts_lines or job.lengths.desc.element_count <= most_lines(arrangement)):
+    if job and (plan.blocks.cuts_lines or job.lengths.desc.element_count <= most_lines(plan)):
         wrong = np.zeros(job.lengths.sizes, np.bool_)
-    for region, part in completed(stage, map(task, arrangement.plan), arrangement, a):
+    for region, part in completed(stage, map(task, plan.blocks), plan, a):
         if job and wrong is not None and part.where.wrong is not None:
             wrong[lengths_of(region, job.axis)] |= part.where.wrong
         found = found.merged(part, first)
@@ -364,9 +364,9 @@ def compared(
     return found
 
 
-def most_lines(arrangement: Arrangement) -> int:
+def most_lines(plan: Plan) -> int:
     """Of how many lines at most something is kept beside the blocks, in the memory that is left."""
-    return max(_FEW_LINES, arrangement.left // _LINE_BYTES)
+    return max(_FEW_LINES, plan.left // _LINE_BYTES)
 
 
 def _compare(

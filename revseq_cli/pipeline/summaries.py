@@ -13,7 +13,7 @@ import numpy as np
 from revseq_cli.core import dtypes, thresholds
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline import conventions
-from revseq_cli.pipeline.arrangement import Resources, arrange_fold
+from revseq_cli.pipeline.plan import Resources, plan_fold
 from revseq_cli.pipeline.tasks import Task, completed
 
 if TYPE_CHECKING:
@@ -150,9 +150,9 @@ def _without_missing(is_missing: Callable[[NDArray[Any]], NDArray[np.bool_]], va
 
 def _folded(source: Source, step: Callable[[NDArray[Any]], Any], resources: Resources) -> Iterator[Any]:
     """What the step makes of each block."""
-    arrangement = arrange_fold(source, resources)
+    plan = plan_fold(source, resources)
     with source.random_access() as ready:
-        tasks = (Task(step, (ready.read_task(region),), region) for region in arrangement.plan)
-        for _, share in completed("read", tasks, arrangement, ready):
+        tasks = (Task(step, (ready.read_task(region),), region) for region in plan.blocks)
+        for _, share in completed("read", tasks, plan, ready):
             yield share
     source.recheck()

@@ -24,7 +24,7 @@ from revseq_cli.formats.contract import ReadTask, Source, Storage
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.table import named
 from revseq_cli.operator.spec import lengths_sizes
-from revseq_cli.pipeline.plan import make_plan, sizes_of
+from revseq_cli.pipeline.blocks import cut, sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -47,9 +47,7 @@ def pieces(lengths: Source) -> Iterator[tuple[Region, NDArray[Any]]]:
     """All lengths in C order, as many at once as are few: their region, and what is read of it."""
     with lengths.random_access() as ready:
         cut_alignment = (1,) * len(lengths.sizes)
-        for region in make_plan(
-            lengths.sizes, None, most_elements=thresholds.LENGTHS_AT_ONCE, cut_alignment=cut_alignment
-        ):
+        for region in cut(lengths.sizes, None, most=thresholds.LENGTHS_AT_ONCE, alignment=cut_alignment):
             yield region, ready.read_task(region).read()
 
 
@@ -83,7 +81,7 @@ class View(Source):
         self.source = self.original = source
         self.name, self.dtype, self.order, self.storage = source.name, source.dtype, source.order, source.storage
         self.identity, self.path = source.identity, source.path
-        self.notes, self.held, self.encoded = source.notes, source.held, source.encoded
+        self.notes, self.encoded = source.notes, source.encoded
         self.sizes, self.chunks = self.placed(source.sizes), self.placed(source.chunks) if source.chunks else None
 
     @property
@@ -437,7 +435,7 @@ class MaskSource(View):
         """All lengths, a few lines at once: a read task for all of them would have one for each part of the mask."""
         lengths = np.empty(self.sizes, self.dtype)
         few = thresholds.MASK_AT_ONCE // max(1, self._size)
-        for region in make_plan(self.sizes, None, most_elements=few, cut_alignment=self.cut_alignments[0]):
+        for region in cut(self.sizes, None, most=few, alignment=self.cut_alignments[0]):
             lengths[region] = self.read_task(region).read()
         return lengths
 
@@ -446,9 +444,7 @@ class MaskSource(View):
         whole = (*region[: self._along], slice(0, self._size), *region[self._along :])
         most, cut_alignment = thresholds.MASK_AT_ONCE, self.source.cut_alignments[0]
         parts = []
-        for inside in make_plan(
-            sizes_of(whole), self._along, most_elements=most, cut_alignment=cut_alignment, order=self.source.order
-        ):
+        for inside in cut(sizes_of(whole), self._along, most=most, alignment=cut_alignment, order=self.source.order):
             moved = (slice(i.start + w.start, i.stop + w.start) for i, w in zip(inside, whole, strict=True))
             parts.append((inside, self.source.read_task(tuple(moved))))
         return _MaskReadTask(tuple(parts), self.name, region, self._along, self.dtype)

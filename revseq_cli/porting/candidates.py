@@ -20,7 +20,7 @@ from revseq_cli.core.dtypes import bits, native
 from revseq_cli.core.tensors import braced
 from revseq_cli.formats.in_memory import MemoryReadTask
 from revseq_cli.operator import kernel
-from revseq_cli.pipeline.plan import lengths_of, sizes_of
+from revseq_cli.pipeline.blocks import lengths_of, sizes_of
 from revseq_cli.pipeline.reversal import reversed_output
 from revseq_cli.pipeline.views import AlignedSource, Computed, Derived, Reshaped, inverse, moved, transposed
 from revseq_cli.porting.features import QUANTITIES, TESTS, Rule, Spots, rules

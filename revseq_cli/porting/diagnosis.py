@@ -23,9 +23,9 @@ from revseq_cli.core.dtypes import dtype_of, native
 from revseq_cli.core.tensors import TensorDesc, braced
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.in_memory import MemorySource
-from revseq_cli.pipeline.arrangement import arrange_oracle
+from revseq_cli.pipeline.blocks import cut, lengths_of
 from revseq_cli.pipeline.comparison import Diagnosis, Mistake, Pair, compared
-from revseq_cli.pipeline.plan import lengths_of, make_plan
+from revseq_cli.pipeline.plan import plan_reversal
 from revseq_cli.pipeline.reversal import random_access, reversed_output
 from revseq_cli.pipeline.summaries import span_of_lengths
 from revseq_cli.pipeline.tasks import Task, completed, spooled
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import ReadTask, Region, Source
-    from revseq_cli.pipeline.arrangement import Resources
     from revseq_cli.pipeline.assembly import Job
     from revseq_cli.pipeline.comparison import Differences, Tolerance
+    from revseq_cli.pipeline.plan import Resources
 
 # How many explanations are told, and how many are held against all of a large tensor.
 _MOST_TOLD, _MOST_VERIFIED = 3, 4
@@ -81,7 +81,7 @@ class Oracle(Pair):
         spots = Spots(
             tuple(np.ogrid[tuple(map(slice, wrong.shape))]), self.job.values.sizes, self.job.axis, lengths, True
         )
-        is_printed, extent = self.seen is not unchanged, self.arrangement.plan.extents[self.job.axis]
+        is_printed, extent = self.seen is not unchanged, self.plan.blocks.extents[self.job.axis]
         sample = Sample(self.job, self.a, self.right, found, tolerance, lengths, is_printed, extent)
         return Diagnosis(of_lines(spots, wrong), _Search(self, sample, spots).mistakes())
 
@@ -203,11 +203,11 @@ class _Search:
 
     def _is_moved(self, candidate: Candidate, a: Source) -> bool:
         """Whether an output in other sizes or places is this `a`."""
-        arrangement, sizes = self.oracle.arrangement, candidate.output.sizes
-        most = arrangement.plan.block_elements
-        plan = make_plan(sizes, candidate.axis, most_elements=most, cut_alignment=(1,) * len(sizes))
+        plan, sizes = self.oracle.plan, candidate.output.sizes
+        most = plan.blocks.elements
+        blocks = cut(sizes, candidate.axis, most=most, alignment=(1,) * len(sizes))
         try:
-            pair = Pair(a, candidate.output, arrangement._replace(plan=plan))
+            pair = Pair(a, candidate.output, plan._replace(blocks=blocks))
             return not compared("find the mistake", pair, self.sample.tolerance).count
         except UnreadableError:
             return False
@@ -221,11 +221,11 @@ class _Search:
         found, output = np.zeros(self.wrong.shape, np.bool_), oracle.seen(candidate.output)
 
         def tasks() -> Iterator[Task]:
-            for region in oracle.arrangement.plan:
+            for region in oracle.plan.blocks:
                 step = partial(_lines_that_differ, output.read_task(region), self.sample.tolerance, axis)
                 yield Task(step, (oracle.a.read_task(region),), region)
 
-        with contextlib.closing(completed("find the mistake", tasks(), oracle.arrangement, oracle.a)) as results:
+        with contextlib.closing(completed("find the mistake", tasks(), oracle.plan, oracle.a)) as results:
             for region, lines in results:
                 found[lengths_of(region, axis)] |= lines
                 if stops and lines.any():
@@ -258,15 +258,15 @@ def opened(a: Source, job: Job, resources: Resources, seen: Callable[[Source], S
 
     Tensors that are slow to read anywhere are unpacked into the temporary folder.
     """
-    arrangement = arrange_oracle(job, a, resources)
+    plan = plan_reversal(job, resources, a, a.dtype.itemsize)
     with (
-        random_access(job, "", arrangement) as ready,
+        random_access(job, "", plan) as ready,
         a.random_access() as whole,
-        spooled(whole, "", arrangement) as ready_a,
+        spooled(whole, "", plan) as ready_a,
     ):
         if a.desc.element_count <= SMALL:  # it is read again and again
             ready_a, ready = MemorySource.of(ready_a), replace(ready, values=MemorySource.of(ready.values))
-        yield Oracle(ready_a, seen(reversed_output(ready)), arrangement, ready, seen)
+        yield Oracle(ready_a, seen(reversed_output(ready)), plan, ready, seen)
 
 
 # Tensors of other sizes or another data type

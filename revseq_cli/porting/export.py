@@ -20,7 +20,7 @@ from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.references import Reference
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
-from revseq_cli.pipeline.arrangement import Resources, arrange_copy
+from revseq_cli.pipeline.plan import Resources, plan_copy
 from revseq_cli.pipeline.tasks import copy
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def write(job: Job, path: str, *, overwrite: bool) -> Exported:
     with FileTransaction(*(sink.file for _, sink in sinks), file) as together:  # the model gets its name last
         for source, sink in sinks:
             with sink:
-                copy(source, sink, arrange_copy(source, Resources(), sink))
+                copy(source, sink, plan_copy(source, Resources(), sink))
         job.recheck()
         file.write(_text(job, resources, result.name).encode())
     return Exported([file.name, *(sink.file.name for _, sink in sinks)], str(result), [*together.notes])

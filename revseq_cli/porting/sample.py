@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from revseq_cli.core.dtypes import bits, native
+from revseq_cli.pipeline.blocks import cut, lengths_of
 from revseq_cli.pipeline.comparison import located
-from revseq_cli.pipeline.plan import lengths_of, make_plan
 from revseq_cli.pipeline.reversal import reversed_output
 from revseq_cli.porting.features import Spots
 from revseq_cli.porting.relations import mirrored
@@ -202,7 +202,7 @@ class Sample:
         sizes, axis = self.job.values.sizes, self.job.axis
         if self.is_whole:
             return (self._piece(tuple(slice(0, size) for size in sizes)),)
-        plan = make_plan(sizes, axis, most_elements=_BLOCK, cut_alignment=(1,) * len(sizes))
+        plan = cut(sizes, axis, most=_BLOCK, alignment=(1,) * len(sizes))
         lines = np.argwhere(np.asarray(self.found.where.wrong))
         chosen = lines[np.linspace(0, len(lines) - 1, _BLOCKS).astype(int)].tolist()
         places = [*self.found.indices[:1].tolist(), list(self.found.where.last), *chosen]

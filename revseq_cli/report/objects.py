@@ -61,17 +61,17 @@ def run(planned: Planned, clamped: int, **written: object) -> str:
 
 def plan(planned: Planned) -> str:
     """The report of `run --dry-run`; memory and sizes of blocks are in bytes."""
-    values, arrangement, traffic = planned.values, planned.arrangement, planned.traffic
+    values, plan, traffic = planned.values, planned.plan, planned.traffic
     told = {
-        "blocks": arrangement.plan.block_count,
-        "block_bytes": arrangement.plan.block_elements * values.data_type.size,
+        "blocks": plan.blocks.count,
+        "block_bytes": plan.blocks.elements * values.data_type.size,
         "read_bytes": traffic.read,
         "write_bytes": traffic.written,
-        "engine": arrangement.engine.name,
-        "workers": None if arrangement.scheduler else arrangement.workers,
-        "scheduler": arrangement.scheduler or None,
-        "memory": arrangement.need,
-        "spooled": bool(arrangement.spooled or arrangement.tiling),
+        "engine": plan.engine,
+        "workers": None if plan.scheduler else plan.workers,
+        "scheduler": plan.scheduler or None,
+        "memory": plan.bytes,
+        "spooled": bool(plan.spooled or plan.tiling),
     }
     return text_of({**job(values, planned.lengths, planned.axis), "plan": told})
 

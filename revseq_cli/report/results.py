@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.operator.kernel import LengthCounts
     from revseq_cli.operator.spec import Constraint, FeatureLevel
-    from revseq_cli.pipeline.arrangement import Arrangement
     from revseq_cli.pipeline.comparison import Diagnosis, Differences, Mistake, Where
+    from revseq_cli.pipeline.plan import Plan
     from revseq_cli.pipeline.summaries import Statistics
 
 
@@ -105,13 +105,13 @@ class Traffic(NamedTuple):
     size: int
 
     @classmethod
-    def of(cls, values: TensorDesc, lengths: TensorDesc, arrangement: Arrangement, kept: int) -> Self:
+    def of(cls, values: TensorDesc, lengths: TensorDesc, plan: Plan, kept: int) -> Self:
         """The traffic of a job; `kept` bytes of the input's file are copied with the tensor."""
         size = values.total_bytes + kept
-        spooled = arrangement.spooled * values.total_bytes
+        spooled = plan.spooled * values.total_bytes
         read, written = size + lengths.total_bytes + spooled, size + spooled
-        if arrangement.tiling:
-            read += arrangement.tiling.most_read * values.data_type.size
+        if plan.tiling:
+            read += values.total_bytes * 5 // 4  # a temporary file, of which about a quarter is read more than once
             written += values.total_bytes
         return cls(read, written, size)
 
@@ -126,13 +126,13 @@ class Planned(NamedTuple):
     values: TensorDesc
     lengths: TensorDesc
     axis: int
-    arrangement: Arrangement
+    plan: Plan
     kept: int
 
     @property
     def traffic(self) -> Traffic:
         """The bytes that it reads and writes."""
-        return Traffic.of(self.values, self.lengths, self.arrangement, self.kept)
+        return Traffic.of(self.values, self.lengths, self.plan, self.kept)
 
 
 class Outcome(NamedTuple):

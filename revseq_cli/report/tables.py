@@ -244,31 +244,31 @@ def _places(found: Differences, total: int) -> str:
 
 def plan(planned: Planned) -> str:
     """The text of `run --dry-run`; -v prints it, too."""
-    _, values, lengths, axis, arrangement, _ = planned
-    plan, tiling = arrangement.plan, arrangement.tiling
-    cut = ", lines are cut" if plan.cuts_lines else ""
-    block = plan.block_elements * values.data_type.size
+    _, values, lengths, axis, plan, _ = planned
+    tiling = plan.tiling
+    cut = ", lines are cut" if plan.blocks.cuts_lines else ""
+    block = plan.blocks.elements * values.data_type.size
     lines = [
         f"InputTensor            {values}, {values.total_bytes:,} bytes",
         f"SequenceLengthsTensor  {lengths}, {lengths.total_bytes:,} bytes",
         f"Axis                   {axis_text(values, axis)}",
-        f"blocks                 {plan.block_count:,} of {block:,} bytes{cut}",
+        f"blocks                 {plan.blocks.count:,} of {block:,} bytes{cut}",
     ]
-    if arrangement.spooled:
-        lines.append(f"unchunked copies       {arrangement.spooled} of {values.total_bytes:,} bytes")
+    if plan.spooled:
+        lines.append(f"unchunked copies       {plan.spooled} of {values.total_bytes:,} bytes")
     if tiling:
-        run, enough = tiling.run * values.data_type.size, f"--memory {arrangement.direct}"
+        run, enough = tiling.run * values.data_type.size, f"--memory {plan.direct}"
         lines += [
             f"temporary file         {values.total_bytes:,} bytes; none with {enough}",
             f"passes                 2, in runs of {run:,} bytes",
         ]
-    if arrangement.lacks_room:
+    if plan.lacks_room:
         lines.append(f"temporary file         none: {2 * values.total_bytes:,} bytes are not free, so runs are short")
     traffic = planned.traffic
-    most = "at most " if tiling else ""
+    most = "about " if tiling else ""
     lines += [
         f"bytes                  {most}{traffic.read:,} read, {traffic.written:,} written",
-        f"engine                 {printable(arrangement.means)}",
+        f"engine                 {printable(plan.means)}",
     ]
     return "\n".join(lines)
 

@@ -18,8 +18,8 @@ from revseq_cli.core.dtypes import dtype_of
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.pipeline import comparison, views
-from revseq_cli.pipeline.arrangement import Resources
 from revseq_cli.pipeline.comparison import Tolerance, differences
+from revseq_cli.pipeline.plan import Resources
 from revseq_cli.report import tables
 from revseq_cli.report.results import Comparison
 

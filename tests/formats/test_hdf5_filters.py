@@ -14,8 +14,8 @@ from tensor_files import open_
 from revseq_cli.core.processes import packed, unpacked
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.contract import Layout
-from revseq_cli.pipeline.arrangement import choose
-from revseq_cli.pipeline.engines import PROCESSES, SERIAL
+from revseq_cli.pipeline import PROCESSES, SERIAL
+from revseq_cli.pipeline.plan import choose
 
 SHAPE, CHUNKS = (7, 50, 33), (3, 16, 10)  # the last chunk of each dimension lies across the tensor's end
 VALUES = np.cumsum(np.random.default_rng(5).integers(-2, 3, SHAPE), 1).astype("i4")

@@ -15,9 +15,6 @@ from revseq_cli.core import system
 from revseq_cli.core.errors import TensorIOError
 from revseq_cli.formats import file_io
 
-if os.name != "nt":
-    from revseq_cli.core import posix
-
 pytestmark = pytest.mark.needs("memory files")
 
 
@@ -36,7 +33,7 @@ def small(tmp_path):
     command = ["mount", "-t", "tmpfs", "-o", "size=24m", "t", folder]
     if subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("mounting a small file system needs the superuser")
-    posix._devices_in_memory.cache_clear()
+    system._devices_in_memory.cache_clear()
     yield folder
     subprocess.run(["umount", folder], check=True)
 
@@ -93,7 +90,7 @@ def test_memory_that_is_full_in_the_middle(revseq, small, jobs):
     """What others write meanwhile is no more seen by the check of the free space than by this one, which is off."""
     np.save(small.parent / "x.npy", np.ones((30_000, 256), np.uint32))
     np.save(small.parent / "n.npy", np.ones((30_000, 1), np.uint32))
-    code = "from revseq_cli.core import posix; posix._require_space = lambda *_: None\n"
+    code = "import os; os.fstatvfs = lambda fd, real=os.fstatvfs: type(\"Space\", (), {\"f_blocks\": 0})\n"
     job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "small/y.npy", "--engine", "processes", "--jobs", jobs)
     done = revseq(*job, cwd=small.parent, code=code)
     done.refused("small/y.npy: cannot write: No space left on device")
@@ -102,10 +99,10 @@ def test_memory_that_is_full_in_the_middle(revseq, small, jobs):
 
 def test_mountinfo_that_cannot_be_read(monkeypatch):
     monkeypatch.setattr(Path, "read_bytes", refusing(errno.EACCES))
-    assert posix._devices_in_memory.__wrapped__() == frozenset()
+    assert system._devices_in_memory.__wrapped__() == frozenset()
 
 
 def test_mount_points_of_any_name(monkeypatch):
     text = "21 1 0:5 / /a\x1cb\u2028c\x0cd rw shared:1 - tmpfs x rw\n22 1 8:1 / /e\x85f rw - ext4 /dev/sda1 rw\n"
     monkeypatch.setattr(Path, "read_bytes", lambda _: text.encode())
-    assert posix._devices_in_memory.__wrapped__() == {os.makedev(0, 5)}
+    assert system._devices_in_memory.__wrapped__() == {os.makedev(0, 5)}

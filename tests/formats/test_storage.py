@@ -160,14 +160,12 @@ def test_a_signal_before_the_names_are_given(folder, kind, monkeypatch):
 
     def written():
         with FileTransaction(file := kind("y", overwrite=False)):
-            assert signals.is_deferred()
             real = file.flush
             monkeypatch.setattr(file, "flush", lambda: (real(), received.append(signal.SIGTERM)))
 
     with pytest.raises(signals.Stopped):
         written()
     assert content(folder) == {}
-    assert not signals.is_deferred()
 
 
 def test_a_folder_of_many_files_is_flushed_until_a_signal_comes(folder, monkeypatch):

@@ -21,12 +21,11 @@ from revseq_cli.core.errors import EngineError, TensorIOError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.in_memory import MemorySink, MemorySource
-from revseq_cli.pipeline import reversal, summaries, views
-from revseq_cli.pipeline.arrangement import Arrangement, Resources, arrange
+from revseq_cli.pipeline import AUTO, DEFAULT_MEMORY, ENGINES, SERIAL, reversal, summaries, views
 from revseq_cli.pipeline.assembly import Job, Request
-from revseq_cli.pipeline.engines import DEFAULT_MEMORY, NAMES, SERIAL
+from revseq_cli.pipeline.blocks import cut
 from revseq_cli.pipeline.jobs import load
-from revseq_cli.pipeline.plan import make_plan
+from revseq_cli.pipeline.plan import Plan, Resources, plan_reversal
 from revseq_cli.pipeline.views import AlignedSource
 
 REAL = ["serial", "processes"]
@@ -40,11 +39,9 @@ def test_each_length_of_a_batch_axis_is_counted_once(data):
     lengths = np.array(data.draw(st.lists(st.integers(0, 6), min_size=shape[batch_axis], max_size=shape[batch_axis])))
     values = np.zeros(shape, np.float32)
     job = Job(held(values), AlignedSource(held(lengths.astype("u4")), shape, axis, (batch_axis,)), axis, batch_axis)
-    plan = make_plan(
-        shape, axis, most_elements=data.draw(st.integers(1, 60)), cut_alignment=(1,) * len(shape), order="C"
-    )
+    blocks = cut(shape, axis, most=data.draw(st.integers(1, 60)), alignment=(1,) * len(shape), order="C")
     with MemorySink(job.values) as sink:
-        assert reversal.reverse(job, sink, Arrangement(plan, SERIAL, 1, 0)) == (lengths > shape[axis]).sum()
+        assert reversal.reverse(job, sink, Plan(blocks, SERIAL, 1, 0)) == (lengths > shape[axis]).sum()
 
 
 @pytest.mark.parametrize("suffix", ["npy", "h5"])
@@ -67,12 +64,12 @@ def test_the_memory_of_a_mask_is_counted(tmp_path, suffix):
     least = {"npy": 0, "h5": 4 * mask.nbytes}[suffix]
     assert least <= job.lengths.least_bytes <= least + 300_000
     with pytest.raises(EngineError, match=f"a block takes {job.lengths.least_bytes}"):
-        arrange(job, Resources("serial", 1, 100_000))
+        plan_reversal(job, Resources("serial", 1, 100_000))
 
 
 def test_engines_and_memory_are_those_of_the_options():
     options_of_run = {each.name: each for each in run_command.params}
-    assert tuple(options_of_run["engine"].type.choices) == NAMES
+    assert tuple(options_of_run["engine"].type.choices) == (AUTO, *ENGINES)
     assert options.parse_bytes(options_of_run["memory"].default) == DEFAULT_MEMORY
 
 
@@ -119,11 +116,11 @@ def test_chunks_across_too_many_lines_are_read_and_written_once(tmp_path, chunks
     lengths = np.random.default_rng(1).integers(0, 1002, (100, 1)).astype(np.uint32)
     job = Job(Chunked(values, chunks), held(lengths), 1)
     sink = ChunkedSink(job.values, tmp_path / "y.npy", sink_chunks)
-    arrangement = arrange(job, Resources("serial", 1, 30_000), sink)
-    assert arrangement.spooled == bool(chunks) + bool(sink_chunks)
+    plan = plan_reversal(job, Resources("serial", 1, 30_000), sink)
+    assert plan.spooled == bool(chunks) + bool(sink_chunks)
     done = []
     with sink, observed(done.append, "reverse"):
-        reversal.reverse(job, sink, arrangement)
+        reversal.reverse(job, sink, plan)
     assert sum(done) == values.nbytes
     assert oracle.same_bits(sink.values, expected(values, lengths, 1))
     if chunks:
@@ -132,7 +129,7 @@ def test_chunks_across_too_many_lines_are_read_and_written_once(tmp_path, chunks
         assert times(sink.noted, values.shape, sink_chunks) == {1}
     done.clear()
     with observed(done.append, "verify"):
-        reversal.verify(job, sink, arrangement)
+        reversal.verify(job, sink, plan)
     assert sum(done) == values.nbytes
     assert not list(tmp_path.iterdir())
 
@@ -144,20 +141,20 @@ def test_lengths_in_chunks_are_read_once(tmp_path, beside, chunks, held_back):
     values = np.arange(20_000, dtype=np.int16).reshape(2000, 10)
     lengths = Chunked(np.random.default_rng(1).integers(0, 12, (2000, 1)).astype(np.uint32), chunks)
     job = Job(held(values), lengths, 1)
-    plan = make_plan(values.shape, 1, most_elements=1000, cut_alignment=(1, 1))
+    blocks = cut(values.shape, 1, most=1000, alignment=(1, 1))
     sink = ChunkedSink(job.values, tmp_path / beside if beside else "")
     files = []
     with sink, observed(lambda _: files.extend(tmp_path.iterdir())):
         need = 8 * 8000 - held_back
-        reversal.reverse(job, sink, Arrangement(plan, SERIAL, 1, need))
+        reversal.reverse(job, sink, Plan(blocks, SERIAL, 1, need))
     assert oracle.same_bits(sink.values, expected(values, lengths.read(), 1))
     assert bool(files) is bool(beside and chunks and held_back)
     assert not list(tmp_path.iterdir())
     noted = lengths.noted[:-1]  # without the test's own
     if chunks:
         assert times(noted, (2000, 1), chunks) == {1}
-    else:  # they are read where they lie, block by block
-        assert noted == [(rows, slice(0, 1)) for rows, _ in plan]
+    else:  # they are read where they lie, block by block, and counted at once
+        assert noted == [*((rows, slice(0, 1)) for rows, _ in blocks), (slice(0, 2000), slice(0, 1))]
 
 
 # Inputs that change
@@ -212,7 +209,7 @@ def test_a_dry_run_counts_what_goes_through_temporary_files(revseq, tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f.create_dataset("x", data=np.zeros((128, 4096), "f4"), chunks=(128, 64))
     np.save(tmp_path / "n.npy", np.ones((128, 1), "u4"))
-    job = ["run", "x.h5", "n.npy", "--axis", 1, "-o", "y.h5", "--dry-run", "--json", "--jobs", 1]
+    job = ["run", "x.h5", "n.npy", "--axis", 1, "-o", "y.h5", "--only", "--dry-run", "--json", "--jobs", 1]
     plan = json.loads(revseq(*job, "--memory", "300K").ok().out)["plan"]
     assert plan["spooled"]
     assert plan["write_bytes"] == 3 * (128 * 4096 * 4)

@@ -1,98 +1,442 @@
-"""The plan covers every element exactly once, within its bound, and costs nothing."""
+"""Plans cover every element exactly once, fit the memory, and are found at once for tensors of any size."""
 
+import functools
 import itertools
+import os
+import random
+import time
+from math import prod
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from revseq_cli.formats.contract import Storage
+from revseq_cli.core import thresholds
+from revseq_cli.core.errors import EngineError
+from revseq_cli.formats import file_io
+from revseq_cli.formats.contract import Sink, Storage
 from revseq_cli.formats.in_memory import MemorySource
+from revseq_cli.formats.raw import RawSource, RawTensor
+from revseq_cli.pipeline import ENGINES, plan
 from revseq_cli.pipeline.assembly import Job
-from revseq_cli.pipeline.plan import make_plan
+from revseq_cli.pipeline.blocks import Blocks, cut
+from revseq_cli.pipeline.plan import (
+    Plan,
+    Resources,
+    make_tiling,
+    plan_copy,
+    plan_fold,
+    plan_move,
+    plan_pair,
+    plan_reversal,
+)
 from revseq_cli.pipeline.reversal import reversed_output
+
+MANY = 1 << 40  # bytes of memory
+SOME, MUCH = 1 << 25, 1 << 28  # bytes that are worth processes: with filters, and without
+
+
+def source(sizes, dtype="f4", *, chunks=None, encoded=False, order="C", path="x.h5"):
+    """A tensor of any size that takes no memory."""
+    made = MemorySource("x", np.broadcast_to(np.zeros(1, dtype), sizes), Storage("held", {}))
+    made.chunks, made.encoded, made.order, made.path = chunks, encoded, order, path
+    return made
+
+
+def raw(sizes, dtype="f4", order="C"):
+    unchanged = file_io.Identity(1, 1, 1, 1, 1)
+    tensor = RawTensor("/x.npy", "x.npy", 128, np.dtype(dtype), sizes, order)
+    return RawSource(tensor, unchanged, Storage("npy", {}))
+
+
+class Output(Sink):
+    """A sink that stores nothing."""
+
+    def __init__(self, chunks=None, encoded=False, in_workers=True, beside="/y"):
+        self.chunks, self.encoded, self.in_workers, self.beside = chunks, encoded, in_workers, beside
+
+    def block_writer(self, region):
+        raise NotImplementedError
+
+    def written(self):
+        raise NotImplementedError
+
+    def __exit__(self, *_):
+        pass
+
+
+def job(sizes=(100, 50), axis=1, lengths_chunks=None, **options):
+    of_lengths = tuple(1 if d == axis else size for d, size in enumerate(sizes))
+    lengths = source(of_lengths, "u4", chunks=lengths_chunks, encoded=bool(lengths_chunks))
+    return Job(source(sizes, **options), lengths, axis)
+
+
+# Blocks
 
 
 @st.composite
-def plans(draw):
+def cuts(draw):
     sizes = tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=4)))
     axis = draw(st.one_of(st.none(), st.integers(0, len(sizes) - 1)))
-    cut_alignment = tuple(draw(st.integers(1, 5)) for _ in sizes)
+    alignment = tuple(draw(st.integers(1, 5)) for _ in sizes)
     most = draw(st.integers(1, 1000))
-    order = draw(st.sampled_from("CF"))
-    return cut_alignment, most, make_plan(sizes, axis, most_elements=most, cut_alignment=cut_alignment, order=order)
+    return alignment, most, cut(sizes, axis, most=most, alignment=alignment, order=draw(st.sampled_from("CF")))
 
 
-@given(plans())
-def test_every_element_exactly_once(case):
-    cut_alignment, _, plan = case
-    seen = np.zeros(plan.sizes, int)
-    blocks = list(plan)
+@given(cuts())
+def test_every_element_exactly_once_in_blocks_that_fit(case):
+    alignment, most, blocks = case
+    seen = np.zeros(blocks.sizes, int)
     for region in blocks:
         seen[region] += 1
-        for part, size, step in zip(region, plan.sizes, cut_alignment, strict=True):
+        for part, size, step in zip(region, blocks.sizes, alignment, strict=True):
             assert 0 <= part.start < part.stop <= size
             assert part.start % step == 0
             assert part.stop % step == 0 or part.stop == size
     assert (seen == 1).all()
-    assert len(blocks) == plan.block_count
-
-
-@given(plans())
-def test_blocks_fit_unless_each_is_one_cut_alignment(case):
-    cut_alignment, most, plan = case
-    assert plan.block_elements <= max(most, int(np.prod(np.minimum(cut_alignment, plan.sizes))))
-
-
-@given(plans())
-def test_lines_are_cut_last(case):
-    cut_alignment, _, plan = case
-    if plan.cuts_lines:
-        others = [d for d in range(len(plan.sizes)) if d != plan.axis]
-        assert all(plan.extents[d] == min(cut_alignment[d], plan.sizes[d]) for d in others)
+    assert len([*blocks]) == blocks.count
+    smallest = np.minimum(alignment, blocks.sizes)
+    assert blocks.elements <= max(most, int(np.prod(smallest)))
+    if blocks.cuts_lines:  # which come last
+        assert all(blocks.extents[d] == smallest[d] for d in range(len(blocks.sizes)) if d != blocks.axis)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "axis", "most", "cut_alignment", "order", "extents"),
+    ("sizes", "axis", "most", "alignment", "order", "extents"),
     [
         ((4, 6, 8), None, 100, (1, 1, 1), "C", (2, 6, 8)),
-        ((4, 6, 8), None, 48, (1, 1, 1), "C", (1, 6, 8)),
         ((4, 6, 8), None, 24, (1, 1, 1), "C", (1, 3, 8)),
         ((4, 6, 8), None, 24, (1, 1, 1), "F", (4, 6, 1)),
-        ((4, 6, 8), None, 5, (1, 1, 1), "F", (4, 1, 1)),
         ((4, 6, 8), 0, 32, (1, 1, 1), "C", (4, 1, 8)),
-        ((4, 6, 8), 0, 8, (1, 1, 1), "C", (4, 1, 2)),
         ((4, 6, 8), 0, 2, (1, 1, 1), "C", (2, 1, 1)),
         ((4, 6, 8), 2, 9, (1, 1, 1), "F", (1, 1, 8)),
         ((10,), None, 7, (3,), "C", (6,)),
         ((10,), None, 2, (3,), "C", (3,)),
-        ((1, 8), None, 100, (1, 1), "C", (1, 8)),
         ((4, 6), None, 7, (1, 4), "C", (1, 6)),  # what fits is not cut again
+        ((3, 0, 5), 0, 10, (1, 1, 1), "C", (3, 1, 3)),
     ],
 )
-def test_the_slowest_dimension_is_cut_first_and_the_axis_last(sizes, axis, most, cut_alignment, order, extents):
-    plan = make_plan(sizes, axis, most_elements=most, cut_alignment=cut_alignment, order=order)
-    assert plan.extents == extents
-    assert plan.cuts_lines is (axis is not None and extents[axis] < sizes[axis])
+def test_the_slowest_dimension_is_cut_first_and_the_axis_last(sizes, axis, most, alignment, order, extents):
+    blocks = cut(sizes, axis, most=most, alignment=alignment, order=order)
+    assert blocks.extents == extents
+    assert (blocks.count == 0) is (0 in sizes)
 
 
-def test_without_elements_there_is_no_block():
-    plan = make_plan((3, 0, 5), 0, most_elements=10, cut_alignment=(1, 1, 1))
-    assert (list(plan), plan.block_count) == ([], 0)
-
-
-def test_lazy():
+def test_blocks_are_computed_lazily():
     """10^14 blocks: to list them, or the cuts of one dimension, would not end."""
-    plan = make_plan((10**14, 10**7), 1, most_elements=1, cut_alignment=(1, 10**7))
-    assert plan.block_count == 10**14
-    assert list(itertools.islice(iter(plan), 2))[1] == (slice(1, 2), slice(0, 10**7))
+    blocks = cut((10**14, 10**7), 1, most=1, alignment=(1, 10**7))
+    assert blocks.count == 10**14
+    assert list(itertools.islice(iter(blocks), 2))[1] == (slice(1, 2), slice(0, 10**7))
 
 
 @given(st.integers(0, 20), st.integers(1, 20), st.integers(0, 40))
 def test_a_part_of_a_line(start, count, length):
     line = np.arange(41)
-    values, lengths = (MemorySource("x", each, Storage("memory", {})) for each in (line, np.array([length], np.uint8)))
+    values, lengths = (MemorySource("x", array, Storage("memory", {})) for array in (line, np.array([length], "u1")))
     part = slice(start, start + count)
     read = reversed_output(Job(values, lengths, 0)).read_task((part,)).read()
     assert read.tolist() == [*line[:length][::-1], *line[length:]][part]
+
+
+# Engines and workers
+
+
+@pytest.mark.parametrize(
+    ("size", "cores", "encoded", "to", "engine"),
+    [
+        (SOME - 1, 2, True, None, "serial"),
+        (SOME, 1, True, None, "serial"),
+        (SOME, 2, True, None, "processes"),
+        (SOME, 2, False, Output(encoded=True), "processes"),
+        (MUCH - 1, 16, False, Output(), "serial"),
+        (MUCH, 2, False, Output(), "processes"),
+        (MUCH, 1, False, Output(), "serial"),
+    ],
+)
+def test_the_engine_that_is_chosen(size, cores, encoded, to, engine):
+    assert plan.choose(cores, source((size,), "u1", encoded=encoded), to) == engine
+    assert (thresholds.WORTH_PROCESSES_WITH_FILTERS, thresholds.WORTH_PROCESSES) == (SOME, MUCH)
+
+
+@pytest.mark.parametrize("lacking", ["sched_getaffinity", ""])
+def test_the_cores_that_this_process_may_use(monkeypatch, lacking):
+    if lacking:
+        monkeypatch.delattr(os, lacking, raising=False)
+        monkeypatch.setattr(os, "process_cpu_count", lambda: 3, raising=False)
+        monkeypatch.setattr(os, "cpu_count", lambda: 3)
+        assert Resources().usable_cores == 3
+    assert Resources(cores=5).usable_cores == 5
+
+
+@pytest.mark.parametrize(("mib", "workers"), [(1, 2), (47, 2), (48, 3), (255, 15), (256, 16), (1024, 16)])
+def test_each_process_takes_memory_of_its_own(mib, workers):
+    assert plan_reversal(job((1 << 20, 128)), Resources("processes", 16, mib << 20)).workers == workers
+
+
+def test_a_worker_less_where_blocks_are_then_cut_at_rows():
+    """Blocks of 16 MiB, each of whole rows, are cheap; 16 workers had blocks of a bit less, of very short runs."""
+    large = Job(raw((256, 4096, 1024)), source((256, 1, 1024), "u4"), 1)
+    found = plan_reversal(large, Resources("processes", 16, 1 << 30))
+    assert (found.workers, found.blocks.extents) == (15, (1, 4096, 1024))
+    found = plan_reversal(large, Resources("processes", 16, 1 << 28))  # far fewer workers would be slower than that
+    assert found.workers == 16
+    assert found.blocks.extents[2] < 1024
+
+
+def test_a_scheduler_is_for_dask():
+    found = plan_reversal(job(), Resources("dask", 4, MANY, "tcp://x:1"))
+    assert (found.engine, found.workers, found.scheduler) == ("dask", 1, "tcp://x:1")
+    assert "all workers of tcp://x:1" in found.means
+    assert plan_reversal(job(), Resources("serial", 4, MANY, "tcp://x:1")).scheduler == ""
+
+
+# Memory. A reversal holds an element as input, output and scratch of twice its size, 4 x 4 bytes; and its part of a
+# length, as it is and as indices, (4 + 16) bytes for a line of 40 elements: 16.5 in all.
+
+
+@pytest.mark.parametrize(
+    ("name", "cores", "memory", "lines", "workers", "need", "path"),
+    [
+        ("serial", 1, 660, 1, 1, 660, "x.h5"),
+        ("serial", 1, 7000, 10, 1, 6600, "x.h5"),
+        ("serial", 1, MANY, 100, 1, 66_000, "x.h5"),
+        ("processes", 2, 2 * 6600, 10, 2, 2 * 6600, "x.h5"),
+        ("processes", 4, 2 * 9800, 10, 2, 2 * 9800, ""),  # what travels is held twice more: 24.5 bytes
+        ("processes", 8, MANY, 100, 1, 98_000, ""),  # one block needs one worker
+    ],
+)
+def test_blocks_and_memory_of_a_reversal(name, cores, memory, lines, workers, need, path):
+    found = plan_reversal(job((100, 40), chunks=(1, 40), path=path), Resources(name, cores, memory))
+    assert (found.blocks.extents, found.workers, found.bytes) == ((lines, 40), workers, need)
+    assert (found.spooled, found.travels) == (0, not path)
+
+
+@pytest.mark.parametrize(
+    ("engine", "path", "to", "copies"),
+    [
+        ("serial", "", None, 4),
+        ("processes", "x.h5", Output(), 4),
+        ("processes", "", Output(), 6),
+        ("processes", "x.h5", Output(in_workers=False), 6),
+        ("dask", "", None, 6),
+        ("serial", "x.h5", Output(encoded=True), 5),
+    ],
+)
+def test_how_often_an_element_is_held(engine, path, to, copies):
+    found = plan_reversal(job((1000, 50), path=path), Resources(engine, 1, MANY), to)
+    assert found.bytes == pytest.approx(1000 * (50 * 4 * copies + 20), abs=1)
+
+
+def test_the_least_memory_is_what_the_error_says():
+    wide = job((100, 40), chunks=(1, 40))
+    for name in ("serial", "auto"):
+        with pytest.raises(EngineError, match="the memory is 659 bytes, and a block takes 660") as caught:
+            plan_reversal(wide, Resources(name, 2, 659))
+        assert caught.value.hint == "try --memory 660"
+        assert plan_reversal(wide, Resources(name, 2, 660)).bytes == 660
+
+
+@pytest.mark.parametrize("size", [3, 7, 11, 13, 49, 10_000])
+def test_the_memory_that_a_block_needs_holds_that_block(size):
+    """The cost of an element is a fraction, of which nothing may be lost: a byte less, and there are two blocks."""
+    need = plan_reversal(job((1, size)), Resources("serial", 1, MANY)).bytes
+    assert plan_reversal(job((1, size)), Resources("serial", 1, need)).blocks.count == 1
+    assert plan_reversal(job((1, size)), Resources("serial", 1, need - 1)).blocks.count == 2
+
+
+def test_chunks_count_in_memory_and_cuts():
+    serial = Resources("serial", 1, 30_000)
+    assert plan_reversal(job(chunks=(4, 50)), serial, Output((6, 50))).blocks.extents == (36, 50)
+    assert plan_reversal(job(chunks=(5, 50)), serial).blocks.extents == (35, 50)
+    assert plan_reversal(job(), serial, Output((8, 50))).blocks.extents == (32, 50)
+    # Lengths that are decoded: a chunk is held as it is stored, decoded, and read.
+    assert plan_reversal(job(lengths_chunks=(30_000, 1)), Resources("serial", 1, MANY)).bytes == 3 * 30_000 * 4
+    # 10 x 100 elements are a chunk; all the lines through it would be 10 x 1000.
+    tall, few = job((100, 1000), chunks=(10, 100)), Resources("serial", 1, 30_000)
+    assert [plan_reversal(tall, resources, Output()).spooled for resources in (few, Resources("serial", 1, MANY))] == [
+        1,
+        0,
+    ]
+    assert plan_reversal(tall, few, Output((10, 100))).spooled == 2
+    assert not plan_reversal(tall, few).spooled
+    with pytest.raises(EngineError, match="a block takes 160000"):  # a chunk is decoded whole
+        plan_reversal(job((100, 1000), chunks=(100, 100)), few, Output())
+
+
+@pytest.mark.parametrize(
+    ("from_chunks", "to_chunks", "memory", "extents"),
+    [(20, 30, 130 * 16, 120), (20, 30, 50 * 16, 30), (20, None, 50 * 16, 40), (None, 30, 50 * 16, 30),
+     (None, None, 50 * 16, 50), (None, None, 16, 1)],
+)  # fmt: skip
+def test_copies_are_cut_at_the_chunks_of_both_sides_or_of_the_output(from_chunks, to_chunks, memory, extents):
+    from_, to = (chunks and (chunks,) for chunks in (from_chunks, to_chunks))
+    assert plan_copy(source((600,), chunks=from_), Resources("serial", 1, memory), Output(to)).blocks.extents == (
+        extents,
+    )
+
+
+def test_a_comparison_a_fold_and_a_copy_on_the_way():
+    """Where an element differs, it takes 64 bytes more; and it is computed with in 8 bytes."""
+    a, b = source((3000,), chunks=(20,)), source((3000,), chunks=(30,))
+    for pair in ((a, b), (b, a)):
+        assert plan_pair(*pair, Resources("serial", 1, 130 * 80)).blocks.extents == (120,)
+        assert plan_pair(*pair, Resources("serial", 1, 59 * 80)).blocks.extents == (30,)  # the larger chunk's
+    fold = plan_fold(source((1 << 24,), "u1"), Resources(cores=2))
+    assert (fold.blocks.elements, fold.engine, fold.workers) == (thresholds.BLOCK_BYTES // 8, "serial", 1)
+    for need, elements in ((3 * 4 * 400, 100), (1 << 40, thresholds.BLOCK_BYTES // 4), (3, 1)):
+        before = Plan(Blocks((1,), (1,)), "processes", 3, need, spooled=True)
+        found = plan_move(source((1 << 22,)), Output(), before)
+        assert (found.blocks.elements, found._replace(blocks=before.blocks)) == (elements, before)
+
+
+# Long lines across the rows of a file
+
+
+@given(st.data())
+def test_a_tiling_has_blocks_that_are_parts_of_panels(data):
+    sizes = tuple(data.draw(st.lists(st.integers(1, 40), min_size=1, max_size=4)))
+    axis, most = data.draw(st.integers(0, len(sizes) - 1)), data.draw(st.integers(1, 5000))
+    panels, blocks, width, _ = make_tiling(sizes, axis, most=most, order=data.draw(st.sampled_from("CF")))
+    assert panels.extents[axis] == sizes[axis]
+    assert all(a == b for d, (a, b) in enumerate(zip(panels.extents, blocks.extents, strict=True)) if d != axis)
+    columns = blocks.elements // blocks.extents[axis]
+    assert blocks.elements <= max(most, panels.elements // sizes[axis])
+    assert 1 <= width <= columns <= max(1, most)
+    assert width == 1 or width * sizes[axis] <= most // 4
+    assert columns == 1 or blocks.extents[axis] >= min(10, sizes[axis])  # as the need for memory counts them
+
+
+def tall(shape, memory, to, dtype="u4"):
+    lengths = source((1, *shape[1:]), "u4")
+    return plan_reversal(Job(raw(shape, dtype), lengths, 0), Resources("processes", 2, memory), to)
+
+
+def test_a_tiling_only_where_runs_are_short(monkeypatch):
+    monkeypatch.setattr(plan, "_have_room", lambda *_: True)
+    to = Output()
+    few = tall((1 << 14, 1 << 10), 1 << 23, to)
+    assert few.tiling
+    assert few.bytes <= 1 << 23
+    # The memory that the error and the plan name is enough, and not much more than that.
+    assert not tall((1 << 14, 1 << 10), few.direct, to).tiling
+    assert tall((1 << 14, 1 << 10), few.direct // 2, to).tiling
+    assert not tall((1 << 14, 1 << 10), 1 << 23, None).tiling  # what is printed is held in memory
+    assert not tall((1 << 24,), 1 << 23, to).tiling  # a single line, which is cut
+    assert not tall((1 << 10, 1 << 10), 1 << 18, to).tiling  # a small tensor
+    monkeypatch.setattr(plan, "_have_room", lambda *_: False)
+    assert tall((1 << 14, 1 << 10), 1 << 23, to).lacks_room
+
+
+@pytest.mark.parametrize("memory", [1 << 20, 1 << 24, 1 << 28])
+@pytest.mark.parametrize("shape", [(1000, 128, 128), (365, 720, 1440), (2048, 32, 1024), (2000, 64, 64, 3)])
+def test_a_tiling_or_long_runs(monkeypatch, shape, memory):
+    """Runs over several of the fastest dimensions are long enough in some blocks; if these do not fit, there are tiles."""
+    monkeypatch.setattr(plan, "_have_room", lambda *_: True)
+    found = tall(shape, memory, Output(), "f4")
+    assert found.bytes <= memory
+    assert bool(found.tiling) == bool(found.direct)
+    if found.tiling:
+        assert found.bytes >= 3 * found.blocks.elements * 4 * found.workers
+        direct = tall(shape, found.direct, Output(), "f4")
+        assert (direct.tiling, direct.bytes <= found.direct) == (None, True)
+    else:
+        assert found.blocks.run("C") * 4 >= thresholds.SHORT_RUN
+
+
+# On paper: passes over generated tensors of up to 100 TB
+
+COUNT, SHARDS = 4_000, 4
+MOST_WEIGHED = 1500  # cuts for one plan, each in some microseconds: for every number of workers some
+
+
+def sizes_of(rng, rank, most):
+    sizes, room = [1] * rank, most
+    for d in rng.sample(range(rank), rank):
+        some = rng.choice((1, 2, 3, rng.randint(1, 300), 2 ** rng.randint(0, 40), rng.randint(1, room)))
+        sizes[d] = max(1, min(room, some))
+        room //= sizes[d]
+    return tuple(sizes)
+
+
+def chunks_of(rng, shape):
+    if rng.random() < 0.5:
+        return None
+    return tuple(
+        max(1, rng.choice((1, size, rng.randint(1, size), min(size, 2 ** rng.randint(0, 8))))) for size in shape
+    )
+
+
+def tensor(rng, shape, dtype, order="C"):
+    chunks = chunks_of(rng, shape)
+    if chunks is None and rng.random() < 0.7:
+        return raw(shape, dtype, order)
+    made = MemorySource.__new__(MemorySource)
+    made.name, made.storage, made.dtype, made.sizes = "x", Storage("held", {}), np.dtype(dtype), shape
+    made.path = "x.h5" if chunks or rng.random() < 0.5 else ""
+    made.order, made.chunks, made.encoded = order, chunks, bool(chunks) and rng.random() < 0.5
+    return made
+
+
+def generated(rng):
+    """A function that plans a pass within some bytes of memory, and the sizes of its tensor."""
+    rank, dtype = rng.randint(1, 8), rng.choice(("u1", "f2", "f4", "f8", "c16"))
+    shape = sizes_of(rng, rank, rng.choice((10**4, 10**8, 10**14)) // np.dtype(dtype).itemsize)
+    axis, order = rng.randrange(rank), rng.choice("CF")
+    values = tensor(rng, shape, dtype, order)
+    lengths = tensor(rng, tuple(1 if d == axis else size for d, size in enumerate(shape)), rng.choice(("u4", "u8")))
+    engine, cores = rng.choice(("auto", *ENGINES)), rng.choice((1, 2, 3, 4, 16, 64))
+    chunks = chunks_of(rng, shape)
+    to = Output(chunks, bool(chunks) and rng.random() < 0.5, rng.random() < 0.7)
+    one, other = Job(values, lengths, axis), tensor(rng, shape, dtype)
+    how = rng.choice((
+        lambda means: plan_reversal(one, means, to),
+        lambda means: plan_reversal(one, means, to),
+        lambda means: plan_reversal(one, means),
+        lambda means: plan_copy(values, means, to),
+        lambda means: plan_pair(values, other, means),
+        lambda means: plan_reversal(one, means, other, 8),
+    ))  # fmt: skip
+    return lambda memory: how(Resources(engine, cores, memory)), shape
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_plans_on_paper_are_found_at_once_fit_and_cover_all(monkeypatch, shard):
+    rng, counts = random.Random(shard), SimpleNamespace(weighed=0, refused=0, tiled=0)
+    monkeypatch.setattr(plan, "_have_room", lambda _, size: size % 10 > 0)  # mostly
+
+    def counted(real, *args, **options):
+        counts.weighed += 1
+        return real(*args, **options)
+
+    for name in ("cut", "make_tiling"):
+        monkeypatch.setattr(plan, name, functools.partial(counted, getattr(plan, name)))
+    slowest = 0.0
+    for _ in range(COUNT // SHARDS):
+        planned, shape = generated(rng)
+        memory = rng.choice((1, 1000, 1 << 20, 1 << 30, 1 << rng.randint(0, 44)))
+        counts.weighed, start = 0, time.process_time()
+        try:
+            found = planned(memory)
+        except EngineError as e:  # what the message names is enough
+            counts.refused += 1
+            memory, before = int(e.hint.removeprefix("try --memory ")), memory
+            found = planned(memory)
+            assert memory > before
+        slowest = max(slowest, time.process_time() - start)
+        assert counts.weighed <= MOST_WEIGHED
+        assert found.bytes <= memory
+        assert found.workers >= 1
+        blocks = found.blocks
+        assert blocks.sizes == shape
+        assert all(1 <= extent <= size for extent, size in zip(blocks.extents, shape, strict=True))
+        assert blocks.count == prod(-(-size // extent) for size, extent in zip(shape, blocks.extents, strict=True))
+        if found.tiling:
+            counts.tiled += 1
+            direct = planned(found.direct)
+            assert not direct.tiling
+            assert direct.bytes <= found.direct
+    assert slowest < 0.5
+    assert counts.refused
+    assert counts.tiled

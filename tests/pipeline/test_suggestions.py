@@ -15,9 +15,9 @@ from revseq_cli.core.errors import RevseqError, Suggestions
 from revseq_cli.core.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel
 from revseq_cli.pipeline.alignment import Shape
-from revseq_cli.pipeline.arrangement import Resources
 from revseq_cli.pipeline.assembly import Parts, Request, assemble
 from revseq_cli.pipeline.jobs import require
+from revseq_cli.pipeline.plan import Resources
 from revseq_cli.pipeline.suggestions import choices, fits
 from revseq_cli.pipeline.summaries import count_lengths
 from revseq_cli.pipeline.systems import SYSTEMS

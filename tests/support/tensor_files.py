@@ -1,6 +1,7 @@
 """A tensor of each format, through its own source and sink."""
 
-from revseq_cli.core.processes import packed, unpacked
+import pickle
+
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.contract import Storage
@@ -26,7 +27,7 @@ def write(path, values, **options):
         for part in (slice(0, middle), slice(middle, len(values))):
             if part.start < part.stop:
                 region = (part, *(slice(0, size) for size in values.shape[1:]))
-                block_writer = unpacked(packed(sink.block_writer(region)))
-                write_result = unpacked(packed(block_writer.deliver(region, values[region])))
+                block_writer = pickle.loads(pickle.dumps(sink.block_writer(region)))
+                write_result = pickle.loads(pickle.dumps(block_writer.deliver(region, values[region])))
                 if write_result is not None:
                     sink.receive(write_result)

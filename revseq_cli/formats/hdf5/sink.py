@@ -437,7 +437,7 @@ class Hdf5Sink(_DatasetSink):
     HDF5 gives chunks their places in the order in which they are written, which is that of the blocks.
     """
 
-    held = True
+    in_workers = False
     in_order = True
 
     def __init__(self, file: AtomicFile, output: _Output) -> None:

@@ -1,0 +1,148 @@
+"""Ctrl-C, SIGTERM and SIGHUP: at once while there is nothing to undo, and in an orderly way after that."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from folders import names
+from needs import existing_signals
+from processes import COMMAND, gone, until
+
+NUMBERS = existing_signals("SIGINT", "SIGTERM", "SIGHUP")
+pytestmark = pytest.mark.needs("signals")
+
+# Inside `deferred`: what the process does until a second signal ends it.
+LOOP = """
+import ctypes, sys, time
+from revseq_cli.core import signals
+signals.watch()
+with signals.deferred():
+    print("begun", flush=True)
+    {}
+"""
+IN_PYTHON = """
+    try:
+        while True:
+            time.sleep(0.01); signals.check()
+    except signals.Stopped:
+        print("stopped", flush=True)
+        time.sleep(1000)
+"""
+# C code that holds Python's lock, in which no handler of Python is called, as libhdf5 in a damaged file.
+IN_C = """
+    library, memory = ctypes.PyDLL(None), ctypes.create_string_buffer(1 << 26)
+    compare = ctypes.cast(library.memcmp, ctypes.c_void_p)
+    library.qsort(memory, ctypes.c_size_t(1 << 26), ctypes.c_size_t(1), compare)
+"""
+
+
+def started(script):
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=-1, stderr=-1, text=True)
+    assert process.stdout.readline() == "begun\n"
+    return process
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_second_signal_ends_what_undoes_its_work(number):
+    process = started(LOOP.format(IN_PYTHON))
+    process.send_signal(number)
+    assert process.stdout.readline() == "stopped\n"
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(number)
+    process.communicate()
+    assert process.returncode == -number
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process by itself after a first Ctrl-C")
+def test_a_second_ctrl_c_ends_c_code():
+    process = started(LOOP.format(IN_C))
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    process.communicate()
+    assert (process.returncode, time.monotonic() - began < 1) == (-signal.SIGINT, True)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_c_code_is_ended_while_there_is_nothing_to_undo(tmp_path, number):
+    """As a damaged file lets libhdf5 loop for ever while its header is read."""
+    (tmp_path / "x.npy").write_bytes(b"")
+    code = (
+        "import ctypes, sys; import revseq_cli.formats.file_io as f\n"
+        "def loops(*_):\n    print('begun', flush=True)\n    ctypes.PyDLL(None).sleep(1000)\n"
+        "f.opened = loops\nsys.argv = ['revseq', 'run', 'x.npy', '[1]', '--axis', '0', '-o', 'y.npy']\n"
+        "import revseq_cli.__main__ as m; m.main()"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=-1, stderr=-1, text=True)
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(number)
+    _, err = process.communicate(timeout=5)
+    assert (process.returncode, err) == (-number, "")
+
+
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+@pytest.mark.parametrize("number", NUMBERS)
+def test_one_signal_is_enough_and_leaves_nothing(held, small, engine, number):
+    process, go = held(small, "--engine", engine, "--memory", "300K", "--jobs", "2")
+    process.send_signal(number)
+    go()
+    _, err = process.communicate()
+    gone(process)
+    assert (process.returncode, err) == (-number, b"Note: stopped; y.npy was not written\n")
+    assert names(small) == {"x.npy", "n.npy"}
+
+
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+def test_two_signals_at_once_are_one(held, small, engine):
+    """As timeout sends them, to the process and to its group: there is time to undo."""
+    process, go = held(small, "--engine", engine, "--memory", "300K", "--jobs", "2")
+    process.send_signal(signal.SIGTERM)
+    os.killpg(process.pid, signal.SIGTERM)
+    go()
+    _, err = process.communicate()
+    gone(process)
+    assert (process.returncode, err) == (-signal.SIGTERM, b"Note: stopped; y.npy was not written\n")
+    assert names(small) == {"x.npy", "n.npy"}
+
+
+def test_an_ignored_signal_stays_ignored(small):
+    """As SIGHUP under nohup."""
+    ignore = lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)  # noqa: E731
+    job = [*COMMAND, "run", "x.npy", "n.npy", "--axis", "1", "-o", "z.npy", "--memory", "300K"]
+    process = subprocess.Popen(job, cwd=small, preexec_fn=ignore)
+    while process.poll() is None:
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.01)
+    assert process.returncode == 0
+
+
+@pytest.mark.needs("shell")
+def test_a_reader_that_takes_nothing_does_not_keep_the_command(tmp_path):
+    """Inside `deferred`, a write to a full pipe ends with the signal."""
+    script = """
+import sys, revseq_cli.__main__ as m
+from revseq_cli.core import signals
+signals.watch()
+sys.stdout = m._text_stream(sys.stdout)
+try:
+    with signals.deferred():
+        sys.stderr.write("begun\\n")
+        sys.stderr.flush()
+        while True:
+            print("x" * 100_000, flush=True)
+except signals.Stopped:
+    signals.die()
+"""
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=-1, stderr=-1)
+    assert process.stderr.readline() == b"begun\n"
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    until(lambda: process.poll() is not None)
+    process.communicate()
+    assert process.returncode == -signal.SIGTERM

@@ -1,0 +1,263 @@
+"""What systems do in different ways: a job is the same without it; names, rights, flushes and memory."""
+
+import ctypes
+import errno
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from faults import refusing
+from folders import content
+from needs import fcntl
+
+from revseq_cli.core import signals, system
+from revseq_cli.core.errors import TensorIOError, UsageError
+from revseq_cli.formats import file_io
+from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, NewFolder
+from revseq_cli.formats.references import Reference
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="tests/core/test_windows.py has what is Windows's own")
+IN_USE = OSError(errno.EACCES, "is being used by another process")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def in_use(monkeypatch):
+    """Make one call of the system fail so many times as if another program had the file open, and none wait for long."""
+    monkeypatch.setattr(system, "keeps_name", lambda error: error is IN_USE)
+    monkeypatch.setattr(file_io, "_LONGEST_USE", 0.05)
+
+    def use(name, times, owner=system):
+        real, left = getattr(owner, name), [None] * times
+
+        def busy(*args, **options):
+            if left:
+                left.pop()
+                raise IN_USE
+            return real(*args, **options)
+
+        monkeypatch.setattr(owner, name, busy)
+        return left
+
+    return use
+
+
+# What other systems lack
+
+WITHOUT = {
+    "nothing": "", "positioned reads into memory": "del os.preadv\n", "reserved bytes": "del os.posix_fallocate\n",
+    "copies by the system": "del os.copy_file_range\n", "cores of a process": "del os.sched_getaffinity\n",
+    "writes past the page cache": "system.DIRECT = 0\n", "forks": "system.can_fork = lambda: False\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lacking", WITHOUT)
+def test_a_job_is_the_same_without(tmp_path, lacking):
+    """In a process of its own, with writes that are large enough to go past the page cache."""
+    values = np.random.default_rng(1).integers(0, 255, (2, 9, 1 << 17), np.uint8)
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", np.full((2, 1, 1 << 17), 7, np.uint32))
+    code = "import os, sys\nfrom revseq_cli.core import system\n" + WITHOUT[lacking]
+    job = ["run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--engine", "processes", "--jobs", "2", "--verify"]
+    code += f"sys.argv[1:] = {job}\nfrom revseq_cli.__main__ import main\nif __name__ == '__main__':\n    main()"
+    (tmp_path / "job.py").write_text(code)  # which a process that is spawned loads again
+    done = subprocess.run([sys.executable, "job.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    values[:, :7] = values[:, 6::-1].copy()
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), values)
+
+
+@pytest.mark.parametrize(
+    ("number", "flushed"),
+    [(None, ["full"]), (errno.ENOTSUP, ["full", "plain"]), (errno.ENOTTY, ["full", "plain"]), (errno.EIO, ["full"])],
+)
+def test_a_flush_that_reaches_the_disk_of_a_mac(folder, monkeypatch, number, flushed):
+    """Fsync of macOS does not; an error of what does is the last word."""
+    found = []
+
+    def control(*_):
+        found.append("full")
+        return refusing(number)() if number else 0
+
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", control)
+    monkeypatch.setattr(os, "fsync", lambda _: found.append("plain"))
+    Path("x").touch()
+    for flush in (lambda: file_io.flush("x"), lambda: system.flush_folder(".")):
+        if number == errno.EIO:
+            with pytest.raises(OSError, match="Input/output error"):
+                flush()
+        else:
+            flush()
+        assert found == flushed
+        found.clear()
+
+
+@pytest.mark.parametrize(("answer", "key"), [(0, "/a/b"), (1, "/A/b"), (refusing(errno.EINVAL), "/A/b")])
+def test_names_that_differ_in_case_alone(monkeypatch, answer, key):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(os, "pathconf", answer if callable(answer) else lambda *_: answer, raising=False)
+    assert system.name_key("/A/b") == key
+
+
+# What Windows does its own way
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_a_name_is_tried_for_while_another_program_has_the_file_open(folder, in_use, overwrite):
+    if overwrite:
+        Path("y").write_bytes(b"old")
+    left = in_use("take_name", 2)
+    with FileTransaction(file := AtomicFile("y", overwrite=overwrite)):
+        file.write(b"new")
+    assert not left
+    assert content(folder) == {"y": b"new"}
+
+
+def test_a_file_that_stays_open_stays_as_it_is(folder, in_use):
+    in_use("take_name", 1000)
+    error = pytest.raises(TensorIOError, match="y: cannot write: is being used by another process")
+    with error, FileTransaction(AtomicFile("y", overwrite=False)):
+        pass
+    assert content(folder) == {}
+    Path("y").write_bytes(b"old")
+    error = pytest.raises(TensorIOError, match="y: cannot replace: another program has it open")
+    with error, FileTransaction(file := AtomicFile("y", overwrite=True)):
+        file.write(b"new")
+    assert content(folder) == {"y": b"old"}
+
+
+def test_a_folder_and_what_is_removed_are_tried_for_too(folder, in_use):
+    left = in_use("rename", 2, Path)
+    with FileTransaction(NewFolder("y", overwrite=False)):
+        pass
+    assert not left
+    Path("y").rmdir()
+    left = in_use("unlink", 2, Path)
+    file = AtomicFile("z", overwrite=False)
+    file.create()
+    file.remove()
+    assert not left
+    assert content(folder) == {}
+
+
+def test_a_signal_ends_the_wait_but_not_what_undoes_the_work(monkeypatch, in_use):
+    monkeypatch.setattr(signals, "_received", [(2, 0.0)])
+    calls = []
+
+    def busy():
+        calls.append(None)
+        if len(calls) < 3:
+            raise IN_USE
+
+    with pytest.raises(signals.Stopped):
+        file_io.patiently(busy, lambda _: True)
+    assert len(calls) == 1
+    file_io.patiently(busy, lambda _: True, stops=False)
+    assert len(calls) == 3
+
+
+def test_names_that_the_system_takes_for_others(folder, monkeypatch):
+    monkeypatch.setattr(system, "name_fault", lambda path, **_: ("is a device" * path.startswith("NUL"), ""))
+    with pytest.raises(UsageError, match=r"NUL\.npy: is a device"):
+        Reference.file("NUL.npy")
+    with pytest.raises(TensorIOError, match=r"NUL\.npy: is a device"):
+        AtomicFile("NUL.npy", overwrite=False)
+    with pytest.raises(TensorIOError, match=r"NUL\.npy: is a device"), file_io.opened("NUL.npy"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [("NUL", "is a device: NUL"), ("sub/com1.npy", "COM1"), ("x.npy:stream", "a stream"), ("out.npy.", "with a dot"),
+     ("out ", "with a blank"), ("a?b.npy", "'?'"), ("COM10.npy", ""), ("a b.npy", ""), ("ä'(&).npy", "")],
+)  # fmt: skip
+def test_names_that_windows_would_take_for_others(name, fault):
+    found = system._fault_on_windows(name)
+    assert fault in found
+    assert bool(found) is bool(fault)
+
+
+def test_a_protected_file_is_not_replaced(folder, monkeypatch):
+    Path("my y").write_bytes(b"old")
+    monkeypatch.setattr(system, "is_protected", lambda status: status.st_size == 3)
+    with pytest.raises(TensorIOError, match="my y: is read-only") as caught:
+        AtomicFile("my y", overwrite=True)
+    assert caught.value.hint == "attrib -r 'my y'"
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [("a.npy", "a.npy"), ("a b", "'a b'"), ("it's", """'it'"'"'s'"""), ("a\nb", "$'a\\nb'"), ("\x1b'\\", "$'\\033\\'\\\\'"),
+     ("\udcff", "$'\\377'")],
+)  # fmt: skip
+def test_words_that_a_shell_would_take_for_more_are_quoted(text, word):
+    assert system.quoted(text) == word
+    done = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True)
+    assert done.stdout == os.fsencode(text)
+
+
+@pytest.mark.parametrize("place", ["ours", "linked", "other", "none"])
+def test_pip_is_that_of_this_python(folder, monkeypatch, place):
+    """The shell may find another one's; then what is to be typed names this Python."""
+    for name in ("my env", "other"):
+        (folder / name).mkdir()
+        for program in ("python3", "pip"):
+            (folder / name / program).write_text("")
+            (folder / name / program).chmod(0o755)
+    (folder / "linked").symlink_to("my env")
+    (folder / "none").mkdir()
+    monkeypatch.setattr(sys, "executable", str(folder / "my env/python3"))
+    monkeypatch.setenv("PATH", str(folder / {"ours": "my env"}.get(place, place)))
+    long = f"'{folder}/my env/python3' -m pip install zarr"
+    assert system.pip("install zarr") == ("pip install zarr" if place in ("ours", "linked") else long)
+    monkeypatch.setattr(sys, "executable", "")  # a program that has Python inside
+    assert system.pip("install zarr") == "pip install zarr"
+
+
+# The C library's allocator, seen in what it does: pages that the system clears for arrays
+
+FAULTS = """
+import resource
+import numpy as np
+from revseq_cli.core import system
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(64):
+        np.ones(1 << 20, np.uint8)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+np.ones(1 << 20, np.uint8)
+before = faults()
+system.keep_freed_memory()
+faults()
+assert faults() < before / 8
+"""
+
+
+@pytest.mark.needs("peak")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps its settings")
+def test_freed_memory_is_kept():
+    subprocess.run([sys.executable, "-c", FAULTS], check=True)
+
+
+@pytest.mark.parametrize("library", [SimpleNamespace()])
+def test_a_c_library_without_settings_changes_nothing(monkeypatch, library):
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
+    system.keep_freed_memory()
+    assert not system.end_with(1)

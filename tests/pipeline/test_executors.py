@@ -1,0 +1,230 @@
+"""The loop that hands out tasks, and worker processes: those that die, are stopped, or cannot be started."""
+
+import concurrent.futures
+import contextlib
+import functools
+import multiprocessing
+import os
+import signal
+import time
+from concurrent.futures import Future
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from folders import names
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from processes import FEW, gone, members, until, workers
+
+from revseq_cli.core import signals
+from revseq_cli.core.errors import EngineError
+from revseq_cli.core.processes import Workers
+from revseq_cli.pipeline.blocks import Blocks
+from revseq_cli.pipeline.executors import Batch, results, run
+from revseq_cli.pipeline.plan import Plan
+
+
+def plan_of(tasks, engine="processes", workers=1):
+    return Plan(Blocks((tasks,), (1,)), engine, workers, 0)
+
+
+def done(*tasks, workers=1, engine="processes", in_order=True):
+    return [*results(tasks, plan_of(len(tasks), engine, workers), in_order=in_order)]
+
+
+# The loop
+
+
+class ByHand:
+    """Workers whose batches end when somebody waits for one, the last one first."""
+
+    def __init__(self, workers):
+        self.workers, self.pending, self.most = workers, [], 0
+
+    def submit(self, batch):
+        future = Future()
+        self.pending.append((future, batch))
+        self.most = max(self.most, len(self.pending))
+        return future
+
+    def end_one(self, i=-1):
+        future, batch = self.pending.pop(i)
+        future.set_result(batch())
+
+    def result(self, future):
+        return future.result()
+
+    def check(self):
+        pass
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """Nobody waits for a moment: the executor that is set ends one batch instead."""
+    executors = []
+
+    def wait(pending, *_):
+        assert set(pending) == {future for future, _ in executors[-1].pending}
+        executors[-1].end_one()
+        return SimpleNamespace(done={future for future in pending if future.done()})
+
+    monkeypatch.setattr(concurrent.futures, "wait", wait)
+    return lambda executor: executors.append(executor) or executor
+
+
+def singles(tasks):
+    return (Batch((task,)) for task in tasks)
+
+
+def test_two_batches_for_each_worker_are_under_way(waits):
+    by_hand = waits(ByHand(2))
+    taken = []
+    batches = singles(functools.partial(int, taken.append(i) or i) for i in range(10))
+    found = run(batches, by_hand)
+    assert (next(found), len(taken)) == ([3], 4)  # the next one is not taken before it may be under way
+    assert sorted([3, *(i for batch in found for i in batch)]) == [*range(10)]
+    assert (by_hand.most, by_hand.pending) == (4, [])
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_results_in_the_order_of_the_tasks(waits, data):
+    """Whatever ends first; and few results wait for their turn."""
+    workers, count = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 30))
+
+    class AtRandom(ByHand):
+        def end_one(self):
+            super().end_one(data.draw(st.integers(0, len(self.pending) - 1)))
+
+    taken = []
+    batches = singles(functools.partial(int, taken.append(i) or i) for i in range(count))
+    for i, result in enumerate(run(batches, waits(AtRandom(workers)), in_order=True)):
+        assert result == [i]
+        assert len(taken) - i <= 2 * workers + 1
+    assert len(taken) == count
+
+
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+def test_signals_are_looked_at_between_two_results(monkeypatch, engine):
+    received = []
+    monkeypatch.setattr(signals, "_received", received)
+    found = results([int] * 3, plan_of(3, engine))
+    next(found)
+    received.append((signal.SIGTERM, 0))
+    with pytest.raises(signals.Stopped):
+        list(found)
+
+
+# Processes
+
+
+def big_endian_columns(count):
+    return np.arange(count * 4, dtype=">u4").reshape(count, 4)[:, ::2]
+
+
+def test_what_is_given_is_done():
+    found = done(
+        os.getpid, functools.partial(bytes, 10_000_000), *(functools.partial(int, i) for i in range(1000)), workers=3
+    )
+    assert found[0] != os.getpid()
+    assert found[1] == bytes(10_000_000)
+    assert found[2:] == [*range(1000)]
+    with pytest.raises(TypeError) as caught:
+        done(functools.partial(int, []))
+    assert any("int() argument" in note for note in caught.value.__notes__)
+
+
+# An error that does not pickle; and one that pickles, but not back.
+UNPICKLABLE = {
+    "not there": "(_ for _ in ()).throw(RuntimeError(__import__('threading').Lock()))",
+    "not back": "(_ for _ in ()).throw(UnicodeDecodeError.__new__(UnicodeDecodeError))",
+}
+
+
+@pytest.mark.parametrize("which", UNPICKLABLE)
+def test_an_error_that_does_not_pickle_is_told(which):
+    with pytest.raises(EngineError, match="a worker failed"):
+        done(functools.partial(eval, UNPICKLABLE[which]))
+
+
+def test_workers_are_as_many_as_asked_for_and_gone_at_the_end():
+    before, most = len(multiprocessing.active_children()), 0
+    for _ in results([functools.partial(time.sleep, 0.01)] * 12, plan_of(12, workers=2)):
+        most = max(most, len(multiprocessing.active_children()) - before)
+    assert (most, len(multiprocessing.active_children())) == (2, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, getattr(signal, "SIGKILL", signal.SIGABRT)])
+def test_h63_a_process_that_dies(number):
+    with pytest.raises(EngineError, match="a worker process died"):
+        done(functools.partial(signal.raise_signal, number), functools.partial(time.sleep, 60))
+
+
+def _slow_length(data):
+    time.sleep(30)
+    return len(data)
+
+
+def test_h63_a_process_that_dies_while_others_wait_for_tasks():
+    """Also one that has to read what no other wants any more, and whose task is large."""
+    began = time.monotonic()
+    with pytest.raises(EngineError, match="a worker process died"):
+        done(functools.partial(os._exit, 3), *[functools.partial(_slow_length, bytes(1 << 22))] * 6)
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.needs("proc")
+@pytest.mark.parametrize("stopped", [False, True])
+def test_h63_no_worker_outlives_its_parent(held, small, stopped):
+    process, _ = held(small, "--engine", "processes", "--memory", "300K", "--jobs", "2")
+    for pid in workers(process) if stopped else ():
+        os.kill(pid, signal.SIGSTOP)
+    process.kill()
+    process.wait()
+    until(lambda: not members(process.pid))
+
+
+@pytest.mark.needs("signals")
+def test_h63_stopped_processes_are_gone_at_the_end():
+    with contextlib.closing(Workers(2)) as executor:
+        pids = {executor.result(executor.submit(os.getpid)) for _ in range(4)}
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+@pytest.mark.needs("signals")
+def test_h63_workers_that_are_stopped_at_work(held, small):
+    process, _ = held(small, "--engine", "processes", "--memory", "300K", "--jobs", "2")
+    for pid in workers(process):
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGHUP)
+    _, err = process.communicate()
+    gone(process)
+    assert (process.returncode, err) == (-signal.SIGHUP, b"Note: stopped; y.npy was not written\n")
+    assert names(small) == {"x.npy", "n.npy"}
+
+
+@pytest.mark.needs("signals")
+def test_workers_that_go_on_after_a_stop(held, small):
+    """As under Ctrl-Z and fg: nothing is lost, and nothing is an error."""
+    process, go = held(small, "--engine", "processes", "--memory", "300K", "--jobs", "2")
+    os.killpg(process.pid, signal.SIGSTOP)
+    go()
+    time.sleep(0.3)
+    os.killpg(process.pid, signal.SIGCONT)
+    _, err = process.communicate()
+    assert (process.returncode, err) == (0, b"")
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_h63_processes_that_the_system_does_not_start(revseq, small, processes):
+    job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--engine", "processes", "--jobs", 2, "--memory", "1M")
+    done = revseq(*job, code=FEW.format(threads=9, processes=processes))
+    done.refused("Error: cannot start a worker: ", "Hint: add --engine serial")
+    assert names(small) == {"x.npy", "n.npy"}
