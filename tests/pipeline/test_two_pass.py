@@ -92,7 +92,6 @@ def test_16_gib_in_64_mib_on_paper(revseq, roomy):
     plan = json.loads(revseq(*job, "--json", cwd=roomy, code=free).ok().out)["plan"]
     assert plan["memory"] <= 64 << 20
     assert plan["write_bytes"] == 2 * 16 << 30
-    assert plan["run_bytes"] >= 16 << 10
     assert plan["spooled"]
 
 
