@@ -766,3 +766,18 @@ def test_links_of_a_store_are_not_followed(revseq, folder):
     revseq(*line).refused("link is not a regular file", "links are not followed")
     assert not (folder / "y.zarr").exists()
     revseq(*line, "--only").ok()
+
+
+@pytest.mark.parametrize("key", [None, "g/a"])
+def test_no_array_is_added_inside_another(revseq, folder, key):
+    make(folder, name=key)
+    line = (
+        "run",
+        f"x.zarr::{key}" if key else "x.zarr",
+        *RUN[2:5],
+        "-o",
+        f"y.zarr::{key or ''}/new".replace("::/", "::"),
+    )
+    revseq(*line).refused("would lie inside an array of x.zarr", "--only")
+    revseq(*line, "--only").ok()
+    assert (zarr.open_array(folder / f"y.zarr/{key or ''}/new", mode="r")[...] == EXPECTED).all()

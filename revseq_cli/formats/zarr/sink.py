@@ -64,13 +64,22 @@ class ZarrSink(FileSink):
         self._files = {PurePosixPath(self._key, name): data for name, data in array.items()}
         self._files |= _groups(like, said, self._key, self._version)
         if self._old:
-            if not self._replaces and Path(self._old.store, self._key).exists():
-                refuse_taken(self._key, [self._key], self._old.store)
+            if not self._replaces:
+                self._require_place(self._old)
             self._old_files = source.files_in(self._old.store, self._old.name)
             self._kept = self._old_files.stored - self._old.stored * self._replaces
         else:
             self._variables = self._beside(said.coordinates)
             self._kept = sum(variable.values.nbytes for variable in self._variables)
+
+    def _require_place(self, old: source.ZarrSource) -> None:
+        """UsageError where the input's store has something else at the place of the array that is added."""
+        if Path(old.store, self._key).exists():
+            refuse_taken(self._key, [self._key], old.store)
+        above = ("" if not parent.name else parent.as_posix() for parent in PurePosixPath(self._key).parents)
+        if any(metadata.holds(old.store, key) for key in above):
+            found = f"would lie inside an array of {old.store}"
+            raise UsageError(found, "a name outside of it", "write the array alone with --only", self._key)
 
     def _new_array(self, template: Source, said: Meaning) -> tuple[tuple[int, ...], dict[str, bytes]]:
         """The chunks and the metadata of an array like one of another format."""
