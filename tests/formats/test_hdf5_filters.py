@@ -204,7 +204,7 @@ def lzf_of(data):
     return b"".join(bytes([len(piece) - 1]) + piece for piece in pieces) + bytes([0xE0, len(data) - 999, 0])
 
 
-def test_h72_a_chunk_in_the_place_of_one_with_another_filter_mask(folder, revseq):
+def test_a_chunk_in_the_place_of_one_with_another_filter_mask(folder, revseq):
     """Where the new chunk has the old one's size, HDF5 keeps the old mask, and nobody could read the chunk."""
     data = np.random.default_rng(3).bytes(990)
     data += data[-1:] * 34

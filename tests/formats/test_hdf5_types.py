@@ -1,4 +1,4 @@
-"""HDF5's data types that NumPy has under other names: no bit changes, and from HDF5 to HDF5 the type stays."""
+"""HDF5's data types that NumPy has under other names: no bit changes, in a copy the type stays, and alone it is plain."""
 
 import functools
 import json
@@ -127,9 +127,14 @@ def test_bits_and_type_stay(tmp_path, revseq, kind, data_type, storage):
     assert source.desc.data_type is DataType[data_type]
     assert oracle.same_bits(source.read(), values)  # values, and not only bytes
     revseq(*RUN, "--engine", "serial", "--memory", "200K").ok()
-    found, same = raw_of(tmp_path / "y.h5", values.dtype)
-    assert oracle.same_bits(found, expected(values, LENGTHS, AXIS))
-    assert same.equal(raw_of(tmp_path / "x.h5", values.dtype)[1])
+    revseq(*RUN, "-o", "z.h5::new").ok()
+    for path, name in (("y.h5", "x"), ("z.h5", "new")):
+        found, same = raw_of(tmp_path / path, values.dtype, name)
+        assert oracle.same_bits(found, expected(values, LENGTHS, AXIS))
+        assert same.equal(raw_of(tmp_path / "x.h5", values.dtype)[1])
+    revseq(*RUN, "-o", "w.h5", "--only").ok()
+    with h5py.File(tmp_path / "w.h5") as f:
+        assert oracle.same_bits(f["x"][()], expected(values, LENGTHS, AXIS))
     revseq("convert", "x.h5", "y.npy").ok()
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), values)
     assert revseq("diff", "x.h5", "y.npy").ok()
@@ -226,17 +231,24 @@ def test_elements_that_are_arrays_are_further_dimensions(tmp_path, revseq, name,
         h5py.Dataset(dataset).attrs["units"] = "m"
     np.save(tmp_path / "n.npy", LENGTHS)
     assert f"arrays of sizes {{{','.join(map(str, inner))}}}" in revseq("show", "x.h5").ok().out.replace("\n", " ")
-    for engine in ("serial", "processes"):
-        done = revseq(*RUN, "--engine", engine, "--jobs", job_count(engine), "--memory", "200K", "--overwrite").ok()
-        assert "plain numbers" in done.err
-    found, _ = raw_of(tmp_path / "y.h5", values.dtype)
-    assert oracle.same_bits(found, expected(values, LENGTHS, AXIS))
-    with h5py.File(tmp_path / "y.h5") as f:
-        assert f["x"].attrs["units"] == "m"
-        assert f["x"].chunks == ((*(2,) * len(outer), *inner) if storage in ("chunks", "gzip") else None)
+    result = expected(values, LENGTHS, AXIS)
+    for i, more in enumerate(((), ("-o", "y.h5::new"), ("--only",))):
+        engine = ("processes", "serial", "processes")[i]
+        revseq(*RUN, "--engine", engine, "--jobs", job_count(engine), "--memory", "200K", *more).ok()
+        with h5py.File(tmp_path / "y.h5") as f:
+            dataset = f["new" if i == 1 else "x"]
+            assert dataset.attrs["units"] in ("m", b"m")
+            if i < 2:
+                assert dataset.id.get_type().equal(made)
+                found = np.empty(SHAPE, values.dtype)
+                dataset.id.read(h5s.ALL, h5s.ALL, found, made)
+            else:
+                assert dataset.chunks == ((*(2,) * len(outer), *inner) if storage in ("chunks", "gzip") else None)
+                found = dataset[()]
+            assert oracle.same_bits(found, result)
+        (tmp_path / "y.h5").unlink()
     revseq("convert", "x.h5", "y.npy").ok()
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), values)
-    revseq(*RUN[:-1], "--overwrite").refused("arrays of sizes", "leave out")
 
 
 @pytest.mark.parametrize(
@@ -245,7 +257,7 @@ def test_elements_that_are_arrays_are_further_dimensions(tmp_path, revseq, name,
      (8, 40, True, "<", "N-bit and gzip"), (1, 3, False, "<", "none")],
 )  # fmt: skip
 def test_integers_of_fewer_bits_than_their_bytes(tmp_path, revseq, size, bits, signed, order, filters):
-    """As climate and detector data have them; HDF5 itself makes plain integers of them."""
+    """As climate and detector data have them; HDF5 itself makes plain integers of them, and the other way round."""
     native = np.dtype(f"{order}{'i' if signed else 'u'}{size}")
     low, high = (-(1 << bits - 1), 1 << bits - 1) if signed else (0, 1 << bits)
     values = np.random.default_rng(4).integers(low, high, SHAPE, "i8").astype(native)
@@ -261,15 +273,22 @@ def test_integers_of_fewer_bits_than_their_bytes(tmp_path, revseq, size, bits, s
     with h5py.File(tmp_path / "x.h5", "w") as f:
         h5d.create(f.id, b"x", kind, h5s.create_simple(SHAPE), properties).write(h5s.ALL, h5s.ALL, values)
     np.save(tmp_path / "n.npy", LENGTHS)
-    name = f"{'' if signed else 'U'}INT{8 * size}"
-    assert name in (shown := revseq("show", "x.h5").ok().out)
+    assert f"{'' if signed else 'U'}INT{8 * size}" in (shown := revseq("show", "x.h5").ok().out)
     assert f"integers of {bits} bits" in " ".join(shown.split())
-    assert f"plain {name}" in revseq(*RUN, "--engine", "serial", "--memory", "200K").ok().err
-    with h5py.File(tmp_path / "y.h5") as f:
-        assert f["x"].dtype == native
-        assert f["x"].id.get_type().get_precision() == 8 * size
-        assert (f["x"].compression == "gzip") == ("gzip" in filters)
-        assert oracle.same_bits(f["x"][...], expected(values, LENGTHS, AXIS))
+    for i, more in enumerate(((), ("-o", "y.h5::new"), ("--only",))):
+        revseq(*RUN, "--engine", "serial", "--memory", "200K", *more).ok()
+        with h5py.File(tmp_path / "y.h5") as f:
+            dataset = f["new" if i == 1 else "x"]
+            assert dataset.dtype == native
+            assert dataset.id.get_type().get_precision() == (8 * size if i == 2 else bits)
+            assert (dataset.compression == "gzip") == ("gzip" in filters)
+            assert oracle.same_bits(dataset[...], expected(values, LENGTHS, AXIS))
+        (tmp_path / "y.h5").unlink()
     revseq("convert", "x.h5", "y.npy").ok()
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), values)
-    revseq(*RUN[:-1], "--overwrite").refused(f"integers of {bits} bits", "leave out")
+
+
+def test_complex_numbers_with_the_imaginary_part_first_are_no_complex_numbers(tmp_path, revseq):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f["x"] = np.zeros(SHAPE, [("imag", "f4"), ("real", "f4")])
+    revseq("convert", "x.h5", "none.npy").refused("a compound of imag, real")

@@ -310,6 +310,9 @@ def test_files_of_ncgen(tmp_path, revseq):
         revseq("convert", f"x.nc::{name}", output, "--verify").ok()
         revseq("diff", f"x.nc::{name}", f"{output}::{name}").ok()
         assert f"\n {name.rpartition('/')[2]} =" in text_of(tmp_path / output).replace("  ", "")
+    revseq("run", "x.nc::air", "x.nc::n", "--axis", "lon", "-o", "added.nc::g/new").ok()
+    for line in ("/cloud_t new:worst = Stratus", "/pair_t new:first = {1.5, 2}", "/list_t new:odd = {1, 2}"):
+        assert line.strip("/") in text_of(tmp_path / "added.nc").replace("/", "")
     told = json.loads(revseq("convert", "x.nc::air", "a.nc", "--json").ok().out)["notes"]
     assert told == ["not copied: first, odd"]
     told = json.loads(revseq("convert", "x.nc::cloud", "c.nc", "--json").ok().out)["notes"]

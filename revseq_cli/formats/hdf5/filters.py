@@ -103,9 +103,10 @@ class ChunkBlockWriter:
 
     def deliver(self, region: Region, values: NDArray[Any]) -> list[Chunk]:
         """The encoded chunks of a region that begins at a chunk, and ends at one or at the tensor's end."""
+        rank = _scratch(self.image).rank
         return [
-            Chunk(tuple(b.start for b in box), *self.stored(np.ascontiguousarray(part)))
-            for box, part in parts(region, values, self.chunks)
+            Chunk(tuple(part.start for part in box[:rank]), *self.stored(np.ascontiguousarray(chunk)))
+            for box, chunk in parts(region, values, self.chunks)
         ]
 
     def stored(self, part: NDArray[Any]) -> tuple[int, bytes]:

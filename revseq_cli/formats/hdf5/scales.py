@@ -30,7 +30,7 @@ BARE = "This is a netCDF dimension but not a netCDF variable."
 _SCALES, _LABELS, _CLASS = b"DIMENSION_LIST", b"DIMENSION_LABELS", b"CLASS"
 _REFERENCES = h5py.vlen_dtype(h5py.ref_dtype)
 # Attributes that are about storage: of HDF5's scales, and of NetCDF's library.
-_STORAGE = {
+STORAGE = {
     "CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS", OWN_ID, IDS, "_nc3_strict",
     "_NCProperties",
 }  # fmt: skip
@@ -40,7 +40,7 @@ def attributes_of(item: h5py.HLObject) -> tuple[Attributes, list[str]]:
     """The attributes of a dataset or a group, and the names of those that have no place in the neutral form."""
     found, lost = Attributes(), []
     for name in item.attrs:
-        if name in _STORAGE and (name != "CLASS" or is_scale(item.id)):
+        if name in STORAGE and (name != "CLASS" or is_scale(item.id)):
             continue
         try:
             value = item.attrs[name]

@@ -162,8 +162,13 @@ class _Added(_Copy):
         old = dataset_at(file, self.template.place, self.where)
         group, name = _parent(file, self.name)
         made = _create(group, name, old.id.get_type(), old.id.get_space(), self.properties)
-        attributes, lost = scales.attributes_of(old)
-        _write_attributes(made, attributes, self.template.dtype)
+        lost = []
+        for name in old.attrs:
+            if name not in scales.STORAGE or (name == "CLASS" and not scales.is_scale(old.id)):
+                try:
+                    _copy_attribute(old, made, name.encode("utf-8", "surrogateescape"))
+                except RAISED:  # of a type that h5py lacks
+                    lost.append(name)
         for d, label in enumerate(scales.labels_of(old)):
             if label:
                 made.dims[d].label = label
@@ -339,6 +344,23 @@ def _create(
     made = h5py.h5d.create(group.id, None, kind, space, properties)
     group[name] = dataset = h5py.Dataset(made)  # with a name in UTF-8
     return dataset
+
+
+def _copy_attribute(old: h5py.Dataset, new: h5py.Dataset, name: bytes) -> None:
+    """Give a dataset an attribute that another one of its file has, of the same type, which may have a name there."""
+    attribute = h5py.h5a.open(old.id, name)
+    kind, dtype = attribute.get_type(), attribute.dtype
+    made = h5py.h5a.create(new.id, name, kind, attribute.get_space())
+    if attribute.shape is None:
+        return
+    if dtype.hasobject:
+        values = np.empty(attribute.shape, dtype)
+        attribute.read(values)
+        made.write(values)
+    else:  # the bytes as they are
+        values = np.empty(attribute.shape, f"V{kind.get_size()}")
+        attribute.read(values, mtype=kind)
+        made.write(values, mtype=kind)
 
 
 def _write_attributes(item: h5py.HLObject, attributes: Attributes, dtype: np.dtype[Any] | None = None) -> None:
