@@ -126,13 +126,11 @@ def of_files(
         is_odd = path.lstrip().startswith("[") or path == "-"
         row = {column: template.format(**values) for column, template in templates.items()}
         made[path] = {"input": (os.path.join(os.curdir, path) if is_odd else path) + key, **row}  # noqa: PTH118
-    others = {
-        system.file_key(each.partition("::")[0]): path
-        for path, row in made.items()
-        for column, each in row.items()
-        if column != "input"
-    }
-    rows = {path: row for path, row in made.items() if others.get(system.file_key(path), path) == path}
+    users: dict[str, set[str]] = {}  # of each file that is an output or lengths: the inputs whose jobs have it
+    for path, row in made.items():
+        for column in templates:
+            users.setdefault(system.file_key(row[column].partition("::")[0]), set()).add(path)
+    rows = {path: row for path, row in made.items() if not users.get(system.file_key(path), set()) - {path}}
     writers: dict[str, str] = {}
     for path, row in rows.items():
         if (other := writers.setdefault(row["output"], path)) != path:

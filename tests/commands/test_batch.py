@@ -373,6 +373,9 @@ def test_what_a_batch_writes_or_takes_lengths_from_is_no_input(revseq, folders):
         done = revseq(*job, *again, "--json").ok()
         assert [each["output"] for each in reports(done)] == ["data/x.rev.npy"]
     assert {path.name for path in (folders / "data").glob("*.npy")} == {"x.npy", "x.len.npy", "x.rev.npy"}
+    shutil.copy(folders / "n.npy", folders / "zn.npy")  # the lengths of all, which are also found last
+    job = ("batch", "--each", "[xz]*.npy", "--lengths", "zn.npy", "-o", "new/{name}", "--axis", 1, "--json")
+    assert [each["output"] for each in reports(revseq(*job).ok())] == ["new/x.npy"]
 
 
 @pytest.mark.parametrize(
