@@ -31,7 +31,7 @@ _NAMING = (
     "ancillary_variables", "bounds", "cell_measures", "climatology", "coordinates", "formula_terms", "geometry",
     "grid_mapping",
 )  # fmt: skip
-_MOST_BYTES = 1 << 18  # of a coordinate that goes with a tensor, and of one of its chunks: it is read at once
+MOST_BYTES = 1 << 18  # of a coordinate that goes with a tensor, and of one of its chunks: it is read at once
 _MOST_NAMED = 8  # attributes in a note
 
 # The value of an attribute: text, several texts, a number, or an array of numbers.
@@ -99,7 +99,7 @@ def lost_in(format_name: str, meaning: Meaning) -> tuple[str, ...]:
 
 def is_small(sizes: tuple[int, ...], itemsize: int, chunks: tuple[int, ...] | None = None) -> bool:
     """Whether a variable may go with a tensor: neither its elements nor one of its chunks take much memory."""
-    return max(prod(sizes), prod(chunks or ())) * itemsize <= _MOST_BYTES
+    return max(prod(sizes), prod(chunks or ())) * itemsize <= MOST_BYTES
 
 
 def plain(value: Any) -> Value | None:  # noqa: ANN401 - of any library

@@ -90,7 +90,7 @@ def test_memory_that_is_full_in_the_middle(revseq, small, jobs):
     """What others write meanwhile is no more seen by the check of the free space than by this one, which is off."""
     np.save(small.parent / "x.npy", np.ones((30_000, 256), np.uint32))
     np.save(small.parent / "n.npy", np.ones((30_000, 1), np.uint32))
-    code = "import os; os.fstatvfs = lambda fd, real=os.fstatvfs: type(\"Space\", (), {\"f_blocks\": 0})\n"
+    code = 'import os; os.fstatvfs = lambda fd, real=os.fstatvfs: type("Space", (), {"f_blocks": 0})\n'
     job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "small/y.npy", "--engine", "processes", "--jobs", jobs)
     done = revseq(*job, cwd=small.parent, code=code)
     done.refused("small/y.npy: cannot write: No space left on device")

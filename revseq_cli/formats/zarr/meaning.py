@@ -14,6 +14,7 @@ from revseq_cli.core.errors import FormatError, RevseqError
 from revseq_cli.formats.meaning import (
     FILL,
     MISSING,
+    MOST_BYTES,
     VALID,
     Attributes,
     Meaning,
@@ -106,6 +107,8 @@ def _coordinate(
         version, fields, attributes = metadata.described(folder)
         dimensions = metadata.dimensions_of(version, fields, attributes)
         if dimensions != (name,) or fields["shape"] != [size]:
+            return None
+        if metadata.files_in(str(folder), name).stored > MOST_BYTES:
             return None
         if bytes_of_text := _text_bytes(version, fields):
             chunks = fields["chunks"] if version == 2 else fields["chunk_grid"]["configuration"]["chunk_shape"]

@@ -9,17 +9,20 @@ from __future__ import annotations
 import base64
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import re
+import stat
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from revseq_cli.core import signals
 from revseq_cli.core.dtypes import data_type_of, dtype_of, is_nameless, named, require_sizes
-from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
+from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError, TensorIOError
 from revseq_cli.core.tensors import DataType, braced
 from revseq_cli.formats import file_io
 from revseq_cli.text import literals
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 
 SHARDING = "sharding_indexed"
+_LINKS = "files in the store itself; links are not followed"
 # What is wanted where zarr cannot do this with an array.
 _WANTED = {"open": "metadata that the package zarr reads", "read": "a whole store", "write": ""}
 PREFIX = "numcodecs."  # of their names in version 3
@@ -222,10 +226,49 @@ def _array_in(folder: Path) -> tuple[Version, dict[str, Any]] | None:
     return (2, fields) if fields else None
 
 
+class Files(NamedTuple):
+    """The files of a folder: a digest of their names, sizes and times, the bytes of all, and their paths inside it."""
+
+    digest: str
+    stored: int
+    names: list[str]
+
+
+def files_in(folder: str, where: str) -> Files:
+    """The files of a folder; FormatError for links, and for anything else but files and folders."""
+    digest, stored, names, pending = hashlib.sha256(), 0, [], [""]
+    with file_io.trying_to("read", where):
+        try:
+            while pending:
+                below = pending.pop()
+                signals.check()
+                for entry in sorted(os.scandir(Path(folder, below)), key=lambda entry: entry.name):
+                    name = f"{below}/{entry.name}" if below else entry.name
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(status.st_mode):
+                        pending.append(name)
+                        known = file_io.identity_of(status)
+                    elif stat.S_ISREG(status.st_mode):
+                        names.append(name)
+                        known = file_io.identity_of_entry(entry)
+                        stored += known.size
+                    else:
+                        raise FormatError(f"{name} is not a regular file", _LINKS, where=where)
+                    digest.update(f"{name!r} {known}".encode("utf-8", "surrogateescape"))
+        except FileNotFoundError:
+            raise changed(where) from None
+    return Files(digest.hexdigest(), stored, names)
+
+
+def changed(where: str) -> TensorIOError:
+    """The error for a store that is not as it was."""
+    return TensorIOError("changed while it was read", "a store that does not change", where=where)
+
+
 def read_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file of metadata, empty where there is no file; FormatError for a link, or anything else."""
     if path.is_symlink():
-        raise FormatError("is a link", "a file in the store itself; links are not followed", where=str(path))
+        raise FormatError("is a link", _LINKS, where=str(path))
     if not path.exists():
         return {}
     with file_io.opened(str(path)) as fd:

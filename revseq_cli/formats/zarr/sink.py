@@ -66,7 +66,7 @@ class ZarrSink(FileSink):
         if self._old:
             if not self._replaces:
                 self._require_place(self._old)
-            self._old_files = source.files_in(self._old.store, self._old.name)
+            self._old_files = metadata.files_in(self._old.store, self._old.name)
             self._kept = self._old_files.stored - self._old.stored * self._replaces
         else:
             self._variables = self._beside(said.coordinates)
@@ -142,8 +142,8 @@ class ZarrSink(FileSink):
                     with metadata.errors_worded(self.file.name, "write"), warnings.catch_warnings():
                         warnings.simplefilter("ignore")  # zarr warns that version 3 has none in its specification
                         store.consolidate(self.file.temporary, key, self._version)
-        if source.files_in(self._old.store, self._old.name).digest != self._old_files.digest:
-            raise source.changed(self._old.store)
+        if metadata.files_in(self._old.store, self._old.name).digest != self._old_files.digest:
+            raise metadata.changed(self._old.store)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
         """Workers encode and write the chunks."""

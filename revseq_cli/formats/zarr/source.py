@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
-import stat
 import warnings
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from revseq_cli.core import signals
 from revseq_cli.core.dtypes import is_nameless
-from revseq_cli.core.errors import MEMORY_ENDED, FormatError, TensorIOError
+from revseq_cli.core.errors import MEMORY_ENDED, FormatError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import chosen
 from revseq_cli.formats.contract import (
@@ -41,47 +38,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.meaning import Meaning
     from revseq_cli.formats.zarr.metadata import Metadata, Version
 
-_LINKS = "files in the store itself; links are not followed"
-
-
-class Files(NamedTuple):
-    """The files of a folder: a digest of their names, sizes and times, the bytes of all, and their paths inside it."""
-
-    digest: str
-    stored: int
-    names: list[str]
-
-
-def files_in(folder: str, where: str) -> Files:
-    """The files of a folder; FormatError for links, and for anything else but files and folders."""
-    digest, stored, names, pending = hashlib.sha256(), 0, [], [""]
-    with file_io.trying_to("read", where):
-        try:
-            while pending:
-                below = pending.pop()
-                signals.check()
-                for entry in sorted(os.scandir(Path(folder, below)), key=lambda entry: entry.name):
-                    name = f"{below}/{entry.name}" if below else entry.name
-                    status = entry.stat(follow_symlinks=False)
-                    if stat.S_ISDIR(status.st_mode):
-                        pending.append(name)
-                        known = file_io.identity_of(status)
-                    elif stat.S_ISREG(status.st_mode):
-                        names.append(name)
-                        known = file_io.identity_of_entry(entry)
-                        stored += known.size
-                    else:
-                        raise FormatError(f"{name} is not a regular file", _LINKS, where=where)
-                    digest.update(f"{name!r} {known}".encode("utf-8", "surrogateescape"))
-        except FileNotFoundError:
-            raise changed(where) from None
-    return Files(digest.hexdigest(), stored, names)
-
-
-def changed(where: str) -> TensorIOError:
-    """The error for a store that is not as it was."""
-    return TensorIOError("changed while it was read", "a store that does not change", where=where)
-
 
 class ZarrSource(Source):
     """An array of a Zarr store.
@@ -105,7 +61,7 @@ class ZarrSource(Source):
         self.metadata = metadata.read(self.folder, self.name, asked)
         version, self.dtype, self.sizes, self.chunks = self.metadata[:4]
         self.dimensions, self.attributes = self.metadata.dimensions, self.metadata.attributes
-        files = files_in(self.folder, self.name)
+        files = metadata.files_in(self.folder, self.name)
         self._digest, self.stored = files.digest, files.stored  # bytes of the array's own files
         self._chunk_files = _chunk_files(self.metadata, files.names, self.name)
         declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
@@ -120,8 +76,8 @@ class ZarrSource(Source):
 
     def recheck(self) -> None:
         """TensorIOError if any file of the array is not as it was."""
-        if files_in(self.folder, self.name).digest != self._digest:
-            raise changed(self.name)
+        if metadata.files_in(self.folder, self.name).digest != self._digest:
+            raise metadata.changed(self.name)
 
     @property
     def least_bytes(self) -> int:
