@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from revseq_cli.core import signals
-from revseq_cli.core.dtypes import bits, describe, dtype_of
+from revseq_cli.core.dtypes import bits, describe
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
 from revseq_cli.formats import file_io, registry, textfiles
 from revseq_cli.formats.atomic_file import FileTransaction
@@ -190,7 +190,7 @@ def _values(tensor: notation.TensorText) -> NDArray[Any]:
     desc = tensor.desc
     if desc is None:
         raise FormatError(f"{tensor.name} has no header")
-    return tensor.values(desc.data_type, dtype_of(desc.data_type))
+    return tensor.values(desc.data_type)
 
 
 def _violation(broken: spec.Constraint, example: Example, text: Text) -> Finding:
@@ -285,7 +285,7 @@ def _rewritten(example: Example, text: Text, level: FeatureLevel) -> Iterator[tu
 def _is(written: str, right: str, data_type: DataType) -> bool:
     """Whether a number is written right, perhaps in another way than ours."""
     try:
-        a, b = (literals.parse([each], dtype_of(data_type), data_type.name) for each in (written, right))
+        a, b = (literals.parse([each], data_type) for each in (written, right))
     except literals.LiteralError:
         return False
     return bool(bits(a) == bits(b))

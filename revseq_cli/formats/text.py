@@ -9,7 +9,7 @@ import collections
 from typing import TYPE_CHECKING, Any
 
 from revseq_cli.core import system
-from revseq_cli.core.dtypes import describe, dtype_of
+from revseq_cli.core.dtypes import describe
 from revseq_cli.core.errors import FormatError, SeveralError, about, listed
 from revseq_cli.formats.contents import Contents, Item, refuse_key, try_hint
 from revseq_cli.formats.contract import Storage
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.core.tensors import DataType, TensorDesc
+    from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contract import Address, Source
     from revseq_cli.formats.documents import Text, TextTypes
 
@@ -64,8 +64,7 @@ def notation_source(text: Text, item: notation.TensorText, types: TextTypes, nam
     """The source of one tensor of a text; FormatError if a value does not fit its data type."""
     name = name or (f"{text.name}: {item.name}" if item.name else text.name)
     with about(name):
-        storage = Storage("text", {"line": str(item.line)})
-        return held(lambda each: item.values(each, dtype_of(each)), item.data_type, types, text, storage, name)
+        return held(item, types, text, Storage("text", {"line": str(item.line)}), name)
 
 
 def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
@@ -109,13 +108,8 @@ def _keys(text: Text, items: list[notation.TensorText], label: str, key: str | N
 
 def _open_numbers(text: Text, types: TextTypes) -> Source:
     """The source of bare numbers: a number a line, or one line, has rank 1; lines of several numbers have rank 2."""
-
-    def read(data_type: DataType) -> NDArray[Any]:
-        values = Table.of(text.text).values(dtype_of(data_type), data_type.name)
-        return values.reshape(-1) if 1 in values.shape else values
-
     with about(text.name):
-        return held(read, None, types, text, Storage("text", {"numbers": "alone"}), text.name)
+        return held(Table.of(text.text, is_flat=True), types, text, Storage("text", {"numbers": "alone"}), text.name)
 
 
 def write_notation(values: NDArray[Any]) -> str:
@@ -127,9 +121,7 @@ def open_json(text: Text, key: str | None, types: TextTypes) -> Source:
     """A nested list, or an object with Values and perhaps DataType and Sizes."""
     refuse_key(key, "a JSON file", text.name)
     with about(text.name):
-        item = numbers.parse(text.text)
-        read, storage = (lambda each: item.values(each, dtype_of(each))), Storage("json", {})
-        return held(read, item.data_type, types, text, storage, text.name)
+        return held(numbers.parse(text.text), types, text, Storage("json", {}), text.name)
 
 
 def write_json(values: NDArray[Any]) -> str:
@@ -144,8 +136,7 @@ def _table_format(name: str, separator: str, word: str) -> TextFormat:
         refuse_key(key, f"a .{name} file", text.name)
         storage = Storage(name, {"separator": word})
         try:
-            table = Table.of(text.text, separator)
-            return held(lambda each: table.values(dtype_of(each), each.name), None, types, text, storage, text.name)
+            return held(Table.of(text.text, separator), types, text, storage, text.name)
         except FormatError as e:
             if isinstance(e, PlacedError) and text.text[e.offset : e.offset + 1] == ";":
                 e.hint = f"tr ',;' '.,' < {system.quoted(text.name)} > new.csv"

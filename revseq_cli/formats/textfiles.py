@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
 
@@ -103,15 +103,22 @@ def decoded(data: bytes, name: str) -> tuple[Encoding, str]:
         raise error from None
 
 
-def held(
-    read: Callable[[DataType], NDArray[Any]], stated: DataType | None, types: TextTypes, text: Text, storage: Storage,
-    name: str,
-) -> MemorySource:  # fmt: skip
-    """The source of what `read` gives for a data type; `name` is for messages.
+class TypedText(Protocol):
+    """A tensor of a text: the data type that it states, or None, and its values in a data type."""
+
+    @property
+    def data_type(self) -> DataType | None: ...  # noqa: D102
+
+    def values(self, data_type: DataType) -> NDArray[Any]: ...  # noqa: D102
+
+
+def held(item: TypedText, types: TextTypes, text: Text, storage: Storage, name: str) -> MemorySource:
+    """The source of a tensor of a text; `name` is for messages.
 
     UsageError where the text states another data type than is asked for. Where none is named, a number that the default
     does not hold gets a hint.
     """
+    stated = item.data_type
     if stated and types.asked and stated is not types.asked and not types.cast_later:
         raise UsageError(
             f"its DataType is {stated.name}, and {types.asked.name} is asked for",
@@ -120,22 +127,16 @@ def held(
         )  # fmt: skip
     data_type = stated or types.asked or types.default
     try:
-        source = MemorySource(name, read(data_type), storage, text.identity)
+        source = MemorySource(name, item.values(data_type), storage, text.identity)
     except FormatError as e:
-        if not stated and not types.asked and data_type is DataType.FLOAT32:
-            e.hint = e.hint or _type_hint(read)
+        if not stated and not types.asked and data_type is DataType.FLOAT32 and not e.hint:
+            for larger in (DataType.UINT64, DataType.INT64, DataType.FLOAT64):
+                with contextlib.suppress(FormatError):
+                    item.values(larger)
+                    e.hint = f"add --dtype {larger.name}"
         raise
     source.assumes_type = not stated and not types.asked
     return source
-
-
-def _type_hint(read: Callable[[DataType], NDArray[Any]]) -> str:
-    """The first of the larger types that holds all numbers."""
-    for each in (DataType.FLOAT64, DataType.INT64, DataType.UINT64):
-        with contextlib.suppress(FormatError):
-            read(each)
-            return f"add --dtype {each.name}"
-    return ""
 
 
 def require_text(desc: TensorDesc, where: str) -> None:

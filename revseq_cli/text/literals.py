@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from revseq_cli.core.tensors import DataType
+
 _Number = TypeVar("_Number", int, float)
 # Characters of a number: the longest exact decimal of a FLOAT64 has 1,077.
 LONGEST = 1100
@@ -50,11 +52,9 @@ class LiteralError(ValueError):
         self.index, self.problem = index, problem
 
 
-def parse(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
-    """The numbers as an array of shape (len(tokens),); LiteralError for the first that `dtype` cannot hold.
-
-    `name` is the name of the data type whose dtype is given.
-    """
+def parse(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
+    """The numbers as an array of shape (len(tokens),); LiteralError for the first that the data type cannot hold."""
+    name, dtype = data_type.name, dtypes.dtype_of(data_type)
     if tokens and max(map(len, tokens)) > LONGEST:
         i = next(i for i, token in enumerate(tokens) if len(token) > LONGEST)
         raise LiteralError(i, f"a number of {len(tokens[i])} characters; at most {LONGEST} are allowed")

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from revseq_cli.core.dtypes import dtype_of
 from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
 from revseq_cli.text import literals, markup
@@ -121,8 +122,8 @@ class TensorText:
         """The data type that the text states."""
         return self.desc.data_type if self.desc else self.stated[0]
 
-    def values(self, data_type: DataType, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """The values, as an array of the tensor's sizes and of `dtype`, which is that of `data_type`.
+    def values(self, data_type: DataType) -> NDArray[Any]:
+        """The values, as an array of the tensor's sizes.
 
         FormatError, with line, column and a caret, for a body that is no tensor, that does not have the stated sizes,
         or that has a number which the data type cannot hold.
@@ -131,13 +132,13 @@ class TensorText:
         if self.opened == self.stop:
             raise self._error(self.start, f"{self.name} has no values", "rows in brackets below the header")
         if sizes and 0 in sizes and not re.search(r"[^\[\],\s]", self.text[self.opened : self.stop]):
-            return literals.empty(sizes, dtype)
+            return literals.empty(sizes, dtype_of(data_type))
         shape, numbers, places = self._body
         if stray := _STRAY.match(self.text, self.stop):
             raise self._error(stray.end() - 1, "this bracket closes nothing", "one more [ before it, or no ] here")
         tokens = _numbers(numbers)
         try:
-            flat = literals.parse(tokens, dtype, data_type.name)
+            flat = literals.parse(tokens, data_type)
         except literals.LiteralError as e:
             problem, wanted = e.problem, ""
             if tokens[e.index] == DOTS:

@@ -101,18 +101,19 @@ _WANTED_CELL = "a number in each cell, or nan for a missing one"
 class Table:
     """The rows of a text: the cells of each, and the place in the text where its line begins.
 
-    With a separator, `header` may have the cells of a first line that are no numbers; without one, a line may have
-    commas or blanks. Lines that begin with # are comments, as NumPy writes its header.
+    Without a separator, a line may have commas or blanks; with one, a first line that has no number is left out. Lines
+    that begin with # are comments, as NumPy writes its header. One that `is_flat` has rank 1 where it is one line, or
+    one number a line.
     """
 
     text: str
     separator: str | None
-    header: list[str]
     rows: list[list[str]]
     starts: list[int]
+    is_flat: bool = False
 
     @classmethod
-    def of(cls, text: str, separator: str | None = None) -> Table:
+    def of(cls, text: str, separator: str | None = None, *, is_flat: bool = False) -> Table:
         """The table of a text; FormatError where lines differ in the number of their cells, and for other tables."""
         if separator == "," and ";" in text:
             found = "a semicolon, as Excel writes it where the comma is the decimal sign"
@@ -124,22 +125,25 @@ class Table:
         if separator and rows and not rows[0][0] and any(rows[0]):
             found = "an empty cell at the start of the first line, as pandas writes it above the column of its index"
             raise error_at(text, starts[0], found, 'what to_csv("x.csv", index=False) writes')
-        is_named = bool(separator and rows) and not any(map(_is_like_a_number, rows[0]))
-        header = rows.pop(0) if is_named else []
+        if separator and rows and not any(map(_is_like_a_number, rows[0])):
+            rows, starts = rows[1:], starts[1:]
         if not rows:
             raise FormatError("contains no number", "a table of numbers")
-        starts, width = starts[bool(header) :], len(rows[0])
+        width = len(rows[0])
         for start, row in zip(starts, rows, strict=True):
             if len(row) != width:
                 found = f"{len(row)} cell{'s' if len(row) > 1 else ''}, and the first line of numbers has {width}"
                 raise error_at(text, start, found, "lines of one length")
-        return cls(text, separator, header, rows, starts)
+        return cls(text, separator, rows, starts, is_flat)
 
-    def values(self, dtype: Any, name: str) -> NDArray[Any]:  # noqa: ANN401 - a NumPy dtype
-        """The numbers as an array of rank 2; FormatError, with line and column, for one that `dtype` cannot hold."""
+    data_type = None  # it states none
+
+    def values(self, data_type: DataType) -> NDArray[Any]:
+        """The numbers as an array; FormatError, with line and column, for one that the type cannot hold."""
         width = len(self.rows[0])
         try:
-            return literals.parse([*itertools.chain.from_iterable(self.rows)], dtype, name).reshape(-1, width)
+            values = literals.parse([*itertools.chain.from_iterable(self.rows)], data_type)
+            return values if self.is_flat and 1 in (len(self.rows), width) else values.reshape(-1, width)
         except literals.LiteralError as e:
             row, column = divmod(e.index, width)
             cell, start = self.rows[row][column], self.starts[row]

@@ -381,9 +381,7 @@ def still_right(text):
             continue
         try:
             values, lengths, output = (
-                example.tensors[name].values(
-                    example.tensors[name].desc.data_type, dtype_of(example.tensors[name].desc.data_type)
-                )
+                example.tensors[name].values(example.tensors[name].desc.data_type)
                 for name in ("InputTensor", "SequenceLengthsTensor", "OutputTensor")
             )
             axis = example.axis()

@@ -10,7 +10,6 @@ from growth import is_linear
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from revseq_cli.core.dtypes import dtype_of
 from revseq_cli.core.errors import FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.text import examples, notation
@@ -23,7 +22,7 @@ def tensors(text):
 
 def values(text, name="FLOAT32"):
     (tensor,) = tensors(text)
-    return tensor.values(DataType[name], dtype_of(DataType[name]))
+    return tensor.values(DataType[name])
 
 
 @pytest.mark.parametrize("name", ["example1.txt", "example2.txt"])
@@ -33,7 +32,7 @@ def test_the_pages_tensors_to_the_letter(name):
     bodies = re.findall(r"(\w+: \(Sizes.*\)\n(?:[ \[].*\n)+)", text)
     assert len(bodies) == 3
     for body, tensor in zip(bodies, tensors(text), strict=True):
-        values = tensor.values(tensor.desc.data_type, dtype_of(tensor.desc.data_type))
+        values = tensor.values(tensor.desc.data_type)
         assert notation.tensor_text(tensor.name, tensor.desc, values) == body.rstrip("\n")
 
 
@@ -44,7 +43,7 @@ def test_round_trip(sizes, data_type, seed):
     desc = TensorDesc(data_type, tuple(sizes))
     (tensor,) = tensors(notation.tensor_text("T", desc, array))
     assert (tensor.name, tensor.desc) == ("T", desc)
-    assert oracle.same_bits(tensor.values(data_type, array.dtype), array)
+    assert oracle.same_bits(tensor.values(data_type), array)
 
 
 HEADER = "T: (Sizes:{2,2}, DataType:FLOAT32)\n"
@@ -105,7 +104,7 @@ def test_leading_sizes_of_1_need_no_brackets():
 )  # fmt: skip
 def test_errors_show_the_place(text, place, problem):
     with pytest.raises(FormatError) as caught:
-        [t.values(DataType.FLOAT32, np.dtype("f4")) for t in tensors(text)]
+        [t.values(DataType.FLOAT32) for t in tensors(text)]
     message = str(caught.value)
     assert f"line {place[0]}, column {place[1]}: " in message
     assert problem in message
@@ -144,7 +143,7 @@ def test_pages_of_many_examples_take_time_that_is_linear():
                                   "[\u0662]", "[1, \u22122]", "[1\uff0c 2]", "[1, \u202f2]"])  # fmt: skip
 def test_characters_that_look_alike_are_refused(text):
     with pytest.raises(FormatError, match=r"is not allowed in a tensor|has Sizes"):
-        tensors(text)[0].values(DataType.FLOAT32, np.dtype("f4"))
+        tensors(text)[0].values(DataType.FLOAT32)
 
 
 PRINTED = np.array([[1, -2.5, 3], [4, 5, 1e10]], np.float64)
@@ -163,12 +162,12 @@ PRINTED = np.array([[1, -2.5, 3], [4, 5, 1e10]], np.float64)
 def test_what_numpy_pytorch_and_fortran_print(text, name):
     (tensor,) = tensors(text)
     assert (tensor.data_type.name if tensor.data_type else "") == name or text.startswith("[[np") or repr(1.0) in text
-    assert tensor.values(DataType.FLOAT64, np.dtype("f8")).tolist() == PRINTED.tolist()
+    assert tensor.values(DataType.FLOAT64).tolist() == PRINTED.tolist()
 
 
 def test_an_empty_array_as_numpy_prints_it():
     (tensor,) = tensors(repr(np.empty((0, 3), np.float32)))
-    assert (tensor.data_type, tensor.values(DataType.FLOAT32, np.dtype("f4")).shape) == (DataType.FLOAT32, (0, 3))
+    assert (tensor.data_type, tensor.values(DataType.FLOAT32).shape) == (DataType.FLOAT32, (0, 3))
 
 
 @pytest.mark.parametrize(
@@ -178,15 +177,15 @@ def test_an_empty_array_as_numpy_prints_it():
 )  # fmt: skip
 def test_what_numpy_does_not_print(text, problem):
     with pytest.raises(RevseqError) as caught:
-        tensors(text)[0].values(DataType.FLOAT32, np.dtype("f4"))
+        tensors(text)[0].values(DataType.FLOAT32)
     assert problem in str(caught.value)
 
 
 def test_the_type_of_another_operator_is_no_concern_of_ours():
     first, second = tensors("A: (Sizes:{2}, DataType:UINT4)\n[1, 2]\n\nB: (Sizes:{1}, DataType:FLOAT32)\n[3]")
-    assert second.values(DataType.FLOAT32, np.dtype("f4")).tolist() == [3]
+    assert second.values(DataType.FLOAT32).tolist() == [3]
     with pytest.raises(FormatError, match="'UINT4' is not a data type"):
-        first.values(DataType.FLOAT32, np.dtype("f4"))
+        first.values(DataType.FLOAT32)
 
 
 def test_many_words_that_are_no_headers_take_no_time():
