@@ -98,7 +98,7 @@ def command(
 
 def _check_nodes(path: str, key: str | None, levels: tuple[FeatureLevel, ...], console: Console) -> int:
     """Check nodes of a model by what is known of their values, and print a line for each; 1 if one fails."""
-    from revseq_cli.core.errors import printable
+    from revseq_cli.core.errors import FormatError, printable
     from revseq_cli.core.tensors import DataType, TensorDesc
     from revseq_cli.formats.onnx_models import Model
     from revseq_cli.operator import spec
@@ -108,22 +108,28 @@ def _check_nodes(path: str, key: str | None, levels: tuple[FeatureLevel, ...], c
     nodes = [model.node(key)] if key is not None else [*model.nodes.values()] or [model.node(None)]
     lines, rows = [], []
     for node in nodes:
-        known = model.known_of(node)
+        known, lowest = model.known_of(node), None
         # Of what is not known, anything that fits is assumed: two dimensions, sizes of 1, FLOAT32.
-        sizes = tuple(size if isinstance(size, int) else 1 for size in known.sizes or (1, 1))
-        axis, _ = node.axes(len(sizes), f"{path}::{node.key}")
-        values = TensorDesc(known.data_type or DataType.FLOAT32, sizes)
-        lengths = TensorDesc(DataType.UINT32, spec.lengths_sizes(sizes, axis))
-        broken = [spec.violations(values, lengths, axis, level) for level in levels]
-        problems = min(broken, key=len)
-        lowest = spec.lowest_level(values, lengths, axis)
-        told = "; ".join(f"{each.label()}: {each.found}" for each in problems) or (
-            f"accepted from {lowest} on" if lowest else "no feature level of DirectML accepts it"
-        )
-        lines.append(f"{'FAIL' if problems else 'pass'}  {path}::{node.key}: {model.told(node)}: {told}")
+        stated_sizes = (1, 1) if known.sizes is None else known.sizes
+        sizes = tuple(size if isinstance(size, int) else 1 for size in stated_sizes)
+        try:
+            axis, _ = node.axes(len(sizes), path)
+        except FormatError as e:
+            told, is_valid = e.found, False
+        else:
+            values = TensorDesc(known.data_type or DataType.FLOAT32, sizes)
+            lengths = TensorDesc(DataType.UINT32, spec.lengths_sizes(sizes, axis))
+            lowest = spec.lowest_level(values, lengths, axis)
+            broken = min((spec.violations(values, lengths, axis, level) for level in levels), key=len)
+            told, is_valid = "; ".join(f"{each.label()}: {each.found}" for each in broken), not broken
+        if is_valid:
+            told = f"accepted from {lowest} on" if lowest else "no feature level of DirectML accepts it"
+        if known.data_type is DataType.BOOL:
+            told += "; revseq export takes it with --dtype UINT8, which has the same bytes"
+        lines.append(f"{'pass' if is_valid else 'FAIL'}  {path}::{node.key}: {model.told(node)}: {told}")
         of_model = {"time_axis": node.time_axis, "batch_axis": node.batch_axis, "inside": node.inside or None}
         stated = {"DataType": known.data_type and known.data_type.name, "Sizes": known.sizes}
-        verdict = {"valid": not problems, "lowest_level": lowest and lowest.short, "told": told}
+        verdict = {"valid": is_valid, "lowest_level": lowest and lowest.short, "told": told}
         rows.append({"name": f"{path}::{node.key}", **of_model, **stated, **verdict})
     status = 0 if all(row["valid"] for row in rows) else 1
     if console.as_json:

@@ -176,7 +176,8 @@ class Model:
         if node.inside.startswith(_FUNCTION):
             return Stated(None, None)
         both = [self.known.get(name, Stated(None, None)) for name in (node.values, node.output)]
-        return Stated(both[0].data_type or both[1].data_type, both[0].sizes or both[1].sizes)
+        sizes = both[1].sizes if both[0].sizes is None else both[0].sizes
+        return Stated(both[0].data_type or both[1].data_type, sizes)
 
     def told(self, node: Node) -> str:
         """A node in words: its axes, and what is known of its values."""
