@@ -309,6 +309,6 @@ def _needs(planned: Iterable[Outcome], paths: Mapping[int, str]) -> list[FileSys
         folder = rows[0][0]
         more = sum(max(0, plan.size - old) for _, old, plan in rows)
         largest = max(min(old, plan.size) + plan.written - plan.size for _, old, plan in rows)
-        root = next(each for each in (folder, *folder.parents) if os.path.ismount(each) or each == each.parent)  # noqa: PTH114
+        root = next(each for each in (folder, *folder.parents) if os.path.ismount(each) or each == each.parent)
         found.append(FileSystem(str(root), more + largest, shutil.disk_usage(folder).free))
     return found

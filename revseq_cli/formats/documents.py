@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.core.errors import about
 from revseq_cli.text import notation
+from revseq_cli.text.examples import numbered
 from revseq_cli.text.places import Lines
 
 if TYPE_CHECKING:
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.file_io import Identity
+    from revseq_cli.text.examples import Example
 
 
 # PowerShell 5 and others write UTF-16, always with a mark.
@@ -80,3 +82,8 @@ class Text:
         """The tensors and Axis lines of the bracket notation, in order; FormatError for anything else."""
         with about(self.name):
             return tuple(notation.parse(self.text))
+
+    @functools.cached_property
+    def examples(self) -> list[Example]:
+        """The examples that page.md::1 and so on name."""
+        return numbered(self.text, self.items)

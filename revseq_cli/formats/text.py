@@ -15,7 +15,7 @@ from revseq_cli.formats.contents import Contents, Item, refuse_key, try_hint
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.textfiles import TextFormat, held, require_text
 from revseq_cli.text import notation, numbers
-from revseq_cli.text.examples import number_of, numbered, part
+from revseq_cli.text.examples import number_of, part, part_of
 from revseq_cli.text.numbers import Table, is_table, table_text
 from revseq_cli.text.places import PlacedError
 
@@ -40,7 +40,7 @@ def _contents(address: Address, types: TextTypes) -> Contents | None:
     counts = collections.Counter(item.name for item in items)
     found = []
     if max(counts.values()) > 1:  # a page: an example is named by its number
-        for number, example in enumerate(numbered(text.text, text.items), 1):
+        for number, example in enumerate(text.examples, 1):
             items = [item for item in items if item not in example.tensors.values()]
             names = listed(item.name for item in example.tensors.values())
             found.append(Item(str(number), what=f"an example, line {example.line}: {names}"))
@@ -72,8 +72,8 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     if text.text.lstrip()[:1] == "{":
         return open_json(text, key, types)
     with about(text.name):
-        if key is not None and (item := part(text.text, text.items, key)):
-            return notation_source(text, item, types, f"{text.name}::{key}")
+        if named_part := part_of(key):
+            return notation_source(text, part(text.examples, *named_part), types, f"{text.name}::{key}")
     items = [item for item in text.items if isinstance(item, notation.TensorText)]
     named = [item for item in items if key is None or item.name == key]
     if len(named) == 1:
@@ -88,7 +88,7 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     keys = [*_keys(text, items, named[0].name if named and key else "", key)]
     hint = try_hint(text.name, *keys) if keys else "give each tensor a name of its own"
     error = SeveralError(f"holds {found}: {listed(known)}", "the name of one", hint, text.name)
-    if key is None and not numbered(text.text, text.items):
+    if key is None and not text.examples:
         error.names = keys
     raise error
 
@@ -96,7 +96,7 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
 def _keys(text: Text, items: list[notation.TensorText], label: str, key: str | None) -> Iterator[str]:
     """What names one tensor of a text: of the example that the key numbers, of those with the label, or of all."""
     numbers = {number_of(key)}
-    examples = dict(enumerate(numbered(text.text, text.items), 1))
+    examples = dict(enumerate(text.examples, 1))
     for number, example in examples.items():
         if number in numbers or numbers.isdisjoint(examples):
             names = [item.name for item in example.tensors.values()]

@@ -30,7 +30,7 @@ from revseq_cli.pipeline import conventions
 from revseq_cli.pipeline.alignment import Shape
 from revseq_cli.pipeline.assembly import Job, Parts, Request, assemble, axes_of, require_system
 from revseq_cli.pipeline.views import pieces, with_rank
-from revseq_cli.text.examples import number_of, numbered
+from revseq_cli.text.examples import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -280,7 +280,7 @@ def example_of(reference: Reference) -> ExampleText | None:
     if (reference.key and number is None) or not registry.holds_text(reference):
         return None
     text = reference.text
-    examples = numbered(text.text, text.items)
+    examples = text.examples
     if not examples and number is None:
         return None
     if number is None and len(examples) > 1:

@@ -13,7 +13,7 @@ from revseq_cli.text import places
 from revseq_cli.text.notation import AxisLine, TensorText
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 # The page's examples call the lengths SequenceTensor; the struct has SequenceLengthsTensor.
 LABELS = {INPUT: INPUT, "SequenceTensor": LENGTHS, LENGTHS: LENGTHS, OUTPUT: OUTPUT}
@@ -201,15 +201,11 @@ def part_of(key: str | None) -> tuple[int, str] | None:
     return (int(match[1]), match[2]) if match else None
 
 
-def part(page: str, items: Iterable[TensorText | AxisLine], key: str) -> TensorText | None:
-    """The tensor that a key such as 2::OutputTensor names; None for another key. FormatError if there is no such one.
+def part(examples: Sequence[Example], number: int, label: str) -> TensorText:
+    """The tensor that a key such as 2::OutputTensor names; FormatError if there is no such one.
 
     SequenceTensor and SequenceLengthsTensor name the same one, whichever the example has.
     """
-    if not (named := part_of(key)):
-        return None
-    number, label = named
-    examples = numbered(page, items)
     if not 1 <= number <= len(examples):
         raise FormatError(f"no example {number}", f"1 to {len(examples)}" if examples else "a page with examples")
     example = examples[number - 1]
