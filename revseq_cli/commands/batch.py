@@ -145,6 +145,11 @@ def _jobs(
         raise UsageError("the jobs have no output", "a name for each", f"add -o {manifest.OUTPUT}")
     if path is not None and not given:
         return manifest.read(path, _COLUMNS, defaults)
+    if path is not None and path.lower().endswith((".csv", ".json", ".jsonl")):
+        found = "-o and --lengths are for --each, and for a list of names"
+        raise UsageError(
+            found, "a column: each line of a manifest has its own output", "leave out -o and --lengths", path
+        )
     names = manifest.names_in(path) if path is not None else manifest.matching(pattern or "")
     if not names:
         console.note(f"no file matches --each {pattern}" if pattern else f"{path} has no name of a file")
