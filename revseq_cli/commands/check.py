@@ -109,9 +109,9 @@ def _check_nodes(path: str, key: str | None, levels: tuple[FeatureLevel, ...], c
     lines, rows = [], []
     for node in nodes:
         known, lowest = model.known_of(node), None
-        # Of what is not known, anything that fits is assumed: two dimensions, sizes of 1, FLOAT32.
-        stated_sizes = (1, 1) if known.sizes is None else known.sizes
-        sizes = tuple(size if isinstance(size, int) else 1 for size in stated_sizes)
+        # Of what is not known, anything that fits is assumed: dimensions that have the axes, sizes of 1, FLOAT32.
+        open_sizes = (1,) * (node.ranks() or [2])[0] if known.sizes is None else known.sizes
+        sizes = tuple(size if isinstance(size, int) else 1 for size in open_sizes)
         try:
             axis, _ = node.axes(len(sizes), path)
         except FormatError as e:

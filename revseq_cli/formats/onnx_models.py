@@ -19,7 +19,7 @@ import numpy as np
 from revseq_cli.core import system
 from revseq_cli.core.dtypes import dtype_of, native
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_typed, listed, nearest, printable
-from revseq_cli.core.tensors import DataType, TensorDesc
+from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.formats import file_io, registry
 from revseq_cli.formats.contents import chosen
 from revseq_cli.formats.contract import Source, Storage, extra
@@ -71,9 +71,14 @@ class Node(NamedTuple):
     batch_axis: int
     inside: str = ""
 
+    def ranks(self) -> list[int]:
+        """The dimension counts of values that can have its axes, of which some may be negative."""
+        both = self.time_axis, self.batch_axis
+        return [r for r in range(2, MOST_DIMENSIONS + 1) if {axis + r if axis < 0 else axis for axis in both} == {0, 1}]
+
     def axes(self, rank: int, where: str) -> tuple[int, int]:
         """The axes of values of that dimension count, 0 and 1 in either order; FormatError for others."""
-        time, batch = (axis + rank * (axis < 0) for axis in (self.time_axis, self.batch_axis))
+        time, batch = (axis + rank if axis < 0 else axis for axis in (self.time_axis, self.batch_axis))
         if rank < 2 or {time, batch} != {0, 1}:
             found = f"{OPERATOR} has time_axis {self.time_axis} and batch_axis {self.batch_axis} of {rank} dimensions"
             raise FormatError(found, "0 and 1, in either order", where=where)

@@ -412,6 +412,17 @@ def test_negative_axes(revseq, tmp_path, axes, values):
     revseq("check", "m.onnx").ok()
 
 
+@pytest.mark.parametrize("sizes", [[2, 3, 1], ["T", "N", None], None])
+def test_negative_axes_of_more_dimensions(revseq, tmp_path, sizes):
+    one(tmp_path / "m.onnx", [("x", 1, sizes), ("n", 7, None)], axes={"time_axis": -3, "batch_axis": -2})
+    revseq("check", "m.onnx").ok()
+    feeds = ("--feed", "x=[[[1], [2], [3]], [[4], [5], [6]]]", *VALUES[2:])
+    assert json.loads(revseq("run", "m.onnx", *feeds, "-f", "json").ok().out)["Values"] == [
+        [[1], [5], [6]],
+        [[4], [2], [3]],
+    ]
+
+
 @pytest.mark.parametrize("axes", [{"time_axis": 1, "batch_axis": 1}, {"time_axis": 2, "batch_axis": 0}, {"other": 1}])
 def test_axes_that_the_operator_does_not_have(revseq, tmp_path, axes):
     one(tmp_path / "m.onnx", axes=axes)
