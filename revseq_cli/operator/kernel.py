@@ -7,7 +7,6 @@ clamps lengths before it converts them to signed indices.
 
 from __future__ import annotations
 
-import functools
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,7 +37,7 @@ def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int, *, overwrite
     of_lines, shared = _shared(lengths, axis, thresholds.WIDEST_WORD // values.itemsize)
     clamped = clamp(of_lines, size).reshape(outer, -1)
     words = np.ascontiguousarray(values).reshape(-1).view(word_of(values.itemsize * shared)).reshape(outer, size, -1)
-    strategy = _choose(words, clamped)
+    strategy = _choose(words)
     out = words if overwrite and strategy is _by_columns else np.empty_like(words)
     strategy(out, words, clamped)
     return out.reshape(-1).view(values.dtype).reshape(values.shape)
@@ -53,38 +52,24 @@ def _shared(lengths: NDArray[Any], axis: int, most: int) -> tuple[NDArray[Any], 
     return lengths, shared
 
 
-def _choose(words: Words, lengths: Lengths) -> Callable[[Words, Words, Lengths], None]:
-    """The first strategy that suits the shape; the thresholds are those of tests/benchmarks/kernel.py."""
+def _choose(words: Words) -> Callable[[Words, Words, Lengths], None]:
+    """The fastest strategy for the shape, by tests/benchmarks/kernel.py: each is 2 to 12 times as fast in its place."""
     outer, size, inner = words.shape
-    alone, width = inner == 1, words.itemsize
-    least, most = thresholds.WINDOWS
-    if alone and outer <= thresholds.FEW_LINES:  # of a small call, the table would take a tenth
-        return _by_pairs_of_slices
-    suits = {
-        _at_once: alone and (lengths == lengths[:1]).all(),
-        _by_pairs_of_slices: alone and size * width >= thresholds.LONG_BYTES,
-        _by_windows: alone and width <= thresholds.WINDOW_BYTES and least <= size < most // width**2,
-        _by_slices: alone and (size >= thresholds.LONG_LINE or size > outer),
-        _by_table: alone,
-        _by_formula: words.size <= thresholds.FEW_ELEMENTS,
-        _by_index: size < thresholds.LONG_COLUMN
-        if width < thresholds.WIDE_WORD
-        else size * inner <= thresholds.TILE_ROW,
-        _by_columns: width < thresholds.WIDE_WORD,
-    }
-    return next((strategy for strategy, suitable in suits.items() if suitable), _by_rows)
+    if inner == 1:
+        long = size >= thresholds.LONG_LINE or size > outer or outer <= thresholds.FEW_LINES
+        return _by_slices if long else _by_table
+    # Of wide words, whose rows are long, more are gathered.
+    is_short = size < thresholds.LONG_LINE or (
+        words.itemsize >= thresholds.WIDE_WORD and size * inner <= thresholds.TILE_ROW
+    )
+    return _by_index if is_short else _by_columns
 
 
 def clamp(lengths: NDArray[Any], size: int) -> Lengths:
     """Lengths as indices, none above `size`; they are compared as unsigned integers, so that 2^64-1 is not -1."""
     once = _once(lengths)
-    clamped: Lengths = np.minimum(once, min(size, _largest(once.dtype))).astype(np.intp)
+    clamped: Lengths = np.minimum(once, min(size, np.iinfo(once.dtype).max)).astype(np.intp)
     return clamped if clamped.shape == lengths.shape else np.broadcast_to(clamped, lengths.shape)
-
-
-@functools.cache
-def _largest(dtype: np.dtype[Any]) -> int:
-    return int(np.iinfo(dtype).max)
 
 
 def _once(lengths: NDArray[Any]) -> NDArray[Any]:
@@ -94,79 +79,23 @@ def _once(lengths: NDArray[Any]) -> NDArray[Any]:
     return lengths[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in lengths.strides)]
 
 
-def _backwards(to: Words, words: Words) -> None:
-    """Copy a tile of words into `to`, the last one first.
-
-    NumPy moves one word at a time. So of words of 1 or 2 bytes, eight bytes are moved at a time with all bytes swapped,
-    and then those of each word are swapped back: of 256 KiB, that takes 0.09 and 0.33 of the time. Words of 4 bytes
-    gain nothing, since the memory between the two steps leaves the cache.
-    """
-    if words.itemsize > 2 or words.nbytes % 8:
-        to[...] = words[::-1]
-        return
-    to.view(np.uint64)[...] = words.view(np.dtype(np.uint64).newbyteorder())[::-1]
-    if words.itemsize == 2:
-        to[...] = to.view(words.dtype.newbyteorder())
-
-
-def _at_once(out: Words, words: Words, lengths: Lengths) -> None:
-    """One length for all lines: two copies."""
-    size, length = words.shape[1], int(lengths[0, 0])
-    out[:, :length] = words[:, ::-1][:, size - length :]
-    out[:, length:] = words[:, length:]
-
-
-def _by_pairs_of_slices(out: Words, words: Words, lengths: Lengths) -> None:
-    """One length for each outer index, lines of many bytes: each is written once, in two slices."""
-    size = words.shape[1]
-    for to, line, length in zip(out, words, lengths[:, 0].tolist(), strict=True):
-        to[:length] = line[::-1][size - length :]
-        to[length:] = line[length:]
-
-
 def _by_slices(out: Words, words: Words, lengths: Lengths) -> None:
     """One length for each outer index, long lines: copy a tile, then write each reversed start as one slice."""
     outer, size, _ = words.shape
-    to, backwards = out.reshape(-1), words.reshape(-1)[::-1]
-    starts = np.arange(outer) * size
-    stops = starts + lengths[:, 0]
-    total = outer * size
-    bounds = zip(starts.tolist(), stops.tolist(), (total - stops).tolist(), (total - starts).tolist(), strict=True)
+    to, backwards, total = out.reshape(-1), words.reshape(-1)[::-1], words.size
     lines = max(1, thresholds.TILE_BYTES // (size * words.itemsize))
-    for line, (start, stop, first, last) in enumerate(bounds):
+    for line, length in enumerate(lengths[:, 0].tolist()):
         if line % lines == 0:
             out[line : line + lines] = words[line : line + lines]
-        to[start:stop] = backwards[first:last]
-
-
-def _by_windows(out: Words, words: Words, lengths: Lengths) -> None:
-    """One length for each outer index, lines that are neither: whole lines are moved, each as one item.
-
-    The reversed line is written over a copy of the line, `length` elements behind the place one line before it: its
-    last elements are then the reversed start, and its first ones lie in room that nobody reads.
-    """
-    outer, size, _ = words.shape
-    item = np.dtype((np.void, size * words.itemsize))
-    lines = min(outer, max(1, thresholds.TILE_BYTES // item.itemsize))
-    backwards = np.empty(lines * size, words.dtype)
-    rooms = np.empty((lines, 2 * size), words.dtype)
-    copies = rooms[:, size:].view(item)[:, 0]
-    windows: Words = np.ndarray(rooms.size - size + 1, item, rooms, strides=(words.itemsize,))
-    firsts = np.arange(lines) * (2 * size)
-    for start in range(0, outer, lines):
-        part = slice(start, min(start + lines, outer))
-        n = part.stop - start
-        reversed_lines = backwards[: n * size]
-        _backwards(reversed_lines, words[part].reshape(-1))  # the last line comes first
-        copies[:n] = words[part].reshape(-1).view(item)
-        windows[(firsts[:n] + lengths[part, 0])[::-1]] = reversed_lines.view(item)
-        out[part].reshape(-1).view(item)[...] = copies[:n]
+        start = line * size
+        to[start : start + length] = backwards[total - start - length : total - start]
 
 
 def _by_table(out: Words, words: Words, lengths: Lengths) -> None:
     """One length for each outer index, short lines: a table of all permutations gives a tile's index row by row."""
     outer, size, _ = words.shape
-    table = _permutations(size)
+    position, length = np.arange(size), np.arange(size + 1)[:, None]
+    table = np.where(position < length, length - 1 - position, position).astype(np.uint16)
     lines = min(outer, max(1, thresholds.TILE // size))
     firsts = np.repeat(np.arange(lines, dtype=np.uint16) * np.uint16(size), size).reshape(lines, size)
     index = np.empty((lines, size), np.uint16)
@@ -179,19 +108,6 @@ def _by_table(out: Words, words: Words, lengths: Lengths) -> None:
         np.take(words[part].reshape(-1), tile.reshape(-1), out=out[part].reshape(-1), mode="wrap")
 
 
-def _permutations(size: int) -> NDArray[np.uint16]:
-    """Shape (size + 1, size): row L reverses the first L indices and keeps the rest."""
-    index = np.arange(size)
-    length = np.arange(size + 1)[:, None]
-    return np.where(index < length, length - 1 - index, index).astype(np.uint16)
-
-
-def _by_formula(out: Words, words: Words, lengths: Lengths) -> None:
-    """A length for each (outer, inner), few elements: nothing is made that only many of them are worth."""
-    index, length = np.arange(words.shape[1])[:, None], lengths[:, None]
-    out[...] = np.take_along_axis(words, np.where(index < length, length - 1 - index, index), 1)
-
-
 def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
     """A length for each (outer, inner), long lines: columns are packed, and each reversed start is one strided slice.
 
@@ -199,7 +115,7 @@ def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
     """
     outer, size, inner = words.shape
     least, most = thresholds.PACKED_ROW
-    columns = min(inner, max(least, min(most, thresholds.PACKED // size)) // words.itemsize)
+    columns = min(inner, max(1, max(least, min(most, thresholds.PACKED // size)) // words.itemsize))
     gap = min(thresholds.PACKED_GAP // words.itemsize, inner - columns)  # so that both are no more than two copies
     source, to = np.empty((2, size, columns + gap), words.dtype)
     for i in range(outer):
@@ -212,22 +128,6 @@ def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
             for column, backwards, length in of_columns:
                 column[:length] = backwards[size - length :]
             out[i, :, part] = to[:, :few]
-
-
-def _by_rows(out: Words, words: Words, lengths: Lengths) -> None:
-    """A length for each (outer, inner), wide words: those of some rows of the output are gathered at once."""
-    outer, size, inner = words.shape
-    columns, rows = min(inner, thresholds.TILE), max(1, thresholds.TILE // inner)
-    for i in range(outer):
-        source = words[i].reshape(-1)
-        for left in range(0, inner, columns):
-            across = np.arange(left, min(left + columns, inner))
-            length = lengths[i, across]
-            for start in range(0, size, rows):
-                j = np.arange(start, min(start + rows, size))[:, None]
-                index = np.where(j < length, length - 1 - j, j) * inner + across
-                to = out[i, start : start + rows, left : left + columns]
-                np.take(source, index.reshape(-1), out=to.reshape(-1), mode="wrap")
 
 
 def _by_index(out: Words, words: Words, lengths: Lengths) -> None:
