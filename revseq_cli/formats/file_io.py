@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _PAGE = 1 << 12
+_MOST_AT_ONCE = 1 << 30  # Linux moves at most 2^31 - 4096 bytes in one call
 _LONGEST_USE = 2.0  # seconds to wait for another program, such as a virus scanner, that has the file open
 
 _STDOUT, _STDERR = 1, 2
@@ -231,7 +232,7 @@ def read_into(fd: int, buffer: memoryview, offset: int, path: str) -> None:
     """Fill the buffer from that offset; an error where the file ends before."""
     done = 0
     while done < len(buffer):
-        part = buffer[done : done + thresholds.MOST_AT_ONCE]
+        part = buffer[done : done + _MOST_AT_ONCE]
         try:  # `trying_to` would cost half as much again as a short read
             count = system.read_at(fd, part, offset + done)
         except OSError as e:
@@ -264,7 +265,7 @@ def write_all(fd: int, buffer: memoryview | bytes, offset: int, path: str) -> No
     view = memoryview(buffer)
     done = 0
     while done < len(view):
-        part = view[done : done + thresholds.MOST_AT_ONCE]
+        part = view[done : done + _MOST_AT_ONCE]
         try:
             done += system.write_at(fd, part, offset + done)
         except OSError as e:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     Words = NDArray[Any]
     Lengths = NDArray[np.intp]
 
+_WIDEST_WORD = (1 << 31) - 1  # bytes, or less, that NumPy has
+# Bytes between two rows of packed columns, since rows at multiples of 256 would share a few places of the cache.
+_GAP = 16
+
 
 def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int, *, overwrite: bool = False) -> NDArray[Any]:
     """A copy of `values` in which the first `length` elements of each line along `axis` are reversed.
@@ -34,7 +38,7 @@ def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int, *, overwrite
     if not values.flags.c_contiguous and values.flags.f_contiguous:
         return reverse(values.T, lengths.T, values.ndim - 1 - axis, overwrite=overwrite).T
     outer, size = prod(values.shape[:axis]), values.shape[axis]
-    of_lines, shared = _shared(lengths, axis, thresholds.WIDEST_WORD // values.itemsize)
+    of_lines, shared = _shared(lengths, axis, _WIDEST_WORD // values.itemsize)
     clamped = clamp(of_lines, size).reshape(outer, -1)
     words = np.ascontiguousarray(values).reshape(-1).view(word_of(values.itemsize * shared)).reshape(outer, size, -1)
     strategy = _choose(words)
@@ -59,7 +63,7 @@ def _choose(words: Words) -> Callable[[Words, Words, Lengths], None]:
         long = size >= thresholds.LONG_LINE or size > outer or outer <= thresholds.FEW_LINES
         return _by_slices if long else _by_table
     # Of wide words, whose rows are long, more are gathered.
-    is_short = size < thresholds.LONG_LINE or (
+    is_short = size < thresholds.LONG_COLUMN or (
         words.itemsize >= thresholds.WIDE_WORD and size * inner <= thresholds.TILE_ROW
     )
     return _by_index if is_short else _by_columns
@@ -81,7 +85,7 @@ def _once(lengths: NDArray[Any]) -> NDArray[Any]:
 
 def _by_slices(out: Words, words: Words, lengths: Lengths) -> None:
     """One length for each outer index, long lines: copy a tile, then write each reversed start as one slice."""
-    outer, size, _ = words.shape
+    size = words.shape[1]
     to, backwards, total = out.reshape(-1), words.reshape(-1)[::-1], words.size
     lines = max(1, thresholds.TILE_BYTES // (size * words.itemsize))
     for line, length in enumerate(lengths[:, 0].tolist()):
@@ -116,7 +120,7 @@ def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
     outer, size, inner = words.shape
     least, most = thresholds.PACKED_ROW
     columns = min(inner, max(1, max(least, min(most, thresholds.PACKED // size)) // words.itemsize))
-    gap = min(thresholds.PACKED_GAP // words.itemsize, inner - columns)  # so that both are no more than two copies
+    gap = min(_GAP // words.itemsize, inner - columns)  # so that both are no more than two copies
     source, to = np.empty((2, size, columns + gap), words.dtype)
     for i in range(outer):
         for left in range(0, inner, columns):

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _BYTES_OF_A_DIFFERENCE = 64  # for an element that differs, beside its values: its index, the difference, the tolerance
 _BYTES_OF_A_LENGTH = 16  # beside the length itself: as an index, and what is computed from that
+# A block of a tiling has about so many rows, since each sorts its columns anew; a stripe of whole lines has at most such
+# a part of a block's elements.
+_USUAL_ROWS, _STRIPE_PART = 16, 4
 _BYTES_OF_A_COLUMN = 7  # for each element of a tiling: a length, and indices that sort it, of ten rows or more
 
 
@@ -299,8 +302,8 @@ def make_tiling(sizes: tuple[int, ...], axis: int, *, most: int, order: str = "C
 
     A tile has `rows * width` elements, a row of a block has `most / rows`, and `width` is a constant.
     """
-    width = max(1, most // thresholds.STRIPE_PART // max(1, sizes[axis]))
-    columns = max(1, min(isqrt(most * width), most // thresholds.USUAL_ROWS))
+    width = max(1, most // _STRIPE_PART // max(1, sizes[axis]))
+    columns = max(1, min(isqrt(most * width), most // _USUAL_ROWS))
     panels = cut(sizes, axis, most=columns * sizes[axis], alignment=(1,) * len(sizes), order=order)
     # A dimension has a whole number of panels, or nearly so.
     even = (max(1, -(-n // max(1, round(n / extent)))) for n, extent in zip(sizes, panels.extents, strict=True))
@@ -332,7 +335,7 @@ def _tiling(values: Source, axis: int, cost: int, workers: int, share: int) -> t
 def _short_run(values: Source, sink: Sink) -> int:
     """The bytes of a run in files that is so short that a temporary file is faster."""
     in_memory = all(map(system.lies_in_memory, (values.path, _folder(sink.beside))))
-    return thresholds.SHORT_RUN // (thresholds.PART_IN_MEMORY if in_memory else 1)
+    return thresholds.SHORT_RUN // (4 if in_memory else 1)
 
 
 def _least_of_long_runs(values: Source, axis: int, alignment: Alignment, short: int) -> int:
