@@ -57,12 +57,7 @@ class Drawing:
         from revseq_cli.report import picture  # most jobs draw nothing
 
         job = self._job
-        with (
-            job.values.random_access() as values,
-            job.lengths.random_access() as lengths,
-            result.random_access() as output,
-        ):
-            drawn = picture.of_job(values, lengths, job.axis, output)
+        drawn = picture.of_job(job.values, job.lengths, job.axis, result)
         self.file.write(drawn.encode())
 
 

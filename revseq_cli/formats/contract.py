@@ -174,11 +174,6 @@ class Source(ABC):
     def read_task(self, region: Region) -> ReadTask:
         """What reads a region, in this process or in another one; RevseqError if it is clear that it cannot be read."""
 
-    @contextlib.contextmanager
-    def random_access(self, beside: str = "") -> Iterator[Source]:  # noqa: ARG002 - most sources need no file
-        """The tensor, with regions that are cheap to read in any order; temporary files lie next to `beside`."""
-        yield self
-
     def recheck(self) -> None:
         """TensorIOError if the file is not as it was when its header was read."""
         if self.identity is not None and self.path:

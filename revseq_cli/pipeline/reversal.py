@@ -74,7 +74,7 @@ def reverse(job: Job, sink: Sink, plan: Plan) -> int:
         runs = plan.blocks.run(job.values.order) * job.values.dtype.itemsize
         sink.notes += (f"there was no room for a temporary file beside it: it was written in runs of {runs} bytes",)
     with (
-        random_access(job, sink.beside, plan, holds_lengths=not sink.beside) as ready,
+        made_ready(job, sink.beside, plan, holds_lengths=not sink.beside) as ready,
         _read_tasks(ready, sink.beside, plan) as read_task_of,
         _unchunked(sink, ready.values, plan) as to,
     ):
@@ -116,7 +116,7 @@ def verify(job: Job, sink: Sink, plan: Plan) -> None:
     written = sink.written()
     with (
         reading_back(written),
-        random_access(job, sink.beside, plan) as ready,
+        made_ready(job, sink.beside, plan) as ready,
         spooled(written, sink.beside, plan) as turned,
         _read_tasks(replace(ready, values=turned), sink.beside, plan) as read_task_of,
     ):
@@ -127,17 +127,13 @@ def verify(job: Job, sink: Sink, plan: Plan) -> None:
 
 
 @contextlib.contextmanager
-def random_access(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = False) -> Iterator[Job]:
+def made_ready(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = False) -> Iterator[Job]:
     """The job with tensors of which any region is cheap to read: in memory or temporary files if need be.
 
     With `holds_lengths`, the lengths are never in a file, as where the whole output is in memory.
     """
-    with (
-        job.values.random_access(beside) as whole,
-        spooled(whole, beside, plan) as values,
-        job.lengths.random_access(beside) as lengths,
-        contextlib.ExitStack() as stack,
-    ):
+    lengths = job.lengths
+    with spooled(job.values, beside, plan) as values, contextlib.ExitStack() as stack:
         is_small = lengths.desc.total_bytes <= min(plan.bytes // 8, thresholds.LENGTHS_AT_ONCE)
         if is_small or not lengths.reads_cheaply:  # else every block would read them, or decode their chunks, again
             if lengths.desc.total_bytes <= plan.bytes // 8 or holds_lengths:

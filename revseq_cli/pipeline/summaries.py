@@ -151,8 +151,7 @@ def _without_missing(is_missing: Callable[[NDArray[Any]], NDArray[np.bool_]], va
 def _folded(source: Source, step: Callable[[NDArray[Any]], Any], resources: Resources) -> Iterator[Any]:
     """What the step makes of each block."""
     plan = plan_fold(source, resources)
-    with source.random_access() as ready:
-        tasks = (Task(step, (ready.read_task(region),), region) for region in plan.blocks)
-        for _, share in completed("read", tasks, plan, ready):
-            yield share
+    tasks = (Task(step, (source.read_task(region),), region) for region in plan.blocks)
+    for _, share in completed("read", tasks, plan, source):
+        yield share
     source.recheck()

@@ -80,11 +80,8 @@ def deliver_all(stage: str, tasks: Iterable[Task], sink: Sink, plan: Plan, sourc
 
 def copy(source: Source, sink: Sink, plan: Plan) -> None:
     """Copy into the sink, which the caller has entered."""
-    with source.random_access(sink.beside) as ready:
-        tasks = (
-            Task(np.asarray, (ready.read_task(region),), region, sink.block_writer(region)) for region in plan.blocks
-        )
-        deliver_all("copy", tasks, sink, plan, ready)
+    tasks = (Task(np.asarray, (source.read_task(region),), region, sink.block_writer(region)) for region in plan.blocks)
+    deliver_all("copy", tasks, sink, plan, source)
 
 
 def move(source: Source, sink: Sink, plan: Plan) -> None:

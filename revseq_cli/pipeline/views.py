@@ -6,8 +6,6 @@ another dimension count.
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import itertools
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +26,6 @@ from revseq_cli.pipeline.blocks import cut, sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Self
 
     from numpy.typing import NDArray
 
@@ -45,10 +42,9 @@ _COUNTED_BYTES = 8
 
 def pieces(lengths: Source) -> Iterator[tuple[Region, NDArray[Any]]]:
     """All lengths in C order, as many at once as are few: their region, and what is read of it."""
-    with lengths.random_access() as ready:
-        cut_alignment = (1,) * len(lengths.sizes)
-        for region in cut(lengths.sizes, None, most=thresholds.LENGTHS_AT_ONCE, alignment=cut_alignment):
-            yield region, ready.read_task(region).read()
+    cut_alignment = (1,) * len(lengths.sizes)
+    for region in cut(lengths.sizes, None, most=thresholds.LENGTHS_AT_ONCE, alignment=cut_alignment):
+        yield region, lengths.read_task(region).read()
 
 
 def index_of(found: NDArray[np.bool_], region: Region) -> list[int]:
@@ -92,14 +88,6 @@ class View(Source):
     def placed(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
         """A number for each dimension of the source, as one for each dimension of this view."""
         return numbers
-
-    @contextlib.contextmanager
-    def random_access(self, beside: str = "") -> Iterator[Self]:
-        """A copy of this source that reads what the source's `random_access` gives."""
-        with self.source.random_access(beside) as ready:
-            view = copy.copy(self)
-            view.source = ready
-            yield view
 
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
@@ -283,8 +271,7 @@ class AlignedSource(PlacedSource):
         super().__init__(source, places, len(sizes))
         is_few = len(source.sizes) == 1 and source.desc.element_count <= thresholds.LENGTHS_AT_ONCE
         if is_few and (source.chunks or isinstance(source, MaskSource)):  # else every block would decode or count anew
-            with source.random_access() as ready:
-                self.source = MemorySource.of(ready)
+            self.source = MemorySource.of(source)
             self.encoded, self.chunks = False, None
         self.sizes = lengths_sizes(sizes, axis)
         self.notes += (note,) * bool(note)

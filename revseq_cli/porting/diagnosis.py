@@ -26,7 +26,7 @@ from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.pipeline.blocks import cut, lengths_of
 from revseq_cli.pipeline.comparison import Diagnosis, Mistake, Pair, compared
 from revseq_cli.pipeline.plan import plan_reversal
-from revseq_cli.pipeline.reversal import random_access, reversed_output
+from revseq_cli.pipeline.reversal import made_ready, reversed_output
 from revseq_cli.pipeline.summaries import span_of_lengths
 from revseq_cli.pipeline.tasks import Task, completed, spooled
 from revseq_cli.pipeline.views import Computed, Reshaped, UnreadableError, View, inverse, transposed
@@ -260,9 +260,8 @@ def opened(a: Source, job: Job, resources: Resources, seen: Callable[[Source], S
     """
     plan = plan_reversal(job, resources, a, a.dtype.itemsize)
     with (
-        random_access(job, "", plan) as ready,
-        a.random_access() as whole,
-        spooled(whole, "", plan) as ready_a,
+        made_ready(job, "", plan) as ready,
+        spooled(a, "", plan) as ready_a,
     ):
         if a.desc.element_count <= SMALL:  # it is read again and again
             ready_a, ready = MemorySource.of(ready_a), replace(ready, values=MemorySource.of(ready.values))

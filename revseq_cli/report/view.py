@@ -102,10 +102,9 @@ def gap(parts: list[slice]) -> int:
 
 def elements(source: Source, ends: Ends) -> NDArray[Any]:
     """The elements of a tensor at the indices in `ends`, as one array; only these are read."""
-    with source.random_access() as ready:
-        if not prod(source.sizes) or not source.sizes:
-            return ready.read()
-        return gathered(lambda region: ready.read_task(region).read(), ends, ready.chunks)
+    if not prod(source.sizes) or not source.sizes:
+        return source.read()
+    return gathered(lambda region: source.read_task(region).read(), ends, source.chunks)
 
 
 def gathered(read: Callable[[Region], NDArray[Any]], ends: Ends, chunks: tuple[int, ...] | None = None) -> NDArray[Any]:

@@ -72,12 +72,3 @@ def test_an_axis_that_goes_or_is_none(revseq, tmp_path, axes):
     done = revseq("run", *job, "--axis", axes[0], "--batch-axis", axes[1])
     done.refused("the dimension count changes from 5 to 3", "2 to 4: a dimension that stays")
     revseq("run", *job, "--axis", 3, "--batch-axis", 2).ok()
-
-
-def test_others_of_the_file_are_not_kept_with_another_rank(revseq, tmp_path):
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file["x"], file["other"] = VALUES, 1
-    done = revseq("convert", "x.h5::x", "y.h5", "--rank", 4)
-    done.refused("x.h5::/x is h5 of another dimension count", "Hint: leave out")
-    note = "Note: of x.h5::/x only the elements are copied, since the dimension count changes\n"
-    assert revseq("convert", "x.h5::x", "y.h5", "--rank", 4).ok().err == note
