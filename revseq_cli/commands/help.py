@@ -21,7 +21,7 @@ TOPICS = ("formats", "porting")  # pages of the manual that are no help of a com
 @base.command("help", examples=("revseq help run", "revseq help formats"))
 @click.argument("name", metavar="[COMMAND|TOPIC]", required=False, type=click.Choice([*COMMANDS, *TOPICS]))
 def command(name: str | None) -> None:
-    """Show the help of COMMAND, or the page of the manual about TOPIC: formats or porting."""
+    """Show the help of COMMAND, or a page of the manual: TOPIC is formats or porting."""
     root = click.get_current_context().find_root()
     if name in TOPICS:
         from rich.markdown import Markdown

@@ -31,7 +31,7 @@ _ALL = "all"  # every feature level
 _LONGEST_NUMBER = 40  # characters
 
 
-class Parsed(click.ParamType[Any]):
+class Parsed(click.ParamType):  # type: ignore[type-arg] # older ones of Click take no argument
     """A value that `parse` makes of text."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
@@ -47,7 +47,7 @@ class Parsed(click.ParamType[Any]):
             self.fail("; ".join(filter(None, (e.found, e.wanted))), param, ctx)
 
 
-class Known(click.Choice[str]):
+class Known(click.Choice):  # type: ignore[type-arg]
     """One of some words in upper or lower case, or another word for one."""
 
     def __init__(self, words: Iterable[str], synonyms: Mapping[str, str]) -> None:
@@ -56,7 +56,7 @@ class Known(click.Choice[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The word of the list, or Click's usage error."""
-        return super().convert(self._synonyms.get(value.lower(), value), param, ctx)
+        return str(super().convert(self._synonyms.get(value.lower(), value), param, ctx))
 
 
 def parse_dimension(text: str) -> int | str:

@@ -54,7 +54,7 @@ def test_the_command_help(revseq):
 
 
 def test_what_does_not_exist(revseq):
-    revseq("run", "x.npy", "--axi", 1).refused("No such option '--axi'", "--axis", "Hint: revseq run --help")
+    revseq("run", "x.npy", "--axi", 1).refused("No such option", "--axis", "Hint: revseq run --help")
     revseq("rnu").refused("No such command 'rnu'", "Hint: revseq --help")
     revseq("run", "a", "b", "c").refused("unexpected extra argument")
 
