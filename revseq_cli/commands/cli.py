@@ -8,14 +8,24 @@ import click
 
 from revseq_cli import __version__
 
-# In the order of the help; the module of each name has the command.
-COMMANDS = (
-    "run", "check", "batch", "verify", "show", "convert", "diff", "levels", "export", "completion", "help",
-)  # fmt: skip
+# The name of each command and its line of help, in the order of the help; the module of that name has the command.
+COMMANDS = {
+    "run": "Reverse the first N elements of each line of a tensor.",
+    "check": "Check a job against the constraints of DirectML.",
+    "batch": "Run many jobs, and skip what is done.",
+    "verify": "Recompute the examples on documentation pages.",
+    "show": "Show what files hold, with a preview.",
+    "convert": "Write a tensor in another format, bit for bit or not at all.",
+    "diff": "Compare two tensors, or a tensor with the right output of a job.",
+    "levels": "Show what each feature level accepts.",
+    "export": "Write a job as a model for DxDispatch, for DirectML on Windows.",
+    "completion": "Print the completion script for a shell.",
+    "help": "Show the help of a command, or a page of the manual.",
+}
 
 
 class LazyGroup(click.Group):
-    """A group that imports the module of a command only when the command is called, or for the help."""
+    """A group that imports the module of a command only when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """The names of the commands."""
@@ -27,6 +37,11 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = import_module(f"revseq_cli.commands.{cmd_name}").command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the table of commands into the help; no command is imported."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.command(

@@ -99,9 +99,9 @@ def test_a_name_paints_nothing(revseq):
     [("--color", "maybe"), ("--engine", "x"), ("--memory", "much"), ("--jobs", "0"), ("--feature-level", "9_9")],
 )
 def test_variables_of_the_environment(revseq, files, option, value):
-    """An error names the variable, an empty one is none, and an option counts more."""
+    """An empty one is none, and an option counts more."""
     name = f"REVSEQ_{option.strip('-').replace('-', '_').upper()}"
-    revseq("run", *JOB, env={name: value}).refused(name, value)
+    revseq("run", *JOB, env={name: value}).refused(option, value)
     revseq("run", *JOB, env={name: ""}).ok()
     revseq("run", *JOB, option, value).refused(option)
     for options, engine in (((), "processes"), (("--engine", "serial"), "serial")):
