@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.documents import Text
     from revseq_cli.formats.references import Reference
     from revseq_cli.operator.spec import FeatureLevel
@@ -274,18 +273,12 @@ def _rewritten(example: Example, text: Text, level: FeatureLevel) -> Iterator[tu
     spans = output.spans()
     if output.shape() != desc.sizes[len(desc.sizes) - len(output.shape()) :] or len(spans) != expected.size:
         raise FormatError("its rows contain comments or markup, which would be lost")
-    for (first, behind), right in zip(spans, literals.render(expected), strict=True):
-        written = output.text[first:behind]
-        if written != text.text[first:behind]:
-            raise FormatError("a number is torn by markup")
-        if not _is(written, right, desc.data_type):
-            yield first, behind, right.rjust(behind - first)
-
-
-def _is(written: str, right: str, data_type: DataType) -> bool:
-    """Whether a number is written right, perhaps in another way than ours."""
     try:
-        a, b = (literals.parse([each], data_type) for each in (written, right))
-    except literals.LiteralError:
-        return False
-    return bool(bits(a) == bits(b))
+        right = (bits(output.values(desc.data_type)).ravel() == bits(expected).ravel()).tolist()
+    except FormatError:  # a number that the data type cannot hold
+        right = [False] * len(spans)
+    for (first, behind), number, is_right in zip(spans, literals.render(expected), right, strict=True):
+        if output.text[first:behind] != text.text[first:behind]:
+            raise FormatError("a number is torn by markup")
+        if not is_right:
+            yield first, behind, number.rjust(behind - first)
