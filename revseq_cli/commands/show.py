@@ -135,11 +135,10 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
     With `headers`, a file of one tensor is shown as its contents, too; with `stats`, each tensor of a file by itself.
     """
     from revseq_cli.formats import registry
-    from revseq_cli.formats.references import Reference
+    from revseq_cli.formats.references import Reference, number_of
     from revseq_cli.pipeline import jobs, summaries
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report.results import Described
-    from revseq_cli.text.examples import number_of
 
     def opened(source: Source, typed: str) -> _Shown:
         statistics = summaries.statistics(source, Resources()) if stats else None

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.core.errors import about
-from revseq_cli.text import notation
-from revseq_cli.text.examples import numbered
-from revseq_cli.text.places import Lines
 
 if TYPE_CHECKING:
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.file_io import Identity
+    from revseq_cli.text import notation
     from revseq_cli.text.examples import Example
+    from revseq_cli.text.places import Lines
 
 
 # PowerShell 5 and others write UTF-16, always with a mark.
@@ -75,15 +74,21 @@ class Text:
     @functools.cached_property
     def lines(self) -> Lines:
         """The lines of the file."""
+        from revseq_cli.text.places import Lines
+
         return Lines(self.text)
 
     @functools.cached_property
     def items(self) -> tuple[notation.TensorText | notation.AxisLine, ...]:
         """The tensors and Axis lines of the bracket notation, in order; FormatError for anything else."""
+        from revseq_cli.text import notation  # most jobs have no text
+
         with about(self.name):
             return tuple(notation.parse(self.text))
 
     @functools.cached_property
     def examples(self) -> list[Example]:
         """The examples that page.md::1 and so on name."""
+        from revseq_cli.text.examples import numbered
+
         return numbered(self.text, self.items)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import FormatError
-from revseq_cli.formats import file_io, npy, textfiles
+from revseq_cli.formats import file_io, npy
 from revseq_cli.formats.recognition import HDF5_MAGIC, NPY_MAGIC, ZIP_MAGIC, packing_of
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ def contents(path: str) -> bytes | npy.Piped:
         if kind := next((kind for magic, kind in _KINDS.items() if head.startswith(magic)), None):
             found, hint = f"{kind} cannot be read from a pipe", "save it to a file first"
             raise FormatError(found, "a real file", hint, name)
+        from revseq_cli.formats import textfiles  # few pipes have text
+
         return head + textfiles.joined(iter(lambda: stream.read(thresholds.PIPE_PIECE), b""), name)
 
 

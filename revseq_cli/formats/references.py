@@ -21,7 +21,7 @@ from revseq_cli.core.errors import (
     listed,
     nearest,
 )
-from revseq_cli.formats import pipes, table, textfiles
+from revseq_cli.formats import pipes, table
 from revseq_cli.formats.contents import proposed, try_hint
 from revseq_cli.formats.documents import Text
 from revseq_cli.formats.recognition import Recognised, is_store, recognised
@@ -40,13 +40,13 @@ from revseq_cli.formats.table import (
     suffix_to_write,
     written,
 )
-from revseq_cli.text import notation
-from revseq_cli.text.examples import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _MOST_LOOKED_AT = 5000  # names of a folder, for one like the name of a file that is not there
+# A tensor in an argument: it begins with a bracket, or is a call as NumPy and PyTorch print it.
+_TYPED = re.compile(r"\s*(?:\[|(?:(?:np|numpy|torch)\.)?(?:array|tensor)\(\s*\[)")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 
 
@@ -70,7 +70,7 @@ class Reference:
 
         `format_name` counts for a file whose bytes and suffix say nothing, or, with `override`, for any file.
         """
-        if tensor := text if notation.is_typed(text) else _as_number(text):
+        if tensor := text if _TYPED.match(text) else _as_number(text):
             _refuse_file(text, name)
             return cls(name, inline=tensor)
         reference = cls.file(text)
@@ -201,6 +201,8 @@ class Reference:
         """The whole text, read on the first call; FormatError if it is not text."""
         if self.inline is not None:
             return Text(self.path, self.inline)
+        from revseq_cli.formats import textfiles  # most tensors are not in text
+
         if self.is_piped:
             data = pipes.contents(self.path)
             if not isinstance(data, bytes):
@@ -220,6 +222,17 @@ def _as_number(text: str) -> str:
     """A tensor of one number that is typed alone, such as a length for all lines; "" for the name of a file."""
     is_number = text.isascii() and text.isdecimal() and not os.path.lexists(text)
     return f"[{text}]" if is_number else ""
+
+
+def number_of(key: str | None) -> int | None:
+    """The number of an example, which the key is, as in page.md::2; None for another key."""
+    return int(key[:9]) if key and re.fullmatch("[0-9]+", key) else None
+
+
+def part_of(key: str | None) -> tuple[int, str] | None:
+    """The number of an example and the label of its tensor, as in 2::OutputTensor; None for another key."""
+    match = re.fullmatch(r"([0-9]{1,9})::(\w+)", key or "")
+    return (int(match[1]), match[2]) if match else None
 
 
 def _local(text: str) -> str:

@@ -13,9 +13,10 @@ from revseq_cli.core.dtypes import describe
 from revseq_cli.core.errors import FormatError, SeveralError, about, listed
 from revseq_cli.formats.contents import Contents, Item, refuse_key, try_hint
 from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.references import number_of, part_of
 from revseq_cli.formats.textfiles import TextFormat, held, require_text
 from revseq_cli.text import notation, numbers
-from revseq_cli.text.examples import number_of, part, part_of
+from revseq_cli.text.examples import part
 from revseq_cli.text.numbers import Table, is_table, table_text
 from revseq_cli.text.places import PlacedError
 

@@ -23,14 +23,12 @@ from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats import file_io, registry
 from revseq_cli.formats.contents import proposed, try_hint
 from revseq_cli.formats.documents import TextTypes
-from revseq_cli.formats.references import Reference
-from revseq_cli.formats.text import notation_source
+from revseq_cli.formats.references import Reference, number_of
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, SpecError, lengths_sizes, violations
 from revseq_cli.pipeline import conventions
 from revseq_cli.pipeline.alignment import Shape
 from revseq_cli.pipeline.assembly import Job, Parts, Request, assemble, axes_of, require_system
 from revseq_cli.pipeline.views import pieces, with_rank
-from revseq_cli.text.examples import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,6 +78,8 @@ class ExampleText:
             if role == LENGTHS:
                 e.hint = f"add LENGTHS: {system.typed(self.text.name)} lengths.npy"
             raise e.about(self.text.name) from None
+        from revseq_cli.formats.text import notation_source  # most jobs are no text
+
         return notation_source(self.text, item, types)
 
     def axis(self) -> int | None:

@@ -190,17 +190,6 @@ def numbered(page: str, items: Iterable[TensorText | AxisLine]) -> list[Example]
     return [example for example in examples if example.is_ours] or examples
 
 
-def number_of(key: str | None) -> int | None:
-    """The number of an example, which the key is, as in page.md::2; None for another key."""
-    return int(key[:9]) if key and re.fullmatch("[0-9]+", key) else None
-
-
-def part_of(key: str | None) -> tuple[int, str] | None:
-    """The number of an example and the label of its tensor, as in 2::OutputTensor; None for another key."""
-    match = re.fullmatch(r"([0-9]{1,9})::(\w+)", key or "")
-    return (int(match[1]), match[2]) if match else None
-
-
 def part(examples: Sequence[Example], number: int, label: str) -> TensorText:
     """The tensor that a key such as 2::OutputTensor names; FormatError if there is no such one.
 

@@ -287,11 +287,6 @@ def body_at(text: str, start: int) -> TensorText:
     return TensorText("", 1, text, text, start, start, stop)
 
 
-def is_typed(text: str) -> bool:
-    """Whether an argument is a tensor itself: it begins with a bracket, or is a call as NumPy and PyTorch print it."""
-    return text.lstrip()[:1] == "[" or bool(_CALL.match(text))
-
-
 def _desc(tensor: TensorText) -> TensorDesc:
     """Data type and sizes of a header."""
     sizes_span, type_span = tensor.header_spans()
