@@ -60,18 +60,6 @@ def test_one_record_variable_alone_has_no_padding(tmp_path, revseq, data_type):
         assert f["v"].dimensions == ("time", "lat")
 
 
-def test_it_has_a_history_as_netcdf4_has(tmp_path, revseq):
-    with netCDF4.Dataset(tmp_path / "x.nc", "w", format="NETCDF3_CLASSIC") as f:
-        f.history = "made by hand"
-        f.createDimension("lat", 2)
-        f.createVariable("v", "f4", ("lat",))[:] = 1
-    revseq("convert", "x.nc", "y.nc", env={"SOURCE_DATE_EPOCH": "0"}).ok()
-    revseq("convert", "x.nc", "z.nc").ok()
-    with netCDF4.Dataset(tmp_path / "y.nc") as f, netCDF4.Dataset(tmp_path / "z.nc") as g:
-        assert f.history == "Thu Jan  1 00:00:00 1970: revseq convert x.nc y.nc\nmade by hand"
-        assert g.history == "made by hand"
-
-
 def test_lengths_are_aligned_and_missing_ones_refused(tmp_path, revseq):
     with netCDF4.Dataset(tmp_path / "x.nc", "w", format="NETCDF3_CLASSIC") as f:
         f.createDimension("lat", 2)

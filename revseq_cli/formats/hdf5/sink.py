@@ -220,11 +220,12 @@ class _Alone(_Output):
     def dataset(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
         """The dataset, with its attributes, those of its groups, and the scales of its dimensions."""
         group, name = _parent(file, self.name)
-        above = [group]
-        while above[0].name != "/":
-            above.insert(0, above[0].parent)
-        for each, attributes in zip(above, self.meaning.groups, strict=False):
-            _write_attributes(each, attributes)
+        _write_attributes(file, self.meaning.groups[0] if self.meaning.groups else {})
+        above = group
+        for attributes in self.meaning.groups[:0:-1]:  # from the dataset upwards
+            if above.name != "/":
+                _write_attributes(above, attributes)
+                above = above.parent
         names = self._names_of_scales()
         is_coordinate = names[:1] == [name] and all(names)
         if name in names and not is_coordinate:
