@@ -212,11 +212,6 @@ class _Report:
         self._failures: list[OSError] = []  # of standard output
         self.outcomes: list[Outcome] = []
 
-    def _place(self, lines: list[int]) -> str:
-        from revseq_cli.commands.manifest import place
-
-        return place(self._jobs, lines)
-
     def add(self, outcome: Outcome) -> None:
         """Keep the result of a job, and print what is no note and no error."""
         from revseq_cli.commands.manifest import placeholders
@@ -239,7 +234,7 @@ class _Report:
         for note in outcome.notes:
             self._notes[note].append(outcome.line)
         if not error:
-            self._console.detail(f"{self._place([outcome.line])}: {_done(outcome)}")
+            self._console.detail(f"{self._jobs.place([outcome.line])}: {_done(outcome)}")
 
     def _print(self, outcome: Outcome) -> None:
         from revseq_cli.report import objects
@@ -249,21 +244,21 @@ class _Report:
         except OSError as e:
             self._failures.append(e)
             if not outcome.error:  # which is printed in any case
-                click.echo(printable(f"{self._place([outcome.line])}: {_done(outcome)}"), file=sys.stderr)
+                click.echo(printable(f"{self._jobs.place([outcome.line])}: {_done(outcome)}"), file=sys.stderr)
 
     def print_notes_and_errors(self) -> None:
         """Print the notes, and then the errors: those that are equal once, for all their jobs, and so each hint."""
         from revseq_cli.report.words import hints, together
 
         for note, lines in self._notes.items():
-            self._console.note(f"{self._place(lines)}: {note}")
+            self._console.note(f"{self._jobs.place(lines)}: {note}")
         printed = set()
         for errors, lines in self._errors.values():
             for part in together(errors):
                 hint = (*hints(part.hint, ()),)
                 part.hint = "" if hint in printed else part.hint
                 printed.add(hint)
-                self._console.error(part, self._place(lines))
+                self._console.error(part, self._jobs.place(lines))
 
     def print_plans(self) -> bool:
         """Print the plans of all jobs, and what they need of each file system; whether there is room for all."""

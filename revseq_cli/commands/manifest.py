@@ -7,7 +7,6 @@ any job runs.
 from __future__ import annotations
 
 import csv
-import functools
 import glob
 import io
 import json
@@ -27,13 +26,13 @@ from revseq_cli.formats.recognition import is_store
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.table import by_suffix, packing_of
 from revseq_cli.formats.textfiles import LARGEST
+from revseq_cli.report.words import numbered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     Cells = list[tuple[str, str]]  # the columns of a job, each with its text
-    # The number of each job, and a function that reads its columns, so that a wrong line hides no other.
-    Rows = Iterator[tuple[int, Callable[[], Cells]]]
+    Rows = Iterator[tuple[int, Cells | FormatError]]  # the number of each job, and its columns or what is wrong
     Columns = Mapping[str, click.Parameter]
 
 _EXAMPLE = 'one job per line, such as {"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}'
@@ -88,6 +87,11 @@ class Jobs(NamedTuple):
     noun: str
     entries: list[Entry]
 
+    def place(self, lines: Sequence[int]) -> str:
+        """What messages call these jobs: "jobs.csv: lines 2, 3 and 5 to 7 (5 jobs)"."""
+        count = f" ({len(lines):,} jobs)" if lines[1:] else ""
+        return f"{printable(self.name)}: {numbered(self.noun, lines)}{count}"
+
 
 def read(path: str, parameters: Iterable[click.Parameter], defaults: dict[str, Any]) -> Jobs:
     """The jobs of a manifest, or of standard input for -; ManifestError with everything that is wrong."""
@@ -136,8 +140,8 @@ def of_files(
         if (other := writers.setdefault(row["output"], path)) != path:
             found = f"-o {templates['output']} is {row['output']} for {other} and for {path}"
             raise UsageError(found, "an output for each file", f"try -o {OUTPUT}, or with {{sub}} or {{match}} in it")
-    numbered: Rows = ((n, functools.partial(list, row.items())) for n, row in enumerate(rows.values(), 1))
-    return Jobs(name, "job", _entries(numbered, name, "job", _columns(parameters), defaults))
+    jobs: Rows = ((n, list(row.items())) for n, row in enumerate(rows.values(), 1))
+    return Jobs(name, "job", _entries(jobs, name, "job", _columns(parameters), defaults))
 
 
 def matching(pattern: str) -> list[str]:
@@ -197,10 +201,12 @@ def _entries(
     entries: list[Entry] = []
     problems: list[RevseqError] = []
     try:
-        for line, row in rows:
+        for line, cells in rows:
             place = f"{noun} {line}"
             try:
-                entries.append(_entry(line, place, _parsed(row(), columns), defaults))
+                if isinstance(cells, FormatError):
+                    raise cells
+                entries.append(_entry(line, place, _parsed(cells, columns), defaults))
             except (FormatError, UsageError) as e:
                 problems.append(FormatError(f"{place}: {e.found}", e.wanted, e.hint))
     except FormatError as e:  # after which no row can be read
@@ -216,25 +222,25 @@ def _entries(
 def _json_rows(text: str) -> Rows:
     for line, raw in enumerate(text.split("\n"), 1):  # not splitlines, which also cuts inside strings
         if raw.strip():
-            yield line, functools.partial(_json_row, raw)
+            yield line, _json_row(raw)
 
 
-def _json_row(raw: str) -> Cells:
+def _json_row(raw: str) -> Cells | FormatError:
     """The columns of a line of JSON; numbers stay text, which the types of options read."""
     hint = _RECORDS if raw.lstrip().startswith("[") else ""
     try:
         row = json.loads(raw, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
     except json.JSONDecodeError as e:
-        raise FormatError(f"is not JSON: {e.msg}, column {e.pos + 1}", _EXAMPLE, hint) from None
+        return FormatError(f"is not JSON: {e.msg}, column {e.pos + 1}", _EXAMPLE, hint)
     except RecursionError:
         row = None
     if not isinstance(row, tuple):
-        raise FormatError(f"is not a JSON object{', but a list' if hint else ''}", _EXAMPLE, hint)
+        return FormatError(f"is not a JSON object{', but a list' if hint else ''}", _EXAMPLE, hint)
     for name, value in row:
         if isinstance(value, tuple):
-            raise FormatError(f"{name} is an object", "text, a number, true or false", _RECORDS)
+            return FormatError(f"{name} is an object", "text, a number, true or false", _RECORDS)
         if isinstance(value, list):
-            raise FormatError(f"{name} is a list", "text, a number, true or false", 'a tensor is text: "[[2], [4]]"')
+            return FormatError(f"{name} is a list", "text, a number, true or false", 'a tensor is text: "[[2], [4]]"')
     texts = ((name, str(value).lower() if isinstance(value, bool) else value) for name, value in row)
     return [(name, text) for name, text in texts if text is not None]
 
@@ -248,22 +254,19 @@ def _csv_rows(text: str, columns: Columns) -> Rows:
     line = 1
     try:
         for cells in rows:
-            if header and cells:
-                yield line, functools.partial(_csv_row, header, cells)
-            elif cells:
+            if not header:
                 header = [cell.strip() for cell in cells]
-                _check(header, columns)
+                if header:
+                    _check(header, columns)
+            elif cells and len(cells) != len(header):
+                yield line, FormatError(f"has {len(cells)} cells", f"{len(header)}, as the first line has")
+            elif cells:
+                yield line, [(name, cell) for name, cell in zip(header, cells, strict=True) if cell]
             line = rows.line_num + 1  # a cell may hold line breaks
     except csv.Error as e:
         raise FormatError(f"line {line}: is not CSV: {e}") from None
     except FormatError as e:
         raise FormatError(f"line {line}: {e.found}", e.wanted, e.hint) from None
-
-
-def _csv_row(header: list[str], cells: list[str]) -> Cells:
-    if len(cells) != len(header):
-        raise FormatError(f"has {len(cells)} cells", f"{len(header)}, as the first line has")
-    return [(name, cell) for name, cell in zip(header, cells, strict=True) if cell]  # an empty cell leaves it out
 
 
 def _check(names: Sequence[str], columns: Columns) -> None:
@@ -352,11 +355,3 @@ def _writer(path: str, writers: Mapping[str, Entry]) -> Entry | None:
         if key == below:
             return None
     return writers[key]
-
-
-def place(jobs: Jobs, lines: Sequence[int]) -> str:
-    """What messages call these jobs: "jobs.csv: lines 2, 3 and 5 to 7 (5 jobs)"."""
-    from revseq_cli.report.words import numbered
-
-    count = f" ({len(lines):,} jobs)" if lines[1:] else ""
-    return f"{printable(jobs.name)}: {numbered(jobs.noun, lines)}{count}"
