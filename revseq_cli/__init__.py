@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol, TypeVar
 
     import numpy as np
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import NDArray
 
     from revseq_cli.arrays import Explanation
     from revseq_cli.core.errors import FormatError, RevseqError, UsageError
@@ -144,7 +144,6 @@ def explain(
     batch_axis: int | None = None,
     like: str | None = None,
     mask: bool = False,
-    dtype: DTypeLike | None = None,
     atol: float | None = None,
     rtol: float | None = None,
     ulp: int | None = None,
@@ -159,13 +158,10 @@ def explain(
     ----------
     output
         The output of another implementation for `values`, with the same shape and dtype. If it is transposed,
-        flattened, has other sizes of 1, is cut to the longest length, or has another dtype of as many bytes, the
-        function undoes that before it compares.
+        flattened, has other sizes of 1, is cut to the longest length, or has another dtype that holds the same values
+        or the same bytes, the function undoes that before it compares.
     values, lengths, axis, batch_axis, like, mask
         As for `reverse_subsequences`.
-    dtype
-        An integer or float dtype to which `output` and `values` are cast first, each element exactly: for example
-        "float32", if `output` is float32 and `values` is float16.
     atol, rtol
         Elements are equal if |output - right| <= atol + rtol * |right|, as in numpy.isclose.
     ulp
@@ -177,18 +173,18 @@ def explain(
     -------
     Explanation
         `differing` is the number of elements that differ, and `first` the index of the first one, or None. `lines`
-        describes the wrong lines: `count` of `of` lines, and the simplest `rule` that separates them from the right
-        ones, in words, with its `id`. `mistakes` is a tuple: each has an `id`, a `text`, and the number of wrong
-        `lines` that it explains. revseq-porting(7) lists the ids. `reading` says what the function undid, such as a
-        transposition, or is empty; `first` is an index of the output after that.
+        describes the wrong lines: `count` of `of` lines, and the simplest `rule` in words that separates them from the
+        right ones. `mistakes` is a tuple: each has a `text`, and the number of wrong `lines` that it explains.
+        `reading` says what the function undid, such as a transposition, or is empty; `first` is an index of the output
+        after that.
 
     Raises
     ------
     FormatError
-        A ValueError, for an `output` of any other shape or dtype, and for an element that the cast to `dtype` would
-        change. The function also raises the errors of `reverse_subsequences`.
+        A ValueError, for an `output` of any other shape or dtype. The function also raises the errors of
+        `reverse_subsequences`.
     UsageError
-        A ValueError, for a `dtype` that values cannot be cast to, and for a tolerance below 0.
+        A ValueError, for a tolerance below 0.
 
     Examples
     --------
@@ -198,9 +194,9 @@ def explain(
     >>> found.differing, found.first
     (8, (0, 0))
     >>> found.lines.rule
-    'all lines are wrong'
+    'all lines'
     >>> [each.text for each in found.mistakes]
-    ['whole lines are reversed, whatever their lengths are']
+    ['whole lines are reversed']
     >>> right = reverse_subsequences(values, lengths, axis=1)
     >>> explain(right + 1e-9, values, lengths, axis=1, rtol=0, atol=1e-6).differing
     0
@@ -211,7 +207,7 @@ def explain(
 
     asked = arrays.Asked.of(values, lengths, axis, batch_axis, like, mask)
     tolerance = arrays.tolerance_of(atol, rtol, ulp, equal_nan=equal_nan)
-    return arrays.explained(arrays.array_of(output, "output"), asked, dtype, tolerance)
+    return arrays.explained(arrays.array_of(output, "output"), asked, tolerance)
 
 
 def violations(

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.core.dtypes import data_type_of, describe
-from revseq_cli.core.errors import FormatError, UsageError, about, listed
+from revseq_cli.core.dtypes import describe
+from revseq_cli.core.errors import FormatError, UsageError, listed
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.operator import kernel, spec
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import NDArray
 
-    from revseq_cli.core.tensors import TensorDesc
-    from revseq_cli.formats.contract import Source
     from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.pipeline.comparison import Mistake, Tolerance
-    from revseq_cli.porting.features import WrongLines
+    from revseq_cli.pipeline.comparison import Tolerance
+    from revseq_cli.porting.diagnose import Mistake, WrongLines
 
 
 class Explanation(NamedTuple):
     """How an array differs from the right output.
 
     `differing` is the number of elements that differ, and `first` the index of the first one. `lines` says how many
-    lines are wrong, and by which rule. `mistakes` explain the wrong lines; each has an `id`, a `text` and the number of
-    `lines` that it explains. If nothing differs, `first` and `lines` are None. `reading` says what was undone before
-    the comparison, such as a transposition, which is a mistake, too; it is empty if nothing was.
+    lines are wrong, `count` of `of`, and by which `rule`, in words. `mistakes` explain the wrong lines; each has a
+    `text` and the number of `lines` that it explains. If nothing differs, `first` and `lines` are None. `reading` says
+    what was undone before the comparison, such as a transposition, which is the first mistake; it is empty if nothing
+    was.
     """
 
     differing: int
@@ -169,36 +167,20 @@ def tolerance_of(atol: float | None, rtol: float | None, ulp: int | None, *, equ
     return Tolerance.asked(atol, rtol, None if ulp is None else operator.index(ulp), equal_nan=equal_nan)
 
 
-def explained(output: NDArray[Any], asked: Asked, dtype: DTypeLike | None, tolerance: Tolerance | None) -> Explanation:
-    """How an array differs from the output of a job; FormatError if it does not fit the sizes and the type of the job.
-
-    With a `dtype`, both are cast to it first.
-    """
-    from revseq_cli.pipeline import views
-    from revseq_cli.pipeline.comparison import NO_DIAGNOSIS
+def explained(output: NDArray[Any], asked: Asked, tolerance: Tolerance | None) -> Explanation:
+    """How an array differs from the output of a job; FormatError if it has other sizes or another type."""
+    from revseq_cli.pipeline.comparison import compared
     from revseq_cli.pipeline.plan import Resources
-    from revseq_cli.porting import diagnosis  # few programs ask for it
+    from revseq_cli.porting.diagnose import diagnose  # few programs ask for it
+    from revseq_cli.porting.sample import opened, reading
 
     job, resources = asked.valid_job(), Resources("serial")
-    held: Source = _held(output, "output")
-    if dtype is not None:
-        with about("dtype"):
-            data_type = data_type_of(np.dtype(dtype))
-            job, held = replace(job, values=views.cast(job.values, data_type)), views.cast(held, data_type)
-    reading, read, job = diagnosis.nearest_reading(held, job, resources, tolerance)
-    if read.desc != job.values.desc:
-        wanted = f"one like the values, {job.values.desc}{_in_common(read.desc, job.values.desc)}"
-        raise FormatError(f"is a tensor {read.desc}", wanted, where=held.name)
-    with diagnosis.opened(read, job, resources) as pair:
-        found = pair.compare(tolerance, 1)
-        why = pair.diagnosis(found, tolerance) if found.count else NO_DIAGNOSIS
-    why = why.of_reading(reading, is_wrong=bool(found.count)) if reading else why
-    return Explanation(found.count, tuple(found.indices[0].tolist()) if found.count else None, *why, reading)
-
-
-def _in_common(a: TensorDesc, b: TensorDesc) -> str:
-    """The dtype in which tensors of the same sizes can be compared, as a choice in a message; "" if there is none."""
-    from revseq_cli.pipeline import views
-
-    common = views.common_type(a.data_type, b.data_type) if a.sizes == b.sizes else None
-    return f", or dtype={common.name.lower()!r} to compare both in" if common else ""
+    undone, a, job = reading(_held(output, "output"), job, tolerance, resources.memory)
+    if a.desc != job.values.desc:
+        raise FormatError(f"is a tensor {a.desc}", f"one like the values, {job.values.desc}", where="output")
+    with opened(a, job, resources) as pair:
+        found = compared("compare", pair, tolerance)
+        lines, mistakes = diagnose(pair, job, found, tolerance, resources.memory, undone)
+    if not found.count:
+        return Explanation(0, None, None, mistakes, undone)
+    return Explanation(found.count, tuple(found.indices[0].tolist()), lines, mistakes, undone)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -14,15 +13,15 @@ from revseq_cli.commands.base import Group
 from revseq_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from revseq_cli.commands.base import Console
     from revseq_cli.core.tensors import TensorDesc
-    from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Source
+    from revseq_cli.formats.contract import Region, Source
     from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.pipeline.comparison import Differences, Pair, Tolerance
+    from revseq_cli.pipeline.comparison import Pair, Tolerance
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report.results import Comparison
 
@@ -100,10 +99,10 @@ def command(
     bits, and -0.0 differs from 0.0. Byte order and memory order do not matter.
 
     With --job, the command compares A with the output that revseq run would write: revseq diff A --job INPUT LENGTHS
-    --axis N. It computes the right elements block by block. The report says how many lines are wrong, whether the
-    errors lie inside the reversed part or behind it, and which mistake explains A: in lengths, in places, in values, or
-    in parts that were not computed. A may also be the right output transposed, flattened, with other sizes of 1, cut to
-    the longest length, or as UINT8 instead of INT8; the command then undoes that and reports it as a mistake.
+    --axis N. It computes the right elements block by block. The report says which lines are wrong, what stands there in
+    place of what is right, and which mistake explains that: in lengths, in places, or in values. A small A may also be
+    the right output transposed, flattened, with other sizes of 1, cut to the longest length, or in another data type;
+    the command then undoes that and reports it as a mistake.
 
     The job may come from a ReverseSequence node of an ONNX model: A --job model.onnx::node --feed x=x.npy.
 
@@ -119,16 +118,27 @@ def command(
     """
     from revseq_cli.report import objects, tables  # --help must not load NumPy
 
-    _require_tensors(tensors, _job_settings(settings), is_job=is_job, on=on)
-    drawing = _Drawing(picture, overwrite) if picture is not None else None
-    ways = _Ways(is_job or bool(on), on, max(first, 1), drawing)
-    comparison = _judged(tensors, settings, ways, resources, console)
+    _require_tensors(tensors, settings, is_job=is_job, on=on)
+    tolerance = _tolerance(settings)
+    sides = (
+        _opened_job(tensors, settings, on, resources) if is_job or on else _opened_tensors(tensors, settings, resources)
+    )
+    drawing = _Drawing(picture, overwrite) if picture else None
+    comparison = _compared(sides, tolerance, max(first, 1), drawing, resources)
     if comparison.differences:
         comparison = comparison._replace(differences=comparison.differences.limited(first))
     console.note(*comparison.notes)
     if console.as_json or not console.quiet:
         click.echo((objects if console.as_json else tables).diff(comparison))
     return 0 if comparison.equal else 1
+
+
+class _Sides(NamedTuple):
+    """What is compared: A, or the output of a provider, and B, or what is right for a job."""
+
+    a: Source
+    b: Source
+    job: Job | None = None
 
 
 class _Drawing(NamedTuple):
@@ -138,122 +148,14 @@ class _Drawing(NamedTuple):
     overwrite: bool
 
 
-class _Ways(NamedTuple):
-    """How A comes to be and is compared: with the output of a job, computed by a provider, and drawn."""
-
-    of_job: bool = True
-    on: str | None = None
-    first: int = 1
-    drawing: _Drawing | None = None
-
-
-def _job_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Those that are about a job alone."""
-    return {name: value for name, value in settings.items() if name not in _OF_TENSORS}
-
-
-def _judged(
-    tensors: Sequence[str], settings: dict[str, Any], ways: _Ways, resources: Resources, console: Console
-) -> Comparison:
-    """Compare A with B, or with the right output of a job."""
-    from revseq_cli.formats.references import Reference
-    from revseq_cli.pipeline import jobs, summaries
-    from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.report.results import Comparison
-
-    job_settings = _job_settings(settings)
-    opening = {name: settings[name] for name in ("dtype", "format_name", "rank")} | {"absolute": resources.elsewhere}
-    described: dict[str, Any] = {"sizes": settings["sizes"]}
-    named = [Reference.input(each, settings["format_name"]) for each in tensors[:2]]
-    jobs.refuse_sizes(named, settings["sizes"])
-    # Both are those of INPUT, or else of A and B.
-    bare = [{**opening, **(described if each.is_bare else {})} for each in named]
-    job = None
-    if ways.of_job:
-        first = 0 if ways.on else 1  # of the tensors of the job
-        job = _job(tensors[first:], bare[first] | job_settings)
-        bare[0] = opening if named[first].is_bare else bare[0]
-    a, right = _sides(tensors, bare, job, ways.on, resources)
-    tolerance = _tolerance(settings)
-    told, read, right = _reading(a, right, resources, tolerance)
-    b = right.values if isinstance(right, Job) else right
-    drawn = None
-    if ways.drawing:
-        path, overwrite = ways.drawing
-        file = pictures.new_file(path, [*a.files, *right.files], overwrite=overwrite)
-        drawn = partial(_draw, file, job, console)
-    hint = _hint(a.desc, b.desc)
-    if read.desc == b.desc:
-        pair = _opened(read, right, resources)
-        comparison = _compare(pair, (a, right), tolerance, ways.first, drawn)
-        comparison = comparison.of_reading(told, a, "" if a.sizes == b.sizes else hint) if told else comparison
-    else:
-        comparison = Comparison(a, b, None, hint=hint)
-        if ways.drawing:
-            console.note("no picture is drawn: the tensors differ in sizes or data types")
-    clamped = summaries.count_lengths(job, resources).clamped if job else 0
-    clamping = job.clamping(clamped) if job else ()
-    notes = (*a.notes, *right.notes, *clamping, *([f"A is read as follows: {told}"] if told else []))
-    return comparison._replace(axis=job.axis if job else None, notes=notes)
-
-
-def _job(tensors: Sequence[str], settings: dict[str, Any]) -> Job:
-    """The job of INPUT and perhaps LENGTHS, which its feature level accepts."""
-    from revseq_cli.pipeline import jobs
-
-    values, lengths = (*tensors, None)[:2]
-    job = jobs.load(options.request_of(input=values, lengths=lengths, **settings))
-    jobs.require(job)
-    return job
-
-
-def _sides(
-    tensors: Sequence[str], opening: Sequence[dict[str, Any]], job: Job | None, on: str | None, resources: Resources
-) -> tuple[Source, Source | Job]:
-    """A, or what a provider makes of the job; and what it is compared with: B, or the job."""
-    from revseq_cli.pipeline import jobs
-    from revseq_cli.porting import backends
-
-    def loaded(i: int, like: TensorDesc | None = None) -> Source:
-        lenient = not job and "sizes" in opening[1 - i] and "sizes" not in opening[i]
-        request = options.request_of(input=tensors[i], **opening[i])
-        return jobs.load_tensor(request, "AB"[i], like=like, lenient=lenient)
-
-    if job:
-        return backends.computed(job, on, resources.memory) if on else loaded(0, job.values.desc), job
-    if "sizes" in opening[1]:  # B is a raw buffer
-        a = loaded(0)
-        return a, loaded(1, a.desc)
-    b = loaded(1)
-    return loaded(0, b.desc), b
-
-
-def _hint(a: TensorDesc, b: TensorDesc) -> str:
-    """The option that makes these tensors comparable, or "" if none does."""
-    longer, shorter = sorted((a.sizes, b.sizes), key=len, reverse=True)
-    if len(longer) == len(shorter) or longer != (1,) * (len(longer) - len(shorter)) + shorter:
-        return ""
-    return f"add --rank {len(b.sizes)}"  # the other tensor, or the job, stays as it is
-
-
-def _reading(
-    a: Source, right: Source | Job, resources: Resources, tolerance: Tolerance | None
-) -> tuple[str, Source, Source | Job]:
-    """What was done to A, if it can be read as a job's output, A as it was, and what it is compared with."""
-    from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.porting import diagnosis
-
-    return diagnosis.nearest_reading(a, right, resources, tolerance) if isinstance(right, Job) else ("", a, right)
-
-
-def _require_tensors(tensors: Sequence[str], settings: Collection[str], *, is_job: bool, on: str | None) -> None:
+def _require_tensors(tensors: Sequence[str], settings: dict[str, Any], *, is_job: bool, on: str | None) -> None:
     """UsageError for too few or too many tensors, and for options of a job without --job or --on."""
-    given = base.typed(*settings)
+    of_job = base.typed(*settings.keys() - _OF_TENSORS)
     wanted = "A B, or A --job INPUT LENGTHS, or --on WHERE INPUT LENGTHS, where INPUT may be a complete job"
     if is_job and on:
         raise UsageError("--on computes A, and --job reads it from a file", wanted, "leave out --job")
-    if given and not (is_job or on):
-        raise UsageError(f"{given} applies only to a job", wanted, _ADD_JOB)
+    if of_job and not (is_job or on):
+        raise UsageError(f"{of_job} applies only to a job", wanted, _ADD_JOB)
     least, most = (1, 2) if on else (2, 2 + is_job)
     if not least <= len(tensors) <= most:
         number = f"{len(tensors)} tensor{'s are' if len(tensors) != 1 else ' is'} given"
@@ -261,7 +163,53 @@ def _require_tensors(tensors: Sequence[str], settings: Collection[str], *, is_jo
     from revseq_cli.formats.references import Reference, refuse_shared  # --help must not load NumPy
 
     names = ("INPUT", "LENGTHS") if on else ("A", "INPUT", "LENGTHS") if is_job else ("A", "B")
-    refuse_shared([(name, Reference.input(each)) for name, each in zip(names, tensors, strict=False)])
+    refuse_shared([(name, Reference.input(typed)) for name, typed in zip(names, tensors, strict=False)])
+
+
+def _opened_tensors(tensors: Sequence[str], settings: dict[str, Any], resources: Resources) -> _Sides:
+    """A and B; a raw buffer of which nothing is said is like the other."""
+    from revseq_cli.formats.references import Reference
+    from revseq_cli.pipeline import jobs
+
+    opening = {name: settings[name] for name in ("dtype", "format_name", "rank")} | {"absolute": resources.elsewhere}
+    references = [Reference.input(text, settings["format_name"]) for text in tensors]
+    jobs.refuse_sizes(references, settings["sizes"])
+
+    def load(i: int, like: TensorDesc | None) -> Source:
+        sizes = settings["sizes"] if references[i].is_bare else None
+        request = options.request_of(input=tensors[i], sizes=sizes, **opening)
+        lenient = references[1 - i].is_bare and not references[i].is_bare
+        return jobs.load_tensor(request, "AB"[i], like=like, lenient=lenient)
+
+    if references[1].is_bare:
+        a = load(0, None)
+        return _Sides(a, load(1, a.desc))
+    b = load(1, None)
+    return _Sides(load(0, b.desc), b)
+
+
+def _opened_job(tensors: Sequence[str], settings: dict[str, Any], on: str | None, resources: Resources) -> _Sides:
+    """The job of INPUT and LENGTHS, which its feature level accepts, with A, or what a provider makes of the job."""
+    from revseq_cli.formats.references import Reference
+    from revseq_cli.pipeline import jobs
+    from revseq_cli.porting import backends
+
+    reading = {name: settings[name] for name in ("dtype", "format_name", "rank")}
+    of_job = {name: value for name, value in settings.items() if name not in _OF_TENSORS}
+    values, *rest = tensors[0 if on else 1 :]
+    reference = Reference.input(values, settings["format_name"])
+    jobs.refuse_sizes([reference, Reference.input(tensors[0], settings["format_name"])], settings["sizes"])
+    sizes = settings["sizes"] if reference.is_bare else None
+    request = options.request_of(
+        input=values, lengths=rest[0] if rest else None, sizes=sizes, absolute=resources.elsewhere, **reading, **of_job
+    )
+    job = jobs.load(request)
+    jobs.require(job)
+    if on:
+        return _Sides(backends.computed(job, on, resources.memory), job.values, job)
+    sizes = None if reference.is_bare or not Reference.input(tensors[0]).is_bare else settings["sizes"]
+    a = options.request_of(input=tensors[0], sizes=sizes, absolute=resources.elsewhere, **reading)
+    return _Sides(jobs.load_tensor(a, "A", like=job.values.desc), job.values, job)
 
 
 def _tolerance(settings: dict[str, Any]) -> Tolerance | None:
@@ -272,66 +220,58 @@ def _tolerance(settings: dict[str, Any]) -> Tolerance | None:
     return Tolerance.asked(atol, rtol, ulp, equal_nan=equal_nan)
 
 
-def _opened(a: Source, b: Source | Job, resources: Resources) -> AbstractContextManager[Pair]:
-    """The pass that compares `a` with `b`, or with the output of a job."""
-    from revseq_cli.pipeline import comparison
-    from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.porting import diagnosis
-
-    return diagnosis.opened(a, b, resources) if isinstance(b, Job) else comparison.opened(a, b, resources)
-
-
-def _compare(
-    opened: AbstractContextManager[Pair],
-    compared: Sequence[Source | Job],
-    tolerance: Tolerance | None,
-    first: int,
-    drawn: Callable[[Pair, int, int, Tolerance | None], AbstractContextManager[None]] | None,
-) -> Comparison:
-    """Compare, look for mistakes, and draw the picture; TensorIOError where one of the `compared` has changed."""
+def _compared(
+    sides: _Sides, tolerance: Tolerance | None, first: int, drawing: _Drawing | None, resources: Resources
+) -> Comparison:  # fmt: skip
+    """Compare, look for mistakes, and draw the picture; TensorIOError where a file has changed meanwhile."""
     from revseq_cli.core import signals
-    from revseq_cli.pipeline.comparison import NO_DIAGNOSIS
+    from revseq_cli.formats.atomic_file import FileTransaction
+    from revseq_cli.pipeline import comparison, summaries
+    from revseq_cli.porting import sample
+    from revseq_cli.porting.diagnose import diagnose
     from revseq_cli.report.results import Comparison
 
+    a, b, job = sides
+    notes = [*a.notes, *(job or b).notes]
+    if job:
+        notes += job.clamping(summaries.count_lengths(job, resources).clamped)
+    axis, undone, like = job.axis if job else None, "", a
+    if job:
+        undone, like, job = sample.reading(a, job, tolerance, resources.memory)
+        b = job.values
+    if like.desc != b.desc:
+        if drawing:
+            notes.append("no picture is drawn: the tensors differ in sizes or data types")
+        return Comparison(a, b, None, axis, notes=notes)
+    file = None
+    if drawing:
+        inputs = [*a.files, *(job or b).files]
+        file = pictures.new_file(drawing.path, inputs, overwrite=drawing.overwrite)
+    opened = sample.opened(like, job, resources) if job else comparison.opened(like, b, resources)
     with signals.deferred(), opened as pair:
-        found = pair.compare(tolerance, first)
-        why = pair.diagnosis(found, tolerance) if found.count else NO_DIAGNOSIS
-        with drawn(pair, found.count, found.total, tolerance) if drawn else contextlib.nullcontext():
-            for each in compared:
-                each.recheck()
-        hint = _tolerance_hint(pair, found, tolerance) if found.count else ""
-        return Comparison(pair.a, pair.right, found.limited(first), None, why, hint)
+        found = comparison.compared("compare", pair, tolerance, first)
+        why = diagnose(pair, pair.job, found, tolerance, resources.memory, undone) if pair.job else None
+        svg = _picture(pair, f"{found.count:,} of {found.total:,} elements differ", tolerance) if file else ""
+        a.recheck()
+        (job or b).recheck()
+    if file:
+        with FileTransaction(file) as together:
+            file.write(svg.encode())
+        notes += together.notes
+    hint = f"the differences are as small as rounding: add {found.wider}" if found.wider else ""
+    if hint.endswith("add --equal-nan"):
+        hint = "add --equal-nan to treat all NaNs as equal"
+    return Comparison(a, pair.right, found, axis, why, hint, notes)
 
 
-def _tolerance_hint(pair: Pair, found: Differences, tolerance: Tolerance | None) -> str:
-    """The options with which they are equal, if all that differs is as small as rounding; or that every NaN is one."""
-    from revseq_cli.pipeline.comparison import Tolerance, rounding_of
-
-    nans = " --equal-nan" if found.nans else ""
-    if rtol := rounding_of(found):
-        given = tolerance or Tolerance()
-        wider = given._replace(relative=rtol, equal_nan=given.equal_nan or bool(nans))
-        if not pair.compare(wider, 1).count:
-            return f"the differences are as small as rounding: add --rtol {rtol:g}{nans}"
-    return f"add{nans} to treat all NaNs as equal" if nans else ""
-
-
-@contextlib.contextmanager
-def _draw(
-    file: AtomicFile, job: Job | None, console: Console, pair: Pair, count: int, total: int,
-    tolerance: Tolerance | None,
-) -> Iterator[None]:  # fmt: skip
-    """Draw both tensors, and write the picture if nothing fails inside."""
-    from revseq_cli.formats.atomic_file import FileTransaction
-    from revseq_cli.pipeline.comparison import differing
+def _picture(pair: Pair, title: str, tolerance: Tolerance | None) -> str:
+    """Both tensors, with what differs marked."""
+    from revseq_cli.pipeline.comparison import unequal
     from revseq_cli.report import picture
 
-    title = f"{count:,} of {total:,} elements differ"
-    mask = differing(pair.a, pair.right, tolerance)
-    tensors = (("A", pair.a), (pair.label, pair.right))
-    axis, lengths = (job.axis, job.lengths) if job else (None, None)
-    drawn = picture.of_differences(tensors, title, axis, lengths, mask)
-    yield
-    with FileTransaction(file) as together:
-        file.write(drawn.encode())
-    console.note(*together.notes)
+    def mask(region: Region) -> NDArray[Any]:
+        return unequal(pair.a.read_task(region).read(), pair.right.read_task(region).read(), tolerance)
+
+    tensors = (("A", pair.a), ("right" if pair.job else "B", pair.right))
+    axis, lengths = (pair.job.axis, pair.job.lengths) if pair.job else (None, None)
+    return picture.of_differences(tensors, title, axis, lengths, mask)

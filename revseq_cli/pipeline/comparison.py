@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 from dataclasses import dataclass, replace
-from decimal import ROUND_UP, Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,22 +18,17 @@ from revseq_cli.pipeline.plan import plan_pair
 from revseq_cli.pipeline.tasks import Task, completed, reading_back, untrue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Region, Sink, Source
     from revseq_cli.pipeline.assembly import Job
     from revseq_cli.pipeline.plan import Plan, Resources
-    from revseq_cli.porting.features import WrongLines
 
-
-# So many lines are few in any memory.
-_FEW_LINES = 4096
-# What is kept of a line takes so many bytes.
-_LINE_BYTES = 48
-# So many units in the last place are as small as rounding.
-_ROUNDING = 16
+_FEW_LINES = 4096  # are few in any memory
+_LINE_BYTES = 48  # that are kept of a line, and computed with
+_ROUNDING_ULPS = 16  # steps that are as small as rounding
 
 
 class Tolerance(NamedTuple):
@@ -54,58 +48,8 @@ class Tolerance(NamedTuple):
         cls, absolute: float | None, relative: float | None, ulps: int | None, *, equal_nan: bool
     ) -> Tolerance | None:
         """The tolerance of these, of which None is not given; None where none is, to compare bits."""
-        by_value = equal_nan or any(each is not None for each in (absolute, relative, ulps))
+        by_value = equal_nan or any(limit is not None for limit in (absolute, relative, ulps))
         return cls(absolute or 0, relative or 0, equal_nan, ulps or 0) if by_value else None
-
-
-class Where(NamedTuple):
-    """Where elements differ in a job's output: in how many lines, and how many inside and behind the reversed parts.
-
-    The reversed part of a line is its first `length` elements. `spans` has the lowest and the highest index of each
-    dimension at which elements differ, and `last` is the last one in C order. `wrong` says for each line of a block
-    whether it differs; it is None where none does. In a block of parts of lines, `lines` is 0: another block may have
-    the rest of the line.
-    """
-
-    lines: int = 0
-    inside: int = 0
-    behind: int = 0
-    wrong: NDArray[np.bool_] | None = None
-    spans: tuple[tuple[int, int], ...] = ()
-    last: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, places: NDArray[np.intp], region: Region, lengths: NDArray[Any], axis: int, size: int) -> Where:
-        """Where the elements at `places`, flat indices of the block at `region`, are.
-
-        `lengths` are the block's own, and `size` is the axis size of the tensor.
-        """
-        if not len(places):
-            return cls()
-        sizes = sizes_of(region)
-        differs = np.zeros(sizes, np.bool_)
-        differs.reshape(-1)[places] = True
-        wrong = np.asarray(differs.any(axis, keepdims=True))
-        part = region[axis]
-        along = np.expand_dims(np.arange(part.start, part.stop), [d for d in range(len(sizes)) if d != axis])
-        inside = int(np.count_nonzero(differs & (along < kernel.clamp(lengths, size))))
-        lines = 0 if sizes[axis] < size else int(np.count_nonzero(wrong))
-        spans, starts = [], [each.start for each in region]
-        for d, start in enumerate(starts):
-            found = np.flatnonzero(differs.any(tuple(other for other in range(len(sizes)) if other != d)))
-            spans.append((int(found[0]) + start, int(found[-1]) + start))
-        last = tuple(int(i) + start for i, start in zip(np.unravel_index(places[-1], sizes), starts, strict=True))
-        return cls(lines, inside, len(places) - inside, wrong, tuple(spans), last)
-
-    def merged(self, other: Where) -> Where:
-        """Both together; the caller adds up `wrong`."""
-        counts = self.lines + other.lines, self.inside + other.inside, self.behind + other.behind
-        pairs = zip(self.spans or other.spans, other.spans or self.spans, strict=True)
-        spans = tuple((min(low, other_low), max(high, other_high)) for (low, high), (other_low, other_high) in pairs)
-        return Where(*counts, None, spans, max(self.last, other.last))
-
-
-_NOWHERE = Where()
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +57,11 @@ class Differences:
     """How two arrays a and b differ: `count` of their `total` elements do.
 
     The first k of these in C order have their indices in `indices`, of shape (k, rank), and their values in `a` and
-    `b`, of shape (k,). `largest_absolute` is the largest |a - b|, and `largest_relative` the largest |a - b| / |b|:
-    over all elements that differ in bits, or None where that is a number for none of them. `nans` of the elements are
-    a NaN in both. `where` is known if a and b are the output of a job.
+    `b`, of shape (k,). The largest |a - b|, |a - b| / |b| and number of steps are over all elements that differ in
+    bits, and None where that is a number for none of them; `nans` of these are a NaN in both, and `lone_nans` in one.
+
+    Where a and b are the output of a job, `inside` of those that differ are before the lengths. `lines` says for each
+    line whether it differs; it is None where lines are too many for the memory. `line_count` lines differ.
     """
 
     total: int
@@ -125,14 +71,12 @@ class Differences:
     b: NDArray[Any]
     largest_absolute: float | None = None
     largest_relative: float | None = None
+    largest_ulps: int | None = None
     nans: int = 0
-    where: Where = _NOWHERE
-
-    @classmethod
-    def none(cls, dtype: np.dtype[Any], rank: int) -> Differences:
-        """The differences of no elements."""
-        values = np.empty(0, dtype.newbyteorder("="))
-        return cls(0, 0, np.empty((0, rank), np.intp), values, values)
+    lone_nans: int = 0
+    inside: int = 0
+    line_count: int = 0
+    lines: NDArray[np.bool_] | None = None
 
     def limited(self, first: int) -> Differences:
         """The same with the values of at most `first` elements."""
@@ -148,24 +92,33 @@ class Differences:
             indices = np.concatenate([indices, other.indices])
             order = np.lexsort(indices.T[::-1])[:first]
             indices, a, b = indices[order], np.concatenate([a, other.a])[order], np.concatenate([b, other.b])[order]
-        absolute = _larger(self.largest_absolute, other.largest_absolute)
-        relative = _larger(self.largest_relative, other.largest_relative)
-        nans, where = self.nans + other.nans, self.where.merged(other.where)
-        total, count = self.total + other.total, self.count + other.count
-        return Differences(total, count, indices, a, b, absolute, relative, nans, where)
+        return Differences(
+            self.total + other.total, self.count + other.count, indices, a, b,
+            _larger(self.largest_absolute, other.largest_absolute),
+            _larger(self.largest_relative, other.largest_relative),
+            _larger(self.largest_ulps, other.largest_ulps),
+            self.nans + other.nans, self.lone_nans + other.lone_nans, self.inside + other.inside,
+            self.line_count + other.line_count,
+        )  # fmt: skip
+
+    @property
+    def wider(self) -> str:
+        """The options with which all is equal, if what differs is as small as rounding; "" if it is not."""
+        steps, is_float = self.largest_ulps or 0, self.a.dtype.kind in "fc" or dtypes.is_minifloat(self.a.dtype)
+        if not self.count or self.lone_nans or not is_float or steps > _ROUNDING_ULPS:
+            return ""
+        return f"--ulp {steps}" * bool(steps) + " " * bool(steps and self.nans) + "--equal-nan" * bool(self.nans)
 
 
-def rounding_of(found: Differences) -> float | None:
-    """The relative tolerance, in two digits, of differences of floats that are all as small as rounding; else None."""
-    largest, dtype = found.largest_relative, found.a.dtype
-    if dtype.kind != "f" or not largest or largest > _ROUNDING * float(np.finfo(dtype).eps):
-        return None
-    digits = Decimal(largest)
-    return float(digits.quantize(Decimal(1).scaleb(digits.adjusted() - 1), ROUND_UP))
+def _larger(a: Any, b: Any) -> Any:  # noqa: ANN401 - two numbers of one type, or None
+    return max((number for number in (a, b) if number is not None), default=None)
 
 
-def _larger(*numbers: float | None) -> float | None:
-    return max((number for number in numbers if number is not None), default=None)
+def unequal(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None) -> NDArray[np.bool_]:
+    """Which elements differ, of arrays of one shape and one data type, each in either byte order."""
+    mask = np.zeros(a.shape, np.bool_)
+    mask.reshape(-1)[_located(a, b, tolerance, 0)[1]] = True
+    return mask
 
 
 def differences(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None = None, first: int = 1) -> Differences:
@@ -174,35 +127,41 @@ def differences(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None = 
     The arrays have one shape and one data type, each in either byte order. Without a tolerance, elements differ in
     bits. With one, floats are compared in FLOAT64, and integers exactly, with a bound in FLOAT64.
     """
-    return located(a, b, tolerance, first)[0]
+    return _located(a, b, tolerance, first)[0]
 
 
-def located(
+def _located(
     a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None, first: int
 ) -> tuple[Differences, NDArray[np.intp]]:
     """The same, with the flat indices of all elements that differ."""
-    unequal = bits(a) != bits(b)
+    differing = bits(a) != bits(b)
     if tolerance and (numbers := dtypes.numbers(a)).dtype.kind in "fc":
-        unequal |= np.isnan(numbers)  # a NaN equals nothing, not even a NaN of the same bits
-    places = np.flatnonzero(unequal)
+        differing |= np.isnan(numbers)  # a NaN equals nothing, not even a NaN of the same bits
+    places = np.flatnonzero(differing)
     a, b = (native(values).reshape(-1)[places] for values in (a, b))
     if not (tolerance or dtypes.has_numbers(a.dtype)):  # only their bits are known
-        indices = np.stack(np.unravel_index(places[:first], unequal.shape or (1,)), axis=1)[:, : unequal.ndim]
-        return Differences(unequal.size, len(places), indices, a[:first], b[:first], None, None, 0), places
+        indices = np.stack(np.unravel_index(places[:first], differing.shape or (1,)), axis=1)[:, : differing.ndim]
+        return Differences(differing.size, len(places), indices, a[:first], b[:first]), places
     x, y = dtypes.numbers(a), dtypes.numbers(b)
     with np.errstate(all="ignore"):
         far, size = _distance(x, y), _magnitude(_wide(y))
         relative = far / size
         relative[far == 0] = 0
-        largest = _largest(far), _largest(relative)
+        steps = _steps(a, b)
+        no_number = [
+            np.isnan(numbers) if numbers.dtype.kind in "fc" else np.zeros(len(a), np.bool_) for numbers in (x, y)
+        ]
+        neither = ~(no_number[0] | no_number[1])
+        largest = _largest(far), _largest(relative), int(steps[neither].max()) if neither.any() else None
         if tolerance:
             apart = ~_close(x, y, far, size, tolerance)
             if tolerance.ulps:
-                apart &= ~(_steps(a, b) <= tolerance.ulps) | np.isnan(x) | np.isnan(y)
-            places, a, b, x, y = (values[apart] for values in (places, a, b, x, y))
-        nans = np.count_nonzero(np.isnan(x) & np.isnan(y)) if x.dtype.kind in "fc" else 0
-    indices = np.stack(np.unravel_index(places[:first], unequal.shape or (1,)), axis=1)[:, : unequal.ndim]
-    return Differences(unequal.size, len(places), indices, a[:first], b[:first], *largest, int(nans)), places
+                apart &= ~(steps <= tolerance.ulps) | ~neither
+            places, a, b = (values[apart] for values in (places, a, b))
+            no_number = [mask[apart] for mask in no_number]
+    nans, lone = (int(np.count_nonzero(op(*no_number))) for op in (np.logical_and, np.logical_xor))
+    indices = np.stack(np.unravel_index(places[:first], differing.shape or (1,)), axis=1)[:, : differing.ndim]
+    return Differences(differing.size, len(places), indices, a[:first], b[:first], *largest, nans, lone), places
 
 
 def _wide(values: NDArray[Any]) -> NDArray[Any]:
@@ -220,11 +179,9 @@ def _distance(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     if a.dtype.kind in "fc":
         distance = _wide(a)
         distance -= b
-        distance = _magnitude(distance)
-    else:
-        unsigned = word(a.dtype)
-        distance = np.maximum(a, b).view(unsigned) - np.minimum(a, b).view(unsigned)
-    return distance
+        return _magnitude(distance)
+    unsigned = word(a.dtype)
+    return np.maximum(a, b).view(unsigned) - np.minimum(a, b).view(unsigned)  # type: ignore[no-any-return]
 
 
 def _close(
@@ -246,7 +203,7 @@ def _steps(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
         real, imaginary = (_steps(getattr(a, part), getattr(b, part)) for part in ("real", "imag"))
         return np.maximum(real, imaginary)  # type: ignore[no-any-return]
     if not (dtype.kind == "f" or dtypes.is_signed(dtype)):
-        return _distance(*((bits(each) if dtypes.is_minifloat(dtype) else each) for each in (a, b)))
+        return _distance(*((bits(values) if dtypes.is_minifloat(dtype) else values) for values in (a, b)))
     # The words of floats are a sign and a magnitude, in the order of the numbers; 0.0 and -0.0 are no step apart.
     x, y = bits(a), bits(b)
     sign = x.dtype.type(1 << (8 * x.dtype.itemsize - 1))
@@ -263,45 +220,17 @@ def _largest(numbers: NDArray[Any]) -> float | None:
     return None if math.isnan(largest) else largest
 
 
-class Mistake(NamedTuple):
-    """What explains so many of the wrong lines, in words, by an id that stays."""
-
-    id: str
-    text: str
-    lines: int
-
-
-class Diagnosis(NamedTuple):
-    """Which lines of a job's output are wrong, and the mistakes of which each explains them."""
-
-    lines: WrongLines | None = None
-    mistakes: tuple[Mistake, ...] = ()
-
-    def of_reading(self, told: str, *, is_wrong: bool) -> Diagnosis:
-        """The same of a tensor to which something was done, as `told`, which is a mistake, too."""
-        found = [each._replace(text=f"{told}, and {each.text}") for each in self.mistakes]
-        return self._replace(mistakes=tuple(found if is_wrong else [Mistake("read-otherwise", told, 0)]))
-
-
-NO_DIAGNOSIS = Diagnosis()
-
-
 @dataclass(frozen=True)
 class Pair:
-    """Two tensors of the same sizes and data type, cheap to read in the blocks of the plan."""
+    """Two tensors of the same sizes and data type, cheap to read in the blocks of the plan.
+
+    With a `job`, `right` is what is right for it.
+    """
 
     a: Source
     right: Source
     plan: Plan
-    label = "B"
-
-    def compare(self, tolerance: Tolerance | None, first: int) -> Differences:
-        """How they differ: in bits, or by more than the tolerance, with the `first` elements that do."""
-        return compared("compare", self, tolerance, first)
-
-    def diagnosis(self, found: Differences, tolerance: Tolerance | None) -> Diagnosis:  # noqa: ARG002
-        """What would give `a`: of two tensors, nothing says what they should be."""
-        return NO_DIAGNOSIS
+    job: Job | None = None
 
 
 @contextlib.contextmanager
@@ -309,19 +238,6 @@ def opened(a: Source, b: Source, resources: Resources) -> Iterator[Pair]:
     """The pair; EngineError where the smallest block needs more memory than there is."""
     plan = plan_pair(a, b, resources)
     yield Pair(a, b, plan)
-
-
-def differing(a: Source, b: Source, tolerance: Tolerance | None) -> Callable[[Region], NDArray[np.bool_]]:
-    """A function that gives, for a region, a mask of the elements that differ."""
-
-    def mask(region: Region) -> NDArray[np.bool_]:
-        values = a.read_task(region).read()
-        _, places = located(values, b.read_task(region).read(), tolerance, 0)
-        chosen = np.zeros(values.shape, np.bool_)
-        chosen.reshape(-1)[places] = True
-        return chosen
-
-    return mask
 
 
 def verify_copy(source: Source, sink: Sink, plan: Plan) -> None:
@@ -337,45 +253,43 @@ def verify_copy(source: Source, sink: Sink, plan: Plan) -> None:
     raise untrue(f"differs from the input {place}", written.name)
 
 
-def compared(
-    stage: str, pair: Pair, tolerance: Tolerance | None = None, first: int = 1, job: Job | None = None
-) -> Differences:
-    """How a pair differs, in blocks; with the `job` whose output is right, the result says where in its lines."""
-    a, right, plan = pair.a, pair.right, pair.plan
+def compared(stage: str, pair: Pair, tolerance: Tolerance | None = None, first: int = 1) -> Differences:
+    """How a pair differs, in blocks; of a job's output, also in which lines."""
+    a, right, plan, job = pair.a, pair.right, pair.plan, pair.job
 
     def task(region: Region) -> Task:
-        where, read_tasks = None, [a.read_task(region), right.read_task(region)]
+        read_tasks = [a.read_task(region), right.read_task(region)]
         if job:
-            where = partial(Where.of, axis=job.axis, size=job.values.sizes[job.axis])
             read_tasks.append(job.lengths.read_task(lengths_of(region, job.axis)))
-        return Task(partial(_compare, tolerance, first, region, where), tuple(read_tasks), region)
+        return Task(partial(_compare, tolerance, first, region, job.axis if job else None), tuple(read_tasks), region)
 
-    found = Differences.none(a.dtype, len(a.sizes))
+    none = np.empty(0, a.dtype.newbyteorder("="))
+    found = Differences(0, 0, np.empty((0, len(a.sizes)), np.intp), none, none)
     wrong = None
-    if job and (plan.blocks.cuts_lines or job.lengths.desc.element_count <= most_lines(plan)):
+    most_lines = max(_FEW_LINES, plan.left // _LINE_BYTES)
+    if job and (plan.blocks.cuts_lines or job.lengths.desc.element_count <= most_lines):
         wrong = np.zeros(job.lengths.sizes, np.bool_)
     for region, part in completed(stage, map(task, plan.blocks), plan, a):
-        if job and wrong is not None and part.where.wrong is not None:
-            wrong[lengths_of(region, job.axis)] |= part.where.wrong
+        if job and wrong is not None and part.lines is not None:
+            wrong[lengths_of(region, job.axis)] |= part.lines
         found = found.merged(part, first)
-    if wrong is not None:
-        found = replace(found, where=found.where._replace(lines=int(np.count_nonzero(wrong)), wrong=wrong))
-    return found
-
-
-def most_lines(plan: Plan) -> int:
-    """Of how many lines at most something is kept beside the blocks, in the memory that is left."""
-    return max(_FEW_LINES, plan.left // _LINE_BYTES)
+    return found if wrong is None else replace(found, lines=wrong, line_count=int(np.count_nonzero(wrong)))
 
 
 def _compare(
-    tolerance: Tolerance | None, first: int, region: Region, where: Callable[..., Where] | None, *arrays: NDArray[Any]
+    tolerance: Tolerance | None, first: int, region: Region, axis: int | None, *arrays: NDArray[Any]
 ) -> Differences:
     """The differences of two tensors' blocks at `region`, with the indices of the `first` in the whole tensor.
 
-    With the block's lengths as the third array, `where` says where in the lines the differences are.
+    With an `axis`, and the lengths as the third array, also in which lines of the block they are.
     """
-    a, b, *lengths = arrays
-    part, places = located(a, b, tolerance, first)
-    indices = part.indices + np.array([each.start for each in region], np.intp)
-    return replace(part, indices=indices, where=where(places, region, *lengths) if where else _NOWHERE)
+    part, places = _located(arrays[0], arrays[1], tolerance, first)
+    part = replace(part, indices=part.indices + np.array([side.start for side in region], np.intp))
+    if axis is None or not len(places):
+        return part
+    mask = np.zeros(sizes_of(region), np.bool_)
+    mask.reshape(-1)[places] = True
+    j = np.arange(region[axis].start, region[axis].stop).reshape([-1 if d == axis else 1 for d in range(mask.ndim)])
+    inside = int(np.count_nonzero(mask & (j < kernel.clamp(arrays[2], region[axis].stop))))
+    lines = np.asarray(mask.any(axis, keepdims=True))
+    return replace(part, inside=inside, lines=lines, line_count=int(np.count_nonzero(lines)))

@@ -6,7 +6,6 @@ another dimension count.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -16,7 +15,7 @@ import numpy as np
 
 from revseq_cli.core import dtypes, thresholds
 from revseq_cli.core.dtypes import data_type_of, dtype_of
-from revseq_cli.core.errors import EngineError, FormatError, UsageError
+from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType, braced
 from revseq_cli.formats.contract import ReadTask, Source, Storage
 from revseq_cli.formats.in_memory import MemorySource
@@ -25,7 +24,7 @@ from revseq_cli.operator.spec import lengths_sizes
 from revseq_cli.pipeline.blocks import cut, sizes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -156,110 +155,6 @@ def _repeated(places: Places, sizes: tuple[int, ...], values: NDArray[Any]) -> N
     return np.broadcast_to(turned.reshape(narrow), sizes)
 
 
-def transposed(source: Source, order: Sequence[int]) -> Source:
-    """The source with its dimensions in this order."""
-    return PlacedSource(source, inverse(order), len(order))
-
-
-def inverse(order: Sequence[int]) -> tuple[int, ...]:
-    """The order of dimensions that takes this one back."""
-    return tuple(order.index(d) for d in range(len(order)))
-
-
-class Reshaped(View):
-    """The elements of another source, in C order, in other sizes.
-
-    A region of it is read in parts of the other source. Where these are many and have few elements each, their read
-    tasks would take more memory than the region, and the read task raises UnreadableError when it is read.
-    """
-
-    _FEW_PARTS, _LEAST_ELEMENTS = 256, 16
-
-    def __init__(self, source: Source, sizes: tuple[int, ...]) -> None:
-        super().__init__(source)
-        self.sizes, self.chunks, self.order = sizes, None, "C"
-
-    def read_task(self, region: Region) -> ReadTask:
-        """A read task that reads the parts, and puts them together."""
-        extents = sizes_of(region)
-        cut = max((d for d, size in enumerate(self.sizes) if extents[d] < size), default=0)
-        elements, count = prod(extents), prod(extents[:cut])
-        if count > max(self._FEW_PARTS, elements // self._LEAST_ELEMENTS):
-            return Computed(partial(_unreadable, self.name, count, elements), ())
-        runs = _runs(self.sizes, region)
-        boxes = itertools.chain.from_iterable(_boxes(self.source.sizes, run.start, run.stop) for run in runs)
-        return Computed(partial(_joined, extents), tuple(self.source.read_task(box) for box in boxes))
-
-
-class UnreadableError(EngineError):
-    """A region would be read in too many parts."""
-
-
-def _unreadable(name: str, parts: int, elements: int) -> NDArray[Any]:
-    found = f"a block would be read in {parts} parts of {elements // parts} elements"
-    raise UnreadableError(found, "longer ones", "save it in the sizes of the right output, or allow more memory", name)
-
-
-def _runs(sizes: tuple[int, ...], region: Region) -> Sequence[range]:
-    """The numbers in C order of a region's elements, as few ranges as there are, in order."""
-    runs: Sequence[range] = [range(1)]
-    for size, part in zip(sizes, region, strict=True):
-        if part.stop - part.start == size:
-            runs = [range(run.start * size, run.stop * size) for run in runs]
-        else:
-            runs = [range(i * size + part.start, i * size + part.stop) for run in runs for i in run]
-    return runs
-
-
-def _boxes(sizes: tuple[int, ...], start: int, stop: int) -> Iterator[Region]:
-    """The regions whose elements, one region after the other, are those from `start` to `stop` in C order."""
-    if not sizes:
-        yield ()
-    inner = prod(sizes[1:])
-    while sizes and start < stop:
-        i, first = divmod(start, inner)
-        count = (stop - start) // inner
-        if count and not first:
-            yield (slice(i, i + count), *(slice(0, size) for size in sizes[1:]))
-            start += count * inner
-        else:
-            last = min(inner, stop - i * inner)
-            yield from ((slice(i, i + 1), *box) for box in _boxes(sizes[1:], first, last))
-            start = i * inner + last
-
-
-def moved(source: Source, d: int, places: Callable[[NDArray[np.intp], int], NDArray[np.intp]]) -> Source:
-    """The source with other elements along dimension d: for each index the one at its place, or zeros outside.
-
-    `places` gets indices and the size of the dimension. Only what it returns goes to a worker, so it may be a lambda.
-    """
-    last = source.sizes[d] - 1
-
-    def read_task(region: Region) -> ReadTask:
-        index = places(np.arange(region[d].start, region[d].stop), source.sizes[d])
-        runs = np.split(index, np.flatnonzero(np.abs(np.diff(index)) > 1) + 1)
-        spans = [slice(min(max(int(i.min()), 0), last), min(max(int(i.max()), 0), last) + 1) for i in runs]
-        steps = [run - span.start for run, span in zip(runs, spans, strict=True)]
-        parts = (source.read_task((*region[:d], span, *region[d + 1 :])) for span in spans)
-        return Computed(partial(_moved, d, steps), tuple(parts))
-
-    return Derived(source, source.dtype, read_task)
-
-
-def _moved(d: int, steps: Sequence[NDArray[np.intp]], *parts: NDArray[Any]) -> NDArray[Any]:
-    """The elements of each part at its places, zeros where they are outside of the part, all together."""
-    taken = [np.take(part, index, d, mode="clip") for index, part in zip(steps, parts, strict=True)]
-    for index, elements, part in zip(steps, taken, parts, strict=True):
-        outside = (index < 0) | (index >= part.shape[d])
-        elements[(*[slice(None)] * d, outside)] = np.zeros((), part.dtype)
-    return np.concatenate(taken, d)
-
-
-def _joined(sizes: tuple[int, ...], *parts: NDArray[Any]) -> NDArray[Any]:
-    """The elements of all parts in these sizes."""
-    return np.concatenate([part.reshape(-1) for part in parts]).reshape(sizes)
-
-
 class AlignedSource(PlacedSource):
     """Lengths whose dimensions go along some of the values', repeated along all others but the reversed axis.
 
@@ -374,27 +269,6 @@ def _wanted(dtype: np.dtype[Any], target: np.dtype[Any]) -> str:
     bounds = np.iinfo(target)
     unsigned = "; a length is 0 or more" if target.kind == "u" and dtype.kind in "iu" else ""
     return f"{'an integer, ' if dtype.kind == 'f' else ''}{bounds.min} to {bounds.max}{unsigned}"
-
-
-def common_type(a: DataType, b: DataType) -> DataType | None:
-    """The smallest data type to which `cast` can bring all values of two others; None if there is none."""
-    types = [np.dtype(np.float32) if each.kind == "minifloat" else dtype_of(each) for each in (a, b)]
-    common = np.result_type(*types)
-    # NumPy takes FLOAT64 as wide enough for 64-bit integers, and it is not.
-    wide = [each for each in types if each.kind in "iu" and each.itemsize == 8]
-    if common.kind not in "iuf" or (wide and common.kind == "f"):
-        return None
-    return data_type_of(common)
-
-
-def cast(source: Source, data_type: DataType) -> Source:
-    """The source in that data type; FormatError for complex values, UsageError for a type that casts do not lead to."""
-    if source.desc.data_type is data_type:
-        return source
-    if data_type.kind not in _CAST_TO:
-        found, wanted = f"values cannot be cast to {data_type.name}", "FLOAT64, FLOAT32, FLOAT16, or a type of integers"
-        raise UsageError(found, wanted)
-    return CastSource(source, data_type)
 
 
 class MaskSource(View):

@@ -1,339 +1,317 @@
-"""The sample of a wrong output: what stands in some of its elements, what is right there, and what the input has.
+"""The sample of a wrong output that its diagnosis is about, and tensors of other sizes that are read as an output.
 
-All of a small tensor is its sample. Of a larger one it is a few blocks, and any other element of the input is read by
-itself. Some wrong elements are the probes: what does not explain half of them explains nothing.
+All of a small tensor is its sample. Of a larger one, some indices of each dimension are, with whole lines or parts of
+them. A place is a tuple of true indices, an array for each dimension, which broadcast: so the same functions serve a
+few elements, these with many numbers tried at once, and the whole sample.
 """
 
 from __future__ import annotations
 
-import functools
-from collections import Counter
-from dataclasses import dataclass
+import contextlib
+import itertools
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.core.dtypes import bits, native
-from revseq_cli.pipeline.blocks import cut, lengths_of
-from revseq_cli.pipeline.comparison import located
-from revseq_cli.pipeline.reversal import reversed_output
-from revseq_cli.porting.features import Spots
-from revseq_cli.porting.relations import mirrored
+from revseq_cli.core import dtypes
+from revseq_cli.core.dtypes import native
+from revseq_cli.core.tensors import braced
+from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.in_memory import MemorySource
+from revseq_cli.operator import kernel
+from revseq_cli.pipeline.comparison import Pair, unequal
+from revseq_cli.pipeline.plan import plan_reversal
+from revseq_cli.pipeline.reversal import made_ready, reversed_output
+from revseq_cli.pipeline.tasks import spooled
+from revseq_cli.porting.hypotheses import mirrored, words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Region, Source
+    from revseq_cli.formats.contract import Source
     from revseq_cli.pipeline.assembly import Job
     from revseq_cli.pipeline.comparison import Differences, Tolerance
+    from revseq_cli.pipeline.plan import Resources
 
-    Numbers = NDArray[Any]
-    At = Sequence[Numbers]
+    Array = NDArray[Any]
+    Places = Sequence[Any]
 
-# A tensor of so many elements is its own sample; of a larger one, it has a few blocks of so many.
-SMALL, _BLOCK, _BLOCKS = 1 << 16, 1 << 13, 6
-_PROBES = 64
-# Numbers that are tried for k where nothing is read from the output.
-_TRIED = {
-    "small": [1, 2, 3, 4],
-    "either": [1, -1, 2, -2, 3, -3, 4, -4],
-    "divisor": [2, 3, 4, 5, 8, 10, 16, 32, 64],
-    "powers": [2, 4, 8, 16, 32, 64, 128],
-    "bits": [32, 31, 16, 15, 8, 7, 6, 5, 4, 3],
-    "words": [16, 32, 64],
-    "wrap": [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 32768, 65536],
-}
-
-
-def differing(a: Numbers, b: Numbers, tolerance: Tolerance | None) -> NDArray[np.bool_]:
-    """Which elements differ."""
-    if tolerance is None:
-        return np.asarray(bits(a) != bits(b))
-    different = np.zeros(a.size, np.bool_)
-    different[located(a, b, tolerance, 0)[1]] = True
-    return different.reshape(a.shape)
-
-
-def number_of(at: At, sizes: Sequence[int]) -> Numbers:
-    """The number in C order of the element at each index; -1 where there is none."""
-    number: Any = 0
-    inside: Any = True
-    for i, size in zip(at, sizes, strict=True):
-        number = number * size + i
-        inside = inside & (i >= 0) & (i < size)
-    return np.where(inside, number, -1)
-
-
-def at_of(numbers: Numbers, sizes: Sequence[int]) -> list[Numbers]:
-    """The indices of the elements with these numbers.
-
-    NumPy's own are wrong above 8,192 numbers of a shape such as (n, 1): https://github.com/numpy/numpy/issues/31980
-    """
-    return [each.reshape(numbers.shape) for each in np.unravel_index(numbers.reshape(-1), sizes)]
-
-
-def put(at: At, d: int, index: Numbers) -> tuple[Numbers, ...]:
-    """The same indices, but for those in one dimension."""
-    return (*at[:d], index, *at[d + 1 :])
-
-
-@dataclass(frozen=True, eq=False)
-class Elements:
-    """Elements of a tensor by their indices in each dimension; the `table` has the lengths of all lines, unclamped."""
-
-    at: tuple[Numbers, ...]
-    sizes: tuple[int, ...]
-    axis: int
-    table: Numbers
-
-    @property
-    def size(self) -> int:
-        """The axis size."""
-        return self.sizes[self.axis]
-
-    @property
-    def j(self) -> Numbers:
-        """Their indices in the line."""
-        return self.at[self.axis]
-
-    @functools.cached_property
-    def line(self) -> Numbers:
-        """The numbers of their lines."""
-        return number_of(put(self.at, self.axis, self.j * 0), self.table.shape)
-
-    @functools.cached_property
-    def lengths(self) -> Numbers:
-        """The lengths of their lines, unclamped."""
-        return np.asarray(self.table.reshape(-1)[self.line])
-
-    @functools.cached_property
-    def n(self) -> Numbers:
-        """The lengths of their lines, clamped."""
-        return np.minimum(self.lengths, self.size)
-
-    @functools.cached_property
-    def number(self) -> Numbers:
-        """Their numbers in C order."""
-        return number_of(self.at, self.sizes)
-
-    @functools.cached_property
-    def origin(self) -> Elements:
-        """The elements of the input that belong there."""
-        return self.moved(self.axis, mirrored(self.j, self.n))
-
-    def moved(self, d: int, index: Numbers) -> Elements:
-        """Those at other indices in dimension d; at the nearest one there is."""
-        return self.elsewhere(put(self.at, d, np.clip(index, 0, self.sizes[d] - 1)))
-
-    def elsewhere(self, at: At) -> Elements:
-        """Other elements of the tensor."""
-        return Elements((*at,), self.sizes, self.axis, self.table)
-
-    def numbered(self, numbers: Numbers) -> Elements:
-        """The elements with these numbers, or the nearest ones there are."""
-        return self.elsewhere(at_of(np.clip(numbers, 0, prod(self.sizes) - 1), self.sizes))
-
-    @functools.cached_property
-    def _first(self) -> Numbers:
-        return np.asarray(self.number - self.j * prod(self.sizes[self.axis + 1 :]))
-
-    def along(self, index: Numbers, kind: str = "neighbour") -> Numbers:
-        """The numbers of elements at other indices of their lines; what is outside depends on the kind of relation."""
-        if kind == "wrap":
-            index = index % self.size
-        elif kind == "clip":
-            index = np.clip(index, 0, self.size - 1)
-        found = self._first + index * prod(self.sizes[self.axis + 1 :])
-        return np.asarray(found if kind else np.where((index < 0) | (index >= self.size), -1, found))
-
-    @property
-    def spots(self) -> Spots:
-        """The same, as rules take them."""
-        return Spots(self.at, self.sizes, self.axis, self.lengths, of_lines=False)
-
-
-class Piece(NamedTuple):
-    """A part of the sample: what is there in `a` and in the input, and which lines differ."""
-
-    region: Region
-    a: Numbers
-    x: Numbers
-    wrong: NDArray[np.bool_]
+HUGE = 1 << 62  # in place of longer lengths
+_SAMPLE_BYTES = 256  # that are computed with for an element of the sample
+_MOST, _FEWEST = 1 << 18, 1 << 12  # elements of a sample
+_LINES = 64  # of which a larger tensor's sample has elements, at least
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What is read of a tensor `a`, which differs from what is `right`, the output of a job, as `found`.
+    """Elements of a wrong output `got`, of the input `x` and of what is `right`, all of them at the same indices.
 
-    `lengths` are those of all lines, unclamped. Where `a` is printed, it has the digits of other values. A block has at
-    most `extent` elements of a line.
+    `index` has for each dimension the true indices, of `shape`. `lengths` are those of all lines, as integers of at
+    least 0, with the size 1 along the axis; each took `width` bytes. `same` says which elements are equal, and
+    `rounding` is a relative distance between some that are so but for rounding.
     """
 
-    job: Job
-    a: Source
-    right: Source
-    found: Differences
-    tolerance: Tolerance | None
-    lengths: Numbers
-    is_printed: bool
-    extent: int
+    shape: tuple[int, ...]
+    axis: int
+    lengths: Array
+    width: int
+    index: tuple[Array, ...]
+    x: Array
+    got: Array
+    right: Array
+    same: Callable[[Array, Array], NDArray[np.bool_]]
+    rounding: float
 
-    @property
-    def size(self) -> int:
-        """The axis size."""
-        return self.job.values.sizes[self.job.axis]
+    @cached_property
+    def at(self) -> Places:
+        """The places of all elements, in arrays that broadcast."""
+        return np.ix_(*self.index)
 
-    @property
-    def cuts_lines(self) -> bool:
-        """Whether blocks have parts of lines, since memory has no room for whole ones."""
-        return self.extent < self.size
+    @cached_property
+    def table(self) -> Array:
+        """The lengths with the size 1 in each dimension along which they are all the same."""
+        table = self.lengths
+        for d in range(table.ndim):
+            first = table.take([0], d)
+            table = first if (table == first).all() else table
+        return table
 
     @property
     def is_whole(self) -> bool:
         """Whether it is all of the tensor."""
-        return self.a.desc.element_count <= SMALL
+        return self.x.shape == self.shape
 
-    @functools.cached_property
-    def pieces(self) -> tuple[Piece, ...]:
-        """All of a small tensor, or blocks where it differs, with the first and the last difference."""
-        sizes, axis = self.job.values.sizes, self.job.axis
-        if self.is_whole:
-            return (self._piece(tuple(slice(0, size) for size in sizes)),)
-        plan = cut(sizes, axis, most=_BLOCK, alignment=(1,) * len(sizes))
-        lines = np.argwhere(np.asarray(self.found.where.wrong))
-        chosen = lines[np.linspace(0, len(lines) - 1, _BLOCKS).astype(int)].tolist()
-        places = [*self.found.indices[:1].tolist(), list(self.found.where.last), *chosen]
-        starts = [tuple(i // extent * extent for i, extent in zip(at, plan.extents, strict=True)) for at in places]
-        ends = [*zip(plan.extents, sizes, strict=True)]
-        return tuple(
-            self._piece(tuple(slice(i, min(i + extent, size)) for i, (extent, size) in zip(start, ends, strict=True)))
-            for start in dict.fromkeys(starts)
-        )
-
-    def _piece(self, region: Region) -> Piece:
-        a, right, x = (each.read_task(region).read() for each in (self.a, self.right, self.job.values))
-        wrong = np.asarray(differing(a, right, self.tolerance).any(self.job.axis, keepdims=True))
-        return Piece(region, native(a), native(x), wrong)
-
-    @functools.cached_property
-    def elements(self) -> Elements:
-        """Its elements, one after the other."""
-        grids = [np.meshgrid(*(np.arange(part.start, part.stop) for part in piece.region), indexing="ij")
-                 for piece in self.pieces]  # fmt: skip
-        at = tuple(np.concatenate([each.reshape(-1) for each in found]) for found in zip(*grids, strict=True))
-        return Elements(at, self.job.values.sizes, self.job.axis, self.lengths)
-
-    @functools.cached_property
-    def there(self) -> Numbers:
-        """What stands in its elements."""
-        return np.concatenate([piece.a.reshape(-1) for piece in self.pieces])
-
-    @functools.cached_property
-    def x(self) -> Numbers:
-        """What the input has at the same places."""
-        return np.concatenate([piece.x.reshape(-1) for piece in self.pieces])
-
-    @functools.cached_property
-    def belongs(self) -> Numbers:
-        """What is right in its elements."""
-        if self.is_whole:
-            return self.inputs(self.elements.origin.number)
-        right = reversed_output(self.job) if self.is_printed else self.right
-        return np.concatenate([native(right.read_task(piece.region).read()).reshape(-1) for piece in self.pieces])
-
-    @functools.cached_property
-    def spread(self) -> Elements:
-        """Elements all over the tensor, at uneven distances; none of them is read."""
-        return self.elements.numbered(np.arange(SMALL) * 0x9E3779B1 % prod(self.job.values.sizes))
-
-    # Probes
-
-    @functools.cached_property
-    def _chosen(self) -> Numbers:
-        differs = np.flatnonzero(self.differ(self.there, self.belongs))
-        return np.asarray(differs[np.linspace(0, max(len(differs) - 1, 0), min(_PROBES, len(differs))).astype(int)])
-
-    @functools.cached_property
-    def probes(self) -> Elements:
-        """Some wrong elements."""
-        return self.elements.elsewhere([each[self._chosen] for each in self.elements.at])
+    def read(self, values: Array, at: Places) -> tuple[Array, Any]:
+        """The elements of the sample's `values` at places, zeros outside of the tensor; and which are not in it."""
+        inside, unknown, number = np.True_, np.False_, np.intp(0)
+        for i, size, own in zip(at, self.shape, self.index, strict=True):
+            inside = inside & (i >= 0) & (i < size)
+            if len(own) < size:
+                nearest = np.searchsorted(own, i).clip(max=len(own) - 1)
+                unknown = unknown | (own[nearest] != i)
+                i = nearest
+            number = number * len(own) + i
+        unknown = unknown & inside
+        taken = values.reshape(-1)[np.where(inside & ~unknown, number, 0)]
+        if not inside.all():
+            taken[np.broadcast_to(~inside, taken.shape)] = np.zeros((), taken.dtype)
+        return taken, unknown
 
     @property
-    def at_probes(self) -> tuple[Numbers, Numbers]:
-        """What stands at the probes, and what is right there."""
-        return self.there[self._chosen], self.belongs[self._chosen]
+    def first(self) -> Places:
+        """The places of the first elements of lines."""
+        return put(self.at, self.axis, np.zeros((1,) * len(self.shape), np.intp))
 
-    def inputs(self, numbers: Numbers) -> Numbers:
-        """The elements of the input with these numbers; zeros where there is none."""
-        outside = (numbers < 0) | (numbers >= self.job.values.desc.element_count)
-        asked = np.where(outside, 0, numbers)
-        if self.is_whole:
-            found = self.x[asked]
+    def line_at(self, at: Places) -> Any:
+        """The number of each place's line in the table of lengths."""
+        number = np.intp(0)
+        for i, size in zip(at, self.table.shape, strict=True):
+            number = number * size + (np.clip(i, 0, size - 1) if size > 1 else 0)
+        return number
+
+    def lengths_at(self, at: Places) -> Array:
+        """The lengths of the lines of places."""
+        return self.table.reshape(-1)[self.line_at(at)]  # type: ignore[no-any-return]
+
+    def home(self, at: Places, lengths: Array | None = None) -> Places:
+        """Where the elements come from that belong at places, or would if lines had other lengths."""
+        n = np.minimum(self.lengths_at(at) if lengths is None else lengths, self.shape[self.axis])
+        return put(at, self.axis, mirrored(at[self.axis], n))
+
+    @staticmethod
+    def number(value: Any) -> str:
+        """An element in words."""
+        return str(value) if value.dtype.names is None else f"{int(words(value.reshape(1))[0]):#x}"
+
+
+def put(at: Places, d: int, index: Any) -> Places:
+    """The places with another index in dimension d."""
+    return *at[:d], index, *at[d + 1 :]
+
+
+def number_of(at: Places, shape: tuple[int, ...]) -> Any:
+    """The number of each place in C order."""
+    number = np.intp(0)
+    for i, size in zip(at, shape, strict=True):
+        number = number * size + i
+    return number
+
+
+def place_of(number: Any, shape: tuple[int, ...]) -> Places:
+    """The place of each number in C order; outside of the tensor, its first index is outside.
+
+    numpy.unravel_index is wrong for shapes such as (n, 1): https://github.com/numpy/numpy/issues/31980
+    """
+    at: list[Any] = []
+    for size in shape[:0:-1]:
+        number, i = np.divmod(number, size)
+        at.insert(0, i)
+    return number, *at
+
+
+@contextlib.contextmanager
+def opened(a: Source, job: Job, resources: Resources) -> Iterator[Pair]:
+    """A tensor and the output of a job, of the same sizes and data type.
+
+    EngineError where the smallest block needs more memory than there is.
+    """
+    plan = plan_reversal(job, resources, a, a.dtype.itemsize)
+    with made_ready(job, "", plan) as ready, spooled(a, "", plan) as ready_a:
+        yield Pair(ready_a, reversed_output(ready), plan, ready)
+
+
+def sampled(pair: Pair, job: Job, found: Differences, tolerance: Tolerance | None, memory: int) -> Sample:
+    """All of a tensor, or of a large one what fits into a part of the memory: some wrong lines, and right ones."""
+    shape, axis = job.values.sizes, job.axis
+    lengths = native(job.lengths.read_task(tuple(slice(0, size) for size in job.lengths.sizes)).read())
+    long = np.minimum(lengths.astype(np.uint64), np.uint64(HUGE)).astype(np.int64)
+    most = min(_MOST, max(_FEWEST, memory // _SAMPLE_BYTES))
+    index = (
+        [np.arange(size, dtype=np.intp) for size in shape]
+        if prod(shape) <= most
+        else _index(shape, axis, long, found, most)
+    )
+    x, got, right = (_read(source, index) for source in (job.values, pair.a, pair.right))
+    same = _same_bits if tolerance is None else partial(_close, tolerance)
+    dtype, width = pair.a.dtype, job.given_lengths.dtype.itemsize
+    rounding = 8 * float(np.finfo(dtype).eps) if dtype.kind in "fc" else 2.0 ** (1 - 4 * dtype.itemsize)
+    return Sample(shape, axis, long, width, tuple(index), x, got, right, same, rounding)
+
+
+def _same_bits(a: Array, b: Array) -> NDArray[np.bool_]:
+    return words(a) == words(b)  # type: ignore[no-any-return]
+
+
+def _close(tolerance: Tolerance, a: Array, b: Array) -> NDArray[np.bool_]:
+    a, b = np.broadcast_arrays(a, b)
+    return ~unequal(a, b, tolerance)
+
+
+def _index(shape: tuple[int, ...], axis: int, lengths: Array, found: Differences, most: int) -> list[Array]:
+    """Some indices of each dimension: of wrong lines, of those beside them, and of right ones."""
+    size = shape[axis]
+    wrong = np.argwhere(np.asarray(found.lines))
+    wrong = wrong[np.linspace(0, len(wrong) - 1, min(len(wrong), 12)).astype(np.intp)]
+    along = np.arange(size, dtype=np.intp)
+    lines = min(lengths.size, _LINES)
+    if size > most // lines:  # parts of lines: their ends, and where lengths end that some of them have
+        n = np.minimum(lengths[tuple(wrong.T)], size)
+        first = int(found.indices[0][axis]) if len(found.indices) else 0
+        ends = [0, size, *n.tolist(), *(n // 2).tolist(), first, *(n - first).tolist(), size // 2]
+        width = max(8, most // lines // len(ends))
+        parts = [np.arange(max(0, end - width // 2), min(size, end + width // 2)) for end in ends]
+        along = np.unique(np.concatenate(parts)).astype(np.intp)
+    others = [d for d in range(len(shape)) if d != axis]
+    room, index = max(1, most // len(along)), {axis: along}
+    for left, d in enumerate(sorted(others, key=lambda d: shape[d])):
+        count = max(1, int(room ** (1 / (len(others) - left))))
+        near = [int(i) + step for i in wrong[:: max(1, 4 * len(wrong) // count), d] for step in (0, -1, 1)]
+        wanted = [*near, *range(0, shape[d], max(1, shape[d] // count)), *wrong[:, d].tolist(), *range(shape[d])]
+        chosen = dict.fromkeys(i for i in wanted[: 4 * count] if 0 <= i < shape[d])
+        index[d] = np.array(sorted([*chosen][:count]), np.intp)
+        room //= len(index[d])
+    return [index[d] for d in range(len(shape))]
+
+
+def _read(source: Source, index: list[Array]) -> Array:
+    """The elements of a source at all combinations of indices, each run of adjacent ones read at once."""
+    out = np.empty([len(own) for own in index], source.dtype.newbyteorder("="))
+    runs: list[list[tuple[slice, slice]]] = []
+    for own in index:
+        starts = np.flatnonzero(np.diff(own, prepend=-2) != 1)
+        stops = [*starts[1:].tolist(), len(own)]
+        runs.append(
+            [
+                (slice(i, j), slice(int(own[i]), int(own[j - 1]) + 1))
+                for i, j in zip(starts.tolist(), stops, strict=True)
+            ]
+        )
+    for box in itertools.product(*runs):
+        out[tuple(here for here, _ in box)] = native(source.read_task(tuple(there for _, there in box)).read())
+    return dtypes.numbers(out) if dtypes.has_numbers(out.dtype) else out
+
+
+def noun(shape: tuple[int, ...], axis: int, d: int) -> str:
+    """What all indices of a dimension are called."""
+    if d == axis:
+        return "elements of the lines"
+    return "batches" if d == (0 if axis else 1) else f"indices in dimension {d}"
+
+
+def named(shape: tuple[int, ...], axis: int, d: int, indices: Array, of: str = "") -> str:
+    """What some indices of a dimension are called, in order."""
+    runs = np.split(indices, np.flatnonzero(np.diff(indices) != 1) + 1)
+    names = [name for run in runs for name in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run))]
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    if d == (0 if axis else 1):
+        return f"{'batches' if len(indices) > 1 else 'batch'} {listed}{of}"
+    where = "along the axis" if d == axis else f"in dimension {d}"
+    return f"{'indices' if len(indices) > 1 else 'index'} {listed}{of} {where}"
+
+
+# Tensors of other sizes, or of another data type
+
+
+def reading(a: Source, job: Job, tolerance: Tolerance | None, memory: int) -> tuple[str, Source, Job]:
+    """What was done to A besides, A without it, and the job that is then right for it; "" if A is like the output.
+
+    A tensor that is too large for the memory stays as it is.
+    """
+    values = job.values
+    if a.desc == values.desc or 8 * (a.desc.total_bytes + values.desc.total_bytes) > memory:
+        return "", a, job
+    array, x = native(a.read()), native(values.read())
+    n, kept = job.lengths.read(), a.sizes[job.axis] if len(a.sizes) == len(values.sizes) else 0
+    if (
+        a.dtype == values.dtype
+        and 0 < kept < x.shape[job.axis]
+        and a.sizes == (*x.shape[: job.axis], kept, *x.shape[job.axis + 1 :])
+    ):
+        if n.max() <= kept:
+            of = "the longest length, " if n.max() == kept else ""
+            cut = MemorySource(values.name, x.take(range(kept), job.axis), values.storage)
+            return (
+                f"along axis {job.axis} the output is cut to {of}{kept} of {x.shape[job.axis]}",
+                a,
+                replace(job, values=cut),
+            )
+        return "", a, job
+    right = kernel.reverse(x, n, job.axis)
+    best: tuple[int, str, Array] | None = None
+    for text, read in _readings(array, x):
+        wrong = int(np.count_nonzero(unequal(read, right, tolerance)))
+        if best is None or wrong < best[0]:
+            best = wrong, text, read
+    if best is None or (best[0] == right.size and a.dtype != values.dtype):  # integers are no bytes of floats
+        return "", a, job
+    return best[1], MemorySource(a.name, best[2], Storage("memory", {}), a.identity), job
+
+
+def _readings(a: Array, x: Array) -> Iterator[tuple[str, Array]]:
+    """How an array can be read as one like x: what was done to it, and the array without that."""
+    told, names = "", [dtypes.data_type_of(array.dtype).name for array in (x, a)]
+    if a.dtype != x.dtype:
+        with np.errstate(all="ignore"):
+            cast = a.astype(x.dtype) if {a.dtype.kind, x.dtype.kind} <= {*"fiu"} else None
+        if cast is not None and (cast.astype(a.dtype) == a).all():
+            told, a = f"{names[0]} is saved as {names[1]}", cast
+        elif a.itemsize == x.itemsize:
+            told, a = f"{names[0]} is saved as {names[1]}, byte for byte", a.view(x.dtype)
         else:
-            known, x = self._known
-            place = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-            found = x[place]
-            for at in zip(*np.nonzero(known[place] != asked), strict=True):
-                found[at] = self._input(int(asked[at]))
-        found[outside] = np.zeros((), found.dtype)
-        return found
-
-    @functools.cached_property
-    def _known(self) -> tuple[Numbers, Numbers]:
-        """The numbers of the inputs that are read, in order, and the inputs."""
-        numbers, first = np.unique(self.elements.number, return_index=True)
-        return numbers, self.x[first]
-
-    def _input(self, number: int) -> Any:  # noqa: ANN401 - an element
-        if number not in self._read:
-            values = self.job.values
-            region = tuple(slice(int(i), int(i) + 1) for i in np.unravel_index(number, values.sizes))
-            self._read[number] = native(values.read_task(region).read()).reshape(-1)[0]
-        return self._read[number]
-
-    @functools.cached_property
-    def _read(self) -> dict[int, Any]:
-        return {}
-
-    def differ(self, a: Numbers, b: Numbers) -> NDArray[np.bool_]:
-        """Which elements differ; where `a` is printed, by more than its digits."""
-        if self.is_printed:
-            return ~np.isclose(a.astype(np.float64), b.astype(np.float64), rtol=1e-4, atol=1e-7, equal_nan=True)
-        return differing(a, b, self.tolerance)
-
-    # Numbers that it speaks for
-
-    @functools.cached_property
-    def reversed_by(self) -> list[tuple[int, int]]:
-        """For wrong lines, the given length, and the one that they look reversed by: one behind their last change."""
-        found: list[tuple[int, int]] = []
-        axis = self.job.axis
-        for piece in self.pieces:
-            if piece.a.shape[axis] == self.size:
-                changed = np.moveaxis(self.differ(piece.x, piece.a), axis, -1)
-                ends = np.where(changed.any(-1), self.size - changed[..., ::-1].argmax(-1), 0)
-                given, wrong = (
-                    np.take(each, 0, axis) for each in (self.lengths[lengths_of(piece.region, axis)], piece.wrong)
-                )
-                found += zip(given[wrong].tolist(), ends[wrong].tolist(), strict=True)
-        return found
-
-    def numbers_tried(self, name: str) -> list[int]:
-        """The numbers that k may be for relations of lengths and places, the likely ones first."""
-        if name in _TRIED or not name:
-            return _TRIED.get(name, [0])
-        size = self.size
-        if name == "step":
-            pairs = self.reversed_by
-            counts = Counter(abs(min(n, size) - m) for n, m in pairs) + Counter(abs(n - m) for n, m in pairs)
-            return list(dict.fromkeys([1, *(k for k, _ in counts.most_common(4) if k)]))
-        if name == "value":
-            counts = Counter(m for _, m in self.reversed_by)
-            likely = [*(m for m, _ in counts.most_common(3)), *sorted(counts)[-1:]]
-            return list(dict.fromkeys(m for m in likely if m < size))
-        given = self.lengths[np.asarray(self.found.where.wrong)]  # "given"
-        low, high = int(given.min()), int(given.max())
-        return list(dict.fromkeys(min(k, size) for k in (high + 1, low, max(low - 1, 0), high)))
+            return
+    if a.shape == x.shape:
+        yield told, a
+        return
+    told = told and f"{told}, and "
+    if a.size == x.size and (
+        a.ndim == 1 or [size for size in a.shape if size > 1] == [size for size in x.shape if size > 1]
+    ):
+        yield f"{told}sizes {braced(x.shape)} are saved as {braced(a.shape)}", a.reshape(x.shape)
+    for order in itertools.permutations(range(x.ndim)) if x.ndim <= 6 else ():
+        if a.shape == tuple(x.shape[d] for d in order):
+            yield f"{told}the axes of the output are in the order {braced(order)}", a.transpose(np.argsort(order))

@@ -148,12 +148,14 @@ def check(check: Check) -> str:
 
 def diff(comparison: Comparison) -> str:
     """The report of `diff`; members are null for tensors of different data types or sizes."""
-    a, b, found, why, where = comparison.a, comparison.b, comparison.differences, comparison.why, comparison.where
+    a, b, found, why = comparison.a, comparison.b, comparison.differences, comparison.why
     report: dict[str, object] = {"equal": comparison.equal}
     for key, side, role in zip("AB", (a, b), comparison.roles, strict=True):
         report[key] = {"name": side.name, "role": role, **_desc(side.desc)}
     report |= {"Axis": comparison.axis, **_differences(found)}
-    report |= {"lines": where and where.lines, "inside": where and where.inside, "behind": where and where.behind}
+    wrong = found if comparison.axis is not None else None
+    report |= {"lines": wrong and wrong.line_count, "inside": wrong and wrong.inside}
+    report["behind"] = wrong and wrong.count - wrong.inside
     report["wrong_lines"] = why.lines and why.lines._asdict() if why else None
     report["mistakes"] = [each._asdict() for each in comparison.mistakes]
     return text_of(report | {"hint": comparison.hint, "notes": comparison.notes})
@@ -167,6 +169,7 @@ def _differences(found: Differences | None) -> dict[str, object]:
         "both_nan": found and found.nans,
         "largest_absolute": found and found.largest_absolute,
         "largest_relative": found and found.largest_relative,
+        "largest_ulps": found and found.largest_ulps,
         "first": rows,
     }
 

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.operator.kernel import LengthCounts
     from revseq_cli.operator.spec import Constraint, FeatureLevel
-    from revseq_cli.pipeline.comparison import Diagnosis, Differences, Mistake, Where
+    from revseq_cli.pipeline.comparison import Differences
     from revseq_cli.pipeline.plan import Plan
     from revseq_cli.pipeline.summaries import Statistics
+    from revseq_cli.porting.diagnose import Diagnosis, Mistake
 
 
 class Check(NamedTuple):
@@ -180,15 +181,6 @@ class Comparison(NamedTuple):
         """Whether no element differs, and none was read otherwise than A has it."""
         return self.differences is not None and not self.differences.count and not self.mistakes
 
-    def of_reading(self, told: str, a: Source, hint: str) -> Self:
-        """The same about `a`, which was compared as what it was before something was done to it, as `told`.
-
-        The `hint` says how to compare it as it is.
-        """
-        wrong = self.differences is not None and self.differences.count
-        why = self.why and self.why.of_reading(told, is_wrong=bool(wrong))
-        return self._replace(a=a, why=why, hint=hint or self.hint)
-
     @property
     def mistakes(self) -> tuple[Mistake, ...]:
         """What explains the differences."""
@@ -198,11 +190,6 @@ class Comparison(NamedTuple):
     def roles(self) -> tuple[str, str]:
         """What `a` and `b` are called."""
         return ("A", "B") if self.axis is None else ("A", "right")
-
-    @property
-    def where(self) -> Where | None:
-        """Where the elements differ, in the output of a job."""
-        return self.differences.where if self.differences and self.axis is not None else None
 
 
 def first_differences(differences: Differences) -> list[tuple[list[int], str, str]]:

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contents import Contents, Item
     from revseq_cli.formats.contract import Source
-    from revseq_cli.pipeline.comparison import Diagnosis, Differences
+    from revseq_cli.pipeline.comparison import Differences
     from revseq_cli.pipeline.summaries import Statistics
+    from revseq_cli.porting.diagnose import Diagnosis
     from revseq_cli.report.results import Described
 
 
@@ -204,6 +205,8 @@ def diff(comparison: Comparison) -> str:
         largest = (found.largest_absolute, found.largest_relative)
         names = (f"|A - {labels[1]}|", f"|A - {labels[1]}| / |{labels[1]}|")
         lines += [f"largest {name}: {n:.7g}" for name, n in zip(names, largest, strict=True) if n is not None]
+        if found.largest_ulps is not None and found.a.dtype.kind not in "iub":
+            lines.append(f"largest distance in steps of the data type: {found.largest_ulps:,}")
         if found.nans:
             lines.append(f"NaN in both: {found.nans:,} of the elements that differ")
     else:
@@ -227,15 +230,15 @@ def _difference(comparison: Comparison) -> str:
 
 def _explanation(why: Diagnosis) -> Iterator[str]:
     """Which lines are wrong, and what explains that."""
-    if why.lines and why.lines.id != "all" and (told := why.lines.rule or why.lines.nearest):
-        yield told
+    if why.lines and why.lines.rule and why.lines.count < why.lines.of:
+        yield f"wrong are just {why.lines.rule}"
     for i, mistake in enumerate(why.mistakes):
-        yield f"{'           or:' if i else 'explained by:'} {mistake.text}"
+        yield f"{'         and:' if i else 'explained by:'} {mistake.text}"
 
 
 def _places(found: Differences, total: int) -> str:
     """In how many lines there are differences, and whether inside or behind the reversed parts."""
-    lines, inside, behind, *_ = found.where
+    lines, inside, behind = found.line_count, found.inside, found.count - found.inside
     where = f"{inside:,} inside the reversed part, {behind:,} behind it"
     if not inside or not behind:
         where = f"only {'inside' if inside else 'behind'} the reversed part"

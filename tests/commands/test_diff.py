@@ -1,30 +1,20 @@
-"""`diff`: bits and values against NumPy's own comparison, across formats, block by block, and bad inputs."""
+"""`revseq diff`: two tensors of any formats, and an output against a job: what is told, drawn and refused."""
 
 import json
-import math
-from fractions import Fraction
+import re
 
 import h5py
-import ml_dtypes
 import numpy as np
 import oracle
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from processes import peak
-from tensor_files import held
+from tensor_files import write
 
-from revseq_cli.core.dtypes import dtype_of
-from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
-from revseq_cli.pipeline import comparison, views
-from revseq_cli.pipeline.comparison import Tolerance, differences
-from revseq_cli.pipeline.plan import Resources
-from revseq_cli.report import tables
-from revseq_cli.report.results import Comparison
 
 NO_JOB = dict.fromkeys(("Axis", "lines", "inside", "behind", "wrong_lines")) | {"mistakes": [], "hint": "", "notes": []}
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
+SIZES, AXIS = (5, 4, 9, 3), 2
 
 
 @pytest.fixture
@@ -40,89 +30,6 @@ def pair(tmp_path):
 def report(done, status):
     assert done.status == status, done.err
     return json.loads(done.out)
-
-
-# The arithmetic
-
-
-@st.composite
-def pairs(draw):
-    """Two arrays that agree in some elements, nearly agree in others, and have special values among them."""
-    data_type = draw(st.sampled_from(list(DataType)))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    shape = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)))
-    a, b = (oracle.random_values(rng, shape, data_type) for _ in range(2))
-    same = rng.random(shape) < draw(st.sampled_from([0, 0.5, 1]))
-    b[same] = a[same]
-    if a.dtype.kind in "fc":
-        specials = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1, 1.001], a.dtype)
-        for values in (a, b):
-            chosen = rng.random(shape) < 0.4
-            values[chosen] = rng.choice(specials, int(chosen.sum()))
-    other = b.dtype.newbyteorder()
-    swapped = b.byteswap().view(other) if b.dtype.kind in "fc" else b.astype(other)
-    return np.asfortranarray(a), draw(st.sampled_from([b, swapped]))
-
-
-def given_bits(a, b):
-    """Which elements differ in bits, one by one."""
-    found = [oracle.bits(x) != oracle.bits(y) for x, y in zip(a.ravel(), b.ravel(), strict=True)]
-    return np.reshape(found, a.shape)
-
-
-@settings(max_examples=150)
-@given(pairs(), st.integers(0, 9))
-def test_bits(pair, first):
-    a, b = pair
-    expected = given_bits(np.ascontiguousarray(a), np.ascontiguousarray(b))
-    found = differences(a, b, None, first)
-    assert found.count == expected.sum()
-    assert found.indices.tolist() == np.argwhere(expected)[:first].tolist()
-    assert oracle.same_bits(found.a, np.ascontiguousarray(a)[expected][:first])
-    assert oracle.same_bits(found.b, np.ascontiguousarray(b)[expected][:first])
-
-
-def as_ml_dtypes(values):
-    """The numbers of a type that NumPy lacks."""
-    return values.view(getattr(ml_dtypes, values.dtype.names[0].lower())) if values.dtype.names else values
-
-
-@settings(max_examples=150)
-@given(pairs(), st.sampled_from([0, 0.002, 3]), st.sampled_from([0, 0.002, 1]), st.booleans())
-def test_values_as_numpy_compares_them(pair, atol, rtol, equal_nan):
-    a, b = (values.astype(values.dtype.newbyteorder("=")) for values in pair)
-    if a.dtype.kind in "iu" and a.dtype.itemsize == 8:  # NumPy would compare 64-bit integers as floats
-        a, b = a >> 12, b >> 12
-    pair = a, b
-    wide = np.complex128 if a.dtype.kind == "c" else np.float64
-    with np.errstate(all="ignore"):
-        x, y = (as_ml_dtypes(values).astype(wide) for values in pair)
-        expected = ~np.isclose(x, y, rtol, atol, equal_nan)
-        found = differences(*pair, Tolerance(atol, rtol, equal_nan), 125)
-        distance = np.abs(x - y)[given_bits(a, b)]
-    assert found.indices.tolist() == np.argwhere(expected).tolist()
-    assert found.count == expected.sum()
-    assert found.largest_absolute == max(distance[~np.isnan(distance)], default=None)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "a", "b", "absolute", "relative"),
-    [
-        ("i8", 2**63 - 1, -(2**63), 2**64 - 1, 2),
-        ("u8", 2**64 - 1, 2**64 - 2, 1, 2**-64),
-        ("i8", 2**53, 2**53 + 1, 1, 2**-53),
-        ("i1", -128, 127, 255, 255 / 127),
-        ("u1", 0, 255, 255, 1),
-        ("?", True, False, 1, np.inf),
-        ("f8", 1.5, 0, 1.5, np.inf),
-        ("f8", np.inf, -np.inf, np.inf, None),
-        ("f8", -0.0, 0.0, 0, 0),
-        ("f8", np.nan, 1, None, None),
-    ],
-)
-def test_the_largest_difference_is_exact(dtype, a, b, absolute, relative):
-    found = differences(np.array([a], dtype), np.array([b], dtype), None, 1)
-    assert (found.count, found.largest_absolute, found.largest_relative) == (1, absolute, relative)
 
 
 def test_what_is_told(revseq, pair):
@@ -144,8 +51,9 @@ def test_json(revseq, pair):
     first = [{"index": [i], "A": x, "B": y} for i, x, y in ((0, "1", "inf"), (2, "-0.0", "0"), (3, "3", "4"))]
     usual = {"equal": False, "A": a, "first": [], **NO_JOB}
     found = {"B": b, "total": 4, "different": 3, "first": first, "largest_absolute": "inf", "largest_relative": 0.25}
+    found["largest_ulps"] = 4611686018427387904
     assert report(revseq("diff", "a.npy", "b.npy", "--json"), 1) == usual | found | {"both_nan": 0}
-    usual |= {"largest_absolute": None, "largest_relative": None}
+    usual |= {"largest_absolute": None, "largest_relative": None, "largest_ulps": None}
     found = {"equal": True, "B": a | {"role": "B"}, "total": 4, "different": 0, "both_nan": 0}
     assert report(revseq("diff", "a.npy", "a.npy", "--json"), 0) == usual | found
     found = {"B": {"name": "B", "role": "B", "DataType": "FLOAT32", "Sizes": [2]}}
@@ -207,26 +115,6 @@ def test_blocks_in_any_order_and_of_any_format(revseq, pair, engine):
         assert [tuple(each["index"]) for each in found["first"]] == places[:7]
 
 
-@settings(max_examples=60)
-@given(st.data())
-def test_any_blocks_give_the_same(data):
-    shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
-    rng = np.random.default_rng(data.draw(st.integers(0, 999)))
-    a, b = (rng.integers(0, 3, shape, np.int16).copy(data.draw(st.sampled_from("CF"))) for _ in range(2))
-    sources = held(a), held(b)
-    first = data.draw(st.integers(0, 20))
-    memory = data.draw(st.integers(80, 9999))
-    found = []
-    for most in (memory, 1 << 30):
-        with comparison.opened(*sources, Resources("serial", 1, most)) as pair:
-            found.append(pair.compare(None, first))
-    told = [tables.diff(Comparison(*sources, each)) for each in found]
-    assert told[0] == told[1]
-    assert found[0].total == a.size
-    assert found[0].indices.tolist() == np.argwhere(a != b).tolist()[:first]
-    assert oracle.same_bits(found[0].a, a[a != b][:first])
-
-
 @pytest.mark.needs("peak")
 def test_a_large_file_in_little_memory(tmp_path):
     for name, last in (("a.npy", 1), ("b.npy", 2)):
@@ -235,6 +123,21 @@ def test_a_large_file_in_little_memory(tmp_path):
     assert status == 1
     assert "1 of 67,108,864 elements differ\n          index  A  B\n  [63, 1048575]  1  2\n" in out
     assert memory < 100 << 10
+
+
+def test_names_and_pipes(revseq, pair):
+    folder = pair(X, X)
+    data = (folder / "a.npy").read_bytes()
+    (folder / "a.dat").write_bytes(data)
+    revseq("diff", "a.npy", "a.dat", "-f", "npy").ok()
+    for args in (("-", "a.npy"), ("a.npy", "-")):
+        assert "standard input" in revseq("diff", *args, stdin=data).ok().out
+    revseq("diff", "a.npy", "-", stdin=json.dumps(X.tolist()).encode()).ok()
+
+
+@pytest.mark.parametrize("steps", ["-1", "0.5"])
+def test_steps_that_are_refused(revseq, steps):
+    revseq("diff", "[1]", "[1]", "--ulp", steps).refused("--ulp")
 
 
 @pytest.mark.parametrize(
@@ -262,160 +165,206 @@ def test_bad_input(revseq, pair, args, words):
     revseq("diff", *args).refused(*words)
 
 
-def test_names_and_pipes(revseq, pair):
-    folder = pair(X, X)
-    data = (folder / "a.npy").read_bytes()
-    (folder / "a.dat").write_bytes(data)
-    revseq("diff", "a.npy", "a.dat", "-f", "npy").ok()
-    for args in (("-", "a.npy"), ("a.npy", "-")):
-        assert "standard input" in revseq("diff", *args, stdin=data).ok().out
-    revseq("diff", "a.npy", "-", stdin=json.dumps(X.tolist()).encode()).ok()
+# A job
+
+
+@pytest.fixture
+def judged(revseq, tmp_path):
+    """Save A and the job, and return the report of `diff --job`."""
+
+    def run(a, x, n, axis=AXIS, *options, status=1, form=".npy"):
+        np.save(tmp_path / "a.npy", a)
+        np.save(tmp_path / "x.npy", x)
+        np.save(tmp_path / "n.npy", n)
+        if form != ".npy":
+            for name in "ax":
+                revseq("convert", f"{name}.npy", f"{name}{form}", "--overwrite").ok()
+        names = (f"a{form}", "--job", f"x{form}", "n.npy")
+        found = report(revseq("diff", *names, "--axis", axis, "--json", *options), status)
+        return {**found, "mistakes": [mistake["text"] for mistake in found["mistakes"]]}
+
+    return run
+
+
+def job(seed=0, most=12, sizes=SIZES, axis=AXIS, kind=np.uint32):
+    """Random values and lengths; some lengths are 0, some are above the axis size."""
+    rng = np.random.default_rng(seed)
+    of_lengths = [1 if d == axis else size for d, size in enumerate(sizes)]
+    lengths = rng.integers(0, most, of_lengths).astype(kind)
+    lengths.reshape(-1)[:3] = 5, most, 0
+    return oracle.random_values(rng, sizes, DataType.FLOAT32), lengths
+
+
+def counted(a, b, n, axis):
+    """Lines, elements inside and elements behind that differ, one by one."""
+    lines, inside, behind = set(), 0, 0
+    for place in np.argwhere(a.view(np.uint32) != b.view(np.uint32)).tolist():
+        line = (*place[:axis], 0, *place[axis + 1 :])
+        lines.add(line)
+        inside += place[axis] < n[line]
+        behind += place[axis] >= n[line]
+    return [len(lines), inside, behind]
+
+
+@pytest.mark.parametrize("axis", range(4))
+@pytest.mark.parametrize("memory", ["1GiB", "3000"])
+def test_where_it_differs(judged, axis, memory):
+    x, n = job(axis, axis=axis)
+    b = oracle.reverse(x, n, axis)
+    a = b.copy()
+    chosen = np.random.default_rng(axis).random(a.shape) < 0.05
+    a.view(np.uint32)[chosen] ^= 7
+    found = judged(a, x, n, axis, "--memory", memory, "--engine", "serial")
+    assert [found[key] for key in ("lines", "inside", "behind")] == counted(a, b, n, axis)
+    assert found["different"] == chosen.sum()
+
+
+@pytest.mark.needs("peak")
+def test_a_large_job_in_little_memory(tmp_path):
+    sizes = (20, 1 << 20)
+    x = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, sizes)
+    a = np.lib.format.open_memmap(tmp_path / "a.npy", "w+", np.float32, sizes)
+    a[:] = 1
+    x[-1, -1] = 0
+    np.save(tmp_path / "n.npy", np.full(20, 1 << 20, np.uint32))
+    few = ("--memory", "8MiB", "--jobs", 2)
+    out, memory, status = peak(
+        tmp_path, "diff", "a.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--batch-axis", 0, *few
+    )
+    assert status == 1
+    assert "in 20 of 20 lines, only inside the reversed part" in out
+    assert memory < 100 << 10
+
+
+def test_a_whole_job(revseq, tmp_path):
+    x, n = job(sizes=(40, 50), axis=1)
+    for name, values in (("a", oracle.expected(x, n, 1)), ("x", x), ("n", n)):
+        np.save(tmp_path / f"{name}.npy", values)
+    (tmp_path / "e.txt").write_text(revseq("run", "x.npy", "n.npy", "--axis", 1, "--example").ok().out)
+    revseq("diff", "e.txt::OutputTensor", "--job", "e.txt").ok()
+    assert revseq("diff", "e.txt::InputTensor", "--job", "e.txt").status == 1
+
+
+def test_what_is_told_of_a_job(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(1, 9, dtype=np.float32).reshape(2, 4))
+    np.save(tmp_path / "a.npy", np.array([[4, 3, 2, 1], [8, 7, 6, 5]], np.float32))
+    done = revseq("diff", "a.npy", "--job", "x.npy", "[3, 0]", "--axis", 1, "--batch-axis", 0, "--first", 2)
+    assert "8 of 8 elements differ, in 2 of 2 lines, 3 inside the reversed part, 5 behind it\n" in done.out
+    assert revseq("diff", "a.npy", "--job", "x.npy", "[4, 9]", "--axis", 1, "--batch-axis", 0, "--first", 0).ok()
+    found = revseq("diff", "a.npy", "--job", "x.npy", "[2, 4]", "--axis", 1, "--batch-axis", 0, "--first", 0)
+    assert "explained by: whole lines are reversed\n" in found.out
+    assert "wrong are just batch 0 of 2\n" in found.out
+    assert "index  A" not in found.out
 
 
 @pytest.mark.parametrize(
-    ("dtype", "a", "b", "atol", "rtol", "equal"),
+    ("args", "words"),
     [
-        ("u8", 0, 2**53 + 1, 2**53, 0, False),
-        ("u8", 0, 2**53, 2**53, 0, True),
-        ("i8", 100, -(2**63), 0, 1, False),
-        ("i8", 0, -(2**63), 0, 1, True),
-        ("u8", 0, 2**64 - 1, 2.0**64, 0, True),
-        ("u1", 0, 255, 254.9, 0, False),
-        ("i2", -32768, 32767, 65535, 0, True),
+        (("a.npy", "--job"), ["1 tensor is given", "wanted: A B, or A --job INPUT LENGTHS"]),
+        (("a.npy", "--job", "x.npy", "n.npy", "n.npy"), ["4 tensors are given"]),
+        (("-", "--job", "-", "n.npy", "--axis", 1), ["A and INPUT are both standard input"]),
+        (("-", "--job", "-", "-", "--axis", 1), ["A and INPUT and LENGTHS are standard input"]),
+        (("a.npy", "x.npy", "--axis", 1), ["--axis applies only to a job", "add --job"]),
+        (("a.npy", "x.npy", "--batch-axis", 1), ["--batch-axis applies only to a job"]),
+        (("a.npy", "x.npy", "--lengths-dtype", "UINT32"), ["--lengths-dtype applies only to a job"]),
+        (("a.npy", "x.npy", "--feature-level", "5_0"), ["--feature-level applies only to a job"]),
+        (("a.npy", "--job", "x.npy", "n.npy", "--axis", 0), ["Sizes"]),
+        (("a.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--memory", "300"), ["try --memory"]),
+        (("a.npy", "x.npy", "--picture", "old.svg"), ["old.svg"]),
     ],
 )
-def test_integers_are_held_against_the_bound_exactly(dtype, a, b, atol, rtol, equal):
-    found = differences(np.array([a], dtype), np.array([b], dtype), Tolerance(atol, rtol), 1)
-    assert (found.count == 0) is equal
+def test_bad_input_of_a_job(revseq, tmp_path, args, words):
+    np.save(tmp_path / "x.npy", np.zeros((30, 40), np.float32))
+    np.save(tmp_path / "a.npy", np.zeros((30, 40), np.float32))
+    np.save(tmp_path / "n.npy", np.zeros((30, 1), np.uint32))
+    (tmp_path / "old.svg").write_text("old")
+    before = sorted(tmp_path.iterdir())
+    revseq("diff", *args).refused(*words)
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "old.svg").read_text() == "old"
 
 
-# Steps between numbers
+def test_a_picture_marks_what_differs(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(1000, 1012).reshape(3, 4))
+    a = np.load(tmp_path / "x.npy")
+    a[1, 2] = 7777
+    np.save(tmp_path / "a.npy", a)
+    for name, rest in (("pair", ("x.npy",)), ("job", ("--job", "x.npy", "[[0], [1], [0]]", "--axis", 1))):
+        done = revseq("diff", "a.npy", *rest, "--picture", f"{name}.svg", "--json")
+        assert report(done, 1)["different"] == 1
+        svg = (tmp_path / f"{name}.svg").read_text()
+        assert re.findall(r'class="cell different"[^>]*>(.*?)<', svg) == ["7777", "1006"]
+        assert svg.count('<rect class="different"') == 3  # with that of the legend
+        assert ">1 of 12 elements differ</text>" in svg
+    assert "right" in (tmp_path / "job.svg").read_text()
+    revseq("diff", "a.npy", "x.npy", "--picture", "pair.svg").refused("pair.svg")
+    assert revseq("diff", "a.npy", "x.npy", "--picture", "pair.svg", "--overwrite").status == 1
+    done = revseq("diff", "a.npy", "[1]", "--picture", "no.svg")
+    assert (done.status, done.err) == (1, "Note: no picture is drawn: the tensors differ in sizes or data types\n")
+    assert not (tmp_path / "no.svg").exists()
 
 
-@pytest.mark.parametrize("data_type", [t for t in DataType if t.kind in ("float", "minifloat") and t.size <= 2])
-def test_ulp_counts_the_numbers_of_a_small_type(data_type):
-    values = np.arange(1 << (8 * data_type.size), dtype=f"u{data_type.size}").view(dtype_of(data_type))
-    with np.errstate(invalid="ignore"):
-        numbers = as_ml_dtypes(values).astype(np.float64)
-    order = np.argsort(numbers, kind="stable")[: np.count_nonzero(~np.isnan(numbers))]
-    values, numbers = values[order], numbers[order]
-    place = np.cumsum(np.concatenate([[0], np.diff(numbers) > 0]))  # -0.0 and 0.0 have one
-    near = np.random.default_rng(1).integers(0, len(values), 4000)
-    for other in (np.minimum(near + 3, len(values) - 1), np.maximum(near - 40, 0), near[::-1]):
-        apart = abs(place[other] - place[near])
-        for steps in (0, 1, 2, 3, 39, 40, 1 << 16):
-            found = differences(values[near], values[other], Tolerance(ulps=steps), 4000)
-            assert found.indices[:, 0].tolist() == np.flatnonzero(apart > steps).tolist()
+def test_a_picture_of_a_large_tensor_is_shortened(revseq, tmp_path):
+    values = np.zeros((50, 60, 70), np.int32)
+    np.save(tmp_path / "x.npy", values)
+    values[49, 0, 0] = 987
+    np.save(tmp_path / "a.npy", values)
+    assert revseq("diff", "a.npy", "x.npy", "--picture", "d.svg").status == 1
+    svg = (tmp_path / "d.svg").read_text()
+    assert svg.count(">shown: 72 of 210,000 elements</text>") == 1
+    assert len(svg) < 200_000
 
 
-@pytest.mark.parametrize("code", ["f4", "f8", "c8", "c16"])
-def test_ulp_counts_the_numbers_of_a_large_type(code):
-    real = np.dtype({"c8": "f4", "c16": "f8"}.get(code, code))
-    limits = np.finfo(real)
-    start = np.array([0, -0.0, 1, 1.5, 2, limits.smallest_normal, -limits.smallest_subnormal, -1], real)
-    once = np.nextafter(start, real.type(np.inf))
-    twice = np.nextafter(once, real.type(np.inf))
-    for far, steps in ((once, 1), (twice, 2)):
-        a, b = (each.astype(code) if real == code else 1 + each.astype(code) * 1j for each in (start, far))
-        assert not differences(a, b, Tolerance(ulps=steps)).count
-        assert differences(a, b, Tolerance(ulps=steps - 1)).count == len(start)
-    assert differences(np.array([limits.max], real), np.array([np.inf], real), Tolerance(ulps=1)).count == 0
-    most = 2 * int(np.array(limits.max).view(f"u{real.itemsize}"))
-    ends = np.array([limits.max], real), np.array([-limits.max], real)
-    assert [differences(*ends, Tolerance(ulps=n)).count for n in (most - 1, most)] == [1, 0]
+def test_clamping_is_told(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(40, dtype="f4").reshape(2, 5, 4))
+    np.save(tmp_path / "n.npy", np.array([9, 2]))
+    job = ("x.npy", "n.npy", "--axis", 1, "--batch-axis", 0, "--lengths-dtype", "UINT32")
+    told = "Note: 1 of 2 lengths exceeds the axis size (5) and is clamped to 5\n"
+    assert revseq("run", *job, "-o", "y.npy").ok().err == told
+    assert revseq("diff", "y.npy", "--job", *job).ok().err == told
+    assert json.loads(revseq("diff", "y.npy", "--job", *job, "--json").ok().out)["notes"] == [told[6:-1]]
 
 
-@pytest.mark.parametrize(
-    ("dtype", "a", "b", "ulps", "equal"),
-    [
-        ("i8", 2**63 - 1, -(2**63), 2**64 - 2, False),
-        ("i8", 2**63 - 1, -(2**63), 2**64 - 1, True),
-        ("u1", 7, 9, 1, False),
-        ("u1", 9, 7, 2, True),
-        ("f4", np.nan, np.nan, 2**64 - 1, False),
-        ("f4", np.nan, np.inf, 2**64 - 1, False),
-    ],
-)
-def test_ulp_of_integers_and_of_what_is_no_number(dtype, a, b, ulps, equal):
-    found = differences(np.array([a], dtype), np.array([b], dtype), Tolerance(ulps=ulps))
-    assert (found.count == 0) is equal
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+@pytest.mark.parametrize(("axis", "memory"), [(0, "1GiB"), (1, "3KB"), (0, "3KB")])
+def test_all_engines_and_cut_lines(judged, engine, axis, memory):
+    x = np.random.default_rng(1).normal(size=(60, 50)).astype("f4")
+    n = np.random.default_rng(2).integers(1, 62, (1, 50) if axis == 0 else (60, 1)).astype("u4")
+    found = judged(oracle.reverse(x, n - 1, axis), x, n, axis, "--engine", engine, "--jobs", 2, "--memory", memory)
+    assert "lengths are 1 too small" in found["mistakes"]
+    assert found["wrong_lines"]["count"] == found["lines"] == sum(1 < each <= x.shape[axis] for each in n.ravel())
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "options", "status"),
-    [
-        ("[1]", "[1.0000001]", ("--ulp", 1), 0),
-        ("[1, 100]", "[1.0000001, 101]", ("--ulp", 1), 1),
-        ("[1, 100]", "[1.0000001, 101]", ("--ulp", 1, "--atol", 1), 0),
-        ("[0]", "[-0]", ("--ulp", 0), 0),
-        ("[nan]", "[nan]", ("--ulp", 9), 1),
-        ("[nan]", "[nan]", ("--ulp", 9, "--equal-nan"), 0),
-        ("[1]", "[3]", ("--ulp", 2, "--dtype", "INT8"), 0),
-    ],
-)
-def test_ulp_beside_the_other_tolerances(revseq, a, b, options, status):
-    done = revseq("diff", a, b, *options)
-    assert (done.status, done.err) == (status, "")
-    assert ("add --equal-nan" in done.out) is ("nan" in a and "--equal-nan" not in options)
+@pytest.mark.parametrize("data_type", DataType)
+def test_wrong_outputs_of_every_data_type(revseq, tmp_path, data_type):
+    x = oracle.random_values(np.random.default_rng(1), (5, 8, 3), data_type)
+    form = "npz" if data_type.kind == "complex" else "safetensors"  # which has no COMPLEX128
+    write(tmp_path / f"x.{form}", x)
+    np.save(tmp_path / "n.npy", np.full((5, 1, 3), 7, np.uint32))
+    job = ("--job", f"x.{form}", "n.npy", "--axis", 1, "--feature-level", "none")
+    found = report(revseq("diff", f"x.{form}", *job, "--json"), 1)
+    texts = [mistake["text"] for mistake in found["mistakes"]]
+    assert (found["lines"], texts) == (15, ["nothing is reversed: the output is the input"])
 
 
-# Casts
+def test_an_output_of_other_sizes_is_read_first(judged):
+    x, n = job()
+    right = oracle.reverse(x, n, AXIS)
+    told = "the axes of the output are in the order {1,0,2,3}"
+    found = judged(np.ascontiguousarray(right.swapaxes(0, 1)), x, n)
+    assert (found["equal"], found["different"], found["mistakes"]) == (False, 0, [told])
+    assert found["A"]["Sizes"] == [4, 5, 9, 3]
+    found = judged(np.ascontiguousarray(x.swapaxes(0, 1)), x, n)
+    assert found["mistakes"] == [told, "nothing is reversed: the output is the input"]
+    assert judged(right[:, :, :, :2].copy(), x, n)["different"] is None
 
 
-def test_a_type_that_holds_minifloats():
-    names = [t for t in DataType if t.kind == "minifloat"]
-    for a in names:
-        for b in names:
-            assert a is b or views.common_type(a, b) is DataType.FLOAT32
-        assert views.common_type(a, DataType.FLOAT64) is DataType.FLOAT64
-        assert views.common_type(a, DataType.INT32) is DataType.FLOAT64
-        assert views.common_type(a, DataType.INT64) is None
-
-
-@pytest.mark.parametrize("source", [t for t in DataType if t.kind in ("float", "int", "uint", "minifloat", "bool")])
-@pytest.mark.parametrize("target", [t for t in DataType if t.kind in ("float", "int", "uint")])
-def test_casts_are_exact_or_refused(source, target):
-    """Against fractions, one value after the other."""
-    values = oracle.random_values(np.random.default_rng(1), (60,), source)
-    if source.kind in ("float", "int", "uint"):
-        some = [0, 1, 2, 255, 2048, 2049, 65504, 65536, 2**24 + 1, 2**31, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1]
-        wide = np.array([*some, *(-each for each in some)], object)
-        if source.kind == "float":
-            with np.errstate(over="ignore"):
-                extra = np.array([*map(float, wide), 0.5, -0.0, np.inf, -np.inf], np.float64).astype(dtype_of(source))
-        else:
-            bounds = np.iinfo(dtype_of(source))
-            extra = np.array([each for each in wide if bounds.min <= each <= bounds.max], dtype_of(source))
-        values = np.concatenate([values, extra])
-    numbers = as_ml_dtypes(values).tolist()
-    cast = views.cast(held(values), target)
-    for i, number in enumerate(map(float if source.kind in ("float", "minifloat") else int, numbers)):
-        fits = cast_fits(number, target)
-        if source is target:
-            continue
-        read_task = cast.read_task((slice(i, i + 1),))
-        if not fits:
-            with pytest.raises(FormatError, match=rf" at \[{i}\] does not fit {target.name}"):
-                read_task.read()
-            continue
-        found = read_task.read()[0]
-        assert found.dtype == dtype_of(target)
-        assert found == number or (found != found and number != number)
-        assert np.signbit(found) == np.signbit(number) or number != number
-
-
-def cast_fits(number, target):
-    if not isinstance(number, float) or math.isfinite(number):
-        if target.kind == "float":
-            with np.errstate(over="ignore"):
-                nearest = dtype_of(target).type(number)
-            return bool(np.isfinite(nearest)) and Fraction(float(nearest)) == Fraction(number)
-        bounds = np.iinfo(dtype_of(target))
-        minus_zero = isinstance(number, float) and number == 0 and math.copysign(1, number) < 0
-        return Fraction(number).denominator == 1 and bounds.min <= number <= bounds.max and not minus_zero
-    return target.kind == "float"
-
-
-@pytest.mark.parametrize("steps", ["-1", "0.5"])
-def test_steps_that_are_refused(revseq, steps):
-    revseq("diff", "[1]", "[1]", "--ulp", steps).refused("--ulp")
+def test_the_hint_for_rounding_makes_them_equal(revseq, tmp_path):
+    right = np.linspace(1, 2, 12, dtype=np.float32).reshape(3, 4)
+    np.save(tmp_path / "a.npy", np.nextafter(right, np.float32(9)))
+    np.save(tmp_path / "b.npy", right)
+    done = revseq("diff", "a.npy", "b.npy").failed()
+    assert done.out.endswith("Hint: the differences are as small as rounding: add --ulp 1\n")
+    revseq("diff", "a.npy", "b.npy", "--ulp", 1).ok()
+    done = revseq("diff", "[nan]", "[nan(0x7fc00001)]").failed()
+    assert done.out.endswith("Hint: add --equal-nan to treat all NaNs as equal\n")

@@ -20,5 +20,5 @@ assert_type(revseq_cli.reverse_subsequences(VALUES, [1, 2], 1, batch_axis=0), ND
 assert_type(revseq_cli.reverse_subsequences(VALUES, Tensor(), like="onnx", out=VALUES), NDArray[np.float32])
 assert_type(revseq_cli.reverse_subsequences(Tensor(), VALUES, 1), NDArray[np.int8])
 assert_type(revseq_cli.reverse_subsequences(VALUES, VALUES, 1, mask=True), NDArray[np.float32])
-assert_type(revseq_cli.explain(VALUES, VALUES, [1, 2], 1, dtype="float64", rtol=1e-3, equal_nan=True).reading, str)
-assert_type([each.id for each in revseq_cli.explain(VALUES, VALUES, [1, 2], 1).mistakes], list[str])
+assert_type(revseq_cli.explain(VALUES, VALUES, [1, 2], 1, rtol=1e-3, equal_nan=True).reading, str)
+assert_type([mistake.text for mistake in revseq_cli.explain(VALUES, VALUES, [1, 2], 1).mistakes], list[str])
