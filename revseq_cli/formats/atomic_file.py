@@ -57,7 +57,7 @@ class AtomicFile:
         if stat.S_ISDIR(status.st_mode):
             raise TensorIOError("is a directory", "the name of a file to write", where=self.name)
         if not stat.S_ISREG(status.st_mode):
-            raise TensorIOError("is not a regular file", "the name of a file to write", where=self.name)
+            raise TensorIOError("is a pipe or a device", "the name of a file to write", where=self.name)
         if any(each.names(status) for each in inputs) or file_io.is_open(0, status):
             raise TensorIOError(
                 "is an input of this job", "another file: there is no in-place execution, as in DirectML",

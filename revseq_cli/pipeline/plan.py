@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _BYTES_OF_A_DIFFERENCE = 64  # for an element that differs, beside its values: its index, the difference, the tolerance
 _BYTES_OF_A_LENGTH = 16  # beside the length itself: as an index, and what is computed from that
-# A block of a tiling has about so many rows, since each sorts its columns anew; a stripe of whole lines has at most such
-# a part of a block's elements.
+# A block of a tiling has about so many rows, since each sorts its columns anew; a stripe of whole lines has at most
+# such a part of a block's elements.
 _USUAL_ROWS, _STRIPE_PART = 16, 4
 _BYTES_OF_A_COLUMN = 7  # for each element of a tiling: a length, and indices that sort it, of ten rows or more
 
