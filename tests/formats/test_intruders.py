@@ -292,8 +292,8 @@ def test_the_file_of_a_sink_gets_its_name_alone_or_together(files, monkeypatch, 
 @pytest.mark.parametrize(
     "line",
     [
-        "run x.npy n.npy --axis 1 -o y.npy --picture y.svg --html y.html",
-        "export x.npy n.npy --axis 1 -o y.json --files",
+        "run x.npy n.npy --axis 1 -o y.npy --picture y.svg",
+        "export x.npy n.npy --axis 1 -o y.json",
     ],
 )
 def test_commands_that_write_several_files(files, line, shell):

@@ -28,20 +28,6 @@ def start(folder, *args, env=(), overwrite=True, suffix=".npy"):
     )
 
 
-# Run first in a batch, kills it and its workers before or after the line of the journal that is the `at`-th.
-KILLED_AT = """
-import os, signal
-import revseq_cli.commands.journal as journal
-os.setsid()
-calls, real = iter(range(1 << 30)), journal.Journal._append
-def append(self, record):
-    for act in (lambda: None, lambda: real(self, record)):
-        act()
-        if next(calls) == {at}:
-            os.killpg(0, signal.SIGKILL)
-journal.Journal._append = append
-"""
-
 # Run first in a command, lets so many threads and processes start, and no more.
 FEW = """
 import errno, multiprocessing.process, threading
