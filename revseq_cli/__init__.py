@@ -1,7 +1,7 @@
 """DirectML's operator DML_REVERSE_SUBSEQUENCES for NumPy arrays; the command `revseq` runs it on tensor files.
 
 >>> import numpy as np, revseq_cli
->>> revseq_cli.reverse_subsequences(np.arange(1, 9).reshape(2, 4), np.array([[3], [0]], np.uint32), axis=1)
+>>> revseq_cli.reverse_subsequences(np.arange(1, 9).reshape(2, 4), [3, 0], axis=1)
 array([[3, 2, 1, 4],
        [5, 6, 7, 8]])
 """
@@ -11,22 +11,11 @@ from __future__ import annotations
 # The command begins here, too: what is imported now is time in which Python answers a signal with a traceback.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol, TypeVar
-
-    import numpy as np
-    from numpy.typing import NDArray
+    from typing import Any
 
     from revseq_cli.arrays import Explanation
     from revseq_cli.core.errors import FormatError, RevseqError, UsageError
     from revseq_cli.operator.spec import Constraint, SpecError
-
-    Item = TypeVar("Item", bound=np.generic, covariant=True)
-
-    class Arrayed(Protocol[Item]):
-        """What NumPy makes an array of: its own arrays, and tensors of other packages on the CPU."""
-
-        def __array__(self) -> NDArray[Item]: ...
-
 
 __version__ = "1.0.0"
 __all__ = [
@@ -49,63 +38,59 @@ def __getattr__(name: str) -> object:
 
 
 def reverse_subsequences(
-    values: Arrayed[Item],
-    lengths: Any,  # noqa: ANN401 - whatever NumPy makes an array of
-    axis: int | None = None,
+    values: Any,  # noqa: ANN401 - whatever NumPy makes an array of
+    lengths: Any = None,  # noqa: ANN401
+    axis: int | str | None = None,
     *,
-    batch_axis: int | None = None,
-    like: str | None = None,
+    batch_axis: int | str | None = None,
     mask: bool = False,
-    out: NDArray[Item] | None = None,
-) -> NDArray[Item]:
+    padding: float | None = None,
+) -> Any:  # noqa: ANN401 - a NumPy array, or a DataArray
     """Reverse the first `length` elements of each line of an array along an axis, as DirectML does.
 
-    The function moves elements as bytes, so every bit pattern survives, even that of a NaN. It does not check DirectML's
-    limits on data types and dimension counts: `violations` does. It accepts NumPy arrays, and objects with `__array__` or
-    DLPack's `__dlpack__`, such as PyTorch tensors on the CPU. NumPy cannot read tensors that need a gradient or are
-    BFLOAT16: pass tensor.detach(), or tensor.view(torch.uint16), which has the same bits.
+    Elements are moved as bytes, so every bit pattern survives, even that of a NaN. DirectML's limits on data types and
+    dimension counts are not checked: `violations` does that. Arrays are NumPy's, or objects with `__array__` or DLPack's
+    `__dlpack__`, such as PyTorch tensors on the CPU without a gradient.
 
     Parameters
     ----------
     values
-        The InputTensor, of shape (d0, ..., dn): 1 to 64 dimensions, no size of 0, and an integer, float, complex or
-        bool dtype in either byte order, or bfloat16 or a float of 8 bits of ml_dtypes.
+        The InputTensor, of shape (d0, ..., dn): 1 to 64 dimensions, and an integer, float, complex or bool dtype in
+        either byte order, or one of ml_dtypes. Of a DataArray of xarray, dimensions have names.
     lengths
-        The SequenceLengthsTensor: for each line, the number of elements at its start to reverse. It has an integer dtype,
-        no negative values, and the shape of `values` with 1 along `axis` or without that dimension. 0 and 1 change
-        nothing; a length above the axis size is clamped to it.
+        The SequenceLengthsTensor: for each line, the number of elements at its start to reverse. It has whole numbers of
+        any integer or float dtype, and the shape of `values` with 1 along `axis` or without that dimension; one number
+        is for all lines. Dimensions of DataArrays go by their names. 0 and 1 change nothing; a length above the axis
+        size is clamped to it.
     axis
-        The dimension that lines run along, counted from 0. It is negative only if `like` names a system that allows
-        this. You may omit it if that system has a default.
+        The dimension that lines run along, counted from 0, or from the end if it is negative; or its name.
     batch_axis
-        If given, `lengths` has one dimension, with a length for each index of this dimension of `values`.
-    like
-        "onnx", "tensorflow", "pytorch", "mxnet" or "numpy": the axes default to those of that system, `lengths` has one
-        length for each index of the batch axis (with "numpy", also one for each line or one for all), and what that
-        system refuses is an error. revseq-porting(7) has the rules and their sources.
+        If given, `lengths` has one dimension of its size, with a length for each of its indices.
     mask
         If true, `lengths` is a mask with the shape of `values`, or of batch and time. Each line has ones, whose number is
         the length, followed by zeros.
-    out
-        A NumPy array with the shape and the dtype of `values`. The result is copied into it, so it saves no memory. It
-        may be `values` itself.
+    padding
+        If given, there are no `lengths`: each line is reversed up to its last element that is not this number, or NaN.
+        With a `batch_axis`, the length of an index is that of its longest line.
 
     Returns
     -------
-    NDArray
-        A new array with the shape, the dtype and the memory order of `values`, or `out`.
+    ndarray or DataArray
+        A new array with the shape, the dtype and the memory order of `values`; a DataArray, with the coordinates and
+        attributes of `values`, if that is one.
 
     Raises
     ------
     SpecError
         A ValueError that names every rule of the operator that the arrays break.
     FormatError
-        A ValueError, for a dtype that no tensor has, a masked array, an object that NumPy cannot turn into an array, a
-        negative length, a mask in which a one follows a zero, and an `out` that does not fit.
+        A ValueError, for what NumPy cannot make an array of, such as a ragged list, a dtype that no tensor has, a masked
+        array, a length that is negative, a fraction or NaN, a mask in which a one follows a zero, and for coordinates of
+        DataArrays that differ.
     UsageError
-        A ValueError, for axes that the system named by `like` does not have, and if there is no axis.
+        A ValueError, for an axis that is not given or has an unknown name, and for a padding that the dtype lacks.
     TypeError
-        For an axis that is not an integer.
+        For an axis that is neither an integer nor a name.
 
     Notes
     -----
@@ -116,7 +101,7 @@ def reverse_subsequences(
     --------
     >>> import numpy as np
     >>> values = np.array([[1, 2, 3, 4], [5, 6, 7, 8]], np.float32)
-    >>> reverse_subsequences(values, np.array([[3], [9]]), axis=1)
+    >>> reverse_subsequences(values, [[3], [9]], axis=1)
     array([[3., 2., 1., 4.],
            [8., 7., 6., 5.]], dtype=float32)
     >>> reverse_subsequences(values, [2, 1, 2, 0], axis=0, batch_axis=1)
@@ -125,25 +110,27 @@ def reverse_subsequences(
     >>> reverse_subsequences(values, [[1, 1, 1, 0], [1, 1, 0, 0]], axis=1, mask=True)
     array([[3., 2., 1., 4.],
            [6., 5., 7., 8.]], dtype=float32)
-    >>> reverse_subsequences(values, np.array([[3.5], [9]], np.float32), axis=1)
+    >>> reverse_subsequences([[1, 2, 0, 0], [3, 4, 5, 0]], axis=-1, padding=0)
+    array([[2, 1, 0, 0],
+           [5, 4, 3, 0]])
+    >>> reverse_subsequences(values, [[3.5], [9]], axis=1)
     Traceback (most recent call last):
-    revseq_cli.operator.spec.SpecError: SequenceLengthsTensor: DataType is FLOAT32; wanted: UINT64, UINT32, UINT16, UINT8 (operator's rules)
+    revseq_cli.core.errors.FormatError: lengths: 3.5 at [0, 0] is not whole; wanted: a whole number from 0 to 18446744073709551615
     """  # noqa: E501 - the traceback's line
     from revseq_cli import arrays  # `--help` must not load NumPy
 
-    result = arrays.reversed_as_asked(arrays.Asked.of(values, lengths, axis, batch_axis, like, mask))
-    return result if out is None else arrays.store(result, out)
+    return arrays.reverse(values, lengths, axis, batch_axis, mask=mask, padding=padding)
 
 
 def explain(
-    output: Arrayed[Item],
-    values: Arrayed[Item],
-    lengths: Any,  # noqa: ANN401 - whatever NumPy makes an array of
-    axis: int | None = None,
+    output: Any,  # noqa: ANN401
+    values: Any,  # noqa: ANN401
+    lengths: Any = None,  # noqa: ANN401
+    axis: int | str | None = None,
     *,
-    batch_axis: int | None = None,
-    like: str | None = None,
+    batch_axis: int | str | None = None,
     mask: bool = False,
+    padding: float | None = None,
     atol: float | None = None,
     rtol: float | None = None,
     ulp: int | None = None,
@@ -160,7 +147,7 @@ def explain(
         The output of another implementation for `values`, with the same shape and dtype. If it is transposed,
         flattened, has other sizes of 1, is cut to the longest length, or has another dtype that holds the same values
         or the same bytes, the function undoes that before it compares.
-    values, lengths, axis, batch_axis, like, mask
+    values, lengths, axis, batch_axis, mask, padding
         As for `reverse_subsequences`.
     atol, rtol
         Elements are equal if |output - right| <= atol + rtol * |right|, as in numpy.isclose.
@@ -173,60 +160,54 @@ def explain(
     -------
     Explanation
         `differing` is the number of elements that differ, and `first` the index of the first one, or None. `lines`
-        describes the wrong lines: `count` of `of` lines, and the simplest `rule` in words that separates them from the
-        right ones. `mistakes` is a tuple: each has a `text`, and the number of wrong `lines` that it explains.
-        `reading` says what the function undid, such as a transposition, or is empty; `first` is an index of the output
-        after that.
+        describes the wrong lines: `count` of `of` lines, and the simplest `rule` that separates them from the right
+        ones, in words. `mistakes` is a tuple: each has a `text`, and the number of wrong `lines` that it explains.
+        `reading` says what the function undid, or is empty; `first` is an index of the output after that.
 
     Raises
     ------
     FormatError
-        A ValueError, for an `output` of any other shape or dtype. The function also raises the errors of
-        `reverse_subsequences`.
+        A ValueError, for an `output` of any other shape or dtype, and the errors of `reverse_subsequences`.
     UsageError
-        A ValueError, for a tolerance below 0.
+        A ValueError, for a tolerance below 0, and the errors of `reverse_subsequences`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> values, lengths = np.arange(8.0).reshape(2, 4), np.array([[3], [2]])
+    >>> values, lengths = np.arange(8.0).reshape(2, 4), [3, 2]
     >>> found = explain(values[:, ::-1], values, lengths, axis=1)
     >>> found.differing, found.first
     (8, (0, 0))
     >>> found.lines.rule
     'all lines'
-    >>> [each.text for each in found.mistakes]
+    >>> [mistake.text for mistake in found.mistakes]
     ['whole lines are reversed']
     >>> right = reverse_subsequences(values, lengths, axis=1)
     >>> explain(right + 1e-9, values, lengths, axis=1, rtol=0, atol=1e-6).differing
     0
-    >>> explain(right.T, values, lengths, axis=1).reading
-    'the axes of the output are in the order {1,0}'
     """
     from revseq_cli import arrays
 
-    asked = arrays.Asked.of(values, lengths, axis, batch_axis, like, mask)
-    tolerance = arrays.tolerance_of(atol, rtol, ulp, equal_nan=equal_nan)
-    return arrays.explained(arrays.array_of(output, "output"), asked, tolerance)
+    job = arrays.job_of(values, lengths, axis, batch_axis, mask=mask, padding=padding)
+    return arrays.explained(output, job, arrays.tolerance_of(atol, rtol, ulp, equal_nan=equal_nan))
 
 
 def violations(
-    values: Arrayed[Item],
-    lengths: Any,  # noqa: ANN401 - whatever NumPy makes an array of
-    axis: int | None = None,
+    values: Any,  # noqa: ANN401
+    lengths: Any = None,  # noqa: ANN401
+    axis: int | str | None = None,
     feature_level: str = "5_0",
     *,
-    batch_axis: int | None = None,
-    like: str | None = None,
+    batch_axis: int | str | None = None,
     mask: bool = False,
+    padding: float | None = None,
 ) -> tuple[Constraint, ...]:
     """List every constraint that makes DirectML refuse these arrays at a feature level.
 
     Parameters
     ----------
-    values, lengths, axis, batch_axis, like, mask
-        As for `reverse_subsequences`. The function checks only shapes and dtypes. DirectML accepts no signed lengths:
-        the function reports them, or with `like` treats them as cast to UINT32, as the command does.
+    values, lengths, axis, batch_axis, mask, padding
+        As for `reverse_subsequences`. Only shapes and dtypes are checked. DirectML has no signed lengths.
     feature_level
         The level, as "5_0", "5.0" or "DML_FEATURE_LEVEL_5_0"; or "none" for only the operator's rules.
 
@@ -242,12 +223,7 @@ def violations(
         A ValueError, for a level that does not exist, and for arrays and axes that do not make a job, as in
         `reverse_subsequences`.
     TypeError
-        For an axis that is not an integer, and a level that is not a string.
-
-    Notes
-    -----
-    The rules are those of Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC: "Tensor constraints"
-    and "Tensor support".
+        For an axis that is neither an integer nor a name, and a level that is not a string.
 
     Examples
     --------
@@ -261,4 +237,5 @@ def violations(
     """
     from revseq_cli import arrays
 
-    return arrays.violations(arrays.Asked.of(values, lengths, axis, batch_axis, like, mask), feature_level)
+    job = arrays.job_of(values, lengths, axis, batch_axis, mask=mask, padding=padding)
+    return arrays.violations(job, feature_level)

@@ -110,12 +110,12 @@ def _tell(error: Exception, settings: dict[str, Any]) -> None:
 
     args = sys.argv[1:]
     color, worded = colored(settings.get("revseq.color", "auto"), sys.stderr), _worded(error)
-    click.echo(message(worded, args, color=color, width=error_width()), file=sys.stderr, color=color)
+    click.echo(message(worded, color=color, width=error_width()), file=sys.stderr, color=color)
     if "--json" in args or (args[:1] == ["verify"] and re.search("--format[ =]json", " ".join(args))):
         from revseq_cli.report import objects
 
         with contextlib.suppress(OSError):  # where standard output itself is the error
-            click.echo(objects.failure(worded, _FAILED, args))
+            click.echo(objects.failure(worded, _FAILED))
 
 
 def _worded(error: Exception) -> RevseqError:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from revseq_cli.core.dtypes import describe
-from revseq_cli.core.errors import FormatError, UsageError, listed
-from revseq_cli.core.tensors import DataType
+from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.operator import kernel, spec
@@ -26,10 +25,9 @@ class Explanation(NamedTuple):
     """How an array differs from the right output.
 
     `differing` is the number of elements that differ, and `first` the index of the first one. `lines` says how many
-    lines are wrong, `count` of `of`, and by which `rule`, in words. `mistakes` explain the wrong lines; each has a
-    `text` and the number of `lines` that it explains. If nothing differs, `first` and `lines` are None. `reading` says
-    what was undone before the comparison, such as a transposition, which is the first mistake; it is empty if nothing
-    was.
+    lines are wrong, and by which rule. `mistakes` explain the wrong lines; each has a `text` and the number of `lines`
+    that it explains. If nothing differs, `first` and `lines` are None. `reading` says what was undone before the
+    comparison, such as a transposition, which is a mistake, too; it is empty if nothing was.
     """
 
     differing: int
@@ -42,119 +40,109 @@ class Explanation(NamedTuple):
 def array_of(given: Any, name: str) -> NDArray[Any]:  # noqa: ANN401 - whatever NumPy makes an array of
     """The array that a program passes as `name`.
 
-    FormatError for a masked array, whose mask would be lost, and for an object that NumPy cannot turn into an array.
+    FormatError for a masked array, whose mask would be lost, and for what NumPy cannot make an array of.
     """
     if isinstance(given, np.ma.MaskedArray):
         found, hint = "is a masked array, and a tensor has no mask", "give array.data, or array.filled(...)"
         raise FormatError(found, "an array without a mask", hint, name)
     make = np.from_dlpack if hasattr(given, "__dlpack__") and not hasattr(given, "__array__") else np.asarray
     try:
-        return make(given)
-    except (BufferError, RuntimeError, TypeError) as e:  # what PyTorch raises
-        raise FormatError(f"cannot become a NumPy array: {e}", _as_array(given, name), where=name) from e
-
-
-def _as_array(tensor: Any, name: str) -> str:  # noqa: ANN401 - of another package
-    """What to pass instead of a tensor that NumPy cannot read, in the words of PyTorch."""
-    dtype = str(getattr(tensor, "dtype", ""))
-    is_lacking = "bfloat16" in dtype or "float8" in dtype
-    words = f"torch.uint{8 * tensor.dtype.itemsize}" if is_lacking else ""
-    steps = {
-        ".detach()": getattr(tensor, "requires_grad", False) is True,
-        ".cpu()": str(getattr(tensor, "device", "cpu")) != "cpu",
-        f".view({words})": is_lacking,
-    }
-    typed = "".join(step for step, is_needed in steps.items() if is_needed)
-    bits = f", which keeps the bits; or .float() in the place of .view({words})" if is_lacking else ""
-    return f"{name}{typed}{bits}" if typed else "a NumPy array, or an object that NumPy can turn into one"
-
-
-class Asked(NamedTuple):
-    """A job as a program asks for it, with the axes and the system that the command has."""
-
-    values: NDArray[Any]
-    lengths: NDArray[Any]
-    axis: int | None
-    batch_axis: int | None
-    like: str | None
-    mask: bool
-
-    @classmethod
-    def of(cls, values: Any, lengths: Any, *settings: Any) -> Asked:  # noqa: ANN401 - whatever NumPy makes an array of
-        """The same with arrays."""
-        return cls(array_of(values, "values"), array_of(lengths, "lengths"), *settings)
-
-    def job(self, signed: DataType | None = None) -> Job:
-        """The job, as the command makes it from two files; RevseqError if the arrays and the settings make none.
-
-        Signed lengths are cast to the data type `signed`, which fails for negative ones where they are read.
-        """
-        from revseq_cli.pipeline.assembly import Parts, Request, assemble  # a small call needs none of it
-        from revseq_cli.pipeline.systems import SYNONYMS, SYSTEMS
-
-        like = None if self.like is None else SYNONYMS.get(self.like, self.like)
-        if like is not None and like not in SYSTEMS:
-            raise UsageError(f"no system is named {like!r}", f"one of {listed(SYSTEMS)}", where="like")
-        axis, batch_axis = (None if each is None else operator.index(each) for each in (self.axis, self.batch_axis))
-        cast = signed if self.lengths.dtype.kind == "i" and not self.mask else None
-        request = Request(
-            "values", "lengths", axis, lengths_dtype=cast, batch_axis=batch_axis, like=like, mask=bool(self.mask)
-        )
-        return assemble(Parts(_held(self.values, "values"), _held(self.lengths, "lengths"), request))
-
-    def valid_job(self) -> Job:
-        """The job; RevseqError also if it breaks the rules of the operator, or of the system that `like` names."""
-        from revseq_cli.pipeline.assembly import require_system
-
-        job = self.job(DataType.UINT64)
-        if broken := spec.violations(job.values.desc, job.lengths.desc, job.axis, spec.FeatureLevel.NONE):
-            raise spec.SpecError(broken, {})
-        require_system(job)
-        return job
-
-
-def _held(array: NDArray[Any], name: str) -> MemorySource:
-    """An array as a source; FormatError for a dtype that no tensor has."""
+        array = make(given)
+    except (BufferError, RuntimeError, TypeError, ValueError) as e:  # of PyTorch, and of lists that are ragged
+        wanted = "a NumPy array, or what NumPy makes one of"
+        if hasattr(given, "requires_grad"):  # of PyTorch
+            wanted = f"{name}.detach().cpu(), and of bfloat16 {name}.view(torch.uint16), which has the same bits"
+        raise FormatError(f"cannot become a NumPy array: {e}", wanted, where=name) from e
     describe(array, name)
-    return MemorySource(name, array, Storage("array", {}))
+    return array
 
 
-def reversed_as_asked(asked: Asked) -> NDArray[Any]:
-    """A new array: the output."""
-    values, lengths, axis, *others = asked
-    if axis is not None and others == [None, None, False]:
+def job_of(
+    values: Any,  # noqa: ANN401 - whatever NumPy makes an array of
+    lengths: Any,  # noqa: ANN401
+    axis: int | str | None,
+    batch_axis: int | str | None,
+    *,
+    mask: bool,
+    padding: float | None,
+) -> Job:
+    """The job, as the command makes it from two files; RevseqError if the arrays and the axes make none."""
+    from revseq_cli.pipeline import assembly
+
+    if padding is not None and (lengths is not None or mask):
+        raise UsageError("padding takes the lengths from the values", "no lengths and no mask with it")
+    if padding is None and lengths is None:
+        raise UsageError("no lengths are given", "lengths, or padding", where="lengths")
+    axis, batch_axis = (
+        each if each is None or isinstance(each, str) else operator.index(each) for each in (axis, batch_axis)
+    )
+    request = assembly.Request("values", axis=axis, batch_axis=batch_axis, mask=bool(mask), padding=padding)
+    return assembly.make(
+        _source(values, "values"), None if padding is not None else _source(lengths, "lengths"), request
+    )
+
+
+def _source(given: Any, name: str) -> MemorySource:  # noqa: ANN401
+    """An array as a source, with the names of dimensions that an array of xarray has."""
+    source = MemorySource(name, array_of(given, name), Storage("array", {}))
+    if _is_labelled(given):
+        source.dimensions = tuple(map(str, given.dims))
+    return source
+
+
+def _is_labelled(given: Any) -> bool:  # noqa: ANN401
+    """Whether it is a DataArray of xarray, which is not imported for it."""
+    return hasattr(given, "dims") and hasattr(given, "coords") and hasattr(given, "copy")
+
+
+def _require(job: Job) -> None:
+    if broken := spec.violations(*job.descs, spec.FeatureLevel.NONE):
+        raise spec.SpecError(broken, {})
+
+
+def reverse(
+    values: Any,  # noqa: ANN401
+    lengths: Any,  # noqa: ANN401
+    axis: int | str | None,
+    batch_axis: int | str | None,
+    *,
+    mask: bool,
+    padding: float | None,
+) -> Any:  # noqa: ANN401 - a NumPy array, or an array of xarray
+    """The output: a new array, of xarray where the values are one."""
+    if _is_labelled(values) and _is_labelled(lengths):
+        _require_coordinates(values, lengths)
+    elif isinstance(axis, int) and lengths is not None and (batch_axis, mask, padding) == (None, False, None):
         # Most jobs are right as they are; to make one would take most of the time of a small call.
-        descs, axis = (describe(values, "values"), describe(lengths, "lengths")), operator.index(axis)
-        if not spec.violations(*descs, axis, spec.FeatureLevel.NONE):
-            return kernel.reverse(values, lengths, axis)
-    job = asked.valid_job()
-    return kernel.reverse(values, job.lengths.read(), job.axis)
+        array, counts = array_of(values, "values"), array_of(lengths, "lengths")
+        descs = describe(array), describe(counts)
+        if counts.dtype.kind == "u" and not spec.violations(*descs, axis, spec.FeatureLevel.NONE):
+            return _like(values, kernel.reverse(array, counts, axis))
+    job = job_of(values, lengths, axis, batch_axis, mask=mask, padding=padding)
+    _require(job)
+    return _like(values, kernel.reverse(job.values.read(), job.lengths.read(), job.axis))
 
 
-def violations(asked: Asked, feature_level: str) -> tuple[spec.Constraint, ...]:
+def _like(values: Any, result: NDArray[Any]) -> Any:  # noqa: ANN401
+    """The result; as an array of xarray where the values are one."""
+    return values.copy(data=result) if _is_labelled(values) else result
+
+
+def _require_coordinates(values: Any, lengths: Any) -> None:  # noqa: ANN401 - arrays of xarray
+    """FormatError where a coordinate of a dimension that both have differs."""
+    for name in set(values.dims) & set(lengths.dims):
+        if name in values.coords and name in lengths.coords and lengths.sizes[name] == values.sizes[name]:
+            differs = np.asarray(values.coords[name] != lengths.coords[name].values)
+            if differs.any():
+                found = f"its {name} is not that of the values at [{int(differs.argmax())}]"
+                raise FormatError(found, "lengths for the same places, in the same order", where="lengths")
+
+
+def violations(job: Job, feature_level: str) -> tuple[spec.Constraint, ...]:
     """The constraints of a feature level that the job breaks."""
     if not isinstance(feature_level, str):
         raise TypeError(f"feature_level is {feature_level!r}; wanted: a string, such as '5_0'")
-    level, job = spec.FeatureLevel.parse(feature_level), asked.job()
-    return spec.violations(job.values.desc, job.lengths.desc, job.axis, level)
-
-
-def store(result: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
-    """Copy the result into the array that a program passed as `out`; FormatError if it does not fit."""
-    found = ""
-    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
-        found = f"is a {type(out).__name__}"
-    elif (out.shape, out.dtype) != (result.shape, result.dtype):
-        found = f"has the shape {out.shape} and the dtype {out.dtype}"
-    elif not out.flags.writeable:
-        found = "is read-only"
-    elif any(stride == 0 < size - 1 for stride, size in zip(out.strides, out.shape, strict=True)):
-        found = "has elements that share memory"
-    if found:
-        wanted = f"a NumPy array to write, of the shape {result.shape} and the dtype {result.dtype}"
-        raise FormatError(found, wanted, where="out")
-    out[...] = result
-    return out
+    return spec.violations(*job.descs, spec.FeatureLevel.parse(feature_level))
 
 
 def tolerance_of(atol: float | None, rtol: float | None, ulp: int | None, *, equal_nan: bool) -> Tolerance | None:
@@ -167,15 +155,16 @@ def tolerance_of(atol: float | None, rtol: float | None, ulp: int | None, *, equ
     return Tolerance.asked(atol, rtol, None if ulp is None else operator.index(ulp), equal_nan=equal_nan)
 
 
-def explained(output: NDArray[Any], asked: Asked, tolerance: Tolerance | None) -> Explanation:
+def explained(output: Any, job: Job, tolerance: Tolerance | None) -> Explanation:  # noqa: ANN401
     """How an array differs from the output of a job; FormatError if it has other sizes or another type."""
     from revseq_cli.pipeline.comparison import compared
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.porting.diagnose import diagnose  # few programs ask for it
     from revseq_cli.porting.sample import opened, reading
 
-    job, resources = asked.valid_job(), Resources("serial")
-    undone, a, job = reading(_held(output, "output"), job, tolerance, resources.memory)
+    _require(job)
+    resources = Resources("serial")
+    undone, a, job = reading(_source(output, "output"), job, tolerance, resources.memory)
     if a.desc != job.values.desc:
         raise FormatError(f"is a tensor {a.desc}", f"one like the values, {job.values.desc}", where="output")
     with opened(a, job, resources) as pair:

@@ -180,8 +180,8 @@ def test_the_python_of_the_readme():
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names = {}
     exec(code, names)
-    found = revseq_cli.reverse_subsequences(names["values"], names["lengths"], 1)
-    assert found.tolist() == [[3, 2, 1, 4], [5, 6, 7, 8]]
+    found = names["revseq_cli"].reverse_subsequences(names["values"], axis=1, padding=0)
+    assert found.tolist() == [[3, 2, 1, 0], [6, 5, 0, 0]]
 
 
 def test_the_first_block_of_the_readme_prints_what_it_says(tmp_path):

@@ -248,15 +248,15 @@ class _Report:
 
     def print_notes_and_errors(self) -> None:
         """Print the notes, and then the errors: those that are equal once, for all their jobs, and so each hint."""
-        from revseq_cli.report.words import hints, together
+        from revseq_cli.report.words import together
 
         for note, lines in self._notes.items():
             self._console.note(f"{self._jobs.place(lines)}: {note}")
         printed = set()
         for errors, lines in self._errors.values():
             for part in together(errors):
-                hint = (*hints(part.hint, ()),)
-                part.hint = "" if hint in printed else part.hint
+                hint = part.hint
+                part.hint = "" if hint in printed else hint
                 printed.add(hint)
                 self._console.error(part, self._jobs.place(lines))
 

@@ -1,102 +1,88 @@
-"""`revseq check`: a job against every constraint of a feature level, or of all levels."""
+"""`revseq check`: a job against every constraint of the operator, and of a feature level."""
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.commands import base, options, pictures
-from revseq_cli.commands.base import Group, room_for_tensors
-from revseq_cli.core.errors import UsageError
+from revseq_cli.commands import base, options
+from revseq_cli.commands.base import Group
 
 if TYPE_CHECKING:
     from revseq_cli.commands.base import Console
     from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.pipeline.assembly import Job
+    from revseq_cli.report.results import Check
 
 
 @base.command(
     "check",
     examples=(
         'revseq check "[[1, 2, 3], [4, 5, 6]]" "[[2], [3]]" --axis 1',
-        'revseq check "[[1, 2, 3]]" "[[2]]" --axis 1 --feature-level all',
+        'revseq check "[[1, 2, 3]]" "[[2]]" --axis 1 --feature-level 4_0',
     ),
 )
 @options.job_options
-@options.levels_option
+@options.level_option
 @Group.PRINT.option("--all", "every", is_flag=True, help="Also print the constraints that pass.")
-@pictures.example_option
-@options.full_option
 @options.format_option
 @options.output_options
-def command(
-    every: bool,
-    example: bool,
-    full: bool,
-    levels: tuple[FeatureLevel, ...],
-    console: Console,
-    **job_options: Any,
-) -> int:
-    """Check a job against every constraint of a feature level, or of all levels.
+def command(every: bool, level: FeatureLevel, console: Console, **job_options: Any) -> int:
+    """Check a job against every constraint of the operator, or of a feature level of DirectML.
 
-    Name INPUT and LENGTHS as in revseq run. A complete job needs no LENGTHS: an example with an Axis, or
-    model.onnx::node, a ReverseSequence node. Without --feed, the command prints a line for each ReverseSequence node of
-    a model, which it checks by the sizes and the data type that the model states or that follow from it.
+    Name INPUT and LENGTHS as in revseq run. The report begins with the verdict. Each constraint that fails follows,
+    with the wanted value and a hint; --all adds those that pass. Then comes the job: the axis, the batch axis, the
+    range of the lengths, how many of them are clamped or change nothing, and the lowest feature level that accepts it.
 
-    The report begins with the verdict. Each constraint that fails follows, with the wanted value and a hint; --all adds
-    those that pass. Then comes the job: the axis, the batch axis, the numbers of lengths that are clamped and that
-    change nothing, and the lowest feature level that accepts the tensors.
+    An example with an Axis, and model.onnx::node, a ReverseSequence node, need no LENGTHS. Without --feed, the command
+    prints a line for each ReverseSequence node of a model, which it checks by the sizes and the data type that the
+    model states or that follow from it.
 
-    If every constraint holds, --example prints the job as a complete example instead of the report.
-
-    With --feature-level all, a table shows pass or FAIL for every constraint at every level. Constraints that fail at
-    all of DirectML's levels stand below it.
-
-    The exit status is 0 if every constraint holds, and 1 if one fails. With --feature-level all it is 0 if one of
-    DirectML's levels accepts the job.
+    The exit status is 0 if every constraint holds, and 1 if one fails.
     """
-    from revseq_cli.formats import textfiles
     from revseq_cli.formats.references import Reference
-    from revseq_cli.operator import spec  # --help must not load NumPy
-    from revseq_cli.pipeline import (
-        jobs,  # --help must not load NumPy
-        reversal,  # --help must not load NumPy
-    )
-    from revseq_cli.pipeline.plan import Resources
-    from revseq_cli.report import checks, objects, view  # --help must not load NumPy
+    from revseq_cli.pipeline import jobs  # --help must not load NumPy
+    from revseq_cli.report import checks, objects
 
-    if example and console.as_json:
-        raise UsageError("--example prints the job as text", "no --json with it", "leave out --json")
-    if example and len(levels) > 1:
-        raise UsageError("--example is for one feature level", "no --feature-level all", "try --feature-level 5_0")
     reference = Reference.input(job_options["input"], job_options["format_name"], override=True)
-    if reference.is_onnx_model and not (example or job_options["feed"] or job_options["lengths"]):
-        return _check_nodes(reference.path, reference.key, levels, console)
-    level = levels[0] if len(levels) == 1 else spec.DIRECTML[-1]
-    job = jobs.load(options.request_of(override=True, level=level, **job_options))
-    values, lengths = job.values.desc, job.lengths.desc
-    if len(levels) == 1 and job.parts:  # a system may have none of DirectML's
-        level = job.parts.request.level
-        levels = (level,)
-    constraints = {level: spec.constraints(values, lengths, job.axis, level) for level in levels}
-    if example and not spec.broken(constraints[levels[0]]):
-        textfiles.require_text(values, job.values.name)
-        output, _ = reversal.reversed_in_memory(job, Resources())
-        room = room_for_tensors(full=full, whole_rows=True)
-        click.echo(view.example_text(job.values, job.lengths, job.axis, output, room, console.marks), color=True)
-        return 0
-    result = pictures.result_of(job, constraints, Resources())
-    if not result.valid:
-        result = result._replace(choices=jobs.choices_for(job, spec.broken(constraints[level])))
+    if reference.is_onnx_model and not (job_options["feed"] or job_options["lengths"]):
+        return _check_nodes(reference.path, reference.key, level, console)
+    result = _result_of(jobs.load(options.request_of(override=True, level=level, **job_options)))
     if console.as_json:
         click.echo(objects.check(result))
     elif not console.quiet:
-        checks.print_check(result, sys.argv[1:], every=every, color=console.colored)
+        checks.print_check(result, every=every, color=console.colored)
     return 0 if result.valid else 1
 
 
-def _check_nodes(path: str, key: str | None, levels: tuple[FeatureLevel, ...], console: Console) -> int:
+def _result_of(job: Job) -> Check:
+    """What is told of a job; its lengths are read."""
+    from dataclasses import replace
+
+    from revseq_cli.core.tensors import DataType
+    from revseq_cli.operator import spec
+    from revseq_cli.pipeline import jobs, summaries
+    from revseq_cli.pipeline.plan import Resources
+    from revseq_cli.report.results import Check
+
+    values, lengths, axis = job.descs
+    lowest = spec.lowest_level(values, lengths, axis)
+    with_cast = None
+    if lowest in (None, spec.FeatureLevel.NONE) and lengths.data_type.kind in ("int", "uint", "float"):
+        cast = spec.lowest_level(values, replace(lengths, data_type=DataType.UINT32), axis)
+        with_cast = None if cast is spec.FeatureLevel.NONE else cast
+    # Lengths that no level accepts have no effects to count.
+    counts = summaries.count_lengths(job, Resources()) if lowest is not None else None
+    constraints = spec.constraints(values, lengths, axis, job.level)
+    hint = jobs.suggestion(job) if spec.broken(constraints) else ""
+    notes = (*job.notes, *job.absent_notes())
+    return Check(
+        job.names, values, lengths, axis, job.level, constraints, lowest, counts, job.batch_axis, notes, hint, with_cast
+    )
+
+
+def _check_nodes(path: str, key: str | None, level: FeatureLevel, console: Console) -> int:
     """Check nodes of a model by what is known of their values, and print a line for each; 1 if one fails."""
     from revseq_cli.core.errors import FormatError, printable
     from revseq_cli.core.tensors import DataType, TensorDesc
@@ -120,7 +106,7 @@ def _check_nodes(path: str, key: str | None, levels: tuple[FeatureLevel, ...], c
             values = TensorDesc(known.data_type or DataType.FLOAT32, sizes)
             lengths = TensorDesc(DataType.UINT32, spec.lengths_sizes(sizes, axis))
             lowest = spec.lowest_level(values, lengths, axis)
-            broken = min((spec.violations(values, lengths, axis, level) for level in levels), key=len)
+            broken = spec.violations(values, lengths, axis, level)
             told, is_valid = "; ".join(f"{each.label()}: {each.found}" for each in broken), not broken
         if is_valid:
             told = f"accepted from {lowest} on" if lowest else "no feature level of DirectML accepts it"

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 @options.format_of("DST, or of a SRC whose first bytes and suffix do not show it")
 @options.dtype_option
 @options.sizes_option
-@options.rank_option
 @Group.WRITE.option("--overwrite", is_flag=True, help="Replace DST if it exists.")
 @options.full_option
 @Group.WRITE.option(

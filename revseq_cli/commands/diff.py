@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 100_000
 _MOST_STEPS = (1 << 64) - 1
 # What settings say of tensors, with and without a job.
-_OF_TENSORS = {"dtype", "format_name", "sizes", "rank", "atol", "rtol", "ulp", "equal_nan"}
+_OF_TENSORS = {"dtype", "format_name", "sizes", "atol", "rtol", "ulp", "equal_nan"}
 _ADD_JOB = "add --job to compare A with the right output of a job, or --on cpu to run INPUT and LENGTHS there"
 
 
@@ -171,7 +171,7 @@ def _opened_tensors(tensors: Sequence[str], settings: dict[str, Any], resources:
     from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline import jobs
 
-    opening = {name: settings[name] for name in ("dtype", "format_name", "rank")} | {"absolute": resources.elsewhere}
+    opening = {name: settings[name] for name in ("dtype", "format_name")} | {"absolute": resources.elsewhere}
     references = [Reference.input(text, settings["format_name"]) for text in tensors]
     jobs.refuse_sizes(references, settings["sizes"])
 
@@ -194,7 +194,7 @@ def _opened_job(tensors: Sequence[str], settings: dict[str, Any], on: str | None
     from revseq_cli.pipeline import jobs
     from revseq_cli.porting import backends
 
-    reading = {name: settings[name] for name in ("dtype", "format_name", "rank")}
+    reading = {name: settings[name] for name in ("dtype", "format_name")}
     of_job = {name: value for name, value in settings.items() if name not in _OF_TENSORS}
     values, *rest = tensors[0 if on else 1 :]
     reference = Reference.input(values, settings["format_name"])

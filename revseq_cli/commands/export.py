@@ -53,7 +53,7 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
         raise UsageError("a model is JSON", "a name that ends in .json, in lower case", f"try -o {name}", output)
     if level is spec.FeatureLevel.NONE:
         level = spec.DIRECTML[-1]  # a model runs on DirectML in any case
-    job = jobs.load(options.request_of(for_directml=True, override=True, level=level, **job_options))
+    job = jobs.load(options.request_of(override=True, level=level, **job_options))
     jobs.require(job)
     done = export.write(job, output, overwrite=overwrite)
     console.note(*job.notes, *job.clamping(summaries.count_lengths(job, Resources()).clamped), *done.notes)

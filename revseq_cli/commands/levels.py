@@ -13,21 +13,15 @@ if TYPE_CHECKING:
     from revseq_cli.operator.spec import FeatureLevel
 
 
-@base.command(
-    "levels",
-    examples=(
-        "revseq levels 4_0",
-        "revseq levels --json",
-    ),
-)
-@click.argument("levels", metavar="[LEVEL]", type=options.LEVELS, required=False)
+@base.command("levels", examples=("revseq levels 4_0", "revseq levels --json"))
+@click.argument("level", metavar="[LEVEL]", type=options.LEVEL, required=False)
 @options.output_options
-def command(levels: tuple[FeatureLevel, ...] | None, console: Console) -> None:
+def command(level: FeatureLevel | None, console: Console) -> None:
     """Show what the operator accepts at each feature level, or only at LEVEL."""
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.report import checks, objects
 
-    levels = levels or tuple(FeatureLevel)
+    levels = (level,) if level else tuple(FeatureLevel)
     if console.as_json:
         click.echo(objects.levels(levels))
     else:

@@ -12,14 +12,14 @@ import click
 
 from revseq_cli.commands.base import Console, Group, is_terminal
 from revseq_cli.core.errors import UsageError
-from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType
+from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import table
 from revseq_cli.operator.spec import FeatureLevel
 from revseq_cli.pipeline import AUTO, DASK, DEFAULT_MEMORY, ENGINES
-from revseq_cli.pipeline.systems import SYNONYMS, SYSTEMS
+from revseq_cli.pipeline.systems import SYSTEMS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from revseq_cli.formats.contract import Layout
     from revseq_cli.pipeline.assembly import Request
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 _UNITS = " KMGT"  # powers of 1024
-_ALL = "all"  # every feature level
 _LONGEST_NUMBER = 40  # characters
 
 
@@ -45,18 +44,6 @@ class Parsed(click.ParamType):  # type: ignore[type-arg] # older ones of Click t
             return self._parse(value)
         except UsageError as e:
             self.fail("; ".join(filter(None, (e.found, e.wanted))), param, ctx)
-
-
-class Known(click.Choice):  # type: ignore[type-arg]
-    """One of some words in upper or lower case, or another word for one."""
-
-    def __init__(self, words: Iterable[str], synonyms: Mapping[str, str]) -> None:
-        super().__init__(tuple(words), case_sensitive=False)
-        self._synonyms = synonyms
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The word of the list, or Click's usage error."""
-        return str(super().convert(self._synonyms.get(value.lower(), value), param, ctx))
 
 
 def parse_dimension(text: str) -> int | str:
@@ -100,38 +87,25 @@ def parse_numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", text)))
 
 
-def parse_level(text: str) -> FeatureLevel:
-    """One feature level; UsageError for other text, and for all."""
-    if text.strip().lower() == _ALL:
-        raise UsageError(f"{_ALL} is for revseq check", "one feature level, such as 5_0")
-    return FeatureLevel.parse(text)
+def parse_padding(text: str) -> float:
+    """A number, or nan; an integer stays one, of any size. UsageError for other text."""
+    try:
+        return int(text) if re.fullmatch(r"[+-]?\d{1,40}", text.strip(), re.ASCII) else float(text)
+    except ValueError:
+        raise UsageError(f"{text[:_LONGEST_NUMBER]!r} is not a number", "a number, or nan") from None
 
 
-def parse_levels(text: str) -> tuple[FeatureLevel, ...]:
-    """One feature level, or every one from the text all; UsageError for other text."""
-    return tuple(FeatureLevel) if text.strip().lower() == _ALL else (FeatureLevel.parse(text),)
-
-
-LEVEL = Parsed("level", parse_level)
-LEVELS = Parsed("level", parse_levels)
+LEVEL = Parsed("level", FeatureLevel.parse)
 DIMENSION = Parsed("dimension", parse_dimension)
 DATA_TYPE = Parsed("type", DataType.parse)
 NUMBERS = Parsed("sizes", parse_numbers)
 LENGTHS_TYPE = Parsed("type", DataType.parse_length)
 
 
-def _feature_level(name: str, levels: Parsed, more: str = "") -> Callable[..., Any]:
-    """The option --feature-level; the command gets its value as `name`."""
-    text = "The feature level, such as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0. none lifts DirectML's limits"
-    return Group.REVERSE.session_option("--feature-level", name, type=levels, default="5_0", help=f"{text}{more}.")
-
-
-level_option = _feature_level("level", LEVEL)
-levels_option = _feature_level("levels", LEVELS, "; all compares every level")
-
-rank_option = Group.REVERSE.option(
-    "--rank", type=click.IntRange(1, MOST_DIMENSIONS), metavar="N",
-    help="The number of dimensions of the result. Leading dimensions of size 1 are added or removed.",
+level_option = Group.REVERSE.session_option(
+    "--feature-level", "level", type=LEVEL, default="none",
+    help="Validate against this feature level of DirectML, such as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0. With none, the "
+    "operator's own rules hold.",
 )  # fmt: skip
 
 dtype_option = Group.READ.option(
@@ -155,25 +129,24 @@ _JOB_TENSORS = (
 _JOB_SETTINGS = (
     Group.REVERSE.option(
         "--axis", type=DIMENSION, metavar="N|NAME",
-        help="The dimension to reverse along: its number, from 0, or its name, if the file has names, as in NetCDF and "
-        "Zarr. A number always means a position, never a name.",
+        help="The dimension to reverse along: its number, negative from the end, or its name, if the file has names, "
+        "as in NetCDF and Zarr. A number always means a position, never a name.",
     ),
     dtype_option,
     sizes_option,
     Group.REVERSE.option(
         "--lengths-dtype", type=LENGTHS_TYPE,
-        help="The data type of LENGTHS. Other types are cast to it; a value that this would change is an error.  "
-        "[default for text: UINT32]",
+        help="Cast LENGTHS to this data type, for a feature level that lacks theirs. A value that this would change is "
+        "an error.  [default for text: UINT32]",
     ),
     Group.REVERSE.option(
         "--batch-axis", type=DIMENSION, metavar="B|NAME",
-        help="The dimension with one length for each index. LENGTHS then has rank 1.",
+        help="The dimension with one length for each index: LENGTHS has its size N, or {1,N} or {N,1}.",
     ),
-    Group.REVERSE.session_option(
-        "--like", type=Known(SYSTEMS, SYNONYMS),
-        help="Read LENGTHS as that system does: LENGTHS has rank 1 (numpy: any rank) and is cast exactly. The axes "
-        "default to those of the system. What the system refuses is an error. numpy accepts LENGTHS of any integer "
-        "type, counts negative axes from the end, and applies no feature level.",
+    Group.REVERSE.option(
+        "--like", type=click.Choice([*SYSTEMS], case_sensitive=False),
+        help="Take the axis and the batch axis from that system where they are not given: 0 and 1 of onnx and pytorch, "
+        "and the batch axis 0 of tensorflow.",
     ),
     feed_option,
     Group.REVERSE.option(
@@ -181,7 +154,11 @@ _JOB_SETTINGS = (
         help="LENGTHS is a mask with the sizes of INPUT, or only those of batch and time. Each of its lines has ones "
         "followed by zeros; the number of ones is the length.",
     ),
-    rank_option,
+    Group.REVERSE.option(
+        "--padding", type=Parsed("number", parse_padding), metavar="VALUE",
+        help="In place of LENGTHS: each line is reversed up to its last element that is not VALUE, a number or nan. "
+        "With --batch-axis, the length of an index is that of its longest line.",
+    ),
 )  # fmt: skip
 
 
@@ -271,17 +248,13 @@ def take_console(parameters: dict[str, Any]) -> Console:
     return console
 
 
-def request_of(*, for_directml: bool = False, **fields: Any) -> Request:
-    """The job options as a request: its fields by their names, but for INPUT and the format.
-
-    A system without feature levels lifts the one of the request, but where the job is `for_directml`.
-    """
-    from revseq_cli.operator.spec import FeatureLevel
+def request_of(**fields: Any) -> Request:
+    """The job options as a request: its fields by their names, but for INPUT and the format."""
     from revseq_cli.pipeline.assembly import Request
 
-    if (like := fields.get("like")) and SYSTEMS[like].is_free and not for_directml:
-        fields["level"] = FeatureLevel.NONE
-    return Request(values=fields.pop("input"), format=fields.pop("format_name"), **fields)
+    context = click.get_current_context(silent=True)
+    typed = () if context is None or context.info_name == "batch" else tuple(sys.argv[1:])
+    return Request(values=fields.pop("input"), format=fields.pop("format_name"), typed=typed, **fields)
 
 
 def _added(function: Callable[..., Any], options: Iterable[Callable[..., Any]]) -> Callable[..., Any]:

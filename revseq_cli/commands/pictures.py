@@ -1,4 +1,4 @@
-"""What several commands show of a job: a picture, and its check."""
+"""What several commands show of a job: an example, and a picture."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.file_io import Identity
-    from revseq_cli.operator.spec import Constraint, FeatureLevel
     from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.pipeline.plan import Resources
-    from revseq_cli.report.results import Check
 
 _SUFFIX = ".svg"
 
@@ -59,17 +56,3 @@ class Drawing:
         job = self._job
         drawn = picture.of_job(job.values, job.lengths, job.axis, result)
         self.file.write(drawn.encode())
-
-
-def result_of(job: Job, constraints: dict[FeatureLevel, list[Constraint]], resources: Resources) -> Check:
-    """What is told of a job that was held against these constraints; its lengths are read."""
-    from revseq_cli.operator import spec
-    from revseq_cli.pipeline import summaries
-    from revseq_cli.report.results import Check
-
-    values, lengths = job.values.desc, job.lengths.desc
-    lowest = spec.lowest_level(values, lengths, job.axis)
-    # Lengths that no level accepts have no effects to count.
-    counts = summaries.count_lengths(job, resources) if lowest is not None else None
-    notes = (*job.notes, *job.absent_notes())
-    return Check(job.names, values, lengths, job.axis, constraints, lowest, counts, job.batch_axis, notes)

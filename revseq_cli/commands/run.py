@@ -98,7 +98,7 @@ def command(
         return
     row = table.TEXT
     if not dry_run:
-        named = Reference.output("-", format_name, filter(None, request.references())).format
+        named = Reference.output("-", format_name, filter(None, request.references)).format
         printed = table.TEXT.name if example else named
         row = printed_format(printed, f"add -o out{table.suffix_to_write(printed)}", "-o {}")
     if dry_run:
@@ -152,7 +152,7 @@ def delivery_of(
     from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline.plan import plan_reversal
 
-    reference = Reference.output(output, request.format, filter(None, request.references()))
+    reference = Reference.output(output, request.format, filter(None, request.references))
     job = _loaded(request)
     layout = options.layout_of(only=only)
     sink = registry.create_sink(reference, job.values, overwrite=overwrite, inputs=job.files, layout=layout)

@@ -6,16 +6,11 @@ import contextlib
 import errno
 import itertools
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Self
-
-# Options and their values, as they are typed, in a suggestion.
-Settings = tuple[tuple[str, str], ...]
-ON = "on"  # the value of an option without a value, in a Choice
 
 _MOST_COMPARED = 5000  # names, to find the nearest one: 0.1 s
 _LONGEST = 200  # characters of a name in a list
@@ -77,32 +72,6 @@ def shown_line(line: str) -> str:
     return printable(line[:_LONGEST_LINE])
 
 
-@dataclass(frozen=True)
-class Suggestion:
-    """Options and values with which a command works: in place of those that the user gave; "" removes one.
-
-    `meaning` says what they do, and `label` has the settings that tell this choice from others. Both are empty for
-    settings that leave no doubt.
-    """
-
-    settings: Settings
-    meaning: str = ""
-    label: Settings = ()
-
-
-@dataclass(frozen=True)
-class Suggestions:
-    """A hint: the choices with which the command works, the best first; at least one.
-
-    `sure` says that the first one can be proposed: else one of several is meant, and only the user knows which.
-    `typed` is what the user called INPUT, and perhaps LENGTHS, where the choices have other ones.
-    """
-
-    choices: tuple[Suggestion, ...]
-    sure: bool = True
-    typed: tuple[str, ...] = ()
-
-
 class RevseqError(Exception):
     """Why the work stops, and what the user can do.
 
@@ -110,9 +79,7 @@ class RevseqError(Exception):
     the file (and dataset). `context` has lines of a text file, with a caret below the place of the error.
     """
 
-    def __init__(
-        self, found: str, wanted: str = "", hint: str | Suggestions = "", where: str = "", context: str = ""
-    ) -> None:
+    def __init__(self, found: str, wanted: str = "", hint: str = "", where: str = "", context: str = "") -> None:
         super().__init__(found)
         self.found, self.wanted, self.hint, self.where, self.context = found, wanted, hint, where, context
 

@@ -14,10 +14,10 @@ from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import FileTransaction
-from revseq_cli.formats.meaning import CONVENTIONS, FILL, NOTHING
+from revseq_cli.formats.meaning import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from types import ModuleType, TracebackType
     from typing import Self
 
@@ -36,8 +36,6 @@ WriteResult = tuple[Region, "NDArray[Any]"]
 # Keras's definition of a decompression bomb: more than so many bytes, and more than so many times what is stored.
 _BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
 _DECLARED = "declares {} bytes and stores {}"
-# What stands in place of _FillValue where a file has that value without the attribute.
-DEFAULT_FILL = "NetCDF's default fill value"
 
 
 def chunk_boxes(region: Region, chunks: tuple[int, ...]) -> Iterator[Region]:
@@ -108,13 +106,6 @@ class ReadTask(Protocol):
         """
 
 
-class Coordinate(NamedTuple):
-    """A variable with the position of each index of a dimension: its units, and a function that reads a part of it."""
-
-    units: str
-    read: Callable[[slice], NDArray[Any]]
-
-
 class Source(ABC):
     """An input tensor whose header has been read, and whose values have not.
 
@@ -183,21 +174,6 @@ class Source(ABC):
     def meaning(self) -> Meaning:
         """What its file says about it besides its elements: names of dimensions, attributes, coordinates."""
         return NOTHING
-
-    def conventions(self) -> dict[str, list[Any]]:
-        """The values of each attribute among CONVENTIONS that it has, by its name, and of DEFAULT_FILL."""
-        said = self.meaning()
-        found = {name: said.attributes[name] for name in CONVENTIONS if name in said.attributes}
-        if said.default_fill is not None and FILL not in found:
-            found[DEFAULT_FILL] = said.default_fill
-        return {name: [*value] if getattr(value, "ndim", 0) else [value] for name, value in found.items()}
-
-    def coordinate(self, dimension: int) -> Coordinate | None:
-        """The coordinate of a dimension; None where the dimension has no name, or no coordinate."""
-        for each in self.meaning().coordinates:
-            if each.name == self.dimensions[dimension]:
-                return Coordinate(str(each.attributes.get("units", "")), each.values.__getitem__)
-        return None
 
     def absent_notes(self) -> tuple[str, ...]:
         """Notes on values that are not stored, and are read as a fill value."""

@@ -8,7 +8,7 @@ clamps lengths before it converts them to signed indices.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,8 @@ def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int, *, overwrite
     is clamped to it. The result has the memory order of `values`. With `overwrite`, it may use their memory: blocks of
     a long first axis are so large that the system would have to clear the pages of each new one.
     """
+    if not values.size:
+        return values.copy()
     if not values.flags.c_contiguous and values.flags.f_contiguous:
         return reverse(values.T, lengths.T, values.ndim - 1 - axis, overwrite=overwrite).T
     outer, size = prod(values.shape[:axis]), values.shape[axis]
@@ -182,22 +184,6 @@ class _Tile:
         index &= ~self._STAYS
         index += self._first[:n]
         return index
-
-
-class LengthCounts(NamedTuple):
-    """How many lengths there are, how many lie above the axis size, and how many change nothing (0 or 1)."""
-
-    total: int = 0
-    clamped: int = 0
-    unchanged: int = 0
-
-
-def count_lengths(lengths: NDArray[Any], size: int) -> LengthCounts:
-    """Count what these lengths, unsigned and of any shape, do to lines of `size` elements."""
-    once = _once(lengths)
-    times = lengths.size // once.size
-    unchanged = int(np.count_nonzero(clamp(once, size) <= 1))
-    return LengthCounts(lengths.size, count_clamped(lengths, size), unchanged * times)
 
 
 def count_clamped(lengths: NDArray[Any], size: int) -> int:

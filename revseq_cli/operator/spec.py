@@ -7,21 +7,21 @@ constraints" and "Tensor support", and DirectML's general limits on tensors.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from revseq_cli.core.errors import RevseqError, Suggestions, UsageError, listed
+from revseq_cli.core.errors import RevseqError, UsageError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc, braced, numbers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 INPUT, LENGTHS, OUTPUT = "InputTensor", "SequenceLengthsTensor", "OutputTensor"
 
 
 class FeatureLevel(IntEnum):
-    """DML_FEATURE_LEVEL_x_y with DirectML's own numbers; NONE, above them all, lifts DirectML's limits.
+    """DML_FEATURE_LEVEL_x_y with DirectML's own numbers; NONE, above them all, has only the operator's own rules.
 
     Every level accepts all that the levels below it accept.
     """
@@ -59,8 +59,7 @@ class FeatureLevel(IntEnum):
             if level.short.upper() == key:
                 return level
         known = listed((level.short for level in cls), len(cls))
-        hint = "try --feature-level 5_0"
-        raise UsageError(f"{text[:40]!r} is not a feature level", f"one of {known}", hint)
+        raise UsageError(f"{text[:40]!r} is not a feature level", f"one of {known}")
 
 
 DIRECTML = tuple(level for level in FeatureLevel if level is not FeatureLevel.NONE)
@@ -90,8 +89,14 @@ SUPPORT = (
     Support(FeatureLevel.V3_0, range(4, 6), _FIRST, (_D.UINT32,)),
     Support(FeatureLevel.V4_0, range(1, 9), _FIRST, (_D.UINT32,)),
     Support(FeatureLevel.V5_0, range(1, 9), _ALL, (_D.UINT64, _D.UINT32)),
-    # Not DirectML's: the operator's own rules, within what NumPy can hold.
-    Support(FeatureLevel.NONE, range(1, 65), tuple(_D), tuple(t for t in _D if t.kind == "uint"), None),
+    # Not DirectML's: the operator's own rules, within what NumPy can hold. Lengths are whole numbers of any type.
+    Support(
+        FeatureLevel.NONE,
+        range(1, 65),
+        tuple(_D),
+        tuple(t for t in _D if t.kind in ("uint", "int", "float", "minifloat")),
+        None,
+    ),
 )
 
 
@@ -135,31 +140,30 @@ def broken(constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
 class SpecError(RevseqError, ValueError):
     """Tensors that break rules of the operator or of the feature level; `violations` has every broken rule.
 
-    `names` has the user's name for each tensor; a tensor that it lacks has its name in the operator. `choices` says
-    what to type instead, for all violations together, or why no setting helps with the lengths.
+    `names` has the user's name for each tensor; a tensor that it lacks has its name in the operator. The `hint` is for
+    all violations together; without one, each has its own.
     """
 
-    def __init__(
-        self, violations: tuple[Constraint, ...], names: dict[str, str], choices: Suggestions | str = ""
-    ) -> None:
-        super().__init__(f"{len(violations)} violations")
-        self.violations, self.names, self.choices = violations, names, choices
+    def __init__(self, violations: tuple[Constraint, ...], names: dict[str, str], hint: str = "") -> None:
+        super().__init__(f"{len(violations)} violations", hint=hint)
+        self.violations, self.names = violations, names
 
     def __reduce__(self) -> tuple[object, ...]:
         """How a worker sends it."""
-        return type(self), (self.violations, self.names, self.choices)
+        return type(self), (self.violations, self.names, self.hint)
 
     def parts(self) -> Sequence[RevseqError]:
-        """An error for each violation; the last has the choices as its hint, and without choices each has its own."""
-        sure = isinstance(self.choices, Suggestions)
-        parts, hinting = [], []
-        for v in self.violations:
-            hint, where = "" if sure else v.hint, self.names.get(v.tensor, v.tensor)
-            parts.append(RevseqError(f"{v.property} is {v.found}", f"{v.wanted} ({v.rule})", hint, where))
-            if sure or (v.tensor == LENGTHS and not v.hint):
-                hinting.append(parts[-1])
-        for part in hinting[-1:]:
-            part.hint = self.choices
+        """An error for each violation; the last one has the hint."""
+        parts = [
+            RevseqError(
+                f"{v.property} is {v.found}",
+                f"{v.wanted} ({v.rule})",
+                "" if self.hint else v.hint,
+                self.names.get(v.tensor, v.tensor),
+            )
+            for v in self.violations
+        ]
+        parts[-1].hint = parts[-1].hint or self.hint
         return parts
 
 
@@ -170,15 +174,13 @@ def constraints(
 
     `output` describes the OutputTensor where a page or a model states it; otherwise it is like the input.
     """
-    tensors = {INPUT: values, LENGTHS: lengths, OUTPUT: output or values}
-    shown = tensors if output else {INPUT: values, LENGTHS: lengths}
-    found = [*_level_constraints(shown, level)]
-    for tensor, desc in shown.items():
-        wanted = "sizes of at least 1"
-        ok = all(size >= 1 for size in desc.sizes)
-        found.append(Constraint(tensor, "Sizes", braced(desc.sizes), wanted, "DirectML tensors", ok))
-    found += _operator_constraints(tensors, axis, output is not None)
-    return [replace(constraint, hint="") if constraint.ok else constraint for constraint in found]
+    tensors = {INPUT: values, LENGTHS: lengths} | ({OUTPUT: output} if output else {})
+    found = [*_level_constraints(tensors, level)]
+    if level is not FeatureLevel.NONE:
+        for tensor, desc in tensors.items():
+            ok = all(size >= 1 for size in desc.sizes)
+            found.append(Constraint(tensor, "Sizes", braced(desc.sizes), "sizes of at least 1", "DirectML tensors", ok))
+    return [*found, *_operator_constraints(tensors, axis)]
 
 
 @functools.lru_cache(maxsize=64)  # the jobs of a batch are often alike
@@ -196,49 +198,55 @@ def lowest_level(values: TensorDesc, lengths: TensorDesc, axis: int) -> FeatureL
 
 def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> Iterator[Constraint]:
     """What the support table says at this level."""
-    row = support(level)
-    introduced = SUPPORT[0].since
-    wanted, rule = f"{introduced.short} or above", f"introduced in {introduced}"
-    hint: str = f"try --feature-level {introduced.short}"
-    yield Constraint(INPUT, "feature level", level.short, wanted, rule, row is not None, hint)
+    row, introduced = support(level), SUPPORT[0].since
     if row is None:
+        wanted, rule = f"{introduced.short} or above", f"introduced in {introduced}"
+        hint = f"try --feature-level {introduced.short}"
+        yield Constraint(INPUT, "feature level", level.short, wanted, rule, ok=False, hint=hint)
         return
-    rule = "operator's rules" if row.since is FeatureLevel.NONE else f"tensor support, {row.since} and above"
+    is_none = row.since is FeatureLevel.NONE
+    rule = "operator's rules" if is_none else f"tensor support, {row.since} and above"
+    if not is_none:
+        yield Constraint(INPUT, "feature level", level.short, f"{introduced.short} or above", rule, ok=True)
     for tensor, desc in tensors.items():
-        counts, count = row.dimension_counts, desc.dimension_count
-        hint = _dimension_hint(desc, counts)
-        yield Constraint(tensor, "dimension count", str(count), span(counts), rule, count in counts, hint)
-        types, data_type = row.data_types(tensor), desc.data_type
-        wanted, hint = listed((t.name for t in types), len(types)), _data_type_hint(tensor, data_type, tensors[INPUT])
-        yield Constraint(tensor, "DataType", data_type.name, wanted, rule, data_type in types, hint)
-        if (most := row.most_elements) is not None:
-            count, wanted = desc.element_count, f"at most {most}"
-            hint = f"try --feature-level {FeatureLevel.NONE.short}"
-            yield Constraint(tensor, "element count", str(count), wanted, "DirectML tensors", count <= most, hint)
+        count, counts = desc.dimension_count, row.dimension_counts
+        ok = count in counts
+        hint = "" if ok else _first_level([row for row in SUPPORT[:-1] if count in row.dimension_counts])
+        yield Constraint(tensor, "dimension count", str(count), span(counts), rule, ok, hint)
+        data_type, types = desc.data_type, row.data_types(tensor)
+        wanted = "a type of numbers" if is_none and tensor == LENGTHS else listed((t.name for t in types), len(types))
+        ok = data_type in types
+        hint = "" if ok else _type_hint(tensor, data_type)
+        yield Constraint(tensor, "DataType", data_type.name, wanted, rule, ok, hint)
+        if row.most_elements is not None:
+            ok = desc.element_count <= row.most_elements
+            hint = "" if ok else _NO_LEVEL
+            found, wanted = str(desc.element_count), f"at most {row.most_elements}"
+            yield Constraint(tensor, "element count", found, wanted, "DirectML tensors", ok, hint)
 
 
-def _operator_constraints(tensors: dict[str, TensorDesc], axis: int, output: bool) -> Iterator[Constraint]:
+def _operator_constraints(tensors: dict[str, TensorDesc], axis: int) -> Iterator[Constraint]:
     """What the operator itself asks, at every level."""
-    values, lengths = tensors[INPUT], tensors[LENGTHS]
-    rank = values.dimension_count
-    rule = "tensor constraints"
-    for tensor in (LENGTHS, OUTPUT) if output else (LENGTHS,):
-        count, wanted = tensors[tensor].dimension_count, f"{rank}, as {INPUT} has"
+    values, lengths, output = tensors[INPUT], tensors[LENGTHS], tensors.get(OUTPUT)
+    rank, rule = values.dimension_count, "tensor constraints"
+    for tensor in [*tensors][1:]:
+        count = tensors[tensor].dimension_count
+        wanted = f"{rank}, as {INPUT} has"
         yield Constraint(tensor, "dimension count", str(count), wanted, rule, count == rank, matching=True)
     in_range = 0 <= axis < rank
-    wanted = f"{numbers_of(rank)}, unsigned and less than the dimension count" if rank else "a tensor with dimensions"
+    wanted = f"{numbers_of(rank)}: less than the dimension count" if rank else "a tensor with dimensions"
     yield Constraint(INPUT, "Axis", str(axis)[:40], wanted, "Axis", in_range)
     if in_range and lengths.dimension_count == rank:
-        want = lengths_sizes(values.sizes, axis)
-        wanted = f"{braced(want)}: as {INPUT}, and 1 along axis {axis}"
-        yield Constraint(LENGTHS, "Sizes", braced(lengths.sizes), wanted, LENGTHS, lengths.sizes == want, matching=True)
+        sizes = lengths_sizes(values.sizes, axis)
+        wanted = f"{braced(sizes)}: as {INPUT}, and 1 along axis {axis}"
+        ok = lengths.sizes == sizes
+        yield Constraint(LENGTHS, "Sizes", braced(lengths.sizes), wanted, LENGTHS, ok, matching=True)
     if output:
-        out = tensors[OUTPUT]
-        ok, wanted = out.sizes == values.sizes, f"{braced(values.sizes)}, as {INPUT} has"
-        yield Constraint(OUTPUT, "Sizes", braced(out.sizes), wanted, OUTPUT, ok, matching=True)
-        name, want_name = out.data_type.name, values.data_type.name
-        wanted = f"{want_name}, as {INPUT} has"
-        yield Constraint(OUTPUT, "DataType", name, wanted, rule, name == want_name, matching=True)
+        wanted, ok = f"{braced(values.sizes)}, as {INPUT} has", output.sizes == values.sizes
+        yield Constraint(OUTPUT, "Sizes", braced(output.sizes), wanted, OUTPUT, ok, matching=True)
+        name, ok = values.data_type.name, output.data_type is values.data_type
+        wanted = f"{name}, as {INPUT} has"
+        yield Constraint(OUTPUT, "DataType", output.data_type.name, wanted, rule, ok, matching=True)
 
 
 def span(counts: range) -> str:
@@ -246,37 +254,20 @@ def span(counts: range) -> str:
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
 
-def _dimension_hint(desc: TensorDesc, counts: range) -> str:
-    """The level that has it, or the rank that this level has."""
-    level = _first_level(lambda row: desc.dimension_count in row.dimension_counts)
-    if desc.dimension_count >= counts[0] or not desc.dimension_count or not level:
-        return level
-    return f"{level}, or --rank {counts[0]}"
+_NO_LEVEL = "no feature level of DirectML has it; without one, the operator's own rules hold"
 
 
-def _data_type_hint(tensor: str, data_type: DataType, values: TensorDesc) -> str:
-    """The level that has it; where lengths are of another kind, their values decide whether a cast helps.
-
-    Every length of a smaller unsigned type is one of UINT32, too, which each level of DirectML takes beside `values`
-    that it takes.
-    """
-    if tensor == LENGTHS and data_type.kind != "uint":
-        return ""
-    if data_type is DataType.BOOL and tensor == INPUT:
-        return "DirectML does not have it; compare as UINT8, which has the same bytes, or try --feature-level none"
-    is_directml = values.data_type in _ALL and any(
-        values.dimension_count in row.dimension_counts for row in SUPPORT[:-1]
-    )
-    if tensor == LENGTHS and data_type.size < DataType.UINT32.size and is_directml:
-        return f"add --lengths-dtype {DataType.UINT32.name}"
-    return _first_level(lambda row: data_type in row.data_types(tensor))
+def _type_hint(tensor: str, data_type: DataType) -> str:
+    """What to type for a data type that the level does not have: a cast of lengths, else the lowest level with it."""
+    if tensor == LENGTHS and data_type.kind == "bool":
+        return "if it is a mask, of ones followed by zeros in each line: add --mask"
+    if tensor == LENGTHS and data_type is not DataType.UINT64:
+        return "" if data_type.kind == "complex" else "add --lengths-dtype UINT32"
+    if tensor != LENGTHS and data_type is DataType.BOOL:
+        return "DirectML has no BOOL; UINT8 has the same bytes"
+    return _first_level([row for row in SUPPORT[:-1] if data_type in row.data_types(tensor)])
 
 
-def _first_level(accepts: Callable[[Support], bool]) -> str:
-    """The lowest level whose row of the table accepts it; "" where no level does."""
-    row = next((row for row in SUPPORT if accepts(row)), None)
-    if row is None:
-        return ""
-    if row.since is FeatureLevel.NONE:
-        return f"DirectML does not have it; try --feature-level {row.since.short}"
-    return f"{row.since} and above has it: try --feature-level {row.since.short}"
+def _first_level(rows: Sequence[Support]) -> str:
+    """The level of the first of the rows that have it."""
+    return f"{rows[0].since} and above has it: try --feature-level {rows[0].since.short}" if rows else _NO_LEVEL

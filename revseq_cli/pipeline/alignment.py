@@ -30,35 +30,21 @@ class Shape(NamedTuple):
     @classmethod
     def of(cls, source: Source) -> Shape:
         """The shape of a tensor; names that libraries make up, or that two dimensions have, say nothing."""
-        given = source.dimensions or ("",) * len(source.sizes)
-        names = ("" if _MADE_UP.fullmatch(each) or given.count(each) > 1 else each for each in given)
+        stated = source.dimensions or ("",) * len(source.sizes)
+        names = ("" if _MADE_UP.fullmatch(name) or stated.count(name) > 1 else name for name in stated)
         return cls(source.name, source.sizes, tuple(names))
 
     def called(self, d: int) -> str:
         """The dimension for people: by its name, or else by its number."""
         return self.names[d] or f"axis {d}"
 
-    def all_called(self) -> str:
-        """All dimensions for people."""
-        return listed(map(self.called, range(len(self.sizes))), len(self.sizes))
 
+def align(values: Shape, lengths: Shape, axis: int, batch_axis: int | None, *, mask: bool = False) -> Places | None:
+    """Where the dimensions of the lengths go; None where they fit nowhere, which the operator's constraints tell.
 
-class Alignment(NamedTuple):
-    """Where each dimension of the lengths goes, and a note if that is more than the user has typed."""
-
-    places: Places
-    note: str = ""
-
-
-def align(
-    values: Shape, lengths: Shape, axis: int, batch_axis: int | None, *, mask: bool = False, batch_first: bool = False
-) -> Alignment | None:
-    """Where the dimensions of the lengths go; None where they are like those of the values, or fit nowhere.
-
-    Names decide where both tensors have them; a dimension of size 1 whose name the values lack goes nowhere. A
-    `batch_axis` was asked for. A `mask` has the reversed axis, too; with `batch_first`, a square one is of batch and
-    time. FormatError for what contradicts names or the batch axis. What fits nowhere is left to the constraints of the
-    operator.
+    Names decide where both tensors have them; a dimension of size 1 whose name the values lack goes nowhere. With a
+    `batch_axis`, there is one length for each of its indices. A `mask` has the reversed axis, too. FormatError for what
+    contradicts names or the batch axis.
     """
     rank = len(values.sizes)
     if not 0 <= axis < rank:
@@ -67,23 +53,16 @@ def align(
         wanted = f"{numbers_of(rank)}, and not the reversed axis {axis}" if rank > 1 else "two dimensions or more"
         raise FormatError(f"the batch axis is {batch_axis}", wanted, where=lengths.name)
     if are_named(values, lengths):
-        return _by_names(values, lengths, axis, batch_axis, mask=mask)
-    if mask:
-        found: Alignment | None = _mask_by_sizes(values, lengths, axis, batch_axis, batch_first=batch_first)
+        places: Places | None = _by_names(values, lengths, axis, batch_axis, mask=mask)
+    elif mask:
+        places = _mask_by_sizes(values, lengths, axis, batch_axis)
     else:
-        found = _by_sizes(values, lengths, axis, batch_axis)
-        if not found and batch_axis is None and is_single(lengths) and len(lengths.sizes) < rank:
-            found = Alignment((None,) * len(lengths.sizes), f"{lengths.name}: one length, for all lines")
-    if found:
-        _require_batch(values, lengths, found.places, axis, batch_axis)
-    if found or len(lengths.sizes) == rank:
-        _refuse_contradiction(values, lengths, found.places if found else tuple(range(rank)))
-    return found
-
-
-def is_single(lengths: Shape) -> bool:
-    """Whether they are one length, without dimensions or alone in one."""
-    return lengths.sizes in ((), (1,))
+        places = _by_sizes(values, lengths, axis, batch_axis)
+    if places and batch_axis is not None:
+        _require_batch(values, lengths, places, axis, batch_axis)
+    if places:
+        _refuse_contradiction(values, lengths, places)
+    return places
 
 
 def are_named(values: Shape, lengths: Shape) -> bool:
@@ -94,7 +73,7 @@ def are_named(values: Shape, lengths: Shape) -> bool:
     return any(size != 1 or name in values.names for size, name in dimensions if name)
 
 
-def _by_names(values: Shape, lengths: Shape, axis: int, batch_axis: int | None, *, mask: bool) -> Alignment | None:
+def _by_names(values: Shape, lengths: Shape, axis: int, batch_axis: int | None, *, mask: bool) -> Places:
     places: list[int | None] = []
     long = [i for i, size in enumerate(lengths.sizes) if size != 1]
     for i, (name, size) in enumerate(zip(lengths.names, lengths.sizes, strict=True)):
@@ -109,38 +88,27 @@ def _by_names(values: Shape, lengths: Shape, axis: int, batch_axis: int | None, 
         else:
             raise _lacking(values, lengths, i, axis)
         places.append(place)
-    _require_batch(values, lengths, places, axis, batch_axis)
     if mask and axis not in places:
         found = f"no dimension of it is {values.called(axis)}, along which {values.name} is reversed"
         raise FormatError(found, "a mask along that dimension", where=lengths.name)
-    if places == [*range(len(values.sizes))] and not mask:
-        return None
-    return Alignment(tuple(places), _note(values, lengths, places, axis, batch_axis))
-
-
-def _note(values: Shape, lengths: Shape, places: Sequence[int | None], axis: int, batch_axis: int | None) -> str:
-    """What names have decided; nothing where the user has typed the one dimension that matters."""
-    if places == [batch_axis] or [*filter(None, lengths.names)] == [*values.names]:
-        return ""
-    others = [values.called(d) for d in range(len(values.sizes)) if d != axis and d not in places]
-    told = f"the dimensions ({lengths.all_called()}) are aligned by name with ({values.all_called()}) of {values.name}"
-    repeated = f", and repeated along {listed(others)}" if others else ""
-    return f"{lengths.name}: {told}{repeated}"
+    return tuple(places)
 
 
 def _require_size(values: Shape, lengths: Shape, i: int, place: int, wanted: int) -> None:
     """FormatError unless a dimension of the lengths has that size."""
-    size, named = lengths.sizes[i], f"{values.called(place)} of {values.name}"
+    size = lengths.sizes[i]
     if size == wanted:
         return
-    found = f"its dimension {lengths.called(i)} has size {size}, and {named} has {values.sizes[place]}"
+    found = f"its dimension {lengths.called(i)} has size {size}"
+    found = f"{found}, and {values.called(place)} of {values.name} has {values.sizes[place]}"
     if wanted == values.sizes[place]:
         raise FormatError(found, f"size {wanted}", where=lengths.name)
-    others = [name for name in values.names if name and name not in lengths.names]
-    text = "if it is a mask of ones and zeros, add --mask"
-    if len(others) == 1:  # the lengths have all other dimensions
-        text = f"if it has lengths, try --axis {others[0]}; {text}"
-    hint = text if size == values.sizes[place] else ""
+    hint = ""
+    if size == values.sizes[place]:
+        others = [name for name in values.names if name and name not in lengths.names]
+        hint = "if it is a mask of ones and zeros, add --mask"
+        if len(others) == 1:  # the lengths have all other dimensions
+            hint = f"if it has lengths, try --axis {others[0]}; {hint}"
     raise FormatError(f"{found}, which is reversed", "one length for each line: size 1", hint, lengths.name)
 
 
@@ -148,15 +116,12 @@ def _lacking(values: Shape, lengths: Shape, i: int, axis: int) -> FormatError:
     """The error for a name that the values lack."""
     found = f"its dimension {lengths.called(i)}, of size {lengths.sizes[i]}, is not a dimension of {values.name}"
     known = [name for d, name in enumerate(values.names) if name and d != axis]
-    return FormatError(found, f"dimensions among {listed(known, len(known))}", where=lengths.name)
+    wanted = f"dimensions among {listed(known)}" if known else "one length, or dimensions without names"
+    return FormatError(found, wanted, where=lengths.name)
 
 
-def _require_batch(
-    values: Shape, lengths: Shape, places: Sequence[int | None], axis: int, batch_axis: int | None
-) -> None:
+def _require_batch(values: Shape, lengths: Shape, places: Places, axis: int, batch_axis: int) -> None:
     """FormatError where the lengths go along another dimension than the batch axis that was asked for."""
-    if batch_axis is None:
-        return
     for i, place in enumerate(places):
         if place not in (None, axis, batch_axis):
             own = f"its {'dimension ' * bool(lengths.names[i])}{lengths.called(i)} is axis {place} of {values.name}"
@@ -168,93 +133,58 @@ def _require_batch(
 def _refuse_contradiction(values: Shape, lengths: Shape, places: Places) -> None:
     """FormatError where sizes put a dimension elsewhere than the name that it has."""
     for name, size, place in zip(lengths.names, lengths.sizes, places, strict=True):
-        if size == 1 or place is None or name in ("", values.names[place]):
-            continue
-        if name in values.names:
+        if size != 1 and place is not None and name in values.names and name not in ("", values.names[place]):
             found = f"its dimension {name} would go along {values.called(place)} of {values.name}"
             raise FormatError(found, f"along {name}", where=lengths.name)
 
 
-def _by_sizes(values: Shape, lengths: Shape, axis: int, batch_axis: int | None) -> Alignment | None:
-    rank = len(values.sizes)
-    others = tuple(d for d in range(rank) if d != axis)
+def _by_sizes(values: Shape, lengths: Shape, axis: int, batch_axis: int | None) -> Places | None:
+    if lengths.sizes == () or (lengths.sizes == (1,) and batch_axis is None):
+        return (None,) * len(lengths.sizes)  # one length, for all lines
     if batch_axis is not None:
         size = values.sizes[batch_axis]
-        if lengths.sizes != (size,):
+        if len(lengths.sizes) > 2 or tuple(n for n in lengths.sizes if n != 1) != (size,) * (size != 1):
             wanted = f"{braced((size,))}: one length for each index of axis {batch_axis}"
             raise FormatError(f"Sizes is {braced(lengths.sizes)}", wanted, where=lengths.name)
-        return Alignment((batch_axis,))
-    if lengths.sizes != tuple(values.sizes[d] for d in others):
-        return None
-    full = braced(lengths_sizes(values.sizes, axis))
-    note = f"{lengths.name}: its sizes are those of {values.name} without axis {axis}: they are taken for {full}"
-    return Alignment(others, note)
+        place = lengths.sizes.index(size)
+        return tuple(batch_axis if i == place else None for i in range(len(lengths.sizes)))
+    if lengths.sizes == lengths_sizes(values.sizes, axis):
+        return tuple(range(len(values.sizes)))
+    others = tuple(d for d in range(len(values.sizes)) if d != axis)
+    return others if lengths.sizes == tuple(values.sizes[d] for d in others) else None
 
 
-def _mask_by_sizes(values: Shape, mask: Shape, axis: int, batch_axis: int | None, *, batch_first: bool) -> Alignment:
+def _mask_by_sizes(values: Shape, mask: Shape, axis: int, batch_axis: int | None) -> Places:
     """Where a mask goes that has the sizes of the values, or those of a batch axis and of the reversed axis."""
-    size = values.sizes[axis]
-    batches = [d for d in range(len(values.sizes)) if d != axis and batch_axis in (None, d)]
-    found = _batch_and_axis(values, mask, axis, batches)
-    # A mask of rank 2 with the sizes of the values may be one of batch and time, too: a batch axis that was asked for
-    # says so where both orders fit and are not the same.
-    both_orders = batch_axis is not None and axis < batch_axis and len(found) == 2 and size != 1
-    if _has_all_dimensions(values, mask, axis) and not both_orders:
-        return Alignment(tuple(d if own != 1 or d == axis else None for d, own in enumerate(mask.sizes)))
-    is_first = batch_axis is not None and (batch_axis < axis or batch_first)  # as in the values, or always
-    if len(found) == 1 or (found and (is_first or size == 1)):  # where the axis has size 1, all ways give the same
-        is_typed = batch_axis is not None and (len(found) == 1 or batch_axis < axis)
-        return Alignment(found[0], "" if is_typed else _along_batch(values, mask, axis, found[0]))
-    raise _no_mask(values, mask, axis, found, batches, batch_axis)
-
-
-def _along_batch(values: Shape, mask: Shape, axis: int, places: tuple[int, int]) -> str:
-    """The note that says which dimension of a mask goes along the reversed axis."""
-    batch = next(d for d in places if d != axis)
-    line = "row" if places[1] == axis else "column"
-    return f"{mask.name}: a {line} of it goes along axis {axis} for each index of axis {batch} of {values.name}"
-
-
-def _batch_and_axis(values: Shape, mask: Shape, axis: int, batches: Sequence[int]) -> list[tuple[int, int]]:
-    """Each batch axis and the reversed axis, in either order, that have the sizes of the mask."""
+    rank, size = len(values.sizes), values.sizes[axis]
+    batches = [d for d in range(rank) if d != axis and batch_axis in (None, d)]
     orders = [places for d in batches for places in ((d, axis), (axis, d))]
-    return [places for places in orders if mask.sizes == tuple(values.sizes[d] for d in places)]
-
-
-def _has_all_dimensions(values: Shape, mask: Shape, axis: int) -> bool:
-    """Whether a mask has the dimensions of the values, some of size 1, but not the one that is reversed."""
-    if len(mask.sizes) != len(values.sizes):
-        return False
-    pairs = enumerate(zip(mask.sizes, values.sizes, strict=True))
-    return all(own == size or (own == 1 and d != axis) for d, (own, size) in pairs)
-
-
-def _no_mask(
-    values: Shape, mask: Shape, axis: int, found: Sequence[tuple[int, int]], batches: Sequence[int],
-    batch_axis: int | None,
-) -> FormatError:  # fmt: skip
-    """The error for a mask that fits in no way, or in the several ways that were found; a batch axis was asked for."""
+    found = [places for places in orders if mask.sizes == tuple(values.sizes[d] for d in places)]
+    is_whole = len(mask.sizes) == rank and all(
+        own == size or (own == 1 and d != axis)
+        for d, (own, size) in enumerate(zip(mask.sizes, values.sizes, strict=True))
+    )
+    # With two dimensions, a mask with the sizes of the values may be one of time and batch, too.
+    if is_whole and not (rank == 2 and batch_axis is not None and axis < batch_axis and len(found) > 1 and size > 1):
+        return tuple(d if own != 1 or d == axis else None for d, own in enumerate(mask.sizes))
+    if len(found) == 1 or (found and (size == 1 or (batch_axis is not None and batch_axis < axis))):
+        return found[0]
     problem = f"Sizes of the mask is {braced(mask.sizes)}"
     if found:
-        problem += f", which fits in {len(found)} ways"
-        told = "" if batch_axis is None else f"; batch axis {batch_axis} does not decide: it is behind axis {axis}"
-        return FormatError(problem, f"the one that is meant{told}", _ways(values, found, axis), mask.name)
-    batch_sizes = " or ".join(braced((values.sizes[d], values.sizes[axis])) for d in batches)
-    wanted = f"{braced(values.sizes)}, as {values.name} has" + f", or {batch_sizes}: batch and time" * bool(batches)
-    return FormatError(problem, wanted, where=mask.name)
+        wanted = (
+            "a mask with all dimensions of the values, of which some may have size 1, or a batch axis before the axis"
+        )
+        raise FormatError(f"{problem}, which fits in {len(found)} ways", wanted, _ways(values, found), mask.name)
+    of_batch = " or ".join(braced((values.sizes[d], size)) for d in batches)
+    wanted = f"{braced(values.sizes)}, as {values.name} has"
+    raise FormatError(problem, f"{wanted}, or {of_batch}: batch and time" if of_batch else wanted, where=mask.name)
 
 
-def _ways(values: Shape, found: Sequence[tuple[int, int]], axis: int) -> str:
-    """What to do for each way in which a mask fits: the batch axis decides, or a mask with all dimensions in order."""
+def _ways(values: Shape, found: Sequence[tuple[int, int]]) -> str:
+    """How to make the mask fit in one way only, for each in which it fits: with all dimensions of the values."""
     texts = []
     for rows, columns in found:
-        if len(values.sizes) == 2:
-            mask = "numpy's mask.T" if columns == axis else "the mask as it is"
-            how = f"{mask}, and without --batch-axis"
-        elif (columns, rows) not in found or rows < columns == axis:
-            how = f"--batch-axis {rows if columns == axis else columns}"
-        else:
-            sizes = (size if d in (rows, columns) else 1 for d, size in enumerate(values.sizes))
-            how = f"numpy's {'mask' if rows < columns else 'mask.T'}.reshape({', '.join(map(str, sizes))})"
-        texts.append(f"with {how}: a row for each index of axis {rows}")
-    return "; ".join(texts)
+        sizes = (size if d in (rows, columns) else 1 for d, size in enumerate(values.sizes))
+        turned = "mask" if rows < columns else "mask.T"
+        texts.append(f"{turned}.reshape({', '.join(map(str, sizes))}), where rows go along axis {rows}")
+    return f"with numpy: {'; or '.join(texts)}; and without --batch-axis"

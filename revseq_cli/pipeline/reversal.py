@@ -17,7 +17,7 @@ from revseq_cli.pipeline import two_pass
 from revseq_cli.pipeline.blocks import cut, lengths_of
 from revseq_cli.pipeline.plan import Plan, Resources, plan_reversal
 from revseq_cli.pipeline.tasks import Task, deliver_all, move, reading_back, spooled, untrue
-from revseq_cli.pipeline.views import Computed, Derived, MaskSource
+from revseq_cli.pipeline.views import AlignedSource, Computed, Derived, OfLines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,7 +94,7 @@ def _unchunked(sink: Sink, values: Source, plan: Plan) -> AbstractContextManager
 def _clamped(job: Job, lengths: Source) -> int:
     """How many of the lengths that the user gave are above the axis size; these are the same, repeated for lines."""
     size, given = job.values.sizes[job.axis], job.given_lengths.desc.element_count
-    if isinstance(job.given_lengths, MaskSource) or not given or np.iinfo(lengths.dtype).max <= size:
+    if isinstance(job.given_lengths, OfLines) or not given or np.iinfo(lengths.dtype).max <= size:
         return 0
     blocks = cut(lengths.sizes, None, most=thresholds.LENGTHS_AT_ONCE, alignment=lengths.cut_alignments[0])
     count = sum(kernel.count_clamped(lengths.read_task(region).read(), size) for region in blocks)
@@ -132,7 +132,7 @@ def made_ready(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = False
 
     With `holds_lengths`, the lengths are never in a file, as where the whole output is in memory.
     """
-    lengths = job.lengths
+    lengths = job.lengths.held() if isinstance(job.lengths, AlignedSource) else job.lengths
     with spooled(job.values, beside, plan) as values, contextlib.ExitStack() as stack:
         is_small = lengths.desc.total_bytes <= min(plan.bytes // 8, thresholds.LENGTHS_AT_ONCE)
         if is_small or not lengths.reads_cheaply:  # else every block would read them, or decode their chunks, again

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from revseq_cli.core import dtypes, thresholds
-from revseq_cli.operator import kernel
-from revseq_cli.pipeline import conventions
 from revseq_cli.pipeline.plan import Resources, plan_fold
 from revseq_cli.pipeline.tasks import Task, completed
+from revseq_cli.pipeline.views import missing_marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -100,11 +99,36 @@ def _sum_of_64_bits(numbers: NDArray[Any]) -> Any:  # noqa: ANN401 - a NumPy num
     return Fraction(total, 1 << 1127)
 
 
-def count_lengths(job: Job, resources: Resources) -> kernel.LengthCounts:
+class LengthCounts(NamedTuple):
+    """How many lengths there are, are above the axis size, and change nothing (0 or 1); the least and the greatest."""
+
+    total: int = 0
+    clamped: int = 0
+    unchanged: int = 0
+    least: int | None = None
+    greatest: int | None = None
+
+    @classmethod
+    def of(cls, size: int, lengths: NDArray[Any]) -> LengthCounts:
+        """The counts of unsigned lengths, at least one, of any shape, for lines of `size` elements."""
+        clamped = int(np.count_nonzero(lengths > size))
+        unchanged = lengths.size if size <= 1 else int(np.count_nonzero(lengths <= 1))
+        return cls(lengths.size, clamped, unchanged, int(lengths.min()), int(lengths.max()))
+
+    def merged(self, other: LengthCounts) -> LengthCounts:
+        """The counts of both."""
+        ends = [end for part in (self, other) for end in (part.least, part.greatest) if end is not None]
+        return LengthCounts(
+            self.total + other.total, self.clamped + other.clamped, self.unchanged + other.unchanged,
+            min(ends, default=None), max(ends, default=None),
+        )  # fmt: skip
+
+
+def count_lengths(job: Job, resources: Resources) -> LengthCounts:
     """The counts of the job's lengths, each as often as the user gave it."""
-    step = functools.partial(kernel.count_lengths, size=job.values.sizes[job.axis])
-    counts = [*_folded(job.given_lengths, step, resources)]
-    return kernel.LengthCounts(*map(sum, zip(*counts, strict=True)))
+    step = functools.partial(LengthCounts.of, job.values.sizes[job.axis])
+    counts: Iterator[LengthCounts] = _folded(job.given_lengths, step, resources)
+    return functools.reduce(LengthCounts.merged, counts, LengthCounts())
 
 
 @dataclass(frozen=True)
@@ -137,14 +161,13 @@ def span_of_lengths(lengths: Source, sizes: Iterable[int]) -> Span:
 
 def statistics(source: Source, resources: Resources) -> Statistics:
     """The statistics of a whole tensor, without the values that its file says are missing."""
-    step: Callable[[NDArray[Any]], Statistics] = Statistics.of
-    if is_missing := conventions.missing_in(source):
-        step = functools.partial(_without_missing, is_missing)
+    marks = missing_marks(source) if source.dtype.kind in "iuf" else ()
+    step = functools.partial(_without_missing, marks) if marks else Statistics.of
     return sum(_folded(source, step, resources), Statistics())
 
 
-def _without_missing(is_missing: Callable[[NDArray[Any]], NDArray[np.bool_]], values: NDArray[Any]) -> Statistics:
-    missing = is_missing(values)
+def _without_missing(marks: tuple[Any, ...], values: NDArray[Any]) -> Statistics:
+    missing = np.any([values == mark for mark in marks], axis=0)
     return Statistics.of(values[~missing])._replace(missing=int(np.count_nonzero(missing)))
 
 

@@ -1,11 +1,12 @@
 """Views: sources that read another source and convert what it reads.
 
-They are lengths in the dimensions of the values, the lengths that a mask stands for, exact casts, and tensors of
-another dimension count.
+They are lengths in the dimensions of the values, lengths of any number type as unsigned integers, and lengths that a
+mask or the padding of the values stands for.
 """
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -15,27 +16,25 @@ import numpy as np
 
 from revseq_cli.core import dtypes, thresholds
 from revseq_cli.core.dtypes import data_type_of, dtype_of
-from revseq_cli.core.errors import FormatError
-from revseq_cli.core.tensors import DataType, braced
-from revseq_cli.formats.contract import ReadTask, Source, Storage
+from revseq_cli.core.errors import FormatError, UsageError
+from revseq_cli.core.tensors import DataType
+from revseq_cli.formats.contract import ReadTask, Source
 from revseq_cli.formats.in_memory import MemorySource
-from revseq_cli.formats.table import named
+from revseq_cli.formats.meaning import FILL, MISSING
 from revseq_cli.operator.spec import lengths_sizes
 from revseq_cli.pipeline.blocks import cut, sizes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Self
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Coordinate, Region
+    from revseq_cli.formats.contract import Region
     from revseq_cli.formats.file_io import Identity
     from revseq_cli.pipeline.alignment import Places
 
-# The kinds of data types between which values are cast.
-_CAST_TO = ("float", "int", "uint")
-_CAST_FROM = (*_CAST_TO, "minifloat", "bool")
-# Bytes for an element of a mask, beside itself: what it is held against, and what is wrong.
+# Bytes for an element of a line, beside itself: what it is held against, and what is wrong.
 _COUNTED_BYTES = 8
 
 
@@ -79,14 +78,19 @@ class View(Source):
         self.notes, self.encoded = source.notes, source.encoded
         self.sizes, self.chunks = self.placed(source.sizes), self.placed(source.chunks) if source.chunks else None
 
+    def placed(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
+        """A number for each dimension of the source, as one for each dimension of this view."""
+        return numbers
+
     @property
     def files(self) -> list[Identity]:
         """Those of the source."""
         return self.original.files
 
-    def placed(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
-        """A number for each dimension of the source, as one for each dimension of this view."""
-        return numbers
+    @property
+    def reads_cheaply(self) -> bool:
+        """Whether there are no chunks to decode, and nothing to compute of many elements."""
+        return self.chunks is None and self.source.reads_cheaply
 
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
@@ -97,10 +101,6 @@ class View(Source):
     def least_bytes(self) -> int:
         """Those of the original, also where a copy of it is held now."""
         return self.original.least_bytes
-
-    def conventions(self) -> dict[str, list[Any]]:
-        """Those of the original."""
-        return self.original.conventions()
 
     def recheck(self) -> None:
         """TensorIOError if the original's file is not as it was."""
@@ -162,153 +162,210 @@ class AlignedSource(PlacedSource):
     `sizes` are those of the values.
     """
 
-    def __init__(self, source: Source, sizes: tuple[int, ...], axis: int, places: Places, note: str = "") -> None:
+    def __init__(self, source: Source, sizes: tuple[int, ...], axis: int, places: Places) -> None:
         super().__init__(source, places, len(sizes))
-        is_few = len(source.sizes) == 1 and source.desc.element_count <= thresholds.LENGTHS_AT_ONCE
-        if is_few and (source.chunks or isinstance(source, MaskSource)):  # else every block would decode or count anew
-            self.source = MemorySource.of(source)
-            self.encoded, self.chunks = False, None
         self.sizes = lengths_sizes(sizes, axis)
-        self.notes += (note,) * bool(note)
+
+    def read(self) -> NDArray[Any]:
+        """All lengths, of which those that are repeated are read once."""
+        return _repeated(self._places, self.sizes, self.source.read())
+
+    def held(self) -> Self:
+        """A copy that holds few lengths in memory, which else every block would decode or compute anew."""
+        if self.reads_cheaply or self.source.desc.element_count > thresholds.LENGTHS_AT_ONCE:
+            return self
+        view = copy.copy(self)
+        view.source = MemorySource.of(self.source)
+        view.encoded, view.chunks = False, None
+        return view
 
 
-def with_rank(source: Source, rank: int | None) -> Source:
-    """The source with `rank` dimensions; itself for None, and where it has as many. FormatError if it cannot be."""
-    return source if rank is None or rank == len(source.sizes) else RankedSource(source, rank)
+class LengthsSource(View):
+    """Lengths of any number type as unsigned integers.
 
-
-class RankedSource(PlacedSource):
-    """A tensor with leading sizes of 1 added, or removed; the elements stay as they are.
-
-    FormatError where a leading size to remove is not 1.
+    Reading raises FormatError with the first that is negative, a fraction or NaN, does not fit, or is one of `missing`,
+    the values by which the file marks missing ones.
     """
 
-    def __init__(self, source: Source, rank: int) -> None:
-        removed = source.sizes[: max(0, len(source.sizes) - rank)]
-        if any(size != 1 for size in removed):
-            wanted = f"{braced((1,) * len(removed) + source.sizes[len(removed) :])}, to remove leading sizes of 1"
-            raise FormatError(f"Sizes is {braced(source.sizes)}", wanted, where=source.name)
-        first = rank - len(source.sizes)
-        places = tuple(None if d < 0 else d for d in range(first, rank))
-        super().__init__(source, places, rank)
-        self.key = source.key
-        if (row := named(source.storage.format)) and row.keeps_others:
-            self.notes += (f"of {source.name} only the elements are copied, since the dimension count changes",)
-        # Not the format alone: its file cannot be copied with this tensor instead of the old one.
-        self.storage = Storage(f"{source.storage.format} of another dimension count", source.storage.details)
-
-
-class CastSource(View):
-    """Values in another data type; reading a region raises FormatError if one of its values does not fit.
-
-    A value fits if it casts back to itself: a fraction is no integer, nor is -0.0. A NaN stays a NaN, perhaps with
-    other bits. FormatError for complex values. `setting` is the option that asks for the cast of lengths.
-    """
-
-    def __init__(self, source: Source, data_type: DataType, setting: str = "") -> None:
-        if source.desc.data_type.kind not in _CAST_FROM:
-            wanted = f"numbers that are not complex, to be cast to {data_type.name}"
-            raise FormatError(f"DataType is {source.desc.data_type.name}", wanted, where=source.name)
+    def __init__(self, source: Source, data_type: DataType, missing: tuple[Any, ...] = ()) -> None:
         super().__init__(source)
-        self.dtype, self._setting, self.dimensions = dtype_of(data_type), setting, source.dimensions
-
-    def coordinate(self, dimension: int) -> Coordinate | None:
-        """That of the source."""
-        return self.source.coordinate(dimension)
+        self.dtype, self.dimensions, self._missing = dtype_of(data_type), source.dimensions, missing
 
     def read_task(self, region: Region) -> ReadTask:
-        """A read task that reads the region and casts it."""
-        step = partial(_cast, self.dtype, region, self.name, self._setting)
+        """A read task that reads the region and converts it."""
+        step = partial(_as_lengths, self.dtype, region, self.name, self._missing)
         return Computed(step, (self.source.read_task(region),))
 
 
-def _cast(dtype: np.dtype[Any], region: Region, name: str, setting: str, values: NDArray[Any]) -> NDArray[Any]:
-    """The cast values; FormatError with the first one that does not fit."""
+def _as_lengths(
+    dtype: np.dtype[Any], region: Region, name: str, missing: tuple[Any, ...], values: NDArray[Any]
+) -> NDArray[Any]:
     values = dtypes.numbers(values)
+    largest = int(np.iinfo(dtype).max)
+
+    def are_lengths(some: NDArray[Any]) -> NDArray[np.bool_]:
+        right = (some >= 0) & (some <= largest)
+        if some.dtype.kind == "f":  # 2^64-1 would be rounded to 2^64
+            wide = some.astype(np.float64)
+            right = (wide >= 0) & (wide < float(largest + 1)) & (np.floor(wide) == wide)
+        for mark in missing:
+            right &= some != mark
+        return right
+
     flat, count = values.ravel("K"), thresholds.CAST_AT_ONCE  # since the check takes several times the memory
-    if not all(_fits(flat[start : start + count], dtype).all() for start in range(0, len(flat), count)):
-        fits = _fits(values, dtype)
-        index, value = index_of(~fits, region), values[~fits][:1]
-        wider = setting and dtype.itemsize < 8 and _fits(value, np.dtype(np.uint64))[0]
-        found = f"{value[0]} at {index} does not fit {data_type_of(dtype).name}"
-        hint = f"try {setting} UINT64" if wider else ""
-        raise FormatError(found, _wanted(values.dtype, dtype), hint, name)
     with np.errstate(all="ignore"):
+        if not all(are_lengths(flat[start : start + count]).all() for start in range(0, len(flat), count)):
+            wrong = ~are_lengths(values)
+            raise _no_length(values[wrong][0], index_of(wrong, region), dtype, name, missing)
         return values.astype(dtype)
 
 
-def _fits(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[np.bool_]:
-    """Which values the dtype holds exactly."""
-    if values.dtype.kind == "b":
-        return np.ones(values.shape, np.bool_)
-    with np.errstate(all="ignore"):
-        if dtype.kind in "iu" and values.dtype.kind in "iu":
-            # NumPy compares exactly even with a Python integer that the values' data type does not have.
-            bounds = np.iinfo(dtype)
-            return (values >= bounds.min) & (values <= bounds.max)
-        if dtype.kind == "f" and values.dtype.kind == "f":
-            back = values.astype(dtype).astype(values.dtype)
-            return (back == values) | np.isnan(values)  # type: ignore[no-any-return]
-        floats, integer = (values, dtype) if dtype.kind in "iu" else (values.astype(dtype), values.dtype)
-        # The bounds are powers of 2 or 0, or too large for the floats. Beyond them a cast to integers is undefined.
-        bounds = np.iinfo(integer)
-        wide = floats.astype(np.float64)  # FLOAT16 would round the bounds
-        within: NDArray[np.bool_] = (wide >= float(bounds.min)) & (wide < float(bounds.max + 1))
-        integers = np.where(within, wide, 0).astype(integer)
-        if dtype.kind == "f":
-            within &= integers == values
-        else:
-            within &= (integers == wide) & ~((wide == 0) & np.signbit(wide))
-        return within
+def _no_length(
+    value: Any,  # noqa: ANN401 - a NumPy number
+    index: list[int],
+    dtype: np.dtype[Any],
+    name: str,
+    missing: tuple[Any, ...],
+) -> FormatError:
+    found, hint = f"{value} at {index}", ""
+    if value in missing:
+        found += " marks a missing length, as its attributes say"
+        hint = "fill it in first, as with xarray's fillna(0)"
+    elif value != value:
+        found += " is not a number"
+    elif value < 0:
+        found += " is negative"
+    elif np.floor(value) != value:
+        found += " is not whole"
+    else:
+        found += f" does not fit {data_type_of(dtype).name}"
+        hint = "try --lengths-dtype UINT64" if dtype.itemsize < 8 else ""
+    return FormatError(found, f"a whole number from 0 to {np.iinfo(dtype).max}", hint, name)
 
 
-def _wanted(dtype: np.dtype[Any], target: np.dtype[Any]) -> str:
-    """Which values of a dtype fit another one."""
-    if target.kind == "f":
-        return "a number that it holds exactly"
-    bounds = np.iinfo(target)
-    unsigned = "; a length is 0 or more" if target.kind == "u" and dtype.kind in "iu" else ""
-    return f"{'an integer, ' if dtype.kind == 'f' else ''}{bounds.min} to {bounds.max}{unsigned}"
+def missing_marks(source: Source) -> tuple[Any, ...]:
+    """The values by which the attributes of a file mark missing elements, as the CF conventions have them.
+
+    NaN is not among them: it is a missing element by itself.
+    """
+    meaning = source.meaning()
+    stated = [meaning.attributes.get(name, ()) for name in MISSING]
+    if meaning.default_fill is not None and FILL not in meaning.attributes:
+        stated.append(meaning.default_fill)
+    marks = (mark for value in stated for mark in np.atleast_1d(value).tolist())
+    return tuple(mark for mark in marks if isinstance(mark, (int, float)) and mark == mark)
 
 
-class MaskSource(View):
-    """The number of ones in each line of a mask along its dimension `along`, which the lengths do not have."""
+class OfLines(View):
+    """A number for each line of a tensor along a dimension, or for each index of some of its other dimensions.
 
-    reads_cheaply = False
+    It has the dimensions `kept` of the source, in their order, and reads few elements at once, whatever is computed.
+    """
 
-    def __init__(self, mask: Source, along: int) -> None:
-        self._along, self._size = along, mask.sizes[along]
-        super().__init__(mask)
+    def __init__(self, source: Source, along: int, kept: Sequence[int]) -> None:
+        self._along, self._kept = along, tuple(kept)
+        super().__init__(source)
+        self._size = source.sizes[along]
         self.dtype = dtype_of(DataType.UINT32 if self._size < 1 << 32 else DataType.UINT64)
         self.order = "C"
 
     def placed(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
-        """The numbers without that of the dimension of the lines."""
-        return (*numbers[: self._along], *numbers[self._along + 1 :])
+        """The numbers of the dimensions that are kept."""
+        return tuple(numbers[d] for d in self._kept)
+
+    @property
+    def reads_cheaply(self) -> bool:
+        """Never: each number is computed of many elements."""
+        return False
 
     @property
     def least_bytes(self) -> int:
-        """Those of the mask, and what is computed of as many elements as are read at once."""
+        """Those of the source, and what is computed of as many elements as are read at once."""
         inside = min(prod(self.source.sizes), max(thresholds.MASK_AT_ONCE, prod(self.source.cut_alignments[0])))
         return max(self.source.least_bytes, inside * self.source.dtype.itemsize) + inside * _COUNTED_BYTES
 
     def read(self) -> NDArray[Any]:
-        """All lengths, a few lines at once: a read task for all of them would have one for each part of the mask."""
+        """All lengths, a few at once: a read task for all of them would have one for each part of the source."""
         lengths = np.empty(self.sizes, self.dtype)
-        few = thresholds.MASK_AT_ONCE // max(1, self._size)
+        few = thresholds.MASK_AT_ONCE // max(1, prod(self.source.sizes) // max(1, prod(self.sizes)))
         for region in cut(self.sizes, None, most=few, alignment=self.cut_alignments[0]):
             lengths[region] = self.read_task(region).read()
         return lengths
 
-    def read_task(self, region: Region) -> ReadTask:
-        """A read task that counts the ones of the lines in the region; it reads few elements of the mask at once."""
-        whole = (*region[: self._along], slice(0, self._size), *region[self._along :])
+    def _parts(self, region: Region) -> tuple[tuple[Region, ReadTask], ...]:
+        """Read tasks for what a region is computed of, each with its place in that."""
+        whole = [slice(0, size) for size in self.source.sizes]
+        for d, part in zip(self._kept, region, strict=True):
+            whole[d] = part
         most, cut_alignment = thresholds.MASK_AT_ONCE, self.source.cut_alignments[0]
+        plan = cut(
+            sizes_of(tuple(whole)), self._along, most=most, alignment=cut_alignment,
+            order=self.source.order,
+        )  # fmt: skip
         parts = []
-        for inside in cut(sizes_of(whole), self._along, most=most, alignment=cut_alignment, order=self.source.order):
+        for inside in plan:
             moved = (slice(i.start + w.start, i.stop + w.start) for i, w in zip(inside, whole, strict=True))
             parts.append((inside, self.source.read_task(tuple(moved))))
-        return _MaskReadTask(tuple(parts), self.name, region, self._along, self.dtype)
+        return tuple(parts)
+
+
+class PaddingSource(OfLines):
+    """For each line along a dimension, the number of elements up to the last one that is not `value`.
+
+    With a batch axis, it is for each of its indices the greatest of all its lines. UsageError for a value that the
+    data type does not have.
+    """
+
+    def __init__(self, source: Source, along: int, batch_axis: int | None, value: float) -> None:
+        data_type = source.desc.data_type
+        bounds = np.iinfo(source.dtype) if data_type.kind in ("int", "uint") else None
+        if bounds and not (bounds.min <= value <= bounds.max and value == int(value)):
+            wanted = f"a whole number from {bounds.min} to {bounds.max}, as {data_type.name} has"
+            raise UsageError(f"the padding is {value}", wanted, where=source.name)
+        others = [d for d in range(len(source.sizes)) if d != along]
+        super().__init__(source, along, others if batch_axis is None else [batch_axis])
+        self._value = value
+
+    def read_task(self, region: Region) -> ReadTask:
+        """A read task that looks at the lines of the region."""
+        return _PaddingReadTask(self._parts(region), region, self._along, self._kept, self._value, self.dtype)
+
+
+@dataclass(frozen=True)
+class _PaddingReadTask:
+    """Reads lengths; `parts` are those of `OfLines`."""
+
+    parts: tuple[tuple[Region, ReadTask], ...]
+    region: Region
+    along: int
+    kept: tuple[int, ...]
+    value: float
+    dtype: np.dtype[Any]
+
+    def read(self) -> NDArray[Any]:
+        """The lengths of the region."""
+        lengths = np.zeros(sizes_of(self.region), self.dtype)
+        for part, read_task in self.parts:
+            values = dtypes.numbers(read_task.read())
+            other = values == values if self.value != self.value else values != self.value
+            size = other.shape[self.along]
+            last = size - np.flip(other, self.along).argmax(self.along, keepdims=True)
+            ends = np.where(other.any(self.along, keepdims=True), part[self.along].start + last, 0)
+            ends = ends.max(tuple(d for d in range(ends.ndim) if d not in self.kept), initial=0)
+            own = tuple(part[d] for d in self.kept)
+            lengths[own] = np.maximum(lengths[own], ends.astype(self.dtype))
+        return lengths
+
+
+class MaskSource(OfLines):
+    """The number of ones in each line of a mask along its dimension `along`, which the lengths do not have."""
+
+    def __init__(self, mask: Source, along: int) -> None:
+        super().__init__(mask, along, [d for d in range(len(mask.sizes)) if d != along])
+
+    def read_task(self, region: Region) -> ReadTask:
+        """A read task that counts the ones of the lines in the region."""
+        return _MaskReadTask(self._parts(region), self.name, region, self._along, self.dtype)
 
 
 # What a line of zeros, followed by ones, may mean.

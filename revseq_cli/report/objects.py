@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from revseq_cli.core.errors import RevseqError, Suggestions
-from revseq_cli.operator.spec import INPUT, LENGTHS, broken, support
+from revseq_cli.operator.spec import INPUT, LENGTHS, support
 from revseq_cli.report.results import first_differences
-from revseq_cli.report.words import hints, message, options_json
+from revseq_cli.report.words import message
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from revseq_cli.core.errors import RevseqError
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contents import Contents
     from revseq_cli.operator.spec import FeatureLevel
@@ -128,22 +128,13 @@ def _described(tensor: Described) -> dict[str, object]:
 
 def check(check: Check) -> str:
     """The report of `check`."""
-    report: dict[str, object] = {"level": check.level.short if check.level else "all", "valid": check.valid}
-    report |= job(check.values, check.lengths, check.axis) | {"BatchAxis": check.batch_axis}
-    choices = check.choices.choices if isinstance(check.choices, Suggestions) else ()
-    report["choices"] = [{"options": options_json(each.settings), "meaning": each.meaning} for each in choices]
+    report: dict[str, object] = {"level": check.level.short, "valid": check.valid}
+    report |= job(check.values, check.lengths, check.axis) | {"BatchAxis": check.batch_axis, "hint": check.hint}
     report["lowest_level"] = check.lowest.short if check.lowest else None
     report["lengths"] = check.counts and check.counts._asdict()
     report["notes"] = check.notes
-    levels = [
-        {
-            "level": level.short,
-            "valid": not broken(constraints),
-            "constraints": [{"label": each.label(), **asdict(each)} for each in constraints],
-        }
-        for level, constraints in check.constraints.items()
-    ]
-    return text_of(report | ({"constraints": levels[0]["constraints"]} if check.level else {"levels": levels}))
+    report["constraints"] = [{"label": each.label(), **asdict(each)} for each in check.constraints]
+    return text_of(report)
 
 
 def diff(comparison: Comparison) -> str:
@@ -190,21 +181,20 @@ def levels(levels: Sequence[FeatureLevel]) -> str:
     return text_of({"levels": rows})
 
 
-def failure(error: RevseqError, status: int, typed: Sequence[str]) -> str:
-    """An error that ends the command, with its exit status; `typed` has the arguments, which hints repeat."""
-    return text_of({"exit_status": status, "errors": errors_of(error, typed)})
+def failure(error: RevseqError, status: int) -> str:
+    """An error that ends the command, with its exit status."""
+    return text_of({"exit_status": status, "errors": errors_of(error)})
 
 
-def errors_of(error: RevseqError | None, typed: Sequence[str] = ()) -> list[dict[str, Any]]:
+def errors_of(error: RevseqError | None) -> list[dict[str, Any]]:
     """The parts of an error as objects; none where there is no error."""
-    return [_error(part, typed) for part in error.parts()] if error else []
+    return [_error(part) for part in error.parts()] if error else []
 
 
-def _error(part: RevseqError, typed: Sequence[str]) -> dict[str, Any]:
+def _error(part: RevseqError) -> dict[str, Any]:
     file, _, key = part.where.partition("::")
     text, colon, name = part.where.rpartition(": ")
     if colon and not key and name.isidentifier():  # a tensor of a text
         file, key = text, name
     place = {"file": None if file in _NO_FILES else file or None, "key": key or None, "where": part.where}
-    hint = "\n".join(hints(part.hint, typed))
-    return {**place, "found": part.found, "wanted": part.wanted, "hint": hint, "context": part.context}
+    return {**place, "found": part.found, "wanted": part.wanted, "hint": part.hint, "context": part.context}

@@ -5,53 +5,48 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.core.errors import RevseqError
-from revseq_cli.operator.spec import DIRECTML, broken
+from revseq_cli.operator.spec import broken
 from revseq_cli.text import literals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
-    from revseq_cli.core.errors import Suggestions
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Source
-    from revseq_cli.operator.kernel import LengthCounts
     from revseq_cli.operator.spec import Constraint, FeatureLevel
     from revseq_cli.pipeline.comparison import Differences
     from revseq_cli.pipeline.plan import Plan
-    from revseq_cli.pipeline.summaries import Statistics
+    from revseq_cli.pipeline.summaries import LengthCounts, Statistics
     from revseq_cli.porting.diagnose import Diagnosis, Mistake
 
 
 class Check(NamedTuple):
-    """The result of `check`: the constraints of the level that was asked for, or of every level.
+    """The result of `check`: the constraints of the level that was asked for.
 
-    `names` has the name of each tensor; `counts` is None if no level accepts the tensors. `choices` is what to type
-    where they are refused, or why there is nothing.
+    `names` has the name of each tensor; `counts` is None if no level accepts the tensors. `hint` is what to type where
+    the job is refused; without one, each constraint has its own. `with_cast` is the lowest level of DirectML that would
+    accept the tensors with lengths of UINT32, where that helps.
     """
 
     names: dict[str, str]
     values: TensorDesc
     lengths: TensorDesc
     axis: int
-    constraints: dict[FeatureLevel, list[Constraint]]
+    level: FeatureLevel
+    constraints: list[Constraint]
     lowest: FeatureLevel | None
     counts: LengthCounts | None
     batch_axis: int | None = None
     notes: Sequence[str] = ()
-    choices: Suggestions | str = ""
-
-    @property
-    def level(self) -> FeatureLevel | None:
-        """The level that was asked for; None for every level."""
-        return next(iter(self.constraints)) if len(self.constraints) == 1 else None
+    hint: str = ""
+    with_cast: FeatureLevel | None = None
 
     @property
     def valid(self) -> bool:
-        """Whether that level accepts the job; of every level, whether one of DirectML's does."""
-        levels = DIRECTML if self.level is None else (self.level,)
-        return not all(broken(self.constraints[level]) for level in levels)
+        """Whether that level accepts the job."""
+        return not broken(self.constraints)
 
 
 def attributes_of(source: Source) -> dict[str, Any]:

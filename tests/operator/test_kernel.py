@@ -103,9 +103,16 @@ def test_memory_order_is_kept():
 
 
 def test_counts():
-    counts = kernel.count_lengths(np.array([[0, 1, 2, 3, 4, 2**64 - 1]], np.uint64), 3)
-    assert counts == (6, 2, 2)
-    assert kernel.count_lengths(np.array([0, 1, 7], np.uint8), 1) == (3, 1, 3)  # a line of one element never changes
+    counts = summaries.LengthCounts.of(3, np.array([[0, 1, 2, 3, 4, 2**64 - 1]], np.uint64))
+    assert counts == (6, 2, 2, 0, 2**64 - 1)
+    assert counts.merged(summaries.LengthCounts()) == counts
+    assert summaries.LengthCounts.of(1, np.array([0, 1, 7], np.uint8)) == (
+        3,
+        1,
+        3,
+        0,
+        7,
+    )  # a line of one element never changes
 
 
 @pytest.mark.parametrize("dtype", "? i1 u1 i2 u2 i4 u4 i8 u8 f2 f4 f8 c8 c16".split())
@@ -171,4 +178,4 @@ def test_repeated_lengths_are_held_once(batch):
     clamped = kernel.clamp(wide, 7)
     assert (clamped == kernel.clamp(wide.copy(), 7)).all()
     assert [stride == 0 for stride in clamped.strides] == [stride == 0 for stride in wide.strides]
-    assert kernel.count_lengths(wide, 7) == kernel.count_lengths(wide.copy(), 7)
+    assert kernel.count_clamped(wide, 7) == kernel.count_clamped(wide.copy(), 7)

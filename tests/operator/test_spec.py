@@ -76,6 +76,8 @@ def test_level_none_takes_every_type_and_rank(name):
     for rank in (1, 9, 64):
         assert not job(desc(name, (2,) * rank), desc("UINT8", (2,) * (rank - 1) + (1,)), rank - 1, "none")
     assert job(desc(name, (2,) * 65), desc("UINT8", (2,) * 64 + (1,)), 64, "none")
+    taken = DataType[name].kind in ("uint", "int", "float", "minifloat")
+    assert bool(job(desc(sizes=(2, 0)), desc(name, (2, 1)), 1, "none")) != taken
 
 
 def test_all_violations_are_reported_together():
@@ -102,7 +104,9 @@ def test_hints_come_from_the_table():
     hints = {v.property: v.hint for v in job(desc("FLOAT64", (3, 4)), desc("UINT64", (3, 1)), 1, "3_0") if v.tensor}
     assert hints["DataType"] == "DML_FEATURE_LEVEL_5_0 and above has it: try --feature-level 5_0"
     assert "try --feature-level 4_0" in hints["dimension count"]
-    assert "--feature-level none" in job(desc("BOOL"))[0].hint
+    assert job(desc("BOOL"))[0].hint == "DirectML has no BOOL; UINT8 has the same bytes"
+    (signed,) = job(lengths=desc("INT64", (1, 1, 3, 1)))
+    assert signed.hint == "add --lengths-dtype UINT32"
 
 
 @pytest.mark.parametrize("sizes", [(2**16, 2**16), (2**33,)])
@@ -118,7 +122,7 @@ def test_element_limit(sizes):
     [
         ("FLOAT32", 4, "UINT32", "2_1"), ("FLOAT32", 5, "UINT32", "3_0"), ("FLOAT32", 1, "UINT32", "4_0"),
         ("FLOAT32", 4, "UINT64", "5_0"), ("INT64", 4, "UINT32", "5_0"), ("FLOAT32", 9, "UINT32", "none"),
-        ("COMPLEX64", 4, "UINT32", "none"), ("FLOAT32", 4, "INT32", None),
+        ("COMPLEX64", 4, "UINT32", "none"), ("FLOAT32", 4, "INT32", "none"), ("FLOAT32", 4, "BOOL", None),
     ],
 )  # fmt: skip
 def test_lowest_level(values, rank, lengths, lowest):
@@ -134,9 +138,9 @@ def said(found):
 def test_what_the_constraints_of_a_level_say():
     directml, support_ = "DirectML tensors", "tensor support, DML_FEATURE_LEVEL_2_1 and above"
     types, most = "FLOAT32, FLOAT16, INT32, INT16, INT8, UINT32, UINT16, UINT8", "at most 4294967295"
-    level_4 = "DML_FEATURE_LEVEL_4_0 and above has it: try --feature-level 4_0, or --rank 4"
+    level_4 = "DML_FEATURE_LEVEL_4_0 and above has it: try --feature-level 4_0"
     assert said(constraints(desc(sizes=(3, 4)), desc("UINT32", (3, 1)), 1, FeatureLevel.V2_1)) == [
-        (INPUT, "feature level", "2_1", "2_1 or above", "introduced in DML_FEATURE_LEVEL_2_1", ""),
+        (INPUT, "feature level", "2_1", "2_1 or above", support_, ""),
         (INPUT, "dimension count", "2", "4", support_, level_4),
         (INPUT, "DataType", "FLOAT32", types, support_, ""),
         (INPUT, "element count", "12", most, directml, ""),
@@ -146,7 +150,7 @@ def test_what_the_constraints_of_a_level_say():
         (INPUT, "Sizes", "{3,4}", "sizes of at least 1", directml, ""),
         (LENGTHS, "Sizes", "{3,1}", "sizes of at least 1", directml, ""),
         (LENGTHS, "dimension count", "2", "2, as InputTensor has", "tensor constraints", ""),
-        (INPUT, "Axis", "1", "0 to 1, unsigned and less than the dimension count", "Axis", ""),
+        (INPUT, "Axis", "1", "0 to 1: less than the dimension count", "Axis", ""),
         (LENGTHS, "Sizes", "{3,1}", "{3,1}: as InputTensor, and 1 along axis 1", LENGTHS, ""),
     ]
 
@@ -161,8 +165,8 @@ def test_rules_that_are_not_directmls_are_not_called_so():
 @pytest.mark.parametrize(
     ("sizes", "axis", "wanted"),
     [
-        ((3, 4), -1, "0 to 1, unsigned and less than the dimension count"),
-        ((3, 4), 2, "0 to 1, unsigned and less than the dimension count"),
+        ((3, 4), -1, "0 to 1: less than the dimension count"),
+        ((3, 4), 2, "0 to 1: less than the dimension count"),
         ((), 0, "a tensor with dimensions"),
     ],
 )
@@ -173,13 +177,13 @@ def test_an_axis_that_is_none(sizes, axis, wanted):
 
 def test_what_no_level_of_directml_has():
     found = job(desc("COMPLEX64", (3,) * 9), desc("BOOL", (3,) * 8 + (1,)), 8)
-    none = "DirectML does not have it; try --feature-level none"
+    none = "no feature level of DirectML has it; without one, the operator's own rules hold"
     assert [(v.tensor, v.property, v.hint) for v in found] == [
-        (INPUT, "dimension count", none), (INPUT, "DataType", none),
-        (LENGTHS, "dimension count", none), (LENGTHS, "DataType", ""),
+        (INPUT, "dimension count", none), (INPUT, "DataType", none), (LENGTHS, "dimension count", none),
+        (LENGTHS, "DataType", "if it is a mask, of ones followed by zeros in each line: add --mask"),
     ]  # fmt: skip
     # With more dimensions than the level takes, or none, sizes of 1 are no help.
-    for sizes, hint in (((2,) * 5, "DML_FEATURE_LEVEL_3_0 and above has it: try --feature-level 3_0"), ((), "")):
+    for sizes, hint in (((2,) * 5, "DML_FEATURE_LEVEL_3_0 and above has it: try --feature-level 3_0"), ((), none)):
         found = job(desc(sizes=sizes), desc("UINT32", sizes), 0, "2_1")
         assert {v.hint for v in found if v.property == "dimension count" and v.wanted == "4"} == {hint}
 
@@ -205,14 +209,15 @@ def test_violations_reach_another_process():
 def test_an_error_names_the_tensors():
     error = SpecError(violations(desc(), desc("INT64", (1, 1, 3, 1)), 3, FeatureLevel.V5_0), {LENGTHS: "lens.npy"})
     assert message(error).startswith("Error: lens.npy: DataType is INT64\n")
-    assert "Hint" not in message(error)  # the values decide whether a cast is right
+    assert "Hint: add --lengths-dtype UINT32" in message(error)
+    assert "\nHint: of all" in message(SpecError(error.violations, {}, "of all"))
 
 
 def test_python_gets_a_message_without_options():
     with pytest.raises(revseq_cli.SpecError) as caught:
-        revseq_cli.reverse_subsequences(np.zeros((2, 4)), np.zeros((3, 1), np.float32), 1)
+        revseq_cli.reverse_subsequences(np.zeros((2, 4)), np.zeros((3, 1), np.bool_), 1)
     assert str(caught.value).split("\n") == [
-        "SequenceLengthsTensor: DataType is FLOAT32; wanted: UINT64, UINT32, UINT16, UINT8 (operator's rules)",
+        "SequenceLengthsTensor: DataType is BOOL; wanted: a type of numbers (operator's rules)",
         "SequenceLengthsTensor: Sizes is {3,1}; wanted: {2,1}: as InputTensor, and 1 along axis 1 (SequenceLengthsTensor)",
     ]
     assert issubclass(revseq_cli.SpecError, revseq_cli.RevseqError | ValueError)
