@@ -180,29 +180,41 @@ class UnpackedSource(RawSource):
     def read_task(self, region: Region) -> ReadTask:
         """A read task that reads the region of the temporary file."""
         if not self._is_unpacked:
-            import tempfile  # it takes a while to load
-
-            fd, path = tempfile.mkstemp(prefix="revseq-", suffix=".tmp")
-            weakref.finalize(self, _remove, path, os.getpid())
-            try:
-                size = 0
-                for piece in self._unpack():
-                    file_io.write_all(fd, piece, size, path)
-                    size += len(piece)
-                self.unchanged = file_io.identity(fd)
-            finally:
-                os.close(fd)
+            fd, path = _temporary_file(self)
+            size = 0
+            for piece in self._unpack():
+                file_io.write_all(fd, piece, size, path)
+                size += len(piece)
             if size != self.tensor.end:
                 found = f"unpacks to {size} bytes, and it promises {self.tensor.end}"
                 raise FormatError(found, "the whole file and nothing else", "fetch it again", self.name)
-            self.tensor, self._is_unpacked = replace(self.tensor, path=path), True
+            self.unchanged, self._is_unpacked = file_io.identity(fd), True
+            self.tensor = replace(self.tensor, path=path)
         return super().read_task(region)
 
 
-def _remove(path: str, process: int) -> None:
+def _temporary_file(owner: object) -> tuple[int, str]:
+    """A new file in the system's folder for temporary ones, and its path, which end with their owner.
+
+    Where the system has /proc, it has no name: nothing is left of it, however the process ends.
+    """
+    import tempfile  # it takes a while to load
+
+    fd, path = tempfile.mkstemp(prefix="revseq-", suffix=".tmp")
+    name = f"/proc/{os.getpid()}/fd/{fd}"  # other processes can open it by that, too
+    if os.path.exists(name):  # noqa: PTH110
+        os.unlink(path)  # noqa: PTH108
+        path = name
+    weakref.finalize(owner, _remove, fd, path, os.getpid())
+    return fd, path
+
+
+def _remove(fd: int, path: str, process: int) -> None:
     if os.getpid() == process:  # a fork has the source, too
-        with contextlib.suppress(OSError):
-            os.unlink(path)  # noqa: PTH108
+        os.close(fd)
+        if not path.startswith("/proc/"):
+            with contextlib.suppress(OSError):
+                os.unlink(path)  # noqa: PTH108
 
 
 @dataclass(frozen=True)

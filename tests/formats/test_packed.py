@@ -7,6 +7,7 @@ import io
 import json
 import lzma
 import os
+import signal
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ import numpy as np
 import oracle
 import pytest
 from conftest import COMMAND, environment
+from processes import until
 
 zstd = pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
@@ -192,3 +194,24 @@ def test_what_is_wrong_far_behind_leaves_nothing(revseq, tmp_path, packed, words
     (tmp_path / "x.npy.gz").write_bytes(packed(stream.getvalue()))
     revseq("run", "x.npy.gz", str([[9]] * 9), "--axis", 1, "-o", "y.npy").refused(words)
     assert os.listdir(tmp_path) == ["x.npy.gz"]
+
+
+@pytest.mark.needs("signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_signal_while_it_is_unpacked_leaves_nothing(tmp_path, number):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    with gzip.open(tmp_path / "x.npy.gz", "w", 1) as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": (1 << 8, 1 << 20)})
+        for i in range(1 << 8):
+            file.write(bytes([i]) * (1 << 20))
+    command = [*COMMAND, "run", "x.npy.gz", str([[9]] * 256), "--axis", "1", "-o", "y.npy"]
+    env = environment() | {"TMPDIR": str(temporary)}
+    process = subprocess.Popen(command, cwd=tmp_path, env=env, stderr=-1, start_new_session=True)
+    until(lambda: list(tmp_path.glob(".revseq-*")) or process.poll() is not None)
+    process.send_signal(number)
+    _, err = process.communicate()
+    assert process.returncode == -number, err
+    assert os.listdir(temporary) == []
+    if number != signal.SIGKILL:  # which leaves the file beside the output
+        assert sorted(os.listdir(tmp_path)) == ["temporary", "x.npy.gz"]
