@@ -180,10 +180,10 @@ class UnpackedSource(RawSource):
     def read_task(self, region: Region) -> ReadTask:
         """A read task that reads the region of the temporary file."""
         if not self._is_unpacked:
-            fd, path = _temporary_file(self)
+            fd, path, folder = _temporary_file(self)
             size = 0
             for piece in self._unpack():
-                file_io.write_all(fd, piece, size, path)
+                file_io.write_all(fd, piece, size, f"{self.name}, unpacked in {folder}")
                 size += len(piece)
             if size != self.tensor.end:
                 found = f"unpacks to {size} bytes, and it promises {self.tensor.end}"
@@ -193,8 +193,8 @@ class UnpackedSource(RawSource):
         return super().read_task(region)
 
 
-def _temporary_file(owner: object) -> tuple[int, str]:
-    """A new file in the system's folder for temporary ones, and its path, which end with their owner.
+def _temporary_file(owner: object) -> tuple[int, str, str]:
+    """A new file in the system's folder for temporary ones, its path, and that folder; it ends with its owner.
 
     Where the system has /proc, it has no name: nothing is left of it, however the process ends.
     """
@@ -206,14 +206,14 @@ def _temporary_file(owner: object) -> tuple[int, str]:
         os.unlink(path)  # noqa: PTH108
         path = name
     weakref.finalize(owner, _remove, fd, path, os.getpid())
-    return fd, path
+    return fd, path, tempfile.gettempdir()
 
 
 def _remove(fd: int, path: str, process: int) -> None:
     if os.getpid() == process:  # a fork has the source, too
-        os.close(fd)
-        if not path.startswith("/proc/"):
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            os.close(fd)
+            if not path.startswith("/proc/"):
                 os.unlink(path)  # noqa: PTH108
 
 
