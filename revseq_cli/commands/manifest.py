@@ -20,7 +20,7 @@ import click
 
 from revseq_cli.commands import base
 from revseq_cli.core import system
-from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_typed, listed, printable
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_typed, listed, nearest, printable
 from revseq_cli.formats import file_io
 from revseq_cli.formats.recognition import is_store
 from revseq_cli.formats.references import Reference
@@ -276,7 +276,8 @@ def _check(names: Sequence[str], columns: Columns) -> None:
         if name not in columns:
             is_index = not i and (name in ("", "index") or name.startswith("Unnamed:"))
             hint = "pandas wrote its index here: use to_csv(..., index=False)" if is_index else ""
-            raise FormatError(f"unknown column {names[i][:40]!r}", f"one of {listed(columns, 99)}", hint)
+            like = nearest(name, columns) or "input, lengths, axis, output"
+            raise FormatError(f"unknown column {names[i][:40]!r}", f"{like}, or another of revseq batch --help", hint)
         if name in plain[:i]:
             raise FormatError(f"column {name} appears twice", "each column once")
     for name in ("input", "output"):

@@ -173,7 +173,7 @@ def test_larger_jobs_have_the_engine_to_themselves(revseq, files):
     [
         ("", ["contains no job"]),
         ("\n \n", ["contains no job"]),
-        (lines({}, {"output": "z.npy", "lenghts": "n.npy"}), ["line 2: unknown column 'lenghts'", "lengths-dtype"]),
+        (lines({}, {"output": "z.npy", "lenghts": "n.npy"}), ["line 2: unknown column 'lenghts'", "wanted: lengths, or another of revseq batch --help"]),
         ('{"input": "x.npy"}', ["line 1: no output"]),
         ('{"output": "y.npy"}', ["line 1: no input"]),
         (lines({"input": None}), ["line 1: no input"]),
