@@ -228,6 +228,8 @@ def fix(text: Text, level: FeatureLevel, number: int | None = None) -> tuple[byt
         end = stop
     fixed = replace(text, text="".join([*parts, text.text[end:]]))
     after = verify(fixed, level, number)
+    if len(after.verdicts) != len(before.verdicts):
+        raise FormatError("its rows contain a heading", where=text.name)
     for verdict in after.verdicts:
         if not verdict.right:
             reason = verdict.findings[0].message

@@ -437,7 +437,8 @@ class TestFix:
     @pytest.mark.parametrize(
         ("old", "new", "reason"),
         [("Axis: 0", "Axis: one", "Axis is one"), ("Axis: 0", "Axis: 2", "Axis is 2"),
-         ("4],\n [-1, 6]]", "4], // here\n [-1]]", "a row of 1"), ("[[ 5, 2],\n [ 3, 4],\n [-1, 6]]", "As above.", "unexpected text below")],
+         ("4],\n [-1, 6]]", "4], // here\n [-1]]", "a row of 1"),
+          ("[[ 5, 2],\n [ 3, 4],\n [-1, 6]]", "As above.", "unexpected text below")],
     )  # fmt: skip
     def test_all_of_a_page_or_nothing(self, revseq, tmp_path, old, new, reason):
         first, title, second = WRONG.partition("## Along another")
@@ -454,6 +455,12 @@ class TestFix:
         assert (tmp_path / "x.md").read_text() == text.replace("55", "5")
 
     def test_what_cannot_be_rewritten(self, revseq, tmp_path):
+        text = WRONG.replace(
+            "3, 4],\n   [8", "3, 4],\n# DML_GRU_OPERATOR_DESC\n   [8"
+        )  # with it, the second is another's
+        (tmp_path / "x.md").write_text(text)
+        assert "  not rewritten: its rows contain a heading" in revseq("verify", "x.md", "--fix").failed().out
+        assert (tmp_path / "x.md").read_text() == text
         done = revseq("verify", "-", "--fix", stdin=WRONG.encode())
         assert (done.status, "standard input" in done.err) == (2, True)
         packed = gzip.compress(WRONG.encode())
