@@ -83,14 +83,6 @@ def create_sink(
     layout: Layout = Layout(),  # noqa: B008 - it is immutable
 ) -> FileSink:
     """The sink of a result with the sizes and data type of `template`; RevseqError now for all that could refuse it."""
-    if reference.key is not None and os.path.exists(reference.path):  # noqa: PTH110 - see Reference.file
-        raise UsageError(
-            "names a dataset inside an existing file as output",
-            "a new file: its other datasets would be lost",
-            "write to another file, and copy it in: "
-            + system.quoted(f"new{Path(reference.path).suffix}::{reference.key}"),
-            f"{reference.path}::{reference.key}",
-        )
     own = named(template.storage.format)
     # A copy of the input's whole file is what that is, whatever its suffix: MATLAB's .mat may be HDF5.
     if packing := packing_of(reference.path):
@@ -99,6 +91,16 @@ def create_sink(
     row = format_to_write(reference, own if own and own.keeps_others and not layout.only else None)
     if row is not own:
         layout = layout._replace(only=True)
+    # Only a copy of the input's file, made again, may replace a file of several.
+    exists = os.path.exists(reference.path)  # noqa: PTH110 - see Reference.file
+    if reference.key is not None and exists and (layout.only or not overwrite):
+        raise UsageError(
+            "names a dataset inside an existing file as output",
+            "a new file: its other datasets would be lost",
+            "write to another file, and copy it in: "
+            + system.quoted(f"new{Path(reference.path).suffix}::{reference.key}"),
+            f"{reference.path}::{reference.key}",
+        )
     file = new_file(reference.path, overwrite=overwrite, inputs=inputs, folder=row is ZARR)
     if not row.names:
         refuse_key(reference.key, f"a .{row.name} file", file.name)
