@@ -51,7 +51,7 @@ def folder(files):
 @pytest.mark.parametrize(
     ("args", "shown"),
     [
-        (("run", *JOB, "--example"), {terminal.BLUE, terminal.MAGENTA}), (("check", *JOB), {terminal.GREEN}), (("check", *JOB, "--feature-level", "all"), {terminal.GREEN, terminal.RED}),
+        (("run", *JOB, "--example"), {terminal.BLUE, terminal.MAGENTA}), (("check", *JOB), {terminal.GREEN}), (("check", *JOB, "--feature-level", "3_0"), {terminal.RED}),
         (("verify", "page.md"), {terminal.GREEN, terminal.RED}), (("batch", "jobs.csv"), {terminal.RED}), (("rnu",), {terminal.RED, terminal.BLUE}),
         (("run", "x.npy"), {terminal.RED, terminal.BLUE}), (("verify", "none.md"), {terminal.RED}), (("levels",), set()), (("show", "x.npy"), set()),
         (("diff", "x.npy", "n.npy"), set()),
@@ -146,8 +146,8 @@ def test_nothing_is_lost_and_no_word_is_cut(text, width):
 def test_errors_break_at_words_and_hints_stay_whole(forked, revseq, tmp_path):
     """On a terminal; what is copied from a hint has no line breaks."""
     np.save(tmp_path / "x.npy", np.zeros((4, 10, 6), "f4"))
-    np.save(tmp_path / "lengths.npy", np.array([2, 5, 10, 7]))
-    job = ("run", "x.npy", "lengths.npy", "--axis", "2", "-o", f"{'long' * 12}.npy")
+    np.save(tmp_path / "lengths.npy", np.array([2, 5, 6, 1]))
+    job = ("run", "x.npy", "lengths.npy", "--axis", "2", "--feature-level", "5_0", "-o", f"{'long' * 12}.npy")
     out = in_columns(60, *forked.command, *job, cwd=tmp_path, env={"NO_COLOR": "1"})
     whole = revseq(*job).refused().err
     assert out != whole
