@@ -40,8 +40,9 @@ WORTH_TILES, SHORT_RUN, LONG_RUN = 1 << 25, 1 << 13, 1 << 16
 # Bytes of a tile, with what is made of it in a core's second cache; elements of one whose indices have 16 bits; of
 # these, elements at one outer index, at most 2^14, since a bit must be left, and those below 0 must differ.
 TILE_BYTES, TILE, TILE_ROW = 1 << 18, 1 << 16, 1 << 14
-# Few lines, and long ones, are written one by one; long columns, too.
-FEW_LINES, LONG_LINE, LONG_COLUMN = 8, 384, 512
+# Few lines, and long ones, are written one by one; long columns, too. Lines of such sizes are moved whole, in words of
+# up to so many bytes.
+FEW_LINES, LONG_LINE, LONG_COLUMN, WINDOWS, WINDOW_WORD = 8, 384, 512, (32, 2048), 4
 # Words of so many bytes are gathered from anywhere, since each brings half a line of the cache or more.
 WIDE_WORD = 32
 # Bytes of a row of packed columns, the least and the most, and of all rows, which stay in the cache.
