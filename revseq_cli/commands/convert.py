@@ -85,19 +85,22 @@ def command(
 
 
 def _write(source: Source, sink: FileSink, resources: Resources, console: Console, *, verify: bool) -> None:
+    from revseq_cli.formats.atomic_file import FileTransaction
     from revseq_cli.pipeline.comparison import verify_copy
     from revseq_cli.pipeline.plan import plan_copy
     from revseq_cli.pipeline.tasks import copy
 
     plan = plan_copy(source, resources, sink)
     console.detail(f"{plan.blocks.count:,} blocks; {plan.means}")
-    with console.writing(sink, verify=verify), sink:
-        copy(source, sink, plan)
-        if verify:
-            verify_copy(source, sink, plan)
-            sink.notes += source.absent_notes()
-        sink.notes += source.notes
-        source.recheck()
+    with console.writing(sink, verify=verify):
+        with FileTransaction(sink.file) as transaction, sink:
+            copy(source, sink, plan)
+            if verify:
+                verify_copy(source, sink, plan)
+                sink.notes += source.absent_notes()
+            sink.notes += source.notes
+            source.recheck()
+        sink.notes += tuple(transaction.notes)
 
 
 def _print(source: Source, row: Format, *, full: bool) -> None:

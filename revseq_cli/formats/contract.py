@@ -13,12 +13,11 @@ from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats import file_io
-from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.meaning import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import ModuleType, TracebackType
+    from types import ModuleType
     from typing import Self
 
     import numpy as np
@@ -241,13 +240,11 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
 class FileSink(Sink):
     """A sink of one new file or folder: `start`, `finish`, `abandon` and `reopen` work on the temporary file.
 
-    The file gets its name when the sink is left without an error; or later, if a `FileTransaction` has created it
-    before.
+    Who enters the sink has created that file, and gives it its name, by a `FileTransaction` around the sink.
     """
 
     def __init__(self, file: AtomicFile) -> None:
         self.file, self.beside = file, file.name
-        self._alone = FileTransaction(file)
         self._finished = False
 
     def start(self) -> None:
@@ -275,24 +272,21 @@ class FileSink(Sink):
             self._finished = True
 
     def __enter__(self) -> Self:
-        with contextlib.ExitStack() as stack:
-            if not self.file.is_created:  # otherwise a `FileTransaction` of several files names it
-                stack.enter_context(self._alone)
-            stack.push(self._finish_or_abandon)
+        try:
             self.start()
-            self._leaving = stack.pop_all()
+        except BaseException:
+            self.abandon()
+            raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._leaving.__exit__(kind, error, trace)
-        self.notes += tuple(self._alone.notes)
-
-    def _finish_or_abandon(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.complete()
-        else:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self.complete()
+        except BaseException:
+            self.abandon()
+            raise
+        if kind is not None:
             self.abandon()
 
 

@@ -95,6 +95,11 @@ def stream_to(status: os.stat_result) -> str:
     return next((name for number, name in _STREAMS.items() if is_open(number, status)), "")
 
 
+def stream_inodes() -> set[int]:
+    """The inodes of the files that standard output and standard error go to."""
+    return {file[1] for file in map(_file_of, _STREAMS) if file}
+
+
 def refuse_stream(status: os.stat_result, name: str) -> None:
     """TensorIOError if standard output or standard error goes to the file of that status, which is an input.
 

@@ -180,21 +180,23 @@ class UnpackedSource(RawSource):
     def read_task(self, region: Region) -> ReadTask:
         """A read task that reads the region of the temporary file."""
         if not self._is_unpacked:
-            fd, path, folder = _temporary_file(self)
-            size = 0
+            place, size = f"{self.name}, unpacked into the temporary folder", 0
+            with file_io.trying_to("write", place):
+                fd, path = _temporary_file(self)
             for piece in self._unpack():
-                file_io.write_all(fd, piece, size, f"{self.name}, unpacked in {folder}")
+                file_io.write_all(fd, piece, size, place)
                 size += len(piece)
             if size != self.tensor.end:
                 found = f"unpacks to {size} bytes, and it promises {self.tensor.end}"
                 raise FormatError(found, "the whole file and nothing else", "fetch it again", self.name)
-            self.unchanged, self._is_unpacked = file_io.identity(fd), True
+            with file_io.trying_to("read", place):
+                self.unchanged, self._is_unpacked = file_io.identity(fd), True
             self.tensor = replace(self.tensor, path=path)
         return super().read_task(region)
 
 
-def _temporary_file(owner: object) -> tuple[int, str, str]:
-    """A new file in the system's folder for temporary ones, its path, and that folder; it ends with its owner.
+def _temporary_file(owner: object) -> tuple[int, str]:
+    """A new file in the system's folder for temporary ones, and its path; it ends with its owner.
 
     Where the system has /proc, it has no name: nothing is left of it, however the process ends.
     """
@@ -206,7 +208,7 @@ def _temporary_file(owner: object) -> tuple[int, str, str]:
         os.unlink(path)  # noqa: PTH108
         path = name
     weakref.finalize(owner, _remove, fd, path, os.getpid())
-    return fd, path, tempfile.gettempdir()
+    return fd, path
 
 
 def _remove(fd: int, path: str, process: int) -> None:

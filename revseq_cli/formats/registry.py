@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from revseq_cli.core import system
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
 from revseq_cli.formats import npy, pipes
-from revseq_cli.formats.atomic_file import AtomicFile, NewFolder, Scratch
+from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, NewFolder, Scratch
 from revseq_cli.formats.contents import TensorNameError, refuse_key
 from revseq_cli.formats.contract import Layout
 from revseq_cli.formats.meaning import lost_in
@@ -17,7 +18,7 @@ from revseq_cli.formats.references import Reference, format_to_write
 from revseq_cli.formats.table import HDF5, NPY, ONNX, RAW, TEXT, ZARR, Format, named, packing_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from revseq_cli.formats import file_io
     from revseq_cli.formats.contents import Contents
@@ -127,6 +128,9 @@ def _lost(row: Format, template: Source) -> tuple[str, ...]:
         return (f"names and attributes of {template.name} cannot be read: {e.found}",)
 
 
-def create_scratch(beside: str, template: Source) -> FileSink:
-    """A temporary .npy file next to the file `beside`, which is removed when its sink is left."""
-    return npy.NpySink(Scratch(beside), template)
+@contextlib.contextmanager
+def scratch(beside: str, template: Source) -> Iterator[FileSink]:
+    """The sink of a temporary .npy file next to the file `beside`, which is removed in the end."""
+    file = Scratch(beside)
+    with FileTransaction(file), npy.NpySink(file, template) as sink:
+        yield sink

@@ -11,7 +11,7 @@ import numpy as np
 
 from revseq_cli.core import thresholds
 from revseq_cli.formats.in_memory import MemorySink, MemorySource
-from revseq_cli.formats.registry import create_scratch
+from revseq_cli.formats.registry import scratch
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline import two_pass
 from revseq_cli.pipeline.blocks import cut, lengths_of
@@ -88,7 +88,7 @@ def reverse(job: Job, sink: Sink, plan: Plan) -> int:
 def _unchunked(sink: Sink, values: Source, plan: Plan) -> AbstractContextManager[Sink]:
     """The sink; or, if the plan is spooled and the sink has chunks, a temporary file without."""
     is_spooled = plan.spooled and sink.chunks
-    return create_scratch(sink.beside, values) if is_spooled else contextlib.nullcontext(sink)
+    return scratch(sink.beside, values) if is_spooled else contextlib.nullcontext(sink)
 
 
 def _clamped(job: Job, lengths: Source) -> int:
@@ -139,7 +139,7 @@ def made_ready(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = False
             if lengths.desc.total_bytes <= plan.bytes // 8 or holds_lengths:
                 lengths = MemorySource(lengths.name, lengths.read(), lengths.storage)
             else:
-                spool = stack.enter_context(create_scratch(beside, lengths))
+                spool = stack.enter_context(scratch(beside, lengths))
                 move(lengths, spool, plan)
                 lengths = spool.written()
         yield replace(job, values=values, lengths=lengths)

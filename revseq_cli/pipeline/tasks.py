@@ -11,7 +11,7 @@ import numpy as np
 
 from revseq_cli.core import progress
 from revseq_cli.core.errors import EngineError, FormatError
-from revseq_cli.formats.registry import create_scratch
+from revseq_cli.formats.registry import scratch
 from revseq_cli.pipeline.blocks import sizes_of
 from revseq_cli.pipeline.executors import results
 from revseq_cli.pipeline.plan import Plan, plan_move
@@ -95,6 +95,6 @@ def spooled(source: Source, beside: str, plan: Plan) -> Iterator[Source]:
     if not (plan.spooled and source.chunks):
         yield source
         return
-    with create_scratch(beside, source) as spool:
+    with scratch(beside, source) as spool:
         move(source, spool, plan)
         yield spool.written()

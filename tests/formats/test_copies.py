@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 from tensor_files import open_
 
 from revseq_cli.formats import references, registry
+from revseq_cli.formats.atomic_file import FileTransaction
 
 X = np.random.default_rng(1).integers(-500, 500, (5, 30, 7)).astype("<f4")
 N = np.random.default_rng(2).integers(0, 31, (5, 1, 7)).astype("u4")
@@ -81,7 +82,7 @@ class Copies:
         sink = registry.create_sink(references.Reference(str(folder / f"y{self.suffix}")), like, overwrite=False)
 
         def work():
-            with sink:
+            with FileTransaction(sink.file), sink:
                 write_result = sink.block_writer(WHOLE).deliver(WHOLE, EXPECTED)
                 if write_result is not None:
                     sink.receive(write_result)

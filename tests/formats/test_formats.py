@@ -28,6 +28,7 @@ from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, Usag
 from revseq_cli.core.processes import packed, unpacked
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io, references, registry, table
+from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.onnx import TYPES
@@ -129,7 +130,7 @@ class Contract:
         sink = registry.create_sink(
             references.Reference.file(str(tmp_path / f"x{self.suffix}")), held(self.values(2, 2)), overwrite=False
         )
-        with pytest.raises(RuntimeError), sink:
+        with pytest.raises(RuntimeError), FileTransaction(sink.file), sink:
             raise RuntimeError
         assert not list(tmp_path.iterdir())
 

@@ -13,6 +13,7 @@ from tensor_files import open_
 
 from revseq_cli.core.processes import packed, unpacked
 from revseq_cli.formats import references, registry
+from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.contract import Layout
 from revseq_cli.pipeline import PROCESSES, SERIAL
 from revseq_cli.pipeline.plan import choose
@@ -265,7 +266,8 @@ def test_bytes_of_chunks_without_filters_are_reserved_before(folder, only, name)
     """So a full disk is told before the work; of the chunks that the file has already, none is counted twice."""
     make(folder / "x.h5", np.zeros((2000, 16), "u1"), (1, 16))
     source, whole = open_(folder / "x.h5"), (slice(0, 2000), slice(0, 16))
-    with sink_for(folder, source, name, only=only) as sink:
+    sink = sink_for(folder, source, name, only=only)
+    with FileTransaction(sink.file), sink:
         reserved = Path(sink.file.temporary).stat().st_size
         assert 2000 * 16 <= reserved <= (1 + (name == "new")) * (folder / "x.h5").stat().st_size
         sink.receive(sink.block_writer(whole).deliver(whole, source.read()))

@@ -1,6 +1,5 @@
 """Nobody let in, nothing lost: strangers in the folder, streams that are files of the job, and files made to hurt."""
 
-import contextlib
 import errno
 import io
 import json
@@ -269,21 +268,17 @@ def test_of_files_that_belong_together_one_cannot_be_created(files, monkeypatch,
     assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy"}
 
 
-@pytest.mark.parametrize("alone", [True, False])
-def test_the_file_of_a_sink_gets_its_name_alone_or_together(files, monkeypatch, alone):
-    """What cannot be flushed is among the notes of the sink, or of those who gave the name."""
+def test_a_folder_that_cannot_be_flushed_is_among_the_notes(files, monkeypatch):
     source = npy.NpySource(str(files / "x.npy"))
     sink = registry.create_sink(registry.Reference(str(files / "y.npy")), source, overwrite=False)
     together = FileTransaction(sink.file)
-    with contextlib.nullcontext() if alone else together:
-        with sink:
-            region = tuple(slice(0, size) for size in source.sizes)
-            sink.receive(sink.block_writer(region).deliver(region, source.read()))
-            assert not (files / "y.npy").exists()
-            monkeypatch.setattr(system, "flush_folder", refusing(errno.EIO))
-        assert (files / "y.npy").exists() == alone
+    with together, sink:
+        region = tuple(slice(0, size) for size in source.sizes)
+        sink.receive(sink.block_writer(region).deliver(region, source.read()))
+        assert not (files / "y.npy").exists()
+        monkeypatch.setattr(system, "flush_folder", refusing(errno.EIO))
     note = f"{files / 'y.npy'} is written, but its folder could not be flushed: Input/output error"
-    assert (list(sink.notes), together.notes) == (([note], []) if alone else ([], [note]))
+    assert together.notes == [note]
     assert (files / "y.npy").read_bytes() == (files / "x.npy").read_bytes()
 
 

@@ -206,6 +206,7 @@ def test_files_that_the_standard_streams_go_to_are_not_replaced(folder, monkeypa
     with pytest.raises(TensorIOError) as caught:
         AtomicFile("y", overwrite=True)
     assert caught.value.found == found
+    assert file_io.stream_inodes() == ({status.st_ino} if number else set())
 
 
 def test_what_is_removed_is_not_there_any_more(folder):

@@ -23,6 +23,7 @@ from tensor_files import held
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import EngineError, TensorIOError
 from revseq_cli.formats import references, registry
+from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.in_memory import MemorySink
 from revseq_cli.pipeline import reversal
 from revseq_cli.pipeline.assembly import Job, Request
@@ -158,7 +159,8 @@ def test_an_input_that_changes_between_the_passes(small, monkeypatch):
     found = plan_reversal(job, Resources("serial", 1, 60_000), sink)
     assert found.tiling
     change = observed(lambda _: os.utime(small / "n.npy", ns=(5, 5)))
-    with pytest.raises(TensorIOError, match=r"n.npy: changed while it was read"), sink, change:
+    changed = pytest.raises(TensorIOError, match=r"n.npy: changed while it was read")
+    with changed, FileTransaction(sink.file), sink, change:
         reversal.reverse(job, sink, found)
     assert names(small) == {"x.npy", "n.npy"}
 

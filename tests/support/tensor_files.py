@@ -4,6 +4,7 @@ import pickle
 
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import references, registry
+from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.documents import TextTypes
 from revseq_cli.formats.in_memory import MemorySource
@@ -23,7 +24,7 @@ def write(path, values, **options):
     sink = registry.create_sink(references.Reference.file(str(path)), like, overwrite=False, **options)
     chunk = sink.chunks[0] if sink.chunks else 1
     middle = -(-max(1, len(values) // 2) // chunk) * chunk
-    with sink:
+    with FileTransaction(sink.file), sink:
         for part in (slice(0, middle), slice(middle, len(values))):
             if part.start < part.stop:
                 region = (part, *(slice(0, size) for size in values.shape[1:]))

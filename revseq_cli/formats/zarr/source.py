@@ -52,6 +52,7 @@ class ZarrSource(Source):
         name = name or path
         require_package(name)
         _require_folder(path, name)
+        refuse_streams(path)
         key = key and key.strip("/")
         if key is None or not metadata.holds(path, key):  # a store may have very many arrays
             key = chosen(metadata.arrays_in(path), key, name)
@@ -194,3 +195,16 @@ def _require_folder(path: str, name: str) -> None:
     with file_io.opened(path) as fd:
         seems, hint = looks_like(file_io.read_some(fd, 64, 0, path), path)
     raise FormatError(f"is not a Zarr store: it looks like {seems}", "a folder", hint, name)
+
+
+def refuse_streams(store: str) -> None:
+    """TensorIOError if standard output or standard error goes to a file of the store, of whichever array."""
+    inodes = file_io.stream_inodes()
+    pending = [store] if inodes else []
+    while pending:
+        with file_io.trying_to("read", store):
+            entries = list(os.scandir(pending.pop()))
+        pending += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        for entry in entries:
+            if entry.inode() in inodes:  # known without a system call, unlike the status
+                file_io.refuse_stream(os.lstat(entry.path), entry.path)
