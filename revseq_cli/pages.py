@@ -11,11 +11,15 @@ import numpy as np
 from revseq_cli.core import signals
 from revseq_cli.core.dtypes import bits, describe
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
+from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io, registry, textfiles
 from revseq_cli.formats.atomic_file import FileTransaction
+from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.table import TEXT, by_suffix, packing_of
 from revseq_cli.operator import kernel, spec
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
+from revseq_cli.pipeline.views import LengthsSource
 from revseq_cli.text import literals, notation
 from revseq_cli.text.examples import NoExampleError, find_examples
 from revseq_cli.text.places import PlacedError
@@ -157,6 +161,7 @@ def _examined(number: int, example: Example, text: Text, level: FeatureLevel) ->
         values, lengths, axis = _inputs(example)
         if broken := spec.violations(describe(values), describe(lengths), axis, level, output.desc):
             return replace(verdict, findings=tuple(_violation(each, example, text) for each in broken))
+        lengths = _unsigned(lengths)
         written, expected = _values(output), kernel.reverse(values, lengths, axis)
     except RevseqError as e:
         where = example.start() if not isinstance(e, PlacedError) else e.offset
@@ -182,6 +187,14 @@ def _inputs(example: Example) -> tuple[NDArray[Any], NDArray[Any], int]:
     if axis is None:
         raise FormatError("no axis is given", f"the dimension to reverse along, 0 to {values.ndim - 1}")
     return values, lengths, axis
+
+
+def _unsigned(lengths: NDArray[Any]) -> NDArray[Any]:
+    """Lengths of any type, as the operator has them; FormatError for one that is negative or not whole."""
+    if lengths.dtype.kind == "u":
+        return lengths
+    source = MemorySource("SequenceTensor", lengths, Storage("text", {}))
+    return LengthsSource(source, DataType.UINT64).read()
 
 
 def _values(tensor: notation.TensorText) -> NDArray[Any]:
@@ -262,7 +275,7 @@ def _rewritten(example: Example, text: Text, level: FeatureLevel) -> Iterator[tu
         sizes, data_type = output.header_spans()
         yield sizes[0], sizes[1], ",".join(map(str, desc.sizes))
         yield data_type[0], data_type[1], desc.data_type.name
-    expected = kernel.reverse(values, lengths, axis)
+    expected = kernel.reverse(values, _unsigned(lengths), axis)
     start, stop = output.rows_span()
     plain = text.text[start:stop].replace("\r\n", " \n").replace("\r", "\n")
     if output.text[start:stop] == plain:

@@ -316,6 +316,15 @@ class TestExamples:
         below = verify(f"{FIRST}{half}\n* See DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC\n")
         assert (len(below.verdicts), below.skipped) == (1, 1)
 
+    @pytest.mark.parametrize("name", ["INT64", "FLOAT32", "UINT8"])
+    def test_lengths_of_any_type_where_no_level_is_chosen(self, name):
+        page = FIRST.replace("UINT32", name)
+        assert verify(page, FeatureLevel.NONE).right
+        assert f"SequenceLengthsTensor DataType is {name}" in told(page)[0]
+        if name != "UINT8":
+            (verdict,) = verify(page.replace("[9]", "[-9]"), FeatureLevel.NONE).verdicts
+            assert "at [0, 0, 1, 0] is negative" in verdict.findings[0].message
+
     def test_the_feature_level_counts(self, revseq):
         assert "InputTensor dimension count is 2" in verify(PAGE, FeatureLevel.V2_1).verdicts[1].findings[0].message
         assert revseq("verify", "samples/page.md", "--feature-level", "2_1", cwd=ROOT).failed().out.count("WRONG") == 1
@@ -365,9 +374,8 @@ class TestNumbers:
         wrong = view.example_text(*map(held, (values, lengths)), axis, held(flat.reshape(sizes)))
         assert not verify(wrong).right
 
-    @pytest.mark.parametrize("command", ["run", "check"])
-    def test_what_commands_print_verifies(self, revseq, command):
-        text = revseq(command, "samples/page.md::2", "--example", cwd=ROOT).ok().out
+    def test_what_run_prints_verifies(self, revseq):
+        text = revseq("run", "samples/page.md::2", "--example", cwd=ROOT).ok().out
         assert revseq("verify", "-", stdin=text.encode()).ok().out.endswith("1 example, 0 wrong\n")
         again = revseq("run", "-", stdin=text.encode()).ok().out
         assert again == revseq("run", "samples/page.md::2", cwd=ROOT).ok().out

@@ -84,7 +84,7 @@ class TestParts:
         assert run("diff", self.PART, tmp_path / "y.npy").ok().out.endswith("equal, 6 elements\n")
         job = ("samples/page.md::2::InputTensor", "samples/page.md::2::SequenceTensor", "--axis", 0)
         assert run("run", *job).ok().out == run("convert", self.PART, "-").ok().out
-        assert run("check", *job).ok().out.startswith("DML_FEATURE_LEVEL_5_0 accepts it")
+        assert "accepts it" in run("check", *job).ok().out
         run("diff", self.PART, "--job", *job).ok()
         run("export", *job, "-o", tmp_path / "m.json").ok()
         line = json.dumps({"input": f"{ROOT}/{job[0]}", "lengths": f"{ROOT}/{job[1]}", "axis": 0, "output": "b.npy"})
