@@ -43,7 +43,7 @@ def parse(text: str) -> notation.TensorText:
         raise FormatError("is empty", _WANTED)
     if not (key := _VALUES.match(text) or _VALUES_KEY.search(text)):
         entries = _load(text)
-        keys = f" with {listed(entries)}" if isinstance(entries, dict) else ""
+        keys = f" with {listed(entries)}" if isinstance(entries, dict) and entries else ""
         raise FormatError(f"is JSON, but not a tensor{keys}", _WANTED)
     tensor = notation.body_at(text, key.end())
     if tensor.text.count("[", tensor.opened, tensor.stop) != tensor.text.count("]", tensor.opened, tensor.stop):
