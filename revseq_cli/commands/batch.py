@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from revseq_cli.commands.base import Console
     from revseq_cli.commands.manifest import Entry, Jobs
     from revseq_cli.core.errors import RevseqError
-    from revseq_cli.report.results import FileSystem, Outcome, Traffic
+    from revseq_cli.report.results import Outcome, Traffic
 
 # A job of a batch has the options of `run` but those that say what it prints, and those with several values.
 _COLUMNS = [each for each in run.command.params if not (each.multiple or getattr(each, "group", None) is Group.PRINT)]
@@ -266,13 +266,13 @@ class _Report:
 
         found = _needs(self.outcomes, {line: entry.output for line, entry in self._entries.items()})
         if self._console.as_json:
-            click.echo(objects.file_systems(found))
+            click.echo(objects.text_of({"file_systems": found}))
         elif not self._console.quiet:
             click.echo(tables.batch_plan(self.outcomes, found))
-        full = [each for each in found if each.needed > each.free]
+        full = [each for each in found if each["needed_bytes"] > each["free_bytes"]]
         for each in full:
-            needed = f"{each.needed:,} bytes are needed, and {each.free:,} are free"
-            self._console.error(DiskFullError(needed, "", "free some space, or write to another disk", each.path))
+            needed = f"{each['needed_bytes']:,} bytes are needed, and {each['free_bytes']:,} are free"
+            self._console.error(DiskFullError(needed, "", "free some space, or write to another disk", each["path"]))
         return not full
 
     def require_all(self) -> None:
@@ -288,7 +288,7 @@ def _done(outcome: Outcome) -> str:
     return f"{done} {outcome.output}{', and verified it' if outcome.verified else ''}"
 
 
-def _needs(planned: Iterable[Outcome], paths: Mapping[int, str]) -> list[FileSystem]:
+def _needs(planned: Iterable[Outcome], paths: Mapping[int, str]) -> list[dict[str, Any]]:
     """What the outputs need of each file system; `paths` has the real path of each job's output by its line.
 
     An output that replaces a file stands beside it until it is complete, and so does a temporary file. So what is
@@ -296,7 +296,6 @@ def _needs(planned: Iterable[Outcome], paths: Mapping[int, str]) -> list[FileSys
     are those of tensors: compression takes less, and text more.
     """
     from revseq_cli.commands.pool import size_of
-    from revseq_cli.report.results import FileSystem
 
     outputs: dict[int, list[tuple[Path, int, Traffic]]] = defaultdict(list)  # by device: folder, old size, plan
     for outcome in planned:
@@ -308,7 +307,8 @@ def _needs(planned: Iterable[Outcome], paths: Mapping[int, str]) -> list[FileSys
     for rows in outputs.values():
         folder = rows[0][0]
         more = sum(max(0, plan.size - old) for _, old, plan in rows)
-        largest = max(min(old, plan.size) + plan.written - plan.size for _, old, plan in rows)
+        largest = max(min(old, plan.size) + plan.write_bytes - plan.size for _, old, plan in rows)
         root = next(each for each in (folder, *folder.parents) if os.path.ismount(each) or each == each.parent)
-        found.append(FileSystem(str(root), more + largest, shutil.disk_usage(folder).free))
+        free = shutil.disk_usage(folder).free
+        found.append({"path": str(root), "needed_bytes": more + largest, "free_bytes": free})
     return found

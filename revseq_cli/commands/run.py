@@ -170,7 +170,7 @@ def plan_of(request: Request, resources: Resources) -> Planned:
 def _planned(job: Job, plan: Plan, kept: int = 0) -> Planned:
     from revseq_cli.report.results import Planned
 
-    return Planned(job.values.name, job.values.desc, job.lengths.desc, job.axis, plan, kept)
+    return Planned(job.values.desc, job.lengths.desc, job.axis, plan, kept)
 
 
 def _loaded(request: Request) -> Job:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.references import Reference
-    from revseq_cli.report.results import Described
 
 _SOME_FAILED, _ALL_FAILED = 1, 2  # exit statuses
 
@@ -115,7 +114,7 @@ def command(
 class _Shown(NamedTuple):
     """What is told of a tensor that is open, or of what a file holds."""
 
-    tensors: Sequence[Described]
+    tensors: Sequence[dict[str, Any]]
     of: Source | Contents
 
 
@@ -126,7 +125,9 @@ def _text(shown: _Shown, console: Console, *, full: bool) -> str:
     if isinstance(shown.of, Contents):
         return tables.listing(shown.of, shutil.get_terminal_size() if is_terminal() and not full else None)
     room = room_for_tensors(full=full)
-    return tables.show(shown.of, shown.tensors[0].statistics, preview=not console.quiet, room=room)
+    [told] = shown.tensors
+    attributes, statistics = told.get("attribute_values") or {}, told.get("statistics")
+    return tables.show(shown.of, attributes, statistics, preview=not console.quiet, room=room)
 
 
 def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: bool, stats: bool) -> Iterator[_Shown]:
@@ -138,12 +139,16 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
     from revseq_cli.formats.references import Reference, number_of
     from revseq_cli.pipeline import jobs, summaries
     from revseq_cli.pipeline.plan import Resources
-    from revseq_cli.report.results import Described
+    from revseq_cli.report import objects
 
     def opened(source: Source, typed: str) -> _Shown:
-        statistics = summaries.statistics(source, Resources()) if stats else None
-        notes = () if headers else (*source.notes, *source.absent_notes())
-        return _Shown([Described.of(source, typed, notes, statistics)], source)
+        more: dict[str, Any] = {} if headers else {"notes": (*source.notes, *source.absent_notes())}
+        if source.attributes is not None:
+            more["attribute_values"] = _attributes_of(source)
+        if stats:
+            more["statistics"] = objects.statistics(summaries.statistics(source, Resources()))
+        told = objects.described(typed, source, source.desc, *source.storage, **more)
+        return _Shown([told], source)
 
     def one(reference: Reference) -> _Shown:
         jobs.refuse_sizes([reference], types.sizes)
@@ -161,9 +166,23 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
     elif contents and stats:
         yield from (one(replace(reference, key=item.key)) for item in contents.tensors)
     elif contents and (headers or contents.only is None):
-        yield _Shown(Described.all_of(contents), contents)
+        told = [
+            objects.described(contents.name_of(item), item, item.desc, contents.format, item.details)
+            for item in contents.tensors
+            if item.desc
+        ]
+        yield _Shown(told, contents)
     else:
         yield one(reference)
+
+
+def _attributes_of(source: Source) -> dict[str, Any]:
+    """The attributes of a tensor as JSON has them; none where they cannot be read."""
+    try:
+        given = source.meaning().attributes
+    except RevseqError:
+        return {}
+    return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in given.items()}
 
 
 def _nodes_of(reference: Reference) -> Contents:

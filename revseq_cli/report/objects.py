@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
     from revseq_cli.core.errors import RevseqError
     from revseq_cli.core.tensors import TensorDesc
-    from revseq_cli.formats.contents import Contents
+    from revseq_cli.formats.contents import Contents, Item
+    from revseq_cli.formats.contract import Source
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.pipeline.comparison import Differences
-    from revseq_cli.report.results import Check, Comparison, Described, FileSystem, Outcome, Planned
+    from revseq_cli.pipeline.summaries import Statistics
+    from revseq_cli.report.results import Check, Comparison, Outcome, Planned
 
 # What errors are about that is no file: arguments, and standard streams.
 _NO_FILES = ("INPUT", "LENGTHS", "A", "B", "SRC", "standard input", "standard output", "the argument", "-")
@@ -61,19 +63,19 @@ def run(planned: Planned, clamped: int, **written: object) -> str:
 
 def plan(planned: Planned) -> str:
     """The report of `run --dry-run`; memory and sizes of blocks are in bytes."""
-    values, plan, traffic = planned.values, planned.plan, planned.traffic
+    plan, traffic = planned.plan, planned.traffic
     told = {
         "blocks": plan.blocks.count,
-        "block_bytes": plan.blocks.elements * values.data_type.size,
-        "read_bytes": traffic.read,
-        "write_bytes": traffic.written,
+        "block_bytes": plan.blocks.elements * planned.values.data_type.size,
+        "read_bytes": traffic.read_bytes,
+        "write_bytes": traffic.write_bytes,
         "engine": plan.engine,
         "workers": None if plan.scheduler else plan.workers,
         "scheduler": plan.scheduler or None,
         "memory": plan.bytes,
         "spooled": bool(plan.spooled or plan.tiling),
     }
-    return text_of({**job(values, planned.lengths, planned.axis), "plan": told})
+    return text_of({**job(planned.values, planned.lengths, planned.axis), "plan": told})
 
 
 def convert(name: str, desc: TensorDesc, **written: object) -> str:
@@ -83,21 +85,29 @@ def convert(name: str, desc: TensorDesc, **written: object) -> str:
 
 def outcome(outcome: Outcome) -> str:
     """The report of `batch` on one job, with a plan for `--dry-run`."""
-    error, plan = outcome.error, outcome.plan
-    told: dict[str, object] = {"line": outcome.line, "output": outcome.output, "ok": not error}
-    told |= {"error": message(error) if error else None, "errors": errors_of(error), "skipped": outcome.skipped}
-    told |= {"bytes": outcome.bytes, "verified": outcome.verified, "clamped": outcome.clamped, "notes": outcome.notes}
-    return text_of(told | ({"plan": {"read_bytes": plan.read, "write_bytes": plan.written}} if plan else {}))
+    error = outcome.error
+    told = {**outcome._asdict(), "ok": not error, "errors": errors_of(error), "error": error and message(error)}
+    told.pop("plan")
+    return text_of(told | ({"plan": outcome.plan._asdict()} if outcome.plan else {}))
 
 
-def file_systems(found: Iterable[FileSystem]) -> str:
-    """The report of `batch --dry-run` on what its outputs need."""
-    rows = [{"path": each.path, "needed_bytes": each.needed, "free_bytes": each.free} for each in found]
-    return text_of({"file_systems": rows})
+def described(
+    name: str, tensor: Source | Item, desc: TensorDesc, format_name: str, storage: Mapping[str, str], **more: object
+) -> dict[str, Any]:
+    """What `show` tells of a tensor: its names of dimensions, how many attributes it has, and how it is stored."""
+    dimensions = [each or None for each in tensor.dimensions]
+    about = {"bytes": desc.total_bytes, "dimensions": dimensions, "attributes": tensor.attributes}
+    return {"name": name, **_desc(desc), **about, "format": format_name, "storage": storage, "notes": (), **more}
+
+
+def statistics(found: Statistics) -> dict[str, object]:
+    """The statistics of a tensor."""
+    ends = {"min": found.least, "max": found.greatest, "mean": found.mean}
+    return {**ends, "NaN": found.nans, "infinite": found.infinite, "missing": found.missing}
 
 
 def show(
-    tensors: Iterable[Described], listed: Collection[Contents], errors: Mapping[str, RevseqError], status: int
+    tensors: Sequence[dict[str, Any]], listed: Collection[Contents], errors: Mapping[str, RevseqError], status: int
 ) -> str:
     """The report of `show`: tensors, what is listed beside them, and the errors of what cannot be read, by name."""
     items = [(each.name_of(item), item) for each in listed for item in each.items]
@@ -109,21 +119,8 @@ def show(
     ]
     files = [{"name": each.name, "format": each.format, "attributes": each.attributes} for each in listed]
     unread = [{"name": name, "error": message(error), **errors_of(error)[0]} for name, error in errors.items()]
-    report = {"exit_status": status, "tensors": [*map(_described, tensors)], "groups": groups, "others": others}
+    report = {"exit_status": status, "tensors": tensors, "groups": groups, "others": others}
     return text_of({**report, "files": files, "errors": unread})
-
-
-def _described(tensor: Described) -> dict[str, object]:
-    told: dict[str, object] = {"name": tensor.name, **_desc(tensor.desc), "bytes": tensor.desc.total_bytes}
-    told |= {"dimensions": [name or None for name in tensor.dimensions], "attributes": tensor.attributes}
-    told |= {"attribute_values": tensor.attribute_values} if tensor.attribute_values is not None else {}
-    told |= {"format": tensor.format, "storage": tensor.details, "notes": tensor.notes}
-    if statistics := tensor.statistics:
-        told["statistics"] = {
-            "min": statistics.least, "max": statistics.greatest, "mean": statistics.mean, "NaN": statistics.nans,
-            "infinite": statistics.infinite, "missing": statistics.missing,
-        }  # fmt: skip
-    return told
 
 
 def check(check: Check) -> str:

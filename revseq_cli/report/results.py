@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.core.errors import RevseqError
 from revseq_cli.operator.spec import broken
 from revseq_cli.text import literals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Self
 
+    from revseq_cli.core.errors import RevseqError
     from revseq_cli.core.tensors import TensorDesc
-    from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Source
     from revseq_cli.operator.spec import Constraint, FeatureLevel
     from revseq_cli.pipeline.comparison import Differences
     from revseq_cli.pipeline.plan import Plan
-    from revseq_cli.pipeline.summaries import LengthCounts, Statistics
+    from revseq_cli.pipeline.summaries import LengthCounts
     from revseq_cli.porting.diagnose import Diagnosis, Mistake
 
 
@@ -49,76 +47,20 @@ class Check(NamedTuple):
         return not broken(self.constraints)
 
 
-def attributes_of(source: Source) -> dict[str, Any]:
-    """The attributes of a tensor as JSON has them; none where they cannot be read."""
-    try:
-        given = source.meaning().attributes
-    except RevseqError:
-        return {}
-    return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in given.items()}
-
-
-class Described(NamedTuple):
-    """What `show` tells of a tensor but its values: `typed` is what to type for it, `name` what messages call it."""
-
-    typed: str
-    name: str
-    desc: TensorDesc
-    dimensions: Sequence[str]
-    attributes: int | None
-    format: str
-    details: dict[str, str]
-    notes: Sequence[str] = ()
-    statistics: Statistics | None = None
-    attribute_values: dict[str, object] | None = None
-
-    @classmethod
-    def of(cls, source: Source, typed: str, notes: Sequence[str] = (), statistics: Statistics | None = None) -> Self:
-        """A tensor that is open."""
-        storage, about = source.storage, (source.dimensions, source.attributes)
-        values = attributes_of(source) if source.attributes is not None else None
-        return cls(typed, source.name, source.desc, *about, *storage, notes, statistics, values)
-
-    @classmethod
-    def all_of(cls, contents: Contents) -> list[Self]:
-        """The tensors of a file, by their headers."""
-        return [
-            cls(name, name, item.desc, item.dimensions, item.attributes, contents.format, item.details)
-            for item in contents.tensors
-            for name in [contents.name_of(item)]
-            if item.desc
-        ]
-
-
 class Traffic(NamedTuple):
     """The bytes that a job reads and writes at most, temporary files too, and the `size` of its output.
 
     Sizes are those of tensors: compression takes less, and text more.
     """
 
-    read: int
-    written: int
+    read_bytes: int
+    write_bytes: int
     size: int
-
-    @classmethod
-    def of(cls, values: TensorDesc, lengths: TensorDesc, plan: Plan, kept: int) -> Self:
-        """The traffic of a job; `kept` bytes of the input's file are copied with the tensor."""
-        size = values.total_bytes + kept
-        spooled = plan.spooled * values.total_bytes
-        read, written = size + lengths.total_bytes + spooled, size + spooled
-        if plan.tiling:
-            read += values.total_bytes * 5 // 4  # a temporary file, of which about a quarter is read more than once
-            written += values.total_bytes
-        return cls(read, written, size)
 
 
 class Planned(NamedTuple):
-    """A job before it runs: the tensor's name, and how it will be reversed.
+    """A job before it runs, and its plan; `kept` bytes of the input's file are copied with the tensor."""
 
-    `kept` bytes of the input's file are copied with the tensor.
-    """
-
-    name: str
     values: TensorDesc
     lengths: TensorDesc
     axis: int
@@ -128,7 +70,12 @@ class Planned(NamedTuple):
     @property
     def traffic(self) -> Traffic:
         """The bytes that it reads and writes."""
-        return Traffic.of(self.values, self.lengths, self.plan, self.kept)
+        values, size = self.values.total_bytes, self.values.total_bytes + self.kept
+        written = size + self.plan.spooled * values
+        read = written + self.lengths.total_bytes
+        if self.plan.tiling:  # a temporary file, of which about a quarter is read more than once
+            return Traffic(read + values * 5 // 4, written + values, size)
+        return Traffic(read, written, size)
 
 
 class Outcome(NamedTuple):
@@ -146,14 +93,6 @@ class Outcome(NamedTuple):
     clamped: int = 0
     skipped: bool = False
     plan: Traffic | None = None
-
-
-class FileSystem(NamedTuple):
-    """What the outputs of a batch need on a file system, and what is free there, in bytes."""
-
-    path: str
-    needed: int
-    free: int
 
 
 class Comparison(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from math import inf, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +14,8 @@ from revseq_cli.core.tensors import braced
 from revseq_cli.report import terminal, view
 from revseq_cli.report.results import (
     Comparison,
-    FileSystem,
     Outcome,
     Planned,
-    attributes_of,
     first_differences,
 )
 from revseq_cli.text import literals
@@ -34,13 +32,13 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contents import Contents, Item
     from revseq_cli.formats.contract import Source
     from revseq_cli.pipeline.comparison import Differences
-    from revseq_cli.pipeline.summaries import Statistics
     from revseq_cli.porting.diagnose import Diagnosis
-    from revseq_cli.report.results import Described
 
 
-def show(source: Source, statistics: Statistics | None = None, *, preview: bool, room: view.Room) -> str:
-    """The text of `show` for one tensor: data type, sizes and storage, its statistics if given, and a preview."""
+def show(
+    source: Source, attributes: dict[str, Any], statistics: dict[str, Any] | None, *, preview: bool, room: view.Room
+) -> str:
+    """The text of `show` for one tensor: data type, sizes and storage, attributes, any statistics, and a preview."""
     desc, storage = source.desc, source.storage
     details = details_of(storage.details)
     rows = [
@@ -51,13 +49,13 @@ def show(source: Source, statistics: Statistics | None = None, *, preview: bool,
         ("elements", f"{desc.element_count:,}"),
         ("bytes", f"{desc.total_bytes:,}"),
         ("storage", f"{storage.format}{', ' if details else ''}{details}"),
-        *(("" if i else "attributes", line) for i, line in enumerate(_stated(source))),
+        *(("" if i else "attributes", line) for i, line in enumerate(_stated(attributes))),
         *(("note", printable(note)) for note in (*source.notes, *source.absent_notes())),
     ]
     if statistics:
-        told = {"min": _element(statistics.least, source), "max": _element(statistics.greatest, source)}
-        told |= {"mean": statistics.mean, "NaN": statistics.nans, "infinite": statistics.infinite}
-        told |= {"missing": f"{statistics.missing:,}, left out"} if statistics.missing else {}
+        told = {**statistics, **{end: _element(statistics[end], source) for end in ("min", "max")}}
+        missing = told.pop("missing")
+        told |= {"missing": f"{missing:,}, left out"} if missing else {}
         rows += [(key, "-" if value is None else str(value)) for key, value in told.items()]
     lines = [printable(source.name)]
     for key, text in rows:
@@ -72,11 +70,11 @@ def show(source: Source, statistics: Statistics | None = None, *, preview: bool,
     return "\n".join(lines)
 
 
-def _stated(source: Source) -> Iterator[str]:
+def _stated(attributes: dict[str, Any]) -> Iterator[str]:
     """The attributes with their values, as ncdump -h has them; long ones are cut."""
-    for name, value in attributes_of(source).items():
-        each = json.dumps(value, ensure_ascii=False).removeprefix("[").removesuffix("]")
-        yield printable(shortened(f"{name} = {each}", _LONGEST_ATTRIBUTE))
+    for name, value in attributes.items():
+        text = json.dumps(value, ensure_ascii=False).removeprefix("[").removesuffix("]")
+        yield printable(shortened(f"{name} = {text}", _LONGEST_ATTRIBUTE))
 
 
 def listing(contents: Contents, screen: tuple[int, int] | None = None) -> str:
@@ -88,16 +86,16 @@ def listing(contents: Contents, screen: tuple[int, int] | None = None) -> str:
     return "\n".join([*lines, *([_below(contents, shown, len(hidden))] if screen else [])]).rstrip("\n")
 
 
-def lines(tensors: Iterable[Described], *, names: bool, shape: bool, is_terminal: bool) -> list[str]:
+def lines(tensors: Iterable[dict[str, Any]], *, names: bool, shape: bool, is_terminal: bool) -> list[str]:
     """A line for each tensor, with its sizes, its name, which can be typed, or both between a tab.
 
     A name is as it is, but on a terminal printable, and everywhere without a line break.
     """
     made = []
     for tensor in tensors:
-        plain = not is_terminal and len(tensor.typed.splitlines()) == 1
-        sizes = [" ".join(map(str, tensor.desc.sizes))] if shape else []
-        made.append("\t".join([*sizes, *([tensor.typed if plain else printable(tensor.typed)] if names else [])]))
+        plain = not is_terminal and len(tensor["name"].splitlines()) == 1
+        sizes = [" ".join(map(str, tensor["Sizes"]))] if shape else []
+        made.append("\t".join([*sizes, *([tensor["name"] if plain else printable(tensor["name"])] if names else [])]))
     return made
 
 
@@ -247,7 +245,7 @@ def _places(found: Differences, total: int) -> str:
 
 def plan(planned: Planned) -> str:
     """The text of `run --dry-run`; -v prints it, too."""
-    _, values, lengths, axis, plan, _ = planned
+    values, lengths, axis, plan, _ = planned
     tiling = plan.tiling
     cut = ", lines are cut" if plan.blocks.cuts_lines else ""
     block = plan.blocks.elements * values.data_type.size
@@ -270,7 +268,7 @@ def plan(planned: Planned) -> str:
     traffic = planned.traffic
     most = "about " if tiling else ""
     lines += [
-        f"bytes                  {most}{traffic.read:,} read, {traffic.written:,} written",
+        f"bytes                  {most}{traffic.read_bytes:,} read, {traffic.write_bytes:,} written",
         f"engine                 {printable(plan.means)}",
     ]
     return "\n".join(lines)
@@ -284,15 +282,15 @@ def batch(outcomes: Sequence[Outcome], jobs: int, seconds: float) -> str:
     return f"{_counts(jobs, counts | {'not begun': jobs - len(outcomes)})}; {size:,} bytes in {seconds:.2f} s"
 
 
-def batch_plan(outcomes: Sequence[Outcome], file_systems: Sequence[FileSystem]) -> str:
+def batch_plan(outcomes: Sequence[Outcome], file_systems: Sequence[dict[str, Any]]) -> str:
     """What a batch would do: its jobs and their bytes, and what it needs on each file system."""
     plans = [outcome.plan for outcome in outcomes if outcome.plan]
     counts = {"to do": len(plans), "skipped": sum(outcome.skipped for outcome in outcomes)}
     counts["wrong"] = sum(outcome.error is not None for outcome in outcomes)
-    read, written = sum(plan.read for plan in plans), sum(plan.written for plan in plans)
+    read, written = sum(plan.read_bytes for plan in plans), sum(plan.write_bytes for plan in plans)
     lines = [f"{_counts(len(outcomes), counts)}; {read:,} bytes to read, {written:,} to write"]
-    lines += [f"{each.path}: {each.needed:,} bytes needed, {each.free:,} bytes free" for each in file_systems]
-    return "\n".join(map(printable, lines))
+    text = "{path}: {needed_bytes:,} bytes needed, {free_bytes:,} bytes free"
+    return "\n".join(map(printable, [*lines, *(text.format(**each) for each in file_systems)]))
 
 
 def _counts(jobs: int, counts: dict[str, int]) -> str:

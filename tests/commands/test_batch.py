@@ -491,7 +491,7 @@ def test_a_dry_run_checks_all_and_writes_nothing(revseq, files):
     (files / "m.jsonl").write_text(lines(*({"output": f"new/y{i}.npy"} for i in range(3)), {"output": "y3.npy"}))
     before = {path.name for path in files.iterdir()}
     found = reports(revseq("batch", "m.jsonl", "--dry-run", "--json").ok())
-    plan = {"read_bytes": 60, "write_bytes": 48}
+    plan = {"read_bytes": 60, "write_bytes": 48, "size": 48}
     assert [each.get("plan") for each in found] == [plan] * 4 + [None]
     (disk,) = found[-1]["file_systems"]
     assert disk["needed_bytes"] == 4 * 48 < disk["free_bytes"]
