@@ -577,9 +577,9 @@ def test_a_codec_gets_what_the_one_before_it_makes(tmp_path):
 
 def test_every_codec_of_the_registries_is_decided():
     """A codec that a new version of the packages brings is looked at by a person."""
-    known = metadata.NUMCODECS.keys() | metadata.REFUSED.keys()
+    known = metadata.NUMCODECS | metadata.REFUSED.keys()
     assert not known & {"", None}
-    assert not metadata.NUMCODECS.keys() & metadata.REFUSED.keys()
+    assert not metadata.NUMCODECS & metadata.REFUSED.keys()
     assert set(numcodecs.registry.codec_registry) <= known
     ours = {"bytes", "transpose", "gzip", "zstd", "blosc", "crc32c", "sharding_indexed"} | metadata.REFUSED.keys()
     decided = set()

@@ -30,9 +30,6 @@ from revseq_cli.text import literals
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Rule = Callable[[dict[str, Any], np.dtype[Any]], np.dtype[Any] | None]
-
-
 SHARDING = "sharding_indexed"
 _LINKS = "files in the store itself; links are not followed"
 # What is wanted where zarr cannot do this with an array.
@@ -40,51 +37,14 @@ _WANTED = {"open": "metadata that the package zarr reads", "read": "a whole stor
 PREFIX = "numcodecs."  # of their names in version 3
 
 
-def _keep(_: dict[str, Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Of codecs that take any bytes."""
-    return dtype
-
-
-def _delta(fields: dict[str, Any], dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """Differences of integers wrap around, and their sums back; those of floats are rounded."""
-    stored = _type(fields.get("astype") or fields["dtype"])
-    return stored if _type(fields["dtype"]) == dtype and dtype.kind != "b" and _widens(dtype, stored) else None
-
-
-def _astype(fields: dict[str, Any], dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """Between integers alone: a conversion of floats makes every signalling NaN a quiet one."""
-    stored = _type(fields["encode_dtype"])
-    return stored if _type(fields.get("decode_dtype") or dtype.str) == dtype and _widens(dtype, stored) else None
-
-
-def _packbits(_: dict[str, Any], dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    return np.dtype(np.uint8) if dtype.kind == "b" else None
-
-
-def _widens(dtype: np.dtype[Any], stored: np.dtype[Any]) -> bool:
-    """Whether every value of the integers or truth values `dtype` is one of `stored`."""
-    return {dtype.kind, stored.kind} <= set("iub") and np.can_cast(dtype, stored, "safe")
-
-
-def _type(text: object) -> np.dtype[Any]:
-    """The dtype of that name; ValueError or TypeError for anything else."""
-    if not isinstance(text, str) or len(text) > _LONGEST_TYPE:
-        raise ValueError
-    return np.dtype(text)
-
-
-# The codecs of the package numcodecs that may lose nothing.
-NUMCODECS: dict[str, Rule] = {
-    **dict.fromkeys(("blosc", "bz2", "gzip", "zlib", "lz4", "lzma", "zstd", "shuffle", "base64"), _keep),
-    **dict.fromkeys(("crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"), _keep),  # checksums
-    "delta": _delta, "astype": _astype, "packbits": _packbits,
+# The codecs of the package numcodecs that may lose nothing; those of the second line are checksums.
+NUMCODECS = {
+    "blosc", "bz2", "gzip", "zlib", "lz4", "lzma", "zstd", "shuffle", "base64", "delta", "astype", "packbits",
+    "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3",
 }  # fmt: skip
-_RULES: dict[int, dict[str, Rule]] = {
+_LOSSLESS = {
     2: NUMCODECS,
-    3: {
-        **dict.fromkeys(("bytes", "transpose", "gzip", "zstd", "blosc", "crc32c", SHARDING), _keep),
-        **{f"{PREFIX}{name}": rule for name, rule in NUMCODECS.items()},
-    },
+    3: {"bytes", "transpose", "gzip", "zstd", "blosc", "crc32c", *(f"{PREFIX}{name}" for name in NUMCODECS)},
 }
 # The other codecs of numcodecs and zarr, and why each is refused.
 _OBJECTS, _ROUNDED = "is for texts and objects, not numbers", "rounds"
@@ -109,31 +69,58 @@ def codec_names(codecs: list[dict[str, Any]], key: str) -> Iterator[str]:
 
 def require_lossless(version: int, codecs: list[dict[str, Any]], dtype: np.dtype[Any], where: str) -> None:
     """FormatError for a codec that may lose something of elements of that type, or that is unknown."""
-    rules, key = _RULES[version], "id" if version == 2 else "name"
     for codec in codecs:
-        name = str(codec[key])
+        name = str(codec["id" if version == 2 else "name"])
         fields = codec if version == 2 else codec.get("configuration") or {}
         if name == SHARDING:
             require_lossless(version, fields["codecs"], dtype, where)
             require_lossless(version, fields["index_codecs"], np.dtype(np.uint64), where)
             continue
-        known = "lossless codecs, such as zstd, gzip, blosc or shuffle"
-        if name not in rules:
-            why = REFUSED.get(name.removeprefix(PREFIX), "")
-            hint = "write the array again with one of these"
-            raise FormatError(f"has the codec {name[:80]}{why and f', which {why}'}", known, hint, where)
+        plain_name = name.removeprefix(PREFIX)
+        if name not in _LOSSLESS[version]:
+            why = f", which {REFUSED[plain_name]}" if plain_name in REFUSED else ""
+            wanted, hint = (
+                "lossless codecs, such as zstd, gzip, blosc or shuffle",
+                "write the array again with one of these",
+            )
+            raise FormatError(f"has the codec {name[:80]}{why}", wanted, hint, where)
         try:
-            made = rules[name](fields, dtype)
+            stored = _stored_as(plain_name, fields, dtype)
         except (KeyError, ValueError, TypeError, SyntaxError):
-            made = None
-        if made is None:
+            stored = None
+        if stored is None:
             found = f"has the codec {name}, which may change values of {dtype} as it is configured"
             raise FormatError(found, "integers of that type, stored in the same or a wider integer type", where=where)
-        dtype = made
+        dtype = stored
+
+
+def _stored_as(codec: str, fields: dict[str, Any], dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """The dtype that a codec makes of elements of that dtype; None where it may change one.
+
+    Differences of integers wrap around, and their sums back; those of floats are rounded. A conversion of floats makes
+    every signalling NaN a quiet one.
+    """
+    if codec == "packbits":
+        return np.dtype(np.uint8) if dtype.kind == "b" else None
+    if codec == "delta":
+        read, stored = _type(fields["dtype"]), _type(fields.get("astype") or fields["dtype"])
+    elif codec == "astype":
+        read, stored = _type(fields.get("decode_dtype") or dtype.str), _type(fields["encode_dtype"])
+    else:
+        return dtype
+    widens = {dtype.kind, stored.kind} <= set("iub") and np.can_cast(dtype, stored, "safe")
+    return stored if read == dtype and widens and not (codec == "delta" and dtype.kind == "b") else None
+
+
+def _type(text: object) -> np.dtype[Any]:
+    if not isinstance(text, str) or len(text) > _LONGEST_TYPE:
+        raise ValueError
+    return np.dtype(text)
 
 
 # The files of metadata and of attributes in the folder of an array and of a group, by the format's version.
 _ATTRIBUTES = ".zattrs"
+DIMENSIONS = "_ARRAY_DIMENSIONS"  # in version 2, an attribute has their names
 ARRAY_FILES = {2: (".zarray", _ATTRIBUTES), 3: ("zarr.json",)}
 GROUP_FILES = {2: (".zgroup", _ATTRIBUTES), 3: ("zarr.json",)}
 FILES = {name for names in (*ARRAY_FILES.values(), *GROUP_FILES.values()) for name in names}
@@ -312,7 +299,7 @@ def read(folder: str, where: str, asked: DataType | None = None) -> Metadata:
 
 def dimensions_of(version: Version, fields: dict[str, Any], attributes: dict[str, Any]) -> tuple[str, ...]:
     """The name of each dimension of an array, "" for one without, or nothing."""
-    names = fields.get("dimension_names") if version == 3 else attributes.get("_ARRAY_DIMENSIONS")
+    names = fields.get("dimension_names") if version == 3 else attributes.get(DIMENSIONS)
     fits = isinstance(names, list) and len(names) == len(fields["shape"])
     words = tuple(each if isinstance(each, str) else "" for each in names) if fits and names else ()
     return words if any(words) else ()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
 import os
+import struct
 import warnings
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -20,7 +22,7 @@ from revseq_cli.formats.atomic_file import copy_file
 from revseq_cli.formats.contents import TensorNameError, refuse_taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source, parts
 from revseq_cli.formats.meaning import FILL, NOTHING, fill_of, typed
-from revseq_cli.formats.zarr import meaning, metadata, source
+from revseq_cli.formats.zarr import metadata, source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Layout, Region
     from revseq_cli.formats.file_io import Identity
-    from revseq_cli.formats.meaning import Meaning, Variable
+    from revseq_cli.formats.meaning import Attributes, Meaning, Value, Variable
 
 _GROUPS: dict[metadata.Version, dict[str, Any]] = {
     2: {"zarr_format": 2},
@@ -86,9 +88,9 @@ class ZarrSink(FileSink):
         dtype = template.dtype.newbyteorder("=")  # in the format, codecs have a byte order and data types have none
         if dtypes.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
             dtype = np.dtype(f"V{dtype.itemsize}")
-        attributes = meaning.encoded(typed({n: v for n, v in said.attributes.items() if n != FILL}, dtype))
+        attributes = _encoded(typed({n: v for n, v in said.attributes.items() if n != FILL}, dtype))
         if (fill := fill_of(said.attributes, dtype)) is not None:
-            attributes[FILL] = meaning.encoded_fill(fill)
+            attributes[FILL] = _encoded_fill(fill)
         self.notes += said.left_behind(can_grow=False)
         return _made(template.sizes, dtype, said.dimensions, attributes, self._version, self.file.name)
 
@@ -199,9 +201,9 @@ def _write(folder: Path, variable: Variable, version: metadata.Version, where: s
     is_text = values.dtype == object
     fill = None if is_text else fill_of(attributes, values.dtype)
     attributes.pop(FILL, None)
-    stated = meaning.encoded(attributes)
+    stated = _encoded(attributes)
     if fill is not None and version == 3:
-        stated[FILL] = meaning.encoded_fill(fill)
+        stated[FILL] = _encoded_fill(fill)
     dtype = str if is_text else values.dtype.newbyteorder("=")
     _, files = _made(values.shape, dtype, variable.dimensions, stated, version, where, fill)
     folder.mkdir()
@@ -258,7 +260,7 @@ def _made(
     if dimensions and version == 3:
         more["dimension_names"] = [name or None for name in dimensions]
     elif version == 2 and len(dimensions) == len(sizes):
-        more |= {"attributes": attributes | {meaning.DIMENSIONS: [*dimensions]}, "fill_value": fill}
+        more |= {"attributes": attributes | {metadata.DIMENSIONS: [*dimensions]}, "fill_value": fill}
     with metadata.errors_worded(where, "write"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # zarr warns that the specification has no data type for bytes
         created = asynchronous.create_array(files, shape=sizes, dtype=dtype, zarr_format=version, **more)
@@ -284,7 +286,7 @@ def _groups(
             files |= {parent / name: fields for name, fields in kept.items() if fields}
     if not like:
         for parent, attributes in zip(parents, said.groups, strict=False):
-            files[parent / main] = _GROUPS[version] | {"attributes": meaning.encoded(attributes)}
+            files[parent / main] = _GROUPS[version] | {"attributes": _encoded(attributes)}
     return {path: json.dumps(fields).encode() for path, fields in files.items()}
 
 
@@ -292,3 +294,19 @@ def _is_consolidated(group: Path, version: metadata.Version) -> bool:
     if version == 2:
         return Path(group, _CONSOLIDATED[2]).exists()
     return _CONSOLIDATED[3] in metadata.read_object(group / metadata.GROUP_FILES[3][0])
+
+
+def _encoded(attributes: Attributes) -> dict[str, Any]:
+    """Attributes as JSON has them."""
+    return {name: _as_json(value) for name, value in attributes.items()}
+
+
+def _as_json(value: Value) -> object:
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
+
+
+def _encoded_fill(fill: Any) -> object:  # noqa: ANN401 - a NumPy number
+    """A fill value as xarray has it in an attribute of version 3: of floats, eight bytes in base 64."""
+    if fill.dtype.kind == "f":
+        return base64.standard_b64encode(struct.pack("<d", float(fill))).decode()
+    return fill.item()

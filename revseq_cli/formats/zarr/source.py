@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import warnings
 from dataclasses import dataclass
 from math import prod
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from revseq_cli.core.dtypes import is_nameless
-from revseq_cli.core.errors import MEMORY_ENDED, FormatError
+from revseq_cli.core.dtypes import data_type_of, is_nameless
+from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
+from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats import file_io
-from revseq_cli.formats.contents import chosen
+from revseq_cli.formats.contents import GROUP, Contents, Item, chosen, only_of
 from revseq_cli.formats.contract import (
     ReadTask,
     Source,
@@ -26,17 +28,34 @@ from revseq_cli.formats.contract import (
     inside,
     refuse_bomb,
 )
+from revseq_cli.formats.meaning import (
+    FILL,
+    MISSING,
+    MOST_BYTES,
+    VALID,
+    Attributes,
+    Meaning,
+    Variable,
+    as_texts,
+    is_small,
+    plain,
+)
 from revseq_cli.formats.recognition import looks_like
-from revseq_cli.formats.zarr import meaning, metadata
+from revseq_cli.formats.zarr import metadata
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from numpy.typing import NDArray
 
     from revseq_cli.core.tensors import DataType
-    from revseq_cli.formats.contract import Region
+    from revseq_cli.formats.contract import Address, Region
+    from revseq_cli.formats.documents import TextTypes
     from revseq_cli.formats.file_io import Identity
-    from revseq_cli.formats.meaning import Meaning
     from revseq_cli.formats.zarr.metadata import Metadata, Version
+
+
+_TEXT_BYTES = 1 << 6  # of a text without a fixed length, as far as a header says
 
 
 class ZarrSource(Source):
@@ -97,7 +116,7 @@ class ZarrSource(Source):
 
     def meaning(self) -> Meaning:
         """What the store says of the array."""
-        return meaning.meaning_of(self.store, self.key, self.metadata, lambda key: ZarrSource(self.store, key).read)
+        return meaning_of(self.store, self.key, self.metadata, lambda key: ZarrSource(self.store, key).read)
 
     def read_task(self, region: Region) -> ReadTask:
         """A read task that decodes the chunks of the region."""
@@ -208,3 +227,144 @@ def refuse_streams(store: str) -> None:
         for entry in entries:
             if entry.inode() in inodes:  # known without a system call, unlike the status
                 file_io.refuse_stream(os.lstat(entry.path), entry.path)
+
+
+# What a store says of an array, as xarray has it in versions 2 and 3, in the neutral form.
+
+
+def _neutral(fields: dict[str, Any]) -> tuple[Attributes, list[str]]:
+    """Attributes of JSON, and the names of those that have no place in the neutral form."""
+    found = {name: plain(value) for name, value in fields.items() if name != metadata.DIMENSIONS}
+    return {n: v for n, v in found.items() if v is not None}, [n for n, v in found.items() if v is None]
+
+
+def _stated(folder: Path) -> tuple[Attributes, list[str]]:
+    """The attributes of an array, and the names of those that have no place in the neutral form.
+
+    In version 2, xarray's fill value is that of the array, where a 0 is nobody's choice; in version 3 one of floats is
+    eight bytes, in base 64.
+    """
+    version, fields, attributes = metadata.described(folder)
+    neutral, lost = _neutral(attributes)
+    if version == 2 and metadata.DIMENSIONS in attributes and FILL not in neutral and fields.get("fill_value"):
+        neutral[FILL] = plain(fields["fill_value"])
+    for name in {*MISSING, *VALID} & neutral.keys():
+        neutral[name] = plain(metadata.decoded(neutral[name]))
+    return neutral, lost
+
+
+def meaning_of(
+    store: str, key: str, found: metadata.Metadata, opened: Callable[[str], Callable[[], NDArray[Any]]]
+) -> Meaning:
+    """What a store says of the array at that path; `opened` gives what reads another array of numbers."""
+    attributes, left = _stated(Path(store, key))
+    coordinates = []
+    for name, size in zip(found.dimensions, found.sizes, strict=False):
+        other = f"{key.rpartition('/')[0]}/{name}".lstrip("/")
+        if not name or "/" in name or not key or other == key or not metadata.holds(store, other):
+            continue
+        try:
+            coordinate = _coordinate(store, other, size, opened)
+        except RevseqError as e:
+            left.append(f"the variable {name} ({e.found})")
+            continue
+        if coordinate:
+            coordinates.append(coordinate)
+        else:
+            left.append(f"the variable {name}")
+    parents = [*Path(key).parents][::-1] if key else []
+    groups = (metadata.attributes_of_group(store, "" if str(each) == "." else each.as_posix()) for each in parents)
+    plain_groups = tuple({n: v for n, v in _neutral(each or {})[0].items() if n != "coordinates"} for each in groups)
+    return Meaning(found.dimensions, attributes, tuple(coordinates), plain_groups, left=tuple(left))
+
+
+def _coordinate(
+    store: str, key: str, size: int, opened: Callable[[str], Callable[[], NDArray[Any]]]
+) -> Variable | None:
+    """The coordinate of a dimension of that name and size; None for what is none, or is large."""
+    folder, name = Path(store, key), key.rpartition("/")[2]
+    try:
+        version, fields, attributes = metadata.described(folder)
+        dimensions = metadata.dimensions_of(version, fields, attributes)
+        if dimensions != (name,) or fields["shape"] != [size]:
+            return None
+        if metadata.files_in(str(folder), name).stored > MOST_BYTES:
+            return None
+        if bytes_of_text := _text_bytes(version, fields):
+            chunks = fields["chunks"] if version == 2 else fields["chunk_grid"]["configuration"]["chunk_shape"]
+            if not is_small((size,), bytes_of_text, tuple(chunks)):
+                return None
+            return Variable(name, dimensions, _stated(folder)[0], _texts(str(folder), version))
+        found = metadata.read(str(folder), name)
+        if not is_small(found.sizes, found.dtype.itemsize, found.shards):
+            return None
+        return Variable(name, dimensions, _stated(folder)[0], opened(key)())
+    except (KeyError, TypeError, AttributeError):
+        raise FormatError("has damaged metadata") from None
+
+
+def _text_bytes(version: metadata.Version, fields: dict[str, Any]) -> int:
+    """The bytes of a text of an array, as far as its header says; 0 for one of numbers, or whose codecs run code."""
+    codecs = {*metadata.codec_names(metadata.codecs(version, fields), "id" if version == 2 else "name")}
+    kind = fields["dtype"] if version == 2 else fields["data_type"]
+    if version == 2:
+        if kind == "|O":
+            return _TEXT_BYTES if "vlen-utf8" in codecs and codecs <= {"vlen-utf8", *metadata.NUMCODECS} else 0
+        fixed = re.fullmatch(r"[<>|][US](\d{1,6})", kind)
+        return 4 * int(fixed[1]) if fixed and codecs <= {*metadata.NUMCODECS} else 0
+    name, settings = (kind["name"], kind.get("configuration", {})) if isinstance(kind, dict) else (kind, {})
+    if not codecs <= {"vlen-utf8", "bytes", "zstd", "gzip", "blosc", "crc32c"}:
+        return 0
+    if name in ("fixed_length_utf32", "null_terminated_bytes"):
+        return int(settings["length_bytes"])
+    return _TEXT_BYTES if name == "string" else 0
+
+
+def _texts(folder: str, version: metadata.Version) -> NDArray[Any]:
+    """The texts of an array, which the strict store reads, as a tensor's chunks."""
+    from revseq_cli.formats.zarr import store  # the package takes a while to load
+
+    with metadata.errors_worded(folder, "read"):
+        return as_texts(np.asarray(store.open_array(folder, version, "r")[(...,)]))
+
+
+# What is in a store.
+
+
+def contents(address: Address, types: TextTypes) -> Contents | None:
+    """What the store or the group holds; None where the address is that of an array, or of nothing."""
+    store, key = address.path, (address.key or "").strip("/")
+    found = metadata.attributes_of_group(store, key)
+    if found is None:
+        return None
+    items = tuple(_items(store, key, types.asked))
+    arrays = [item for item in items if not item.is_group]
+    return Contents(
+        store, "zarr", items, None if address.key is not None else only_of(arrays), key, len(found), is_tree=True
+    )
+
+
+def _items(store: str, key: str, asked: DataType | None) -> Iterator[Item]:
+    """Everything in a group, depth first and by name."""
+    pending = [(each, 0) for each in metadata.folders_in(store, key)]
+    while pending:
+        below, depth = pending.pop()
+        item = _item(store, below, depth, asked)
+        yield item
+        if item.is_group:
+            pending += [(each, depth + 1) for each in metadata.folders_in(store, below)]
+
+
+def _item(store: str, key: str, depth: int, asked: DataType | None) -> Item:
+    """The array or the group in a folder; what is wrong with its metadata is told in its place."""
+    item = Item(key, depth=depth)
+    try:
+        if (attributes := metadata.attributes_of_group(store, key)) is not None:
+            return item._replace(what=GROUP, attributes=len(attributes))
+        found = metadata.read(str(Path(store, key)), key, asked)
+        item = item._replace(
+            sizes=found.sizes, dimensions=found.dimensions, attributes=found.attributes, details=details_of(found)
+        )
+        return item._replace(desc=TensorDesc(data_type_of(found.dtype), found.sizes))
+    except RevseqError as e:
+        return item.refused(e)
