@@ -240,6 +240,18 @@ def test_diff_of_words(revseq, tmp_path):
     assert "[3]  nan  nan" in revseq(*pair, "--atol", "0.02").out
 
 
+@every_type
+def test_wrong_outputs(revseq, tmp_path, made, name):
+    """With what explains them, whichever bits stand there, and with tolerances of numbers."""
+    job = made(name)
+    right = expected(name)
+    for wrong in (words(name), np.zeros_like(right), right[:, ::-1], right ^ 1):
+        np.save(tmp_path / "y.npy", wrong.view(f"V{wrong.itemsize}"))
+        for options in ((), ("--atol", "1"), ("--ulp", "1", "--equal-nan")):
+            done = revseq("diff", "y.npy", "--job", *job, "--dtype", name, *options)
+            assert done.status == 1 or (options and done.status == 0), done.err
+
+
 @pytest.mark.parametrize("name", ["BFLOAT16", "FLOAT8_E4M3FN"])
 def test_without_ml_dtypes_bits_move_and_are_told_in_hexadecimal(revseq, tmp_path, made, name):
     code = "import sys; sys.modules['ml_dtypes'] = None"
