@@ -109,7 +109,8 @@ def _check_nodes(path: str, key: str | None, level: FeatureLevel, console: Conso
             broken = spec.violations(values, lengths, axis, level)
             told, is_valid = "; ".join(f"{each.label()}: {each.found}" for each in broken), not broken
         if is_valid:
-            told = f"accepted from {lowest} on" if lowest else "no feature level of DirectML accepts it"
+            has_level = lowest not in (None, spec.FeatureLevel.NONE)
+            told = f"accepted from {lowest} on" if has_level else "no feature level of DirectML accepts it"
         if known.data_type is DataType.BOOL:
             told += "; revseq export takes it with --dtype UINT8, which has the same bytes"
         lines.append(f"{'pass' if is_valid else 'FAIL'}  {path}::{node.key}: {model.told(node)}: {told}")

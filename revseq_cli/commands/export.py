@@ -79,7 +79,8 @@ def _on_windows(name: str) -> str:
 def _typed_job() -> str:
     """INPUT, LENGTHS and the options of the job as they were typed."""
     context = click.get_current_context()
-    words = [system.typed(context.params[name]) for name in ("input", "lengths") if context.params[name] is not None]
+    tensors = [context.params[name] for name in ("input", "lengths") if context.params[name] is not None]
+    words = [system.quoted(text) if text.startswith("[") else system.typed(text) for text in tensors]
     for option in context.command.params:
         is_typed = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
         if not is_typed or option.name in _NOT_OF_JOB:

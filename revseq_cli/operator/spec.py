@@ -264,7 +264,7 @@ def _type_hint(tensor: str, data_type: DataType) -> str:
     if tensor == LENGTHS and data_type is not DataType.UINT64:
         return "" if data_type.kind == "complex" else "add --lengths-dtype UINT32"
     if tensor != LENGTHS and data_type is DataType.BOOL:
-        return "DirectML has no BOOL; UINT8 has the same bytes"
+        return "DirectML has no BOOL; UINT8 has the same bytes: add --dtype UINT8"
     return _first_level([row for row in SUPPORT[:-1] if data_type in row.data_types(tensor)])
 
 

@@ -18,7 +18,7 @@ from revseq_cli.formats.references import number_of
 from revseq_cli.operator.spec import INPUT, LENGTHS, SpecError, lengths_sizes, violations
 from revseq_cli.pipeline import suggest
 from revseq_cli.pipeline.assembly import make, refuse_packed
-from revseq_cli.pipeline.views import LengthsSource, MaskSource
+from revseq_cli.pipeline.views import LengthsSource, MaskSource, as_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -105,7 +105,7 @@ def load_whole(request: Request, whole: WholeJob | None) -> Job:
     reference, lengths_reference = request.references
     values = whole.tensor(INPUT, request.types) if whole else _open_values(request, reference, lengths_reference)
     refuse_sizes([reference], request.sizes)
-    _require_type(values, request.dtype)
+    values = _typed(values, request.dtype)
     lengths = _open_lengths(request, lengths_reference, whole, values)
     if whole and request.axis is None:
         request = replace(request, axis=whole.axis())
@@ -148,9 +148,7 @@ def load_tensor(request: Request, name: str, *, like: TensorDesc | None = None, 
     if like and reference.is_bare:
         types = types._replace(default=like.data_type, sizes=types.sizes or like.sizes)
     source = registry.open_source(reference, types)
-    if not lenient:
-        _require_type(source, request.dtype)
-    return source
+    return source if lenient else _typed(source, request.dtype)
 
 
 def refuse_sizes(references: Sequence[Reference], sizes: tuple[int, ...] | None) -> None:
@@ -160,12 +158,15 @@ def refuse_sizes(references: Sequence[Reference], sizes: tuple[int, ...] | None)
         raise UsageError(found, "a .bin or .raw file", "leave out --sizes", references[0].name)
 
 
-def _require_type(source: Source, dtype: DataType | None) -> None:
-    """Raise UsageError for a tensor that has another data type than `dtype`."""
+def _typed(source: Source, dtype: DataType | None) -> Source:
+    """The tensor, with the bytes of BOOL as UINT8 where that is asked for; UsageError for any other data type."""
+    if (source.desc.data_type, dtype) == (DataType.BOOL, DataType.UINT8):
+        return as_bytes(source)
     if dtype and source.desc.data_type is not dtype:
         found = f"DataType is {source.desc.data_type.name}, and {dtype.name} is asked for"
         wanted = f"{source.desc.data_type.name}: revseq does not cast values, and numpy's astype does"
         raise UsageError(found, wanted, "leave out --dtype", source.name)
+    return source
 
 
 def example_of(reference: Reference) -> ExampleText | None:

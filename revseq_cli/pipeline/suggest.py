@@ -19,6 +19,7 @@ from revseq_cli.core.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel, lengths_sizes, violations
 from revseq_cli.pipeline import assembly, summaries
 from revseq_cli.pipeline.alignment import Shape, align
+from revseq_cli.pipeline.views import as_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -169,6 +170,8 @@ def _options(values: Source, lengths: Source, request: Request, fit: Fit, span: 
     casts = [request.lengths_dtype]
     if span and not fit.mask:
         casts += [each for each in (DataType.UINT32, DataType.UINT64) if span.greatest < 1 << 8 * each.size]
+    if values.desc.data_type is DataType.BOOL and request.level is not FeatureLevel.NONE:
+        options["--dtype"], values = DataType.UINT8.name, as_bytes(values)
     for level, cast in itertools.product([level for level in FeatureLevel if level >= request.level], casts):
         if _works(values, lengths, replace(changed, level=level, lengths_dtype=cast)):
             if cast is not request.lengths_dtype and cast:

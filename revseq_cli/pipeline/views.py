@@ -123,6 +123,15 @@ class Derived(View):
         return self._read_task_of(region)
 
 
+def as_bytes(source: Source) -> Source:
+    """A tensor of BOOL as UINT8, which has the same bytes."""
+    return Derived(source, np.dtype(np.uint8), lambda region: Computed(_bytes, (source.read_task(region),)))
+
+
+def _bytes(values: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    return values.view(np.uint8)
+
+
 class PlacedSource(View):
     """A tensor with its dimensions in other places of `rank` dimensions, all others of which it is constant along.
 

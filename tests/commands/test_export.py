@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 from pathlib import Path
 
@@ -84,6 +85,20 @@ def test_a_nan_of_unusual_bits_is_no_text(revseq, tmp_path):
     assert names(tmp_path) == {"x.npy", "model.json", OURS[0]}
     dxdispatch.run(tmp_path, "model.json")
     assert oracle.same_bits(np.load(tmp_path / TARGET), values[:, [1, 0, 2]])
+
+
+def test_bool_goes_as_uint8(revseq, tmp_path):
+    """DirectML has no BOOL. What is proposed gives the model, and what that prints the comparison."""
+    x = np.array([[True, False, True], [False, False, True]])
+    np.save(tmp_path / "x.npy", x)
+    job = ("export", "x.npy", "[[2], [3]]", "--axis", 1, "-o", "model.json")
+    done = revseq(*job).refused("DataType is BOOL", "--dtype UINT8")
+    assert shlex.split(done.err.splitlines()[-1])[1:] == ["revseq", *map(str, job), "--dtype", "UINT8"]
+    done = revseq(*job, "--dtype", "UINT8").ok()
+    dxdispatch.run(tmp_path, "model.json")
+    assert np.load(tmp_path / TARGET).tolist() == [[0, 1, 1], [1, 0, 0]]
+    revseq(*shlex.split(done.out.splitlines()[-1])[1:]).ok()
+    revseq("run", *job[1:-2], "--dtype", "INT8").refused("BOOL")
 
 
 @pytest.mark.parametrize(

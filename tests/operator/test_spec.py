@@ -104,7 +104,7 @@ def test_hints_come_from_the_table():
     hints = {v.property: v.hint for v in job(desc("FLOAT64", (3, 4)), desc("UINT64", (3, 1)), 1, "3_0") if v.tensor}
     assert hints["DataType"] == "DML_FEATURE_LEVEL_5_0 and above has it: try --feature-level 5_0"
     assert "try --feature-level 4_0" in hints["dimension count"]
-    assert job(desc("BOOL"))[0].hint == "DirectML has no BOOL; UINT8 has the same bytes"
+    assert job(desc("BOOL"))[0].hint == "DirectML has no BOOL; UINT8 has the same bytes: add --dtype UINT8"
     (signed,) = job(lengths=desc("INT64", (1, 1, 3, 1)))
     assert signed.hint == "add --lengths-dtype UINT32"
 
