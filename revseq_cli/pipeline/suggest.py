@@ -122,7 +122,12 @@ def _candidates(values: Source, lengths: Source, request: Request) -> list[Fit]:
     found = [fit for fit in found if values.sizes[fit.axis] > 1] or found  # else nothing is reversed
     own = request.system.batch_axis if request.system else None
     found = sorted(found, key=lambda fit: (fit.batch_axis != own, fit.mask))
-    return [fit for fit in found if _agrees(fit, asked)] or found
+    kept = [fit for fit in found if _agrees(fit, asked)] or [fit for fit in found if fit.axis == asked[0]]
+    # Lengths of two dimensions are rather one for each line than a vector with one more dimension.
+    whole = [fit for fit in found if len(lengths.sizes) == 2 and fit.batch_axis is None and not fit.mask]
+    if whole and asked == (None, None):
+        return [fit for fit in found if fit in whole or fit.mask]
+    return list(dict.fromkeys([*kept, *whole])) or found
 
 
 def _may_be_mask(lengths: Source) -> bool:

@@ -133,7 +133,7 @@ def test_a_mask_among_the_choices(revseq, files):
     np.save(files / "x.npy", np.zeros((2, 3, 4), "f4"))
     np.save(files / "m.npy", np.array([[1, 1, 0], [1, 0, 0]]))
     done = revseq("run", "x.npy", "m.npy").refused("type the one that is meant")
-    assert "  --axis 2: 6 lines, of 4 elements; lengths 0 to 1" in done.err
+    assert "  --axis 2: 6 lines, of 4 elements; lengths 0 to 1" in done.err, done.err
     assert "  --axis 1 --mask: a mask" in done.err
 
 

@@ -304,8 +304,8 @@ def test_a_large_tensor_is_explained_by_a_sample(words, sizes):
     """Of the second job, lines are so long that the sample has parts of them."""
     x, n = a_job(sizes, of_batch=False)
     n = np.minimum(n, sizes[1])
-    job = revseq_cli.arrays.Asked.of(x, n, 1, None, None, False).valid_job()
-    a = revseq_cli.arrays._held(LARGE[words](x, n), "a")
+    job = revseq_cli.arrays.job_of(x, n, 1, None, mask=False, padding=None)
+    a = revseq_cli.arrays._source(LARGE[words](x, n), "a")
     with sample.opened(a, job, Resources("serial")) as pair:
         found = compared("compare", pair, None)
         lines, mistakes = diagnose(pair, job, found, None, memory=1 << 20)
