@@ -90,7 +90,7 @@ class Contract:
         source = open_(self.make(tmp_path, values))
         parts = [[slice(a, b) for a in range(n) for b in range(a + 1, n + 1)] for n in values.shape]
         for region in itertools.product(*parts):
-            part = pickle.loads(pickle.dumps(source.read_task(region))).read()
+            part = pickle.loads(pickle.dumps(source.read_task(region), 5)).read()
             assert part.dtype == source.dtype
             assert oracle.same_bits(part, values[region])
 
@@ -528,7 +528,7 @@ class TestWidened:
     def test_chunks_are_read_once(self, chunks):
         given = held(np.array([5, 6, 7], np.uint32))
         given.chunks = chunks
-        source = AlignedSource(given, (2, 3, 4), 2, (1,))
+        source = AlignedSource(given, (2, 3, 4), 2, (1,)).held()
         assert source.read().tolist() == [[[5], [6], [7]]] * 2
         assert (source.source is given) is (chunks is None)
         assert source.original is given
