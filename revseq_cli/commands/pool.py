@@ -2,7 +2,7 @@
 
 A library may crash over a crafted file, and a system that is short of memory kills a process that uses much of it. The
 jobs that were under way then run again, each alone: if the process dies again, it was that job. Small jobs run side by
-side; a worker opens each job, and gives back one that is too large for that, which then has the machine for itself.
+side, on one core each, and share the memory; a large one has the machine for itself.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import stat
 import time
 from collections import deque
 from pathlib import Path
@@ -19,10 +20,8 @@ from revseq_cli.commands import options, run
 from revseq_cli.core import processes, signals, system, thresholds
 from revseq_cli.core.errors import EngineError, worded
 from revseq_cli.formats import atomic_file
-from revseq_cli.formats.in_memory import MemorySource
-from revseq_cli.formats.references import Reference
-from revseq_cli.formats.textfiles import TextSink
-from revseq_cli.pipeline import SERIAL
+from revseq_cli.formats.table import by_suffix, packing_of
+from revseq_cli.pipeline import AUTO, SERIAL
 from revseq_cli.report.results import Outcome
 
 if TYPE_CHECKING:
@@ -31,32 +30,21 @@ if TYPE_CHECKING:
 
     from revseq_cli.commands.manifest import Entry
     from revseq_cli.core.errors import RevseqError
-    from revseq_cli.pipeline.assembly import Request
-    from revseq_cli.pipeline.plan import Resources
 
 _OF_OUTPUT = ("output", "overwrite", "verify", "only")  # options that say nothing of the job itself
 _LONGEST_CLEANUP = 1.0  # seconds: processes of a job end just after the worker that started them
-
-
 # What tells a file from another one under its name; None where there is none.
 _State = tuple[int, int] | None
 
 
 class Setup(NamedTuple):
-    """What each worker gets: the jobs, how many workers there are, and what is in the names of temporary files."""
+    """What each worker gets: the jobs, how many of them share the memory, and a part of temporary files' names."""
 
     entries: list[Entry]
     workers: int
     plans: bool
     traceback: bool
     tag: str
-
-
-class Ended(NamedTuple):
-    """What has become of a job, by its index; one without an outcome is large, and did not run."""
-
-    job: int
-    outcome: Outcome | None
 
 
 class Pool:
@@ -68,10 +56,16 @@ class Pool:
     def __init__(
         self, entries: list[Entry], left: list[int], cores: int | None, *, fail_fast: bool, plans: bool, traceback: bool
     ) -> None:
-        most = _workers_for([entries[job] for job in left], cores)
-        self._setup = Setup(entries, most, plans, traceback, os.urandom(4).hex())
+        sizes = {job: sum(map(size_of, entries[job].inputs.values())) for job in left}
+        large = {job: None for job in left if _is_large(entries[job], sizes[job])}
+        small = [job for job in left if job not in large]
+        # Up to `cores` workers, each for at least 32 jobs or 64 MiB of inputs.
+        worth = len(small) // thresholds.JOBS_OF_A_WORKER
+        worth += sum(sizes[job] for job in small) // thresholds.WORTH_A_WORKER
+        most = min(len(small), cores or max(system.cores(), thresholds.JOB_WORKERS))
+        self._setup = Setup(entries, max(1, min(most, worth)), plans, traceback, os.urandom(4).hex())
         self._fail_fast = fail_fast
-        self._queue, self._alone = deque(left), deque[int]()
+        self._queue, self._alone = deque(small), deque(large)
         self._begun: dict[
             int, _State
         ] = {}  # the jobs under way, and what stood under the names of their outputs before
@@ -80,12 +74,11 @@ class Pool:
     def ended(self) -> Generator[tuple[int, Outcome], None, None]:
         """Each job that has ended; what is under way is undone where this is closed."""
         while self._queue or self._alone:
-            is_alone = bool(self._alone)
+            is_alone = not self._queue or (self._fail_fast and bool(self._alone))
             workers = processes.Workers(1 if is_alone else self._setup.workers, functools.partial(_begin, self._setup))
             try:
-                yield from self._run_alone(workers) if is_alone else self._run_side_by_side(workers)
+                yield from self._run(workers, is_alone=is_alone)
             except processes.DiedError:
-                signals.check()  # a signal to the whole process group may have ended it
                 self._close(workers)
                 if is_alone:
                     [job] = self._begun
@@ -99,46 +92,35 @@ class Pool:
             finally:
                 self._close(workers)
 
-    def _run_alone(self, workers: processes.Workers) -> Iterator[tuple[int, Outcome]]:
-        future = self._submit(workers, [self._alone.popleft()], is_alone=True)
-        yield from self._results(workers, {future})
-
-    def _run_side_by_side(self, workers: processes.Workers) -> Iterator[tuple[int, Outcome]]:
-        """Run the jobs of the queue, until one is to be alone."""
-        count, pending = self._setup.workers, set["Future[Any]"]()
-        window = count if self._fail_fast else 2 * count  # so that the next ones of a worker are there in time
-        while True:
-            while self._queue and not self._alone and len(pending) < window:
-                # Fewer at the end, so that all workers end at about one time.
-                size = 1 if self._fail_fast else min(thresholds.JOBS_TOGETHER, len(self._queue) // (4 * count))
-                jobs = [self._queue.popleft() for _ in range(max(1, size))]
-                pending.add(self._submit(workers, jobs, is_alone=False))
-            if not pending:
-                return
-            yield from self._results(workers, pending)
-
-    def _submit(self, workers: processes.Workers, jobs: list[int], *, is_alone: bool) -> Future[Any]:
-        self._begun |= {job: self._state(job) for job in jobs}
-        task = functools.partial(_run_jobs, jobs, is_alone=is_alone, ours=self._ours.intersection(jobs))
-        return workers.submit(task)
-
-    def _results(self, workers: processes.Workers, pending: set[Future[Any]]) -> Iterator[tuple[int, Outcome]]:
-        """Wait until some of what is pending has ended, and take it out; a job that is too large will be alone."""
+    def _run(self, workers: processes.Workers, *, is_alone: bool) -> Iterator[tuple[int, Outcome]]:
+        """Run the jobs that are to be alone, one after another, or the others side by side."""
         from concurrent.futures import FIRST_COMPLETED, wait
 
-        while not (done := wait(pending, signals.PATIENCE, FIRST_COMPLETED).done):
+        queue, count, pending = (self._alone if is_alone else self._queue), workers.workers, set["Future[Any]"]()
+        window = (
+            count if is_alone or self._fail_fast else 2 * count
+        )  # so that the next ones of a worker are there in time
+        while queue or pending:
+            while queue and len(pending) < window:
+                # Fewer at the end, so that all workers end at about one time.
+                size = 1 if is_alone or self._fail_fast else min(thresholds.JOBS_TOGETHER, len(queue) // (4 * count))
+                jobs = [queue.popleft() for _ in range(max(1, size))]
+                self._begun |= {job: self._state(job) for job in jobs}
+                ours = self._ours.intersection(jobs)
+                pending.add(workers.submit(functools.partial(_run_jobs, jobs, is_alone=is_alone, ours=ours)))
+            done = wait(pending, signals.PATIENCE, FIRST_COMPLETED).done
             signals.check()
-            workers.check()
-        signals.check()
-        for future in done:
-            results = workers.result(future)
-            pending.remove(future)
-            for job, outcome in results:
-                del self._begun[job]
-                if outcome:
-                    yield job, self._seen(outcome)
-                else:
-                    self._alone.append(job)
+            if not done:
+                workers.check()
+            for future in done:
+                results = workers.result(future)
+                pending.remove(future)
+                for job, outcome in results:
+                    del self._begun[job]
+                    if outcome:
+                        yield job, self._seen(outcome)
+                    else:  # a part of the memory was not enough
+                        self._alone.append(job)
 
     def _seen(self, outcome: Outcome) -> Outcome:
         """Let no more jobs begin after a failure, with `fail_fast`."""
@@ -170,23 +152,24 @@ class Pool:
             time.sleep(0.01)
 
 
-def _workers_for(entries: list[Entry], cores: int | None) -> int:
-    """How many workers are worth starting: up to `cores`, each with at least 32 jobs or 64 MiB of inputs.
-
-    One where a cluster works.
-    """
-    if any(entry.options["engine"] == "dask" for entry in entries):
-        return 1
-    most = min(len(entries), cores or max(system.cores(), thresholds.JOB_WORKERS))
-    many = len(entries) // thresholds.JOBS_OF_A_WORKER
-    if many < most:
-        many += sum(size_of(path) for entry in entries for path in entry.inputs.values()) // thresholds.WORTH_A_WORKER
-    return max(1, min(most, many))
-
-
 def size_of(path: str) -> int:
-    """The bytes of a file; 0 where there is none."""
-    return os.path.getsize(path) if os.path.isfile(path) else 0  # noqa: PTH113, PTH202 - strings
+    """The bytes of a file, or of all files in a folder; 0 where there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a string
+    except OSError:
+        return 0
+    if stat.S_ISDIR(status.st_mode):
+        return sum(each.stat().st_size for each in Path(path).rglob("*") if each.is_file())
+    return status.st_size
+
+
+def _is_large(entry: Entry, size: int) -> bool:
+    """Whether a job has the machine for itself: by its inputs, of which texts and packed files are held whole."""
+    if entry.options["engine"] not in (AUTO, SERIAL):
+        return True
+    rows = [by_suffix(path, reading=True) for path in (*entry.inputs.values(), entry.output)]
+    is_held = any(row and row.is_text for row in rows) or any(map(packing_of, entry.inputs.values()))
+    return size > (thresholds.SMALL_HELD if is_held else thresholds.SMALL_IN_FILES)
 
 
 _setup: list[Setup] = []  # of this process, a worker
@@ -197,77 +180,51 @@ def _begin(setup: Setup) -> None:
     _setup[:] = [setup]
 
 
-def _run_jobs(jobs: list[int], *, is_alone: bool, ours: set[int]) -> list[Ended]:
+def _run_jobs(jobs: list[int], *, is_alone: bool, ours: set[int]) -> list[tuple[int, Outcome | None]]:
     """Run jobs, one after another; the outputs of those that are `ours` may be replaced."""
     with signals.deferred():
-        return [_run_job(job, is_alone=is_alone, is_ours=job in ours) for job in jobs]
+        return [(job, _run_job(job, is_alone=is_alone, is_ours=job in ours)) for job in jobs]
 
 
-def _run_job(job: int, *, is_alone: bool, is_ours: bool) -> Ended:
+def _run_job(job: int, *, is_alone: bool, is_ours: bool) -> Outcome | None:
+    """Run a job; None where its part of the memory is not enough."""
     [setup] = _setup
     entry = setup.entries[job]
     try:
-        if not is_alone and _opens_large(entry):
-            return Ended(job, None)
-        if is_ours and os.path.isdir(entry.output):  # noqa: PTH112 - a folder is never replaced
-            shutil.rmtree(entry.output)
-        if setup.plans:
-            return Ended(job, _planned(entry))
-        os.makedirs(os.path.dirname(entry.output), exist_ok=True)  # noqa: PTH103, PTH120 - a string
-        delivery = _delivery(entry, overwrite=is_ours or entry.options["overwrite"])
-        if not is_alone and not _is_small(delivery, entry.options["memory"], setup.workers):
-            return Ended(job, None)
-        size = delivery.job.values.desc.total_bytes
-        clamped = delivery.run()
-        notes = tuple(delivery.sink.notes)
-        return Ended(job, _outcome(entry, bytes=size, verified=delivery.verify, notes=notes, clamped=clamped))
+        return _outcome_of(entry, setup, is_alone=is_alone, is_ours=is_ours)
     except Exception as e:  # noqa: BLE001 - any error ends this job alone
         signals.check()  # a signal may have caused it
+        if isinstance(e, EngineError) and not is_alone:
+            return None
         if setup.traceback:
             import traceback
 
             traceback.print_exception(e)
-        return Ended(job, _outcome(entry, worded(e, entry.options["output"])))
+        return _outcome(entry, worded(e, entry.options["output"]))
+
+
+def _outcome_of(entry: Entry, setup: Setup, *, is_alone: bool, is_ours: bool) -> Outcome:
+    given = {name: value for name, value in entry.options.items() if name not in _OF_OUTPUT}
+    if not is_alone:
+        given |= {"cores": 1, "memory": max(1, given["memory"] // setup.workers)}
+    resources = options.take_resources(given)
+    request = options.request_of(absolute=resources.elsewhere, **given)
+    folder = os.path.dirname(entry.output)  # noqa: PTH120 - a string
+    if setup.plans and not os.path.isdir(folder):  # noqa: PTH112 - which would be made
+        planned = run.plan_of(request, resources)
+        return _outcome(entry, bytes=planned.values.total_bytes, plan=planned.traffic)
+    if is_ours and os.path.isdir(entry.output):  # noqa: PTH112 - a folder is never replaced
+        shutil.rmtree(entry.output)
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+    told = {name: entry.options[name] for name in ("verify", "only")}
+    overwrite = is_ours or entry.options["overwrite"]
+    delivery = run.delivery_of(request, entry.options["output"], resources, overwrite=overwrite, **told)
+    size = delivery.job.values.desc.total_bytes
+    if setup.plans:
+        return _outcome(entry, bytes=size, plan=delivery.planned.traffic)
+    clamped = delivery.run()
+    return _outcome(entry, bytes=size, verified=delivery.verify, notes=tuple(delivery.sink.notes), clamped=clamped)
 
 
 def _outcome(entry: Entry, error: RevseqError | None = None, **told: Any) -> Outcome:
     return Outcome(entry.line, entry.options["output"], error, **told)
-
-
-def _opens_large(entry: Entry) -> bool:
-    """Whether to open the job may already take much memory: it has a text, or a packed file, that is not small."""
-    large = [name for name, path in entry.inputs.items() if size_of(path) > thresholds.SMALL_HELD]
-    references = (Reference.input(entry.options[name]) for name in large)
-    return any(reference.row.is_text or reference.packing for reference in references)
-
-
-def _is_small(delivery: run.Delivery, memory: int, beside: int) -> bool:
-    """Whether a job may run beside others: on one core, with room in the memory for as many such jobs."""
-    job, plan = delivery.job, delivery.plan
-    if plan.engine != SERIAL or plan.bytes * beside > memory:
-        return False
-    # `need` does not count tensors that are held whole, and text needs many times the bytes of its numbers.
-    held = any(isinstance(each, (MemorySource, TextSink)) for each in (job.values, job.lengths, delivery.sink))
-    most = thresholds.SMALL_HELD if held else thresholds.SMALL_IN_FILES
-    return job.values.desc.total_bytes + job.lengths.desc.total_bytes <= most
-
-
-def _planned(entry: Entry) -> Outcome:
-    """The outcome of a job that is only planned; the folder of its output may still be missing."""
-    if os.path.isdir(os.path.dirname(entry.output)):  # noqa: PTH112, PTH120 - a string
-        planned = _delivery(entry, overwrite=entry.options["overwrite"]).planned
-    else:
-        planned = run.plan_of(*_request(entry))
-    return _outcome(entry, bytes=planned.values.total_bytes, plan=planned.traffic)
-
-
-def _delivery(entry: Entry, *, overwrite: bool) -> run.Delivery:
-    request, resources = _request(entry)
-    told = {name: entry.options[name] for name in ("verify", "only")}
-    return run.delivery_of(request, entry.options["output"], resources, overwrite=overwrite, **told)
-
-
-def _request(entry: Entry) -> tuple[Request, Resources]:
-    given = {name: value for name, value in entry.options.items() if name not in _OF_OUTPUT}
-    resources = options.take_resources(given)
-    return options.request_of(absolute=resources.elsewhere, **given), resources
