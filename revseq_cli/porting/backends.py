@@ -42,8 +42,10 @@ def computed(job: Job, on: str, memory: int) -> Source:
         found = f"takes {needed} bytes in {RUNTIME}, which gets the whole tensor, and the memory is {memory}"
         raise EngineError(found, "a job that fits", f"add --memory {needed}", job.values.name)
     values, lengths = job.values.read(), job.lengths.read()
+    if not values.size:
+        return MemorySource(name, values, Storage("onnxruntime", {}))
     clamped = kernel.clamp(lengths, values.shape[job.axis]).astype(np.int64)
-    if provider == CPU and values.size and not clamped.all():
+    if provider == CPU and not clamped.all():
         require_all_written(runtime, job.lengths.name)
     # The job's dimensions `axes` go to `places` of the tensor: the axis alone, where each line has a length.
     axes = (job.axis,) if job.batch_axis is None else (job.axis, job.batch_axis)
@@ -57,9 +59,8 @@ def computed(job: Job, on: str, memory: int) -> Source:
     own = lines.dtype.kind in "fiub"  # others, such as BFLOAT16 and COMPLEX64, run as words of the same bits
     given = np.ascontiguousarray(lines) if own else bits(lines)
     if given.dtype.kind == "V":
-        raise FormatError(
-            f"{RUNTIME} has no ReverseSequence of {job.values.desc.data_type.name}", where=job.values.name
-        )
+        found = f"{RUNTIME} has no ReverseSequence of {job.values.desc.data_type.name}"
+        raise FormatError(found, where=job.values.name)
     with saying(name, EngineError):
         session = _session(runtime, provider, given.dtype, given.ndim, time)
         (made,) = session.run(None, {"x": given, "n": np.ascontiguousarray(counts)})
@@ -86,7 +87,7 @@ def _provider(on: str) -> tuple[ModuleType, str]:
 
 def _session(runtime: ModuleType, provider: str, dtype: np.dtype[Any], rank: int, time: int) -> Any:  # noqa: ANN401
     """A session with the operator alone, on that provider alone; FormatError where there is none."""
-    onnx = extra("onnx", "is needed to build the model", RUNTIME)
+    onnx = extra("onnx", "gets its model from the package onnx", RUNTIME)
     kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
     x, y = (onnx.helper.make_tensor_value_info(name, kind, [None] * rank) for name in "xy")
     n = onnx.helper.make_tensor_value_info("n", onnx.TensorProto.INT64, [None])
@@ -99,5 +100,6 @@ def _session(runtime: ModuleType, provider: str, dtype: np.dtype[Any], rank: int
     data = model.SerializeToString()
     session = runtime.InferenceSession(data, options, providers=[provider], enable_fallback=0)
     if session.get_providers()[0] != provider:
-        raise FormatError(f"has no ReverseSequence of {dtype}: it runs on {listed(session.get_providers())} instead")
+        found = f"has no ReverseSequence of {dtype} on {provider}: it runs on {listed(session.get_providers())} instead"
+        raise FormatError(found, where=RUNTIME)
     return session

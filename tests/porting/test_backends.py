@@ -130,6 +130,21 @@ def test_what_a_provider_cannot_do(revseq, output, words):
     revseq(*ON, *JOB, code=wrong(output=output)).refused(words, CPU)
 
 
+@pytest.mark.parametrize("sizes", [(0, 3), (2, 0), (2, 3, 0)])
+def test_empty_tensors(revseq, tmp_path, sizes):
+    np.save(tmp_path / "x.npy", np.zeros(sizes))
+    for lengths, more in (
+        (np.zeros((sizes[0], 1, *sizes[2:]), "u4"), ()),
+        (np.zeros(sizes[0], "u4"), ("--batch-axis", 0)),
+    ):
+        np.save(tmp_path / "n.npy", lengths)
+        assert "equal, 0 elements" in revseq(*ON, "x.npy", "n.npy", "--axis", 1, *more).ok().out
+
+
+def test_without_onnx(revseq):
+    revseq(*ON, *JOB, code="import sys; sys.modules['onnx'] = None").refused("the package onnx", "pip install onnx")
+
+
 def test_lengths_above_the_axis_size(revseq):
     revseq(*ON, "[[1, 2, 3], [4, 5, 6]]", "[[2], [7]]", "--axis", 1).ok()
 
@@ -191,7 +206,7 @@ def test_another_provider(revseq, on):
     assert f"ONNX Runtime {onnxruntime.__version__}, DmlExecutionProvider\n" in done.out
     # A session that says it runs elsewhere does not count.
     found = revseq("diff", "--on", on, *JOB, code=DIRECTML.format(uses="CPUExecutionProvider"))
-    found.refused("has no ReverseSequence of float32", "runs on CPUExecutionProvider")
+    found.refused("has no ReverseSequence of float32 on DmlExecutionProvider", "runs on CPUExecutionProvider")
 
 
 def test_a_provider_without_the_operator_does_not_run_on_the_cpu(revseq):
