@@ -44,7 +44,6 @@ def test_lengths_have_the_sizes_that_the_job_needs(revseq, tmp_path):
         (1, ("--like", "tensorflow"), "i4", [3, 2], [[[3]], [[2]]]),
         (1, ("--mask",), "u1", np.arange(24).reshape(2, 3, 4) % 12 < 8, np.full((2, 1, 4), 2)),
         (1, ("--mask",), "u4", np.arange(24).reshape(2, 3, 4) % 12 < 8, np.full((2, 1, 4), 2)),
-        (1, ("--mask", "--batch-axis", 0), "u1", [[1, 1, 0], [1, 1, 1]], [[[2]], [[3]]]),
     ):
         np.array(lengths, dtype).tofile(tmp_path / "n.bin")
         revseq(*job, "--axis", axis, *options).ok()

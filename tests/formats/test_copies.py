@@ -100,7 +100,9 @@ class Copies:
         plan = json.loads(revseq(*job, "--dry-run", "--json").ok().out)["plan"]
         line = json.dumps({"input": job[1], "lengths": job[2], "axis": 1, "output": job[6]})
         lines = revseq("batch", "-", "--dry-run", "--json", stdin=line.encode()).ok().out.splitlines()
-        assert json.loads(lines[0])["plan"] == {name: plan[name] for name in ("read_bytes", "write_bytes")}
+        assert {
+            name: json.loads(lines[0])["plan"][name] for name in ("read_bytes", "write_bytes")
+        }.items() <= plan.items()
         revseq(*job).ok()
         whole = folder / f"y{self.suffix}"
         size = sum(each.stat().st_size for each in (whole, *whole.rglob("*")) if each.is_file())
@@ -183,7 +185,7 @@ def test_the_plan_counts_what_goes_with_a_tensor(revseq, tmp_path, like, suffix)
     assert plan["read_bytes"] == plan["write_bytes"] + 400
     of_batch = json.dumps({"input": job[1], "lengths": "n.npy", "axis": 1, "output": job[6], "only": "--only" in job})
     lines = revseq("batch", "-", "--dry-run", "--json", stdin=of_batch.encode()).ok().out.splitlines()
-    assert json.loads(lines[0])["plan"] == {name: plan[name] for name in ("read_bytes", "write_bytes")}
+    assert {name: json.loads(lines[0])["plan"][name] for name in ("read_bytes", "write_bytes")}.items() <= plan.items()
     assert json.loads(lines[1])["file_systems"][0]["needed_bytes"] == plan["write_bytes"]
     revseq(*job).ok()
     whole = tmp_path / f"y{suffix}"
