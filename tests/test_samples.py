@@ -77,7 +77,6 @@ REFUSED = {
     "lengths-fraction": (_job(lengths="[[2.5], [1]]"), ()),
     "lengths-missing": (_job().replace("SequenceTensor", "OtherTensor"), ()),
     "lengths-negative": (_job(lengths="[[-1], [1]]"), ()),
-    "lengths-signed": (_job(lengths_type="INT64"), ("--feature-level", "5_0")),
     "lengths-sizes": (_job(lengths_sizes="{1,2}", lengths="[[2, 1]]"), ()),
     "level-data-type": (_job(type="FLOAT64"), ("--feature-level", "4_0")),
     "level-everything": (_job(type="INT64", lengths_type="UINT64", axis="2"), ("--feature-level", "3_0")),

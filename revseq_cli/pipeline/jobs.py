@@ -233,13 +233,16 @@ def _types_of_bare(request: Request, reference: Reference, values: Source) -> Te
     types = [DataType.UINT32, DataType.UINT64]
     if axis is None or not {axis, batch_axis} - {None} <= {*range(len(values.sizes))}:
         return TextTypes(None, types[0], sizes=(-1,))
-    sizes = lengths_sizes(values.sizes, axis) if batch_axis is None else (values.sizes[batch_axis],)
+    needed = [lengths_sizes(values.sizes, axis) if batch_axis is None else (values.sizes[batch_axis],)]
     if request.mask:
-        types, sizes = [DataType.UINT8, *types], values.sizes
+        types, needed = [DataType.UINT8, *types], [values.sizes]
+        if batch_axis is not None:
+            needed.append(tuple(values.sizes[d] for d in sorted((batch_axis, axis))))
     with file_io.opened(reference.path) as fd:
         total = file_io.identity(fd).size
-    fitting = [data_type for data_type in types if data_type.size * prod(sizes) == total]
-    return TextTypes(None, (fitting or types)[0], sizes=sizes)
+    fitting = ((data_type, sizes) for sizes in needed for data_type in types if data_type.size * prod(sizes) == total)
+    data_type, sizes = next(fitting, (types[0], needed[0]))
+    return TextTypes(None, data_type, sizes=sizes)
 
 
 def _is_of_lengths(key: str) -> bool:

@@ -70,7 +70,7 @@ def test_lengths_are_aligned_and_missing_ones_refused(tmp_path, revseq):
     done = revseq("run", "x.nc::v", "x.nc::n", "--axis", "lon", "--lengths-dtype", "UINT32").ok()
     assert "[[1, 0, 2],\n [5, 4, 3]]" in done.out
     revseq("run", "x.nc::v", "x.nc::bad", "--axis", "lon", "--lengths-dtype", "UINT32").refused(
-        "1 of 2 lengths is missing"
+        "-32767 at [1] marks a missing length"
     )
 
 

@@ -196,7 +196,7 @@ def test_options_of_run(revseq, small, name):
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i8"])
 def test_the_check_of_a_cast_takes_hardly_any_memory(dtype):
     """Of a chunk that is held whole, and of the same size as the job's memory allows."""
-    source = views.CastSource(held(np.ones(1 << 19, dtype)), DataType.UINT32)
+    source = views.LengthsSource(held(np.ones(1 << 19, dtype)), DataType.UINT32)
     tracemalloc.start()
     try:
         assert source.read().sum() == 1 << 19
