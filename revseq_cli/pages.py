@@ -12,27 +12,28 @@ from revseq_cli.core import signals
 from revseq_cli.core.dtypes import bits, describe
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats import file_io, registry, textfiles
+from revseq_cli.formats import file_io, registry
 from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.table import TEXT, by_suffix, packing_of
+from revseq_cli.formats.text import read_bytes, text_of
 from revseq_cli.operator import kernel, spec
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.pipeline.views import LengthsSource
-from revseq_cli.text import literals, notation
-from revseq_cli.text.examples import NoExampleError, find_examples
-from revseq_cli.text.places import PlacedError
+from revseq_cli.text import numbers
+from revseq_cli.text.examples import NoExampleError
+from revseq_cli.text.notation import PlacedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.documents import Text
     from revseq_cli.formats.references import Reference
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.text.examples import Example
+    from revseq_cli.text.examples import Example, Text
+    from revseq_cli.text.notation import TensorText
 
 # A page with none of these words has no example of this operator, whatever its encoding.
 _OUR_WORDS = (b"SequenceTensor", b"SequenceLengthsTensor", b"REVERSE_SUBSEQUENCES")
@@ -98,11 +99,11 @@ def read_page(page: Reference) -> Text:
     """The text of a page; NoExampleError for a file that cannot have an example of this operator, text or not."""
     if page.is_piped:
         return page.text
-    data, identity = textfiles.read_bytes(page.path, packing_of(page.path))
+    data, identity = read_bytes(page.path, packing_of(page.path))
     ascii_only = data.replace(b"\0", b"")  # of UTF-16
     if not any(word in ascii_only for word in _OUR_WORDS):
         raise NoExampleError("contains no example of this operator", where=page.path)
-    return textfiles.text_of(data, page.path, identity)
+    return text_of(data, page.path, identity)
 
 
 def pages_below(folder: str) -> Iterator[str | TensorIOError]:
@@ -141,7 +142,7 @@ def verify(text: Text, level: FeatureLevel, number: int | None = None) -> Report
 
 def _examples(text: Text) -> tuple[list[Example], int]:
     """The examples of this operator on a page, and how many there are of others."""
-    examples = find_examples(text.text, notation.parse_page(text.text))
+    examples = text.page_examples()
     ours = [example for example in examples if example.is_ours]
     skipped = len(examples) - len(ours)
     if not ours:
@@ -173,7 +174,7 @@ def _examined(number: int, example: Example, text: Text, level: FeatureLevel) ->
         return verdict
     first, where = int(wrong[0]), output.spans()[wrong[0]][0]
     index = tuple(map(int, np.unravel_index(first, values.shape)))
-    [found], [right] = (literals.render(each.ravel()[first : first + 1]) for each in (written, expected))
+    [found], [right] = (numbers.render(each.ravel()[first : first + 1]) for each in (written, expected))
     difference = Difference(index, text.lines.line(where), found, right, wrong.size, values.size)
     message = f"OutputTensor at {list(index)} is {found}, and the operator gives {right}"
     message += f"; {wrong.size} of {values.size} elements differ"
@@ -197,7 +198,7 @@ def _unsigned(lengths: NDArray[Any]) -> NDArray[Any]:
     return LengthsSource(source, DataType.UINT64).read()
 
 
-def _values(tensor: notation.TensorText) -> NDArray[Any]:
+def _values(tensor: TensorText) -> NDArray[Any]:
     """The values of a tensor, which has a header."""
     desc = tensor.desc
     if desc is None:
@@ -249,7 +250,7 @@ def fix(text: Text, level: FeatureLevel, number: int | None = None) -> tuple[byt
             raise FormatError(f"example {verdict.number} cannot be fixed: {reason}", where=text.name)
     was_right = [verdict.right for verdict in before.verdicts]
     verdicts = [replace(verdict, fixed=not right) for verdict, right in zip(after.verdicts, was_right, strict=True)]
-    return text.encoding.encode(fixed.text), replace(after, verdicts=tuple(verdicts))
+    return text.mark + fixed.text.encode(text.encoding), replace(after, verdicts=tuple(verdicts))
 
 
 def write_page(text: Text, data: bytes) -> Sequence[str]:
@@ -282,7 +283,7 @@ def _rewritten(example: Example, text: Text, level: FeatureLevel) -> Iterator[tu
         line = text.text[output.text.rfind("\n", 0, start) + 1 : start]
         margin = line if line.isspace() else ""
         end = next((end for end in ("\r\n", "\r") if end in text.text[:start]), "\n")
-        rows = notation.body(notation.rows_of(expected), desc.sizes).replace("\n", f"{end}{margin}")
+        rows = numbers.body(numbers.rows_of(expected), desc.sizes).replace("\n", f"{end}{margin}")
         yield start, stop, rows if start < stop else f"{end}{rows}"
         return
     spans = output.spans()
@@ -292,7 +293,7 @@ def _rewritten(example: Example, text: Text, level: FeatureLevel) -> Iterator[tu
         right = (bits(output.values(desc.data_type)).ravel() == bits(expected).ravel()).tolist()
     except FormatError:  # a number that the data type cannot hold
         right = [False] * len(spans)
-    for (first, behind), number, is_right in zip(spans, literals.render(expected), right, strict=True):
+    for (first, behind), number, is_right in zip(spans, numbers.render(expected), right, strict=True):
         if output.text[first:behind] != text.text[first:behind]:
             raise FormatError("a number is torn by markup")
         if not is_right:

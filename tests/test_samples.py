@@ -14,7 +14,7 @@ from conftest import COMMAND, ROOT, SAMPLES
 
 from revseq_cli.core.dtypes import describe, dtype_of
 from revseq_cli.core.tensors import DataType
-from revseq_cli.text import notation
+from revseq_cli.text.numbers import tensor_text
 
 # The reference page's two examples: input, lengths, axis.
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(1, 1, 3, 4)
@@ -103,7 +103,7 @@ ONNX_TEST = {"time_axis": 1, "batch_axis": 0}, INPUT.reshape(3, 4), np.array([2,
 def job_text(values, lengths, axis):
     """A job with the OutputTensor that the slow loop gives."""
     tensors = {"InputTensor": values, "SequenceTensor": lengths, "OutputTensor": oracle.reverse(values, lengths, axis)}
-    parts = [notation.tensor_text(name, describe(tensor), tensor) for name, tensor in tensors.items()]
+    parts = [tensor_text(name, describe(tensor), tensor) for name, tensor in tensors.items()]
     return "\n\n".join([*parts[:2], f"Axis: {axis}", parts[2]]) + "\n"
 
 

@@ -105,17 +105,17 @@ def _write(source: Source, sink: FileSink, resources: Resources, console: Consol
 
 def _print(source: Source, row: Format, *, full: bool) -> None:
     """Print the tensor in the format of `row`; on a terminal a long text is shortened, unless `full` is set."""
-    from revseq_cli.formats import textfiles
     from revseq_cli.formats.in_memory import MemorySource
+    from revseq_cli.formats.text import require_text
     from revseq_cli.report import view
-    from revseq_cli.text import notation
+    from revseq_cli.text.numbers import header
 
     if row.is_text:
-        textfiles.require_text(source.desc, source.name)
+        require_text(source.desc, source.name)
     if row is table.TEXT and is_terminal() and not full:
         rows = view.shortened(source, room_for_tensors(full=full), "--full prints all")
         source.recheck()
-        click.echo(f"{notation.header('OutputTensor', source.desc)}\n{rows}")
+        click.echo(f"{header('OutputTensor', source.desc)}\n{rows}")
         return
     held = MemorySource.of(source)
     source.recheck()

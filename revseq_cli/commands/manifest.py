@@ -25,7 +25,7 @@ from revseq_cli.formats import file_io
 from revseq_cli.formats.recognition import is_store
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.table import by_suffix, packing_of
-from revseq_cli.formats.textfiles import LARGEST
+from revseq_cli.formats.text import LARGEST
 from revseq_cli.report.words import numbered
 
 if TYPE_CHECKING:

@@ -207,13 +207,13 @@ def _print(
     job: Job, row: Format, resources: Resources, console: Console, drawing: Drawing | None, *, example: bool, full: bool
 ) -> None:
     """Reverse in memory, and print the output in the format of `row`, or the job as an example."""
-    from revseq_cli.formats import textfiles
     from revseq_cli.formats.atomic_file import FileTransaction
+    from revseq_cli.formats.text import require_text
     from revseq_cli.pipeline import reversal
     from revseq_cli.report import view
 
     if row.is_text:
-        textfiles.require_text(job.values.desc, job.values.name)
+        require_text(job.values.desc, job.values.name)
     result, clamped = reversal.reversed_in_memory(job, resources)
     room = room_for_tensors(full=full, whole_rows=example)
     if row is not table.TEXT:

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from revseq_cli.commands.base import Console
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.contents import Contents
-    from revseq_cli.formats.contract import Source
-    from revseq_cli.formats.documents import TextTypes
+    from revseq_cli.formats.contract import Source, TextTypes
     from revseq_cli.formats.references import Reference
 
 _SOME_FAILED, _ALL_FAILED = 1, 2  # exit statuses
@@ -73,7 +72,7 @@ def command(
     """
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.contents import Contents
-    from revseq_cli.formats.documents import TextTypes
+    from revseq_cli.formats.contract import TextTypes
     from revseq_cli.report import objects, tables  # --help must not load NumPy
     from revseq_cli.report.words import message
 
@@ -136,7 +135,8 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
     With `headers`, a file of one tensor is shown as its contents, too; with `stats`, each tensor of a file by itself.
     """
     from revseq_cli.formats import registry
-    from revseq_cli.formats.references import Reference, number_of
+    from revseq_cli.formats.contents import number_of
+    from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline import jobs, summaries
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report import objects

@@ -152,7 +152,7 @@ def _report(page: Reference, number: int | None, level: FeatureLevel, console: C
 
 def _number(reference: Reference) -> int | None:
     """The number behind ::, or None for a whole page; UsageError for other text."""
-    from revseq_cli.formats.references import number_of  # --help must not load NumPy
+    from revseq_cli.formats.contents import number_of  # --help must not load NumPy
 
     if reference.key is None:
         return None

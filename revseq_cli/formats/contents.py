@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.core import system
@@ -139,3 +140,14 @@ class Contents(NamedTuple):
     def name_of(self, item: Item) -> str:
         """What to type for an item."""
         return f"{self.path}::{item.key}" if item.key else self.path
+
+
+def number_of(key: str | None) -> int | None:
+    """The number of an example, which the key is, as in page.md::2; None for another key."""
+    return int(key[:9]) if key and re.fullmatch("[0-9]+", key) else None
+
+
+def part_of(key: str | None) -> tuple[int, str] | None:
+    """The number of an example and the label of its tensor, as in 2::OutputTensor; None for another key."""
+    match = re.fullmatch(r"([0-9]{1,9})::(\w+)", key or "")
+    return (int(match[1]), match[2]) if match else None

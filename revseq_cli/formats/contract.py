@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contents import Contents
-    from revseq_cli.formats.documents import Text, TextTypes
     from revseq_cli.formats.file_io import Identity
     from revseq_cli.formats.meaning import Meaning
+    from revseq_cli.text.examples import Text
 
 Region = tuple[slice, ...]  # of a tensor: for each dimension a slice with a start and a stop, without a step
 WriteResult = tuple[Region, "NDArray[Any]"]
@@ -103,6 +104,19 @@ class ReadTask(Protocol):
 
         TensorIOError if the file cannot be read, or is not as it was; FormatError if a chunk or a member is damaged.
         """
+
+
+class TextTypes(NamedTuple):
+    """The data type that the user asked for, or None, and the `default` for a text that states none.
+
+    A text that states another type than `asked` is refused, unless the caller casts it (`cast_later`). Of a raw buffer
+    `sizes` are the sizes, where -1 is as large as its bytes allow.
+    """
+
+    asked: DataType | None
+    default: DataType
+    cast_later: bool = False
+    sizes: tuple[int, ...] | None = None
 
 
 class Source(ABC):

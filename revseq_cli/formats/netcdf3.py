@@ -21,8 +21,7 @@ from revseq_cli.formats.meaning import ENCODING, Attributes, Meaning, Variable, 
 from revseq_cli.formats.raw import RawReadTask, RawSource, RawTensor
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.contract import Address, Source
-    from revseq_cli.formats.documents import TextTypes
+    from revseq_cli.formats.contract import Address, Source, TextTypes
 
 _FIRST_READ, _LONGEST_HEADER = 1 << 16, 1 << 26
 # By the number of a type: its dtype, and the value that the library fills variables with.

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Address, FileSink, Layout
-    from revseq_cli.formats.documents import TextTypes
+    from revseq_cli.formats.contract import Address, FileSink, Layout, TextTypes
     from revseq_cli.formats.table import Packing
 
 # NumPy's own limit, in bytes; a header of 64 dimensions takes less than 1,500.

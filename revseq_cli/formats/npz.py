@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Address, FileSink, Layout, Source
-    from revseq_cli.formats.documents import TextTypes
+    from revseq_cli.formats.contract import Address, FileSink, Layout, Source, TextTypes
     from revseq_cli.formats.raw import RawTensor
 
 # What zipfile raises for damage.

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Address, Layout
-    from revseq_cli.formats.documents import TextTypes
+    from revseq_cli.formats.contract import Address, Layout, TextTypes
 
 MOST_BYTES = (1 << 31) - 1  # of a protobuf message
 # ONNX's numbers of the data types that this program has.

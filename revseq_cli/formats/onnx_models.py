@@ -22,8 +22,7 @@ from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.formats import file_io, registry
 from revseq_cli.formats.contents import chosen
-from revseq_cli.formats.contract import Source, Storage, extra
-from revseq_cli.formats.documents import TextTypes
+from revseq_cli.formats.contract import Source, Storage, TextTypes, extra
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.onnx import MOST_BYTES, TYPES, parsed
 from revseq_cli.formats.references import Reference, refuse_shared

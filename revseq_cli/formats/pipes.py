@@ -59,9 +59,9 @@ def contents(path: str) -> bytes | npy.Piped:
         if kind := next((kind for magic, kind in _KINDS.items() if head.startswith(magic)), None):
             found, hint = f"{kind} cannot be read from a pipe", "save it to a file first"
             raise FormatError(found, "a real file", hint, name)
-        from revseq_cli.formats import textfiles  # few pipes have text
+        from revseq_cli.formats.text import joined  # few pipes have text
 
-        return head + textfiles.joined(iter(lambda: stream.read(thresholds.PIPE_PIECE), b""), name)
+        return head + joined(iter(lambda: stream.read(thresholds.PIPE_PIECE), b""), name)
 
 
 @contextlib.contextmanager

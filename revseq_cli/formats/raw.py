@@ -20,8 +20,7 @@ from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.core.tensors import braced
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import refuse_key
-from revseq_cli.formats.contract import BlockWriter, FileSink, ReadTask, Source, Storage
-from revseq_cli.formats.documents import TextTypes
+from revseq_cli.formats.contract import BlockWriter, FileSink, ReadTask, Source, Storage, TextTypes
 from revseq_cli.formats.recognition import looks_like
 
 if TYPE_CHECKING:

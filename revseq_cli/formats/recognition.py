@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import os
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from revseq_cli.core import system
 from revseq_cli.core.errors import FormatError
 from revseq_cli.formats import file_io
-from revseq_cli.formats.documents import encoding_by_mark
 from revseq_cli.formats.table import PACKINGS, Packing, named
 
 if TYPE_CHECKING:
@@ -21,6 +21,15 @@ HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 ZIP_MAGIC = b"PK\x03\x04"
 _STORE_FILES = ("zarr.json", ".zarray", ".zgroup")
 _NETCDF3_MAGIC = (b"CDF\x01", b"CDF\x02", b"CDF\x05")
+
+
+# PowerShell 5 and others write UTF-16, always with a mark.
+_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+def encoding_by_mark(head: bytes) -> tuple[str, bytes]:
+    """The encoding of a text with these first bytes, by Python's name, and the mark that tells it; else UTF-8."""
+    return next(((name, mark) for mark, name in _MARKS.items() if head.startswith(mark)), ("utf-8", b""))
 
 
 class _Kind(NamedTuple):
@@ -65,8 +74,8 @@ _TEXTS = (_Kind(b"[", "text", format="text"), _Kind(b"{", "JSON text", format="j
 
 
 def _kind_of(head: bytes) -> _Kind | None:
-    encoding = encoding_by_mark(head)
-    text = head[len(encoding.mark) :].decode(encoding.name, "replace")
+    encoding, mark = encoding_by_mark(head)
+    text = head[len(mark) :].decode(encoding, "replace")
     tables = ((_KINDS, head), (_TEXTS, text.lstrip().encode()), ((_RUINED,), text[1:].encode()))
     return next((kind for table, data in tables for kind in table if data.startswith(kind.magic)), None)
 

@@ -22,8 +22,7 @@ from revseq_cli.core.errors import (
     nearest,
 )
 from revseq_cli.formats import pipes, table
-from revseq_cli.formats.contents import proposed, try_hint
-from revseq_cli.formats.documents import Text
+from revseq_cli.formats.contents import part_of, proposed, try_hint
 from revseq_cli.formats.recognition import Recognised, is_store, recognised
 from revseq_cli.formats.table import (
     JSON,
@@ -43,6 +42,8 @@ from revseq_cli.formats.table import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from revseq_cli.text.examples import Text
 
 _MOST_LOOKED_AT = 5000  # names of a folder, for one like the name of a file that is not there
 # A tensor in an argument: it begins with a bracket, or is a call as NumPy and PyTorch print it.
@@ -199,16 +200,17 @@ class Reference:
     @functools.cached_property
     def text(self) -> Text:
         """The whole text, read on the first call; FormatError if it is not text."""
+        from revseq_cli.formats.text import read_text, text_of  # most tensors are not in text
+        from revseq_cli.text.examples import Text
+
         if self.inline is not None:
             return Text(self.path, self.inline)
-        from revseq_cli.formats import textfiles  # most tensors are not in text
-
         if self.is_piped:
             data = pipes.contents(self.path)
             if not isinstance(data, bytes):
                 raise FormatError("is not text: it looks like a .npy file", "UTF-8", where=self.name)
-            return textfiles.text_of(data, self.name)
-        return textfiles.read_text(self.path, self.packing)
+            return text_of(data, self.name)
+        return read_text(self.path, self.packing)
 
 
 def _refuse_file(text: str, name: str) -> None:
@@ -222,17 +224,6 @@ def _as_number(text: str) -> str:
     """A tensor of one number that is typed alone, such as a length for all lines; "" for the name of a file."""
     is_number = text.isascii() and text.isdecimal() and not os.path.lexists(text)
     return f"[{text}]" if is_number else ""
-
-
-def number_of(key: str | None) -> int | None:
-    """The number of an example, which the key is, as in page.md::2; None for another key."""
-    return int(key[:9]) if key and re.fullmatch("[0-9]+", key) else None
-
-
-def part_of(key: str | None) -> tuple[int, str] | None:
-    """The number of an example and the label of its tensor, as in 2::OutputTensor; None for another key."""
-    match = re.fullmatch(r"([0-9]{1,9})::(\w+)", key or "")
-    return (int(match[1]), match[2]) if match else None
 
 
 def _local(text: str) -> str:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats import file_io
     from revseq_cli.formats.contents import Contents
-    from revseq_cli.formats.contract import FileSink, Source
-    from revseq_cli.formats.documents import TextTypes
+    from revseq_cli.formats.contract import FileSink, Source, TextTypes
 
 
 def contents(reference: Reference, types: TextTypes) -> Contents | None:

@@ -19,14 +19,13 @@ from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen,
 from revseq_cli.formats.contract import Storage, not_whole
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.recognition import looks_like
-from revseq_cli.text import literals
+from revseq_cli.text.numbers import unique
 
 if TYPE_CHECKING:
     import numpy as np
 
     from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Address, FileSink, Layout, Source
-    from revseq_cli.formats.documents import TextTypes
+    from revseq_cli.formats.contract import Address, FileSink, Layout, Source, TextTypes
 
 # The format's data types, except those of less than a byte.
 _TYPES = {
@@ -161,7 +160,7 @@ def _read_header(fd: int, total: int, path: str, name: str) -> tuple[int, dict[s
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object as a dictionary; FormatError for a key that stands twice or has half a surrogate pair."""
-    fields = literals.unique(pairs)
+    fields = unique(pairs)
     if not all(map(_is_text, fields)):
         raise FormatError("has a damaged header", "keys of valid Unicode")
     return fields

@@ -1,33 +1,202 @@
-"""The formats of text: the bracket notation of Microsoft's reference pages, and JSON, in files, arguments and pipes.
+"""The formats of text: the notation of Microsoft's pages, JSON, and tables of numbers, in files, arguments and pipes.
 
-Tables of numbers, .csv and .tsv, are tensors of rank 2. They state no data type, and are read with the one asked for.
+Files are read and decoded whole, and written whole. Tables, .csv and .tsv, are tensors of rank 2.
 """
 
 from __future__ import annotations
 
 import collections
-from typing import TYPE_CHECKING, Any
+import contextlib
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from revseq_cli.core import system
+import numpy as np
+
+from revseq_cli.core import system, thresholds
 from revseq_cli.core.dtypes import describe
-from revseq_cli.core.errors import FormatError, SeveralError, about, listed
-from revseq_cli.formats.contents import Contents, Item, refuse_key, try_hint
-from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.references import number_of, part_of
-from revseq_cli.formats.textfiles import TextFormat, held, require_text
-from revseq_cli.text import notation, numbers
-from revseq_cli.text.examples import part
-from revseq_cli.text.numbers import Table, is_table, table_text
-from revseq_cli.text.places import PlacedError
+from revseq_cli.core.errors import FormatError, SeveralError, UsageError, about, listed
+from revseq_cli.core.tensors import DataType
+from revseq_cli.formats import file_io
+from revseq_cli.formats.contents import Contents, Item, number_of, part_of, refuse_key, try_hint
+from revseq_cli.formats.contract import FileSink, Source, Storage, TextTypes
+from revseq_cli.formats.in_memory import Gathered, MemorySource
+from revseq_cli.formats.recognition import encoding_by_mark, looks_like
+from revseq_cli.text import notation, numbers, tables
+from revseq_cli.text.examples import Text, part
+from revseq_cli.text.notation import PlacedError, error_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
     from revseq_cli.core.tensors import TensorDesc
-    from revseq_cli.formats.contract import Address, Source
-    from revseq_cli.formats.documents import Text, TextTypes
+    from revseq_cli.formats.atomic_file import AtomicFile
+    from revseq_cli.formats.contract import Address, Layout
+    from revseq_cli.formats.file_io import Identity
+    from revseq_cli.formats.table import Packing
+
+# The most bytes of a text: it is parsed whole, and each number takes about a hundred bytes of memory.
+LARGEST = 1 << 30
+_MOST_BRACKETS = 1 << 26  # each becomes a list, which takes about a hundred bytes
+
+
+def read_text(path: str, method: Packing | None = None) -> Text:
+    """Read a text file, which may be packed; FormatError if it is none, or too large."""
+    data, identity = read_bytes(path, method)
+    return text_of(data, path, identity)
+
+
+def read_bytes(path: str, method: Packing | None = None) -> tuple[bytes, Identity]:
+    """The bytes of a text file, unpacked, and the state in which it was read; FormatError if they are too many."""
+    with file_io.opened(path) as fd:
+        identity = file_io.identity(fd)
+        if identity.size > LARGEST:
+            raise too_large(f"{identity.size} bytes", path)
+        if method:
+            from revseq_cli.formats import packed  # most files are not
+
+            return joined(packed.pieces(path, method, identity), path), identity
+        return file_io.read_some(fd, identity.size, 0, path), identity
+
+
+def joined(pieces: Iterable[bytes], name: str) -> bytes:
+    """The pieces of a text as one; FormatError if they are too many bytes."""
+    data = bytearray()
+    for piece in pieces:
+        data += piece
+        if len(data) > LARGEST:
+            raise too_large(f"more than {LARGEST} bytes", name)
+    return bytes(data)
+
+
+def too_large(size: str, name: str) -> FormatError:
+    """The error for a text of that size."""
+    wanted = f"at most {LARGEST} bytes, since text is parsed whole"
+    return FormatError(f"is a text of {size}", wanted, "keep large tensors in .npy or .h5", name)
+
+
+def text_of(data: bytes, name: str, identity: Identity | None = None) -> Text:
+    """The text of these bytes, without its mark; a FormatError says what they look like instead."""
+    if (count := data.count(b"[") + data.count(b"{")) > _MOST_BRACKETS:
+        hint = "keep large tensors in .npy or .h5"
+        raise FormatError(f"has {count} brackets", f"at most {_MOST_BRACKETS}", hint, name)
+    encoding, mark = encoding_by_mark(data)
+    try:
+        return Text(name, data[len(mark) :].decode(encoding), identity, encoding, mark)
+    except UnicodeDecodeError as e:
+        wanted = "UTF-8, or UTF-16 with a mark"
+        seems, hint = looks_like(data[:64], name)
+        if seems != "something else" and "text" not in seems:
+            raise FormatError(f"is not text: it looks like {seems}", wanted, hint, name) from None
+        start = len(mark) + e.start
+        before = data[len(mark) : start].decode(encoding)
+        behind = data[start : start + 100].decode(encoding, "replace")
+        found = f"not text: byte {start} is not {'UTF-16' if '16' in encoding else 'UTF-8'}"
+        error = error_at(f"{before}{behind}", len(before), found, wanted).about(name)
+        if not mark and b"\0" not in data:
+            is_table = name.lower().endswith((".csv", ".tsv"))
+            error.hint = "save it as UTF-8; in Excel, as CSV UTF-8" if is_table else "save it as UTF-8"
+        raise error from None
+
+
+class TypedText(Protocol):
+    """A tensor of a text: the data type that it states, or None, and its values in a data type."""
+
+    @property
+    def data_type(self) -> DataType | None: ...  # noqa: D102
+
+    def values(self, data_type: DataType) -> NDArray[Any]: ...  # noqa: D102
+
+
+def held(item: TypedText, types: TextTypes, text: Text, storage: Storage, name: str) -> MemorySource:
+    """The source of a tensor of a text; `name` is for messages.
+
+    UsageError where the text states another data type than is asked for. Where none is named, a number that the default
+    does not hold gets a hint.
+    """
+    stated = item.data_type
+    if stated and types.asked and stated is not types.asked and not types.cast_later:
+        raise UsageError(
+            f"its DataType is {stated.name}, and {types.asked.name} is asked for",
+            f"{stated.name}: revseq does not cast values, and numpy's astype does",
+            "remove the option, or change the header", name,
+        )  # fmt: skip
+    data_type = stated or types.asked or types.default
+    try:
+        source = MemorySource(name, item.values(data_type), storage, text.identity)
+    except FormatError as e:
+        if not stated and not types.asked and data_type is DataType.FLOAT32 and not e.hint:
+            for larger in (DataType.UINT64, DataType.INT64, DataType.FLOAT64):
+                with contextlib.suppress(FormatError):
+                    item.values(larger)
+                    e.hint = f"add --dtype {larger.name}"
+        raise
+    source.assumes_type = not stated and not types.asked
+    return source
+
+
+def require_text(desc: TensorDesc, where: str) -> None:
+    """FormatError for a data type that cannot be written as text, or for more brackets than can be read back."""
+    if desc.data_type.name not in numbers.WRITTEN:
+        suffix = ".safetensors" if desc.data_type.kind == "minifloat" else ".npy"  # which has no such types
+        hint = f"write a binary format, such as out{suffix}"
+        raise FormatError(f"{desc.data_type.name} cannot be written as text", hint=hint, where=where)
+    if (brackets := sum(prod(desc.sizes[:d]) for d in range(len(desc.sizes)))) > _MOST_BRACKETS:
+        found, wanted = f"would be a text of {brackets} brackets", f"at most {_MOST_BRACKETS}, to be read back"
+        raise FormatError(found, wanted, "write a binary format, such as out.npy", where)
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """A format of text, as the table calls it: `read` finds a tensor in a text, and `write` makes a text of values.
+
+    `require` raises FormatError for a tensor that no text can hold. `contents` is that of a format whose texts may hold
+    several tensors.
+    """
+
+    read: Callable[[Text, str | None, TextTypes], Source]
+    write: Callable[[NDArray[Any]], str]
+    require: Callable[[TensorDesc, str], None] = require_text
+    contents: Callable[[Address, TextTypes], Contents | None] | None = None
+
+    def open_source(self, address: Address, types: TextTypes) -> Source:
+        """The tensor that the key names, or the only one."""
+        return self.read(address.text, address.key, types)
+
+    def create_sink(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG002 - it has neither
+        """The sink of a new text file."""
+        return TextSink(file, template, self)
+
+    def write_to(self, stream: BinaryIO, source: Source) -> None:
+        """Write the tensor and a line break into a pipe, piece by piece: its bytes are never all in memory."""
+        self.require(source.desc, source.name)
+        text, piece = self.write(source.read()), thresholds.TEXT_PIECE
+        stream.writelines(text[start : start + piece].encode() for start in range(0, len(text), piece))
+        stream.write(b"\n")
+
+
+class TextSink(Gathered, FileSink):
+    """A new text file; the values are gathered in memory, and written at the end."""
+
+    def __init__(self, file: AtomicFile, template: Source, form: TextFormat) -> None:
+        form.require(template.desc, file.name)
+        super().__init__(file)
+        self._form, self._data_type = form, template.desc.data_type
+        self.values: NDArray[Any] = np.empty(template.sizes, template.dtype)
+
+    def finish(self) -> None:
+        """Write the text; FormatError for one that could not be read back."""
+        data = f"{self._form.write(self.values)}\n".encode()
+        if len(data) > LARGEST:
+            raise too_large(f"{len(data)} bytes", self.file.name)
+        self.file.write(data)
+
+    def reopen(self) -> Source:
+        """The complete file, as an input."""
+        text = read_text(self.file.temporary)
+        return self._form.read(Text(self.file.name, text.text, text.identity), None, TextTypes(None, self._data_type))
 
 
 def _contents(address: Address, types: TextTypes) -> Contents | None:
@@ -80,7 +249,7 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     if len(named) == 1:
         return notation_source(text, named[0], types)
     if not items:
-        if key is None and is_table(text.text):
+        if key is None and tables.is_table(text.text):
             return _open_numbers(text, types)
         wanted = "rows in brackets, with or without a header such as T: (Sizes:{3}, DataType:FLOAT32)"
         raise FormatError("contains no tensor", wanted, where=text.name)
@@ -110,24 +279,26 @@ def _keys(text: Text, items: list[notation.TensorText], label: str, key: str | N
 def _open_numbers(text: Text, types: TextTypes) -> Source:
     """The source of bare numbers: a number a line, or one line, has rank 1; lines of several numbers have rank 2."""
     with about(text.name):
-        return held(Table.of(text.text, is_flat=True), types, text, Storage("text", {"numbers": "alone"}), text.name)
+        return held(
+            tables.Table.of(text.text, is_flat=True), types, text, Storage("text", {"numbers": "alone"}), text.name
+        )
 
 
 def write_notation(values: NDArray[Any]) -> str:
     """A tensor in the bracket notation: a header with sizes and data type, and the rows in brackets."""
-    return notation.tensor_text("OutputTensor", describe(values), values)
+    return numbers.tensor_text("OutputTensor", describe(values), values)
 
 
 def open_json(text: Text, key: str | None, types: TextTypes) -> Source:
     """A nested list, or an object with Values and perhaps DataType and Sizes."""
     refuse_key(key, "a JSON file", text.name)
     with about(text.name):
-        return held(numbers.parse(text.text), types, text, Storage("json", {}), text.name)
+        return held(tables.parse(text.text), types, text, Storage("json", {}), text.name)
 
 
 def write_json(values: NDArray[Any]) -> str:
     """The JSON object of a tensor, a row a line; NaN and infinities are strings."""
-    return numbers.tensor_text(describe(values), values)
+    return tables.tensor_text(describe(values), values)
 
 
 def _table_format(name: str, separator: str, word: str) -> TextFormat:
@@ -137,13 +308,13 @@ def _table_format(name: str, separator: str, word: str) -> TextFormat:
         refuse_key(key, f"a .{name} file", text.name)
         storage = Storage(name, {"separator": word})
         try:
-            return held(Table.of(text.text, separator), types, text, storage, text.name)
+            return held(tables.Table.of(text.text, separator), types, text, storage, text.name)
         except FormatError as e:
             if isinstance(e, PlacedError) and text.text[e.offset : e.offset + 1] == ";":
                 e.hint = f"tr ',;' '.,' < {system.quoted(text.name)} > new.csv"
             raise e.about(text.name) from None
 
-    return TextFormat(read, lambda values: table_text(values, separator), _require_table)
+    return TextFormat(read, lambda values: tables.table_text(values, separator), _require_table)
 
 
 def _require_table(desc: TensorDesc, where: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from revseq_cli.core import system
 from revseq_cli.core.errors import FormatError, UsageError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc, numbers_of
-from revseq_cli.formats.documents import TextTypes
+from revseq_cli.formats.contract import TextTypes
 from revseq_cli.formats.references import Reference, refuse_shared
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel
 from revseq_cli.pipeline.alignment import Shape, align

@@ -12,9 +12,8 @@ from revseq_cli.core import system
 from revseq_cli.core.errors import FormatError, RevseqError, SeveralError, UsageError, about
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io, registry
-from revseq_cli.formats.contents import try_hint
-from revseq_cli.formats.documents import TextTypes
-from revseq_cli.formats.references import number_of
+from revseq_cli.formats.contents import number_of, try_hint
+from revseq_cli.formats.contract import TextTypes
 from revseq_cli.operator.spec import INPUT, LENGTHS, SpecError, lengths_sizes, violations
 from revseq_cli.pipeline import suggest
 from revseq_cli.pipeline.assembly import make, refuse_packed
@@ -25,11 +24,10 @@ if TYPE_CHECKING:
 
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contract import Source
-    from revseq_cli.formats.documents import Text
     from revseq_cli.formats.references import Reference
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.pipeline.assembly import Job, Request
-    from revseq_cli.text.examples import Example
+    from revseq_cli.text.examples import Example, Text
 
 _MOST = 100  # tensors of a file that are looked at
 _OF_LENGTHS = re.compile(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from revseq_cli.core.errors import RevseqError, printable
 from revseq_cli.report import objects, terminal
 from revseq_cli.report.words import message
-from revseq_cli.text.places import PlacedError
+from revseq_cli.text.notation import PlacedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

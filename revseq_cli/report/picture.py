@@ -19,7 +19,7 @@ from revseq_cli.core.tensors import braced
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.report import view
 from revseq_cli.report.view import Limits
-from revseq_cli.text import notation
+from revseq_cli.text.numbers import header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -323,13 +323,10 @@ class _Drawing:
 
     def text(self, tensors: Sequence[tuple[str, Source]], lengths: Source | None) -> list[str]:
         """The lines of the tensors in the bracket notation, for those who cannot see the tables."""
-        texts = [
-            f"{notation.header(name, source.desc)}\n{view.shown(source, self.layout.ends)}\n"
-            for name, source in tensors
-        ]
+        texts = [f"{header(name, source.desc)}\n{view.shown(source, self.layout.ends)}\n" for name, source in tensors]
         if lengths is not None and self.axis is not None:
             ends = [*self.layout.ends[: self.axis], [slice(0, 1)], *self.layout.ends[self.axis + 1 :]]
-            texts.insert(1, f"{notation.header('SequenceTensor', lengths.desc)}\n{view.shown(lengths, ends)}\n")
+            texts.insert(1, f"{header('SequenceTensor', lengths.desc)}\n{view.shown(lengths, ends)}\n")
             texts.insert(2, f"Axis: {self.axis}\n")
         return "\n".join(texts).split("\n")
 

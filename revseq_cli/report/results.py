@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.operator.spec import broken
-from revseq_cli.text import literals
+from revseq_cli.text.numbers import render
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,5 +128,5 @@ class Comparison(NamedTuple):
 
 def first_differences(differences: Differences) -> list[tuple[list[int], str, str]]:
     """The first elements that differ: the index, and the values in a and in b as text."""
-    texts = map(literals.render, (differences.a, differences.b))
+    texts = map(render, (differences.a, differences.b))
     return list(zip(differences.indices.tolist(), *texts, strict=True))

@@ -18,7 +18,7 @@ from revseq_cli.report.results import (
     Planned,
     first_differences,
 )
-from revseq_cli.text import literals
+from revseq_cli.text.numbers import render
 
 _HEADS = ("name", "DataType", "Sizes", "dimensions", "attributes", "storage")
 _AROUND = 4  # lines of a screen that are no items: two above them, one below, and the prompt
@@ -301,7 +301,7 @@ def _counts(jobs: int, counts: dict[str, int]) -> str:
 def _element(value: float | None, source: Source) -> object:
     """A number as an element of the tensor is printed; None stays."""
     dtype = dtypes.numbers(np.empty(0, source.dtype)).dtype
-    return value if value is None or dtype.kind != "f" else literals.render(np.array([value], dtype))[0]
+    return value if value is None or dtype.kind != "f" else render(np.array([value], dtype))[0]
 
 
 def axis_text(values: TensorDesc, axis: int) -> str:

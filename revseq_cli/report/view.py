@@ -11,7 +11,7 @@ import numpy as np
 
 from revseq_cli.operator import kernel
 from revseq_cli.report import terminal
-from revseq_cli.text import literals, notation
+from revseq_cli.text.numbers import DOTS, aligned, body, header, render, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ class Room(NamedTuple):
 
     elements: float = inf
     columns: float = inf
-    dots: str = notation.DOTS
+    dots: str = DOTS
 
 
 EVERYTHING = Room()
@@ -133,7 +133,7 @@ def _by_chunk(parts: list[slice], size: int) -> list[list[slice]]:
 
 def rendered(values: NDArray[Any]) -> list[str]:
     """Elements as text; BOOL and complex ones, which the notation lacks, as Python prints them."""
-    return list(map(str, values.ravel().tolist())) if values.dtype.kind in "bc" else literals.render(values)
+    return list(map(str, values.ravel().tolist())) if values.dtype.kind in "bc" else render(values)
 
 
 def left_out(shown: int, sizes: tuple[int, ...], ends: Ends) -> str:
@@ -198,7 +198,7 @@ def result_text(lengths: Source, axis: int, result: Source, room: Room, marks: M
 
 
 def _tensor(name: str, source: Source, ends: Ends, highlight: _Highlight | None, room: Room) -> str:
-    return f"{notation.header(name, source.desc)}\n{shown(source, ends, room, highlight, '--full prints all')}"
+    return f"{header(name, source.desc)}\n{shown(source, ends, room, highlight, '--full prints all')}"
 
 
 class _Highlight(NamedTuple):
@@ -230,7 +230,7 @@ def shown(
     sizes, dots = source.sizes, room.dots
     values = elements(source, ends)
     if not prod(sizes) or not sizes:
-        return notation.body(notation.rows_of(values, rendered), sizes)
+        return body(rows_of(values, rendered), sizes)
     gaps = [*map(gap, ends)]
     columns = _columns(rendered(values), values.shape, gaps[-1], room) if room.columns < inf else values.shape[-1]
     cut = columns < values.shape[-1]
@@ -240,10 +240,10 @@ def shown(
         gaps[-1] = columns
     if highlight or gaps[-1]:
         mark = highlight.mark if highlight else None
-        rows = notation.aligned(rendered(values), columns, gaps[-1], mark, dots)
+        rows = aligned(rendered(values), columns, gaps[-1], mark, dots)
     else:
-        rows = notation.rows_of(values, rendered)
-    text = notation.body(rows, values.shape, gaps, dots)
+        rows = rows_of(values, rendered)
+    text = body(rows, values.shape, gaps, dots)
     told = [left_out(values.size, sizes, ends)]
     told += [f"the first {f'{columns} ' * (columns > 1)}of {sizes[-1]:,} in each row"] * cut
     told += [more] * bool(more)

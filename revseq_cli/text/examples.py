@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import bisect
+import functools
+import html
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from revseq_cli.core.errors import FormatError, listed
+from revseq_cli.core.errors import FormatError, about, listed
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
-from revseq_cli.text import places
-from revseq_cli.text.notation import AxisLine, TensorText
+from revseq_cli.text import notation
+from revseq_cli.text.notation import AxisLine, Lines, TensorText, error_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from revseq_cli.formats.file_io import Identity
 
 # The page's examples call the lengths SequenceTensor; the struct has SequenceLengthsTensor.
 LABELS = {INPUT: INPUT, "SequenceTensor": LENGTHS, LENGTHS: LENGTHS, OUTPUT: OUTPUT}
@@ -85,12 +89,12 @@ class Example:
         FormatError for a second line, and for a line that has no integer.
         """
         if len(self.axes) > 1:
-            raise places.error_at(self.page, self.axes[1].start, "a second Axis in one example", "one Axis")
+            raise error_at(self.page, self.axes[1].start, "a second Axis in one example", "one Axis")
         if not self.axes:
             return None
         line = self.axes[0]
         if not (number := _INTEGER.fullmatch(line.value)):
-            raise places.error_at(self.page, line.start, f"Axis is {line.value[:40]}", "an integer")
+            raise error_at(self.page, line.start, f"Axis is {line.value[:40]}", "an integer")
         return int(number[1])
 
     def add(self, item: TensorText | AxisLine) -> None:
@@ -106,7 +110,7 @@ class Example:
             self.tensors[LABELS[item.name]] = item
         elif not self.problem:
             found = f"a second {item.name} in one example"
-            self.problem = places.error_at(self.page, item.start, found, "each once")
+            self.problem = error_at(self.page, item.start, found, "each once")
 
     def ends_before(self, item: TensorText | AxisLine) -> bool:
         """Whether that item belongs to the next example."""
@@ -181,13 +185,7 @@ def _judge(page: str, examples: list[Example]) -> None:
             other = example.others[0]
             missing = [label for label, role in LABELS.items() if role not in example.tensors and label != LENGTHS]
             wanted = " or ".join(missing) or "no more"
-            example.problem = places.error_at(page, other.start, f"the label {other.name}", wanted)
-
-
-def numbered(page: str, items: Iterable[TensorText | AxisLine]) -> list[Example]:
-    """The examples that page.md::1 and so on name: those of this operator, or else all that have an InputTensor."""
-    examples = [example for example in find_examples(page, items) if INPUT in example.tensors]
-    return [example for example in examples if example.is_ours] or examples
+            example.problem = error_at(page, other.start, f"the label {other.name}", wanted)
 
 
 def part(examples: Sequence[Example], number: int, label: str) -> TensorText:
@@ -205,3 +203,107 @@ def part(examples: Sequence[Example], number: int, label: str) -> TensorText:
     if not found:
         raise FormatError(f"example {number} has no {label}", listed(item.name for item in tensors))
     return found
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text; `name` is its source for messages, and `identity` its file's state, or None if it is not from a file.
+
+    Its file has that `encoding`, by Python's name, behind that `mark`.
+    """
+
+    name: str
+    text: str
+    identity: Identity | None = None
+    encoding: str = "utf-8"
+    mark: bytes = b""
+
+    @functools.cached_property
+    def lines(self) -> Lines:
+        """The lines of the file."""
+        return Lines(self.text)
+
+    @functools.cached_property
+    def items(self) -> list[TensorText | AxisLine]:
+        """The tensors and Axis lines, in order, or the one tensor of a text without headers; FormatError for others."""
+        with about(self.name):
+            return notation.parse(self.text, plain(self.text))
+
+    @functools.cached_property
+    def examples(self) -> list[Example]:
+        """The examples that page.md::1 and so on name: those of this operator, or else all that have an InputTensor."""
+        examples = [example for example in find_examples(self.text, self.items) if INPUT in example.tensors]
+        return [example for example in examples if example.is_ours] or examples
+
+    def page_examples(self) -> list[Example]:
+        """Every example of a page, of this operator or another; none of a text that is no page."""
+        return find_examples(self.text, notation.parse_page(self.text, plain(self.text)))
+
+
+# Markup, which stands around examples.
+_COMMENT = re.compile(r"//[^\n]*")
+_TAG = re.compile(r"<!\[CDATA\[|\]\]>|<[/!a-zA-Z][^<>]{0,1000}>")
+# These tags begin or end a line, as in a browser.
+_BLOCK = re.compile(
+    r"</?(?:p|div|li|ul|ol|dl|dt|dd|pre|section|article|main|body|h[1-6]|tr|td|th|table|summary|details|figure"
+    r"|blockquote|br|hr)\b",
+    re.IGNORECASE,
+)
+# What is no part of the text: struck-out words, the numbers of notes, and of lines.
+_LEFT_OUT = re.compile(
+    r"<(del|s|strike|sup)\b[^<>]{0,200}>[^<>]{0,200}</\1>|(?<![~\\])~~(?=[^\s~])[^~\n]{1,200}(?<=\S)~~(?!~)"
+    r"|<(?:span|a|td|div|pre)\b[^<>]{0,200}\b(?:linenos?|lnt?|gutter|line-?numbers?)\b[^<>]{0,200}>"
+    r"(?:<[^<>/][^<>]{0,200}>|[\s\d]){0,200}(?:</\w{1,8}>){1,3}",
+    re.IGNORECASE,
+)
+# Inline markup that shows nothing itself, so that a word goes on behind it, as highlighters write -1.
+_INLINE = (
+    r"(?:</?(?:span|wbr|b|i|em|strong|code|tt|font|kbd|var|samp|mark|ins|u|small|big)\b[^<>]{0,200}>|\xad|\u200b|&shy;)"
+)
+_TORN = re.compile(rf"(?<![\w.+-])[\w.+-]++(?:{_INLINE}{{1,20}}[\w.]++)++", re.IGNORECASE)
+_INLINE_TAG = re.compile(_INLINE, re.IGNORECASE)
+_REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{1,30});", re.ASCII)
+_QUOTE = re.compile(r"^[ \t]*>[> \t]*", re.MULTILINE)
+
+
+def plain(text: str) -> str:
+    """The text with blanks for comments and markup, and with line feeds alone; quick searches spare long texts most."""
+    if "\r" in text:
+        text = text.replace("\r\n", " \n").replace("\r", "\n")
+    if "<" in text or "~~" in text:
+        text = _LEFT_OUT.sub(blanks, text)
+    if "<" in text or "&" in text or "\xad" in text or "\u200b" in text:
+        text = _TORN.sub(_joined, text)
+    if "&" in text:
+        text = _REFERENCE.sub(_character, text)
+    for mark in ("**", "`", "\xa0", "\u3000"):
+        text = text.replace(mark, " " * len(mark))
+    if "<" in text or ">" in text:
+        text = _QUOTE.sub(blanks, _TAG.sub(_tag, text))
+    return _COMMENT.sub(blanks, text) if "//" in text else text
+
+
+def blanks(match: re.Match[str]) -> str:
+    """As many blanks as what was found has characters; its line breaks stay."""
+    return re.sub(r"[^\n]", " ", match[0]) if "\n" in match[0] else " " * len(match[0])
+
+
+def _joined(match: re.Match[str]) -> str:
+    """A word without the markup in it, where it begins."""
+    return _INLINE_TAG.sub("", match[0]).ljust(len(match[0]))
+
+
+def _tag(match: re.Match[str]) -> str:
+    blank = blanks(match)
+    return f"\n{blank[1:]}" if _BLOCK.match(match[0]) else blank
+
+
+def _character(match: re.Match[str]) -> str:
+    """What a reference of HTML stands for, beside blanks, so that a number is not torn apart."""
+    character = html.unescape(match[0])
+    if character.isspace():
+        return " " * len(match[0])
+    if len(character) != 1 or not character.isprintable() or character in "<>":
+        return match[0]
+    behind = match.string[match.end() : match.end() + 1]
+    return character.rjust(len(match[0])) if behind.isalnum() or behind == "." else character.ljust(len(match[0]))

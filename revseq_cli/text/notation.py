@@ -17,24 +17,98 @@ import functools
 import itertools
 import re
 import string
+import unicodedata
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from revseq_cli.core.dtypes import dtype_of
-from revseq_cli.core.errors import FormatError, UsageError
+from revseq_cli.core.errors import FormatError, UsageError, printable
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
-from revseq_cli.text import literals, markup
-from revseq_cli.text.places import Lines, error_at
+from revseq_cli.text import numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from revseq_cli.text.places import PlacedError
+
+_BEFORE, _WIDTH = 40, 75  # columns of a line that are shown before a place, and in all: it fits 80, indented
+_LONE_RETURN = re.compile("\r(?!\n)")
+
+
+class Place(NamedTuple):
+    """A place in a text: its line and its column, in characters."""
+
+    line: int
+    column: int
+
+
+class Lines:
+    """The lines of a text, which may end as on any system; places that are asked for in order take the least time."""
+
+    def __init__(self, text: str) -> None:
+        self._text = _LONE_RETURN.sub("\n", text) if "\r" in text else text
+        self._offset, self._line = 0, 1  # of the last place
+
+    def line(self, offset: int) -> int:
+        """The line of that character."""
+        if offset < self._offset:
+            self._offset, self._line = 0, 1
+        self._line += self._text.count("\n", self._offset, offset)
+        self._offset = offset
+        return self._line
+
+    def place(self, offset: int) -> Place:
+        """The line and column of that character."""
+        return Place(self.line(offset), offset - self._text.rfind("\n", 0, offset))
+
+    def shown(self, offset: int) -> str:
+        """The line around that character, printable, and a caret below it."""
+        start, stop = self._text.rfind("\n", 0, offset) + 1, self._text.find("\n", offset)
+        line = self._text[start : stop if stop >= 0 else len(self._text)]
+        return shown_at(line.rstrip("\r"), offset - start)
+
+
+class PlacedError(FormatError):
+    """A FormatError about a place of a text: `offset` counts characters from 0, and `problem` is without the place."""
+
+    def __init__(self, problem: str, wanted: str, offset: int, place: Place, context: str, where: str = "") -> None:
+        super().__init__(f"line {place.line}, column {place.column}: {problem}", wanted, "", where, context)
+        self.problem, self.offset, self.place = problem, offset, place
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """How a worker sends it."""
+        args = (self.problem, self.wanted, self.offset, self.place, self.context, self.where)
+        return type(self), args, {"hint": self.hint}
+
+
+def error_at(text: str, offset: int, found: str, wanted: str = "") -> PlacedError:
+    """A FormatError about that place of the text: with line and column, the line itself, and a caret below it."""
+    lines = Lines(text)
+    return PlacedError(found, wanted, offset, lines.place(offset), lines.shown(offset))
+
+
+def shown_at(line: str, column: int) -> str:
+    """The line around that column, which counts from 0, and a caret below it; long ends are left out."""
+    line = line.replace("\t", " ")
+    before = printable(line[max(0, column - _BEFORE) : column])
+    while _width(before) > _BEFORE:
+        before = before[1:]
+    rest = printable(line[column : column + _WIDTH])
+    behind = rest
+    while _width(behind) > _WIDTH - _width(before):
+        behind = behind[:-1]
+    more = "..." if len(behind) < len(rest) or len(line) > column + _WIDTH else ""
+    return f"{before}{behind}{more}\n{' ' * _width(before)}^"
+
+
+def _width(text: str) -> int:
+    """The columns that a terminal needs for the text."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
 
 # Possessive: two runs of blanks side by side would take time that is quadratic in them.
 _BEGIN = r"^[ \t\f\v]*+(?:[-*+][ \t]++)?"
@@ -64,7 +138,6 @@ _ARGUMENT = re.compile(
 )
 _SCALAR = re.compile(r"\bnp\.(?P<type>[a-z]+[0-9]+)\((?P<number>[^()\[\]]*)\)")
 
-DOTS = "..."  # for what is left out
 MOST_TENSORS = 500_000  # of a text, so that a list of headers alone takes less than a gigabyte; pages have some dozens
 
 _OPEN, _CLOSE, _COMMA, _NUMBER, _BLANK, _BAD = range(6)
@@ -132,16 +205,16 @@ class TensorText:
         if self.opened == self.stop:
             raise self._error(self.start, f"{self.name} has no values", "rows in brackets below the header")
         if sizes and 0 in sizes and not re.search(r"[^\[\],\s]", self.text[self.opened : self.stop]):
-            return literals.empty(sizes, dtype_of(data_type))
-        shape, numbers, places = self._body
+            return numbers.empty(sizes, dtype_of(data_type))
+        shape, written, places = self._body
         if stray := _STRAY.match(self.text, self.stop):
             raise self._error(stray.end() - 1, "this bracket closes nothing", "one more [ before it, or no ] here")
-        tokens = _numbers(numbers)
+        tokens = _numbers(written)
         try:
-            flat = literals.parse(tokens, data_type)
-        except literals.LiteralError as e:
+            flat = numbers.parse(tokens, data_type)
+        except numbers.LiteralError as e:
             problem, wanted = e.problem, ""
-            if tokens[e.index] == DOTS:
+            if tokens[e.index] == numbers.DOTS:
                 problem, wanted = (
                     "... stands for elements that were left out",
                     "all: np.set_printoptions(threshold=1e9)",
@@ -174,9 +247,9 @@ class TensorText:
 
     def spans(self) -> list[tuple[int, int]]:
         """Where each number begins and ends in the text, in C order; FormatError for a body that is no tensor."""
-        _, numbers, places = self._body
+        _, written, places = self._body
         starts = (places + self.opened).tolist()
-        return [(start, start + len(number)) for start, number in zip(starts, _numbers(numbers), strict=True)]
+        return [(start, start + len(number)) for start, number in zip(starts, _numbers(written), strict=True)]
 
     def shape(self) -> tuple[int, ...]:
         """The sizes of the rows; FormatError for a body that is no tensor."""
@@ -190,23 +263,19 @@ class TensorText:
         return error_at(self.page, offset, found, wanted)
 
 
-def parse(page: str) -> list[TensorText | AxisLine]:
+def parse(page: str, text: str) -> list[TensorText | AxisLine]:
     """The tensors and Axis lines of a page, or the one tensor of a text without headers.
 
-    FormatError for anything behind the last bracket of that tensor.
+    `text` is the page with blanks for comments and markup. FormatError for anything behind the last bracket of that one
+    tensor.
     """
-    text = markup.plain(page)
     if _BARE.match(text) or _CALL.match(text) or (text.lstrip()[:1] == "[" and not any(_headers(text))):
         return [_bare(page, text)]
-    return [*_items(page, text)]
+    return [*parse_page(page, text)]
 
 
-def parse_page(page: str) -> list[TensorText | AxisLine]:
+def parse_page(page: str, text: str) -> Iterator[TensorText | AxisLine]:
     """The tensors and Axis lines of a page, which may begin with a bracket, as [TOC] does."""
-    return [*_items(page, markup.plain(page))]
-
-
-def _items(page: str, text: str) -> Iterator[TensorText | AxisLine]:
     headers = list(itertools.islice(_headers(text), MOST_TENSORS + 1))
     if len(headers) > MOST_TENSORS:
         raise FormatError(f"holds more than {MOST_TENSORS} tensors", "a page with some examples")
@@ -402,89 +471,3 @@ def _shape(tensor: TensorText, kinds: NDArray[np.uint8], places: NDArray[np.intp
             raise error_at(tensor.page, tensor.opened + int(places[parents[odd]]), found, "all rows of one length")
         shape.append(usual)
     return tuple(shape)
-
-
-def header(name: str, desc: TensorDesc) -> str:
-    """The line above a body: `Name: (Sizes:{1,1,3,4}, DataType:FLOAT32)`."""
-    return f"{name}: {desc}"
-
-
-def body(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = (), dots: str = DOTS) -> str:
-    """A tensor's rows in brackets, one row a line; a tensor of no dimensions has no brackets, and [] has no elements.
-
-    A row that opens k brackets is indented by (rank - k) blanks. `gaps` has a number for each dimension: `dots` stand
-    after so many of its indices, for those that were left out; 0 is for a dimension that is whole.
-    """
-    if not rows or not sizes:
-        return rows[0] if rows else "[]"
-    rank = len(sizes)
-    gaps = gaps or (0,) * rank
-    # From the innermost dimension but one outwards: the rows of one of its indices, and of all its indices.
-    spans = [prod(sizes[d + 1 : -1]) for d in range(rank - 2, -1, -1)]
-    blocks = [prod(sizes[d:-1]) for d in range(rank - 2, -1, -1)]
-    starts = np.arange(len(rows) + 1)
-    opened = (1 + sum(((starts % block == 0) for block in blocks), np.zeros(starts.size, int))).tolist()
-    before = [" " * (rank - count) + "[" * count for count in range(rank + 1)]
-    after = ["]" * count + "," for count in range(rank + 1)]
-    lines = [before[o] + row + after[c] for row, o, c in zip(rows, opened, opened[1:], strict=False)]
-    lines[-1] = lines[-1][:-1]
-    for d, (span, block) in enumerate(zip(spans, blocks, strict=True)):
-        if gap := gaps[rank - 2 - d]:
-            for i in range(gap * span - 1, len(rows), block):
-                lines[i] += "\n" + " " * (rank - 1 - d) + dots
-    return "\n".join(lines)
-
-
-def aligned(
-    texts: Sequence[str], width: int, gap: int = 0, mark: Callable[[int, str], str] | None = None, dots: str = DOTS
-) -> list[str]:
-    """Rows of `width` elements, from the elements' texts in C order, right-justified.
-
-    The first column has its own width, and all others share one, as on the reference page. `dots` stand after `gap`
-    elements, unless that is 0. `mark` may add terminal codes to a text; its first argument is the element's place in
-    C order.
-    """
-    starts = range(0, len(texts), width)
-    first = max(map(len, texts[::width]))
-    if width == 1 and not mark and not gap:
-        return [text.rjust(first) for text in texts]
-    other = max(max(map(len, texts[start + 1 : start + width]), default=0) for start in starts)
-    rows = []
-    for start in starts:
-        stop = start + width
-        cells = [texts[start].rjust(first), *map(str.rjust, texts[start + 1 : stop], itertools.repeat(other))]
-        if mark:
-            cells = [
-                cell[: -len(text)] + mark(i, text)
-                for i, (cell, text) in enumerate(zip(cells, texts[start:stop], strict=True), start)
-            ]
-        if gap:
-            cells.insert(gap, dots)
-        rows.append(", ".join(cells))
-    return rows
-
-
-def rows_of(values: NDArray[Any], render: Callable[[NDArray[Any]], list[str]] = literals.render) -> list[str]:
-    """A tensor's rows, aligned; `render` gives the texts of elements that are no integers.
-
-    Integers are printed by one template for a whole row, which is faster.
-    """
-    if not values.ndim or not values.size:
-        return render(values)
-    if values.dtype.kind not in "iu":
-        return aligned(render(values), values.shape[-1])
-    columns = values.reshape(-1, values.shape[-1])
-
-    def longest(part: NDArray[Any]) -> int:
-        return max(len(str(part.min())), len(str(part.max()))) if part.size else 0
-
-    first, other = longest(columns[:, :1]), longest(columns[:, 1:])
-    template = f"%{first}d" + f", %{other}d" * (columns.shape[1] - 1)
-    if columns.shape[1] == 1:
-        return list(map(template.__mod__, columns.ravel().tolist()))
-    return [template % tuple(row) for row in columns.tolist()]
-
-
-def tensor_text(name: str, desc: TensorDesc, values: NDArray[Any]) -> str:
-    """A tensor's header and body, without a line break at the end."""
-    return f"{header(name, desc)}\n{body(rows_of(values), desc.sizes)}"

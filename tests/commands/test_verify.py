@@ -21,11 +21,10 @@ from revseq_cli import pages
 from revseq_cli.core.dtypes import dtype_of
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats.documents import Text
 from revseq_cli.formats.references import Reference
 from revseq_cli.operator.spec import FeatureLevel
 from revseq_cli.report import view
-from revseq_cli.text.examples import find_examples
+from revseq_cli.text.examples import Text
 
 PAGE = (SAMPLES / "page.md").read_text()
 WRONG = PAGE.replace("[8, 7, 6, 5]", "[8, 7, 6, 55]")
@@ -384,7 +383,7 @@ class TestNumbers:
 def still_right(text):
     """Whether each example of a text is right, by the slow definition and not by ours."""
     right = []
-    for example in find_examples(text, Text("x", text).items):
+    for example in Text("x", text).page_examples():
         if not example.is_ours:
             continue
         try:

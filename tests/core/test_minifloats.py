@@ -16,7 +16,7 @@ import revseq_cli
 from revseq_cli.core import dtypes
 from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.tensors import DataType
-from revseq_cli.text import literals
+from revseq_cli.text.numbers import render
 
 # ONNX's name of each type, ml_dtypes' type, and the name that safetensors has for it.
 TYPES = {
@@ -82,10 +82,10 @@ def test_every_number_is_the_one_that_ml_dtypes_says(name, order):
 
 @every_type
 def test_no_two_elements_look_alike(name):
-    texts = literals.render(words(name).view(dtypes.DTYPES[name]))
+    texts = render(words(name).view(dtypes.DTYPES[name]))
     assert len(set(texts)) == words(name).size
     usual = np.array(np.nan, TYPES[name][0]).tobytes()
-    assert literals.render(np.frombuffer(usual, dtypes.DTYPES[name]))[0] == "nan" or name == "BFLOAT16"
+    assert render(np.frombuffer(usual, dtypes.DTYPES[name]))[0] == "nan" or name == "BFLOAT16"
 
 
 @pytest.mark.parametrize(("name", "out"), [*((name, "y.npy") for name in TYPES), ("BFLOAT16", "y.npz")])

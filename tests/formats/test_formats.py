@@ -589,7 +589,7 @@ class TestLargeWrites:
 def test_no_text_is_written_that_is_too_large_to_be_read(revseq, tmp_path, command, suffix):
     np.save(tmp_path / "x.npy", np.arange(100, dtype=np.float64).reshape(10, 10))
     np.save(tmp_path / "n.npy", np.full((10, 1), 3, np.uint32))
-    code = "import revseq_cli.formats.textfiles as files; files.LARGEST = 100"
+    code = "import revseq_cli.formats.text as files; files.LARGEST = 100"
     done = revseq(*command, f"y.{suffix}", cwd=tmp_path, code=code)
     done.refused(f"y.{suffix}: is a text of ", "at most 100 bytes", "keep large tensors in .npy or .h5")
     assert names(tmp_path) == {"x.npy", "n.npy"}

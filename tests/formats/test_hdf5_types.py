@@ -14,7 +14,7 @@ from processes import job_count
 
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import references, registry
-from revseq_cli.formats.documents import TextTypes
+from revseq_cli.formats.contract import TextTypes
 
 SHAPE, CHUNKS, AXIS = (5, 30, 17), (2, 8, 5), 1
 LENGTHS = np.random.default_rng(2).integers(0, 35, (5, 1, 17)).astype("u4")

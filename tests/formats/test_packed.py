@@ -152,7 +152,7 @@ def test_a_bomb(revseq, folder):
     (folder / "b.npy.bz2").write_bytes(head + zeros * 80)
     revseq("show", "b.npy.bz2").refused("declares 5368709248 bytes", "at most 1000 times", "bunzip2 b.npy.bz2")
     (folder / "b.txt.bz2").write_bytes(bz2.compress(b"[1,") + bz2.compress(b" " * (1 << 26)) * 80)
-    code = "import revseq_cli.formats.textfiles as files; files.LARGEST = 1 << 26"
+    code = "import revseq_cli.formats.text as files; files.LARGEST = 1 << 26"
     revseq("show", "b.txt.bz2", code=code).refused("is a text of more than 67108864 bytes")
     small = io.BytesIO()
     np.lib.format.write_array_header_1_0(small, {"descr": "|i1", "fortran_order": False, "shape": (9,)})

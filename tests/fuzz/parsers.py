@@ -57,12 +57,12 @@ def json(data):
 @reader
 def pages(data):
     """A page with examples."""
-    from revseq_cli.formats.documents import Text
-    from revseq_cli.formats.textfiles import decoded
+    from revseq_cli.formats.text import text_of
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.pages import verify
+    from revseq_cli.text.examples import Text
 
-    verify(Text("fuzz", decoded(data, "fuzz")[1]), FeatureLevel.parse("5_0"))
+    verify(Text("fuzz", text_of(data, "fuzz").text), FeatureLevel.parse("5_0"))
 
 
 @reader
@@ -130,12 +130,13 @@ def _file(source, files, name):
 
 def _text(data, read, write):
     from revseq_cli.core.tensors import DataType
-    from revseq_cli.formats import textfiles
-    from revseq_cli.formats.documents import Text, TextTypes
+    from revseq_cli.formats.contract import TextTypes
+    from revseq_cli.formats.text import text_of
+    from revseq_cli.text.examples import Text
 
     types = list(DataType)[:11]
     default = types[data[0] % len(types)] if data else types[0]
-    value = Text("fuzz", textfiles.decoded(data[1:], "fuzz")[1])
+    value = Text("fuzz", text_of(data[1:], "fuzz").text)
     source = read(value, None, TextTypes(None, default))
     values = source.read()
     printed = write(values)

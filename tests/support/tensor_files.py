@@ -5,8 +5,7 @@ import pickle
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import references, registry
 from revseq_cli.formats.atomic_file import FileTransaction
-from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.documents import TextTypes
+from revseq_cli.formats.contract import Storage, TextTypes
 from revseq_cli.formats.in_memory import MemorySource
 
 

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from revseq_cli.core.errors import FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, TensorDesc
-from revseq_cli.text import examples, notation
-from revseq_cli.text.places import Lines
+from revseq_cli.text import notation, numbers
+from revseq_cli.text.examples import Text
+from revseq_cli.text.notation import Lines
 
 
 def tensors(text):
-    return [item for item in notation.parse(text) if isinstance(item, notation.TensorText)]
+    return [item for item in Text("x", text).items if isinstance(item, notation.TensorText)]
 
 
 def values(text, name="FLOAT32"):
@@ -33,7 +34,7 @@ def test_the_pages_tensors_to_the_letter(name):
     assert len(bodies) == 3
     for body, tensor in zip(bodies, tensors(text), strict=True):
         values = tensor.values(tensor.desc.data_type)
-        assert notation.tensor_text(tensor.name, tensor.desc, values) == body.rstrip("\n")
+        assert numbers.tensor_text(tensor.name, tensor.desc, values) == body.rstrip("\n")
 
 
 @settings(max_examples=150)
@@ -41,7 +42,7 @@ def test_the_pages_tensors_to_the_letter(name):
 def test_round_trip(sizes, data_type, seed):
     array = oracle.random_values(np.random.default_rng(seed), sizes, data_type)
     desc = TensorDesc(data_type, tuple(sizes))
-    (tensor,) = tensors(notation.tensor_text("T", desc, array))
+    (tensor,) = tensors(numbers.tensor_text("T", desc, array))
     assert (tensor.name, tensor.desc) == ("T", desc)
     assert oracle.same_bits(tensor.values(data_type), array)
 
@@ -68,7 +69,7 @@ def test_variations(text):
 
 def test_axis_lines_anywhere():
     text = f"Axis: 3\n{HEADER}[[1, 2], [3, 4]]\n- Axis =   2\n  Mode = SOME\nAxes: {{0, 1}}\nAxis: the first\n"
-    lines = [item for item in notation.parse(text) if isinstance(item, notation.AxisLine)]
+    lines = [item for item in Text("x", text).items if isinstance(item, notation.AxisLine)]
     assert [(line.value, Lines(text).line(line.start)) for line in lines] == [("3", 1), ("2", 4), ("the first", 7)]
 
 
@@ -115,12 +116,12 @@ def test_errors_show_the_place(text, place, problem):
 
 def test_integers_are_printed_as_other_numbers_are():
     values = np.array([[1, 200, 3], [-44, 5, 60000]], np.int32)
-    assert notation.rows_of(values) == notation.aligned(["1", "200", "3", "-44", "5", "60000"], 3)
-    assert notation.rows_of(values[:, :1]) == ["  1", "-44"]
+    assert numbers.rows_of(values) == numbers.aligned(["1", "200", "3", "-44", "5", "60000"], 3)
+    assert numbers.rows_of(values[:, :1]) == ["  1", "-44"]
 
 
 def test_gaps():
-    body = notation.body(notation.aligned(list("123456789"), 3, 1), (3, 3), (2, 1))
+    body = numbers.body(numbers.aligned(list("123456789"), 3, 1), (3, 3), (2, 1))
     assert body == "[[1, ..., 2, 3],\n [4, ..., 5, 6],\n ...\n [7, ..., 8, 9]]"
 
 
@@ -134,7 +135,7 @@ def test_pages_of_many_examples_take_time_that_is_linear():
     page = (SAMPLES / "page.md").read_text(encoding="utf-8")
 
     def find(count):
-        assert len(examples.numbered(page * count, notation.parse(page * count))) == 2 * count
+        assert len(Text("x", page * count).examples) == 2 * count
 
     assert is_linear(find, 50)
 
@@ -190,6 +191,6 @@ def test_the_type_of_another_operator_is_no_concern_of_ours():
 
 def test_many_words_that_are_no_headers_take_no_time():
     def parse(count):
-        assert not list(notation.parse("Sizes" * count + "\n" + "Sizes " * count + "\n" * count + "Sizes:"))
+        assert not Text("x", "Sizes" * count + "\n" + "Sizes " * count + "\n" * count + "Sizes:").items
 
     assert is_linear(parse, 10_000)

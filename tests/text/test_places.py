@@ -8,7 +8,7 @@ from conftest import ROOT, SAMPLES
 from hypothesis import given
 from hypothesis import strategies as st
 
-from revseq_cli.text.places import Lines, PlacedError, error_at
+from revseq_cli.text.notation import Lines, PlacedError, error_at
 
 PAGE = (SAMPLES / "page.md").read_text()
 ROW = "[[[[ 2,  1,  3,  4],"

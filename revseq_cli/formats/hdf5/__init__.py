@@ -25,8 +25,7 @@ from revseq_cli.formats.hdf5.sink import create_sink
 from revseq_cli.formats.hdf5.source import Hdf5Source, details_of, refuse_other_programs
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.contract import Address, Source
-    from revseq_cli.formats.documents import TextTypes
+    from revseq_cli.formats.contract import Address, Source, TextTypes
 
 __all__ = ["contents", "create_sink", "open_source"]
 

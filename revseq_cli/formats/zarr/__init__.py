@@ -14,8 +14,7 @@ from revseq_cli.formats.zarr.source import ZarrSource, contents
 
 if TYPE_CHECKING:
     from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Address, FileSink, Layout, Source
-    from revseq_cli.formats.documents import TextTypes
+    from revseq_cli.formats.contract import Address, FileSink, Layout, Source, TextTypes
 
 __all__ = ["contents", "create_sink", "open_source"]
 

@@ -25,7 +25,7 @@ from revseq_cli.core.dtypes import data_type_of, dtype_of, is_nameless, named, r
 from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError, TensorIOError
 from revseq_cli.core.tensors import DataType, braced
 from revseq_cli.formats import file_io
-from revseq_cli.text import literals
+from revseq_cli.text.numbers import unique
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -264,7 +264,7 @@ def read_object(path: Path) -> dict[str, Any]:
             raise FormatError(f"has {size} bytes of metadata", f"at most {_LARGEST}", where=str(path))
         raw = file_io.read_some(fd, size, 0, str(path))
     try:
-        fields = json.loads(raw, object_pairs_hook=literals.unique)
+        fields = json.loads(raw, object_pairs_hook=unique)
     except FormatError as e:
         raise e.about(str(path)) from None
     except (ValueError, RecursionError):

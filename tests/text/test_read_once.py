@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from conftest import SAMPLES
 
+from revseq_cli import pages
 from revseq_cli.commands.cli import cli
-from revseq_cli.formats import pipes, textfiles
+from revseq_cli.formats import pipes
+from revseq_cli.formats import text as texts
 
 NESTED = "[[1, 2, 3], [4, 5, 6]]"
 TEXTS = {
@@ -32,11 +34,12 @@ TEXTS = {
 def test_once(tmp_path, monkeypatch, line, piped):
     reads = []
 
-    def counted(data, name, decoded=textfiles.decoded):
+    def counted(data, name, *rest, text_of=texts.text_of):
         reads.append(name)
-        return decoded(data, name)
+        return text_of(data, name, *rest)
 
-    monkeypatch.setattr(textfiles, "decoded", counted)
+    monkeypatch.setattr(texts, "text_of", counted)
+    monkeypatch.setattr(pages, "text_of", counted)
     monkeypatch.chdir(tmp_path)
     for name, text in TEXTS.items():
         (tmp_path / name).write_text(text)

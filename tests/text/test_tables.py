@@ -8,10 +8,10 @@ import oracle
 import pytest
 
 from revseq_cli.core.tensors import DataType
-from revseq_cli.text import literals
+from revseq_cli.text import numbers
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
-TYPES = [each for each in DataType if each.name in literals.WRITTEN]
+TYPES = [each for each in DataType if each.name in numbers.WRITTEN]
 
 
 @pytest.mark.parametrize(("data_type", "suffix"), [*((each, ".csv") for each in TYPES), (DataType.FLOAT32, ".tsv")])

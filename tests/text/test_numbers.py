@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from revseq_cli.core.dtypes import dtype_of
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType, TensorDesc
-from revseq_cli.formats.documents import Text, TextTypes
-from revseq_cli.formats.text import open_json, open_notation
-from revseq_cli.formats.textfiles import require_text
-from revseq_cli.text import literals
+from revseq_cli.formats.contract import TextTypes
+from revseq_cli.formats.text import open_json, open_notation, require_text
+from revseq_cli.text import numbers
+from revseq_cli.text.examples import Text
 
 
 def parse(name, *tokens):
-    return literals.parse(tokens, DataType[name])
+    return numbers.parse(tokens, DataType[name])
 
 
 @settings(max_examples=150)
@@ -29,20 +29,20 @@ def parse(name, *tokens):
 @example(DataType.FLOAT64, np.array([1e16, 1e300, 5e-324, -0.0, 2**53 + 2, 0.1, 1e15, -1e16]).tobytes())
 def test_text_reads_back_bit_for_bit(data_type, data):
     values = np.frombuffer(data, dtype_of(data_type))
-    texts = literals.render(values)
-    back = literals.parse(texts, data_type)
+    texts = numbers.render(values)
+    back = numbers.parse(texts, data_type)
     assert oracle.same_bits(back, values), texts
 
 
 def test_every_float16_reads_back():
     values = np.arange(2**16, dtype=np.uint16).view(np.float16)
-    assert oracle.same_bits(literals.parse(literals.render(values), DataType.FLOAT16), values)
+    assert oracle.same_bits(numbers.parse(numbers.render(values), DataType.FLOAT16), values)
 
 
 @pytest.mark.parametrize("order", "<>")
 def test_either_byte_order_is_rendered(order):
     values = np.array([0x7FC00001, 0xFF800000, 0x3DCCCCCD], f"{order}u4").view(f"{order}f4")
-    assert literals.render(values) == ["nan(0x7fc00001)", "-inf", "0.1"]
+    assert numbers.render(values) == ["nan(0x7fc00001)", "-inf", "0.1"]
 
 
 _EDGES = "0 -0 +7 1.0 .5 5. 1e3 300 -129 65504 65520 16777217 1e39 1e400 -9223372036854775808 18446744073709551615"
@@ -51,8 +51,8 @@ _TOKEN = st.sampled_from(_EDGES.split()) | st.text("0123456789+-.eE", min_size=1
 
 def read_or_none(data_type, tokens):
     try:
-        return literals.parse(tokens, data_type)
-    except literals.LiteralError:
+        return numbers.parse(tokens, data_type)
+    except numbers.LiteralError:
         return None
 
 
@@ -67,7 +67,7 @@ def read_or_none(data_type, tokens):
 @example(DataType.FLOAT32, ["0." + "1" * 1100])
 def test_python_reads_plain_numbers_as_we_read_each(data_type, tokens):
     plain = read_or_none(data_type, tokens)
-    with mock.patch.object(literals, "_read_plain", return_value=[]):
+    with mock.patch.object(numbers, "_read_plain", return_value=[]):
         each = read_or_none(data_type, tokens)
     assert (plain is None) == (each is None)
     assert plain is None or oracle.same_bits(plain, each)
@@ -75,7 +75,7 @@ def test_python_reads_plain_numbers_as_we_read_each(data_type, tokens):
 
 def test_how_numbers_are_written():
     values = np.array([1, -0.0, 0, 1e16, 0.5, np.nan, np.inf, -np.inf, 2**53], np.float64)
-    assert literals.render(values) == "1 -0.0 0 1e+16 0.5 nan inf -inf 9007199254740992".split()
+    assert numbers.render(values) == "1 -0.0 0 1e+16 0.5 nan inf -inf 9007199254740992".split()
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_accepted(name, token, value):
     ],
 )  # fmt: skip
 def test_refused(name, token, why):
-    with pytest.raises(literals.LiteralError) as caught:
+    with pytest.raises(numbers.LiteralError) as caught:
         parse(name, "1", token)
     assert why in caught.value.problem
     assert caught.value.index == 1
@@ -187,14 +187,14 @@ def test_h68_what_a_text_says_is_held_or_refused(data_type, form, tokens):
 
 @pytest.mark.parametrize("name", ["BFLOAT16", "FLOAT8_E5M2"])
 def test_a_data_type_that_has_no_text(name):
-    with pytest.raises(literals.LiteralError, match="cannot be written as text"):
-        literals.parse(["1"], DataType[name])
+    with pytest.raises(numbers.LiteralError, match="cannot be written as text"):
+        numbers.parse(["1"], DataType[name])
     with pytest.raises(FormatError, match="cannot be written as text"):
         require_text(TensorDesc(DataType[name], (1,)), "x.txt")
 
 
 def test_the_bits_of_a_nan_are_those_of_the_real_part():
-    found = literals.parse(["nan(0xffc00001)"], DataType.COMPLEX64)
+    found = numbers.parse(["nan(0xffc00001)"], DataType.COMPLEX64)
     assert found.view("u4").tolist() == [0xFFC00001, 0]
 
 
