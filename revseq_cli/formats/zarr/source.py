@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.core.tensors import DataType
-    from revseq_cli.formats.contract import Address, Region
-    from revseq_cli.formats.documents import TextTypes
+    from revseq_cli.formats.contract import Address, Region, TextTypes
     from revseq_cli.formats.file_io import Identity
     from revseq_cli.formats.zarr.metadata import Metadata, Version
 
