@@ -72,7 +72,7 @@ def open_tensor(path: str, key: str | None = None, name: str = "") -> Source:
     proto, identity = parsed(path, "TensorProto", name)
     if proto.data_type not in TYPES:
         found = f"its data type is ONNX's number {proto.data_type}" if proto.data_type else "is no tensor of ONNX"
-        raise FormatError(found, f"one of {listed((each.name for each in TYPES.values()), len(TYPES))}", where=name)
+        raise FormatError(found, "a TensorProto of numbers of whole bytes", where=name)
     if proto.data_location or proto.HasField("segment"):
         found = "its elements are in another file" if proto.data_location else "is a part of a tensor"
         raise FormatError(found, "a tensor with its elements", "load and save it with the package onnx", name)

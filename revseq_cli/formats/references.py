@@ -271,6 +271,9 @@ def _unknown(reference: Reference, rows: Sequence[Format]) -> RevseqError:
     """The error for a file of which nothing says which of these formats it has."""
     if os.path.isdir(reference.path):  # noqa: PTH112 - see Reference.file
         return TensorIOError("is a directory", "a tensor file", where=reference.path)
+    if reference.is_onnx_model:
+        hint = f"to list its nodes: revseq show {system.quoted(reference.path)}"
+        return FormatError("is a model of ONNX", "a tensor", hint, reference.path)
     suffix = inner_suffix(reference.path)
     known = [suffix for row in rows for suffix in row.suffixes or row.read_only]
     fact = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
