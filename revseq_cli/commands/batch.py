@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import sys
@@ -19,10 +20,8 @@ from revseq_cli.core.errors import (
     DiskFullError,
     FileThereError,
     MissingFileError,
-    TensorIOError,
     UsageError,
     listed,
-    printable,
 )
 
 if TYPE_CHECKING:
@@ -88,8 +87,7 @@ def command(
     folders of any depth. Type {{ or }} for a brace. Folders of outputs are made.
 
     The command checks the whole MANIFEST before it starts the first job. If a job fails, or if its process dies, the
-    other jobs still run and the exit status is 1. If standard output fails, the command reports jobs on standard error
-    and the exit status is 2. With --json it prints an object for each job.
+    other jobs still run and the exit status is 1. With --json it prints an object for each job.
     """
     from revseq_cli.commands.pool import Pool  # --help must not load NumPy
     from revseq_cli.core import progress, signals
@@ -108,10 +106,9 @@ def command(
         pool = Pool(entries, left, defaults["cores"], fail_fast=fail_fast, plans=dry_run, traceback=traceback)
         with progress.begun("batch", len(left), "jobs") as advance, contextlib.closing(pool.ended()) as ended:
             try:
-                for outcome in _in_order(len(entries), {n: _skipped(entries[n]) for n in skipped}, ended):
+                for outcome in _in_order(itertools.chain(((n, _skipped(entries[n])) for n in skipped), ended)):
                     report.add(outcome)
-                    if not outcome.skipped:
-                        advance(1)
+                    advance(not outcome.skipped)
             except signals.Stopped:
                 done = sum(not outcome.error for outcome in report.outcomes)
                 again = "nothing was written" if dry_run else "--resume runs the rest"
@@ -119,7 +116,6 @@ def command(
                 raise
             finally:
                 report.print_notes_and_errors()
-    report.require_all()
     failed = any(outcome.error for outcome in report.outcomes)
     if dry_run:
         return int(not report.print_plans() or failed)
@@ -184,20 +180,15 @@ def _skipped(entry: Entry) -> Outcome:
     return Outcome(entry.line, entry.options["output"], None, skipped=True)
 
 
-def _in_order(count: int, waiting: dict[int, Outcome], ended: Iterable[tuple[int, Outcome]]) -> Iterator[Outcome]:
-    """The outcomes in the order of the jobs, each as soon as all before it have ended; `waiting` has the first ones."""
-    following = 0
-    arriving = iter(ended)
-    while following < count:
-        if following in waiting:
+def _in_order(ended: Iterable[tuple[int, Outcome]]) -> Iterator[Outcome]:
+    """The outcomes, each with the index of its job, in the order of these, as soon as all before have ended."""
+    following, waiting = 0, dict[int, "Outcome"]()
+    for job, outcome in ended:
+        waiting[job] = outcome
+        while following in waiting:
             yield waiting.pop(following)
             following += 1
-            continue
-        new = next(arriving, None)
-        if new is None:  # with --fail-fast, some have not begun
-            break
-        waiting[new[0]] = new[1]
-    yield from (waiting[n] for n in sorted(waiting))
+    yield from (waiting[job] for job in sorted(waiting))
 
 
 class _Report:
@@ -209,12 +200,12 @@ class _Report:
         self._notes: dict[str, list[int]] = defaultdict(list)  # each with the lines of its jobs
         # By their reasons, of which a full disk is one: the errors, and the lines of their jobs.
         self._errors: dict[Hashable, tuple[list[RevseqError], list[int]]] = defaultdict(lambda: ([], []))
-        self._failures: list[OSError] = []  # of standard output
         self.outcomes: list[Outcome] = []
 
     def add(self, outcome: Outcome) -> None:
         """Keep the result of a job, and print what is no note and no error."""
         from revseq_cli.commands.manifest import placeholders
+        from revseq_cli.report import objects
         from revseq_cli.report.words import reason
 
         entry, error = self._entries[outcome.line], outcome.error
@@ -230,21 +221,13 @@ class _Report:
             error.hint = "add --resume to skip what is done, or --overwrite to do all jobs again"
         self.outcomes.append(outcome)
         if self._console.as_json:
-            self._print(outcome)
+            click.echo(objects.outcome(outcome))
         for note in outcome.notes:
             self._notes[note].append(outcome.line)
         if not error:
-            self._console.detail(f"{self._jobs.place([outcome.line])}: {_done(outcome)}")
-
-    def _print(self, outcome: Outcome) -> None:
-        from revseq_cli.report import objects
-
-        try:
-            click.echo(objects.outcome(outcome))
-        except OSError as e:
-            self._failures.append(e)
-            if not outcome.error:  # which is printed in any case
-                click.echo(printable(f"{self._jobs.place([outcome.line])}: {_done(outcome)}"), file=sys.stderr)
+            done = "skipped" if outcome.skipped else "planned" if outcome.plan else "wrote"
+            verified = ", and verified it" if outcome.verified else ""
+            self._console.detail(f"{self._jobs.place([outcome.line])}: {done} {outcome.output}{verified}")
 
     def print_notes_and_errors(self) -> None:
         """Print the notes, and then the errors: those that are equal once, for all their jobs, and so each hint."""
@@ -274,18 +257,6 @@ class _Report:
             needed = f"{each['needed_bytes']:,} bytes are needed, and {each['free_bytes']:,} are free"
             self._console.error(DiskFullError(needed, "", "free some space, or write to another disk", each["path"]))
         return not full
-
-    def require_all(self) -> None:
-        """TensorIOError if standard output has failed."""
-        if self._failures:
-            found = f"cannot write: {self._failures[0].strerror}"
-            found += f"; {len(self._failures)} of the jobs are reported on standard error instead"
-            raise TensorIOError(found, where="standard output")
-
-
-def _done(outcome: Outcome) -> str:
-    done = "skipped" if outcome.skipped else "planned" if outcome.plan else "wrote"
-    return f"{done} {outcome.output}{', and verified it' if outcome.verified else ''}"
 
 
 def _needs(planned: Iterable[Outcome], paths: Mapping[int, str]) -> list[dict[str, Any]]:

@@ -40,16 +40,8 @@ _RECORDS = 'with pandas: to_json(..., orient="records", lines=True)'
 _SEPARATORS = ",;\t"  # of cells: Excel writes semicolons where a comma stands in numbers
 _MOST_PROBLEMS = 20  # of a manifest that a message lists
 
-# What stands in braces, and what becomes of it for data/a/x_01.npy and the pattern data/**/x_*.npy.
-PLACEHOLDERS = {
-    "stem": "the name without its suffix, which is .npy.gz of x.npy.gz: x_01",
-    "match": "what the wildcards of the name matched: 01",
-    "name": "the name: x_01.npy",
-    "suffix": "the suffix: .npy",
-    "parent": "its folder: data/a",
-    "sub": "the folders that wildcards matched: a",
-    "path": "the whole path: data/a/x_01.npy",
-}
+# What stands in braces; the help of `batch` says what becomes of it.
+PLACEHOLDERS = ("stem", "match", "name", "suffix", "parent", "sub", "path")
 PATTERN, OUTPUT = system.quoted("data/*.npy"), system.quoted("out/{stem}.npy")  # examples, for hints
 
 

@@ -764,20 +764,6 @@ def test_h47_no_process_of_the_jobs_without_its_parent(files, stopped):
 
 
 @pytest.mark.needs("shell")
-def test_a_standard_output_that_fails_leaves_no_job_undone(files, shell):
-    jobs = [{"output": f"y{i}.npy", "input": "absent.npy" if i == 3 else "x.npy"} for i in range(50)]
-    (files / "m.jsonl").write_text(lines(*jobs))
-    done = shell("exec revseq batch m.jsonl --json >/dev/full")
-    assert done.status == 2
-    assert len(outputs(files)) == 49
-    told = re.findall(r"^m\.jsonl: line (\d+): wrote y(\d+)\.npy$", done.err, re.MULTILINE)
-    assert [int(i) for _, i in told] == [i for i in range(50) if i != 3]
-    assert "Error: m.jsonl: line 4: absent.npy: no such file" in done.err
-    told = r"^Error: standard output: cannot write: .*; 50 of the jobs are reported on standard error"
-    assert re.search(told, done.err, re.MULTILINE)
-
-
-@pytest.mark.needs("shell")
 def test_standard_error_that_goes_to_an_input_gets_nothing(files, shell):
     before = (files / "x.npy").read_bytes()
     (files / "m.jsonl").write_text('{"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}')
@@ -805,7 +791,7 @@ def test_equal_errors_are_told_once(revseq, files):
     jobs[4] |= {"lengths": "n.npy"}
     jobs.append({"output": "y4.npy", "input": "gone.npy", "overwrite": True})
     (files / "m.jsonl").write_text(lines(*jobs[:4], *jobs[5:], jobs[4] | {"output": "z.npy"}))
-    done = revseq("batch", "m.jsonl", "--json", "--feature-level", "5_0").failed()
+    done = revseq("batch", "m.jsonl", "--json").failed()
     of_files, of_absent = done.err.removeprefix("Error: ").split("Error: ")
     assert of_files.startswith(
         "m.jsonl: lines 1 and 3 to 5 (4 jobs): n0.npy, n2.npy, n3.npy and 1 more: Sizes is {3,2}\n  wanted: "
