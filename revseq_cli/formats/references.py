@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import itertools
 import os
 import re
+import stat
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from revseq_cli.core import system
+from revseq_cli.core import system, thresholds
 from revseq_cli.core.errors import (
     FormatError,
     MissingFileError,
@@ -21,9 +24,17 @@ from revseq_cli.core.errors import (
     listed,
     nearest,
 )
-from revseq_cli.formats import pipes, table
+from revseq_cli.formats import file_io, npy, table
 from revseq_cli.formats.contents import part_of, proposed, try_hint
-from revseq_cli.formats.recognition import Recognised, is_store, recognised
+from revseq_cli.formats.recognition import (
+    HDF5_MAGIC,
+    NPY_MAGIC,
+    ZIP_MAGIC,
+    Recognised,
+    is_store,
+    packing_of,
+    recognised,
+)
 from revseq_cli.formats.table import (
     JSON,
     NPY,
@@ -41,10 +52,11 @@ from revseq_cli.formats.table import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from revseq_cli.text.examples import Text
 
+_KINDS = {HDF5_MAGIC: "HDF5", ZIP_MAGIC: ".npz"}
 _MOST_LOOKED_AT = 5000  # names of a folder, for one like the name of a file that is not there
 # A tensor in an argument: it begins with a bracket, or is a call as NumPy and PyTorch print it.
 _TYPED = re.compile(r"\s*(?:\[|(?:(?:np|numpy|torch)\.)?(?:array|tensor)\(\s*\[)")
@@ -114,12 +126,12 @@ class Reference:
     @functools.cached_property
     def is_piped(self) -> bool:
         """Whether it is standard input or another pipe, which can be read only once."""
-        return self.inline is None and (self.path == "-" or pipes.is_pipe(self.path))
+        return self.inline is None and (self.path == "-" or _is_pipe(self.path))
 
     @property
     def name(self) -> str:
         """Its name in messages."""
-        return pipes.name_of(self.path) if self.inline is None else self.path
+        return _name_of(self.path) if self.inline is None else self.path
 
     @functools.cached_property
     def row(self) -> Format:
@@ -130,7 +142,7 @@ class Reference:
         if self.inline is not None:
             return TEXT
         if self.is_piped:
-            by_content = TEXT if isinstance(pipes.contents(self.path), bytes) else NPY
+            by_content = TEXT if isinstance(piped(self.path), bytes) else NPY
             return named(self.format) or by_content
         by_bytes = None if self.format or self.is_bare else self.row_by_bytes
         row = named(self.format) or by_bytes or by_suffix(self.path, reading=True)
@@ -206,7 +218,7 @@ class Reference:
         if self.inline is not None:
             return Text(self.path, self.inline)
         if self.is_piped:
-            data = pipes.contents(self.path)
+            data = piped(self.path)
             if not isinstance(data, bytes):
                 raise FormatError("is not text: it looks like a .npy file", "UTF-8", where=self.name)
             return text_of(data, self.name)
@@ -306,9 +318,61 @@ def is_about(format_name: str, reference: Reference) -> bool:
 
 def refuse_shared(named: Sequence[tuple[str, Reference]]) -> None:
     """UsageError where two of the tensors are one pipe, which can be read only once."""
-    piped = [(name, each) for name, each in named if each.is_piped]
-    for _, first in piped:
-        same = [name for name, each in piped if pipes.are_one(each.path, first.path)]
+    pipes = [(name, each, _status_of(each.path)) for name, each in named if each.is_piped]
+    for _, first, status in pipes:
+        same = [name for name, _, other in pipes if os.path.samestat(status, other)]
         if len(same) > 1:
             both = "both " * (len(same) == 2)
             raise UsageError(f"{' and '.join(same)} are {both}{first.name}", "one of them", "save one to a file")
+
+
+# Pipes, which can be read only once: standard input, named pipes, and what a shell makes of <(...).
+
+
+def _status_of(pipe: str) -> os.stat_result:
+    return os.fstat(0) if pipe == "-" else os.stat(pipe)  # noqa: PTH116 - it may be any text
+
+
+def _is_pipe(path: str) -> bool:
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)  # noqa: PTH116 - it may be any text
+    except (OSError, ValueError):
+        return False
+
+
+def _name_of(path: str) -> str:
+    return "standard input" if path == "-" else path
+
+
+@functools.cache
+def piped(path: str) -> bytes | npy.Piped:
+    """All that comes through a pipe, kept since it can be read only once: a tensor in .npy, or text."""
+    name = _name_of(path)
+    with file_io.trying_to("read", name), _pipe(path) as stream:
+        head = stream.read(len(HDF5_MAGIC))
+        if packing := packing_of(head):
+            from revseq_cli.formats import packed  # most pipes are not
+
+            data = head + stream.read()
+            pieces = packed.unpacked(io.BytesIO(data), packing, name, len(data))
+            stream = io.BufferedReader(io.BytesIO(b"".join(pieces)))
+            head = stream.read(len(HDF5_MAGIC))
+        if head.startswith(NPY_MAGIC):
+            return npy.from_stream(name, stream, head)
+        if kind := next((kind for magic, kind in _KINDS.items() if head.startswith(magic)), None):
+            found, hint = f"{kind} cannot be read from a pipe", "save it to a file first"
+            raise FormatError(found, "a real file", hint, name)
+        from revseq_cli.formats.text import joined  # few pipes have text
+
+        return head + joined(iter(lambda: stream.read(thresholds.PIPE_PIECE), b""), name)
+
+
+@contextlib.contextmanager
+def _pipe(path: str) -> Iterator[io.BufferedReader]:
+    """The pipe as a stream; a signal ends a process that waits for who writes into it."""
+    if path == "-":
+        yield cast("io.BufferedReader", sys.stdin.buffer)
+        return
+    with open(path, "rb") as stream:  # noqa: PTH123 - it may be any text
+        file_io.refuse_stream(os.fstat(stream.fileno()), path)
+        yield stream

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from revseq_cli.core import system
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
-from revseq_cli.formats import npy, pipes
+from revseq_cli.formats import npy
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, NewFolder, Scratch
 from revseq_cli.formats.contents import TensorNameError, refuse_key
 from revseq_cli.formats.contract import Layout
 from revseq_cli.formats.meaning import lost_in
-from revseq_cli.formats.references import Reference, format_to_write
+from revseq_cli.formats.references import Reference, format_to_write, piped
 from revseq_cli.formats.table import HDF5, NPY, ONNX, RAW, TEXT, ZARR, Format, named, packing_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def contents(reference: Reference, types: TextTypes) -> Contents | None:
 def holds_text(reference: Reference) -> bool:
     """Whether the reference is to a file or pipe of text in the bracket notation."""
     if reference.is_piped:
-        return isinstance(pipes.contents(reference.path), bytes)
+        return isinstance(piped(reference.path), bytes)
     return reference.inline is None and reference.row is TEXT
 
 
@@ -60,9 +60,9 @@ def _open_pipe(reference: Reference, types: TextTypes) -> Source:
     if asked and (asked.names or asked is RAW):  # formats with names are not read from first byte to last
         found, hint = f".{asked.name} cannot be read from a pipe", "save it to a file first"
         raise FormatError(found, "a real file", hint, reference.name)
-    piped = pipes.contents(reference.path)
-    if isinstance(piped, npy.Piped):
-        return piped.source(types.asked)
+    content = piped(reference.path)
+    if isinstance(content, npy.Piped):
+        return content.source(types.asked)
     row = asked if asked and asked.is_text else TEXT
     return row.load().open_source(reference, types)
 

@@ -361,7 +361,11 @@ class TestNames:
         (tmp_path / "m.onnx").rename(tmp_path / "M.ONNX")
         assert "M.ONNX::a" in revseq("check", "M.ONNX").ok().out
         revseq("show", "M.ONNX::a").refused("is a model; its nodes: a", "revseq check M.ONNX::a")
-        for args in (("convert", "M.ONNX", "y.npy"), ("diff", "M.ONNX", "[1]"), ("run", "[[1]]", "M.ONNX", "--axis", 0)):
+        for args in (
+            ("convert", "M.ONNX", "y.npy"),
+            ("diff", "M.ONNX", "[1]"),
+            ("run", "[[1]]", "M.ONNX", "--axis", 0),
+        ):
             revseq(*args).refused("M.ONNX: is a model of ONNX", "revseq show M.ONNX")
 
 

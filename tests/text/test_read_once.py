@@ -11,7 +11,7 @@ from conftest import SAMPLES
 
 from revseq_cli import pages
 from revseq_cli.commands.cli import cli
-from revseq_cli.formats import pipes
+from revseq_cli.formats import references
 from revseq_cli.formats import text as texts
 
 NESTED = "[[1, 2, 3], [4, 5, 6]]"
@@ -46,9 +46,9 @@ def test_once(tmp_path, monkeypatch, line, piped):
     np.save(tmp_path / "lengths.npy", np.array([[2], [3]], np.uint32))
     command, name, *rest = line.split()
     path, _, key = name.partition("::")
-    pipes.contents.cache_clear()
+    references.piped.cache_clear()
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO((tmp_path / path).read_bytes())))
     typed = "-" if not key else f"-::{key}"
     cli.main([command, *rest[1:], "--", typed, *rest[:1]] if piped else [command, name, *rest], standalone_mode=False)
-    pipes.contents.cache_clear()
+    references.piped.cache_clear()
     assert reads == ["standard input" if piped else path]
