@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from revseq_cli.commands import base, options, pictures
+from revseq_cli.commands import base, options
 from revseq_cli.commands.base import Group
 from revseq_cli.core.errors import UsageError
 
@@ -71,10 +71,7 @@ _TOLERANCE = options.Parsed("number", _parse_tolerance)
     "--first", type=click.IntRange(0, _MOST_SHOWN), default=10, show_default=True, metavar="N",
     help="The largest number of differences to show.",
 )  # fmt: skip
-@Group.PRINT.option(
-    "--picture", metavar="FILE.svg", type=click.Path(),
-    help="Also draw both tensors in this new SVG file, with the differences marked, and the axis of a job.",
-)  # fmt: skip
+@options.picture_option
 @Group.WRITE.option("--overwrite", is_flag=True, help="Replace the picture if it exists.")
 @options.level_option
 @options.job_settings
@@ -246,7 +243,7 @@ def _compared(
     file = None
     if drawing:
         inputs = [*a.files, *(job or b).files]
-        file = pictures.new_file(drawing.path, inputs, overwrite=drawing.overwrite)
+        file = options.new_picture(drawing.path, inputs, overwrite=drawing.overwrite)
     opened = sample.opened(like, job, resources) if job else comparison.opened(like, b, resources)
     with signals.deferred(), opened as pair:
         found = comparison.compared("compare", pair, tolerance, first)

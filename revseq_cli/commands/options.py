@@ -6,11 +6,13 @@ import functools
 import os
 import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from revseq_cli.commands.base import Console, Group, is_terminal
+from revseq_cli.core import system
 from revseq_cli.core.errors import UsageError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import table
@@ -21,7 +23,9 @@ from revseq_cli.pipeline.systems import SYSTEMS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Layout
+    from revseq_cli.formats.file_io import Identity
     from revseq_cli.pipeline.assembly import Request
     from revseq_cli.pipeline.plan import Resources
 
@@ -195,6 +199,9 @@ def format_of(files: str, group: Group = Group.WRITE) -> Callable[..., Any]:
 
 
 format_option = format_of("files, in place of what their first bytes and suffixes say", Group.READ)
+picture_option = Group.PRINT.option(
+    "--picture", metavar="FILE.svg", type=click.Path(), help="Also draw the tensors side by side in this new SVG file.",
+)  # fmt: skip
 full_option = Group.PRINT.option("--full", is_flag=True, help="Print every element even on a terminal.")
 
 _OUTPUT = (
@@ -214,6 +221,17 @@ _OUTPUT = (
         help="When to use colour. auto uses it on a terminal, unless NO_COLOR or FORCE_COLOR says otherwise.",
     ),
 )  # fmt: skip
+
+
+def new_picture(path: str, inputs: Iterable[Identity], *, overwrite: bool) -> AtomicFile:
+    """The new file of a picture; UsageError for a name that it cannot have."""
+    from revseq_cli.formats import registry  # --help must not load NumPy
+
+    if not path.lower().endswith(".svg"):
+        stem = path.removesuffix(Path(path).suffix).rstrip("/.") or "tensors"
+        hint = f"try --picture {system.quoted(f'{stem}.svg')}"
+        raise UsageError("--picture writes SVG", "a name that ends in .svg", hint, path)
+    return registry.new_file(path, overwrite=overwrite, inputs=inputs)
 
 
 def layout_of(*, only: bool) -> Layout:

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.commands import base, options, pictures
+from revseq_cli.commands import base, options
 from revseq_cli.commands.base import Group, printed_format, room_for_tensors
+from revseq_cli.core import system
 from revseq_cli.core.errors import UsageError
 from revseq_cli.formats import table
 
 if TYPE_CHECKING:
     from revseq_cli.commands.base import Console
-    from revseq_cli.commands.pictures import Drawing
-    from revseq_cli.formats.contract import FileSink
+    from revseq_cli.formats.atomic_file import AtomicFile
+    from revseq_cli.formats.contract import FileSink, Source
     from revseq_cli.formats.table import Format
     from revseq_cli.pipeline.assembly import Job, Request
     from revseq_cli.pipeline.plan import Plan, Resources
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @options.format_of("the output, or of an input if its first bytes and suffix do not show it")
 @Group.WRITE.option("--overwrite", is_flag=True, help="Replace files that exist.")
-@pictures.example_option
-@pictures.picture_option
+@Group.PRINT.option("--example", is_flag=True, help="Print the complete job as an example, not the result.")
+@options.picture_option
 @options.full_option
 @Group.PRINT.option("--dry-run", is_flag=True, help="Check the whole job, print the plan, and write nothing.")
 @Group.WRITE.option(
@@ -90,7 +91,9 @@ def command(
     request = options.request_of(format_name=format_name, absolute=resources.elsewhere, **job_options)
     if output is not None and to_file:
         delivery = delivery_of(request, output, resources, overwrite=overwrite, verify=verify, only=only)
-        drawing = pictures.Drawing(delivery.job, picture, output, overwrite=overwrite) if picture else None
+        drawing = options.new_picture(picture, delivery.job.files, overwrite=overwrite) if picture else None
+        if picture and system.file_key(picture) == system.file_key(output):
+            raise UsageError("-o and --picture are the same file", "two names", where=picture)
         if dry_run:
             _print_plan(delivery.planned, console)
         else:
@@ -105,7 +108,7 @@ def command(
         _print_plan(plan_of(request, resources), console)
         return
     job = _loaded(request)
-    drawing = pictures.Drawing(job, picture, None, overwrite=overwrite) if picture else None
+    drawing = options.new_picture(picture, job.files, overwrite=overwrite) if picture else None
     _print(job, row, resources, console, drawing, example=example, full=full)
 
 
@@ -123,13 +126,13 @@ class Delivery:
         """What is told before it runs."""
         return _planned(self.job, self.plan, self.sink.kept)
 
-    def run(self, drawing: Drawing | None = None) -> int:
+    def run(self, drawing: AtomicFile | None = None) -> int:
         """Reverse into the new file, and count the lengths that exceed the axis size."""
         from revseq_cli.formats.atomic_file import FileTransaction
         from revseq_cli.pipeline import reversal
 
         job, sink = self.job, self.sink
-        together = FileTransaction(sink.file, *([drawing.file] if drawing else []))
+        together = FileTransaction(sink.file, *([drawing] if drawing else []))
         with together, sink:
             clamped = reversal.reverse(job, sink, self.plan)
             sink.notes += (*job.notes, *job.clamping(clamped))
@@ -138,7 +141,7 @@ class Delivery:
                 sink.notes += job.absent_notes()
             job.recheck()
             if drawing:
-                drawing.draw(sink.written())
+                drawing.write(_picture(job, sink.written()))
             sink.complete()
         sink.notes += tuple(together.notes)
         return clamped
@@ -182,13 +185,19 @@ def _loaded(request: Request) -> Job:
     return job
 
 
+def _picture(job: Job, result: Source) -> bytes:
+    from revseq_cli.report import picture  # most jobs draw nothing
+
+    return picture.of_job(job.values, job.lengths, job.axis, result).encode()
+
+
 def _print_plan(planned: Planned, console: Console) -> None:
     from revseq_cli.report import objects, tables
 
     click.echo((objects if console.as_json else tables).plan(planned))
 
 
-def _write(delivery: Delivery, drawing: Drawing | None, console: Console) -> None:
+def _write(delivery: Delivery, drawing: AtomicFile | None, console: Console) -> None:
     """Reverse into a new file, and print notes or the report."""
     if console.verbose:
         from revseq_cli.report import tables  # small jobs do without what they do not use
@@ -204,7 +213,14 @@ def _write(delivery: Delivery, drawing: Drawing | None, console: Console) -> Non
 
 
 def _print(
-    job: Job, row: Format, resources: Resources, console: Console, drawing: Drawing | None, *, example: bool, full: bool
+    job: Job,
+    row: Format,
+    resources: Resources,
+    console: Console,
+    drawing: AtomicFile | None,
+    *,
+    example: bool,
+    full: bool,
 ) -> None:
     """Reverse in memory, and print the output in the format of `row`, or the job as an example."""
     from revseq_cli.formats.atomic_file import FileTransaction
@@ -226,6 +242,6 @@ def _print(
     sys.stdout.flush()
     console.note(*job.notes, *job.clamping(clamped))
     if drawing:
-        with FileTransaction(drawing.file) as together:
-            drawing.draw(result)
+        with FileTransaction(drawing) as together:
+            drawing.write(_picture(job, result))
         console.note(*together.notes)
