@@ -58,8 +58,8 @@ LARGE_RUN, BOUNCE_BYTES = 1 << 20, 1 << 20
 RUNS_AT_ONCE, MOST_EDGES = 1 << 12, 1 << 10
 # Bytes of a file that is copied whole; of a member of an archive, as it is stored, and unpacked; of a pipe.
 COPIED_AT_ONCE, STORED_PIECE, UNPACKED_AT_ONCE, PIPE_PIECE = 1 << 26, 1 << 20, 1 << 20, 1 << 20
-# Characters of a text that are encoded at once; numbers of an exact sum, at most 2^18.
-TEXT_PIECE, SUMMED_AT_ONCE = 1 << 20, 1 << 18
+# Characters of a text that are encoded at once.
+TEXT_PIECE = 1 << 20
 
 # Batches
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +18,7 @@ from revseq_cli.core.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel, lengths_sizes, violations
 from revseq_cli.pipeline import assembly, summaries
 from revseq_cli.pipeline.alignment import Shape, align
+from revseq_cli.pipeline.plan import Resources
 from revseq_cli.pipeline.views import as_bytes
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.pipeline.alignment import Places
     from revseq_cli.pipeline.assembly import Request
-    from revseq_cli.pipeline.summaries import Span
+    from revseq_cli.pipeline.summaries import LengthCounts
 
     # Options with their values; None for one to leave out, and "" for one without a value.
     Options = dict[str, str | None]
@@ -94,14 +94,15 @@ def _agrees(fit: Fit, asked: tuple[int | None, int | None]) -> bool:
 def hint(values: Source, lengths: Source, request: Request) -> str:
     """What to type for these tensors instead of what was typed; "" where nothing is known that would work."""
     found = _candidates(values, lengths, request)
-    if not request.mask and lengths.desc.data_type.kind in ("int", "float") and _span(lengths, ()) is None:
+    counts = {size: _counts(lengths, size) for size in {values.sizes[fit.axis] for fit in found}}
+    if not request.mask and lengths.desc.data_type.kind in ("int", "float") and None in counts.values():
         return ""  # some are no lengths
-    span = _span(lengths, sorted({values.sizes[fit.axis] for fit in found}))
     choices: list[tuple[Options, str]] = []
     for fit in found:
-        options = _options(values, lengths, request, fit, span)
+        of_fit = counts[values.sizes[fit.axis]]
+        options = _options(values, lengths, request, fit, of_fit)
         if options and all(options != others for others, _ in choices):
-            choices.append((options, _meaning(values, lengths, fit, span)))
+            choices.append((options, _meaning(values, lengths, fit, of_fit)))
     if len(choices) == 1:
         return _command(request.typed, choices[0][0])
     lines = [f"  {_as_typed(options)}: {meaning}" for options, meaning in choices[:_MOST_CHOICES]]
@@ -142,18 +143,16 @@ def _may_be_mask(lengths: Source) -> bool:
     return False
 
 
-def _span(lengths: Source, sizes: Sequence[int]) -> Span | None:
-    """The least and the greatest of the lengths, and how many are above each of the sizes; None for none that are."""
+def _counts(lengths: Source, size: int) -> LengthCounts | None:
+    """What the lengths are, and do to lines of a size; None where some are no lengths."""
     if lengths.desc.data_type.kind in ("bool", "complex"):
         return None
-    if not lengths.desc.element_count:
-        return summaries.Span(0, 0, Counter())
     with contextlib.suppress(RevseqError):
-        return summaries.span_of_lengths(assembly.unsigned(lengths, DataType.UINT64), sizes)
+        return summaries.counts_of(assembly.unsigned(lengths, DataType.UINT64), size, Resources())
     return None
 
 
-def _options(values: Source, lengths: Source, request: Request, fit: Fit, span: Span | None) -> Options:
+def _options(values: Source, lengths: Source, request: Request, fit: Fit, counts: LengthCounts | None) -> Options:
     """The options that make the job, as few as possible; none where nothing does, or nothing is to change."""
     named = _needed(values, lengths, request, fit)
     options: Options = {}
@@ -173,8 +172,9 @@ def _options(values: Source, lengths: Source, request: Request, fit: Fit, span: 
         options = {name: value for name, value in options.items() if name == "--mask"}
         changed = replace(changed, axis=None, batch_axis=request.batch_axis)
     casts = [request.lengths_dtype]
-    if span and not fit.mask:
-        casts += [each for each in (DataType.UINT32, DataType.UINT64) if span.greatest < 1 << 8 * each.size]
+    if counts and not fit.mask:
+        greatest = counts.greatest or 0
+        casts += [each for each in (DataType.UINT32, DataType.UINT64) if greatest < 1 << 8 * each.size]
     if values.desc.data_type is DataType.BOOL and request.level is not FeatureLevel.NONE:
         options["--dtype"], values = DataType.UINT8.name, as_bytes(values)
     for level, cast in itertools.product([level for level in FeatureLevel if level >= request.level], casts):
@@ -209,7 +209,7 @@ def _works(values: Source, lengths: Source, request: Request) -> bool:
     return not violations(*job.descs, request.level)
 
 
-def _meaning(values: Source, lengths: Source, fit: Fit, span: Span | None) -> str:
+def _meaning(values: Source, lengths: Source, fit: Fit, counts: LengthCounts | None) -> str:
     """What the axes make of the lengths: how many of what size, and which are clamped."""
     if fit.mask:
         return "a mask, of ones followed by zeros in each line"
@@ -217,9 +217,10 @@ def _meaning(values: Source, lengths: Source, fit: Fit, span: Span | None) -> st
     one = total == 1 and lengths.sizes != lengths_sizes(values.sizes, fit.axis) and fit.batch_axis is None
     what = "every line" if one else f"{total:,} line{'s' * (total != 1)}"
     what = what if fit.batch_axis is None else f"a length for each of the {total:,} indices of axis {fit.batch_axis}"
-    if span is None:
+    if counts is None or counts.least is None:
         return f"{what}, of {size:,} elements"
-    above = f", of which {span.above[size]:,} are above {size:,}" if span.above[size] else ""
+    span = f"{counts.least:,}" if counts.least == counts.greatest else f"{counts.least:,} to {counts.greatest:,}"
+    above = f", of which {counts.clamped:,} are above {size:,}" if counts.clamped else ""
     return f"{what}, of {size:,} elements; lengths {span}{above}"
 
 

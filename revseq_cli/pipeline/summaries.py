@@ -1,30 +1,24 @@
-"""The passes that read a tensor once and keep a few numbers: counts and spans of lengths, and statistics."""
+"""The passes that read a tensor once and keep a few numbers: counts of lengths, and statistics."""
 
 from __future__ import annotations
 
 import functools
-from collections import Counter
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.core import dtypes, thresholds
+from revseq_cli.core import dtypes
 from revseq_cli.pipeline.plan import Resources, plan_fold
 from revseq_cli.pipeline.tasks import Task, completed
 from revseq_cli.pipeline.views import missing_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Source
     from revseq_cli.pipeline.assembly import Job
-
-# Whether a type has more bits than FLOAT64: not with Microsoft's compilers, nor on Apple's processors.
-_HAS_WIDER = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant
 
 
 class Statistics(NamedTuple):
@@ -39,7 +33,7 @@ class Statistics(NamedTuple):
     nans: int = 0
     least: float | None = None
     greatest: float | None = None
-    total: complex | Fraction = 0
+    total: complex = 0
     infinite: int = 0
     missing: int = 0
 
@@ -56,7 +50,7 @@ class Statistics(NamedTuple):
             if values.dtype.kind == "c":
                 return cls(numbers.size, nans, total=complex(numbers.sum(dtype=np.complex128)), infinite=infinite)
             if values.dtype.kind == "f":
-                total: Any = _sum_of_64_bits(numbers) if values.dtype.itemsize == 8 else numbers.sum(dtype=np.float64)
+                total: Any = numbers.sum(dtype=np.longdouble)
             else:  # in two halves, since the sum of 64-bit integers needs more bits than they have
                 high, low = (numbers >> 32, numbers & 0xFFFFFFFF) if values.dtype.itemsize == 8 else (0, numbers)
                 total = (int(np.sum(high, dtype=np.int64)) << 32) + int(np.sum(low, dtype=np.int64))
@@ -64,9 +58,9 @@ class Statistics(NamedTuple):
 
     @property
     def mean(self) -> complex | None:
-        """The mean of the numbers: of integers from the exact sum, of FLOAT64 from one in a wider type, or exact."""
+        """The mean of the numbers: of integers from the exact sum, of floats from one in the widest type."""
         mean = self.total / self.numbers if self.numbers else None
-        return float(mean) if isinstance(mean, np.floating | Fraction) else mean
+        return float(mean) if isinstance(mean, np.floating) else mean
 
     def __add__(self, other: object) -> Statistics:
         """The statistics of this part and the other part together."""
@@ -74,29 +68,10 @@ class Statistics(NamedTuple):
             return NotImplemented
         ends = [(s.least, s.greatest) for s in (self, other) if s.least is not None and s.greatest is not None]
         with np.errstate(all="ignore"):  # a sum that its type cannot hold is infinite
-            try:
-                total = self.total + other.total
-            except OverflowError:  # an exact sum above all FLOAT64, and one that is not finite, which stays
-                total = self.total if isinstance(other.total, Fraction) else other.total
+            total = self.total + other.total
         least, greatest = min((low for low, _ in ends), default=None), max((high for _, high in ends), default=None)
         numbers, nans, infinite = self.numbers + other.numbers, self.nans + other.nans, self.infinite + other.infinite
         return Statistics(numbers, nans, least, greatest, total, infinite, self.missing + other.missing)
-
-
-def _sum_of_64_bits(numbers: NDArray[Any]) -> Any:  # noqa: ANN401 - a NumPy number, or a Fraction
-    """The sum of FLOAT64 numbers: in a wider type, or exact where there is none."""
-    if _HAS_WIDER:
-        return numbers.sum(dtype=np.longdouble)
-    if not np.isfinite(numbers).all():
-        return numbers.sum()
-    total = 0  # in units of 2**-1127: each number is 53 bits at one of 2098 places
-    for start in range(0, numbers.size, thresholds.SUMMED_AT_ONCE):
-        fractions, exponents = np.frexp(numbers[start : start + thresholds.SUMMED_AT_ONCE])
-        bits, places = (fractions * 2.0**53).astype(np.int64), exponents + 1074
-        for half, shift in ((bits >> 27, 27), (bits & (1 << 27) - 1, 0)):
-            sums = np.bincount(places, half)
-            total += sum(int(sums[place]) << int(place) + shift for place in np.flatnonzero(sums))
-    return Fraction(total, 1 << 1127)
 
 
 class LengthCounts(NamedTuple):
@@ -126,37 +101,13 @@ class LengthCounts(NamedTuple):
 
 def count_lengths(job: Job, resources: Resources) -> LengthCounts:
     """The counts of the job's lengths, each as often as the user gave it."""
-    step = functools.partial(LengthCounts.of, job.values.sizes[job.axis])
-    counts: Iterator[LengthCounts] = _folded(job.given_lengths, step, resources)
+    return counts_of(job.given_lengths, job.values.sizes[job.axis], resources)
+
+
+def counts_of(lengths: Source, size: int, resources: Resources) -> LengthCounts:
+    """The counts and the range of unsigned lengths, for lines of `size` elements."""
+    counts: Iterator[LengthCounts] = _folded(lengths, functools.partial(LengthCounts.of, size), resources)
     return functools.reduce(LengthCounts.merged, counts, LengthCounts())
-
-
-@dataclass(frozen=True)
-class Span:
-    """The least and the greatest of some lengths, and how many are above each of some axis sizes."""
-
-    least: int
-    greatest: int
-    above: Counter[int]
-
-    @classmethod
-    def of(cls, sizes: tuple[int, ...], lengths: NDArray[Any]) -> Span:
-        """The span of some lengths, of which there is at least one, for lines of these sizes."""
-        above = Counter({size: int(np.count_nonzero(lengths > size)) for size in sizes})
-        return cls(int(lengths.min()), int(lengths.max()), above)
-
-    def __str__(self) -> str:
-        return str(self.least) if self.least == self.greatest else f"{self.least} to {self.greatest}"
-
-    def merged(self, other: Span) -> Span:
-        """The span of both."""
-        return Span(min(self.least, other.least), max(self.greatest, other.greatest), self.above + other.above)
-
-
-def span_of_lengths(lengths: Source, sizes: Iterable[int]) -> Span:
-    """The span of all lengths, of which there is at least one."""
-    spans: Iterator[Span] = _folded(lengths, functools.partial(Span.of, tuple(sizes)), Resources())
-    return functools.reduce(Span.merged, spans)
 
 
 def statistics(source: Source, resources: Resources) -> Statistics:

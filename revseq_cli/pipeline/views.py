@@ -25,7 +25,7 @@ from revseq_cli.operator.spec import lengths_sizes
 from revseq_cli.pipeline.blocks import cut, sizes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Self
 
     from numpy.typing import NDArray
@@ -36,13 +36,6 @@ if TYPE_CHECKING:
 
 # Bytes for an element of a line, beside itself: what it is held against, and what is wrong.
 _COUNTED_BYTES = 8
-
-
-def pieces(lengths: Source) -> Iterator[tuple[Region, NDArray[Any]]]:
-    """All lengths in C order, as many at once as are few: their region, and what is read of it."""
-    cut_alignment = (1,) * len(lengths.sizes)
-    for region in cut(lengths.sizes, None, most=thresholds.LENGTHS_AT_ONCE, alignment=cut_alignment):
-        yield region, lengths.read_task(region).read()
 
 
 def index_of(found: NDArray[np.bool_], region: Region) -> list[int]:
