@@ -142,15 +142,19 @@ class Search:
             return found
         if self._constant:
             values = np.full_like(self.right, self.there[0])
-            found += self._judged(0, f"the output is only {self.sample.number(self.there[0])}", values)
+            text = f"the output is only {self.sample.number(self.there[0])}"
+            found += self._judged(0, text, np.where(self.wrong, self.sample.got, values))
         is_cleared = bool((words(self.there) == words(np.zeros_like(self.there))).any())
         found += itertools.chain.from_iterable(map(self._of_idea, ideas(self.sample, cleared=is_cleared)))
         wrong = np.flatnonzero(self.wrong)[:: 1 + np.count_nonzero(self.wrong) // 4096]
         observed = (values.reshape(-1)[wrong] for values in (self.sample.got, self.right))
+        is_rounding = bool(self._same(self.there, self.belongs, is_near=True).all())
         for cost, text, change, is_near in changes(self.right, *observed):
+            if is_near and is_rounding:
+                continue
             if self._same(self.there, change(self.belongs), is_near=is_near).mean() >= _LEAST_PART:
                 found += self._judged(cost, text, change(self.right), is_near=is_near)
-        for text, mix in MIXED if self.right.dtype.kind in "fiuc" else ():
+        for text, mix in MIXED if self.right.dtype.kind in "fiuc" and not is_rounding else ():
             found += self._judged(1, text, mix(self.right, self.sample.x).astype(self.right.dtype), is_near=True)
         return found
 
@@ -200,7 +204,9 @@ class Search:
         independent = np.count_nonzero(witnesses(explained, ~self.lines)[0])
         all_of = "" if self.sample.is_whole else f"; this explains all {count:,} sampled wrong lines"
         if count < self.count:
-            enough = count >= _LEAST_PART * self.count and independent >= _LEAST_WITNESSES
+            there = words(self.sample.got[np.broadcast_to(explained, self.wrong.shape)])
+            enough = count >= _LEAST_PART * self.count and independent >= _LEAST_WITNESSES and cost < 2
+            enough = enough and bool((there != there[0]).any())
             if enough and not (broken_lines & ~self.lines).any():
                 yield Explanation(cost, f"{text}; {self.share(count)}", count, "part")
         elif not broken.any():
@@ -224,7 +230,9 @@ class Search:
     def _same(self, a: Array, b: Array, *, is_near: bool) -> Array:
         equal = self.sample.same(a, b)
         if is_near and a.dtype.kind in "fc":
-            equal |= np.isclose(a, b, rtol=self.sample.rounding, atol=0, equal_nan=True)
+            finite = np.abs(a[np.isfinite(a)])
+            atol = self.sample.rounding * float(finite.max(initial=0))
+            equal |= np.isclose(a, b, rtol=self.sample.rounding, atol=atol, equal_nan=True)
         return equal
 
     @cached_property
@@ -239,7 +247,8 @@ class Search:
     def _constant(self) -> bool:
         """Whether all wrong elements are the same."""
         there = words(self.sample.got[self.wrong])
-        return len(there) > 1 and bool((there == there[0]).all())
+        zeros = self.there.dtype.kind in "fc" and not self.sample.got[self.wrong].any()  # of either sign
+        return len(there) > 1 and (zeros or bool((there == there[0]).all()))
 
     def _is_evident(self, place: Places) -> bool:
         """Whether elements come from so many other places that they would hardly be right by chance."""
@@ -315,7 +324,7 @@ def _other_lengths(search: Search) -> Iterator[Explanation]:
     if len(sample.index[axis]) < sample.shape[axis] or is_plain or count < _LEAST_PART * search.count:
         return
     pairs, counts = np.unique(np.stack([m, n], 1), axis=0, return_counts=True)
-    listed = [f"{m} in place of {n}" for m, n in pairs[np.argsort(-counts, kind="stable")][:4].tolist()]
+    listed = [f"{m or '0 or 1'} in place of {n}" for m, n in pairs[np.argsort(-counts, kind="stable")][:4].tolist()]
     listed += [f"and {len(pairs) - 4} more"] * (len(pairs) > 4)
     part = "" if count == search.count and sample.is_whole else f"; {search.share(count)}"
     yield Explanation(_FACT, f"lines are reversed by other lengths: {', '.join(listed)}{part}", count, "seen", True)
@@ -404,10 +413,9 @@ def _after_changes(search: Search) -> Iterator[Explanation]:
     in_order = [np.sort(values, None)[some] for values in (sample.got, x)] if x.dtype.kind in "fiu" else []
     probes = words(search.there[::4])
     tried = []
-    for cost, text, change, is_near in changes(x, *in_order) if in_order else ():
-        if not is_near or x.dtype.kind != "f":
-            pool = words(change(x)).reshape(-1)
-            tried.append((np.isin(probes, pool[np.isin(pool, probes)]).mean(), cost, text, change))
+    for cost, text, change, _ in changes(x, *in_order) if in_order else ():
+        pool = words(change(x)).reshape(-1)
+        tried.append((np.isin(probes, pool[np.isin(pool, probes)]).mean(), cost, text, change))
     least = max(0.5, np.isin(probes, words(x).reshape(-1)).mean() if in_order else 1)
     for share, cost, text, change in sorted(tried, key=lambda row: -row[0])[:3]:
         if share > least:

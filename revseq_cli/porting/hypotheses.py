@@ -107,8 +107,14 @@ PLACES: tuple[tuple[str, str, Callable[..., Array]], ...] = (
     ("start", "the two halves of the part are reversed each by itself",
      lambda j, n, s, k: np.where(j < n // 2, n // 2, n + n // 2) - 1 - j),
     ("start", "the two halves of the part change places, and are not reversed",
+     lambda j, n, s, k: (j + (n + 1) // 2) % n),
+    ("start", "the two halves of the part change places, and are not reversed",
      lambda j, n, s, k: (j + n // 2) % n),
     ("start", "each tile of {K} is reversed by itself", lambda j, n, s, k: np.minimum(j // k * k + k, n) - 1 - j % k),
+    ("start", "each whole tile of {K} is reversed by itself, and the rest of the part stays",
+     lambda j, n, s, k: np.where(j < n // k * k, j // k * k + k - 1 - j % k, j)),
+    ("start", "tiles of {K}, from the end on, are in reverse order, but not what is in them",
+     lambda j, n, s, k: np.maximum(n - (j // k + 1) * k, 0) + j % k),
     ("line", "each tile of {K} of the line is reversed by itself, whatever the length",
      lambda j, n, s, k: np.minimum(j // k * k + k, s) - 1 - j % k),
     ("start", "tiles of {K} are in reverse order, but not what is in them",
@@ -148,6 +154,8 @@ PLACES: tuple[tuple[str, str, Callable[..., Array]], ...] = (
     ("rest", "what is behind the length is moved by {k}", lambda j, n, s, k: j - k),
     ("rest", "what is behind the length is rotated by {k}", lambda j, n, s, k: n + (j - n - k) % (s - n)),
     ("rest", "behind the length, the line begins again", lambda j, n, s, k: j - n),
+    ("rest", "behind the length, the line is read from its start on, but for the first element",
+     lambda j, n, s, k: j - n + 1),
     ("rest", "behind the length, the reversed part is repeated", lambda j, n, s, k: n - 1 - j % n),
     ("rest", "behind the length, the indices (length - 1 - index) modulo the length are read",
      lambda j, n, s, k: (n - 1 - j) % n),
@@ -191,7 +199,7 @@ def _scales(a: Array, r: Array) -> Iterator[float]:
     largest = int(np.argmax(np.abs(np.where(np.isfinite(r), r, 0))))
     if a[largest] and r[largest]:
         ratio = float(a[largest]) / float(r[largest])
-        if 1e-9 < abs(ratio) < 1e9:
+        if 1e-9 < abs(ratio) < 1e9 and abs(ratio - 1) > 1e-6:
             yield from dict.fromkeys((float(f"{ratio:.4g}"), 1 / float(f"{1 / ratio:.4g}"), ratio))
 
 
@@ -207,6 +215,24 @@ def _steps(a: Array, _: Array) -> Iterator[float]:
         if round(value / step):
             step = float(value) / round(value / step)
     yield from dict.fromkeys((float(f"{step:.1g}"), float(f"{step:.3g}"), step))
+
+
+def _line(a: Array, r: Array) -> Iterator[tuple[float, float]]:
+    """The factor and the sum by which right values r give a, if they are not all the same."""
+    x, y = (values[np.isfinite(a) & np.isfinite(r)].astype(np.float64) for values in (r, a))
+    if len(x) > 2 and np.ptp(x) > 0 and np.ptp(y) > 0:
+        low, high = int(x.argmin()), int(x.argmax())
+        factor = float((y[high] - y[low]) / (x[high] - x[low]))
+        added = float(y[low] - factor * x[low])
+        if abs(factor - 1) > 1e-5 and abs(added) > 1e-5 * float(np.abs(y).max()):
+            yield factor, added
+
+
+def _to_digits(x: Array, k: int) -> Array:
+    """Values in so many digits, as they are printed."""
+    wide = x.astype(np.float64)
+    unit = 10.0 ** (np.floor(np.log10(np.abs(wide))) - k + 1)
+    return np.where(np.isfinite(unit) & (unit > 0), np.rint(wide / unit) * unit, wide).astype(x.dtype)
 
 
 def _low_zeros(a: Array, _: Array) -> list[int]:
@@ -263,6 +289,15 @@ VALUES: tuple[tuple[str, bool, str, Callable[..., Array], Callable[[Array, Array
     ("fiu", True, "{k:g} is added to values", lambda x, k: x + np.array(k).astype(x.dtype),
      lambda a, r: (a - r)[:1].tolist()),
     ("fi", True, "values are multiplied by {k:.6g}", lambda x, k: (x * k).astype(x.dtype), _scales),
+    ("f", True, "values are multiplied by {k[0]:.6g}, and {k[1]:.6g} is added",
+     lambda x, k: (x * k[0] + k[1]).astype(x.dtype), _line),
+    ("iu", False, "the bits of values are moved by {k}", lambda x, k: x << k if k > 0 else x >> -k,
+     lambda a, r: (1, -1, 2, -2, 4, -4, 8, -8)),
+    *(("f", True, f"values are replaced by their {name}", lambda x, k, f=f: f(x), None)
+      for name, f in (("squares", np.square), ("square roots", np.sqrt), ("exponentials", np.exp), ("tanh", np.tanh),
+                      ("sigmoid", lambda x: 1 / (1 + np.exp(-x))), ("reciprocals", np.reciprocal),
+                      ("logarithms", np.log))),
+    ("f", True, "values are rounded to {k} significant digits", _to_digits, lambda a, r: range(2, 8)),
     ("f", True, "values are rounded to {k} decimals", lambda x, k: np.asarray(np.round(x, k)),
      lambda a, r: range(1, 7)),
     ("f", True, "values are rounded to multiples of {k:.6g}", lambda x, k: _multiple(x, k, np.rint), _steps),

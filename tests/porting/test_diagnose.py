@@ -87,6 +87,7 @@ def test_noise_is_not_explained(seed):
     x, n = a_job(seed=seed, of_batch=False)
     right = oracle.reverse(x, n, 1)
     sparse = np.where(rng.random(x.shape) < 0.1, rng.normal(size=x.shape).astype("f4"), right)
+    assert told(x, n, 1, np.nextafter(right, np.float32(9)))[1] == []  # the hint has --ulp
     for got in (sparse, right + rng.normal(size=x.shape).astype("f4"), rng.permutation(x.reshape(-1)).reshape(x.shape)):
         assert told(x, n, 1, got)[1] == []
 
@@ -238,6 +239,13 @@ DONE = {
         None, lambda x, n: masked(oracle.reverse(x, n, 1).astype("f2").astype("f4"), n)),
     "and zeros are behind them": (
         None, lambda x, n: masked(oracle.reverse(x, n - 1, 1), n - 1)),
+    "whole tile of 64 is reversed": ((6, 200, 2), of_lines(
+        lambda line, m: np.concatenate([line[: m // 64 * 64].reshape(-1, 64)[:, ::-1].reshape(-1), line[m // 64 * 64 :]]))),
+    "multiplied by 2, and 1 is added": (None, lambda x, n: oracle.reverse(x, n, 1) * 2 + 1),
+    "4 significant digits": (None, lambda x, n: np.array(
+        [float(f"{value:.4g}") for value in oracle.reverse(x, n, 1).reshape(-1)], "f4").reshape(x.shape)),
+    "replaced by their tanh": (None, lambda x, n: np.tanh(oracle.reverse(x, n, 1))),
+    "whole lines.*; and values are multiplied by 2": (None, lambda x, n: x[:, ::-1] * 2),
     "the input is added": (None, lambda x, n: oracle.reverse(x, n, 1) + x),
     "all bits of values": (None, lambda x, n: ~oracle.reverse(x, n, 1)),
     "the output is only 0": (None, lambda x, n: np.zeros_like(x)),
