@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 OPERATOR, RUNTIME = "ReverseSequence", "ONNX Runtime"
 _INT, _EXTERNAL = 2, 1  # the number of this type of an attribute, and of a data_location
-_SMALL = 1 << 10  # bytes of a tensor from whose values sizes are inferred
 _LARGEST = MOST_BYTES - (1 << 16)  # bytes of a model that is handed on
 _WRITES_ALL = (1, 28)  # the first version of ONNX Runtime whose CPU provider writes lines of length 0
 _FUNCTION = "the function "
@@ -150,30 +149,18 @@ class Model:
     def known(self) -> dict[str, Stated]:
         """What is known of each value of the graph: what the model states, and what the package onnx infers of it.
 
-        It gets no large tensors, and reads no other file.
+        It reads no other file.
         """
         from onnx import shape_inference
 
-        whole, graph = self.proto, self.proto.graph
-        made = type(whole)(ir_version=whole.ir_version)
-        made.opset_import.extend(whole.opset_import)
-        made.functions.extend(whole.functions)
-        for part in ("node", "input", "output", "value_info"):
-            getattr(made.graph, part).extend(getattr(graph, part))
-        for tensor in graph.initializer:
-            if tensor.ByteSize() <= _SMALL:
-                made.graph.initializer.append(tensor)
-            else:
-                kind = made.graph.input.add(name=tensor.name).type.tensor_type
-                kind.elem_type = tensor.data_type
-                kind.shape.dim.extend(kind.shape.Dimension(dim_value=size) for size in tensor.dims)
-        with contextlib.suppress(shape_inference.InferenceError):  # else what is stated is all that is known
+        made = self.proto
+        # Else what is stated is all that is known; a model of 2 GiB cannot be handed to the package as bytes.
+        with contextlib.suppress(shape_inference.InferenceError, ValueError):
             made = shape_inference.infer_shapes(made, data_prop=True)
         infos = (*made.graph.input, *made.graph.output, *made.graph.value_info)
-        known = {str(info.name): _stated(info.type.tensor_type) for info in infos}
-        return known | {
-            str(each.name): Stated(TYPES.get(each.data_type), tuple(each.dims)) for each in graph.initializer
-        }
+        stated = {str(info.name): _stated(info.type.tensor_type) for info in infos}
+        weights = made.graph.initializer
+        return stated | {str(each.name): Stated(TYPES.get(each.data_type), tuple(each.dims)) for each in weights}
 
     def known_of(self, node: Node) -> Stated:
         """What is known of the values of a node, which are as its output; inside of a function, nothing is."""
