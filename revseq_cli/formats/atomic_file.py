@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # A killed run may leave files whose names begin so. Later runs ignore them, and they can be deleted.
 TEMPORARY_PREFIX = ".revseq-"
-_REPLACE = "add --overwrite to replace it"
+_REPLACE, _NAME = "add --overwrite to replace it", "the name of a file to write"
 # What the temporary names of this process go on with, so that the process that cleans up after it can tell them apart.
 tag = ""
 
@@ -33,13 +33,15 @@ class AtomicFile:
     `is_created` says whether the temporary file exists.
     """
 
+    _mode = 0o666
+
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[file_io.Identity] = ()) -> None:
         self.name = path
         self.is_created = False
         self._overwrite = overwrite
         fault, hint = system.name_fault(path, writing=True)
         if fault:
-            raise TensorIOError(fault, "the name of a file to write", hint, path)
+            raise TensorIOError(fault, _NAME, hint, path)
         self._final = Path(system.real_path(path))  # a link stays a link; what it names is replaced
         self._old: os.stat_result | None = None  # of the file that is to be replaced
         self._check(inputs)
@@ -49,41 +51,34 @@ class AtomicFile:
         """Refuse a name that could not be given or replaced."""
         if os.path.basename(self.name) in ("", ".", "..") and not self._final.is_dir():  # noqa: PTH119 - a Path has no such end
             hint = f"try {system.quoted(os.path.normpath(self.name))}"
-            raise TensorIOError("is the name of a folder", "the name of a file to write", hint, self.name)
-        status = self._status()
-        if status is None:
-            self._check_folder()
-            return
-        if stat.S_ISDIR(status.st_mode):
-            raise TensorIOError("is a directory", "the name of a file to write", where=self.name)
-        if not stat.S_ISREG(status.st_mode):
-            raise TensorIOError("is a pipe or a device", "the name of a file to write", where=self.name)
-        if any(each.names(status) for each in inputs) or file_io.is_open(0, status):
-            raise TensorIOError(
-                "is an input of this job", "another file: there is no in-place execution, as in DirectML",
-                "give the output another name", self.name,
-            )  # fmt: skip
-        if stream := file_io.stream_to(status):
-            raise TensorIOError(f"is where {stream} goes", "another file", "redirect to another file", self.name)
-        if not self._overwrite:
-            raise FileThereError("already exists", "a new file", _REPLACE, self.name)
-        if system.is_protected(status):
-            hint = f"attrib -r {system.quoted(self.name)}"
-            raise TensorIOError("is read-only", "a file that may be replaced", hint, self.name)
-        self._check_folder()
-        self._old = status
-
-    def _status(self) -> os.stat_result | None:
-        """The status of what has the name now; None where nothing has it."""
+            raise TensorIOError("is the name of a folder", _NAME, hint, self.name)
         with file_io.trying_to("write", self.name), contextlib.suppress(FileNotFoundError):
-            return self._final.stat()
-        return None
+            self._old = self._final.stat()
+        if status := self._old:
+            stream = file_io.stream_on(status)
+            if stat.S_ISDIR(status.st_mode):
+                raise TensorIOError("is a directory", _NAME, where=self.name)
+            if not stat.S_ISREG(status.st_mode):
+                raise TensorIOError("is a pipe or a device", _NAME, where=self.name)
+            if any(identity.names(status) for identity in inputs) or stream == "standard input":
+                wanted = "another file: there is no in-place execution, as in DirectML"
+                raise TensorIOError("is an input of this job", wanted, "give the output another name", self.name)
+            if stream:
+                raise TensorIOError(f"is where {stream} goes", "another file", "redirect to another file", self.name)
+            if not self._overwrite:
+                raise FileThereError("already exists", "a new file", _REPLACE, self.name)
+            if system.is_protected(status):
+                hint = f"attrib -r {system.quoted(self.name)}"
+                raise TensorIOError("is read-only", "a file that may be replaced", hint, self.name)
+        self._check_folder()
 
     def _check_folder(self) -> None:
         folder = self._final.parent
         if not folder.is_dir():
-            found = f"cannot write: no such folder as {folder}"
-            raise TensorIOError(found, hint=_hint_to_make(folder), where=self.name)
+            above = next(filter(os.path.lexists, (folder, *folder.parents)), None)
+            can_be_made = above and above.is_dir() and os.access(above, os.W_OK | os.X_OK)
+            hint = f"{system.MAKE_FOLDER} {system.quoted(str(folder))}" if can_be_made else ""
+            raise TensorIOError(f"cannot write: no such folder as {folder}", hint=hint, where=self.name)
         if not os.access(folder, os.W_OK | os.X_OK):
             number = errno.EROFS if system.is_read_only(folder) else errno.EACCES
             raise file_io.failed(self.name, "write", OSError(number, os.strerror(number)))
@@ -118,9 +113,7 @@ class AtomicFile:
 
     def create(self) -> None:
         """Create the temporary file, empty; nobody can read it who may not read the file that it replaces."""
-        self._create(0o600 if self._old else 0o666)
-
-    def _create(self, mode: int) -> None:
+        mode = 0o600 if self._old else self._mode
         fd = system.create_file(self.temporary, mode, str(self._final) if self._old else "")
         self.is_created = True
         os.close(fd)
@@ -226,13 +219,12 @@ class NewFolder(AtomicFile):
         if os.path.lexists(self._final):
             wanted = "a new one: a folder is never replaced"
             raise TensorIOError("already exists", wanted, "give it another name", self.name)
-        self._status()  # refuses a name that is too long, or behind a folder that may not be searched
+        with file_io.trying_to("write", self.name), contextlib.suppress(FileNotFoundError):
+            self._final.stat()  # refuses a name that is too long, or behind a folder that may not be searched
         self._check_folder()
 
     def create(self) -> None:
         """Create the temporary folder, empty."""
-        import shutil  # noqa: F401 - for `remove`, which a signal may call while another module begins to load it
-
         Path(self.temporary).mkdir()
         self.is_created = True
 
@@ -262,18 +254,27 @@ class NewFolder(AtomicFile):
 
 
 class Scratch(AtomicFile):
-    """A temporary file that never gets a name; it stands beside the output, or in the temporary folder without one."""
+    """A temporary file that never gets a name; it stands beside the output, or in the temporary folder without one.
+
+    It is for this user alone: an input may be private where its output's folder is not.
+    """
+
+    _mode = 0o600
 
     def __init__(self, beside: str) -> None:
-        super().__init__(beside or str(Path(_temporary_folder(), "tensor")), overwrite=True)
-        self.name = beside or f"the temporary folder {self._final.parent}"
+        if beside:
+            super().__init__(beside, overwrite=True)
+            return
+        import tempfile  # it imports shutil
+
+        try:
+            super().__init__(str(Path(tempfile.gettempdir(), "tensor")), overwrite=True)
+        except OSError:
+            raise TensorIOError("there is no temporary folder", "a folder to write to", "set TMPDIR") from None
+        self.name = f"the temporary folder {self._final.parent}"
 
     def _check(self, inputs: Iterable[file_io.Identity]) -> None:  # noqa: ARG002 - it replaces nothing
         self._check_folder()
-
-    def create(self) -> None:
-        """Create the file for this user alone: an input may be private where its output's folder is not."""
-        self._create(0o600)
 
     def flush(self) -> None:
         """Nothing to flush: the file is about to be removed."""
@@ -285,18 +286,6 @@ class Scratch(AtomicFile):
         """Nothing to flush: the folder has no new name."""
 
 
-def have_room(beside: str, size: int) -> bool:
-    """Whether the disk of the file `beside`, which need not be there yet, has so many free bytes."""
-    import shutil  # it takes 2 ms with what it imports, and small jobs do not need it
-
-    return shutil.disk_usage(folder_of(beside)).free >= size
-
-
-def folder_of(path: str) -> str:
-    """The folder that a new file of that path will lie in."""
-    return str(Path(system.real_path(path)).parent)
-
-
 def copy_file(path: str, new: str, name: str) -> None:
     """Copy a regular file to the new path `new`, inside the temporary folder of a NewFolder that is called `name`."""
     with file_io.opened(path) as source:
@@ -304,19 +293,3 @@ def copy_file(path: str, new: str, name: str) -> None:
             os.close(system.create_file(new, 0o666))
         with file_io.opened_to_write(new, name) as target:
             file_io.copy((source, path), (target, name), 0, file_io.identity(source).size, 0)
-
-
-def _hint_to_make(folder: Path) -> str:
-    """The command that makes a folder; nothing where none can be made, as behind a file or on no drive."""
-    above = next(filter(os.path.lexists, (folder, *folder.parents)), None)
-    can_be_made = above and above.is_dir() and os.access(above, os.W_OK | os.X_OK)
-    return f"{system.MAKE_FOLDER} {system.quoted(str(folder))}" if can_be_made else ""
-
-
-def _temporary_folder() -> str:
-    import tempfile  # it imports shutil
-
-    try:
-        return tempfile.gettempdir()
-    except OSError:
-        raise TensorIOError("there is no temporary folder", "a folder to write to", "set TMPDIR") from None

@@ -30,9 +30,12 @@ _Result = TypeVar("_Result")
 _PAGE = 1 << 12
 _MOST_AT_ONCE = 1 << 30  # Linux moves at most 2^31 - 4096 bytes in one call
 _LONGEST_USE = 2.0  # seconds to wait for another program, such as a virus scanner, that has the file open
-
-_STDOUT, _STDERR = 1, 2
-_STREAMS = {_STDOUT: "standard output", _STDERR: "standard error"}
+_STREAMS = "standard input", "standard output", "standard error"
+_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}  # what says that there is no room
+_HINTS = {
+    errno.ENOSPC: "free some space, or write to another disk",
+    errno.EACCES: "check the permissions, or write to another folder",
+}
 
 # The offset of some bytes in a file, and the bytes.
 Edge = tuple[int, bytes]
@@ -85,44 +88,9 @@ def identity_of_entry(entry: os.DirEntry[str]) -> Identity:
     return identity_of(status)
 
 
-def is_open(number: int, status: os.stat_result) -> bool:
-    """Whether the descriptor 0, 1 or 2 is open on the file of that status, as after a shell's <, > or 2>."""
-    return (status.st_dev, status.st_ino) == _file_of(number)
-
-
-def stream_to(status: os.stat_result) -> str:
-    """The name of the standard stream that goes to the file of that status; nothing if none does."""
-    return next((name for number, name in _STREAMS.items() if is_open(number, status)), "")
-
-
-def stream_inodes() -> set[int]:
-    """The inodes of the files that standard output and standard error go to."""
-    return {file[1] for file in map(_file_of, _STREAMS) if file}
-
-
-def refuse_stream(status: os.stat_result, name: str) -> None:
-    """TensorIOError if standard output or standard error goes to the file of that status, which is an input.
-
-    That stream is then redirected, since not even the error may be written into an input, as text or as JSON.
-    """
-    if stream := stream_to(status):
-        _redirect(status)
-        raise TensorIOError(f"is where {stream} goes", "another file", "redirect to another file", name)
-
-
-def _redirect(away_from: os.stat_result) -> None:
-    """Send the streams that go to that file elsewhere: standard output nowhere, and standard error where that goes."""
-    if is_open(_STDOUT, away_from):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, _STDOUT)
-        os.close(nowhere)
-    if is_open(_STDERR, away_from):
-        os.dup2(_STDOUT, _STDERR)
-
-
-@functools.cache  # what the process was started with; a redirection of standard error does not matter here
+@functools.cache  # what the process was started with
 def _file_of(number: int) -> tuple[int, int] | None:
-    """Device and inode of the file that a standard stream goes to; None for a terminal or a pipe."""
+    """Device and inode of the regular file that a standard stream is open on, as after a shell's <, > or >>."""
     try:
         status = os.fstat(number)
     except OSError:
@@ -130,20 +98,43 @@ def _file_of(number: int) -> tuple[int, int] | None:
     return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
 
 
-_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}  # what says that there is no room
+def stream_on(status: os.stat_result) -> str:
+    """The name of the standard stream that is open on the file of that status; nothing if none is."""
+    file = (status.st_dev, status.st_ino)
+    return next((name for number, name in enumerate(_STREAMS) if _file_of(number) == file), "")
+
+
+def stream_inodes() -> set[int]:
+    """The inodes of the files that standard output and standard error go to."""
+    return {file[1] for file in (_file_of(1), _file_of(2)) if file}
+
+
+def refuse_stream(status: os.stat_result, name: str) -> None:
+    """TensorIOError if standard output or standard error goes to the file of that status, which is an input.
+
+    It then goes elsewhere: standard output nowhere, and standard error where that goes. Not even the error may be
+    written into an input, as text or as JSON.
+    """
+    file = (status.st_dev, status.st_ino)
+    if file not in (_file_of(1), _file_of(2)):
+        return
+    stream = _STREAMS[1 if _file_of(1) == file else 2]
+    if _file_of(1) == file:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
+    if _file_of(2) == file:
+        os.dup2(1, 2)
+    raise TensorIOError(f"is where {stream} goes", "another file", "redirect to another file", name)
 
 
 def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
     """The TensorIOError for an OSError of the system; `doing` is "read", "write" or another verb."""
     if system.is_in_use(error):
         return in_use(path, doing)
-    reason = error.strerror or str(error)
     kind = DiskFullError if error.errno in _FULL else TensorIOError
-    hint = {
-        errno.ENOSPC: "free some space, or write to another disk",
-        errno.EACCES: "check the permissions, or write to another folder",
-    }.get(error.errno or 0, "")
-    return kind(f"cannot {doing}: {reason}", hint=hint if doing == "write" else "", where=str(path))
+    hint = _HINTS.get(error.errno or 0, "") if doing == "write" else ""
+    return kind(f"cannot {doing}: {error.strerror or error}", hint=hint, where=str(path))
 
 
 def in_use(path: str | Path, doing: str) -> TensorIOError:
@@ -202,8 +193,13 @@ def opened(path: str, unchanged: Identity | None = None, name: str = "") -> Iter
             raise TensorIOError("is a directory", "a tensor file", where=name) from None
     try:
         with trying_to("read", name):
-            _require_regular(os.fstat(fd), name)
-            if unchanged is not None and (differs := unchanged.differs(identity(fd))):
+            status = os.fstat(fd)
+            if stat.S_ISDIR(status.st_mode):
+                raise TensorIOError("is a directory", "a tensor file", where=name)
+            if not stat.S_ISREG(status.st_mode):
+                raise TensorIOError("is not a regular file", "a tensor file, or a pipe", where=name)
+            refuse_stream(status, name)
+            if unchanged is not None and (differs := unchanged.differs(identity_of(status))):
                 raise TensorIOError(f"changed while it was read: {differs}", "a file that does not change", where=name)
             yield fd
     finally:
@@ -223,14 +219,6 @@ def opened_to_write(file: str, path: str) -> Iterator[int]:
     finally:
         with trying_to("write", path):  # some file systems report a failed write only now
             os.close(fd)
-
-
-def _require_regular(status: os.stat_result, name: str) -> None:
-    if stat.S_ISDIR(status.st_mode):
-        raise TensorIOError("is a directory", "a tensor file", where=name)
-    if not stat.S_ISREG(status.st_mode):
-        raise TensorIOError("is not a regular file", "a tensor file, or a pipe", where=name)
-    refuse_stream(status, name)
 
 
 def read_into(fd: int, buffer: memoryview, offset: int, path: str) -> None:
@@ -301,34 +289,27 @@ def copy(source: tuple[int, str], target: tuple[int, str], start: int, size: int
 def write_runs(file: str, fd: int, runs: Iterable[tuple[int, memoryview]], path: str) -> list[Edge]:
     """Write runs, each an offset and its bytes; on a disk only the whole pages of large ones, straight to it.
 
-    `file` is the path that `fd` has open. What is left of
-    large runs at their two ends is returned: the caller gathers these edges and writes them later, since a write
-    through the page cache waits for every direct one under way.
+    `file` is the path that `fd` has open. What is left of large runs at their two ends is returned: the caller gathers
+    these edges and writes them later, since a write through the page cache waits for every direct one under way.
 
     A file that is flushed at the end gains nothing from the page cache, and filling the cache costs more than the
     reversal: through it, 1 GiB takes 2.2 times as long on one core, 2.7 times on two, and 1.3 times on 16. Where the
     system or the file system has no direct writes, or no disk, the cache is used.
     """
     edges: list[Edge] = []
-    in_memory = system.lies_in_memory(fd)
+    is_direct = system.DIRECT and not system.lies_in_memory(fd)
     for offset, run in runs:
-        if system.DIRECT and not in_memory and len(run) >= thresholds.LARGE_RUN:
-            edges += _write_large(file, fd, run, offset, path)
-        else:
+        if not is_direct or len(run) < thresholds.LARGE_RUN:
             write_all(fd, run, offset, path)
+            continue
+        begin, end = -(-offset // _PAGE) * _PAGE - offset, (offset + len(run)) // _PAGE * _PAGE - offset
+        for done in range(begin, end, thresholds.BOUNCE_BYTES):
+            part = run[done : min(done + thresholds.BOUNCE_BYTES, end)]
+            if not _written_directly(file, part, offset + done, path):
+                write_all(fd, part, offset + done, path)
+        edges += [(offset, bytes(run[:begin]))] if begin else []
+        edges += [(offset + end, bytes(run[end:]))] if end < len(run) else []
     return edges
-
-
-def _write_large(file: str, fd: int, buffer: memoryview, offset: int, path: str) -> list[Edge]:
-    """Write the whole pages of a run directly, or through the cache where the file system cannot; its edges."""
-    begin = -(-offset // _PAGE) * _PAGE - offset
-    end = (offset + len(buffer)) // _PAGE * _PAGE - offset
-    for done in range(begin, end, thresholds.BOUNCE_BYTES):
-        part = buffer[done : min(done + thresholds.BOUNCE_BYTES, end)]
-        if not _written_directly(file, part, offset + done, path):
-            write_all(fd, part, offset + done, path)
-    edges = (offset, bytes(buffer[:begin])), (offset + end, bytes(buffer[end:]))
-    return [edge for edge in edges if edge[1]]
 
 
 def _written_directly(file: str, part: memoryview, offset: int, path: str) -> bool:

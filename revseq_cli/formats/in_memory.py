@@ -27,8 +27,13 @@ class MemoryReadTask:
         return self.values
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Of values that are not contiguous, NumPy's own pickle has this machine's byte order, and other bytes."""
-        return MemoryReadTask, (self.values if self.values.flags.forc else self.values.copy(),)
+        """As words without a byte order: NumPy's own pickle brings values to this machine's."""
+        whole = self.values if self.values.flags.forc else self.values.copy()
+        return _of_words, (whole.view(f"V{whole.itemsize}"), whole.dtype)
+
+
+def _of_words(words: NDArray[Any], dtype: np.dtype[Any]) -> MemoryReadTask:
+    return MemoryReadTask(words.view(dtype))
 
 
 class MemorySource(Source):
@@ -88,5 +93,5 @@ class Handing:
     """A block writer that sends every block to the parent."""
 
     def deliver(self, region: Region, values: NDArray[Any]) -> object:
-        """The region and its values; see MemoryReadTask about those that are not contiguous."""
-        return region, values if values.flags.forc else values.copy()
+        """The region and its values, which may arrive in this machine's byte order."""
+        return region, values

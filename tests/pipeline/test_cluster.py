@@ -201,7 +201,7 @@ def test_results_are_those_of_serial(revseq, tmp_path, pair, job):
     revseq("convert", "x.npy", "x.zarr", "--verify", *pair.options).ok()
     revseq("run", "x.zarr", "n.npy", "--axis", 1, "-o", "y.zarr", "--verify", *pair.options[:-1], "16M").ok()
     assert np.array_equal(zarr.open(tmp_path / "y.zarr", mode="r")[...], job)
-    assert revseq("diff", "x.npy", "y.zarr", *pair.options).status == 1
+    assert revseq("diff", "x.npy", "y.zarr", *pair.options[:-1], "16M").status == 1
     until(lambda: pair.tasks() == [])
 
 
@@ -348,7 +348,7 @@ def test_a_signal_while_the_scheduler_is_silent(tmp_path, job):
 
 def test_options(revseq, files):
     job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--dry-run")
-    revseq(*job, "--scheduler", "tcp://nowhere:1").refused("applies only to dask", "add --engine dask")
+    revseq(*job, "--scheduler", "tcp://nowhere:1").refused("add --engine dask")
     done = revseq(*job, "--engine", "dask", "--scheduler", "tcp://nowhere:1", "--memory", "1G").ok()
     assert "dask, all workers of tcp://nowhere:1" in done.out
     assert "bytes of memory for each thread" in done.out

@@ -18,10 +18,9 @@ from tensor_files import held
 from revseq_cli.commands import options
 from revseq_cli.commands.run import command as run_command
 from revseq_cli.core.errors import EngineError, TensorIOError
-from revseq_cli.core.tensors import DataType
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.in_memory import MemorySink, MemorySource
-from revseq_cli.pipeline import AUTO, DEFAULT_MEMORY, ENGINES, SERIAL, reversal, summaries, views
+from revseq_cli.pipeline import AUTO, DEFAULT_MEMORY, ENGINES, SERIAL, reversal, summaries
 from revseq_cli.pipeline.assembly import Job, Request
 from revseq_cli.pipeline.blocks import cut
 from revseq_cli.pipeline.jobs import load
@@ -191,18 +190,6 @@ def test_options_of_run(revseq, small, name):
     assert "and verified it" in done.err
     values, lengths = np.load(small / "x.npy"), np.load(small / "n.npy")
     assert oracle.same_bits(np.load(small / "y.npy"), expected(values, lengths, 1))
-
-
-@pytest.mark.parametrize("dtype", ["f8", "f4", "i8"])
-def test_the_check_of_a_cast_takes_hardly_any_memory(dtype):
-    """Of a chunk that is held whole, and of the same size as the job's memory allows."""
-    source = views.LengthsSource(held(np.ones(1 << 19, dtype)), DataType.UINT32)
-    tracemalloc.start()
-    try:
-        assert source.read().sum() == 1 << 19
-        assert tracemalloc.get_traced_memory()[1] < 5 << 19  # the result is 4 << 19
-    finally:
-        tracemalloc.stop()
 
 
 def test_a_dry_run_counts_what_goes_through_temporary_files(revseq, tmp_path):
