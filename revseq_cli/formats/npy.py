@@ -216,7 +216,11 @@ def open_packed(path: str, packing: Packing, asked: DataType | None) -> Source:
 
     with file_io.opened(path) as fd:
         identity = file_io.identity(fd)
-    head = next(packed.pieces(path, packing), b"")
+    head = b""
+    for piece in packed.pieces(path, packing):
+        head += piece
+        if len(head) >= HEAD_BYTES:
+            break
     header = Header(head, len(head), path).named(asked)
     refuse_bomb(header.end, identity.size, packed.unpack_hint(packing, path), path)
     storage = Storage("npy", header.storage.details | {"compression": packing.name})
