@@ -97,6 +97,7 @@ class ChunkBlockWriter:
     """
 
     chunks: tuple[int, ...]
+    dtype: np.dtype[Any]
     image: bytes
     name: str
     may_lose: bool
@@ -105,7 +106,7 @@ class ChunkBlockWriter:
         """The encoded chunks of a region that begins at a chunk, and ends at one or at the tensor's end."""
         rank = _scratch(self.image).rank
         return [
-            Chunk(tuple(part.start for part in box[:rank]), *self.stored(np.ascontiguousarray(chunk)))
+            Chunk(tuple(part.start for part in box[:rank]), *self.stored(np.ascontiguousarray(chunk, self.dtype)))
             for box, chunk in parts(region, values, self.chunks)
         ]
 
@@ -142,11 +143,13 @@ class ChunkBlockWriter:
         return mask, data
 
 
-def block_writer_for(dataset: h5py.Dataset, properties: h5py.h5p.PropDCID, name: str) -> ChunkBlockWriter:
+def block_writer_for(
+    dataset: h5py.Dataset, properties: h5py.h5p.PropDCID, dtype: np.dtype[Any], name: str
+) -> ChunkBlockWriter:
     """The block writer for chunks of a dataset made with these properties; `name` is for messages."""
     may_lose = not _LOSSLESS.issuperset(filters_of(dataset.id.get_create_plist()))
     kind, chunks = dataset.id.get_type(), properties.get_chunk()
-    return ChunkBlockWriter((*chunks, *types.inner_sizes(kind)), _image(kind, properties), name, may_lose)
+    return ChunkBlockWriter((*chunks, *types.inner_sizes(kind)), dtype, _image(kind, properties), name, may_lose)
 
 
 def _image(kind: h5py.h5t.TypeID, properties: h5py.h5p.PropDCID) -> bytes:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import h5py
+import numpy as np
 
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contract import BlockWriter, FileSink, Layout, Source
@@ -101,7 +102,7 @@ class Hdf5Sink(_DatasetSink):
 
     @functools.cached_property
     def _encoder(self) -> ChunkBlockWriter:
-        return block_writer_for(self._values, self._output.properties, self.file.name)
+        return block_writer_for(self._values, self._output.properties, self._output.template.dtype, self.file.name)
 
     def receive(self, write_result: object) -> None:
         """Write the encoded chunks of a block, or its values."""
@@ -111,7 +112,8 @@ class Hdf5Sink(_DatasetSink):
                     self._values.id.write_direct_chunk(chunk.start, chunk.data, chunk.mask)
             else:
                 region, values = cast("WriteResult", write_result)
-                types.write(self._values, region, values)
+                # Pickled, values may come in another byte order.
+                types.write(self._values, region, np.asarray(values, self._output.template.dtype))
 
     def finish(self) -> None:
         """Close the file, which HDF5 flushes then."""
