@@ -55,18 +55,19 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
         level = spec.DIRECTML[-1]  # a model runs on DirectML in any case
     job = jobs.load(options.request_of(override=True, level=level, **job_options))
     jobs.require(job)
-    done = export.write(job, output, overwrite=overwrite)
-    console.note(*job.notes, *job.clamping(summaries.count_lengths(job, Resources()).clamped), *done.notes)
+    result = Path(output).with_name(f"{Path(output).stem}.{spec.OUTPUT}.npy")
+    files, notes = export.write(job, output, result.name, overwrite=overwrite)
+    console.note(*job.notes, *job.clamping(summaries.count_lengths(job, Resources()).clamped), *notes)
     there = _on_windows(Path(output).name)
-    here = f"revseq diff {system.typed(done.result)} --job {_typed_job()}"
+    here = f"revseq diff {system.typed(str(result))} --job {_typed_job()}"
     if console.as_json:
-        report = {**objects.job(job.values.desc, job.lengths.desc, job.axis), "output": done.files[0]}
-        report |= {"files": done.files, "result": done.result, "command": there, "comparison": here}
+        report = {**objects.job(job.values.desc, job.lengths.desc, job.axis), "output": files[0]}
+        report |= {"files": files, "result": str(result), "command": there, "comparison": here}
         click.echo(objects.text_of({**report, "notes": job.notes}))
     elif not console.quiet:
-        lines = ["wrote, to be copied into one folder on Windows:", *(f"  {name}" for name in done.files)]
+        lines = ["wrote, to be copied into one folder on Windows:", *(f"  {name}" for name in files)]
         lines += ["Type there, with DxDispatch of https://github.com/microsoft/DirectML:", f"  {there}"]
-        lines += [f"It writes {Path(done.result).name}. Copy that here as {done.result}, and type:", f"  {here}"]
+        lines += [f"It writes {result.name}. Copy that here as {result}, and type:", f"  {here}"]
         click.echo("\n".join(map(printable, lines)))
 
 

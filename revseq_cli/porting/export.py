@@ -7,8 +7,6 @@ The .npy files are in C order and little-endian, since src/model/NpyReaderWriter
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,49 +29,36 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.assembly import Job
 
 SMALL = 1000  # elements of a tensor that stands in the model itself, and of a result that DxDispatch also prints
-_OPERATOR, _DISPATCHABLE = "DML_OPERATOR_REVERSE_SUBSEQUENCES", "reverse"
 
 
-@dataclass(frozen=True)
-class Exported:
-    """The files that were written, of which the first is the model, and the result that the model will write."""
+def write(job: Job, path: str, result: str, *, overwrite: bool) -> tuple[list[str], list[str]]:
+    """Write the model of a job, and a .npy for each tensor that does not stand in the model; all of them or nothing.
 
-    files: list[str]
-    result: str
-    notes: list[str]
-
-
-def write(job: Job, path: str, *, overwrite: bool) -> Exported:
-    """Write the model of a job, and a .npy for each tensor that does not stand in the model; all of them or nothing."""
+    `result` is the name of the file that the model will write. Returns the files, the model first, and notes.
+    """
     model = Path(path)
-    file = registry.new_file(path, overwrite=overwrite, inputs=job.files)
-    result = model.with_name(f"{model.stem}.{OUTPUT}.npy")
     sinks: list[tuple[Source, FileSink]] = []
     resources: dict[str, Any] = {}
+    file = registry.new_file(path, overwrite=overwrite, inputs=job.files)
     for role, source in ((INPUT, job.values), (LENGTHS, job.lengths)):
         values = source.read() if source.desc.element_count <= SMALL else None
         if values is not None and _has_text(values):
             resources[role] = _resource(source.desc, _texts(values))
-        else:
-            beside = model.with_name(f"{model.stem}.{role}.npy")
-            sink = registry.create_sink(
-                Reference(str(beside)), _template(source), overwrite=overwrite, inputs=job.files
-            )
-            sinks.append((source, sink))
-            resources[role] = _resource(source.desc, {"sourcePath": beside.name})
+            continue
+        beside = model.with_name(f"{model.stem}.{role}.npy")
+        # In C order and little-endian; one element in memory.
+        like = np.broadcast_to(np.zeros((), source.dtype.newbyteorder("<")), source.sizes)
+        template = MemorySource(source.name, like, source.storage)
+        sink = registry.create_sink(Reference(str(beside)), template, overwrite=overwrite, inputs=job.files)
+        sinks.append((source, sink))
+        resources[role] = _resource(source.desc, {"sourcePath": beside.name})
     with FileTransaction(*(sink.file for _, sink in sinks), file) as together:  # the model gets its name last
         for source, sink in sinks:
             with sink:
                 copy(source, sink, plan_copy(source, Resources(), sink))
         job.recheck()
-        file.write(_text(job, resources, result.name).encode())
-    return Exported([file.name, *(sink.file.name for _, sink in sinks)], str(result), [*together.notes])
-
-
-def _template(source: Source) -> Source:
-    """A tensor in C order and little-endian, with the sizes and the data type of the source, and no values."""
-    like = np.broadcast_to(np.zeros((), source.dtype.newbyteorder("<")), source.sizes)  # one element in memory
-    return MemorySource(source.name, like, source.storage)
+        file.write(_model(job, resources, result).encode())
+    return [file.name, *(sink.file.name for _, sink in sinks)], [*together.notes]
 
 
 def _has_text(values: NDArray[Any]) -> bool:
@@ -85,10 +70,10 @@ def _has_text(values: NDArray[Any]) -> bool:
 
 def _texts(values: NDArray[Any]) -> list[int | float | str]:
     """The values for JSON; floats as FLOAT64, whose text gives the narrower types exactly however a reader rounds."""
-    flat = values.ravel()
-    if flat.dtype.kind != "f":
-        return flat.tolist()
-    return [number if math.isfinite(number) else str(number) for number in flat.astype(np.float64).tolist()]
+    if values.dtype.kind != "f":
+        return values.ravel().tolist()
+    numbers = values.ravel().astype(np.float64).tolist()
+    return [number if np.isfinite(number) else str(number) for number in numbers]
 
 
 def _resource(desc: TensorDesc, values: list[int | float | str] | dict[str, Any]) -> dict[str, Any]:
@@ -104,23 +89,19 @@ def _unwritten(data_type: DataType) -> int:
     return -123 if data_type.size == 1 else -12344
 
 
-def _text(job: Job, resources: dict[str, Any], result: str) -> str:
+def _model(job: Job, resources: dict[str, Any], result: str) -> str:
     values, lengths = job.values.desc, job.lengths.desc
     blank = {"valueCount": values.element_count, "value": _unwritten(values.data_type)}
-    descs = {
-        role: {"DataType": desc.data_type.name, "Sizes": list(desc.sizes)}
-        for role, desc in ((INPUT, values), (LENGTHS, lengths), (OUTPUT, values))
-    }
+    roles = {INPUT: values, LENGTHS: lengths, OUTPUT: values}
+    descs = {role: {"DataType": desc.data_type.name, "Sizes": list(desc.sizes)} for role, desc in roles.items()}
+    operator = {"type": "DML_OPERATOR_REVERSE_SUBSEQUENCES", "desc": {**descs, "Axis": job.axis}}
     commands: list[dict[str, Any]] = [
-        {"type": "dispatch", "dispatchable": _DISPATCHABLE, "bindings": {role: role for role in descs}},
+        {"type": "dispatch", "dispatchable": "reverse", "bindings": {role: role for role in roles}},
         # Without `dimensions` the .npy would be flat. A `print` that fails ends the run, and so it comes last.
         {"type": "writeFile", "resource": OUTPUT, "targetPath": result, "dimensions": list(values.sizes)},
     ]
     if values.element_count <= SMALL:
         commands.append({"type": "print", "resource": OUTPUT})
-    model = {
-        "resources": {**resources, OUTPUT: _resource(values, blank)},
-        "dispatchables": {_DISPATCHABLE: {"type": _OPERATOR, "desc": {**descs, "Axis": job.axis}}},
-        "commands": commands,
-    }
+    resources |= {OUTPUT: _resource(values, blank)}
+    model = {"resources": resources, "dispatchables": {"reverse": operator}, "commands": commands}
     return json.dumps(model, indent=1) + "\n"

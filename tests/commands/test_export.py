@@ -146,7 +146,7 @@ def test_the_model_gets_its_name_last(tmp_path, monkeypatch):
     np.save(tmp_path / "x.npy", np.zeros((2000, 2), np.float32))
     np.save(tmp_path / "n.npy", np.ones((2000, 1), np.uint32))
     job = jobs.load(Request(str(tmp_path / "x.npy"), str(tmp_path / "n.npy"), 1))
-    export.write(job, str(tmp_path / "model.json"), overwrite=False)
+    export.write(job, str(tmp_path / "model.json"), TARGET, overwrite=False)
     assert {*named[:-1]} == {*OURS}
     assert named[-1] == "model.json"
 
