@@ -1,4 +1,7 @@
-"""Which dimension of the lengths goes along which of the values: by their names, as xarray aligns, or by sizes."""
+"""Which dimension of the lengths goes along which of the values: by their names, as xarray aligns, or by sizes.
+
+It has the axes that other systems have by default, and loads no NumPy.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +40,29 @@ class Shape(NamedTuple):
     def called(self, d: int) -> str:
         """The dimension for people: by its name, or else by its number."""
         return self.names[d] or f"axis {d}"
+
+
+class System(NamedTuple):
+    """The axis and the batch axis that a system has by default; None where its users always say which."""
+
+    axis: int | None
+    batch_axis: int
+
+    def batch_for(self, axis: int) -> int | None:
+        """The batch axis where `axis` is reversed; None where the system does not say it.
+
+        Where it has an axis of its own, its batch is the other of the two.
+        """
+        if self.axis is None or axis == self.axis:
+            return self.batch_axis
+        return self.axis if axis == self.batch_axis else None
+
+
+SYSTEMS = {
+    "onnx": System(0, 1),  # time_axis and batch_axis of ReverseSequence, in all versions of its schema
+    "tensorflow": System(None, 0),  # seq_axis and batch_axis of tf.reverse_sequence
+    "pytorch": System(0, 1),  # torch.nn.utils.rnn without batch_first
+}
 
 
 def align(values: Shape, lengths: Shape, axis: int, batch_axis: int | None, *, mask: bool = False) -> Places | None:

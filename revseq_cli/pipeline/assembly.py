@@ -14,8 +14,7 @@ from revseq_cli.core.tensors import DataType, TensorDesc, numbers_of
 from revseq_cli.formats.contract import TextTypes
 from revseq_cli.formats.references import Reference, refuse_shared
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel
-from revseq_cli.pipeline.alignment import Shape, align
-from revseq_cli.pipeline.systems import SYSTEMS
+from revseq_cli.pipeline.alignment import SYSTEMS, Shape, align
 from revseq_cli.pipeline.views import AlignedSource, LengthsSource, MaskSource, PaddingSource, missing_marks
 
 if TYPE_CHECKING:
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.file_io import Identity
-    from revseq_cli.pipeline.alignment import Places
-    from revseq_cli.pipeline.systems import System
+    from revseq_cli.pipeline.alignment import Places, System
 
 
 @dataclass(frozen=True)

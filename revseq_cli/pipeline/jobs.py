@@ -15,7 +15,6 @@ from revseq_cli.formats import file_io, registry
 from revseq_cli.formats.contents import number_of, try_hint
 from revseq_cli.formats.contract import TextTypes
 from revseq_cli.operator.spec import INPUT, LENGTHS, SpecError, lengths_sizes, violations
-from revseq_cli.pipeline import suggest
 from revseq_cli.pipeline.assembly import make, refuse_packed
 from revseq_cli.pipeline.views import LengthsSource, MaskSource, as_bytes
 
@@ -116,6 +115,8 @@ def load_whole(request: Request, whole: WholeJob | None) -> Job:
 
 def _suggested(values: Source, lengths: Source | None, request: Request) -> str:
     """What to type instead, if that can be said."""
+    from revseq_cli.pipeline import suggest  # only jobs that are refused need it
+
     return suggest.hint(values, lengths, request) if lengths else ""
 
 
@@ -250,6 +251,8 @@ def _is_of_lengths(key: str) -> bool:
 
 def _go_together(values: Source, lengths: Source, request: Request) -> bool:
     """Whether two tensors make a job by their sizes and names, with the axes that are asked for."""
+    from revseq_cli.pipeline import suggest  # only files of several tensors need it
+
     if (lengths.path, lengths.key) == (values.path, values.key) or lengths.dimensions == (lengths.key,):
         return False  # it is the same tensor, or the coordinate of a dimension
     return bool(suggest.fits_as_asked(values, lengths, request))

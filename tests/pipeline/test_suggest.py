@@ -14,9 +14,8 @@ from revseq_cli.core.errors import RevseqError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel, violations
 from revseq_cli.pipeline import suggest
-from revseq_cli.pipeline.alignment import Shape
+from revseq_cli.pipeline.alignment import SYSTEMS, Shape
 from revseq_cli.pipeline.assembly import Request, make
-from revseq_cli.pipeline.systems import SYSTEMS
 
 HINT = re.compile(r"^Hint: revseq (.*)$", re.MULTILINE)
 
