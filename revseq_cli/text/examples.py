@@ -252,7 +252,8 @@ _BLOCK = re.compile(
 # What is no part of the text: struck-out words, the numbers of notes, and of lines.
 _LEFT_OUT = re.compile(
     r"<(del|s|strike|sup)\b[^<>]{0,200}>[^<>]{0,200}</\1>|(?<![~\\])~~(?=[^\s~])[^~\n]{1,200}(?<=\S)~~(?!~)"
-    r"|<(?:span|a|td|div|pre)\b[^<>]{0,200}\b(?:linenos?|lnt?|gutter|line-?numbers?)\b[^<>]{0,200}>"
+    r"|<(?:span|a|td|div|pre)\b[^<>]{0,200}\bclass=[\"']?[^\"'<>]{0,100}\b(?:linenos?|lnt?|gutter|line-?numbers?)\b"
+    r"[^<>]{0,200}>"
     r"(?:<[^<>/][^<>]{0,200}>|[\s\d]){0,200}(?:</\w{1,8}>){1,3}",
     re.IGNORECASE,
 )
@@ -271,7 +272,7 @@ def plain(text: str) -> str:
     if "\r" in text:
         text = text.replace("\r\n", " \n").replace("\r", "\n")
     if "<" in text or "~~" in text:
-        text = _LEFT_OUT.sub(blanks, text)
+        text = _LEFT_OUT.sub(_blanks, text)
     if "<" in text or "&" in text or "\xad" in text or "\u200b" in text:
         text = _TORN.sub(_joined, text)
     if "&" in text:
@@ -279,12 +280,11 @@ def plain(text: str) -> str:
     for mark in ("**", "`", "\xa0", "\u3000"):
         text = text.replace(mark, " " * len(mark))
     if "<" in text or ">" in text:
-        text = _QUOTE.sub(blanks, _TAG.sub(_tag, text))
-    return _COMMENT.sub(blanks, text) if "//" in text else text
+        text = _QUOTE.sub(_blanks, _TAG.sub(_tag, text))
+    return _COMMENT.sub(_blanks, text) if "//" in text else text
 
 
-def blanks(match: re.Match[str]) -> str:
-    """As many blanks as what was found has characters; its line breaks stay."""
+def _blanks(match: re.Match[str]) -> str:
     return re.sub(r"[^\n]", " ", match[0]) if "\n" in match[0] else " " * len(match[0])
 
 
@@ -294,8 +294,8 @@ def _joined(match: re.Match[str]) -> str:
 
 
 def _tag(match: re.Match[str]) -> str:
-    blank = blanks(match)
-    return f"\n{blank[1:]}" if _BLOCK.match(match[0]) else blank
+    blanks = _blanks(match)
+    return f"\n{blanks[1:]}" if _BLOCK.match(match[0]) else blanks
 
 
 def _character(match: re.Match[str]) -> str:

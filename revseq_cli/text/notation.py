@@ -1,4 +1,4 @@
-"""The bracket notation of Microsoft's reference pages, parsed to tensors and Axis lines, and printed.
+"""The bracket notation of Microsoft's reference pages, parsed to tensors and Axis lines, and places in texts.
 
     Name: (Sizes:{1,1,3,4}, DataType:FLOAT32)
     [[[[1,  2,  3,  4],
@@ -69,7 +69,7 @@ class Lines:
         """The line around that character, printable, and a caret below it."""
         start, stop = self._text.rfind("\n", 0, offset) + 1, self._text.find("\n", offset)
         line = self._text[start : stop if stop >= 0 else len(self._text)]
-        return shown_at(line.rstrip("\r"), offset - start)
+        return _shown_at(line.rstrip("\r"), offset - start)
 
 
 class PlacedError(FormatError):
@@ -91,7 +91,7 @@ def error_at(text: str, offset: int, found: str, wanted: str = "") -> PlacedErro
     return PlacedError(found, wanted, offset, lines.place(offset), lines.shown(offset))
 
 
-def shown_at(line: str, column: int) -> str:
+def _shown_at(line: str, column: int) -> str:
     """The line around that column, which counts from 0, and a caret below it; long ends are left out."""
     line = line.replace("\t", " ")
     before = printable(line[max(0, column - _BEFORE) : column])
