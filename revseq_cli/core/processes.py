@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import pickle
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -75,7 +77,7 @@ class Workers:
         self._pending += 1
         try:
             with starting():
-                future = self._executor.submit(_work, task)
+                future = self._executor.submit(_work, _packed(task))
         except BrokenExecutor:
             raise self._died() from None
         if len(self._started) < self.workers:  # to look takes a system call for each
@@ -87,7 +89,7 @@ class Workers:
         from concurrent.futures import BrokenExecutor
 
         try:
-            result, error, trace = future.result()
+            result, error, trace = pickle.loads(future.result())  # noqa: S301 - our own
         except BrokenExecutor:
             raise self._died() from None
         self._pending -= 1
@@ -151,7 +153,24 @@ def _end_after_parent() -> None:
     os._exit(1)
 
 
-def _work(task: Callable[[], Any]) -> tuple[Any, BaseException | None, str]:
+class _Pickler(pickle.Pickler):
+    """Keeps the byte order of arrays: NumPy itself makes one that is not contiguous native, with other bytes."""
+
+    def reducer_override(self, value: Any) -> Any:  # noqa: ANN401 - any object
+        numpy = sys.modules.get("numpy")  # without it, there is no array
+        if numpy and type(value) is numpy.ndarray and not value.flags.forc:
+            return value.copy("C").__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        return NotImplemented
+
+
+def _packed(message: object) -> bytes:
+    """A message in protocol 5: in older ones, NumPy makes all arrays native."""
+    stream = io.BytesIO()
+    _Pickler(stream, pickle.HIGHEST_PROTOCOL).dump(message)
+    return stream.getvalue()
+
+
+def _work(task: bytes) -> bytes:
     """Run a task in a worker: its result, or its error and the traceback of that.
 
     An error that does not pickle, or not back, would look like a worker that died.
@@ -159,10 +178,11 @@ def _work(task: Callable[[], Any]) -> tuple[Any, BaseException | None, str]:
     import traceback  # not every process is a worker
 
     try:
-        return task(), None, ""
+        return _packed((pickle.loads(task)(), None, ""))  # noqa: S301 - our own
     except BaseException as e:  # noqa: BLE001 - it is raised where the result is asked for
+        told: BaseException = e
         try:
-            pickle.loads(pickle.dumps(e))  # noqa: S301 - our own
+            pickle.loads(_packed(e))  # noqa: S301
         except Exception:  # noqa: BLE001 - whatever the methods of an object raise
-            return None, EngineError(f"a worker failed: {type(e).__name__}: {e}"[:300]), traceback.format_exc()
-        return None, e, traceback.format_exc()
+            told = EngineError(f"a worker failed: {type(e).__name__}: {e}"[:300])
+        return _packed((None, told, traceback.format_exc()))

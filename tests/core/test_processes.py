@@ -1,0 +1,37 @@
+"""What travels between processes: arrays of every data type, byte order and memory order, bit for bit."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from revseq_cli.core.dtypes import dtype_of
+from revseq_cli.core.processes import Workers
+from revseq_cli.core.tensors import DataType
+
+LAYOUTS = {
+    "C": lambda values: values.copy("C"), "F": lambda values: values.copy("F"), "a part": lambda values: values[:, 1:3],
+    "transposed": lambda values: values[:, 1:3].T, "reversed": lambda values: values[:, ::-1],
+    "repeated": lambda values: np.broadcast_to(values[:1], (7, 5)), "empty": lambda values: values[:0],
+    "no dimension": lambda values: values[2, 3:4].reshape(()),
+}  # fmt: skip
+
+
+def same(values):
+    return values
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_arrays_keep_their_bytes(order):
+    dtypes = [dtype_of(each).newbyteorder(order) for each in DataType]
+    arrays = []
+    for dtype in dtypes:
+        data = np.random.default_rng(1).bytes(15 * dtype.itemsize)
+        arrays += [change(np.ndarray((3, 5), dtype, bytearray(data))) for change in LAYOUTS.values()]
+    workers = Workers(1)
+    try:
+        back = workers.result(workers.submit(functools.partial(same, arrays)))
+    finally:
+        workers.close()
+    for values, again in zip(arrays, back, strict=True):
+        assert (again.dtype, again.shape, again.tobytes()) == (values.dtype, values.shape, values.tobytes())
