@@ -115,6 +115,10 @@ def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDA
     wide = np.array(numbers or [_float(i, token, dtype, name, patterns) for i, token in enumerate(tokens)], np.float64)
     with np.errstate(over="ignore"):
         values = wide.astype(dtype)
+        # A FLOAT64 half-way between two values has one bit more than they, and zeros behind it.
+        zeros = np.uint64((1 << max(0, 51 - np.finfo(dtype).nmant)) - 1)
+        for i in np.flatnonzero((wide != values) & np.isfinite(wide) & (bits(wide) & zeros == 0)).tolist():
+            values[i] = _nearest(tokens[i], wide[i], values[i])
     for i in map(int, np.flatnonzero(np.isinf(values))):
         if not is_special(tokens[i]):
             raise LiteralError(i, f"{tokens[i][:40]} is too large for {name}")
@@ -127,6 +131,19 @@ def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDA
     for i, pattern in patterns.items():
         words[i] = pattern
     return values
+
+
+def _nearest(token: str, wide: Any, value: Any) -> Any:  # noqa: ANN401 - NumPy's numbers
+    """The value that is nearest to a number, which was rounded to the FLOAT64 `wide` and then to `value`."""
+    number = _NUMBER.fullmatch(token)
+    exact = Fraction(number[1].rstrip(".")) * Fraction(10) ** int(number[2] or 0) if number else Fraction(float(wide))
+    beyond = Fraction(2) ** int(np.finfo(value.dtype).maxexp)  # is what rounds to infinity
+
+    def distance(it: Any) -> Fraction:  # noqa: ANN401
+        return abs(exact - (Fraction(float(it)) if np.isfinite(it) else beyond * (1 if it > 0 else -1)))
+
+    other = np.nextafter(value, value.dtype.type(np.inf if wide > value else -np.inf))
+    return other if distance(other) < distance(value) else value
 
 
 def _float(i: int, token: str, dtype: np.dtype[Any], name: str, patterns: dict[int, int]) -> float:

@@ -1,6 +1,7 @@
 """Numbers as text: exact or refused, and back bit for bit."""
 
 import json
+from decimal import Decimal
 from fractions import Fraction
 from unittest import mock
 
@@ -81,7 +82,8 @@ def test_how_numbers_are_written():
 @pytest.mark.parametrize(
     ("name", "token", "value"),
     [
-        ("FLOAT32", "1.0f", 1), ("FLOAT64", "1.5D+02", 150), ("FLOAT32", "-2d-1", -0.2), ("FLOAT32", "-0.0f", -0.0), ("FLOAT32", "0.", 0), ("FLOAT32", ".5", 0.5),
+        ("FLOAT32", "1.0f", 1), ("FLOAT32", "1.00000005960464478", 1.0000001), ("FLOAT32", "1.00000005960464477", 1),
+        ("FLOAT16", "65519.99999999999999999999", 65504), ("FLOAT32", "-340282356779733661637539395458142568447.9", -3.4028235e38), ("FLOAT64", "1.5D+02", 150), ("FLOAT32", "-2d-1", -0.2), ("FLOAT32", "-0.0f", -0.0), ("FLOAT32", "0.", 0), ("FLOAT32", ".5", 0.5),
         ("FLOAT32", "+1e3", 1000), ("FLOAT32", "NaN", np.nan), ("FLOAT32", "Infinity", np.inf),
         ("FLOAT32", "-inf", -np.inf), ("FLOAT32", "1e-60", 0), ("UINT8", "-0", 0), ("INT32", "2.0f", 2),
         ("UINT64", "9007199254740993.0", 2**53 + 1), ("COMPLEX64", "-0", complex(-0.0, 0)),
@@ -131,17 +133,50 @@ def held(name, token):
     if name in _INTEGERS:
         least, most = _INTEGERS[name]
         return exact if exact.denominator == 1 and least <= exact <= most else None
-    with np.errstate(over="ignore"):
-        rounded = _REAL.get(name, np.float64)(float(token))
+    rounded = nearest(exact, _REAL.get(name, np.float64))
     integral = exact.denominator == 1 and "e" not in token.lower()
-    return None if np.isinf(rounded) or (integral and Fraction(float(rounded)) != exact) else rounded
+    if rounded is None or (integral and Fraction(float(rounded)) != exact):
+        return None
+    return -rounded if token.startswith("-") and rounded == 0 and not np.signbit(rounded) else rounded
 
 
+def nearest(exact, real):
+    """The nearest value of a float type, of two the even one; None for what is nearer to infinity."""
+    info = np.finfo(real)
+    top = Fraction(float(info.max))
+    if abs(exact) >= top + (Fraction(2) ** info.maxexp - top) / 2:
+        return None
+    about = real(float(min(max(exact, -top), top)))
+    with np.errstate(over="ignore", under="ignore"):
+        beside = [np.nextafter(about, real(np.inf)), np.nextafter(about, real(-np.inf))]
+
+    def distance(each):
+        return abs(Fraction(float(each)) - exact), int(each.view(f"u{each.itemsize}")) % 2
+
+    return min(filter(np.isfinite, (about, *beside)), key=distance)
+
+
+def _between(bits, dtype, tail):
+    """The decimal of a place half-way between two floats, or a little beside it."""
+    value = np.array([bits], f"u{dtype.itemsize}").view(dtype)[0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = (float(value) + float(np.nextafter(value, dtype.type(np.inf)))) / 2
+    if not np.isfinite(middle):
+        return "65519.99999999999999999999"
+    written = f"{Decimal(middle):f}"
+    return (written if "." in written else f"{written}.0") + tail
+
+
+_MIDDLES = st.one_of(
+    st.builds(_between, st.integers(0, 2 ** (8 * dtype.itemsize) - 1), st.just(dtype), st.sampled_from(["", "1"]))
+    for dtype in (np.dtype("f2"), np.dtype("f4"))
+)
 _NEAR = [0, 1, 2, 255, 2**11, 2**24, 2**31, 2**53, 2**63, 2**64, 65504, 65520]
 _WRITTEN = st.one_of(
     st.sampled_from([str(sign * n + d) for n in _NEAR for d in (-1, 0, 1) for sign in (1, -1)]),
     st.sampled_from("-0 -0.0 0.0 1.0 2.0 0.5 1e3 1e39 1e400 1e-400 16777217e0 65519.9 -65520.5 1e38".split()),
     st.from_regex(r"-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?", fullmatch=True),
+    _MIDDLES.filter(lambda token: len(token) <= numbers.LONGEST),
 )  # fmt: skip
 
 
@@ -170,6 +205,8 @@ def read(form, name, tokens):
 @example(DataType.BOOL, "JSON with Sizes", ["0", "255"])
 @example(DataType.BOOL, "notation", ["1", "0"])
 @example(DataType.COMPLEX64, "rows", ["16777217"])
+@example(DataType.FLOAT32, "rows", ["1.00000005960464478"])
+@example(DataType.FLOAT16, "rows", ["65519.99999999999999999999"])
 @example(DataType.COMPLEX64, "JSON", ["16777217", "1"])
 def test_h68_what_a_text_says_is_held_or_refused(data_type, form, tokens):
     """Every data type and every form of text: integral numbers exactly, others as the nearest value, or not at all."""
