@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
     Change = Callable[[Array], Array]
 
-# So many wrong elements are asked first; so many numbers of one sentence are tried on all; so many sentences are told.
-_PROBES, _MOST_NUMBERS, _MOST_TOLD, _MOST_MOVED = 64, 6, 3, 6
+# So many wrong elements are asked first; so many numbers of one sentence are tried on all; so many moves are told.
+_PROBES, _MOST_NUMBERS, _MOST_MOVED = 64, 6, 6
 # What explains fewer of the wrong lines, or fewer of the witnesses, is not told.
 _LEAST_PART, _LEAST_WITNESSES = 0.7, 3
 # Bits by which an idea must be better than chance; and a rule besides, of one of a thousand ideas.
@@ -106,18 +106,16 @@ def _mistakes(sample: Sample) -> Iterator[Mistake]:
     exact = [one for one in guesses if one.how == "all"]
     plain = [one for one in facts if one.cost < _FACT]
     if any(one.how == "all" for one in plain):
-        guesses = []
-    elif exact:
-        guesses = [one for one in exact if one.cost <= (1 if plain else exact[0].cost)]
+        facts, guesses = plain, []
+    elif exact:  # the others are the same in other words, of these data
+        facts = [one for one in facts if one.how != "seen"]
+        guesses = [one for one in exact if one.cost <= (1 if facts else exact[0].cost)]
     else:
         where, alone = ([one for one in guesses if one.how == how and not plain] for how in ("where", "alone"))
-        part = sorted((one for one in guesses if one.how == "part"), key=lambda one: (-one.lines, one.cost))[:1]
+        part = sorted((one for one in guesses if one.how == "part"), key=lambda one: (-one.lines, one.cost))
         guesses = where or alone or ([] if plain else part)
-    told = {one.text: one for one in guesses}
-    for one in [*facts, *itertools.islice(told.values(), _MOST_TOLD - (len(told) > _MOST_TOLD))]:
+    for one in [*facts, *guesses[:1]]:
         yield Mistake(one.text, one.lines)
-    if len(told) > _MOST_TOLD:
-        yield Mistake(f"or one of {len(told) - _MOST_TOLD + 1} others: these data cannot tell", guesses[0].lines)
 
 
 class Search:

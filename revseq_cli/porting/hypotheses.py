@@ -157,8 +157,6 @@ PLACES: tuple[tuple[str, str, Callable[..., Array]], ...] = (
     ("rest", "behind the length, the line is read from its start on, but for the first element",
      lambda j, n, s, k: j - n + 1),
     ("rest", "behind the length, the reversed part is repeated", lambda j, n, s, k: n - 1 - j % n),
-    ("rest", "behind the length, the indices (length - 1 - index) modulo the length are read",
-     lambda j, n, s, k: (n - 1 - j) % n),
     ("rest", "behind the length stands the last element before it", lambda j, n, s, k: np.maximum(n, 1) - 1),
     ("rest", "behind the length stands the first element", lambda j, n, s, k: j * 0),
     ("rest", "behind the length stands the last element of the line", lambda j, n, s, k: j * 0 + s - 1),
@@ -269,14 +267,14 @@ VALUES: tuple[tuple[str, bool, str, Callable[..., Array], Callable[[Array, Array
      lambda a, r: [k for k in (16, 32) if k < 8 * a.itemsize]),
     ("f", False, "values are multiplied by 0, and keep their sign", lambda x, k: np.copysign(x * 0, x), None),
     ("f", False, "NaNs are 0, and infinities the largest finite values", lambda x, k: np.nan_to_num(x), None),
+    *(("fiu", False, f"values are cast to {to.upper()} and back", lambda x, k, to=to: x.astype(to).astype(x.dtype),
+       None) for to in _OFTEN_CAST_TO),
     *(("f", False, f"values are {verb} to {name}", lambda x, k, bits=bits, nearest=nearest: _to_float(
         x, bits, nearest=nearest), None)
       for name, bits in (("BFLOAT16", 16), ("TF32", 13)) for verb, nearest in (("rounded", True), ("cut", False))),
     *(("f", False, f"values are {verb} to integers{also}", lambda x, k, how=how, zero=zero: how(x) + zero, None)
       for verb, how in (("rounded", np.rint), ("cut", np.trunc), ("rounded down", np.floor), ("rounded up", np.ceil))
       for also, zero in (("", -0.0), (", without -0", 0.0))),
-    *(("fiu", False, f"values are cast to {to.upper()} and back", lambda x, k, to=to: x.astype(to).astype(x.dtype),
-       None) for to in _OFTEN_CAST_TO),
     *(("f", False, f"values are cut to integers and saturated to {to.upper()}",
        lambda x, k, to=to: _saturated(x, to) + 0.0, None) for to in _OFTEN_CAST_TO[3:]),
     ("fiu", False, "the low {k} bits are 0", lambda x, k: _with_words(x, words(x) >> k << k),

@@ -203,7 +203,7 @@ def diff(comparison: Comparison) -> str:
         largest = (found.largest_absolute, found.largest_relative)
         names = (f"|A - {labels[1]}|", f"|A - {labels[1]}| / |{labels[1]}|")
         lines += [f"largest {name}: {n:.7g}" for name, n in zip(names, largest, strict=True) if n is not None]
-        if found.largest_ulps is not None and found.a.dtype.kind not in "iub":
+        if found.wider and found.largest_ulps:
             lines.append(f"largest distance in steps of the data type: {found.largest_ulps:,}")
         if found.nans:
             lines.append(f"NaN in both: {found.nans:,} of the elements that differ")

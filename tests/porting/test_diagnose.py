@@ -225,7 +225,7 @@ DONE = {
         None, lambda x, n: np.rint(oracle.reverse(x, n, 1) / (abs(x).max() / 127)) * (abs(x).max() / np.float32(127))),
     "4 decimals": (None, lambda x, n: np.round(oracle.reverse(x, n, 1), 4)),
     "BFLOAT16": (LONG, lambda x, n: oracle.reverse(x, n.astype("f4").astype(ml_dtypes.bfloat16).astype("u4"), 1)),
-    r"\(length - 1 - index\) modulo the length": (
+    "the reversed part is repeated": (
         None, of_lines(lambda line, m: line[(m - 1 - np.arange(len(line))) % m])),
     "rotated the wrong way": (None, of_lines(lambda line, m: np.roll(line[::-1], -m))),
     "is reversed, too": (None, of_lines(lambda line, m: np.roll(line[::-1], m))),
