@@ -84,7 +84,6 @@ def leave_to_parent() -> None:
     _received.clear()
     for number in system.SIGNALS:
         signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
-    system.unmask()
 
 
 def die() -> NoReturn:

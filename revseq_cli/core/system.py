@@ -27,7 +27,7 @@ if sys.platform == "win32":
     import msvcrt
     from ctypes import wintypes
 
-    _library, _rights = ctypes.WinDLL("kernel32", use_last_error=True), ctypes.WinDLL("advapi32")
+    _library = ctypes.WinDLL("kernel32", use_last_error=True)
     _library.CreateFileW.restype = wintypes.HANDLE
     _library.CreateFileW.argtypes = [
         wintypes.LPCWSTR, wintypes.DWORD, wintypes.DWORD, ctypes.c_void_p, wintypes.DWORD, wintypes.DWORD,
@@ -37,17 +37,10 @@ if sys.platform == "win32":
     _library.SetEndOfFile.argtypes = [wintypes.HANDLE]
     _INVALID = wintypes.HANDLE(-1).value
     _SHARED, _CREATE_NEW, _OPEN_EXISTING, _NORMAL = 1 | 2 | 4, 1, 3, 0x80
-    _DACL = 4  # DACL_SECURITY_INFORMATION
     _ACCESS_DENIED, _IN_USE = 5, (32, 33, 303)  # sharing and lock violations, and a file that is being deleted
 
-    class _Attributes(ctypes.Structure):
-        """SECURITY_ATTRIBUTES: who may do what with a new file."""
-
-        _fields_ = (("size", wintypes.DWORD), ("descriptor", ctypes.c_void_p), ("inherited", wintypes.BOOL))
-
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from types import FrameType
 
 # Files: how to open one. A pipe is not waited for; a new file is no link.
@@ -69,7 +62,7 @@ def open_file(path: str, flags: int) -> int:
     """A descriptor of a file that exists, opened as one of the constants says."""
     if sys.platform == "win32":
         try:
-            return _created(path, flags, None, _OPEN_EXISTING)
+            return _created(path, flags, _OPEN_EXISTING)
         except PermissionError:  # as Windows says of a folder
             if os.path.isdir(path):  # noqa: PTH112 - any text
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path) from None
@@ -77,18 +70,17 @@ def open_file(path: str, flags: int) -> int:
     return os.open(path, flags)
 
 
-def create_file(path: str, mode: int, like: str = "") -> int:
-    """A descriptor of a new file of that mode; on Windows with the rights of the file `like`, which it will replace."""
+def create_file(path: str, mode: int) -> int:
+    """A descriptor of a new file of that mode; on Windows it has the rights of its folder."""
     if sys.platform == "win32":
-        attributes, _kept = _rights_of(plain_path(like)) if like else (None, None)
-        return _created(path, UPDATE, attributes, _CREATE_NEW)
+        return _created(path, UPDATE, _CREATE_NEW)
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
 
 
 if sys.platform == "win32":
 
-    def _created(path: str, access: int, attributes: object, how: int) -> int:
-        handle = _library.CreateFileW(plain_path(path), access, _SHARED, attributes, how, _NORMAL, None)
+    def _created(path: str, access: int, how: int) -> int:
+        handle = _library.CreateFileW(plain_path(path), access, _SHARED, None, how, _NORMAL, None)
         if handle == _INVALID:
             raise _last_error(path)
         descriptor: int = msvcrt.open_osfhandle(handle, os.O_NOINHERIT)
@@ -97,16 +89,6 @@ if sys.platform == "win32":
     def _last_error(path: str | None = None) -> OSError:
         error = ctypes.WinError(ctypes.get_last_error())
         return OSError(error.errno, (error.strerror or "").rstrip(". "), path, error.winerror)
-
-    def _rights_of(path: str) -> tuple[object, object]:
-        """A pointer to the rights of a file, and the memory that they are in; None on file systems that have none."""
-        needed = wintypes.DWORD()
-        _rights.GetFileSecurityW(path, _DACL, None, 0, ctypes.byref(needed))
-        memory = ctypes.create_string_buffer(needed.value)
-        if not needed.value or not _rights.GetFileSecurityW(path, _DACL, memory, needed, ctypes.byref(needed)):
-            return None, None
-        attributes = _Attributes(ctypes.sizeof(_Attributes), ctypes.addressof(memory), False)
-        return ctypes.byref(attributes), memory
 
 
 def read_at(fd: int, buffer: memoryview, offset: int) -> int:
@@ -192,10 +174,9 @@ def _devices_in_memory() -> frozenset[int]:
 
 
 def begin_flush(fd: int, offset: int, count: int) -> None:
-    """Let the system begin to bring a part of a file to the disk, where it can be asked to, and go on meanwhile.
+    """Let the system begin to bring a part of a file to the disk, for parts that follow each other.
 
-    Without it, a command that keeps another dataset of 768 MiB takes 1.4 times as long. It is for parts that follow
-    each other: a tensor in runs of 16 KiB, all over its file, took twice as long with it.
+    Without it, a command that copies another dataset of 768 MiB takes 1.4 times as long.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # a file system without it flushes all at the end
@@ -204,16 +185,15 @@ def begin_flush(fd: int, offset: int, count: int) -> None:
 
 def flush(fd: int) -> None:
     """Return when the file is on the disk. On macOS fsync leaves it in the memory of the drive, and F_FULLFSYNC not."""
-    if sys.platform == "darwin":
-        import fcntl
+    try:
+        if sys.platform == "darwin":
+            import fcntl
 
-        try:
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
-        except OSError as e:
-            if e.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):  # of a file system without it
-                raise
-        else:
             return
+    except OSError as e:
+        if e.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):  # of a file system without it
+            raise
     os.fsync(fd)
 
 
@@ -230,7 +210,7 @@ def flush_folder(path: str) -> None:
 def give_rights(fd: int, like: os.stat_result) -> None:
     """Give the open file owner, group and mode of `like`, as far as this user may; nobody gets rights that none had."""
     if sys.platform == "win32":
-        return  # it was created with them
+        return  # it has those of its folder
     mode = like.st_mode & 0o777  # without set-user-ID and the like: a tensor is not executed
     for owner in (like.st_uid, -1):
         with contextlib.suppress(OSError):  # a file system or a container may not know these users
@@ -337,11 +317,9 @@ def plain_path(path: str) -> str:
 def name_key(path: str) -> str:
     """What is equal for two real paths of one file, which may not be there yet: without case where names have none."""
     if sys.platform == "darwin":
-        try:
+        with contextlib.suppress(OSError):  # there is no such folder, or its file system does not know
             if os.pathconf(os.path.dirname(path), 11) == 0:  # noqa: PTH120 - _PC_CASE_SENSITIVE
                 return path.casefold()
-        except OSError:  # there is no such folder, or its file system does not know
-            return path
     return os.path.normcase(path)
 
 
@@ -378,10 +356,7 @@ def names(word: str) -> list[str]:
 
 
 def pip(words: str) -> str:
-    """The command with which pip changes the packages of this Python: "pip install zarr".
-
-    A shell may find the pip of another Python, or none; then the command begins with this Python.
-    """
+    """The command with which pip changes the packages of this Python, where a shell may find another one's."""
     import shutil  # few messages are about packages
 
     found, folder = shutil.which("pip"), os.path.dirname(sys.executable or "")  # noqa: PTH120 - a string
@@ -402,8 +377,7 @@ _FLAGS_AT = 136  # bytes of a struct sigaction of glibc and musl before its flag
 def note_signals(note: Callable[[int, FrameType | None], None]) -> None:
     """Call `note` for a signal; one that is ignored, as SIGHUP under nohup, stays so.
 
-    A second Ctrl-C ends the process even while C code runs, in which no handler of Python is called: Linux itself goes
-    back to its own handling with the first.
+    A second Ctrl-C ends the process even in C code, which calls no handler of Python: Linux handles only the first.
     """
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -425,31 +399,11 @@ def end_by_signals() -> None:
             signal.signal(number, signal.SIG_DFL)
 
 
-@contextlib.contextmanager
-def masked() -> Iterator[None]:
-    """Block the signals inside; processes and threads that start there inherit that. Pending ones arrive at the end."""
-    if sys.platform == "win32":
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def unmask() -> None:
-    """Let the signals through."""
-    if sys.platform != "win32":
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-
-
 def end_by(number: int) -> NoReturn:
     """End by that signal's own action, so that a loop of a shell stops, too."""
     if sys.platform == "win32":
         os._exit(0xC000013A - (1 << 32))  # STATUS_CONTROL_C_EXIT
     signal.signal(number, signal.SIG_DFL)
-    unmask()
     os.kill(os.getpid(), number)
     os._exit(128 + number)
 
@@ -502,10 +456,7 @@ def can_fork() -> bool:
 
 
 def end_with(parent: int) -> bool:
-    """Let the system kill this process, also while it is stopped, when its parent ends; False where it cannot.
-
-    It follows the thread that started this process, as its main one does.
-    """
+    """Let the system kill this process, even while it is stopped, with its parent's thread; False where it cannot."""
     if sys.platform != "linux":
         return False
     import ctypes  # few processes need it
@@ -529,8 +480,7 @@ def keep_freed_memory() -> None:
     """Let glibc keep freed memory for the next arrays; with another C library nothing changes.
 
     By default glibc returns each array of some MiB to the system, which clears every page before the next array gets
-    it: 1 GiB in memory took 1.6 times as long on one core and on two, and 2 GiB 1.15 times on eight. The process never
-    keeps more than it had in use at once.
+    it: 1 GiB in memory took 1.6 times as long on one core and on two, and 2 GiB 1.15 times on eight.
     """
     if sys.platform == "linux":
         import ctypes  # costs 5 ms, and --help must not pay for it

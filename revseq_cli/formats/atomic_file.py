@@ -114,7 +114,7 @@ class AtomicFile:
     def create(self) -> None:
         """Create the temporary file, empty; nobody can read it who may not read the file that it replaces."""
         mode = 0o600 if self._old else self._mode
-        fd = system.create_file(self.temporary, mode, str(self._final) if self._old else "")
+        fd = system.create_file(self.temporary, mode)
         self.is_created = True
         os.close(fd)
 

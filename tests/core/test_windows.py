@@ -2,9 +2,7 @@
 
 import contextlib
 import io
-import itertools
 import os
-import random
 import signal
 import stat
 import subprocess
@@ -16,7 +14,6 @@ from typing import NamedTuple
 
 import h5py
 import numpy as np
-import oracle
 import pytest
 
 if sys.platform != "win32":
@@ -29,7 +26,7 @@ from revseq_cli.commands.cli import cli
 from revseq_cli.core import system
 from revseq_cli.core.errors import RevseqError
 from revseq_cli.formats import file_io
-from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
+from revseq_cli.formats.atomic_file import AtomicFile
 from revseq_cli.formats.references import Reference
 from revseq_cli.report.words import message
 
@@ -173,15 +170,6 @@ def test_names_inside_a_zarr_store_are_names_of_folders(revseq, job, key, words)
     assert left(job) == before
 
 
-@pytest.mark.parametrize("name", ["COM10.npy", "NULL.npy", "auxiliary.npy", "a.nul", ".npy", "a b.npy", "ä'(&).npy"])
-def test_names_that_are_none_of_them(tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
-    with FileTransaction(file := AtomicFile(Reference.file(name).path, overwrite=False)):
-        file.write(b"data")
-    assert opened_to_read(name) == b"data"
-    assert left(tmp_path) == [name]
-
-
 def test_a_drive_is_no_key_and_no_stream(revseq, job):
     r"""C:\x.h5::/a is a file and a dataset; C:x is a file in the current folder of the drive."""
     drive, _ = os.path.splitdrive(job)
@@ -309,31 +297,6 @@ def test_a_read_only_file_is_not_replaced(revseq, job):
     revseq("convert", "x.npy", "y.npy", "--overwrite").ok()
 
 
-def rights(path, text=None):
-    """The access list of a file as text, after it was set to the other text if there is one."""
-    library, descriptor, words = ctypes.WinDLL("advapi32"), ctypes.c_void_p(), wintypes.LPWSTR()
-    if text:
-        make = library.ConvertStringSecurityDescriptorToSecurityDescriptorW
-        assert make(text, 1, ctypes.byref(descriptor), None)
-        assert library.SetFileSecurityW(str(path), 4, descriptor)
-    data, needed = ctypes.create_string_buffer(4096), wintypes.DWORD()
-    assert library.GetFileSecurityW(str(path), 4, data, 4096, ctypes.byref(needed))
-    assert library.ConvertSecurityDescriptorToStringSecurityDescriptorW(data, 1, 4, ctypes.byref(words), None)
-    return words.value
-
-
-def test_what_replaces_a_private_file_is_private_from_the_first(job, monkeypatch):
-    """Its access list is that of the old file, and not that of the folder."""
-    monkeypatch.chdir(job)
-    rights(job / "y.npy", "D:P(A;;FA;;;SY)(A;;FA;;;BA)(A;;FA;;;OW)")
-    private = rights(job / "y.npy")
-    assert private != rights(job / "x.npy")
-    with FileTransaction(file := AtomicFile("y.npy", overwrite=True)):
-        assert rights(file.temporary) == private
-        file.write(b"new")
-    assert (rights(job / "y.npy"), (job / "y.npy").read_bytes()) == (private, b"new")
-
-
 @pytest.mark.parametrize(
     ("text", "word"),
     [
@@ -429,85 +392,6 @@ def test_a_process_that_is_ended_by_force_leaves_the_old_file(held, tmp_path):
     assert all(name.startswith(".revseq-") for name in left(tmp_path) if name != "y.npy")
 
 
-KILLED = {
-    "y.npy": ("run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy"),
-    "y.h5": ("run", "x.npy", "n.npy", "--axis", "1", "-o", "y.h5"),
-    "y.npz": ("run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npz"),
-}
-
-
-def values_in(path):
-    """What another reader finds in a file, which it closes."""
-    if path.suffix == ".npy":
-        return np.load(path)
-    with h5py.File(path) if path.suffix == ".h5" else np.load(path) as file:
-        return file["tensor"][()]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("job", KILLED)
-def test_kill_loops(tmp_path, job):
-    """TerminateProcess at random moments, from the start to the end: the old output or the new one is there."""
-    chance = random.Random(job)
-    values = np.random.default_rng(1).random((1 << 12, 1 << 10), np.float32)
-    lengths = np.random.default_rng(2).integers(0, 1 << 10, (1 << 12, 1), np.uint32)
-    np.save(tmp_path / "x.npy", values)
-    np.save(tmp_path / "n.npy", lengths)
-    output = tmp_path / job
-    command = [sys.executable, "-m", "revseq_cli", *KILLED[job], "--overwrite", "--memory", "4M", "--jobs", "2"]
-    began = time.monotonic()
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=LONGEST)
-    seconds, whole = time.monotonic() - began, oracle.expected(values, lengths, 1)
-    assert oracle.same_bits(values_in(output), whole)
-    stopped = 0
-    for _ in range(20):
-        output.write_bytes(b"old")
-        engine = chance.choice(["serial", "processes"])
-        process = subprocess.Popen([*command, "--engine", engine], cwd=tmp_path, stdout=-1, stderr=-1)
-        time.sleep(chance.uniform(0, seconds))
-        process.kill()
-        kill_children(process.pid)  # Wine keeps the connection of a process that was in a poll, and so they would stay
-        process.communicate(timeout=LONGEST)
-        if output.read_bytes() == b"old":
-            stopped += 1
-        else:
-            assert oracle.same_bits(values_in(output), whole)
-        for each in tmp_path.glob(".revseq-*"):
-            each.unlink()
-        assert left(tmp_path) == [output.name]
-    assert stopped > 6
-    assert (np.load(tmp_path / "x.npy") == values).all()
-
-
-class Entry(ctypes.Structure):
-    """PROCESSENTRY32W."""
-
-    _fields_ = [
-        ("size", wintypes.DWORD), ("usage", wintypes.DWORD), ("pid", wintypes.DWORD), ("heap", ctypes.c_size_t),
-        ("module", wintypes.DWORD), ("threads", wintypes.DWORD), ("parent", wintypes.DWORD), ("base", wintypes.LONG),
-        ("flags", wintypes.DWORD), ("name", wintypes.WCHAR * 260),
-    ]  # fmt: skip
-
-
-def kill_children(pid):
-    """End the child processes of a process, and theirs, by TerminateProcess; how many children there were."""
-    kernel = ctypes.WinDLL("kernel32")
-    kernel.CreateToolhelp32Snapshot.restype = wintypes.HANDLE
-    snapshot, entry = wintypes.HANDLE(kernel.CreateToolhelp32Snapshot(2, 0)), Entry()
-    entry.size = ctypes.sizeof(Entry)
-    found = []
-    more = kernel.Process32FirstW(snapshot, ctypes.byref(entry))
-    while more:
-        found += [entry.pid] if entry.parent == pid else []
-        more = kernel.Process32NextW(snapshot, ctypes.byref(entry))
-    kernel.CloseHandle(snapshot)
-    for each in found:
-        kill_children(each)
-        with contextlib.suppress(OSError):  # it has ended meanwhile
-            os.kill(each, 9)
-    return len(found)
-
-
 # Streams
 
 
@@ -534,33 +418,6 @@ def test_standard_output_has_the_bytes_of_other_systems(process, job):
     assert data == (job / "bytes.npy").read_bytes()
     process("convert", "-", "again.npy", stdin=data)
     assert (job / "again.npy").read_bytes() == data
-
-
-@pytest.mark.parametrize("page", ["cp437", "cp1252"])
-def test_code_pages_lack_characters_and_raise_no_error(process, job, page):
-    (job / "日本.json").write_text("[1, 2]")
-    out = process("show", "日本.json", env=os.environ | {"PYTHONIOENCODING": page})
-    assert out.startswith(b"\\u65e5\\u672c.json\n")
-
-
-def test_what_stays_open_is_counted(tmp_path):
-    """No handle is left of reads and writes, or a temporary file could not go away on older systems."""
-    (tmp_path / "x").write_bytes(b"data")
-    count = wintypes.DWORD()
-    kernel = ctypes.WinDLL("kernel32")
-
-    def handles():
-        assert kernel.GetProcessHandleCount(wintypes.HANDLE(-1), ctypes.byref(count))
-        return count.value
-
-    for each in itertools.count():
-        with file_io.opened(str(tmp_path / "x")), file_io.opened_to_write(str(tmp_path / "x"), "x"):
-            pass
-        if each == 5:
-            before = handles()
-        if each == 50:
-            break
-    assert handles() <= before
 
 
 def test_patterns_are_names(tmp_path, monkeypatch):
