@@ -150,7 +150,7 @@ _JOB_SETTINGS = (
     Group.REVERSE.option(
         "--like", type=click.Choice([*SYSTEMS], case_sensitive=False),
         help="Take the axis and the batch axis from that system where they are not given: 0 and 1 of onnx and pytorch, "
-        "and the batch axis 0 of tensorflow.",
+        "1 and 0 of tensorflow.",
     ),
     feed_option,
     Group.REVERSE.option(

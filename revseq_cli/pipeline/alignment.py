@@ -43,24 +43,22 @@ class Shape(NamedTuple):
 
 
 class System(NamedTuple):
-    """The axis and the batch axis that a system has by default; None where its users always say which."""
+    """The axis and the batch axis that a system has by default, the batch axis perhaps for `every_axis`."""
 
-    axis: int | None
+    axis: int
     batch_axis: int
+    every_axis: bool = False
 
     def batch_for(self, axis: int) -> int | None:
-        """The batch axis where `axis` is reversed; None where the system does not say it.
-
-        Where it has an axis of its own, its batch is the other of the two.
-        """
-        if self.axis is None or axis == self.axis:
-            return self.batch_axis
-        return self.axis if axis == self.batch_axis else None
+        """The batch axis where `axis` is reversed: the other of the two; None where the system does not say it."""
+        if axis == self.batch_axis:
+            return self.axis
+        return self.batch_axis if axis == self.axis or self.every_axis else None
 
 
 SYSTEMS = {
     "onnx": System(0, 1),  # time_axis and batch_axis of ReverseSequence, in all versions of its schema
-    "tensorflow": System(None, 0),  # seq_axis and batch_axis of tf.reverse_sequence
+    "tensorflow": System(1, 0, every_axis=True),  # the layout of its layers; tf.reverse_sequence has batch_axis=0
     "pytorch": System(0, 1),  # torch.nn.utils.rnn without batch_first
 }
 

@@ -94,7 +94,7 @@ class Request:
         axis, batch_axis = (_number_of(each, values) for each in (self.axis, self.batch_axis))
         if self.system:
             if axis is None:  # with the other of its two axes as the batch, it is the other one
-                axis = self.system.batch_axis if batch_axis == self.system.axis is not None else self.system.axis
+                axis = self.system.batch_axis if batch_axis == self.system.axis else self.system.axis
             if batch_axis is None and axis is not None:
                 batch_axis = self.system.batch_for(axis)
                 batch_axis = None if batch_axis == axis or (batch_axis or 0) >= len(values.sizes) else batch_axis

@@ -128,7 +128,9 @@ def _candidates(values: Source, lengths: Source, request: Request) -> list[Fit]:
     whole = [fit for fit in found if len(lengths.sizes) == 2 and fit.batch_axis is None and not fit.mask]
     if whole and asked == (None, None):
         return [fit for fit in found if fit in whole or fit.mask]
-    return list(dict.fromkeys([*kept, *whole])) or found
+    if any(fit.batch_axis is not None and not fit.mask for fit in kept):
+        kept = list(dict.fromkeys([*kept, *whole]))
+    return kept or found
 
 
 def _may_be_mask(lengths: Source) -> bool:

@@ -90,8 +90,7 @@ OPEN = {
     "exchanged axes": (X, UP_TO_10, ("--axis", 0, "--batch-axis", 1)),
     "no axis of a cube": (CUBE, [1, 2, 3, 4], ()),
     "only the axis": (CUBE, [1, 2, 3, 4], ("--axis", 0)),
-    "only the default of a system": (CUBE, [1, 2, 3, 4], ("--like", "tensorflow")),
-    "the default of a system is the axis": (CUBE, [1, 2, 3, 4], ("--like", "tensorflow", "--axis", 0)),
+    "an axis of which a system says nothing": (CUBE, [1, 2, 3, 4], ("--like", "onnx", "--axis", 2)),
     "a square vector": (SQUARE[:, :, 0], np.array([SQUARE_LENGTHS]), ("--axis", 1)),
 }
 
