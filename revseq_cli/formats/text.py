@@ -9,7 +9,7 @@ import collections
 import contextlib
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -22,9 +22,10 @@ from revseq_cli.formats.contents import Contents, Item, number_of, part_of, refu
 from revseq_cli.formats.contract import FileSink, Source, Storage, TextTypes
 from revseq_cli.formats.in_memory import Gathered, MemorySource
 from revseq_cli.formats.recognition import encoding_by_mark, looks_like
-from revseq_cli.text import notation, numbers, tables
+from revseq_cli.text import numbers, tables
 from revseq_cli.text.examples import Text, part
-from revseq_cli.text.notation import PlacedError, error_at
+from revseq_cli.text.notation import PlacedError, TensorText, error_at
+from revseq_cli.text.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 # The most bytes of a text: it is parsed whole, and each number takes about a hundred bytes of memory.
 LARGEST = 1 << 30
-_MOST_BRACKETS = 1 << 26  # each becomes a list, which takes about a hundred bytes
+_MOST_BRACKETS = 1 << 26  # each takes some dozens of bytes while a text is parsed
 
 
 def read_text(path: str, method: Packing | None = None) -> Text:
@@ -101,16 +102,7 @@ def text_of(data: bytes, name: str, identity: Identity | None = None) -> Text:
         raise error from None
 
 
-class TypedText(Protocol):
-    """A tensor of a text: the data type that it states, or None, and its values in a data type."""
-
-    @property
-    def data_type(self) -> DataType | None: ...  # noqa: D102
-
-    def values(self, data_type: DataType) -> NDArray[Any]: ...  # noqa: D102
-
-
-def held(item: TypedText, types: TextTypes, text: Text, storage: Storage, name: str) -> MemorySource:
+def held(item: TensorText | Table, types: TextTypes, text: Text, storage: Storage, name: str) -> MemorySource:
     """The source of a tensor of a text; `name` is for messages.
 
     UsageError where the text states another data type than is asked for. Where none is named, a number that the default
@@ -204,7 +196,7 @@ def _contents(address: Address, types: TextTypes) -> Contents | None:
     text = address.text
     if address.key is not None or text.text.lstrip()[:1] == "{":
         return None
-    items = [item for item in text.items if isinstance(item, notation.TensorText)]
+    items = [item for item in text.items if isinstance(item, TensorText)]
     if len(items) < 2:
         return None
     counts = collections.Counter(item.name for item in items)
@@ -218,7 +210,7 @@ def _contents(address: Address, types: TextTypes) -> Contents | None:
     return Contents(address.path, "text", tuple(found))
 
 
-def _item(text: Text, item: notation.TensorText, types: TextTypes, *, alone: bool) -> Item:
+def _item(text: Text, item: TensorText, types: TextTypes, *, alone: bool) -> Item:
     """A tensor by its header, or by its values where it has none; `alone` says that no other has its name."""
     listed_item = Item(item.name, details={"line": str(item.line)})
     if not alone:
@@ -230,7 +222,7 @@ def _item(text: Text, item: notation.TensorText, types: TextTypes, *, alone: boo
     return listed_item._replace(desc=desc, sizes=desc.sizes)
 
 
-def notation_source(text: Text, item: notation.TensorText, types: TextTypes, name: str = "") -> Source:
+def notation_source(text: Text, item: TensorText, types: TextTypes, name: str = "") -> Source:
     """The source of one tensor of a text; FormatError if a value does not fit its data type."""
     name = name or (f"{text.name}: {item.name}" if item.name else text.name)
     with about(name):
@@ -244,7 +236,7 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     with about(text.name):
         if named_part := part_of(key):
             return notation_source(text, part(text.examples, *named_part), types, f"{text.name}::{key}")
-    items = [item for item in text.items if isinstance(item, notation.TensorText)]
+    items = [item for item in text.items if isinstance(item, TensorText)]
     named = [item for item in items if key is None or item.name == key]
     if len(named) == 1:
         return notation_source(text, named[0], types)
@@ -263,7 +255,7 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     raise error
 
 
-def _keys(text: Text, items: list[notation.TensorText], label: str, key: str | None) -> Iterator[str]:
+def _keys(text: Text, items: list[TensorText], label: str, key: str | None) -> Iterator[str]:
     """What names one tensor of a text: of the example that the key numbers, of those with the label, or of all."""
     numbers = {number_of(key)}
     examples = dict(enumerate(text.examples, 1))
@@ -279,9 +271,7 @@ def _keys(text: Text, items: list[notation.TensorText], label: str, key: str | N
 def _open_numbers(text: Text, types: TextTypes) -> Source:
     """The source of bare numbers: a number a line, or one line, has rank 1; lines of several numbers have rank 2."""
     with about(text.name):
-        return held(
-            tables.Table.of(text.text, is_flat=True), types, text, Storage("text", {"numbers": "alone"}), text.name
-        )
+        return held(Table.of(text.text, is_flat=True), types, text, Storage("text", {"numbers": "alone"}), text.name)
 
 
 def write_notation(values: NDArray[Any]) -> str:
@@ -308,7 +298,7 @@ def _table_format(name: str, separator: str, word: str) -> TextFormat:
         refuse_key(key, f"a .{name} file", text.name)
         storage = Storage(name, {"separator": word})
         try:
-            return held(tables.Table.of(text.text, separator), types, text, storage, text.name)
+            return held(Table.of(text.text, separator), types, text, storage, text.name)
         except FormatError as e:
             if isinstance(e, PlacedError) and text.text[e.offset : e.offset + 1] == ";":
                 e.hint = f"tr ',;' '.,' < {system.quoted(text.name)} > new.csv"
