@@ -77,7 +77,7 @@ def job_options(job):
         axis = f"d{axis}"
     elif job.by_name:
         axis -= len(job.sizes)
-    options = [] if job.like else ["--axis", axis]
+    options = ["--axis", axis] if not job.like or generated.SYSTEMS[job.like][0] is None else []
     if job.level:
         options += ["--feature-level", job.level]
     if job.like:
@@ -304,7 +304,11 @@ def judge_added(job, folder, target):
     for name in (key, *(f"other{i}" for i in range(job.source["others"] or 0))):
         kept, made = (
             libraries.READERS[job.source.format](
-                job.source, each, name, job.data_type if name == key else "INT64", None
+                job.source,
+                each,
+                name,
+                job.data_type if name == key else "INT32" if job.source.format == "safetensors" else "INT64",
+                None,
             )
             for each in (path, folder.path / target)
         )

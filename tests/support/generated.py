@@ -114,8 +114,14 @@ LEVELS = {
     "4_0": (_OLD, {"UINT32"}, range(1, 9)), "5_0": ({*NUMBERS}, {"UINT32", "UINT64"}, range(1, 9)),
     "6_4": ({*NUMBERS}, {"UINT32", "UINT64"}, range(1, 9)),
 }  # fmt: skip
-# The axis and the batch axis that other systems have.
-SYSTEMS = {"onnx": (0, 1), "tensorflow": (1, 0), "pytorch": (0, 1)}
+# The axis and the batch axis that other systems have; that of TensorFlow is always named.
+SYSTEMS = {"onnx": (0, 1), "tensorflow": (None, 0), "pytorch": (0, 1)}
+
+
+def has_axes(like, axis, batch_axis):
+    """Whether a system has these axes."""
+    its_axis, its_batch_axis = SYSTEMS[like]
+    return its_axis in (None, axis) and its_batch_axis == batch_axis
 
 
 def keeps_big(name, data_type):
@@ -306,7 +312,7 @@ def job(rng):
         big=keeps_big(source.format, data_type) and rng.random() < 0.35, order="F" if source.format in KEEPS_ORDER and rng.random() < 0.35 else "C",
         lengths=rng.choice(scene.lengths), lengths_type="UINT32", batch_axis=None, source=source, lengths_source=source,
         target=target, scene=name, values=rng.choice(scene.values),
-        engine="dask" if rng.random() < 0.004 and name == "any" else rng.choice(scene.engines),
+        engine=rng.choice(scene.engines),
         cores=rng.choice((1, 2, 2, 3)), memory=rng.choice(scene.memory), divisor=rng.choice(scene.divisors),
         verify=rng.random() < 0.3, output=output, by_name=rng.random() < 0.3,
     )  # fmt: skip
@@ -322,7 +328,7 @@ def with_lengths(rng, job):
     form, mask = rng.choice(("line", "line", "line", "without", "one")), ""
     if rank > 1 and rng.random() < 0.25:
         batch_axis, form = rng.choice([d for d in range(rank) if d != axis]), "line"
-        like = rng.choice((None, *(each for each, axes in SYSTEMS.items() if axes == (axis, batch_axis))))
+        like = rng.choice((None, *(each for each in SYSTEMS if has_axes(each, axis, batch_axis))))
     if job.command == "refused":
         lengths_type, form = rng.choice(("INT64", "INT32", "FLOAT64", "FLOAT32")), "line"
     elif rng.random() < 0.06:
@@ -347,6 +353,7 @@ def with_lengths(rng, job):
         and (not mask or each in OF_MASKS)
         and (each != "bin" or (lengths_type in BARE_LENGTHS and form == "line"))
         and (sizes or each in ("npy", "npz", "typed"))
+        and (each not in IS_TEXT or lengths_type in BARE_LENGTHS)
     ]
     made = place(rng, rng.choice(("npy", "npy", *fitting)), sizes)
     if mask:  # its first half cannot be left out
@@ -459,11 +466,12 @@ def values_of(job):
     values = np.ascontiguousarray(data).view(dtype)[..., 0]
     if ({job.source.format, job.target.format} & IS_TEXT or job.source["how"] == "typed") and dtype.kind == "f":
         values = np.where(np.isnan(values), np.array(np.nan, dtype), values).astype(dtype)
+    if job.padding:
+        values = values.copy()
+        pad(rng, job, values)
     if job.source["sparse"]:
         values = values.copy()
         values[: max(1, len(values) // 2)] = 0
-    if job.padding:
-        pad(rng, job, values)
     return values.copy(job.order)
 
 
@@ -472,7 +480,7 @@ def pad(rng, job, values):
     size, shape = job.sizes[job.axis], list(job.sizes)
     shape[job.axis] = 1
     index = np.arange(size).reshape([-1 if d == job.axis else 1 for d in range(values.ndim)])
-    values[index >= rng.integers(0, size + 1, shape)] = float(job.padding)
+    values[np.broadcast_to(index >= rng.integers(0, size + 1, shape), job.sizes)] = float(job.padding)
     values[rng.random(job.sizes) < 0.1] = float(job.padding)
 
 
@@ -604,10 +612,11 @@ def is_possible(job):
         and (not job.mask or lengths in OF_MASKS)
         and (lengths != "bin" or (job.lengths_type in BARE_LENGTHS and job.form == "line"))
         and (lengths_sizes(job) != () or lengths in ("npy", "npz", "typed"))
+        and (lengths not in IS_TEXT or job.lengths_type in BARE_LENGTHS)
         and (job.lengths_type != "BOOL" or bool(job.mask))
         and (not job.padding or (job.data_type in NUMBERS and batch is None and not job.mask))
         and (job.padding != "nan" or job.dtype.kind == "f")
-        and (not job.like or SYSTEMS[job.like] == (job.axis, batch))
+        and (not job.like or has_axes(job.like, job.axis, batch))
         and (job.level is None or takes(job.level, job))
         and is_clear(job)
         and (job.command != "refused" or job.lengths_type in ("INT64", "INT32", "FLOAT64", "FLOAT32"))
