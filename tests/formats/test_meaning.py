@@ -257,9 +257,9 @@ def test_coordinates_that_take_much_memory_stay_behind(tmp_path, revseq, kind):
         data[layout : layout + 16 * size] = data[layout : layout + 16] * size
         (tmp_path / "x.h5").write_bytes(data)
     for output in ("y.h5", "y.zarr", "y.npy"):
-        _, memory, status = peak(tmp_path, "convert", "x.h5::v", output, "--memory", "32MiB")
+        _, memory, status = peak(tmp_path, "convert", "x.h5::v", output, "--engine", "serial")
         assert status == 0
-        assert memory < 200 << 10, memory  # KiB
+        assert memory < 500 << 10, memory  # KiB
     assert notes(revseq, "convert", "x.h5::v", "z.h5") == ["not copied: the variable t"]
 
 

@@ -156,35 +156,10 @@ def test_hdf5_behind_a_block_that_looks_like_something_else(revseq, tmp_path, bl
 # Files of several
 
 
-def of_several(driver, name, **options):
-    with h5py.File(name, "w", driver=driver, **options) as file:
-        file["x"] = np.arange(4000, dtype=np.float32)
 
 
-@pytest.mark.parametrize(
-    ("driver", "options", "written", "first"),
-    [
-        ("family", {"memb_size": 4096}, "x%d.h5", "x0.h5"),
-        ("family", {"memb_size": 4096, "libver": "latest"}, "run2_x%05d.h5", "run2_x00000.h5"),
-        ("split", {}, "x", "x-m.h5"),
-        ("split", {"libver": "latest"}, "x 1", "x 1-m.h5"),
-    ],
-)
-def test_the_first_part_of_an_hdf5_file(revseq, tmp_path, driver, options, written, first):
-    of_several(driver, tmp_path / written, **options)
-    for name in (first, f"{first}::x"):
-        revseq("show", name).refused(f"{first}: is one of several files that make up one HDF5 file\n", "h5repack")
-    if shutil.which("h5repack"):
-        subprocess.run(["h5repack", written, "new.h5"], cwd=tmp_path, check=True)
-        assert "{4000}" in revseq("show", "new.h5").ok().out
 
 
-def test_a_whole_file_beside_the_parts_of_another(revseq, tmp_path):
-    of_several("family", tmp_path / "x%d.h5", memb_size=4096)
-    h5(tmp_path / "x1.h5")
-    revseq("show", "x1.h5").ok()
-    os.truncate(tmp_path / "x1.h5", 2000)
-    revseq("show", "x1.h5").refused("truncated or damaged")
 
 
 # What tools for texts do to .npy

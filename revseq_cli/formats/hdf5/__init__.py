@@ -1,8 +1,8 @@
 """The format HDF5, also under the names of fields that build on it, such as NetCDF-4.
 
-`files` opens files and datasets, and words h5py's errors. `links` finds a dataset, `types` says what its elements are,
-`scales` the names of its dimensions, and `filters` how its chunks are encoded, which it also does, in the workers. On
-these stand `source`, which reads a dataset, and `sink`, which writes one.
+`files` opens files and datasets, and words h5py's errors. `names` finds a dataset and the names of its dimensions,
+`types` says what its elements are, and `filters` how its chunks are encoded, which it also does, in the workers. On
+these stand `source`, which reads a dataset, `outputs`, which makes the new file, and `sink`, which fills it.
 This module is the format as the table of formats calls it, and what a file holds, as a tree: neither values nor other
 files are read. It is loaded when a file needs it, since h5py takes as long to load as NumPy.
 """
@@ -19,7 +19,7 @@ from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import GROUP, Contents, Item, only_of
-from revseq_cli.formats.hdf5 import links, scales, types
+from revseq_cli.formats.hdf5 import names, types
 from revseq_cli.formats.hdf5.files import RAISED, opened
 from revseq_cli.formats.hdf5.sink import create_sink
 from revseq_cli.formats.hdf5.source import Hdf5Source, details_of, refuse_other_programs
@@ -39,12 +39,12 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
     """What the file or the group holds; None where the address is that of a dataset."""
     path = address.path
     with file_io.opened(path), opened(path) as file:
-        found = links.group_at(file, address.key, path)
+        found = names.group_at(file, address.key, path)
         if found is None:
             return None
         group, place = found
-        listing, items = links.Listing({}, {}), list[Item]()
-        for entry in links.entries(group, place):  # one at a time: HDF5 is slow with many open objects
+        listing, items = names.Listing({}, {}), list[Item]()
+        for entry in names.entries(group, place):  # one at a time: HDF5 is slow with many open objects
             listing.add(entry)
             items.append(_item(entry, types.asked))
         count = h5py.h5a.get_num_attrs(group)
@@ -53,11 +53,11 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
     return Contents(path, "h5", tuple(items), only, place if address.key else "", count, is_tree=True)
 
 
-def _item(entry: links.Entry, asked: DataType | None) -> Item:
+def _item(entry: names.Entry, asked: DataType | None) -> Item:
     """What stands at a path, as it is listed; `asked` is the data type of opaque elements."""
     key, depth, found = entry
     match found:
-        case links.Link():
+        case names.Link():
             return Item(key, what=str(found), depth=depth)
         case str():
             return Item(key, what=f"another name of {found}", depth=depth)
@@ -80,13 +80,13 @@ def _tensor(found: h5py.h5d.DatasetID, item: Item, asked: DataType | None) -> It
     outer, properties, attributes = found.shape, found.get_create_plist(), h5py.h5a.get_num_attrs(found)
     about = _about(found.get_type().encode(), asked)
     sizes = None if outer is None else (*outer, *about.inner)
-    dimensions = scales.names_of(h5py.Dataset(found)) if attributes else ()
+    dimensions = names.names_of(h5py.Dataset(found)) if attributes else ()
     item = item._replace(
         sizes=sizes, dimensions=dimensions, attributes=attributes, details=details_of(properties, about.meaning)
     )
     if sizes is None:
         return item._replace(what=f"{about.description}, no elements")
-    if attributes and scales.is_bare(found):
+    if attributes and names.is_bare(found):
         return item._replace(what="dimension")
     try:
         refuse_other_programs(found)

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 RAISED = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 _INNERMOST = re.compile(r"^[A-Z][^(]* \((.+)\)$", re.DOTALL)
 _numbers = itertools.count()  # HDF5 wants another name for each file that is open
-# The marks of HDF5's drivers family and multi, which store one file as several, behind a small user block at most.
-_PARTS = (b"NCSAfami", b"NCSAmult")
-_HEAD = 4096
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
@@ -96,23 +93,9 @@ def _worded(error: Exception, path: str, where: str) -> RevseqError:
         return file_io.failed(where, "read", OSError(number, os.strerror(number)))
     if not (innermost := _INNERMOST.search(words)):  # a message of h5py's own, about what it does not support
         return FormatError(f"h5py cannot read it: {words[:200]}", "what h5py knows", where=where)
-    if refusal := _part_refusal(path):
-        return refusal
     reason = innermost[1][:200]
     newer = f", or of a newer version than HDF5 {h5py.version.hdf5_version}" if "version" in reason else ""
     return TensorIOError(f"HDF5 cannot read it: truncated or damaged{newer} ({reason})", "a whole file", where=where)
-
-
-def _part_refusal(path: str) -> FormatError | None:
-    """The error for the first of several files that make up one HDF5 file; None for any other file."""
-    with file_io.opened(path) as fd:
-        head = file_io.read_some(fd, _HEAD, 0, path)
-    if not any(mark in head for mark in _PARTS):
-        return None
-    hint = (
-        "make one file of them: h5repack 'x%d.h5' new.h5 of x0.h5 and x1.h5, or h5repack x new.h5 of x-m.h5 and x-r.h5"
-    )
-    return FormatError("is one of several files that make up one HDF5 file", "one file", hint, path)
 
 
 def _open(path: str) -> h5py.File:

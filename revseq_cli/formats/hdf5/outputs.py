@@ -19,7 +19,7 @@ from revseq_cli.core import system
 from revseq_cli.core.errors import UsageError, listed, printable, shortened
 from revseq_cli.formats.contents import refuse_taken
 from revseq_cli.formats.contract import chunk_boxes
-from revseq_cli.formats.hdf5 import scales, types
+from revseq_cli.formats.hdf5 import names, types
 from revseq_cli.formats.hdf5.files import RAISED, Recorder, dataset_at, in_memory, opened
 from revseq_cli.formats.hdf5.filters import asked_for
 from revseq_cli.formats.hdf5.source import Hdf5Source, offset_of
@@ -79,7 +79,7 @@ class _Copy(Output):
             kind = dataset.id.get_type()
             self.inner, self.is_converted = types.inner_sizes(kind), types.is_converted(kind)
             self.kept = template.identity.size if template.identity else 0
-            self.history = _history_line() if scales.is_netcdf(dataset) else ""
+            self.history = _history_line() if names.is_netcdf(dataset) else ""
             self.look(file, dataset)
 
     def look(self, file: h5py.File, dataset: h5py.Dataset) -> None:
@@ -128,7 +128,7 @@ class Added(_Copy):
         if group and "_nc3_strict" in file.attrs:
             found = "NetCDF's classic model, which this file follows, has no groups"
             raise UsageError(found, "a name without /", where=f"{self.where}::{self.name}")
-        attached = [scale for d in range(dataset.ndim) for scale in scales.scales_of(dataset, d)[:1]]
+        attached = [scale for d in range(dataset.ndim) for scale in names.scales_of(dataset, d)[:1]]
         for home in [scale.name.rpartition("/")[0] for scale in attached]:
             if not f"{group}/".startswith(f"{home}/") and self.history:
                 found = f"a dimension of {home} would not be visible from {self.name}"
@@ -141,18 +141,18 @@ class Added(_Copy):
         made = _create(group, name, old.id.get_type(), old.id.get_space(), self.properties)
         lost = []
         for name in old.attrs:
-            if name not in scales.STORAGE or (name == "CLASS" and not scales.is_scale(old.id)):
+            if name not in names.STORAGE or (name == "CLASS" and not names.is_scale(old.id)):
                 try:
                     _copy_attribute(old, made, name.encode("utf-8", "surrogateescape"))
                 except RAISED:  # of a type that h5py lacks
                     lost.append(name)
-        for d, label in enumerate(scales.labels_of(old)):
+        for d, label in enumerate(names.labels_of(old)):
             if label:
                 made.dims[d].label = label
-        if numbers := scales.numbers_of(old, scales.IDS):
-            made.attrs.create(scales.IDS, np.array(numbers, np.int32))
+        if numbers := names.numbers_of(old, names.IDS):
+            made.attrs.create(names.IDS, np.array(numbers, np.int32))
         for d in range(old.ndim):
-            for scale in scales.scales_of(old, d):
+            for scale in names.scales_of(old, d):
                 made.dims[d].attach_scale(scale)
         return made, [*([f"not copied: {listed(lost)}"] if lost else []), *_record_history(file, self.history)]
 
@@ -166,8 +166,8 @@ class Alone(Output):
         self.is_netcdf = where.lower().endswith((".nc", ".nc4"))
         self.history = _history_line() if self.is_netcdf else ""
         self.kept = sum(coordinate.values.nbytes for coordinate in self.meaning.coordinates)
-        names = self.meaning.dimensions or ("",) * len(sizes)
-        self.limits = tuple(None if n in self.meaning.unlimited else s for n, s in zip(names, sizes, strict=True))
+        dims = self.meaning.dimensions or ("",) * len(sizes)
+        self.limits = tuple(None if n in self.meaning.unlimited else s for n, s in zip(dims, sizes, strict=True))
         if isinstance(template, Hdf5Source):
             self.limits = template.limits
         self.properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -203,38 +203,38 @@ class Alone(Output):
             if above.name != "/":
                 _write_attributes(above, attributes)
                 above = above.parent
-        names = self._names_of_scales()
-        is_coordinate = names[:1] == [name] and all(names)
-        if name in names and not is_coordinate:
+        dims = self._names_of_scales()
+        is_coordinate = dims[:1] == [name] and all(dims)
+        if name in dims and not is_coordinate:
             if self.is_netcdf:
-                name = scales.NOT_COORDINATE + name
+                name = names.NOT_COORDINATE + name
             else:  # where only h5netcdf would understand such a name
-                names = ["" if each == name else each for each in names]
+                dims = ["" if each == name else each for each in dims]
         most = tuple(h5py.h5s.UNLIMITED if size is None else size for size in self.limits)
         space = h5py.h5s.create_simple(self.template.sizes, most)
         made = _create(group, name, types.kind_of(self.template.dtype), space, self.properties)
         _write_attributes(made, self.meaning.attributes, self.template.dtype)
-        self._attach_scales(made, names, is_coordinate=is_coordinate)
+        self._attach_scales(made, dims, is_coordinate=is_coordinate)
         notes = self.meaning.left_behind(can_grow=True)
         return made, [*notes, *_record_history(file, self.history)]
 
     def _names_of_scales(self) -> list[str]:
         """The name of each dimension whose scale can have it, "" for others: a dimension has one size."""
         sizes: dict[str, int] = {}
-        names = []
+        dims = []
         for name, size in zip(self.meaning.dimensions, self.template.sizes, strict=False):
             fits = _is_name(name) and sizes.setdefault(name, size) == size
-            names.append(name if fits else "")
-        return names
+            dims.append(name if fits else "")
+        return dims
 
-    def _attach_scales(self, made: h5py.Dataset, names: list[str], *, is_coordinate: bool) -> None:
+    def _attach_scales(self, made: h5py.Dataset, dims: list[str], *, is_coordinate: bool) -> None:
         """Give each dimension of a dataset its scale: its coordinate, or one without values; others a label."""
         group, found = made.parent, dict[str, h5py.Dataset]()
         if is_coordinate:
-            made.make_scale(names[0])
-            found[names[0]] = made
+            made.make_scale(dims[0])
+            found[dims[0]] = made
         coordinates = {coordinate.name: coordinate for coordinate in self.meaning.coordinates}
-        for d, name in enumerate(names):
+        for d, name in enumerate(dims):
             if name and name not in found:
                 if name in coordinates:
                     found[name] = _write_variable(group, coordinates[name], self.limits[d])
@@ -242,16 +242,16 @@ class Alone(Output):
                 else:  # as NetCDF's library makes it
                     size = made.shape[d]
                     found[name] = group.create_dataset(name, (size,), ">f4", maxshape=(self.limits[d],))
-                    found[name].make_scale(f"{scales.BARE}{size:10d}")
+                    found[name].make_scale(f"{names.BARE}{size:10d}")
         for number, scale in enumerate(found.values()):
-            scale.attrs.create(scales.OWN_ID, np.int32(number))
+            scale.attrs.create(names.OWN_ID, np.int32(number))
         if is_coordinate:  # a scale has no scales
-            numbers = [[*found].index(name) for name in names]
+            numbers = [[*found].index(name) for name in dims]
             if len(numbers) > 1:
-                made.attrs.create(scales.IDS, np.array(numbers, np.int32))
+                made.attrs.create(names.IDS, np.array(numbers, np.int32))
             return
         for d, name in enumerate(self.meaning.dimensions):
-            if names[d]:
+            if dims[d]:
                 made.dims[d].attach_scale(found[name])
             elif name and "\0" not in name and name.isprintable():
                 made.dims[d].label = name
@@ -296,7 +296,7 @@ def _taken(file: h5py.File, name: str) -> str:
     group, place = file["/"], ""
     for part in name.strip("/").split("/"):
         place += f"/{part}"
-        exists = [group.id.links.exists(each.encode()) for each in (part, scales.NOT_COORDINATE + part)]
+        exists = [group.id.links.exists(each.encode()) for each in (part, names.NOT_COORDINATE + part)]
         if not any(exists):
             return ""
         is_hard = exists[0] and group.id.links.get_info(part.encode()).type == h5py.h5l.TYPE_HARD

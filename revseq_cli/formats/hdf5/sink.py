@@ -16,7 +16,7 @@ from revseq_cli.formats.contract import BlockWriter, FileSink, Layout, Source
 from revseq_cli.formats.hdf5 import types
 from revseq_cli.formats.hdf5.files import Recorder, writing
 from revseq_cli.formats.hdf5.filters import Chunk, ChunkBlockWriter, block_writer_for
-from revseq_cli.formats.hdf5.links import parts_of
+from revseq_cli.formats.hdf5.names import parts_of
 from revseq_cli.formats.hdf5.outputs import Added, Alone, Output, Replaced
 from revseq_cli.formats.hdf5.source import Hdf5Source, offset_of
 from revseq_cli.formats.in_memory import Handing

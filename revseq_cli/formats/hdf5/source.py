@@ -21,7 +21,7 @@ from revseq_cli.formats.contract import (
     not_whole,
     refuse_bomb,
 )
-from revseq_cli.formats.hdf5 import links, scales, types
+from revseq_cli.formats.hdf5 import names, types
 from revseq_cli.formats.hdf5.files import RAISED, dataset_at, opened
 from revseq_cli.formats.hdf5.filters import filters_of, require_filters
 from revseq_cli.formats.meaning import ENCODING, FILL, Attributes, Meaning, Variable, as_texts, is_small, joined
@@ -54,10 +54,10 @@ def _check(dataset: h5py.Dataset, dtype: np.dtype[Any], where: str) -> None:
 
 def refuse_other_programs(dataset: h5py.h5d.DatasetID) -> None:
     """FormatError for numbers that stand for something else: MATLAB's texts, and the sizes of its empty arrays."""
-    kind = scales.text_of(dataset, b"MATLAB_class").decode("ascii", "replace")
+    kind = names.text_of(dataset, b"MATLAB_class").decode("ascii", "replace")
     if kind and kind not in _MATLAB_NUMBERS:
         raise FormatError(f"its data type is MATLAB's {kind}", "numbers")
-    if h5py.h5a.exists(dataset, b"MATLAB_empty") and scales.numbers_of(h5py.Dataset(dataset), "MATLAB_empty") == [1]:
+    if h5py.h5a.exists(dataset, b"MATLAB_empty") and names.numbers_of(h5py.Dataset(dataset), "MATLAB_empty") == [1]:
         found = "is an empty array of MATLAB, whose numbers are its sizes"
         raise FormatError(found, "an array with elements")
 
@@ -99,7 +99,7 @@ class Hdf5Source(Source):
             seems, hint = looks_like(head, name)
             raise FormatError(f"is not an HDF5 file: it looks like {seems}", "an HDF5 file by its suffix", hint, name)
         with opened(path, name) as file:
-            dataset, own_name, self.place = links.find(file, key, name)
+            dataset, own_name, self.place = names.find(file, key, name)
             self.key = own_name.lstrip("/")
             self.name = f"{name}::{own_name}"
             kind = dataset.id.get_type()
@@ -114,7 +114,7 @@ class Hdf5Source(Source):
             self.encoded = self.properties.get_nfilters() > 0
             self._raw = self._as_raw(dataset, path)
             self.storage = self._describe(kind)
-            self.dimensions, self.attributes = scales.names_of(dataset), h5py.h5a.get_num_attrs(dataset.id)
+            self.dimensions, self.attributes = names.names_of(dataset), h5py.h5a.get_num_attrs(dataset.id)
         self.path, self._unchanged = path, self.identity
 
     def __getstate__(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class Hdf5Source(Source):
 
     def _describe(self, kind: h5py.h5t.TypeID) -> Storage:
         place = {"dataset": f"/{self.key}"}
-        if self.place.replace(scales.NOT_COORDINATE, "") != place["dataset"]:
+        if self.place.replace(names.NOT_COORDINATE, "") != place["dataset"]:
             place["link to"] = self.place
         return Storage("h5", place | details_of(self.properties, types.meaning(kind)))
 
@@ -145,20 +145,20 @@ class Hdf5Source(Source):
     def _meaning(self) -> Meaning:
         with opened(self.path, self.name) as file:
             dataset = dataset_at(file, self.place, self.name)
-            attributes, left = scales.attributes_of(dataset)
+            attributes, left = names.attributes_of(dataset)
             is_enumeration = dataset.id.get_type().get_class() == h5py.h5t.ENUM and self.dtype.kind != "b"
             left += ["the names of its enumeration"] if is_enumeration else []
             coordinates, lost = _coordinates(dataset, self.dimensions)
             groups: list[Attributes] = []
             group = dataset.parent
             while True:
-                groups.insert(0, scales.attributes_of(group)[0])
+                groups.insert(0, names.attributes_of(group)[0])
                 if group.name == "/":
                     break
                 group = group.parent
             fill = None
             is_filled = self.properties.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED
-            if is_filled and FILL not in attributes and self.dtype.itemsize > 1 and scales.is_netcdf(dataset):
+            if is_filled and FILL not in attributes and self.dtype.itemsize > 1 and names.is_netcdf(dataset):
                 fill = dataset.fillvalue
         unlimited = tuple(n for n, most in zip(self.dimensions, self.limits, strict=False) if n and most is None)
         left += [f"the variable {name}" for name in lost]
@@ -186,9 +186,9 @@ def _coordinates(dataset: h5py.Dataset, dimensions: tuple[str, ...]) -> tuple[li
         if not name or name in dimensions[:d]:
             continue
         try:
-            attached = [scale for scale in scales.scales_of(dataset, d) if scale.name.rpartition("/")[2] == name]
-            scale = attached[0] if attached else links.dataset_in(dataset.parent, name)
-            if scale is None or scale == dataset or scales.is_bare(scale.id):
+            attached = [scale for scale in names.scales_of(dataset, d) if scale.name.rpartition("/")[2] == name]
+            scale = attached[0] if attached else names.dataset_in(dataset.parent, name)
+            if scale is None or scale == dataset or names.is_bare(scale.id):
                 continue
             variable = _variable(scale, name, size)
         except (*RAISED, FormatError):  # damage matters where it is asked for
@@ -211,7 +211,7 @@ def _variable(dataset: h5py.Dataset, name: str, size: int) -> Variable | None:
     if not is_small(sizes, dataset.dtype.itemsize, dataset.chunks):
         return None
     require_filters(dataset, name)
-    attributes, _ = scales.attributes_of(dataset)
+    attributes, _ = names.attributes_of(dataset)
     if is_of_characters:
         attributes.pop(ENCODING, None)
         return Variable(name, (name,), attributes, joined(dataset[()]))
