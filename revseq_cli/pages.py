@@ -136,8 +136,8 @@ def verify(text: Text, level: FeatureLevel, number: int | None = None) -> Report
     ours, skipped = _examples(text)
     if number is not None and not 1 <= number <= len(ours):
         raise FormatError(f"no example {number}", f"1 to {len(ours)}", where=text.name)
-    numbers = [number] if number else range(1, len(ours) + 1)
-    return Report(tuple(_examined(i, ours[i - 1], text, level) for i in numbers), skipped)
+    chosen = [number] if number else range(1, len(ours) + 1)
+    return Report(tuple(_examined(i, ours[i - 1], text, level) for i in chosen), skipped)
 
 
 def _examples(text: Text) -> tuple[list[Example], int]:

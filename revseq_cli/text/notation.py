@@ -205,7 +205,10 @@ class TensorText:
         if self.opened == self.stop:
             raise self._error(self.start, f"{self.name} has no values", "rows in brackets below the header")
         if sizes and 0 in sizes and not re.search(r"[^\[\],\s]", self.text[self.opened : self.stop]):
-            return numbers.empty(sizes, dtype_of(data_type))
+            try:
+                return np.empty(sizes, dtype_of(data_type))
+            except ValueError:
+                raise FormatError(f"Sizes is {braced(sizes)}", "smaller sizes beside the 0") from None
         shape, written, places = self._body
         if stray := _STRAY.match(self.text, self.stop):
             raise self._error(stray.end() - 1, "this bracket closes nothing", "one more [ before it, or no ] here")

@@ -19,7 +19,6 @@ import numpy as np
 from revseq_cli.core import dtypes
 from revseq_cli.core.dtypes import bits, word
 from revseq_cli.core.errors import FormatError, listed
-from revseq_cli.core.tensors import braced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -87,7 +86,7 @@ def _read_plain(kind: type[_Number], tokens: Sequence[str], characters: bytes) -
 
 def _parse_integers(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
     numbers = _read_plain(int, tokens, _PLAIN_INTEGER) or [_integer(i, each, name) for i, each in enumerate(tokens)]
-    least, most = bounds(dtype)
+    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     if numbers and not least <= min(numbers) <= max(numbers) <= most:  # NumPy would take 2 for True
         i = next(i for i, n in enumerate(numbers) if not least <= n <= most)
         raise LiteralError(i, f"{tokens[i][:40]} does not fit {name} ({least} to {most})")
@@ -98,7 +97,7 @@ def _integer(i: int, token: str, name: str) -> int:
     """One integer, exactly; it may be written as 1.0 or 1e3."""
     number = _NUMBER.fullmatch(token)
     if not number:
-        why = f"{name} has no {token[:40]}" if is_special(token) else f"{token[:40]!r} is not a number"
+        why = f"{name} has no {token[:40]}" if _is_special(token) else f"{token[:40]!r} is not a number"
         raise LiteralError(i, why)
     exact, exponent = Fraction(number[1].rstrip(".")), int(number[2] or 0)
     if exact and exponent > LONGEST:  # 1e999999999 has no digits worth computing
@@ -120,7 +119,7 @@ def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDA
         for i in np.flatnonzero((wide != values) & np.isfinite(wide) & (bits(wide) & zeros == 0)).tolist():
             values[i] = _nearest(tokens[i], wide[i], values[i])
     for i in map(int, np.flatnonzero(np.isinf(values))):
-        if not is_special(tokens[i]):
+        if not _is_special(tokens[i]):
             raise LiteralError(i, f"{tokens[i][:40]} is too large for {name}")
     for i in map(int, np.flatnonzero(np.abs(wide) >= 2.0 ** (np.finfo(dtype).nmant + 1))):
         integral = _INTEGRAL.fullmatch(tokens[i])
@@ -162,28 +161,12 @@ def _float(i: int, token: str, dtype: np.dtype[Any], name: str, patterns: dict[i
 
 def is_number(token: str) -> bool:
     """Whether it is written as a number, whatever its size."""
-    return bool(_NUMBER.fullmatch(token)) or is_special(token)
+    return bool(_NUMBER.fullmatch(token)) or _is_special(token)
 
 
-def is_special(token: str) -> bool:
+def _is_special(token: str) -> bool:
     """Whether it is written as a NaN or an infinity."""
     return bool(_SPECIAL.fullmatch(token) or _NAN_BITS.fullmatch(token))
-
-
-def bounds(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """The least and the greatest number that a type of integers, or BOOL, holds."""
-    if dtype.kind == "b":
-        return 0, 1
-    info = np.iinfo(dtype)
-    return int(info.min), int(info.max)
-
-
-def empty(sizes: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An array without elements; FormatError if the sizes beside the 0 are larger than NumPy allows."""
-    try:
-        return np.empty(sizes, dtype)
-    except ValueError:
-        raise FormatError(f"Sizes is {braced(sizes)}", "smaller sizes beside the 0") from None
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
