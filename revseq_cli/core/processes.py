@@ -77,7 +77,7 @@ class Workers:
         self._pending += 1
         try:
             with starting():
-                future = self._executor.submit(_work, _packed(task))
+                future = self._executor.submit(_work, packed(task))
         except BrokenExecutor:
             raise self._died() from None
         if len(self._started) < self.workers:  # to look takes a system call for each
@@ -163,7 +163,7 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-def _packed(message: object) -> bytes:
+def packed(message: object) -> bytes:
     """A message in protocol 5: in older ones, NumPy makes all arrays native."""
     stream = io.BytesIO()
     _Pickler(stream, pickle.HIGHEST_PROTOCOL).dump(message)
@@ -178,11 +178,11 @@ def _work(task: bytes) -> bytes:
     import traceback  # not every process is a worker
 
     try:
-        return _packed((pickle.loads(task)(), None, ""))  # noqa: S301 - our own
+        return packed((pickle.loads(task)(), None, ""))  # noqa: S301 - our own
     except BaseException as e:  # noqa: BLE001 - it is raised where the result is asked for
         told: BaseException = e
         try:
-            pickle.loads(_packed(e))  # noqa: S301
+            pickle.loads(packed(e))  # noqa: S301
         except Exception:  # noqa: BLE001 - whatever the methods of an object raise
             told = EngineError(f"a worker failed: {type(e).__name__}: {e}"[:300])
-        return _packed((None, told, traceback.format_exc()))
+        return packed((None, told, traceback.format_exc()))

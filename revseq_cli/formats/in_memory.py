@@ -26,15 +26,6 @@ class MemoryReadTask:
         """The values of the region."""
         return self.values
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """As words without a byte order: NumPy's own pickle brings values to this machine's."""
-        whole = self.values if self.values.flags.forc else self.values.copy()
-        return _of_words, (whole.view(f"V{whole.itemsize}"), whole.dtype)
-
-
-def _of_words(words: NDArray[Any], dtype: np.dtype[Any]) -> MemoryReadTask:
-    return MemoryReadTask(words.view(dtype))
-
 
 class MemorySource(Source):
     """A tensor in memory: from text, standard input or an argument."""
@@ -93,5 +84,5 @@ class Handing:
     """A block writer that sends every block to the parent."""
 
     def deliver(self, region: Region, values: NDArray[Any]) -> object:
-        """The region and its values, which may arrive in this machine's byte order."""
+        """The region and its values."""
         return region, values

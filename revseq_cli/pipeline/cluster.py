@@ -20,6 +20,7 @@ import numpy as np
 import revseq_cli
 from revseq_cli.core import signals, system
 from revseq_cli.core.errors import MEMORY_ENDED, EngineError, RevseqError, UsageError
+from revseq_cli.core.processes import packed
 
 try:
     import dask
@@ -72,7 +73,7 @@ def _do(batch: bytes, run: str, wanted: dict[str, str]) -> Any:  # noqa: ANN401 
             as_here = ", ".join(f"{package} {wanted[package]}, as here" for package in differing)
             return EngineError(f"the worker {address} has {here}", as_here, "install the same versions on every worker")
         system.keep_freed_memory()
-        return pickle.dumps(pickle.loads(batch)())  # noqa: S301 - from our own process
+        return packed(pickle.loads(batch)())  # noqa: S301 - from our own process
     except RevseqError as e:
         e.context = e.context or f"on the worker {address}"
         return e
@@ -170,7 +171,7 @@ class Cluster:
         """Give a batch to any worker."""
         with self._worded():
             self._under_way += 1
-            return self._executor.submit(_do, pickle.dumps(batch), self._run, self._versions)  # type: ignore[no-any-return]
+            return self._executor.submit(_do, packed(batch), self._run, self._versions)  # type: ignore[no-any-return]
 
     def result(self, future: Future[Any]) -> Any:  # noqa: ANN401 - whatever the tasks give
         """The results of a batch; its error is raised."""
