@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from revseq_cli.commands import base, options
 from revseq_cli.commands.base import Group
 from revseq_cli.core import system
-from revseq_cli.core.errors import UsageError, printable
+from revseq_cli.core.errors import RevseqError, UsageError, printable
 
 if TYPE_CHECKING:
     from revseq_cli.commands.base import Console
@@ -53,8 +53,13 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
         raise UsageError("a model is JSON", "a name that ends in .json, in lower case", f"try -o {name}", output)
     if level is spec.FeatureLevel.NONE:
         level = spec.DIRECTML[-1]  # a model runs on DirectML in any case
-    job = jobs.load(options.request_of(override=True, level=level, **job_options))
-    jobs.require(job)
+    try:
+        job = jobs.load(options.request_of(override=True, level=level, **job_options))
+        jobs.require(job)
+    except RevseqError as e:
+        if "--feature-level none" in e.hint:
+            e.hint = "no feature level of DirectML runs such a job"
+        raise
     result = Path(output).with_name(f"{Path(output).stem}.{spec.OUTPUT}.npy")
     files, notes = export.write(job, output, result.name, overwrite=overwrite)
     console.note(*job.notes, *job.clamping(summaries.count_lengths(job, Resources()).clamped), *notes)

@@ -101,6 +101,17 @@ def test_bool_goes_as_uint8(revseq, tmp_path):
     revseq("run", *job[1:-2], "--dtype", "INT8").refused("BOOL")
 
 
+@pytest.mark.parametrize("values", [np.ones((2, 3), "c8"), np.ones((0, 3)), np.ones((1,) * 8 + (3,))])
+@pytest.mark.parametrize("axis", [True, False])
+def test_what_no_level_has(revseq, tmp_path, values, axis):
+    """Nothing is proposed that would be refused again."""
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", np.ones((*values.shape[:-1], 1), np.uint32))
+    options = ("--axis", values.ndim - 1) if axis else ()
+    done = revseq("export", "x.npy", "n.npy", *options, "-o", "model.json").refused()
+    assert "--feature-level none" not in done.err
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
