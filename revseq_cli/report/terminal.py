@@ -116,7 +116,7 @@ class Progress:
     def _stage(self, name: str, total: int, unit: str) -> Iterator[Advance]:
         done, task = 0, None
 
-        def advance(count: int, _: int = 0, /) -> None:
+        def advance(count: int) -> None:
             nonlocal done, task
             done += count
             if time.monotonic() < self._due:
