@@ -47,6 +47,7 @@ class Rules:
 
     def __init__(self, sample: Sample, at: Places, *, of_lines: bool, right: Array | None = None) -> None:
         self.sample, self.of_lines, shape, axis = sample, of_lines, sample.shape, sample.axis
+        self.is_whole = sample.is_whole  # else the numbers in most rules would be those of the sample alone
         self.at = put(at, axis, np.zeros((1,) * len(shape), np.intp)) if of_lines else at
         long, j, s = sample.lengths_at(self.at), self.at[axis], shape[axis]
         n = np.minimum(long, s)
@@ -104,7 +105,7 @@ class Rules:
         for cost, text, quantity in self.rows:
             wide = np.broadcast_to(quantity, wrong.shape)
             few = [wide[places] for places in some_at]
-            for test in _TESTS:
+            for test in _TESTS if self.is_whole else [test for test in _TESTS if not test[1]]:
                 if _fitted(test, *few) is None or (numbers := _fitted(test, wide[wrong], wide[others])) is None:
                     continue
                 base, share, phrase = test[:3]
@@ -120,7 +121,12 @@ class Rules:
             across = tuple(other for other in range(wrong.ndim) if other != d)
             bad, good = wrong.any(across), others.any(across)
             runs = np.count_nonzero(np.diff(bad.astype(np.int8), prepend=0) == 1)
-            if wrong.shape[d] > 1 and not (bad & good).any() and not bad.all() and runs <= MOST_NAMED:
+            if (
+                wrong.shape[d] == sample.shape[d] > 1
+                and not (bad & good).any()
+                and not bad.all()
+                and runs <= MOST_NAMED
+            ):
                 indices = np.broadcast_to(np.ravel(self.at[d]), bad.shape)[bad]
                 return named(sample.shape, sample.axis, d, indices, f" of {sample.shape[d]}")
         count = int(np.count_nonzero(wrong))
@@ -182,6 +188,7 @@ def rule_of_lines(sample: Sample, wrong: Array) -> str:
     if wrong.all():
         return "all lines"
     rules = Rules(sample, np.ix_(*(np.arange(size, dtype=np.intp) for size in wrong.shape)), of_lines=True)
+    rules.is_whole = True
     visible = ~wrong & (np.broadcast_to(sample.lengths_at(rules.at), wrong.shape) > 1)
     if not visible.any():
         return "lines whose length is above 1"

@@ -171,11 +171,9 @@ def sampled(pair: Pair, job: Job, found: Differences, tolerance: Tolerance | Non
     lengths = native(job.lengths.read_task(tuple(slice(0, size) for size in job.lengths.sizes)).read())
     long = np.minimum(lengths.astype(np.uint64), np.uint64(HUGE)).astype(np.int64)
     most = min(_MOST, max(_FEWEST, memory // _SAMPLE_BYTES))
-    index = (
-        [np.arange(size, dtype=np.intp) for size in shape]
-        if prod(shape) <= most
-        else _index(shape, axis, long, found, most)
-    )
+    index = [np.arange(size, dtype=np.intp) for size in shape]
+    if prod(shape) > most:
+        index = _index(shape, axis, long, found, most)
     x, got, right = (_read(source, index) for source in (job.values, pair.a, pair.right))
     same = _same_bits if tolerance is None else partial(_close, tolerance)
     dtype, width = pair.a.dtype, job.given_lengths.dtype.itemsize
@@ -221,18 +219,11 @@ def _index(shape: tuple[int, ...], axis: int, lengths: Array, found: Differences
 def _read(source: Source, index: list[Array]) -> Array:
     """The elements of a source at all combinations of indices, each run of adjacent ones read at once."""
     out = np.empty([len(own) for own in index], source.dtype.newbyteorder("="))
-    runs: list[list[tuple[slice, slice]]] = []
-    for own in index:
-        starts = np.flatnonzero(np.diff(own, prepend=-2) != 1)
-        stops = [*starts[1:].tolist(), len(own)]
-        runs.append(
-            [
-                (slice(i, j), slice(int(own[i]), int(own[j - 1]) + 1))
-                for i, j in zip(starts.tolist(), stops, strict=True)
-            ]
-        )
-    for box in itertools.product(*runs):
-        out[tuple(here for here, _ in box)] = native(source.read_task(tuple(there for _, there in box)).read())
+    runs = [np.split(np.arange(len(own)), np.flatnonzero(np.diff(own) != 1) + 1) for own in index]
+    for places in itertools.product(*runs):
+        ends = [(own[run[0]], own[run[-1]] + 1) for own, run in zip(index, places, strict=True)]
+        region = tuple(slice(int(start), int(stop)) for start, stop in ends)
+        out[np.ix_(*places)] = native(source.read_task(region).read())
     return dtypes.numbers(out) if dtypes.has_numbers(out.dtype) else out
 
 
@@ -262,56 +253,41 @@ def reading(a: Source, job: Job, tolerance: Tolerance | None, memory: int) -> tu
 
     A tensor that is too large for the memory stays as it is.
     """
-    values = job.values
+    values, axis = job.values, job.axis
     if a.desc == values.desc or 8 * (a.desc.total_bytes + values.desc.total_bytes) > memory:
         return "", a, job
-    array, x = native(a.read()), native(values.read())
-    n, kept = job.lengths.read(), a.sizes[job.axis] if len(a.sizes) == len(values.sizes) else 0
-    if (
-        a.dtype == values.dtype
-        and 0 < kept < x.shape[job.axis]
-        and a.sizes == (*x.shape[: job.axis], kept, *x.shape[job.axis + 1 :])
-    ):
-        if n.max() <= kept:
-            of = "the longest length, " if n.max() == kept else ""
-            cut = MemorySource(values.name, x.take(range(kept), job.axis), values.storage)
-            return (
-                f"along axis {job.axis} the output is cut to {of}{kept} of {x.shape[job.axis]}",
-                a,
-                replace(job, values=cut),
-            )
+    array, x, n = native(a.read()), native(values.read()), job.lengths.read()
+    kept, size = array.shape[axis] if array.ndim == x.ndim else 0, x.shape[axis]
+    if array.dtype == x.dtype and n.max(initial=0) <= kept < size and array.shape == (*put(x.shape, axis, kept),):
+        of = "the longest length, " if n.max(initial=0) == kept else ""
+        cut = MemorySource(values.name, x.take(range(kept), axis), values.storage)
+        return f"along axis {axis} the output is cut to {of}{kept} of {size}", a, replace(job, values=cut)
+    right = kernel.reverse(x, n, axis)
+    found = [(int(unequal(read, right, tolerance).sum()), text, read) for text, read in _readings(array, x)]
+    wrong, text, array = min(found, key=lambda row: row[0], default=(0, "", array))
+    if not text or (wrong == x.size and a.dtype != values.dtype):  # integers are no bytes of floats
         return "", a, job
-    right = kernel.reverse(x, n, job.axis)
-    best: tuple[int, str, Array] | None = None
-    for text, read in _readings(array, x):
-        wrong = int(np.count_nonzero(unequal(read, right, tolerance)))
-        if best is None or wrong < best[0]:
-            best = wrong, text, read
-    if best is None or (best[0] == right.size and a.dtype != values.dtype):  # integers are no bytes of floats
-        return "", a, job
-    return best[1], MemorySource(a.name, best[2], Storage("memory", {}), a.identity), job
+    return text, MemorySource(a.name, array, Storage("memory", {}), a.identity), job
 
 
 def _readings(a: Array, x: Array) -> Iterator[tuple[str, Array]]:
     """How an array can be read as one like x: what was done to it, and the array without that."""
-    told, names = "", [dtypes.data_type_of(array.dtype).name for array in (x, a)]
+    done = []
     if a.dtype != x.dtype:
+        names = " is saved as ".join(dtypes.data_type_of(array.dtype).name for array in (x, a))
         with np.errstate(all="ignore"):
             cast = a.astype(x.dtype) if {a.dtype.kind, x.dtype.kind} <= {*"fiu"} else None
         if cast is not None and (cast.astype(a.dtype) == a).all():
-            told, a = f"{names[0]} is saved as {names[1]}", cast
+            done, a = [names], cast
         elif a.itemsize == x.itemsize:
-            told, a = f"{names[0]} is saved as {names[1]}, byte for byte", a.view(x.dtype)
+            done, a = [f"{names}, byte for byte"], a.view(x.dtype)
         else:
             return
     if a.shape == x.shape:
-        yield told, a
-        return
-    told = told and f"{told}, and "
-    if a.size == x.size and (
-        a.ndim == 1 or [size for size in a.shape if size > 1] == [size for size in x.shape if size > 1]
-    ):
-        yield f"{told}sizes {braced(x.shape)} are saved as {braced(a.shape)}", a.reshape(x.shape)
-    for order in itertools.permutations(range(x.ndim)) if x.ndim <= 6 else ():
+        yield done[0], a
+    elif a.size == x.size and (a.ndim == 1 or [n for n in a.shape if n > 1] == [n for n in x.shape if n > 1]):
+        yield ", and ".join([*done, f"sizes {braced(x.shape)} are saved as {braced(a.shape)}"]), a.reshape(x.shape)
+    for order in itertools.permutations(range(x.ndim)) if x.ndim <= 6 and a.shape != x.shape else ():
         if a.shape == tuple(x.shape[d] for d in order):
-            yield f"{told}the axes of the output are in the order {braced(order)}", a.transpose(np.argsort(order))
+            told = ", and ".join([*done, f"the axes of the output are in the order {braced(order)}"])
+            yield told, a.transpose(np.argsort(order))
