@@ -77,7 +77,7 @@ def job_options(job):
         axis = f"d{axis}"
     elif job.by_name:
         axis -= len(job.sizes)
-    options = ["--axis", axis] if not job.like or generated.SYSTEMS[job.like][0] is None else []
+    options = [] if job.like else ["--axis", axis]
     if job.level:
         options += ["--feature-level", job.level]
     if job.like:

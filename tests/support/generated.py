@@ -114,14 +114,8 @@ LEVELS = {
     "4_0": (_OLD, {"UINT32"}, range(1, 9)), "5_0": ({*NUMBERS}, {"UINT32", "UINT64"}, range(1, 9)),
     "6_4": ({*NUMBERS}, {"UINT32", "UINT64"}, range(1, 9)),
 }  # fmt: skip
-# The axis and the batch axis that other systems have; that of TensorFlow is always named.
-SYSTEMS = {"onnx": (0, 1), "tensorflow": (None, 0), "pytorch": (0, 1)}
-
-
-def has_axes(like, axis, batch_axis):
-    """Whether a system has these axes."""
-    its_axis, its_batch_axis = SYSTEMS[like]
-    return its_axis in (None, axis) and its_batch_axis == batch_axis
+# The axis and the batch axis that other systems have.
+SYSTEMS = {"onnx": (0, 1), "tensorflow": (1, 0), "pytorch": (0, 1)}
 
 
 def keeps_big(name, data_type):
@@ -328,7 +322,7 @@ def with_lengths(rng, job):
     form, mask = rng.choice(("line", "line", "line", "without", "one")), ""
     if rank > 1 and rng.random() < 0.25:
         batch_axis, form = rng.choice([d for d in range(rank) if d != axis]), "line"
-        like = rng.choice((None, *(each for each in SYSTEMS if has_axes(each, axis, batch_axis))))
+        like = rng.choice((None, *(each for each, axes in SYSTEMS.items() if axes == (axis, batch_axis))))
     if job.command == "refused":
         lengths_type, form = rng.choice(("INT64", "INT32", "FLOAT64", "FLOAT32")), "line"
     elif rng.random() < 0.06:
@@ -616,7 +610,7 @@ def is_possible(job):
         and (job.lengths_type != "BOOL" or bool(job.mask))
         and (not job.padding or (job.data_type in NUMBERS and batch is None and not job.mask))
         and (job.padding != "nan" or job.dtype.kind == "f")
-        and (not job.like or has_axes(job.like, job.axis, batch))
+        and (not job.like or SYSTEMS[job.like] == (job.axis, batch))
         and (job.level is None or takes(job.level, job))
         and is_clear(job)
         and (job.command != "refused" or job.lengths_type in ("INT64", "INT32", "FLOAT64", "FLOAT32"))
