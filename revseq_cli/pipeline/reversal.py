@@ -13,7 +13,6 @@ from revseq_cli.core import thresholds
 from revseq_cli.formats.in_memory import MemorySink, MemorySource
 from revseq_cli.formats.registry import scratch
 from revseq_cli.operator import kernel
-from revseq_cli.pipeline import two_pass
 from revseq_cli.pipeline.blocks import cut, lengths_of
 from revseq_cli.pipeline.plan import Plan, Resources, plan_reversal
 from revseq_cli.pipeline.tasks import Task, deliver_all, move, reading_back, spooled, untrue
@@ -148,5 +147,7 @@ def made_ready(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = False
 def _read_tasks(job: Job, beside: str, plan: Plan) -> AbstractContextManager[ReadTaskOf]:
     """The read tasks of a job; with a tiling, it is now written in tiles next to the file `beside`."""
     if plan.tiling:
+        from revseq_cli.pipeline import two_pass  # few jobs need it
+
         return two_pass.tiled(job, beside, plan, plan.tiling)
     return contextlib.nullcontext(read_tasks_of(job))
