@@ -146,7 +146,7 @@ def load_tensor(request: Request, name: str, *, like: TensorDesc | None = None, 
     types = request.types._replace(cast_later=lenient)
     if like and reference.is_bare:
         types = types._replace(default=like.data_type, sizes=types.sizes or like.sizes)
-    source = registry.open_source(reference, types)
+    source = _one_of(reference, types, _is_plain)
     return source if lenient else _typed(source, request.dtype)
 
 
@@ -195,7 +195,7 @@ def _open_values(request: Request, reference: Reference, lengths: Reference | No
 
     def fits(values: Source) -> bool:
         if lengths is None or _is_of_lengths(values.key):
-            return False
+            return _is_plain(values) and not _is_of_lengths(values.key)
         return _go_together(values, registry.open_source(lengths, request.types_of_lengths), request)
 
     return _one_of(reference, request.types, fits)
@@ -214,7 +214,7 @@ def _open_lengths(
         types = request.types_of_lengths
         if reference.is_bare:
             types = _types_of_bare(request, reference, values)
-        lengths = _one_of(reference, types, lambda lengths: _go_together(values, lengths, request))
+        lengths = _one_of(reference, types, lambda lengths: _go_together(values, lengths, request), lengths=True)
     elif whole:
         lengths = whole.tensor(LENGTHS, request.types_of_lengths)
     else:
@@ -253,12 +253,17 @@ def _go_together(values: Source, lengths: Source, request: Request) -> bool:
     """Whether two tensors make a job by their sizes and names, with the axes that are asked for."""
     from revseq_cli.pipeline import suggest  # only files of several tensors need it
 
-    if (lengths.path, lengths.key) == (values.path, values.key) or lengths.dimensions == (lengths.key,):
-        return False  # it is the same tensor, or the coordinate of a dimension
+    if (lengths.path, lengths.key) == (values.path, values.key) or not _is_plain(lengths):
+        return False
     return bool(suggest.fits_as_asked(values, lengths, request))
 
 
-def _one_of(reference: Reference, types: TextTypes, fits: Callable[[Source], bool]) -> Source:
+def _is_plain(source: Source) -> bool:
+    """Whether it is no scalar, and not the coordinate of a dimension, as `lat` along lat."""
+    return bool(source.sizes) and source.dimensions != (source.key.rpartition("/")[2],)
+
+
+def _one_of(reference: Reference, types: TextTypes, fits: Callable[[Source], bool], *, lengths: bool = False) -> Source:
     """Open a tensor; where several are in the file and none is named, the error proposes the only one that fits."""
     try:
         return registry.open_source(reference, types)
@@ -268,8 +273,8 @@ def _one_of(reference: Reference, types: TextTypes, fits: Callable[[Source], boo
             with contextlib.suppress(RevseqError):  # it cannot be opened, or does not fit
                 if fits(registry.open_source(replace(reference, key=key), types)):
                     fitting.append(key)
-        of_lengths = [key for key in fitting if _is_of_lengths(key)]
-        fitting = of_lengths if len(of_lengths) == 1 else fitting
+        if lengths and len(of_lengths := [key for key in fitting if _is_of_lengths(key)]) == 1:
+            fitting = of_lengths
         if len(fitting) == 1 and len(e.names) <= _MOST:
             e.hint = try_hint(e.where, fitting[0])
         raise
