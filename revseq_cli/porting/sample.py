@@ -173,7 +173,7 @@ def sampled(pair: Pair, job: Job, found: Differences, tolerance: Tolerance | Non
     most = min(_MOST, max(_FEWEST, memory // _SAMPLE_BYTES))
     index = [np.arange(size, dtype=np.intp) for size in shape]
     if prod(shape) > most:
-        index = _index(shape, axis, long, found, most)
+        index = _index(shape, axis, long, found, max(_FEWEST, most // 4))  # as many lines tell as much
     x, got, right = (_read(source, index) for source in (job.values, pair.a, pair.right))
     same = _same_bits if tolerance is None else partial(_close, tolerance)
     dtype, width = pair.a.dtype, job.given_lengths.dtype.itemsize
