@@ -189,7 +189,7 @@ class Commands:
     """The commands that are being carried out, and the processes that stay."""
 
     def __init__(self):
-        self._kept = cli_runner.Kept(cli_runner.load_command("windows", "kernel32"))
+        self._kept = cli_runner.Kept(cli_runner.load_command())
         gc.freeze()
         self._running = {}  # for each process, the connection on which to answer
         self.lines = {}  # the lines to processes that stay, and their numbers
