@@ -162,11 +162,6 @@ class Job:
         """The lengths in the dimensions in which they were given: of rank 1 with a batch axis."""
         return self.lengths.original if isinstance(self.lengths, AlignedSource) else self.lengths
 
-    @property
-    def of_batch(self) -> Source | None:
-        """The lengths of the batch axis, one for each index; None where each line has one of its own."""
-        return self.lengths.source if isinstance(self.lengths, AlignedSource) and self.batch_axis is not None else None
-
     def clamping(self, clamped: int) -> tuple[str, ...]:
         """A note that so many of the given lengths exceed the axis size; none for 0."""
         if not clamped:

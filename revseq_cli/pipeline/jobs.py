@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.references import Reference
-    from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.pipeline.assembly import Job, Request
     from revseq_cli.text.examples import Example, Text
 
@@ -94,12 +93,6 @@ def load(request: Request) -> Job:
         if in_text.example.problem:
             raise in_text.example.problem.about(in_text.text.name)
         whole = in_text
-    return load_whole(request, whole)
-
-
-def load_whole(request: Request, whole: WholeJob | None) -> Job:
-    """The job of a request, whose parts are all in `whole`, if that is given."""
-    reference, lengths_reference = request.references
     values = whole.tensor(INPUT, request.types) if whole else _open_values(request, reference, lengths_reference)
     refuse_sizes([reference], request.sizes)
     values = _typed(values, request.dtype)
@@ -120,9 +113,9 @@ def _suggested(values: Source, lengths: Source | None, request: Request) -> str:
     return suggest.hint(values, lengths, request) if lengths else ""
 
 
-def require(job: Job, level: FeatureLevel | None = None) -> None:
-    """Raise SpecError with every rule that the tensors break at a level, by default that of the request."""
-    if broken := violations(*job.descs, job.level if level is None else level):
+def require(job: Job) -> None:
+    """Raise SpecError with every rule that the tensors break at the level of the request."""
+    if broken := violations(*job.descs, job.level):
         raise SpecError(broken, job.names, suggestion(job))
 
 
