@@ -8,12 +8,20 @@ import click
 
 from revseq_cli.commands import base, options
 from revseq_cli.commands.base import Group
+from revseq_cli.core.errors import printable
+from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, broken
+from revseq_cli.report import terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from revseq_cli.commands.base import Console
-    from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.operator.spec import Constraint
     from revseq_cli.pipeline.assembly import Job
     from revseq_cli.report.results import Check
+
+
+_COLUMN = 23  # where the text begins behind the names of tensors and the like
 
 
 @base.command(
@@ -43,7 +51,7 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     """
     from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline import jobs  # --help must not load NumPy
-    from revseq_cli.report import checks, objects
+    from revseq_cli.report import objects
 
     reference = Reference.input(job_options["input"], job_options["format_name"], override=True)
     if reference.is_onnx_model and not (job_options["feed"] or job_options["lengths"]):
@@ -52,7 +60,7 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     if console.as_json:
         click.echo(objects.check(result))
     elif not console.quiet:
-        checks.print_check(result, every=every, color=console.colored)
+        print_result(result, every=every, color=console.colored)
     return 0 if result.valid else 1
 
 
@@ -80,6 +88,84 @@ def _result_of(job: Job) -> Check:
     return Check(
         job.names, values, lengths, axis, job.level, constraints, lowest, counts, job.batch_axis, notes, hint, with_cast
     )
+
+
+def print_result(check: Check, *, every: bool, color: bool) -> None:
+    """Print the verdict, what fails and, with `every`, what passes; then the job."""
+    console = terminal.console(color=color)
+    width = console.width
+    lines = _failing(broken(check.constraints), check.hint, width)
+    lines += [line for c in check.constraints if c.ok and every for line in _headline(c, width)]
+    terminal.print_lines(console, [_verdict(check)], terminal.GOOD if check.valid else terminal.BAD)
+    terminal.print_lines(console, ["", *lines] if lines else [], marked=True)
+    terminal.print_lines(console, ["", *_job(check, width)])
+
+
+def _verdict(check: Check) -> str:
+    """Whether the level accepts the job, and how many constraints fail or hold."""
+    count, failing = len(check.constraints), len(broken(check.constraints))
+    by = "the operator" if check.level is FeatureLevel.NONE else str(check.level)
+    if failing:
+        return f"{by} refuses it: {failing} of {count} constraints {'fails' if failing == 1 else 'fail'}"
+    return f"{by} accepts it: all {count} constraints hold"
+
+
+def _headline(constraint: Constraint, width: int) -> list[str]:
+    """The line of a constraint: whether it holds, what it is about, and what was found."""
+    mark = terminal.PASS if constraint.ok else terminal.FAIL
+    return terminal.hanging(f"{mark}  ", f"{constraint.label()}: {constraint.found}", width)
+
+
+def _failing(violations: Iterable[Constraint], hint: str, width: int) -> list[str]:
+    """The lines of what fails, as an error says it; the hint stands for all."""
+    lines: list[str] = []
+    for each in violations:
+        lines += _headline(each, width)
+        lines += terminal.hanging("      wanted: ", f"{each.wanted} ({each.rule})", width)
+        if each.hint and not hint:
+            lines += terminal.hanging("      Hint: ", printable(each.hint), width)
+    if hint:
+        first, *more = hint.split("\n")
+        lines += [printable(f"      Hint: {first}"), *(printable(f"      {line}") for line in more)]
+    return lines
+
+
+def _job(check: Check, width: int) -> Iterator[str]:
+    """The tensors, the axes, what the lengths do, the lowest level, and notes."""
+    for tensor, desc in ((INPUT, check.values), (LENGTHS, check.lengths)):
+        *lines, last = terminal.hanging(f"{tensor:<{_COLUMN}}", str(desc), width)
+        yield from lines
+        yield from terminal.beside(last, printable(check.names[tensor]), _COLUMN, width)
+    for name, text in _about_lines(check).items():
+        yield from terminal.hanging(f"{name:<{_COLUMN}}", text, width)
+    for note in check.notes:
+        yield from terminal.hanging("Note: ", printable(note), width)
+
+
+def _about_lines(check: Check) -> dict[str, str]:
+    """What is said of the axes, the lengths and the levels."""
+    from revseq_cli.report.tables import axis_text
+
+    rows = {"Axis": axis_text(check.values, check.axis)}
+    if check.batch_axis is not None:
+        count = check.values.sizes[check.batch_axis]
+        lengths = "1 length" if count == 1 else f"a length for each of {count:,} indices"
+        rows["batch axis"] = f"{check.batch_axis} is the batch, with {lengths}"
+    if check.counts is not None:
+        total, clamped, unchanged, least, greatest = check.counts
+        size = check.values.sizes[check.axis]
+        between = f", from {least:,} to {greatest:,}" if total else ""
+        rows["lengths"] = (
+            f"{total:,}{between}; {clamped:,} above {size:,} and so clamped; {unchanged:,} that change nothing"
+        )
+    cast = f"; with --lengths-dtype UINT32: {check.with_cast}" if check.with_cast else ""
+    lowest = str(check.lowest)
+    if check.lowest is FeatureLevel.NONE:
+        lowest = "no feature level of DirectML accepts it"
+    elif check.lowest is None:
+        lowest = "the operator itself refuses it"
+    rows["lowest level"] = f"{lowest}{cast}"
+    return rows
 
 
 def _check_nodes(path: str, key: str | None, level: FeatureLevel, console: Console) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from revseq_cli.core import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from revseq_cli.core.progress import Advance
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # terminal to terminal, and none of xterm's has.
 GREEN, RED, BLUE, MAGENTA = 29, 131, 63, 163
 
+PASS, FAIL = "pass", "FAIL"
 GOOD, BAD = f"bold color({GREEN})", f"bold color({RED})"  # styles, as rich names them
 
 _DOTS = "\u2026"
@@ -55,6 +56,18 @@ def console(*, color: bool) -> Any:  # noqa: ANN401 - rich's Console, which is n
         emoji=False,
         markup=False,
     )
+
+
+def print_lines(console: Any, lines: Iterable[str], style: str = "", *, marked: bool = False) -> None:  # noqa: ANN401 - rich's
+    """Print lines as they are with rich; `marked` ones have their pass and FAIL in colour."""
+    from rich.text import Text  # rich is loaded where it is used
+
+    for line in lines:
+        text = Text(line, style)
+        if marked:
+            text.highlight_regex(rf"\b{PASS}\b", GOOD)
+            text.highlight_regex(rf"\b{FAIL}\b", BAD)
+        console.print(text, soft_wrap=True)
 
 
 def hanging(head: str, text: str, width: int) -> list[str]:
