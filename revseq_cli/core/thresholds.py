@@ -35,7 +35,7 @@ LENGTHS_AT_ONCE, MASK_AT_ONCE, CAST_AT_ONCE = 1 << 20, 1 << 14, 1 << 14
 # to 6.5 s through a temporary file.
 WORTH_TILES, SHORT_RUN, LONG_RUN = 1 << 25, 1 << 13, 1 << 16
 
-# The kernel, in elements where nothing else is said; see tests/benchmarks/kernel.py
+# The kernel, in elements where nothing else is said
 
 # Bytes of a tile, with what is made of it in a core's second cache; elements of one whose indices have 16 bits; of
 # these, elements at one outer index, at most 2^14, since a bit must be left, and those below 0 must differ.
