@@ -14,10 +14,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.porting.hypotheses import MIXED, VALUES, worded, words
-from revseq_cli.porting.ideas import Idea, ideas
-from revseq_cli.porting.rules import RULE_BITS, Rules, rule_of_lines, witnesses
-from revseq_cli.porting.sample import HUGE, Sample, named, place_of, put, sampled
+from revseq_cli.porting.hypotheses import MIXED, VALUES, Idea, ideas, worded
+from revseq_cli.porting.sample import (
+    HUGE,
+    RULE_BITS,
+    Rules,
+    Sample,
+    named,
+    place_of,
+    put,
+    rule_of_lines,
+    sampled,
+    witnesses,
+    words,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

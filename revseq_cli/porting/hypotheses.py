@@ -1,4 +1,6 @@
-"""What ports do in place of a reversal, as tables: to lengths, to the order of lines, to places in a line, to values.
+"""What ports do in place of a reversal, as tables: to lengths, to the order of lines, to places in lines, to values.
+
+Of these are made ideas: a sentence, and from which places of the input the elements of the output come.
 
 A row is a sentence and arithmetic on whole arrays. {k} in a sentence is a number that is read from the wrong output,
 {K} one of 2 or more, {N} of 1 or more; {off} tells it as "2 too large", {ahead} as "2 ahead" or "2 behind".
@@ -6,17 +8,25 @@ A row is a sentence and arithmetic on whole arrays. {k} in a sentence is a numbe
 
 from __future__ import annotations
 
-from math import inf
-from typing import TYPE_CHECKING, Any
+import itertools
+from functools import partial
+from math import inf, prod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from revseq_cli.porting.sample import HUGE, mirrored, noun, number_of, place_of, put, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
+    from revseq_cli.porting.sample import Places, Sample
+
     Array = NDArray[Any]
+    Row = Callable[..., Array]
+    Place = Callable[[Places, Any], Places]
 
 
 def worded(text: str, *numbers: int) -> str:
@@ -25,11 +35,6 @@ def worded(text: str, *numbers: int) -> str:
     off = f"{abs(first)} too {'large' if first > 0 else 'small'}"
     ahead = f"{abs(first)} {'ahead' if first > 0 else 'behind'}"
     return text.format(k=first, N=several, K=several, off=off, ahead=ahead)
-
-
-def mirrored(j: Array, n: Array) -> Array:
-    """The index from which the element at index j of a line comes whose length is n."""
-    return np.where((j >= 0) & (j < n), n - 1 - j, j)
 
 
 def _as_float(n: Array, bits: int) -> Array:
@@ -108,8 +113,6 @@ PLACES: tuple[tuple[str, str, Callable[..., Array]], ...] = (
      lambda j, n, s, k: np.where(j < n // 2, n // 2, n + n // 2) - 1 - j),
     ("start", "the two halves of the part change places, and are not reversed",
      lambda j, n, s, k: (j + (n + 1) // 2) % n),
-    ("start", "the two halves of the part change places, and are not reversed",
-     lambda j, n, s, k: (j + n // 2) % n),
     ("start", "each tile of {K} is reversed by itself", lambda j, n, s, k: np.minimum(j // k * k + k, n) - 1 - j % k),
     ("start", "each whole tile of {K} is reversed by itself, and the rest of the part stays",
      lambda j, n, s, k: np.where(j < n // k * k, j // k * k + k - 1 - j % k, j)),
@@ -162,12 +165,6 @@ PLACES: tuple[tuple[str, str, Callable[..., Array]], ...] = (
     ("rest", "behind the length stands the last element of the line", lambda j, n, s, k: j * 0 + s - 1),
     ("rest", "behind the length, the whole line is reversed", lambda j, n, s, k: s - 1 - j),
 )  # fmt: skip
-
-
-def words(values: Array) -> Array:
-    """The bits of elements as unsigned integers, or pairs of them, which can only be compared."""
-    size = values.itemsize
-    return np.ascontiguousarray(values).view(f"u{size}" if size <= 8 else "u8,u8").reshape(values.shape)
 
 
 def _with_words(x: Array, bits: Array) -> Array:
@@ -315,3 +312,182 @@ MIXED: tuple[tuple[str, Callable[..., Array]], ...] = (
     ("the output is the larger of the input and of what is right", np.maximum),
     ("the output is the smaller of the input and of what is right", np.minimum),
 )
+
+
+class Idea(NamedTuple):
+    """A sentence, how far-fetched it is, and from which places of the input elements come, for numbers k."""
+
+    cost: int
+    text: str
+    place: Place
+
+
+def ideas(sample: Sample, *, cleared: bool) -> Iterator[Idea]:
+    """All that may have been done to lengths, in lines, to their order, and in memory; also with zeros behind if so."""
+    shape, axis = sample.shape, sample.axis
+    dims = [d for d, size in enumerate(shape) if size > 1]
+    for cost, text, row in LENGTHS:
+        yield Idea(cost, text, partial(_by_length, sample, row, False))
+        if cleared and cost:
+            yield Idea(cost + 1, f"{text}, and zeros are behind them", partial(_by_length, sample, row, True))
+    yield from _of_other_lines(sample)
+    for part, text, row in PLACES:
+        yield Idea(1, text, partial(_in_line, sample, part, row))
+    for what, cost, text, move in _moves(sample, dims):
+        yield Idea(cost, f"{what} of the output come {text}", partial(_home_of_moved, sample, move))
+        yield Idea(cost, f"{what} of the input are read {text}", partial(_moved_home, sample, move))
+    for d in dims:
+        if d != axis:
+            yield Idea(1, f"axis {d} is reversed whole, not {axis}", partial(_flipped, shape, d))
+    for a, d, b in itertools.product(dims, dims, dims):
+        if (a, d) != (axis, b) and sample.table.shape[d] > 1:
+            text = f"axis {a} is reversed" + f", not {axis}" * (a != axis)
+            text += f", with lengths by the index in dimension {b}, not {d}" * (b != d)
+            yield Idea(1, text, partial(_along_other_axis, sample, a, d, b))
+    for order in _orders(shape):
+        other = tuple(shape[d] for d in order)
+        if other != shape:
+            yield Idea(
+                1, f"memory of sizes {shape} is taken for one of {other}", partial(_in_other_sizes, sample, order)
+            )
+
+
+def _orders(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Other orders of the axes."""
+    return [*itertools.permutations(range(len(shape)))][1:] if len(shape) < 6 else []
+
+
+# Lengths
+
+
+def _by_length(sample: Sample, row: Row, is_cleared: bool, at: Places, k: Any) -> Places:
+    s, j = sample.shape[sample.axis], at[sample.axis]
+    m = np.minimum(row(sample.lengths_at(at), s, k, sample.table.reshape(-1)), s)
+    return put(at, sample.axis, np.where(j < m, m - 1 - j, -1) if is_cleared else mirrored(j, m))
+
+
+def _of_other_lines(sample: Sample) -> Iterator[Idea]:
+    table = sample.table
+    flat, long = table.reshape(-1), [d for d, size in enumerate(table.shape) if size > 1]
+    for d in [None, *long] if len(long) > 1 else long:
+        where = "" if len(long) == 1 else " by number" if d is None else f" along dimension {d}"
+        for cost, text, row in ORDERS:
+            if d is None or len(long) == 1 or "sort" not in text:
+                yield Idea(cost, f"lengths are those of other lines{where}: {text}", partial(_by_line, sample, d, row))
+    lines = prod(sample.shape) // sample.shape[sample.axis]
+    if 1 < table.size < lines:
+        for per in (1, lines // table.size):
+            text = f", divided by {per}" * (per > 1)
+            yield Idea(1, f"lengths are read by the number of the line{text}", partial(_by_number, sample, per))
+    tables = {
+        "lengths are the sums of all lengths so far": np.cumsum(flat),
+        "lengths are the differences to those before": np.diff(flat, prepend=0),
+    }
+    raw = flat.astype(f"u{sample.width}").tobytes().ljust(8 * flat.size, b"\0")
+    for size in (1, 2, 4, 8):
+        parts = np.frombuffer(raw[: size * flat.size], f"u{size}")
+        tables[f"lengths are read as words of {8 * size} bits"] = np.minimum(
+            parts.astype("u8"), np.uint64(HUGE)
+        ).astype(np.int64)
+    for order in _orders(tuple(table.shape[d] for d in long)):
+        text = f"lengths are read with their dimensions in the order {tuple(long[d] for d in order)}"
+        tables[text] = flat.reshape([table.shape[d] for d in long]).transpose(order).reshape(-1)
+    for text, other in tables.items():
+        yield Idea(1, text, partial(_by_table, sample, other.reshape(table.shape)))
+
+
+def _by_line(sample: Sample, d: int | None, row: Row, at: Places, k: Any) -> Places:
+    """Lengths of lines that have another index in dimension d, or another number among the lengths; 0 outside."""
+    table = sample.table
+    i, size = (sample.line_at(at), table.size) if d is None else (at[d], table.shape[d])
+    index = np.where(np.abs(k) < size, row(i, size, k, table.reshape(-1)), i)
+    inside = np.clip(index, 0, size - 1)
+    lengths = table.reshape(-1)[inside] if d is None else sample.lengths_at(put(at, d, inside))
+    return sample.home(at, np.where(index == inside, lengths, 0))
+
+
+def _by_number(sample: Sample, per: int, at: Places, k: Any) -> Places:
+    number = number_of(put(at, sample.axis, np.intp(0)), (*put(sample.shape, sample.axis, 1),))
+    return sample.home(at, sample.table.reshape(-1)[number // per % sample.table.size])
+
+
+def _by_table(sample: Sample, table: Array, at: Places, k: Any) -> Places:
+    return sample.home(at, table.reshape(-1)[sample.line_at(at)])
+
+
+# Places in lines
+
+
+def _in_line(sample: Sample, part: str, row: Row, at: Places, k: Any) -> Places:
+    """As a row of PLACES says; for a k that no line has room for, the right element."""
+    axis, shape = sample.axis, sample.shape
+    long, j, s = sample.lengths_at(at), at[axis], shape[axis]
+    n = long if part in ("long", "memory") else np.minimum(long, s)
+    index = row(j, n, s, k)
+    if part == "memory":
+        return place_of(number_of(at, shape) + (index - j) * prod(shape[axis + 1 :]), shape)
+    if part != "line" and part != "long":
+        index = np.where((j < n) == (part == "start"), index, mirrored(j, n))
+    return put(at, axis, np.where(np.abs(k) < s, index, mirrored(j, np.minimum(n, s))))
+
+
+# Axes and memory
+
+
+def _flipped(shape: tuple[int, ...], d: int, at: Places, k: Any) -> Places:
+    return put(at, d, shape[d] - 1 - at[d])
+
+
+def _along_other_axis(sample: Sample, a: int, d: int, b: int, at: Places, k: Any) -> Places:
+    lengths = np.minimum(sample.lengths_at(put(at, d, at[b])), sample.shape[a])
+    return put(at, a, mirrored(at[a], lengths))
+
+
+def _in_other_sizes(sample: Sample, order: tuple[int, ...], at: Places, k: Any) -> Places:
+    """From where elements come if the memory is taken for that of other sizes, which are these in another order."""
+    shape, axis = tuple(sample.shape[d] for d in order), order.index(sample.axis)
+    there = place_of(number_of(at, sample.shape), shape)
+    n = np.minimum(sample.lengths_at([there[order.index(d)] for d in range(len(order))]), shape[axis])
+    return place_of(number_of(put(there, axis, mirrored(there[axis], n)), shape), sample.shape)
+
+
+def _home_of_moved(sample: Sample, move: Place, at: Places, k: Any) -> Places:
+    return sample.home(move(at, k))
+
+
+def _moved_home(sample: Sample, move: Place, at: Places, k: Any) -> Places:
+    return move(sample.home(at), k)
+
+
+def _moves(sample: Sample, dims: list[int]) -> Iterator[tuple[str, int, str, Place]]:
+    """From where elements of a whole tensor may be taken: which, the cost, from where in words, and the places."""
+    shape, table = sample.shape, sample.table
+    for d in dims:
+        row_of_lengths = table.reshape(-1) if table.shape[d] == table.size == shape[d] else None
+        for cost, text, row in ORDERS:
+            if row_of_lengths is not None or "sort" not in text:
+                yield noun(shape, sample.axis, d), cost, text, partial(_indices, shape, d, row, row_of_lengths)
+    for order in _orders(shape):
+        yield "elements", 1, f"in the memory order of the axes {order}", partial(_memory, shape, order, False)
+        text = f"as if their memory had the axes in the order {order}"
+        yield "elements", 1, text, partial(_memory, shape, order, True)
+    yield "elements", 1, "from the place in memory {ahead}, around the ends", partial(_further, shape, True)
+    yield "elements", 1, "from the place in memory {ahead}, with zeros outside", partial(_further, shape, False)
+
+
+def _indices(shape: tuple[int, ...], d: int, row: Row, lengths: Array | None, at: Places, k: Any) -> Places:
+    return put(at, d, np.where(np.abs(k) < shape[d], row(at[d], shape[d], k, lengths), at[d]))
+
+
+def _memory(shape: tuple[int, ...], order: tuple[int, ...], is_read: bool, at: Places, k: Any) -> Places:
+    """From where elements come whose memory has the axes in another order, or is read as if it had."""
+    other = tuple(shape[d] for d in order)
+    if is_read:
+        return place_of(number_of([at[d] for d in order], other), shape)
+    there = place_of(number_of(at, shape), other)
+    return tuple(there[order.index(d)] for d in range(len(order)))
+
+
+def _further(shape: tuple[int, ...], is_around: bool, at: Places, k: Any) -> Places:
+    number = number_of(at, shape) + k
+    return place_of(number % prod(shape) if is_around else number, shape)
