@@ -106,7 +106,7 @@ def _tell(error: Exception, settings: dict[str, Any]) -> None:
     import click
 
     from revseq_cli.commands.base import colored, error_width
-    from revseq_cli.report.words import message
+    from revseq_cli.report.terminal import message
 
     args = sys.argv[1:]
     color, worded = colored(settings.get("revseq.color", "auto"), sys.stderr), _worded(error)

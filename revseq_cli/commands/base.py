@@ -138,7 +138,7 @@ class Console:
 
     def error(self, error: RevseqError, place: str = "") -> None:
         """Print the error of a part of the work, which goes on; `place` has the lines of a manifest."""
-        from revseq_cli.report.words import message
+        from revseq_cli.report.terminal import message
 
         color = colored(self.color, sys.stderr)
         click.echo(message(error, color=color, width=error_width(), place=place), file=sys.stderr, color=color)

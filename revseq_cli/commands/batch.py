@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from revseq_cli.commands.base import Console
     from revseq_cli.commands.manifest import Entry, Jobs
     from revseq_cli.core.errors import RevseqError
-    from revseq_cli.report.results import Outcome, Traffic
+    from revseq_cli.report.objects import Outcome, Traffic
 
 # A job of a batch has the options of `run` but those that say what it prints, and those with several values.
 _COLUMNS = [each for each in run.command.params if not (each.multiple or getattr(each, "group", None) is Group.PRINT)]
@@ -175,7 +175,7 @@ def _newest(path: str) -> int:
 
 
 def _skipped(entry: Entry) -> Outcome:
-    from revseq_cli.report.results import Outcome
+    from revseq_cli.report.objects import Outcome
 
     return Outcome(entry.line, entry.options["output"], None, skipped=True)
 
@@ -206,7 +206,7 @@ class _Report:
         """Keep the result of a job, and print what is no note and no error."""
         from revseq_cli.commands.manifest import placeholders
         from revseq_cli.report import objects
-        from revseq_cli.report.words import reason
+        from revseq_cli.report.terminal import reason
 
         entry, error = self._entries[outcome.line], outcome.error
         if error:
@@ -231,7 +231,7 @@ class _Report:
 
     def print_notes_and_errors(self) -> None:
         """Print the notes, and then the errors: those that are equal once, for all their jobs, and so each hint."""
-        from revseq_cli.report.words import together
+        from revseq_cli.report.terminal import together
 
         for note, lines in self._notes.items():
             self._console.note(f"{self._jobs.place(lines)}: {note}")

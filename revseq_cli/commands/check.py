@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from revseq_cli.commands.base import Console
     from revseq_cli.operator.spec import Constraint
     from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.report.results import Check
+    from revseq_cli.report.objects import Check
 
 
 _COLUMN = 23  # where the text begins behind the names of tensors and the like
@@ -72,7 +72,7 @@ def _result_of(job: Job) -> Check:
     from revseq_cli.operator import spec
     from revseq_cli.pipeline import jobs, summaries
     from revseq_cli.pipeline.plan import Resources
-    from revseq_cli.report.results import Check
+    from revseq_cli.report.objects import Check
 
     values, lengths, axis = job.descs
     lowest = spec.lowest_level(values, lengths, axis)

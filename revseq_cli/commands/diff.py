@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.assembly import Job
     from revseq_cli.pipeline.comparison import Pair, Tolerance
     from revseq_cli.pipeline.plan import Resources
-    from revseq_cli.report.results import Comparison
+    from revseq_cli.report.objects import Comparison
 
 _MOST_SHOWN = 100_000
 _MOST_STEPS = (1 << 64) - 1
@@ -226,7 +226,7 @@ def _compared(
     from revseq_cli.pipeline import comparison, summaries
     from revseq_cli.porting import sample
     from revseq_cli.porting.diagnose import diagnose
-    from revseq_cli.report.results import Comparison
+    from revseq_cli.report.objects import Comparison
 
     a, b, job = sides
     notes = [*a.notes, *(job or b).notes]

@@ -26,7 +26,7 @@ from revseq_cli.formats.recognition import is_store
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.table import by_suffix, packing_of
 from revseq_cli.formats.text import LARGEST
-from revseq_cli.report.words import numbered
+from revseq_cli.report.terminal import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

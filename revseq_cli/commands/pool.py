@@ -22,7 +22,7 @@ from revseq_cli.core.errors import EngineError, worded
 from revseq_cli.formats import atomic_file
 from revseq_cli.formats.table import by_suffix, packing_of
 from revseq_cli.pipeline import AUTO, SERIAL
-from revseq_cli.report.results import Outcome
+from revseq_cli.report.objects import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

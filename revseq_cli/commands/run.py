@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.table import Format
     from revseq_cli.pipeline.assembly import Job, Request
     from revseq_cli.pipeline.plan import Plan, Resources
-    from revseq_cli.report.results import Planned
+    from revseq_cli.report.objects import Planned
 
 
 @base.command(
@@ -171,7 +171,7 @@ def plan_of(request: Request, resources: Resources) -> Planned:
 
 
 def _planned(job: Job, plan: Plan, kept: int = 0) -> Planned:
-    from revseq_cli.report.results import Planned
+    from revseq_cli.report.objects import Planned
 
     return Planned(job.values.desc, job.lengths.desc, job.axis, plan, kept)
 

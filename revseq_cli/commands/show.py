@@ -74,7 +74,7 @@ def command(
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import TextTypes
     from revseq_cli.report import objects, tables  # --help must not load NumPy
-    from revseq_cli.report.words import message
+    from revseq_cli.report.terminal import message
 
     for_scripts = names or shape
     if for_scripts and (stats or console.as_json):

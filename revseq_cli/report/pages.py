@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from revseq_cli.core.errors import RevseqError, printable
 from revseq_cli.report import objects, terminal
-from revseq_cli.report.words import message
+from revseq_cli.report.terminal import message
 from revseq_cli.text.notation import PlacedError
 
 if TYPE_CHECKING:

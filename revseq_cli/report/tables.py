@@ -12,12 +12,7 @@ from revseq_cli.core import dtypes, system
 from revseq_cli.core.errors import printable, shortened
 from revseq_cli.core.tensors import braced
 from revseq_cli.report import terminal, view
-from revseq_cli.report.results import (
-    Comparison,
-    Outcome,
-    Planned,
-    first_differences,
-)
+from revseq_cli.report.objects import Comparison, Outcome, Planned, first_differences
 from revseq_cli.text.numbers import render
 
 _HEADS = ("name", "DataType", "Sizes", "dimensions", "attributes", "storage")

@@ -28,7 +28,7 @@ from revseq_cli.core.errors import RevseqError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile
 from revseq_cli.formats.references import Reference
-from revseq_cli.report.words import message
+from revseq_cli.report.terminal import message
 
 ENDED = 0xC000013A  # what cmd.exe shows after Ctrl-C
 LONGEST = 120  # seconds for what takes one, on a busy machine

@@ -33,7 +33,7 @@ from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.onnx import TYPES
 from revseq_cli.pipeline.views import AlignedSource
-from revseq_cli.report.words import message
+from revseq_cli.report.terminal import message
 
 
 def _created(path, asked):

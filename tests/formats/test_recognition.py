@@ -156,12 +156,6 @@ def test_hdf5_behind_a_block_that_looks_like_something_else(revseq, tmp_path, bl
 # Files of several
 
 
-
-
-
-
-
-
 # What tools for texts do to .npy
 
 

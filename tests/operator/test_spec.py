@@ -18,7 +18,7 @@ from revseq_cli.operator.spec import (
     lowest_level,
     violations,
 )
-from revseq_cli.report.words import message
+from revseq_cli.report.terminal import message
 
 LEVELS = "1_0 2_0 2_1 3_0 3_1 4_0 4_1 5_0 5_1 5_2 6_0 6_1 6_2 6_3 6_4".split()
 FIRST = set("FLOAT32 FLOAT16 INT32 INT16 INT8 UINT32 UINT16 UINT8".split())

@@ -14,7 +14,7 @@ from revseq_cli.pipeline import comparison
 from revseq_cli.pipeline.comparison import Tolerance, differences
 from revseq_cli.pipeline.plan import Resources
 from revseq_cli.report import tables
-from revseq_cli.report.results import Comparison
+from revseq_cli.report.objects import Comparison
 
 
 @st.composite
