@@ -16,9 +16,8 @@ import numpy as np
 import oracle
 import pytest
 from conftest import COMMAND
-from needs import existing_signals, pty
+from needs import existing_signals
 from processes import members, until
-from terminals import everything_on
 
 from revseq_cli.commands import batch, manifest, run
 from revseq_cli.core import system
@@ -577,25 +576,6 @@ def test_a_reader_that_leaves_leaves_no_job_undone(files):
     assert done.returncode == 1
     assert len(list(files.glob("z*.npy"))) == 39
     os.close(writer)
-
-
-@pytest.mark.needs("terminal")
-def test_a_bar_on_a_terminal_and_reports_in_a_pipe(files):
-    """Errors stand on lines of their own above the bar, and no report goes astray."""
-    jobs = [{"output": f"y{i}.npy", "input": "x.npy" if i != 1000 else "absent.npy"} for i in range(1200)]
-    (files / "m.jsonl").write_text(lines(*jobs))
-    main, sub = pty.openpty()
-    command = [*COMMAND, "batch", "m.jsonl", "--json"]
-    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "150"}
-    with (files / "report").open("w") as report:
-        process = subprocess.Popen(command, cwd=files, stdout=report, stderr=sub, env=environment)
-    os.close(sub)
-    shown = everything_on(main)
-    assert process.wait() == 1
-    assert len((files / "report").read_text().splitlines()) == 1200
-    assert b"errors" not in shown
-    assert re.search(rb"batch .*\d+/1200", shown)
-    assert b"\x1b[1;38;5;131mError:\x1b[0m m.jsonl: line 1001: absent.npy: no such file\r\n" in shown
 
 
 @pytest.mark.needs("signals")

@@ -91,22 +91,6 @@ def test_both_tensors_on_standard_input(revseq):
     revseq("run", "-", "-", "--axis", 0, stdin=b"[1]").refused("both standard input")
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 3])
-def test_a_scraped_page(revseq, tmp_path, number):
-    """A page's own text around its examples, without alignment, with a comment in a row: as scraping leaves it."""
-    examples = [(SAMPLES / f"example{i}.txt").read_text().replace("  ", " ").replace("\n  ", "\n") for i in (1, 2)]
-    examples[1] = examples[1].replace(" 3, 4],\n", " 3, 4], // Notice: lengths [of] 1, 0 ...\n")
-    struct = "struct X {\nconst DML_TENSOR_DESC *InputTensor;\nUINT Axis;\n};\nInputTensor\nType: x\n{2,3,4,5}\n, {2,1,4,5}\n"
-    tail = "- InputTensor, OutputTensor\nInputTensor | Input | 1 to 8 | FLOAT64, FLOAT32 |\n"
-    text = f"{struct}Examples\nExample 1\n{examples[0]}Example 2. Another\n{examples[1]}{tail}"
-    (tmp_path / "p.txt").write_text(text)
-    done = revseq("run", f"p.txt::{number}", "--example")
-    if number in (1, 2):
-        assert done.ok().out == (SAMPLES / f"example{number}.txt").read_text()
-    else:
-        done.refused(f"no example {number}", "1 to 2")
-
-
 def test_a_header_alone_matters_only_to_who_asks(revseq, tmp_path):
     text = (SAMPLES / "example1.txt").read_text()
     (tmp_path / "e.txt").write_text(text + "\nK: (Sizes:{2}, DataType:FLOAT32)\n")
