@@ -21,8 +21,8 @@ distributed = pytest.importorskip("distributed", reason="distributed, the extra 
 from revseq_cli.core.errors import EngineError, UsageError  # noqa: E402 - it cannot be imported without dask
 from revseq_cli.pipeline import cluster  # noqa: E402
 from revseq_cli.pipeline.blocks import Blocks  # noqa: E402
-from revseq_cli.pipeline.executors import Batch  # noqa: E402
 from revseq_cli.pipeline.plan import Plan  # noqa: E402
+from revseq_cli.pipeline.tasks import Batch  # noqa: E402
 
 UNCHANGED = b"Note: stopped; y.npy is unchanged\n"
 # What a worker loads before its first block; dask may load it twice. After the first, a block that takes its time:

@@ -21,8 +21,8 @@ from revseq_cli.core import signals
 from revseq_cli.core.errors import EngineError
 from revseq_cli.core.processes import Workers
 from revseq_cli.pipeline.blocks import Blocks
-from revseq_cli.pipeline.executors import Batch, results, run
 from revseq_cli.pipeline.plan import Plan
+from revseq_cli.pipeline.tasks import Batch, results, run
 
 
 def plan_of(tasks, engine="processes", workers=1):
