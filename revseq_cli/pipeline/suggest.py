@@ -126,7 +126,7 @@ def _candidates(values: Source, lengths: Source, request: Request) -> list[Fit]:
     kept = [fit for fit in found if _agrees(fit, asked)] or [fit for fit in found if fit.axis == asked[0]]
     # Lengths of two dimensions are rather one for each line than a vector with one more dimension.
     whole = [fit for fit in found if len(lengths.sizes) == 2 and fit.batch_axis is None and not fit.mask]
-    if whole and asked == (None, None):
+    if whole and (asked == (None, None) or not kept):
         return [fit for fit in found if fit in whole or fit.mask]
     if any(fit.batch_axis is not None and not fit.mask for fit in kept):
         kept = list(dict.fromkeys([*kept, *whole]))

@@ -299,8 +299,6 @@ def judge_added(job, folder, target):
     """The tensor that was there, and each other one, is as it was."""
     path = folder.path / f"x.{job.source.format}"
     key = "group/v" if job.source["group"] else "v"
-    if job.source.format == "zarr" and not (job.source["group"] or job.source["others"]):
-        return  # the store is the array itself, so nothing can be beside it
     for name in (key, *(f"other{i}" for i in range(job.source["others"] or 0))):
         kept, made = (
             libraries.READERS[job.source.format](

@@ -296,6 +296,8 @@ def job(rng):
     command = rng.choice(scene.commands)
     if command == "convert" and output:
         output = "only"
+    if output == "added" and source.format == "zarr" and not (source["group"] or source["others"]):
+        output = "copy"  # the store is the array itself, and nothing can be beside it
     target = (
         Place(source.format)
         if output
@@ -348,6 +350,7 @@ def with_lengths(rng, job):
         and (each != "bin" or (lengths_type in BARE_LENGTHS and form == "line"))
         and (sizes or each in ("npy", "npz", "typed"))
         and (each not in IS_TEXT or lengths_type in BARE_LENGTHS)
+        and (each != "nc" or form == "line")  # whose dimensions have names
     ]
     made = place(rng, rng.choice(("npy", "npy", *fitting)), sizes)
     if mask:  # its first half cannot be left out
@@ -606,6 +609,7 @@ def is_possible(job):
         and (not job.mask or lengths in OF_MASKS)
         and (lengths != "bin" or (job.lengths_type in BARE_LENGTHS and job.form == "line"))
         and (lengths_sizes(job) != () or lengths in ("npy", "npz", "typed"))
+        and (lengths != "nc" or job.form == "line")
         and (lengths not in IS_TEXT or job.lengths_type in BARE_LENGTHS)
         and (job.lengths_type != "BOOL" or bool(job.mask))
         and (not job.padding or (job.data_type in NUMBERS and batch is None and not job.mask))
