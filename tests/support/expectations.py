@@ -194,7 +194,7 @@ def judge_run(job, folder, values, lengths, names, stdin):
         folder.fail(f"{clamped} lengths are clamped, and that is not what is told", done)
     judge_output(job, folder, right, before, target, key)
     if plan and job.output == "copy" and job.source.format in ("npz", "safetensors"):
-        size, tiled = (folder.path / target).stat().st_size, "run_bytes" in plan
+        size, tiled = (folder.path / target).stat().st_size, plan["spooled"]
         if abs(plan["write_bytes"] - size - tiled * job.bytes) > _HEADERS_BYTES:
             folder.fail(f"the plan has {plan['write_bytes']} bytes to write, and there are {size}")
     if job.seed % 3 == 0 and not stdin:
