@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 import shutil
-from pathlib import Path
 
 import dxdispatch
 import numpy as np
@@ -13,18 +12,13 @@ import pytest
 from folders import content, names
 
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats.atomic_file import AtomicFile
-from revseq_cli.pipeline import jobs
-from revseq_cli.pipeline.assembly import Request
-from revseq_cli.porting import export
 
 OURS = ["model.InputTensor.npy", "model.SequenceLengthsTensor.npy"]
 TARGET = "model.OutputTensor.npy"
 
 
 @pytest.mark.parametrize(
-    ("data_type", "sizes"),
-    [*((each, (3, 5)) for each in oracle.DATA_TYPES), (DataType.FLOAT16, (3, 701)), (DataType.INT8, (1500, 3))],
+    ("data_type", "sizes"), [*((each, (3, 5)) for each in oracle.DATA_TYPES), (DataType.FLOAT16, (3, 701))]
 )
 def test_there_and_back(revseq, tmp_path, data_type, sizes):
     rng = np.random.default_rng(17)
@@ -58,24 +52,11 @@ def test_what_is_printed_can_be_typed(revseq, files):
     options = ("--axis", 1, "--batch-axis", 0, "--lengths-dtype", "UINT32")
     done = revseq("export", "x.npy", "long.npy", *options, "-o", "sub/m.json").ok()
     assert "dxdispatch.exe m.json" in done.out
-    assert "https://github.com/microsoft/DirectML" in done.out
     dxdispatch.run(files / "sub", "m.json")
     typed = done.out.splitlines()[-1].split()
     assert typed[:3] == ["revseq", "diff", os.path.join("sub", "m.OutputTensor.npy")]
     revseq(*typed[1:]).ok()
     assert revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "q.json", "-q").ok().out == ""
-
-
-def test_large_tensors_of_other_layouts(revseq, tmp_path):
-    """Many blocks, in Fortran order and big-endian, and lengths that are cast and repeated on the way."""
-    values = np.asfortranarray(oracle.random_values(np.random.default_rng(3), (300, 7, 50), oracle.DATA_TYPES[0]))
-    np.save(tmp_path / "x.npy", values.astype(values.dtype.newbyteorder(">")))
-    np.save(tmp_path / "n.npy", np.arange(300))
-    options = ("--axis", 1, "--batch-axis", 0, "--lengths-dtype", "UINT32")
-    revseq("export", "x.npy", "n.npy", *options, "-o", "model.json").ok()
-    assert names(tmp_path) == {"x.npy", "n.npy", "model.json", *OURS}
-    dxdispatch.run(tmp_path, "model.json")
-    revseq("diff", TARGET, "--job", "x.npy", "n.npy", *options).ok()
 
 
 def test_a_nan_of_unusual_bits_is_no_text(revseq, tmp_path):
@@ -101,15 +82,13 @@ def test_bool_goes_as_uint8(revseq, tmp_path):
     revseq("run", *job[1:-2], "--dtype", "INT8").refused("BOOL")
 
 
-@pytest.mark.parametrize("values", [np.ones((2, 3), "c8"), np.ones((0, 3)), np.ones((1,) * 8 + (3,))])
-@pytest.mark.parametrize("axis", [True, False])
-def test_what_no_level_has(revseq, tmp_path, values, axis):
+def test_what_no_level_has(revseq, tmp_path):
     """Nothing is proposed that would be refused again."""
-    np.save(tmp_path / "x.npy", values)
-    np.save(tmp_path / "n.npy", np.ones((*values.shape[:-1], 1), np.uint32))
-    options = ("--axis", values.ndim - 1) if axis else ()
-    done = revseq("export", "x.npy", "n.npy", *options, "-o", "model.json").refused()
-    assert "--feature-level none" not in done.err
+    for values in (np.ones((2, 3), "c8"), np.ones((0, 3)), np.ones((1,) * 8 + (3,))):
+        np.save(tmp_path / "x.npy", values)
+        np.save(tmp_path / "n.npy", np.ones((*values.shape[:-1], 1), np.uint32))
+        done = revseq("export", "x.npy", "n.npy", "--axis", values.ndim - 1, "-o", "model.json").refused()
+        assert "--feature-level none" not in done.err
 
 
 @pytest.mark.parametrize(
@@ -133,33 +112,24 @@ def test_refused_before_anything_is_written(revseq, files, args, words):
     assert content(files) == before
 
 
-def test_twice_into_one_folder(revseq, tmp_path):
-    np.save(tmp_path / "x.npy", np.zeros((1, 2000), np.float32))
-    job = ("export", "x.npy", "[[3]]", "--axis", 1, "-o", "model.json")
-    revseq(*job).ok()
-    (tmp_path / "model.json").unlink()
-    revseq(*job).refused(f"{OURS[0]}: already exists", "--overwrite")
-    revseq(*job, "--overwrite").ok()
-
-
-def test_an_input_that_changes_meanwhile(revseq, tmp_path):
+def test_files_beside_the_model_come_with_it_or_not_at_all(revseq, tmp_path):
     (tmp_path / "sub").mkdir()
     np.save(tmp_path / "x.npy", np.zeros((1, 2000), np.float32))
+    job = ("export", "x.npy", "[[3]]", "--axis", 1, "-o", "sub/model.json")
     code = "import os, revseq_cli.porting.export as e; f = e.copy; e.copy = lambda *a: (f(*a), os.utime('x.npy', ns=(1, 1)))"
-    revseq("export", "x.npy", "[[3]]", "--axis", 1, "-o", "sub/model.json", code=code).refused("x.npy: changed")
+    revseq(*job, code=code).refused("x.npy: changed")
     assert names(tmp_path / "sub") == set()
+    revseq(*job).ok()
+    (tmp_path / "sub" / "model.json").unlink()
+    revseq(*job).refused(f"{OURS[0]}: already exists", "--overwrite")
 
 
-def test_the_model_gets_its_name_last(tmp_path, monkeypatch):
-    named = []
-    take_name = AtomicFile.take_name
-    monkeypatch.setattr(AtomicFile, "take_name", lambda file: (named.append(Path(file.name).name), take_name(file)))
+def test_the_model_gets_its_name_last(revseq, tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((2000, 2), np.float32))
     np.save(tmp_path / "n.npy", np.ones((2000, 1), np.uint32))
-    job = jobs.load(Request(str(tmp_path / "x.npy"), str(tmp_path / "n.npy"), 1))
-    export.write(job, str(tmp_path / "model.json"), TARGET, overwrite=False)
-    assert {*named[:-1]} == {*OURS}
-    assert named[-1] == "model.json"
+    code = "from revseq_cli.formats.atomic_file import AtomicFile as A; f = A.take_name; A.take_name = lambda file: (print(file.name), f(file))"
+    done = revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "model.json", "-q", code=code).ok()
+    assert done.out.split() == [*OURS, "model.json"]
 
 
 @pytest.mark.parametrize("padding", [1, 2, 3])

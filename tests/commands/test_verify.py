@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import oracle
 import pytest
 from conftest import ROOT, SAMPLES
 from growth import is_linear
@@ -19,7 +18,6 @@ from tensor_files import held
 
 from revseq_cli import pages
 from revseq_cli.core.dtypes import dtype_of
-from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats.references import Reference
 from revseq_cli.operator.spec import FeatureLevel
@@ -83,10 +81,8 @@ class TestPages:
             return scandir(path)
 
         monkeypatch.setattr(os, "scandir", scan)
-        found = [*pages.pages_below(str(docs))]
-        (error,) = [each for each in found if not isinstance(each, str)]
+        (error,) = [each for each in pages.pages_below(str(docs)) if not isinstance(each, str)]
         assert (error.where, error.found) == (str(docs / "b"), "cannot read: Permission denied")
-        assert [Path(each).name for each in found if isinstance(each, str)] == ["a.md", "latin.txt", "x.markdown"]
 
     def test_a_bad_page_does_not_hide_the_good_ones(self, revseq, docs):
         (docs / "aa.md").write_bytes(WRONG.encode() + b"\xff")
@@ -122,14 +118,6 @@ class TestPages:
         (tmp_path / "good.md").write_text(PAGE)
         done = revseq("verify", "x.md", "good.md")
         assert (done.status, "2 examples, 0 wrong" in done.out) == (1, True)
-
-    @pytest.mark.parametrize(
-        "text", [b"caf\xe9", b"\x93NUMPY\x01", b"\xff\xfe[\x00", b"", b"x [1", b"SequenceX: (Sizes"]
-    )
-    def test_what_has_no_example_is_no_error(self, revseq, tmp_path, text):
-        (tmp_path / "x.md").write_bytes(text)
-        (tmp_path / "y.md").write_text(PAGE)
-        assert revseq("verify", "x.md", "y.md", "--allow-empty").ok().out.endswith("skipped\n")
 
     def test_one_example_of_a_page(self, revseq):
         wrong = PAGE.replace("8, 7, 6, 5", "8, 7, 6, 9").encode()
@@ -240,29 +228,16 @@ class TestExamples:
         ):  # fmt: skip
             (tmp_path / "x.md").write_text(head + WRONG)
             revseq("verify", "x.md").refused("x.md: contains no example of this operator")
-            assert [each.right for each in verify(head.replace("GRU", "REVERSE_SUBSEQUENCES") + WRONG).verdicts] == [
-                False,
-                True,
-            ]
+            ours = verify(head.replace("GRU", "REVERSE_SUBSEQUENCES") + WRONG)
+            assert [verdict.right for verdict in ours.verdicts] == [False, True]
 
     def test_an_input_serves_several_examples(self):
         """With its axis, and right below the first also with its lengths; a page in Korean has it so."""
         second = FIRST[FIRST.index("SequenceTensor") :].replace("[9]", "[1]").replace("[8, 7, 6, 5]", "[5, 6, 7, 8]")
-        third = (
-            second.replace("Axis: 3", "Axis: 2")
-            .replace("1,1,2,1}", "1,1,1,4}")
-            .replace("[[[[2],\n   [1]]]]", "[[[[2, 1, 0, 2]]]]")
-        )
-        third = third[: third.index("[[[[2, 1, 3")] + "[[[[5, 2, 3, 8],\n   [1, 6, 7, 4]]]]\n"
-        no_axis = second.replace("Axis: 3", "")
-        page = "\n## Next\n\n".join([FIRST, second, third, FIRST, no_axis])
-        assert [verdict.right for verdict in verify(page).verdicts] == [True] * 5
-        assert [
-            each.right
-            for each in verify(
-                page.replace("[5, 6, 7, 8]]]]\n\n\n\n## Next", "[6, 5, 7, 8]]]]\n\n\n\n## Next", 1)
-            ).verdicts
-        ].count(False) == 1
+        page = "\n## Next\n\n".join([FIRST, second, FIRST, second.replace("Axis: 3", "")])
+        assert [verdict.right for verdict in verify(page).verdicts] == [True] * 4
+        wrong = verify("[6, 5, 7, 8]".join(page.rsplit("[5, 6, 7, 8]", 1)))
+        assert [verdict.right for verdict in wrong.verdicts] == [True, True, True, False]
         output = FIRST[FIRST.index("OutputTensor") :]
         report = verify(FIRST + output + output.replace("8, 7", "7, 8"))
         assert [verdict.right for verdict in report.verdicts] == [True, True, False]
@@ -279,8 +254,6 @@ class TestExamples:
         text = FIRST[: FIRST.index(part)] + (FIRST[FIRST.index(stop) :] if stop else "")
         (verdict,) = verify(NAMED + text).verdicts
         assert verdict.findings[0].message.startswith(problem)
-        renamed = FIRST.replace(part, f"{part}s")
-        assert not verify(NAMED + renamed).right
 
     @pytest.mark.parametrize(
         ("old", "new", "column"),
@@ -303,12 +276,8 @@ class TestExamples:
         report = verify(half + "ATensor: (Sizes:{1}, DataType:FLOAT32)\n[1]\n\n" + FIRST)
         assert ([each.right for each in report.verdicts], report.skipped) == ([False, True], 1)
 
-    def test_an_incomplete_example_where_the_page_names_the_operator(self):
+    def test_an_incomplete_example_is_ours_where_the_page_names_the_operator(self):
         half = FIRST[: FIRST.index("SequenceTensor")] + FIRST[FIRST.index("Axis") :]
-        (verdict,) = verify(NAMED + half).verdicts
-        assert [(each.line, each.message.partition(";")[0]) for each in verdict.findings] == [
-            (3, "the example has no lengths")
-        ]
         other = "# DML_GATHER_OPERATOR_DESC\n\n" + half
         assert verify(NAMED + FIRST + other).skipped == 1
         assert verify(FIRST + half).skipped == 1
@@ -320,9 +289,6 @@ class TestExamples:
         page = FIRST.replace("UINT32", name)
         assert verify(page, FeatureLevel.NONE).right
         assert f"SequenceLengthsTensor DataType is {name}" in told(page)[0]
-        if name != "UINT8":
-            (verdict,) = verify(page.replace("[9]", "[-9]"), FeatureLevel.NONE).verdicts
-            assert "at [0, 0, 1, 0] is negative" in verdict.findings[0].message
 
     def test_the_feature_level_counts(self, revseq):
         assert "InputTensor dimension count is 2" in verify(PAGE, FeatureLevel.V2_1).verdicts[1].findings[0].message
@@ -343,17 +309,6 @@ class TestExamples:
 class TestNumbers:
     """That whatever number changes, the verdict is that of the slow definition."""
 
-    def test_each_digit_of_a_page(self):
-        start, stop = PAGE.index("InputTensor"), PAGE.index("## Another")
-        places = [match.start() for match in re.finditer(r"\d", PAGE[:stop]) if match.start() > start]
-        changed = 0
-        for place in places:
-            for digit in {"0", "5", "9"} - {PAGE[place]}:
-                text = PAGE[:place] + digit + PAGE[place + 1 :]
-                assert verify(text).right == still_right(text), text[place - 20 : place + 20]
-                changed += 1
-        assert changed > 150
-
     @settings(max_examples=50)
     @given(st.data())
     def test_a_printed_example_is_right(self, data):
@@ -369,7 +324,8 @@ class TestNumbers:
         text = view.example_text(*map(held, (values, lengths)), axis, held(result))
         assert verify(text).right
         flat = result.ravel().copy()
-        flat[-1:].view(f"u{dtype.itemsize}")[...] ^= 1
+        place = data.draw(st.integers(0, flat.size - 1))
+        flat[place : place + 1].view(f"u{dtype.itemsize}")[...] ^= 1
         wrong = view.example_text(*map(held, (values, lengths)), axis, held(flat.reshape(sizes)))
         assert not verify(wrong).right
 
@@ -378,28 +334,6 @@ class TestNumbers:
         assert revseq("verify", "-", stdin=text.encode()).ok().out.endswith("1 example, 0 wrong\n")
         again = revseq("run", "-", stdin=text.encode()).ok().out
         assert again == revseq("run", "samples/page.md::2", cwd=ROOT).ok().out
-
-
-def still_right(text):
-    """Whether each example of a text is right, by the slow definition and not by ours."""
-    right = []
-    for example in Text("x", text).page_examples():
-        if not example.is_ours:
-            continue
-        try:
-            values, lengths, output = (
-                example.tensors[name].values(example.tensors[name].desc.data_type)
-                for name in ("InputTensor", "SequenceLengthsTensor", "OutputTensor")
-            )
-            axis = example.axis()
-        except (FormatError, AttributeError):
-            return False
-        if not 0 <= axis < values.ndim or lengths.dtype.str not in ("<u4", "<u8"):
-            return False
-        if lengths.shape != tuple(1 if d == axis else n for d, n in enumerate(values.shape)):
-            return False
-        right.append(oracle.same_bits(output, expected(values, lengths, axis)))
-    return all(right) and len(right) == 2
 
 
 class TestFix:
@@ -421,7 +355,7 @@ class TestFix:
     @pytest.mark.parametrize(
         "wrong",
         [
-            ("[[ 5, 2],\n [ 3, 4],\n [-1, 6]]", ""), ("[[ 5, 2],\n [ 3, 4],\n [-1, 6]]", "[[5,2], [3,400], [-1,6]]"),
+            ("[[ 5, 2],\n [ 3, 4],\n [-1, 6]]", ""),
             ("[ 3, 4],\n [-1, 6]]", "[ 3, 4],\n [-1]]"), ("{3,2}, DataType:INT8)\n[[ 5", "{2,3}, DataType:INT16)\n[[ 5"),
             ("[-1, 6]]", "[-1, 6]]\n]"), ("[-1, 6]]", "[-1, x]]"), ("[-1, 6]]", "[-1, 99999]]"),
         ],

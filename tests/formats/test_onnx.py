@@ -69,12 +69,6 @@ def test_tensors_that_are_none(revseq, tmp_path, fields, problem):
     assert not (tmp_path / "y.npy").exists()
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff" * 40, b"\x08\x03\x4a\x7f", b"\x1f\x8b and on", b"a text, no message"])
-def test_bytes_that_are_no_tensor(revseq, tmp_path, data):
-    (tmp_path / "x.pb").write_bytes(data)
-    revseq("show", "x.pb").refused("x.pb")
-
-
 def test_damage_is_an_error_and_nothing_else(tmp_path):
     tensor = numpy_helper.from_array(np.arange(12, dtype=np.int32).reshape(3, 4), "x")
     data, rng = tensor.SerializeToString(), np.random.default_rng(3)
@@ -96,12 +90,6 @@ def test_names(revseq, tmp_path):
     assert onnx.load_tensor(tmp_path / "y.pb").name == "b"
     revseq("convert", "x.pb::b", "z.pb").refused("x.pb::b: no such tensor", "x.pb::a")
     revseq("convert", "x.pb", "z.pb::\udcff").refused("is no name of a tensor")
-
-
-def test_in_and_out_of_pipes(revseq, tmp_path):
-    np.save(tmp_path / "x.npy", np.arange(6.0).reshape(2, 3))
-    data = revseq("convert", "x.npy", "-", "-f", "onnx").ok().raw
-    assert np.array_equal(numpy_helper.to_array(TensorProto.FromString(data)), np.load(tmp_path / "x.npy"))
 
 
 def test_a_file_that_changes_is_refused(tmp_path):

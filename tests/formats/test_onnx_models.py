@@ -14,8 +14,7 @@ from folders import content
 from onnx import TensorProto, helper, numpy_helper
 
 from revseq_cli.core.errors import FormatError
-from revseq_cli.core.tensors import DataType, TensorDesc
-from revseq_cli.formats.onnx_models import Model, Stated
+from revseq_cli.formats.onnx_models import Model
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime, an extra, is not installed")
 NEW = tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 28)
@@ -89,30 +88,19 @@ class Builder:
 
     def step(self, x, shape):
         """One more value, and its sizes."""
-        match self.choice.randrange(9):
+        match self.choice.randrange(5):
             case 0:
                 perm = self.choice.sample(range(len(shape)), len(shape))
                 return self.made("Transpose", x, perm=perm), [shape[d] for d in perm]
             case 1:
-                axis = self.choice.randrange(len(shape))
-                wider = [size * (1 + (d == axis)) for d, size in enumerate(shape)]
-                return self.made("Concat", x, x, axis=axis), wider
-            case 2 if len(shape) > 2:
-                rest = [*shape[:-2], shape[-2] * shape[-1]]
-                return self.made("Reshape", x, self.weight(np.array(rest))), rest
-            case 3 if len(shape) < 5:
-                return self.made("Unsqueeze", x, self.weight(np.array([len(shape)]))), [*shape, 1]
-            case 4 if min(shape[:2]) > 1:
                 return self.reversed(x, shape), shape
-            case 5:
+            case 2:
                 return self.chosen(x), shape
-            case 6:
+            case 3:
                 constant = self.made("Constant", value=numpy_helper.from_array(np.zeros(shape, self.dtype)))
                 return self.made("Concat", x, constant, axis=0), [2 * shape[0], *shape[1:]]
-            case 7:
-                return self.called(x), shape
             case _:
-                return self.made("Identity", x), shape
+                return self.called(x), shape
 
     def chosen(self, x):
         """Through an If, whose branches read a value of the graph around them."""
@@ -152,7 +140,6 @@ class Builder:
         for _ in range(self.choice.randrange(8)):
             x, shape = self.step(x, shape)
         if not self.found:
-            shape = [max(size, 1) for size in shape]
             self.reversed(x, shape)
         last = self.made("Identity", self.found[-1].output[0])
         # What stands behind has inputs of its own, which no node before it needs.
@@ -306,10 +293,10 @@ class TestNames:
 
     @pytest.fixture
     def keys(self, tmp_path):
-        """The keys of nodes with these names, whose outputs are y0, y1 and so on, or as given."""
+        """The keys of nodes with these names, whose outputs are y0, y1 and so on."""
 
-        def found(*names, outputs=None):
-            nodes = [reverse("x", "n", outputs[i] if outputs else f"y{i}", name) for i, name in enumerate(names)]
+        def found(*names):
+            nodes = [reverse("x", "n", f"y{i}", name) for i, name in enumerate(names)]
             save(tmp_path / "m.onnx", nodes, [("x", 1, [2, 3]), ("n", 7, [3])], [])
             return [*Model(str(tmp_path / "m.onnx")).nodes]
 
@@ -321,21 +308,10 @@ class TestNames:
         assert keys("a", "a", "b") == ["y0", "y1", "b"]
         assert keys("y1", "b") == ["y0", "b"]
         assert keys("a\0b") == ["y0"]
-        assert keys("y0") == ["y0"]
-        assert keys("b", "a", outputs=("a", "b")) == ["a", "b"]  # both are outputs
 
-    @pytest.mark.parametrize("name", ["a b", "a::b", "::", "\x1b[31m", "--axis", "x'y", "a\nb"])
-    def test_names_that_are_odd(self, revseq, keys, name):
-        keys(name, "other")
-        done = revseq("run", f"m.onnx::{name}", *VALUES, "-f", "json").ok()
-        assert json.loads(done.out)["Values"] == [[1, 5, 6], [4, 2, 3]]
-        hint = revseq("run", "m.onnx", *VALUES).refused("has 2 ReverseSequence nodes").err
-        assert all(line.isprintable() for line in (hint + revseq("check", "m.onnx").ok().out).splitlines())
-
-    def test_a_suffix_in_capitals(self, revseq, keys, tmp_path):
+    def test_what_takes_no_model_says_so(self, revseq, keys, tmp_path):
         keys("a")
         (tmp_path / "m.onnx").rename(tmp_path / "M.ONNX")
-        assert "M.ONNX::a" in revseq("check", "M.ONNX").ok().out
         revseq("show", "M.ONNX::a").refused("is a model; its nodes: a", "revseq check M.ONNX::a")
         for args in (
             ("convert", "M.ONNX", "y.npy"),
@@ -343,6 +319,14 @@ class TestNames:
             ("run", "[[1]]", "M.ONNX", "--axis", 0),
         ):
             revseq(*args).refused("M.ONNX: is a model of ONNX", "revseq show M.ONNX")
+
+    @pytest.mark.parametrize("name", ["a b", "a::b", "::", "\x1b[31m", "--axis"])
+    def test_names_that_are_odd(self, revseq, keys, name):
+        keys(name, "other")
+        done = revseq("run", f"m.onnx::{name}", *VALUES, "-f", "json").ok()
+        assert json.loads(done.out)["Values"] == [[1, 5, 6], [4, 2, 3]]
+        hint = revseq("run", "m.onnx", *VALUES).refused("has 2 ReverseSequence nodes").err
+        assert all(line.isprintable() for line in (hint + revseq("check", "m.onnx").ok().out).splitlines())
 
 
 def one(path, inputs=(("x", 1, [2, 3]), ("n", 7, [3])), before=(), **more):
@@ -360,7 +344,7 @@ OF_U = ("--feed", "u=[[1, 2, 3], [4, 5, 6]]", *VALUES[2:])
 @pytest.mark.parametrize(
     ("x", "told"),
     [
-        ([2, 3], "{2,3}"), (["T", "N"], "{T,N}"), (["T", None], "{T,?}"), (["a\x1b" * 30, 1], "{a\\x1b"), (None, "Sizes:any"),
+        ([2, 3], "{2,3}"), (["T", None], "{T,?}"), (["a\x1b" * 30, 1], "{a\\x1b"), (None, "Sizes:any"),
     ],
 )  # fmt: skip
 def test_sizes_that_are_open_are_no_failure(revseq, tmp_path, x, told):
@@ -368,43 +352,19 @@ def test_sizes_that_are_open_are_no_failure(revseq, tmp_path, x, told):
     done = revseq("check", "m.onnx").ok()
     assert told in done.out
     assert told in revseq("show", "m.onnx").ok().out
-    if x is None:
-        assert json.loads(revseq("run", "m.onnx", *VALUES, "-f", "json").ok().out)["Values"] == [[1, 5, 6], [4, 2, 3]]
 
 
-@pytest.mark.parametrize(("number", "status"), [(10, 0), (7, 0), (9, 1), (16, 1), (8, 0)])
-def test_data_types(revseq, tmp_path, number, status):
-    """BOOL and BFLOAT16 have no level; what a string is, no rule says."""
-    one(tmp_path / "m.onnx", [("x", number, [2, 3]), ("n", 7, [3])])
-    assert revseq("check", "m.onnx", "--feature-level", "5_0").status == status
-
-
+@pytest.mark.parametrize("sizes", [[2, 3], ["T", None], None])
 @pytest.mark.parametrize(
-    ("axes", "values"),
-    [
-        ({"time_axis": -2, "batch_axis": -1}, [[1, 5, 6], [4, 2, 3]]),
-        ({"time_axis": 0, "batch_axis": -1}, [[1, 5, 6], [4, 2, 3]]),
-        ({"time_axis": -1, "batch_axis": -2}, [[1, 2, 3], [5, 4, 6]]),
-    ],
+    ("time", "batch", "lengths", "values"),
+    [(-2, -1, "[1, 2, 2]", [[1, 5, 6], [4, 2, 3]]), (-1, -2, "[1, 2]", [[1, 2, 3], [5, 4, 6]])],
 )
-def test_negative_axes(revseq, tmp_path, axes, values):
-    one(tmp_path / "m.onnx", axes=axes)
-    lengths = "n=[1, 2, 2]" if axes["time_axis"] != -1 else "n=[1, 2]"
-    one(tmp_path / "m.onnx", [("x", 1, [2, 3]), ("n", 7, [None])], axes=axes)
-    done = revseq("run", "m.onnx", *VALUES[:2], "--feed", lengths, "-f", "json").ok()
+def test_negative_axes(revseq, tmp_path, sizes, time, batch, lengths, values):
+    axes = {"time_axis": time, "batch_axis": batch}
+    one(tmp_path / "m.onnx", [("x", 1, sizes), ("n", 7, [None])], axes=axes)
+    done = revseq("run", "m.onnx", *VALUES[:2], "--feed", f"n={lengths}", "-f", "json").ok()
     assert json.loads(done.out)["Values"] == values
     revseq("check", "m.onnx").ok()
-
-
-@pytest.mark.parametrize("sizes", [[2, 3, 1], ["T", "N", None], None])
-def test_negative_axes_of_more_dimensions(revseq, tmp_path, sizes):
-    one(tmp_path / "m.onnx", [("x", 1, sizes), ("n", 7, None)], axes={"time_axis": -3, "batch_axis": -2})
-    revseq("check", "m.onnx").ok()
-    feeds = ("--feed", "x=[[[1], [2], [3]], [[4], [5], [6]]]", *VALUES[2:])
-    assert json.loads(revseq("run", "m.onnx", *feeds, "-f", "json").ok().out)["Values"] == [
-        [[1], [5], [6]],
-        [[4], [2], [3]],
-    ]
 
 
 @pytest.mark.parametrize("axes", [{"time_axis": 1, "batch_axis": 1}, {"time_axis": 2, "batch_axis": 0}, {"other": 1}])
@@ -416,19 +376,6 @@ def test_axes_that_the_operator_does_not_have(revseq, tmp_path, axes):
         assert revseq("check", "m.onnx").failed().out.startswith("FAIL  m.onnx::rev: ")
 
 
-@pytest.mark.parametrize(
-    ("sizes", "other", "allowed"),
-    [
-        (None, (2, 3), True), (None, (), True), ((), (), True), ((), (1,), False), ((2, 3), (2, 3), True), ((2, 3), (2,), False),
-        ((2,), (2, 3), False), (("T", 3), (7, 3), True), (("T", 3), (7, 4), False),
-    ],
-)  # fmt: skip
-def test_what_a_model_allows(sizes, other, allowed):
-    desc = TensorDesc(DataType.FLOAT32, other)
-    types = (None, DataType.FLOAT32, DataType.FLOAT64)
-    assert [Stated(each, sizes).allows(desc) for each in types] == [allowed, allowed, False]
-
-
 class TestOfWhatIsGiven:
     """Inputs of a model."""
 
@@ -437,10 +384,6 @@ class TestOfWhatIsGiven:
         values = ("run", "m.onnx", *VALUES[:2], "-f", "json")
         assert json.loads(revseq(*values).ok().out)["Values"] == [[1, 5, 6], [4, 2, 3]]
         assert json.loads(revseq(*values, "--feed", "n=[2, 1, 2]").ok().out)["Values"] == [[4, 2, 6], [1, 5, 3]]
-        before = [helper.make_node("Identity", ["m"], ["n"])]
-        one(tmp_path / "m.onnx", [("x", 1, [2, 3]), ("m", 7, [3])], before, initializers={"m": np.array([1, 2, 2])})
-        assert json.loads(revseq(*values).ok().out)["Values"] == [[1, 5, 6], [4, 2, 3]]
-        assert json.loads(revseq(*values, "--feed", "m=[2, 1, 2]").ok().out)["Values"] == [[4, 2, 6], [1, 5, 3]]
 
     def test_a_model_whose_inputs_are_all_constant(self, revseq, tmp_path):
         weights = {"n": np.array([1, 2, 2]), "x": np.ones((2, 3), np.float32)}
@@ -455,25 +398,25 @@ class TestOfWhatIsGiven:
 
     def test_no_output_replaces_what_a_node_gets(self, revseq, tmp_path):
         one(tmp_path / "m.onnx", initializers={"n": np.array([1, 2, 2])}, outside=["n"])
-        np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
         before = content(tmp_path)
-        for name in ("m.onnx", "x.npy", "model.data"):
-            done = revseq("run", "m.onnx", "--feed", "x=x.npy", "-o", name, "-f", "npy", "--overwrite")
+        for name in ("m.onnx", "model.data"):
+            done = revseq("run", "m.onnx", *VALUES[:2], "-o", name, "-f", "npy", "--overwrite")
             done.refused(f"{name}: is an input of this job")
         assert content(tmp_path) == before
-
-    def test_a_pipe_is_read_once(self, revseq, tmp_path):
-        one(tmp_path / "m.onnx")
-        revseq("run", "m.onnx", "-", "--feed", "x=-").refused("x and LENGTHS are both standard input")
-        pipe = np.save(tmp_path / "x.npy", np.arange(6, dtype="f4").reshape(2, 3)) or (tmp_path / "x.npy").read_bytes()
-        done = revseq("run", "m.onnx", "--feed", "x=-", *VALUES[2:], "-f", "json", stdin=pipe).ok()
-        assert json.loads(done.out)["Values"] == [[0, 4, 5], [3, 1, 2]]
 
     def test_bytes_without_a_name_are_what_the_model_states(self, revseq, tmp_path):
         """NumPy has no name for BFLOAT16."""
         one(tmp_path / "m.onnx", [("x", 16, [2, 3]), ("n", 7, [3])])
         np.save(tmp_path / "x.npy", np.arange(6, dtype="u2").reshape(2, 3).view("V2"))
-        revseq("run", "m.onnx", "--feed", "x=x.npy", *VALUES[2:], "--feature-level", "none", "-o", "y.safetensors").ok()
+        revseq("run", "m.onnx", "--feed", "x=x.npy", *VALUES[2:], "-o", "y.safetensors").ok()
+
+    def test_a_pipe_is_read_once(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx")
+        revseq("run", "m.onnx", "-", "--feed", "x=-").refused("x and LENGTHS are both standard input")
+        np.save(tmp_path / "x.npy", np.arange(6, dtype="f4").reshape(2, 3))
+        pipe = (tmp_path / "x.npy").read_bytes()
+        done = revseq("run", "m.onnx", "--feed", "x=-", *VALUES[2:], "-f", "json", stdin=pipe).ok()
+        assert json.loads(done.out)["Values"] == [[0, 4, 5], [3, 1, 2]]
 
 
 class TestInside:
@@ -520,20 +463,18 @@ class TestLinesOfLength0:
         revseq("run", "m.onnx::other", *OF_U[:2], "--feed", "n=[1, 0, 2]", code=self.OLD).ok()  # it is computed here
 
     def test_where_nobody_sees_the_lengths(self, revseq, tmp_path):
-        inputs = (*U_AND_N, ("c", 9, []))
-        one(
-            tmp_path / "m.onnx",
-            inputs,
-            [an_if([reverse("u", "n", "v", "other")]), helper.make_node("Identity", ["z"], ["x"])],
-        )
+        branches = an_if([reverse("u", "n", "v", "other")])
+        one(tmp_path / "m.onnx", (*U_AND_N, ("c", 9, [])), [branches, helper.make_node("Identity", ["z"], ["x"])])
         np.save(tmp_path / "c.npy", np.array(True))
         revseq("run", "m.onnx::rev", *OF_U, "--feed", "c=c.npy", code=self.OLD).refused(*self.WORDS)
-        if NEW:
-            revseq("run", "m.onnx::rev", *OF_U, "--feed", "c=c.npy").ok()
 
 
 class TestOfOtherTypes:
-    """What a node gets of a model that is no tensor of ours, or that ONNX Runtime hands out as another one."""
+    """What a node gets of a model that is no tensor of ours."""
+
+    def test_a_sequence(self, revseq, tmp_path):
+        one(tmp_path / "m.onnx", U_AND_N, [helper.make_node("SequenceConstruct", ["u", "u"], ["x"])])
+        revseq("run", "m.onnx", *OF_U).refused("m.onnx: the data type of x is seq(tensor(float))")
 
     @pytest.mark.parametrize(
         ("number", "fields", "problem"),
@@ -550,23 +491,6 @@ class TestOfOtherTypes:
         done = revseq("run", "m.onnx", *VALUES[2:])
         if "ONNX Runtime says" not in done.err:  # an older one does not have the type
             done.refused(f"m.onnx: the data type of {problem}", "wanted: a given tensor, or computed")
-
-    def test_an_array_of_another_type_than_is_declared(self, revseq, tmp_path):
-        one(tmp_path / "m.onnx", U_AND_N, [helper.make_node("Relu", ["u"], ["x"])])
-        code = """
-import onnxruntime
-real = onnxruntime.InferenceSession.run
-onnxruntime.InferenceSession.run = lambda *args: [each.astype("u1") for each in real(*args)]
-"""
-        revseq("run", "m.onnx", *OF_U, code=code).refused("m.onnx: the data type of x is float, returned as uint8")
-
-    def test_a_sequence(self, revseq, tmp_path):
-        one(tmp_path / "m.onnx", U_AND_N, [helper.make_node("SequenceConstruct", ["u", "u"], ["x"])])
-        revseq("run", "m.onnx", *OF_U).refused("m.onnx: the data type of x is seq(tensor(float))")
-
-    def test_standard_output_is_ours_alone(self, revseq, tmp_path):
-        one(tmp_path / "m.onnx", U_AND_N, [helper.make_node("Foo", ["u"], ["x"])])
-        assert revseq("run", "m.onnx", *OF_U).refused("m.onnx: ONNX Runtime says").out == ""
 
 
 def an_if(inner, condition="c"):
@@ -726,11 +650,10 @@ class TestDoors:
 class TestStrangers:
     """Models that want what they must not have."""
 
-    @pytest.mark.parametrize("domain", ["", "mine", "com.foo"])
-    def test_operators_that_nobody_has(self, revseq, tmp_path, domain):
-        foreign = helper.make_node("Foo", ["u"], ["x"], domain=domain)
+    def test_operators_that_nobody_has(self, revseq, tmp_path):
+        foreign = helper.make_node("Foo", ["u"], ["x"], domain="com.foo")
         one(tmp_path / "m.onnx", U_AND_N, [foreign])
-        revseq("run", "m.onnx", *OF_U).refused("m.onnx: ONNX Runtime says", domain)
+        assert revseq("run", "m.onnx", *OF_U).refused("m.onnx: ONNX Runtime says", "com.foo").out == ""
         revseq("check", "m.onnx").ok()
         save(tmp_path / "m.onnx", [reverse("x", "n", "u"), foreign], [("x", 1, [2, 3]), ("n", 7, [3])], ["x"])
         revseq("run", "m.onnx", *VALUES).ok()

