@@ -3,10 +3,10 @@
 import ctypes
 import errno
 import os
-import platform
 import subprocess
 import sys
 from pathlib import Path
+from platform import libc_ver
 from types import SimpleNamespace
 
 import numpy as np
@@ -251,7 +251,7 @@ assert faults() < before / 8
 
 
 @pytest.mark.needs("peak")
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps its settings")
+@pytest.mark.skipif(libc_ver()[0] != "glibc", reason="another C library keeps its settings")
 def test_freed_memory_is_kept():
     subprocess.run([sys.executable, "-c", FAULTS], check=True)
 
