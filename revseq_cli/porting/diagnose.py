@@ -281,7 +281,8 @@ class Search:
         n, m = np.broadcast_to(sample.lengths_at(sample.first), self.lines.shape)[self.lines], self.seen[self.lines]
         along = sample.index[axis][:: max(1, len(sample.index[axis]) >> 12)]
         in_line, _ = sample.read(self.x, put(self.probes, axis, along[None]))
-        same = sample.same(np.broadcast_to(self.there[:, None], in_line.shape), in_line)
+        both = np.broadcast_arrays(self.there[:, None], in_line)  # of one line, it has no dimension of probes
+        same = sample.same(both[0], both[1])
         only = same.sum(1) == 1  # so that there is no doubt where the element was
         i, j, home = along[same.argmax(1)][only], self.probes[axis][only, 0], sample.home(self.probes)[axis][only, 0]
         of_line = np.moveaxis(self.lines, axis, -1)[..., 0]

@@ -345,3 +345,28 @@ def test_an_output_in_other_sizes_or_of_another_type_is_read_first():
     n = np.minimum(n, 4)
     cut = revseq_cli.explain(oracle.reverse(x, n, 1)[:, :4], x, n, 1)
     assert (cut.differing, cut.reading) == (0, "along axis 1 the output is cut to the longest length, 4 of 6")
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_any_shape_is_diagnosed(seed):
+    """Of rank 1 to 8, with sizes of 1, any data type, lengths up to the largest, and values that are all the same."""
+    rng = np.random.default_rng(seed)
+    sizes = tuple(rng.choice([1, 2, 3, 5, 9], 1 + seed % 8).tolist())
+    axis, data_type = int(rng.integers(len(sizes))), list(DataType)[seed % len(DataType)]
+    x = oracle.random_values(rng, sizes, data_type)
+    if seed % 5 == 0:
+        x[...] = x.reshape(-1)[0]
+    n = lengths(rng, sizes, axis).astype("u8")
+    n.reshape(-1)[0] = 2**64 - 1
+    right = oracle.reverse(x, n, axis)
+    outputs = (
+        x,
+        np.flip(x, axis),
+        np.zeros_like(x),
+        oracle.random_values(rng, sizes, data_type),
+        np.roll(right, 1, axis),
+    )
+    for got in outputs:
+        found = revseq_cli.explain(np.ascontiguousarray(got), x, n, axis, ulp=None if seed % 3 else 1)
+        assert bool(found.differing) is (found.lines is not None)
+        assert found.differing or not found.mistakes
