@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -10,15 +11,20 @@ import click
 from revseq_cli.commands import base, options
 from revseq_cli.commands.base import Group
 from revseq_cli.core import progress, system
-from revseq_cli.core.errors import RevseqError, UsageError, listed
+from revseq_cli.core.errors import RevseqError, UsageError, listed, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rich.text import Text
 
     from revseq_cli.commands.base import Console
     from revseq_cli.formats.references import Reference
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.pages import Report
+
+    # Each page by its name, with the report on it, or the error that stopped it.
+    Pages = Sequence[tuple[str, Report | RevseqError]]
 
 _WRONG, _FAILED = 1, 2  # exit statuses
 
@@ -58,7 +64,7 @@ def command(
     The report gives each error as path:line:column. The exit status is 0 if everything is right, 1 if something is
     wrong or if some of several pages cannot be read or have no example, and 2 if this is true of all pages.
     """
-    from revseq_cli.report import pages as reports  # --help must not load NumPy
+    from revseq_cli.report import objects, terminal  # --help must not load NumPy
 
     results, skipped = _checked([*_places(pages)], level, console, fix=fix, allow_empty=allow_empty)
     if not results and not allow_empty:
@@ -73,11 +79,14 @@ def command(
     elif errors or not all(isinstance(result, RevseqError) or result.right for _, result in results):
         status = _WRONG
     if console.as_json or form == "json":
-        click.echo(reports.json(results, skipped, status))
+        members = [_page(name, page) for name, page in results]
+        click.echo(objects.text_of({"exit_status": status, "pages": members, "skipped": skipped}))
     elif form == "github":
-        click.echo(reports.github(results), nl=bool(errors or status))
+        click.echo(_github(results), nl=bool(errors or status))
     elif not console.quiet:
-        reports.print_text(results, skipped, color=console.colored)
+        printer = terminal.console(color=console.colored)
+        for line in _text(results, skipped):
+            printer.print(line, soft_wrap=True)
     return status
 
 
@@ -133,8 +142,6 @@ def _checked(
 
 def _report(page: Reference, number: int | None, level: FeatureLevel, console: Console, *, fix: bool) -> Report:
     """Recompute the examples of a page, and rewrite them if that is asked for; RevseqError if it cannot be read."""
-    from dataclasses import replace
-
     from revseq_cli import pages
     from revseq_cli.core.errors import FormatError
 
@@ -162,3 +169,72 @@ def _number(reference: Reference) -> int | None:
         hint = f"try {system.typed(f'{reference.path}::{number}')}" if found is not None else ""
         raise UsageError(f"no example {reference.key[:40]}", "a number, as in page.md::2", hint, reference.path)
     return found
+
+
+def _text(pages: Pages, skipped: int) -> Iterator[Text]:
+    """A line for each example, what is wrong with it as editors take it, and a summary; errors are left out."""
+    from rich.text import Text
+
+    from revseq_cli.report import terminal
+
+    reports = [(name, page) for name, page in pages if not isinstance(page, RevseqError)]
+    for name, page in reports:
+        yield Text(printable(name), "bold")
+        for verdict in page.verdicts:
+            word, style = ("fixed" if verdict.fixed else "right", terminal.GOOD)
+            if not verdict.right:
+                word, style = "WRONG", terminal.BAD
+            clamped = f", lengths that are clamped: {verdict.clamped}" if verdict.clamped else ""
+            yield Text.assemble(f"  example {verdict.number}, line {verdict.line}: ", (word, style), clamped)
+            for each in verdict.findings:
+                place = f"{name}:{each.line}:{each.column}"
+                yield Text(printable(f"{place}: example {verdict.number}: {each.message}"))
+                yield from (Text(f"  {line}") for line in each.context.split("\n"))
+        if page.unfixed:
+            yield Text(printable(f"  not rewritten: {page.unfixed}"))
+    if reports:
+        verdicts = [verdict for _, page in reports for verdict in page.verdicts]
+        others = sum(page.skipped for _, page in reports)
+        yield Text(
+            f"{terminal.counted(len(verdicts), 'example')}, {sum(not each.right for each in verdicts)} wrong"
+            + (f", {others} of other operators skipped" if others else "")
+        )
+    if skipped:
+        yield Text(f"{terminal.counted(skipped, 'page')} without an example skipped")
+
+
+def _github(pages: Pages) -> str:
+    """Commands to GitHub's runner, which shows each message beside its line."""
+    from revseq_cli.text.notation import PlacedError
+
+    lines = []
+    for name, page in pages:
+        file = f"file={_escaped(os.path.normpath(name), ':,')}"
+        if isinstance(page, RevseqError):
+            place = f",line={page.place.line},col={page.place.column}" if isinstance(page, PlacedError) else ""
+            found = page.problem if isinstance(page, PlacedError) else page.found
+            lines.append(f"::error {file}{place},title=revseq::{_escaped(found)}")
+            continue
+        for verdict in page.verdicts:
+            for each in verdict.findings:
+                place = f"line={each.line},col={each.column}"
+                told = _escaped(f"example {verdict.number}: {each.message}")
+                lines.append(f"::error {file},{place},title=revseq::{told}")
+    return "\n".join(lines)
+
+
+def _escaped(text: str, others: str = "") -> str:
+    """A value in a command to GitHub's runner: with % and two digits for what would end it."""
+    return printable("".join(f"%{ord(c):02X}" if c in f"%\r\n{others}" else c for c in text))
+
+
+def _page(name: str, page: Report | RevseqError) -> dict[str, object]:
+    """The members of a page in JSON; that of an error has none of its content."""
+    from revseq_cli.report import objects, terminal
+
+    if isinstance(page, RevseqError):
+        error = {"error": terminal.message(page), "errors": objects.errors_of(page)}
+        return {"page": name, **error, "examples": [], "skipped": 0}
+    examples = [{**asdict(verdict), "right": verdict.right} for verdict in page.verdicts]
+    report = {"examples": examples, "skipped": page.skipped, "unfixed": page.unfixed or None}
+    return {"page": name, "error": None, "errors": [], **report}
