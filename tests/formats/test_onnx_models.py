@@ -231,7 +231,6 @@ class TestOfAModel:
         first, second = revseq("check", "bilstm.onnx").ok().out.splitlines()
         assert first == f"pass  bilstm.onnx::rev: {told}: accepted from DML_FEATURE_LEVEL_4_0 on"
         assert second.startswith("pass  bilstm.onnx::yb: ")
-        assert revseq("check", "bilstm.onnx::rev").ok().out.splitlines() == [first]
         assert f"  rev  ReverseSequence, {told}\n" in revseq("show", "bilstm.onnx").ok().out
         refused = revseq("check", "bilstm.onnx::rev", "--feature-level", "3_0").failed()
         assert refused.out.startswith("FAIL  bilstm.onnx::rev: ")
@@ -396,12 +395,11 @@ class TestOfWhatIsGiven:
         done = revseq("run", "m.onnx", *VALUES, "-f", "json", code="import sys; sys.modules['onnxruntime'] = None").ok()
         assert json.loads(done.out)["Values"] == [[1, 5, 6], [4, 2, 3]]
 
-    def test_no_output_replaces_what_a_node_gets(self, revseq, tmp_path):
+    def test_no_output_replaces_the_external_data_of_the_model(self, revseq, tmp_path):
         one(tmp_path / "m.onnx", initializers={"n": np.array([1, 2, 2])}, outside=["n"])
         before = content(tmp_path)
-        for name in ("m.onnx", "model.data"):
-            done = revseq("run", "m.onnx", *VALUES[:2], "-o", name, "-f", "npy", "--overwrite")
-            done.refused(f"{name}: is an input of this job")
+        done = revseq("run", "m.onnx", *VALUES[:2], "-o", "model.data", "-f", "npy", "--overwrite")
+        done.refused("model.data: is an input of this job")
         assert content(tmp_path) == before
 
     def test_bytes_without_a_name_are_what_the_model_states(self, revseq, tmp_path):

@@ -116,12 +116,6 @@ def test_errors_show_the_place(text, place, problem):
     assert f"{shown} "[caret.index("^")] == told.replace("\f", "\\")
 
 
-def test_integers_are_printed_as_other_numbers_are():
-    values = np.array([[1, 200, 3], [-44, 5, 60000]], np.int32)
-    assert numbers.rows_of(values) == numbers.aligned(["1", "200", "3", "-44", "5", "60000"], 3)
-    assert numbers.rows_of(values[:, :1]) == ["  1", "-44"]
-
-
 def test_gaps():
     body = numbers.body(numbers.aligned(list("123456789"), 3, 1), (3, 3), (2, 1))
     assert body == "[[1, ..., 2, 3],\n [4, ..., 5, 6],\n ...\n [7, ..., 8, 9]]"
@@ -301,13 +295,6 @@ class TestParts:
     )  # fmt: skip
     def test_what_is_not_there(self, revseq, part, words):
         revseq("convert", f"samples/page.md::{part}", "x.npy", cwd=ROOT).refused("samples/page.md", *words)
-
-    def test_no_such_page(self, revseq):
-        revseq("convert", "gone.md::2::OutputTensor", "x.npy").refused("Error: gone.md: no such file")
-
-    def test_verify_names_whole_examples(self, revseq):
-        revseq("verify", self.PART, cwd=ROOT).refused("no example 2::OutputTensor", "Hint: try samples/page.md::2")
-        revseq("verify", "samples::2", cwd=ROOT).refused("samples: is a folder")
 
     def test_pages_are_read_and_not_written(self, revseq, tmp_path):
         for name in ("x.html", "x.HTM", "x.rst", "x.markdown", "x.text", "x.xhtml"):

@@ -3,7 +3,6 @@
 import json
 from decimal import Decimal
 from fractions import Fraction
-from unittest import mock
 
 import numpy as np
 import oracle
@@ -40,41 +39,9 @@ def test_every_float16_reads_back():
     assert oracle.same_bits(numbers.parse(numbers.render(values), DataType.FLOAT16), values)
 
 
-@pytest.mark.parametrize("order", "<>")
-def test_either_byte_order_is_rendered(order):
-    values = np.array([0x7FC00001, 0xFF800000, 0x3DCCCCCD], f"{order}u4").view(f"{order}f4")
-    assert numbers.render(values) == ["nan(0x7fc00001)", "-inf", "0.1"]
-
-
-_EDGES = "0 -0 +7 1.0 .5 5. 1e3 300 -129 65504 65520 16777217 1e39 1e400 -9223372036854775808 18446744073709551615"
-_TOKEN = st.sampled_from(_EDGES.split()) | st.text("0123456789+-.eE", min_size=1, max_size=6) | st.just("1" * 1101)
-
-
-def read_or_none(data_type, tokens):
-    try:
-        return numbers.parse(tokens, data_type)
-    except numbers.LiteralError:
-        return None
-
-
-@settings(max_examples=250)
-@given(st.sampled_from(DataType), st.lists(_TOKEN, min_size=1, max_size=4))
-@example(DataType.INT8, ["1-2"])
-@example(DataType.INT8, ["1", "+"])
-@example(DataType.INT8, ["1_0"])
-@example(DataType.FLOAT32, ["NaN", "infinity", "+inf"])
-@example(DataType.FLOAT32, ["16777216.0", "16777217.0"])
-@example(DataType.FLOAT32, ["33554434", "1.5e30"])
-@example(DataType.FLOAT32, ["0." + "1" * 1100])
-def test_python_reads_plain_numbers_as_we_read_each(data_type, tokens):
-    plain = read_or_none(data_type, tokens)
-    with mock.patch.object(numbers, "_read_plain", return_value=[]):
-        each = read_or_none(data_type, tokens)
-    assert (plain is None) == (each is None)
-    assert plain is None or oracle.same_bits(plain, each)
-
-
 def test_how_numbers_are_written():
+    swapped = np.array([0x7FC00001, 0xFF800000, 0x3DCCCCCD], ">u4").view(">f4")
+    assert numbers.render(swapped) == ["nan(0x7fc00001)", "-inf", "0.1"]
     values = np.array([1, -0.0, 0, 1e16, 0.5, np.nan, np.inf, -np.inf, 2**53], np.float64)
     assert numbers.render(values) == "1 -0.0 0 1e+16 0.5 nan inf -inf 9007199254740992".split()
 
@@ -102,6 +69,7 @@ def test_accepted(name, token, value):
         ("INT32", "1.5", "is a fraction"), ("INT32", "1e-1", "is a fraction"), ("INT32", "1e999999999", "does not fit"),
         ("INT32", "1e-999999999", "is a fraction"), ("INT32", "nan", "INT32 has no nan"),
         ("FLOAT32", "16777217", "not exact in FLOAT32"), ("FLOAT16", "65520", "too large"),
+        ("INT8", "1-2", "not a number"), ("INT8", "+", "not a number"), ("INT8", "1_0", "not a number"),
         ("FLOAT32", "1_0", "not a number"), ("FLOAT32", "--1", "not a number"), ("FLOAT32", "1e", "not a number"),
         ("INT8", "0x10", "not a number"), ("FLOAT32", "nan(0x7f800000)", "not the bits of a NaN"),
         ("FLOAT32", "nan(0x1)", "not the bits"), ("FLOAT16", "nan(0x7fc00001)", "not the bits"),
@@ -206,6 +174,8 @@ def read(form, name, tokens):
 @example(DataType.BOOL, "notation", ["1", "0"])
 @example(DataType.COMPLEX64, "rows", ["16777217"])
 @example(DataType.FLOAT32, "rows", ["1.00000005960464478"])
+@example(DataType.FLOAT32, "rows", ["16777216.0", "16777217.0"])
+@example(DataType.FLOAT32, "rows", ["33554434", "1.5e30"])
 @example(DataType.FLOAT16, "rows", ["65519.99999999999999999999"])
 @example(DataType.COMPLEX64, "JSON", ["16777217", "1"])
 def test_h68_what_a_text_says_is_held_or_refused(data_type, form, tokens):

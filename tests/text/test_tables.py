@@ -71,12 +71,6 @@ def test_what_is_refused(revseq, tmp_path, text, words):
     revseq("show", "x.csv").refused("Error: x.csv: ", *words)
 
 
-def test_the_hint_for_semicolons_is_right(revseq, tmp_path):
-    (tmp_path / "x.csv").write_text("1,5;2\n3;4,25\n".translate(str.maketrans(",;", ".,")))
-    revseq("convert", "x.csv", "y.npy").ok()
-    assert np.load(tmp_path / "y.npy").tolist() == [[1.5, 2], [3, 4.25]]
-
-
 @pytest.mark.parametrize("tensor", ["[1, 2]", "[[[1, 2]]]", '{"Sizes": [2, 0], "Values": [[], []]}'])
 def test_tensors_that_are_no_tables(revseq, tmp_path, tensor):
     (tmp_path / "x.json").write_text(tensor)
