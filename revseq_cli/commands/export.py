@@ -1,7 +1,12 @@
-"""`revseq export`: a job as a model for Microsoft's DxDispatch."""
+"""`revseq export`: a job as a model for Microsoft's DxDispatch: JSON, and .npy files beside it.
+
+Source: DxDispatch/ in Microsoft's repository DirectML: doc/Guide.md, models/_schema.json, src/model/JsonParsers.cpp.
+The .npy files are in C order and little-endian, since src/model/NpyReaderWriter.cpp refuses or ruins all others.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +20,15 @@ from revseq_cli.core import system
 from revseq_cli.core.errors import RevseqError, UsageError, printable
 
 if TYPE_CHECKING:
-    from revseq_cli.commands.base import Console
-    from revseq_cli.operator.spec import FeatureLevel
+    from numpy.typing import NDArray
 
+    from revseq_cli.commands.base import Console
+    from revseq_cli.core.tensors import DataType, TensorDesc
+    from revseq_cli.formats.contract import FileSink, Source
+    from revseq_cli.operator.spec import FeatureLevel
+    from revseq_cli.pipeline.assembly import Job
+
+_SMALL = 1000  # elements of a tensor that stands in the model itself, and of a result that DxDispatch also prints
 _NOT_OF_JOB = ("output", "overwrite", "level", "as_json", "quiet", "verbose", "color", "input", "lengths")
 
 
@@ -45,7 +56,6 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
     from revseq_cli.operator import spec
     from revseq_cli.pipeline import jobs, summaries
     from revseq_cli.pipeline.plan import Resources
-    from revseq_cli.porting import export
     from revseq_cli.report import objects
 
     if not output.endswith(".json"):  # DxDispatch compares it so
@@ -61,7 +71,7 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
             e.hint = "no feature level of DirectML runs such a job"
         raise
     result = Path(output).with_name(f"{Path(output).stem}.{spec.OUTPUT}.npy")
-    files, notes = export.write(job, output, result.name, overwrite=overwrite)
+    files, notes = _write(job, output, result.name, overwrite=overwrite)
     console.note(*job.notes, *job.clamping(summaries.count_lengths(job, Resources()).clamped), *notes)
     there = _on_windows(Path(output).name)
     here = f"revseq diff {system.typed(str(result))} --job {_typed_job()}"
@@ -101,3 +111,92 @@ def _word(value: object) -> str:
     if isinstance(value, tuple):  # sizes
         return "x".join(map(str, value))
     return str(getattr(value, "name", value))
+
+
+def _write(job: Job, path: str, result: str, *, overwrite: bool) -> tuple[list[str], list[str]]:
+    """Write the model of a job, and a .npy for each tensor that does not stand in the model; all of them or nothing.
+
+    `result` is the name of the file that the model will write. Returns the files, the model first, and notes.
+    """
+    import numpy as np
+
+    from revseq_cli.formats import registry
+    from revseq_cli.formats.atomic_file import FileTransaction
+    from revseq_cli.formats.in_memory import MemorySource
+    from revseq_cli.formats.references import Reference
+    from revseq_cli.operator.spec import INPUT, LENGTHS
+    from revseq_cli.pipeline import plan, tasks
+
+    model = Path(path)
+    sinks: list[tuple[Source, FileSink]] = []
+    resources: dict[str, Any] = {}
+    file = registry.new_file(path, overwrite=overwrite, inputs=job.files)
+    for role, source in ((INPUT, job.values), (LENGTHS, job.lengths)):
+        numbers = _numbers(source.read()) if source.desc.element_count <= _SMALL else None
+        if numbers is not None:
+            resources[role] = _resource(source.desc, numbers)
+            continue
+        beside = model.with_name(f"{model.stem}.{role}.npy")
+        # In C order and little-endian; one element in memory.
+        like = np.broadcast_to(np.zeros((), source.dtype.newbyteorder("<")), source.sizes)
+        template = MemorySource(source.name, like, source.storage)
+        sink = registry.create_sink(Reference(str(beside)), template, overwrite=overwrite, inputs=job.files)
+        sinks.append((source, sink))
+        resources[role] = _resource(source.desc, {"sourcePath": beside.name})
+    with FileTransaction(*(sink.file for _, sink in sinks), file) as together:  # the model gets its name last
+        for source, sink in sinks:
+            with sink:
+                tasks.copy(source, sink, plan.plan_copy(source, plan.Resources(), sink))
+        job.recheck()
+        file.write(_model(job, resources, result).encode())
+    return [file.name, *(sink.file.name for _, sink in sinks)], [*together.notes]
+
+
+def _numbers(values: NDArray[Any]) -> list[int | float | str] | None:
+    """The values for JSON; None where it cannot hold them: it has no text for a NaN of other bits than the usual one.
+
+    Floats are FLOAT64, whose text gives the narrower types exactly however a reader rounds.
+    """
+    import numpy as np
+
+    from revseq_cli.core.dtypes import bits
+
+    if values.dtype.kind != "f":
+        return values.ravel().tolist()
+    if np.any(bits(values[np.isnan(values)]) != bits(np.array(np.nan, values.dtype))):
+        return None
+    numbers = values.ravel().astype(np.float64).tolist()
+    return [number if np.isfinite(number) else str(number) for number in numbers]
+
+
+def _resource(desc: TensorDesc, values: list[int | float | str] | dict[str, Any]) -> dict[str, Any]:
+    """A buffer of whole 4 bytes, as DirectML wants it; some versions do not read the data type from a .npy."""
+    size = -(-desc.total_bytes // 4) * 4
+    return {"initialValuesDataType": desc.data_type.name, "initialValues": values, "sizeInBytes": size}
+
+
+def _unwritten(data_type: DataType) -> int:
+    """What elements of the output are before the operator runs: a number that few tensors have, exact in FLOAT16."""
+    if data_type.kind == "uint":
+        return 0xCD if data_type.size == 1 else 0xCDCD
+    return -123 if data_type.size == 1 else -12344
+
+
+def _model(job: Job, resources: dict[str, Any], result: str) -> str:
+    from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
+
+    values, lengths = job.values.desc, job.lengths.desc
+    blank = {"valueCount": values.element_count, "value": _unwritten(values.data_type)}
+    roles = {INPUT: values, LENGTHS: lengths, OUTPUT: values}
+    descs = {role: {"DataType": desc.data_type.name, "Sizes": list(desc.sizes)} for role, desc in roles.items()}
+    operator = {"type": "DML_OPERATOR_REVERSE_SUBSEQUENCES", "desc": {**descs, "Axis": job.axis}}
+    commands: list[dict[str, Any]] = [
+        {"type": "dispatch", "dispatchable": "reverse", "bindings": {role: role for role in roles}},
+        # Without `dimensions` the .npy would be flat. A `print` that fails ends the run, and so it comes last.
+        {"type": "writeFile", "resource": OUTPUT, "targetPath": result, "dimensions": list(values.sizes)},
+    ]
+    if values.element_count <= _SMALL:
+        commands.append({"type": "print", "resource": OUTPUT})
+    resources |= {OUTPUT: _resource(values, blank)}
+    model = {"resources": resources, "dispatchables": {"reverse": operator}, "commands": commands}
+    return json.dumps(model, indent=1) + "\n"
