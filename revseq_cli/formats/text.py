@@ -242,7 +242,10 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
         return notation_source(text, named[0], types)
     if not items:
         if key is None and tables.is_table(text.text):
-            return _open_numbers(text, types)
+            # A number a line, or one line, has rank 1; lines of several numbers have rank 2.
+            with about(text.name):
+                table = Table.of(text.text, is_flat=True)
+                return held(table, types, text, Storage("text", {"numbers": "alone"}), text.name)
         wanted = "rows in brackets, with or without a header such as T: (Sizes:{3}, DataType:FLOAT32)"
         raise FormatError("contains no tensor", wanted, where=text.name)
     known = [f"{item.name} (line {item.line})" for item in items]
@@ -266,12 +269,6 @@ def _keys(text: Text, items: list[TensorText], label: str, key: str | None) -> I
     if not examples:
         counts = collections.Counter(item.name for item in items)
         yield from (name for name, count in counts.items() if name and count == 1)
-
-
-def _open_numbers(text: Text, types: TextTypes) -> Source:
-    """The source of bare numbers: a number a line, or one line, has rank 1; lines of several numbers have rank 2."""
-    with about(text.name):
-        return held(Table.of(text.text, is_flat=True), types, text, Storage("text", {"numbers": "alone"}), text.name)
 
 
 def write_notation(values: NDArray[Any]) -> str:
