@@ -90,7 +90,7 @@ def reverse_subsequences(
     UsageError
         A ValueError, for an axis that is not given or has an unknown name, and for a padding that the dtype lacks.
     TypeError
-        For an axis that is neither an integer nor a name.
+        For an axis that is neither an integer nor a name, and for a padding that is no number.
 
     Notes
     -----

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
 
 import numpy as np
 
@@ -73,6 +73,8 @@ def job_of(
         raise UsageError("padding takes the lengths from the values", "no lengths and no mask with it")
     if padding is None and lengths is None:
         raise UsageError("no lengths are given", "lengths, or padding", where="lengths")
+    if not isinstance(padding, SupportsFloat | complex | None):
+        raise TypeError(f"padding is {padding!r}; wanted: a number")
     axis, batch_axis = (
         each if each is None or isinstance(each, str) else operator.index(each) for each in (axis, batch_axis)
     )

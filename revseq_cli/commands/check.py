@@ -185,7 +185,7 @@ def _check_nodes(path: str, key: str | None, level: FeatureLevel, console: Conso
         open_sizes = (1,) * (node.ranks() or [2])[0] if known.sizes is None else known.sizes
         sizes = tuple(size if isinstance(size, int) else 1 for size in open_sizes)
         try:
-            axis, _ = node.axes(len(sizes), path)
+            axis, batch_axis = node.axes(len(sizes), path)
         except FormatError as e:
             told, is_valid = e.found, False
         else:
@@ -193,7 +193,10 @@ def _check_nodes(path: str, key: str | None, level: FeatureLevel, console: Conso
             lengths = TensorDesc(DataType.UINT32, spec.lengths_sizes(sizes, axis))
             lowest = spec.lowest_level(values, lengths, axis)
             broken = spec.violations(values, lengths, axis, level)
-            told, is_valid = "; ".join(f"{each.label()}: {each.found}" for each in broken), not broken
+            wrong = [f"{each.label()}: {each.found}" for each in broken]
+            if misfit := model.misfit(node, None if known.sizes is None else known.sizes[batch_axis]):
+                wrong.append(misfit)
+            told, is_valid = "; ".join(wrong), not wrong
         if is_valid:
             has_level = lowest not in (None, spec.FeatureLevel.NONE)
             told = f"accepted from {lowest} on" if has_level else "no feature level of DirectML accepts it"

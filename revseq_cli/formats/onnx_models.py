@@ -170,6 +170,17 @@ class Model:
         sizes = both[1].sizes if both[0].sizes is None else both[0].sizes
         return Stated(both[0].data_type or both[1].data_type, sizes)
 
+    def misfit(self, node: Node, batch: int | str | None) -> str | None:
+        """What is wrong with the sizes of a node's lengths, if they are known, for a batch axis of this size."""
+        lengths = self.known.get(node.lengths)
+        if node.inside.startswith(_FUNCTION) or lengths is None or lengths.sizes is None:
+            return None
+        is_known = isinstance(batch, int) and all(isinstance(size, int) for size in lengths.sizes)
+        if len(lengths.sizes) == 1 and (not is_known or lengths.sizes[0] == batch):
+            return None
+        wanted = f"{{{batch}}}" if isinstance(batch, int) else "one dimension"
+        return f"the lengths {node.lengths} are {lengths}; wanted: {wanted}"
+
     def told(self, node: Node) -> str:
         """A node in words: its axes, and what is known of its values."""
         inside = f", inside {node.inside}" if node.inside else ""

@@ -353,6 +353,20 @@ def test_sizes_that_are_open_are_no_failure(revseq, tmp_path, x, told):
     assert told in revseq("show", "m.onnx").ok().out
 
 
+@pytest.mark.parametrize(
+    ("x", "n", "is_valid"),
+    [
+        ([2, 3], [3], True), ([2, 3], ["B"], True), (["T", "B"], [3], True), (None, [2], True), ([2, 3], None, True),
+        ([2, 3], [2], False), (["T", 3], [4], False), ([2, 3], [3, 1], False), (["T", "B"], [3, 1], False),
+    ],
+)  # fmt: skip
+def test_sizes_of_lengths_that_are_known_are_checked(revseq, tmp_path, x, n, is_valid):
+    one(tmp_path / "m.onnx", [("x", 1, x), ("n", 7, n)])
+    done = revseq("check", "m.onnx")
+    assert done.status == (0 if is_valid else 1)
+    assert ("the lengths n are " in done.out) is not is_valid
+
+
 @pytest.mark.parametrize("sizes", [[2, 3], ["T", None], None])
 @pytest.mark.parametrize(
     ("time", "batch", "lengths", "values"),
@@ -420,7 +434,7 @@ class TestOfWhatIsGiven:
 class TestInside:
     """Nodes in subgraphs and functions, which ONNX Runtime gives no values of."""
 
-    INPUTS = (("x", 1, [2, 3]), ("n", 7, [3]), ("c", 9, []))
+    INPUTS = (("x", 1, [2, 3]), ("n", 7, [None]), ("c", 9, []))
 
     def test_a_node_in_a_subgraph(self, revseq, tmp_path):
         inner = an_if([reverse("x", "n", "y", "rev", time_axis=1, batch_axis=0)])

@@ -143,6 +143,8 @@ def test_arrays_of_xarray_have_names():
         ((VALUES, [1, 2]), {}, revseq_cli.UsageError, "no axis is given"), ((VALUES,), {"axis": 1}, revseq_cli.UsageError, "no lengths"),
         ((VALUES, LENGTHS, 1), {"padding": 0}, revseq_cli.UsageError, "no lengths and no mask with it"),
         ((np.zeros(3, "u1"),), {"axis": 0, "padding": -1}, revseq_cli.UsageError, "the padding is -1"),
+        ((np.zeros(3, "u1"),), {"axis": 0, "padding": "x"}, TypeError, "padding is 'x'"),
+        ((np.zeros(3, "f4"),), {"axis": 0, "padding": "0"}, TypeError, "padding is '0'"),
         ((VALUES, [1, 2], 1), {"batch_axis": 2}, revseq_cli.FormatError, "one length for each index of axis 2"),
         ((VALUES, [1, 2], 1), {"batch_axis": 0.5}, TypeError, "integer"), ((VALUES, [1, 2], 1.5), {}, TypeError, "integer"),
         ((VALUES, [1, 2], "time"), {}, revseq_cli.UsageError, "no dimension is named time"),
