@@ -92,12 +92,12 @@ def _unchunked(sink: Sink, values: Source, plan: Plan) -> AbstractContextManager
 
 def _clamped(job: Job, lengths: Source) -> int:
     """How many of the lengths that the user gave are above the axis size; these are the same, repeated for lines."""
-    size, given = job.values.sizes[job.axis], job.given_lengths.desc.element_count
-    if isinstance(job.given_lengths, OfLines) or not given or np.iinfo(lengths.dtype).max <= size:
+    size, given, count = job.values.sizes[job.axis], job.given_lengths.desc.element_count, lengths.desc.element_count
+    if isinstance(job.given_lengths, OfLines) or not given or not count or np.iinfo(lengths.dtype).max <= size:
         return 0
     blocks = cut(lengths.sizes, None, most=thresholds.LENGTHS_AT_ONCE, alignment=lengths.cut_alignments[0])
-    count = sum(kernel.count_clamped(lengths.read_task(region).read(), size) for region in blocks)
-    return count // (lengths.desc.element_count // given)
+    clamped = sum(kernel.count_clamped(lengths.read_task(region).read(), size) for region in blocks)
+    return clamped // (count // given)
 
 
 def reversed_in_memory(job: Job, resources: Resources) -> tuple[Source, int]:

@@ -129,6 +129,8 @@ def test_empty_tensors_are_jobs(revseq, tmp_path, sizes):
     revseq("run", "x.npy", "--padding", 0, "--axis", 1, "-o", "z.npy").ok()
     for command in (("run",), ("check",), ("diff", "y.npy", "--job")):
         revseq(*command, *job).ok()
+        for axis in range(len(sizes)):
+            revseq(*command, "x.npy", 9, "--axis", axis).ok()
     revseq("run", *job, "--feature-level", "5_0").refused("Sizes is", "sizes of at least 1")
 
 
