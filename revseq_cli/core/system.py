@@ -302,7 +302,11 @@ def _fault_on_windows(path: str) -> str:
 
 def real_path(path: str) -> str:
     """The path of the file itself, without links."""
-    return plain_path(os.path.realpath(path))
+    try:
+        real = os.path.realpath(path)
+    except OSError:  # Windows has file systems that do not tell
+        real = os.path.abspath(path)  # noqa: PTH100 - any text
+    return plain_path(real)
 
 
 def plain_path(path: str) -> str:

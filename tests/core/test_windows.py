@@ -32,17 +32,17 @@ from revseq_cli.report.terminal import message
 
 ENDED = 0xC000013A  # what cmd.exe shows after Ctrl-C
 LONGEST = 120  # seconds for what takes one, on a busy machine
-# A job whose blocks take their time; each line of its input is a signal.
+# A job whose blocks take their time, those of workers too, which begin with this file. The first block leaves the file
+# `reached` beside it; each line of its input is a signal.
 HELD = """
-import _thread, os, sys, threading, time
+import _thread, pathlib, sys, threading, time
 from revseq_cli.formats import raw
 from revseq_cli.__main__ import main
 
-real, first = raw.RawTensor.write, iter([True])
+real = raw.RawTensor.write
 
 def write(self, *rest):
-    if next(first, False):
-        os.write(2, b"reached\\n")
+    pathlib.Path(__file__).with_name("reached").touch()
     time.sleep(0.2)
     return real(self, *rest)
 
@@ -51,9 +51,10 @@ def send():
         _thread.interrupt_main(int(line))
 
 raw.RawTensor.write = write
-threading.Thread(target=send, daemon=True).start()
-sys.argv = ["revseq", *sys.argv[1:]]
-main()
+if __name__ == "__main__":
+    threading.Thread(target=send, daemon=True).start()
+    sys.argv = ["revseq", *sys.argv[1:]]
+    main()
 """
 
 
@@ -349,20 +350,24 @@ def test_reads_and_writes_at_an_offset_beyond_4_gib(tmp_path):
 
 
 @pytest.fixture
-def held(tmp_path):
+def held(tmp_path, tmp_path_factory):
     """Start a job that takes long, and return once it writes, with what sends events of the console to it."""
     np.save(tmp_path / "x.npy", np.zeros((64, 1 << 12), np.float32))
     np.save(tmp_path / "n.npy", np.full((64, 1), 9, np.uint32))
     (tmp_path / "y.npy").write_bytes(b"old")
+    script = tmp_path_factory.mktemp("held") / "held.py"
+    script.write_text(HELD)
     started = []
 
     def run(*args):
         job = ("run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--overwrite", "--memory", "64KiB")
-        process = subprocess.Popen(
-            [sys.executable, "-c", HELD, *job, *args], cwd=tmp_path, stdin=-1, stderr=-1, bufsize=0
-        )
+        process = subprocess.Popen([sys.executable, script, *job, *args], cwd=tmp_path, stdin=-1, stderr=-1, bufsize=0)
         started.append(process)
-        assert process.stderr.readline() == b"reached\n"
+        deadline = time.monotonic() + LONGEST
+        while not script.with_name("reached").exists():
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
         return process, lambda event: process.stdin.write(f"{event}\n".encode())
 
     yield run
