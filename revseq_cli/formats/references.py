@@ -114,7 +114,7 @@ class Reference:
         path, key = _split(_local(text))
         fault, hint = system.name_fault(path, writing=writing)
         if fault:
-            raise UsageError(fault, "the name of a file", hint, path)
+            raise UsageError(fault, "the name of a file", hint or _two_colons_hint(path), path)
         return cls(path, key, format=format_name)
 
     def absolute(self) -> Reference:
@@ -265,11 +265,8 @@ def _split(text: str) -> tuple[str, str | None]:
 def format_to_write(reference: Reference, otherwise: Format | None = None) -> Format:
     """The format of an output: by option, else by suffix, else `otherwise`; FormatError where none of them says it."""
     row = named(reference.format) or by_suffix(reference.path)
-    path, _, key = reference.path.rpartition(":")
-    if row is None and by_suffix(path) and not reference.key:
-        raise FormatError(
-            "one colon is a part of the name", "two before a tensor's", try_hint(path, key), reference.path
-        )
+    if row is None and not reference.key and (hint := _two_colons_hint(reference.path)):
+        raise FormatError("one colon is a part of the name", "two before a tensor's", hint, reference.path)
     row = row or otherwise
     if row is None:
         raise _unknown(reference, written())
@@ -277,6 +274,12 @@ def format_to_write(reference: Reference, otherwise: Format | None = None) -> Fo
         known = listed((each.name for each in written()), 30)
         raise FormatError(f"would be a file of {row.name}, which is only read", f"one of {known}", where=reference.path)
     return row
+
+
+def _two_colons_hint(path: str) -> str:
+    """What to type for a file and its tensor with one colon between them; nothing for another path."""
+    file, _, key = path.rpartition(":")
+    return try_hint(file, key) if by_suffix(file) and not any(system.name_fault(file)) else ""
 
 
 def _unknown(reference: Reference, rows: Sequence[Format]) -> RevseqError:

@@ -26,6 +26,7 @@ from tensor_files import held, open_, write
 
 from revseq_cli.core import dtypes, system
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
+from revseq_cli.core.processes import packed
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io, references, registry, table
 from revseq_cli.formats.atomic_file import FileTransaction
@@ -90,7 +91,7 @@ class Contract:
         source = open_(self.make(tmp_path, values))
         parts = [[slice(a, b) for a in range(n) for b in range(a + 1, n + 1)] for n in values.shape]
         for region in itertools.product(*parts):
-            part = pickle.loads(pickle.dumps(source.read_task(region), 5)).read()
+            part = pickle.loads(packed(source.read_task(region))).read()  # as workers get it
             assert part.dtype == source.dtype
             assert oracle.same_bits(part, values[region])
 
