@@ -81,7 +81,7 @@ def reverse(job: Job, sink: Sink, plan: Plan) -> int:
         deliver_all("reverse", tasks, to, plan, ready.values)
         if to is not sink:
             move(to.written(), sink, plan)
-        return _clamped(job, ready.lengths)
+        return _clamped(job, ready.lengths, plan)
 
 
 def _unchunked(sink: Sink, values: Source, plan: Plan) -> AbstractContextManager[Sink]:
@@ -90,12 +90,13 @@ def _unchunked(sink: Sink, values: Source, plan: Plan) -> AbstractContextManager
     return scratch(sink.beside, values) if is_spooled else contextlib.nullcontext(sink)
 
 
-def _clamped(job: Job, lengths: Source) -> int:
+def _clamped(job: Job, lengths: Source, plan: Plan) -> int:
     """How many of the lengths that the user gave are above the axis size; these are the same, repeated for lines."""
     size, given, count = job.values.sizes[job.axis], job.given_lengths.desc.element_count, lengths.desc.element_count
     if isinstance(job.given_lengths, OfLines) or not given or not count or np.iinfo(lengths.dtype).max <= size:
         return 0
-    blocks = cut(lengths.sizes, None, most=thresholds.LENGTHS_AT_ONCE, alignment=lengths.cut_alignments[0])
+    most = max(1, min(thresholds.LENGTHS_AT_ONCE, plan.bytes // 24))  # a cast holds a length some three times
+    blocks = cut(lengths.sizes, None, most=most, alignment=lengths.cut_alignments[0])
     clamped = sum(kernel.count_clamped(lengths.read_task(region).read(), size) for region in blocks)
     return clamped // (count // given)
 
