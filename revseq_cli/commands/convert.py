@@ -68,7 +68,7 @@ def command(
     source = jobs.load_tensor(request, "SRC")
     given = references.Reference.input(src)
     jobs.refuse_sizes([given], request.sizes)
-    reference = references.Reference.output(dst, format_name, [given])
+    reference = references.Reference.output(dst, format_name, [given], "revseq convert ... -")
     if not to_file:
         _print(source, printed_format(reference.format, "give DST a name", "{} as DST with"), full=full)
         console.note(*source.notes)

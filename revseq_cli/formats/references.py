@@ -91,8 +91,13 @@ class Reference:
         return replace(reference, format=format_name) if counts else reference
 
     @classmethod
-    def output(cls, text: str, format_name: str | None, inputs: Iterable[Reference]) -> Reference:
-        """An output; `format_name` does not count if the suffix is known and the option may be about an input."""
+    def output(
+        cls, text: str, format_name: str | None, inputs: Iterable[Reference], stdout: str = "revseq run ... -o -"
+    ) -> Reference:
+        """An output; `format_name` does not count if the suffix is known and the option may be about an input.
+
+        `stdout` is what to type for standard output, for messages.
+        """
         reference, inputs = cls.file(text, writing=True), [*inputs]
         by_name = by_suffix(reference.path)
         is_about_input = format_name and by_name and any(is_about(format_name, each) for each in inputs)
@@ -100,7 +105,7 @@ class Reference:
             reference = replace(reference, format=format_name)
         row = named(reference.format) or by_name
         if reference.path != "-" and (reference.is_piped or reference.path.startswith("/dev/")):
-            hint = f"type -o -, with -f npy for .npy, and > {system.quoted(reference.path)} behind it"
+            hint = _stdout_hint(reference, stdout)
             raise UsageError("is a pipe or a device", "a file, or - for standard output", hint, reference.path)
         if not reference.is_piped and os.path.isdir(reference.path) and row is not ZARR:  # noqa: PTH112 - see Reference.file
             raise _folder_error(reference, inputs)
@@ -295,6 +300,17 @@ def _unknown(reference: Reference, rows: Sequence[Format]) -> RevseqError:
     meant = nearest(suffix, known) if suffix else ""
     wanted = f"one such as {meant or '.npy, .h5, .nc, .npz, .zarr or .txt'}: revseq help formats lists all"
     return FormatError(fact, wanted, f"add -f {'|'.join(row.name for row in rows)}", reference.path)
+
+
+def _stdout_hint(reference: Reference, stdout: str) -> str:
+    """What to type in place of a pipe or a device as output; a shell's own name of a pipe cannot be typed."""
+    asked = named(reference.format)
+    typed = f"{stdout} -f {asked.name if asked and asked.prints else NPY.name}"
+    if reference.path in ("/dev/stdout", "/dev/fd/1"):
+        return f"use {typed}"
+    if reference.is_piped or reference.path.startswith("/dev/fd/"):
+        return f"write to - and pipe it: {typed} | COMMAND"
+    return f"write to - and redirect it: {typed} > {system.quoted(reference.path)}"
 
 
 def _folder_error(reference: Reference, inputs: Sequence[Reference]) -> TensorIOError:

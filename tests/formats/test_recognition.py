@@ -222,9 +222,21 @@ def test_an_unknown_suffix_names_the_nearest_and_not_all(revseq, tmp_path, suffi
 def test_an_output_that_is_a_pipe_or_a_device(revseq, shell, tmp_path):
     np.save(tmp_path / "x.npy", np.arange(6.0).reshape(2, 3))
     os.mkfifo(tmp_path / "p")
-    for name in ("p", "/dev/stdout", "/dev/fd/1", "/dev/null"):
-        told = (
-            revseq("run", "x.npy", "[[2], [3]]", "--axis", 1, "-o", name).refused(f"{name}: is a pipe or a device").err
-        )
-        assert f"type -o -, with -f npy for .npy, and > {name} behind it" in told
-    assert shell("revseq convert x.npy - -f npy > /dev/stdout | cmp - x.npy").out == ""
+    hints = {
+        "p": "write to - and pipe it: {} | COMMAND",
+        "/dev/fd/63": "write to - and pipe it: {} | COMMAND",
+        "/dev/stdout": "use {}",
+        "/dev/fd/1": "use {}",
+        "/dev/null": "write to - and redirect it: {} > /dev/null",
+    }
+    for name, hint in hints.items():
+        told = revseq("run", "x.npy", "[[2], [3]]", "--axis", 1, "-o", name).refused(f"{name}: is a pipe or a device")
+        assert told.err.endswith(f"Hint: {hint.format('revseq run ... -o - -f npy')}\n")
+        told = revseq("convert", "x.npy", name, "-f", "csv").refused("is a pipe or a device")
+        assert told.err.endswith(f"Hint: {hint.format('revseq convert ... - -f csv')}\n")
+    told = revseq("convert", "x.npy", "p", "-f", "h5").refused("is a pipe or a device").err
+    typed = told.partition("pipe it: ")[2].replace("...", "x.npy").replace("COMMAND", "cmp - x.npy")
+    assert shell(typed).out == ""
+    assert int(shell("revseq run x.npy '[[2], [3]]' --axis 1 -o - -f npy | wc -c").out) == len(
+        (tmp_path / "x.npy").read_bytes()
+    )
