@@ -65,10 +65,10 @@ def missing(names: Collection[str], key: str, path: str, found: str) -> FormatEr
     return FormatError(found, f"one of {listed(names)}" if names else "", hint, f"{path}::{key}")
 
 
-def refuse_key(key: str | None, file: str, where: str) -> None:
+def refuse_key(key: str | None, file: str, where: str, hint: str = "") -> None:
     """UsageError for a key where a file, such as a .npy file, contains one tensor without a name."""
     if key is not None:
-        raise UsageError(f"{file} contains one tensor", "no name after ::", where=where)
+        raise UsageError(f"{file} has one tensor without a name", "no name after ::", hint, where)
 
 
 def refuse_taken(key: str, names: Collection[str], path: str) -> None:

@@ -57,6 +57,10 @@ if TYPE_CHECKING:
     from revseq_cli.text.examples import Text
 
 _KINDS = {HDF5_MAGIC: "HDF5", ZIP_MAGIC: ".npz"}
+# The formats of files that most people write: nobody means a rare one by a suffix that is unknown.
+_USUAL = (
+    ".npy", ".npz", ".h5", ".nc", ".safetensors", ".zarr", ".json", ".txt", ".csv", ".tsv", ".pb", ".bin",
+)  # fmt: skip
 _MOST_LOOKED_AT = 5000  # names of a folder, for one like the name of a file that is not there
 # A tensor in an argument: it begins with a bracket, or is a call as NumPy and PyTorch print it.
 _TYPED = re.compile(r"\s*(?:\[|(?:(?:np|numpy|torch)\.)?(?:array|tensor)\(\s*\[)")
@@ -295,9 +299,8 @@ def _unknown(reference: Reference, rows: Sequence[Format]) -> RevseqError:
         hint = f"to list its nodes: revseq show {system.quoted(reference.path)}"
         return FormatError("is a model of ONNX", "a tensor", hint, reference.path)
     suffix = inner_suffix(reference.path)
-    known = [suffix for row in rows for suffix in row.suffixes or row.read_only]
     fact = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
-    meant = nearest(suffix, known) if suffix else ""
+    meant = nearest(suffix, _USUAL, 0.75) if suffix else ""
     wanted = f"one such as {meant or '.npy, .h5, .nc, .npz, .zarr or .txt'}: revseq help formats lists all"
     return FormatError(fact, wanted, f"add -f {'|'.join(row.name for row in rows)}", reference.path)
 

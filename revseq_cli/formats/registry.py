@@ -93,6 +93,13 @@ def create_sink(
         layout = layout._replace(only=True)
     # Only a copy of the input's file, made again, may replace a file of several.
     exists = os.path.exists(reference.path)  # noqa: PTH110 - see Reference.file
+    if not row.names:
+        refuse_key(
+            reference.key,
+            f"a {row.suffixes[0]} file",
+            reference.path,
+            _without_key(reference.path, overwrite=overwrite),
+        )
     if reference.key is not None and exists and (layout.only or not overwrite):
         raise UsageError(
             "names a dataset inside an existing file as output",
@@ -102,8 +109,6 @@ def create_sink(
             f"{reference.path}::{reference.key}",
         )
     file = new_file(reference.path, overwrite=overwrite, inputs=inputs, folder=row is ZARR)
-    if not row.names:
-        refuse_key(reference.key, f"a .{row.name} file", file.name)
     key = reference.key if reference.key is not None else template.key or ("" if row in (ZARR, ONNX) else "tensor")
     try:
         sink = row.load().create_sink(file, template, key, layout)
@@ -117,6 +122,14 @@ def create_sink(
     if row not in (HDF5, ZARR):
         sink.notes += _lost(row, template)
     return sink
+
+
+def _without_key(path: str, *, overwrite: bool) -> str:
+    """A hint at the same file without a name in it, or at a new one beside it; "" where both are there."""
+    if overwrite or not os.path.lexists(path):
+        return f"try {system.typed(path)}" if path else ""
+    new = Path(path).with_name(f"new{Path(path).suffix}")
+    return "" if os.path.lexists(new) else f"try {system.typed(str(new))}"
 
 
 def _lost(row: Format, template: Source) -> tuple[str, ...]:

@@ -210,12 +210,31 @@ def test_one_colon_for_two(revseq, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("suffix", "meant"), [(".npu", ".npy"), (".safetensor", ".safetensors"), (".what", ".npy, .h5")]
+    ("suffix", "meant"),
+    [
+        (".npu", ".npy, .h5"),
+        (".safetensor", ".safetensors:"),
+        (".cvs", ".csv:"),
+        (".jsn", ".json:"),
+        *((rare, ".npy, .h5, .nc, .npz, .zarr or .txt:") for rare in (".what", ".foo", ".cdf", ".loo", ".hsp")),
+    ],
 )
 def test_an_unknown_suffix_names_the_nearest_and_not_all(revseq, tmp_path, suffix, meant):
     told = revseq("convert", "[1, 2]", f"y{suffix}").refused(f"unknown suffix {suffix}", "revseq help formats").err
     assert f"one such as {meant}" in told
     assert max(map(len, told.splitlines())) < 160
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".json", ".csv", ".bin"])
+def test_an_output_without_names_inside(revseq, tmp_path, suffix):
+    (tmp_path / f"w{suffix}").write_text("[[1]]")
+    for name, options, meant in (("w", (), "new"), ("w", ("--overwrite",), "w"), ("free", (), "free")):
+        args = ["convert", "[[1, 2]]", f"{name}{suffix}::a", *options]
+        told = revseq(*args).refused(f"a {suffix} file has one tensor without a name").err
+        hint = told.rpartition("Hint: try ")[2].strip()
+        assert hint == f"{meant}{suffix}"
+        revseq("convert", "[[1, 2]]", hint, *options).ok()
+    assert "Hint" not in revseq("convert", "[[1]]", f"w{suffix}::a").refused("without a name").err
 
 
 @pytest.mark.needs("fifos")
