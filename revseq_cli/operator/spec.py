@@ -211,8 +211,11 @@ def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> I
     for tensor, desc in tensors.items():
         count, counts = desc.dimension_count, row.dimension_counts
         ok = count in counts
-        hint = "" if ok else _first_level([row for row in SUPPORT[:-1] if count in row.dimension_counts])
-        yield Constraint(tensor, "dimension count", str(count), span(counts), rule, ok, hint)
+        # No level has a tensor without dimensions, and the operator has none either.
+        is_hint = not ok and count and not is_none
+        hint = _first_level([row for row in SUPPORT[:-1] if count in row.dimension_counts]) if is_hint else ""
+        if tensor == INPUT or tensors[INPUT].dimension_count:
+            yield Constraint(tensor, "dimension count", str(count), span(counts), rule, ok, hint)
         data_type, types = desc.data_type, row.data_types(tensor)
         wanted = "a type of numbers" if is_none and tensor == LENGTHS else listed((t.name for t in types), len(types))
         ok = data_type in types
@@ -226,15 +229,17 @@ def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> I
 
 
 def _operator_constraints(tensors: dict[str, TensorDesc], axis: int) -> Iterator[Constraint]:
-    """What the operator itself asks, at every level."""
+    """What the operator itself asks, at every level, of an input that has dimensions."""
     values, lengths, output = tensors[INPUT], tensors[LENGTHS], tensors.get(OUTPUT)
     rank, rule = values.dimension_count, "tensor constraints"
+    if not rank:  # which the level refuses; it is the one cause of all else that would fail
+        return
     for tensor in [*tensors][1:]:
         count = tensors[tensor].dimension_count
         wanted = f"{rank}, as {INPUT} has"
         yield Constraint(tensor, "dimension count", str(count), wanted, rule, count == rank, matching=True)
     in_range = 0 <= axis < rank
-    wanted = f"{numbers_of(rank)}: less than the dimension count" if rank else "a tensor with dimensions"
+    wanted = f"{numbers_of(rank)}: less than the dimension count"
     yield Constraint(INPUT, "Axis", str(axis)[:40], wanted, "Axis", in_range)
     if in_range and lengths.dimension_count == rank:
         sizes = lengths_sizes(values.sizes, axis)

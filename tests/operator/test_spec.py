@@ -167,7 +167,6 @@ def test_rules_that_are_not_directmls_are_not_called_so():
     [
         ((3, 4), -1, "0 to 1: less than the dimension count"),
         ((3, 4), 2, "0 to 1: less than the dimension count"),
-        ((), 0, "a tensor with dimensions"),
     ],
 )
 def test_an_axis_that_is_none(sizes, axis, wanted):
@@ -183,9 +182,24 @@ def test_what_no_level_of_directml_has():
         (LENGTHS, "DataType", "if it is a mask, of ones followed by zeros in each line: add --mask"),
     ]  # fmt: skip
     # With more dimensions than the level takes, or none, sizes of 1 are no help.
-    for sizes, hint in (((2,) * 5, "DML_FEATURE_LEVEL_3_0 and above has it: try --feature-level 3_0"), ((), none)):
-        found = job(desc(sizes=sizes), desc("UINT32", sizes), 0, "2_1")
-        assert {v.hint for v in found if v.property == "dimension count" and v.wanted == "4"} == {hint}
+    hint = "DML_FEATURE_LEVEL_3_0 and above has it: try --feature-level 3_0"
+    found = job(desc(sizes=(2,) * 5), desc("UINT32", (2,) * 5), 0, "2_1")
+    assert {v.hint for v in found if v.property == "dimension count" and v.wanted == "4"} == {hint}
+
+
+@pytest.mark.parametrize(("level", "wanted"), [("none", "1 to 64"), ("5_0", "1 to 8"), ("2_1", "4")])
+@pytest.mark.parametrize("lengths", [(), (1,), (2, 1)])
+def test_an_input_without_dimensions_is_one_error_with_no_word_of_levels(lengths, level, wanted):
+    (only,) = job(desc(sizes=()), desc("UINT32", lengths), 0, level, desc(sizes=()))
+    assert (only.tensor, only.property, only.found, only.wanted, only.hint) == (
+        INPUT, "dimension count", "0", wanted, "",
+    )  # fmt: skip
+    assert lowest_level(desc(sizes=()), desc("UINT32", lengths), 0) is None
+
+
+def test_too_many_dimensions_for_the_operator_itself_have_no_hint_at_levels():
+    found = job(desc(sizes=(1,) * 65), desc("UINT32", (1,) * 65), 0, "none")
+    assert [(v.tensor, v.found, v.hint) for v in found] == [(INPUT, "65", ""), (LENGTHS, "65", "")]
 
 
 def test_an_output_is_held_against_the_input():
