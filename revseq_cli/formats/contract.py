@@ -184,6 +184,10 @@ class Source(ABC):
             with file_io.opened(self.path, self.identity):
                 pass
 
+    def can_copy_to(self, path: str) -> bool:  # noqa: ARG002 - most formats are the same under any name
+        """Whether a copy of its whole file is what the name of an output in its format promises."""
+        return True
+
     def meaning(self) -> Meaning:
         """What its file says about it besides its elements: names of dimensions, attributes, coordinates."""
         return NOTHING
@@ -211,7 +215,7 @@ class Layout(NamedTuple):
     """How to store an output.
 
     Where input and output have one format, the output is a copy of the input's whole file with this tensor replaced, or
-    added beside it under another name; `only` asks for a file of this tensor alone.
+    added beside it under another name; `only` asks for a file of this tensor alone. HDF5 is another format than NetCDF.
     """
 
     only: bool = False

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from revseq_cli.core import system
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
+from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import npy
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, NewFolder, Scratch
 from revseq_cli.formats.contents import TensorNameError, refuse_key
 from revseq_cli.formats.contract import Layout
 from revseq_cli.formats.meaning import lost_in
 from revseq_cli.formats.references import Reference, format_to_write, piped
-from revseq_cli.formats.table import HDF5, NPY, ONNX, RAW, TEXT, ZARR, Format, named, packing_of
+from revseq_cli.formats.table import HDF5, NPY, ONNX, RAW, TEXT, ZARR, Format, is_netcdf, named, packing_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -89,7 +90,9 @@ def create_sink(
         found = "a packed file is only read"
         raise UsageError(found, f"a name without {packing.suffix}", "write it plain, then pack it", reference.path)
     row = format_to_write(reference, own if own and own.keeps_others and not layout.only else None)
-    if row is not own:
+    if row is HDF5 and is_netcdf(reference.path):
+        _require_type_of_netcdf(template, reference)
+    if row is not own or not template.can_copy_to(reference.path):
         layout = layout._replace(only=True)
     # Only a copy of the input's file, made again, may replace a file of several.
     exists = os.path.exists(reference.path)  # noqa: PTH110 - see Reference.file
@@ -130,6 +133,17 @@ def _without_key(path: str, *, overwrite: bool) -> str:
         return f"try {system.typed(path)}" if path else ""
     new = Path(path).with_name(f"new{Path(path).suffix}")
     return "" if os.path.lexists(new) else f"try {system.typed(str(new))}"
+
+
+def _require_type_of_netcdf(template: Source, reference: Reference) -> None:
+    """FormatError for elements that NetCDF's library does not know: it crashes on small floats, or skips them."""
+    data_type = template.desc.data_type
+    # It reads BFLOAT16 as FLOAT32, booleans as an enumeration, and complex numbers as compounds.
+    if data_type is DataType.FLOAT16 or (data_type.kind == "minifloat" and data_type is not DataType.BFLOAT16):
+        other = str(Path(reference.path).with_suffix(".h5"))
+        other = other if reference.key is None else f"{other}::{reference.key}"
+        hint = f"write it to {system.typed(other)}, or cast it to FLOAT32 before"
+        raise FormatError(f"NetCDF has no {data_type.name}", "a data type of NetCDF", hint, reference.path)
 
 
 def _lost(row: Format, template: Source) -> tuple[str, ...]:

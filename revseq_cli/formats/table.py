@@ -45,6 +45,7 @@ class Format(NamedTuple):
 _HDF5_SUFFIXES = (
     ".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".h5ad", ".loom", ".nxs", ".nwb", ".emd", ".hspy",
 )  # fmt: skip
+_NETCDF_SUFFIXES = (".nc", ".nc4")
 _PAGES = (".markdown", ".text", ".rst", ".html", ".htm", ".xhtml")
 
 NPY = Format("npy", (".npy",), "npy", prints=True)
@@ -104,6 +105,11 @@ PACKINGS = (
     Packing("xz", ".xz", (b"\xfd7zXZ\0",), "unxz", "lzma"),
     Packing("bzip2", ".bz2", (b"BZh",), "bunzip2", "bz2"),
 )  # fmt: skip
+
+
+def is_netcdf(path: str) -> bool:
+    """Whether it is the path of a NetCDF file, by its suffix."""
+    return path.lower().endswith(_NETCDF_SUFFIXES)
 
 
 def is_onnx_model(path: str) -> bool:

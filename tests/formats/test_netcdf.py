@@ -5,7 +5,9 @@ netCDF4, h5netcdf, xarray and ncdump open them, find the same dimensions, and wr
 
 import json
 import random
+import re
 import subprocess
+import sys
 
 import h5py
 import libraries
@@ -16,6 +18,9 @@ import pytest
 import xarray
 from generated import Place
 from oracle import expected
+
+from revseq_cli.core.dtypes import dtype_of
+from revseq_cli.core.tensors import DataType
 
 VALUES = np.random.default_rng(1).random((5, 4, 6)).astype("f4")
 LENGTHS = np.random.default_rng(2).integers(0, 5, (5, 1, 6)).astype("u4")
@@ -266,6 +271,100 @@ def test_netcdf_and_xarray_add_to_what_was_no_netcdf_file(tmp_path, revseq, plac
         xarray.Dataset({"more": ("w", np.arange(3.0))}).to_netcdf(tmp_path / path, mode="a")
         with h5py.File(tmp_path / path) as f:
             assert (f["new"][()].tolist(), f["more"][()].tolist()) == ([1] * 4, [0, 1, 2])
+
+
+READ = """
+import sys, netCDF4
+with netCDF4.Dataset(sys.argv[1]) as f:
+    for v in f.variables.values():
+        v.set_auto_maskandscale(False)
+        print(v.name, v.dimensions, *[(name, v.getncattr(name)) for name in v.ncattrs()], v[...].tolist())
+"""
+
+
+def read_apart(path):
+    """What netCDF4 reads, in a process of its own, since it crashes on types that it does not know."""
+    return subprocess.run([sys.executable, "-c", READ, path], capture_output=True, text=True, check=True).stdout
+
+
+TYPES = [each for each in DataType if each is DataType.BFLOAT16 or each.kind != "minifloat"]
+LACKED = [DataType.FLOAT16, *(each for each in DataType if each not in TYPES)]
+
+
+@pytest.mark.parametrize("data_type", [each for each in TYPES if each is not DataType.FLOAT16], ids=lambda t: t.name)
+def test_netcdf_reads_every_type_that_is_written(tmp_path, revseq, data_type):
+    is_brain = data_type is DataType.BFLOAT16
+    values = np.array([[0x3F80, 0, 0x3F80]], "u2").view("V2") if is_brain else [[1, 0, 1]]
+    np.save(tmp_path / "x.npy", values if is_brain else np.array(values, dtype_of(data_type)))
+    revseq("convert", "x.npy", "y.nc", "--dtype", data_type.name).ok()
+    plain = re.sub(r"\((\S+), 0.0\)", r"\1", read_apart(tmp_path / "y.nc")).replace(".0", "")
+    assert plain.endswith(" [[1, 0, 1]]\n")
+
+
+@pytest.mark.parametrize("data_type", LACKED, ids=lambda t: t.name)
+def test_a_type_that_netcdf_lacks_is_refused(tmp_path, revseq, data_type):
+    dtype = dtype_of(data_type)
+    np.save(tmp_path / "x.npy", np.zeros((2, 3), f"V{dtype.itemsize}" if dtype.names else dtype))
+    typed = ("--dtype", data_type.name)
+    revseq("convert", "x.npy", "x.h5::v", *typed).ok()
+    (tmp_path / "old.nc").write_bytes((tmp_path / "x.h5").read_bytes())  # as other versions wrote it
+    files = {path.name for path in tmp_path.iterdir()}
+    for tensor in ("x.npy", "x.h5::v", "old.nc::v"):
+        job = ("run", tensor, "[[2], [3]]", "--axis", 1, *typed)
+        for line in (("convert", tensor, "y.nc", *typed), (*job, "-o", "y.NC4"), (*job, "-o", "y.nc::w", "--only")):
+            revseq(*line).refused(f"NetCDF has no {data_type.name}", "a data type of NetCDF", "y.h5")
+    assert {path.name for path in tmp_path.iterdir()} == files
+
+
+def test_small_floats_beside_a_tensor_are_widened_for_netcdf(tmp_path, revseq):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f.attrs["scale"] = np.float16(0.5)
+        v, x = f.create_dataset("v", data=VALUES[0]), f.create_dataset("x", data=np.arange(6, dtype=">f2") / 2)
+        v.attrs["half"], x.attrs["half"] = np.array([1.5], ">f2"), np.float16(2.5)
+        x.make_scale("x")
+        v.dims[1].attach_scale(x)
+        v.dims[0].label = "y"
+    revseq("convert", "x.h5::v", "y.nc").ok()
+    found = read_apart(tmp_path / "y.nc")
+    assert "v ('y', 'x') ('half', 1.5)" in found.replace("np.float32(1.5)", "1.5")
+    assert "[0.0, 0.5, 1.0, 1.5, 2.0, 2.5]" in found
+    with netCDF4.Dataset(tmp_path / "y.nc") as f:
+        assert (f.scale, f["x"].half, f["x"].dtype) == (0.5, 2.5, np.dtype("f4"))
+
+
+@pytest.mark.parametrize("key", ["", "::w"])
+def test_a_file_that_is_no_netcdf_is_not_copied_under_its_name(tmp_path, revseq, key):
+    """Its dimensions would have no names there, and h5netcdf could not open it."""
+    values = VALUES[0]
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f["t"] = values
+        f["half"] = np.zeros((2, 2), "f2")
+        f["t"].dims[0].label, f["t"].dims[1].label = "batch", "time"
+        f["t"].attrs["units"], f["t"].attrs["bounds"] = "K", "half"
+    job = ("run", "x.h5::t", "[[2], [3], [0], [6]]", "--axis", "time", "--json", "-o")
+    notes = json.loads(revseq(*job, f"y.nc{key}").ok().out)["notes"]
+    assert notes == json.loads(revseq(*job, f"z.nc{key}", "--only").ok().out)["notes"]
+    assert "the variables named by bounds" in str(notes)
+    result = expected(values, np.array([[2], [3], [0], [6]]), 1)
+    for engine in ("netcdf4", "h5netcdf"):
+        with xarray.open_dataset(tmp_path / "y.nc", engine=engine) as data:
+            assert [*data.variables] == [key[2:] or "t"]
+            [found] = data.values()
+            assert (found.dims, found.units) == (("batch", "time"), "K")
+            assert oracle.same_bits(found.values, result)
+    revseq(*job, "x2.h5").ok()
+    with h5py.File(tmp_path / "x2.h5") as f:
+        assert {*f} == {"t", "half"}
+    before = (tmp_path / "y.nc").read_bytes()
+    revseq(*job, "y.nc::t", "--overwrite").refused("existing file")  # it would lose what else is there
+    assert (tmp_path / "y.nc").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["x.h5", "x.nc"])
+def test_a_netcdf_file_is_copied_by_its_name_or_its_marks(folder, revseq, name):
+    (folder / "x.nc").rename(folder / name)
+    revseq("run", f"{name}::v", "n.npy", "--axis", 1, "-o", "y.nc").ok()
+    same_but(folder / "y.nc", folder / name, "v")
 
 
 # With types of its own, as a file may have in any group, and all types that NetCDF has.

@@ -9,6 +9,7 @@ import contextlib
 import os
 import sys
 import time
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,8 @@ from revseq_cli.formats.hdf5 import names, types
 from revseq_cli.formats.hdf5.files import RAISED, Recorder, dataset_at, in_memory, opened
 from revseq_cli.formats.hdf5.filters import asked_for
 from revseq_cli.formats.hdf5.source import Hdf5Source, offset_of
-from revseq_cli.formats.meaning import FILL, Attributes, Variable, fill_of, plain, typed
+from revseq_cli.formats.meaning import FILL, Attributes, Meaning, Variable, fill_of, plain, typed
+from revseq_cli.formats.table import is_netcdf
 
 if TYPE_CHECKING:
     from revseq_cli.formats.atomic_file import AtomicFile
@@ -163,7 +165,9 @@ class Alone(Output):
     def __init__(self, name: str, template: Source, where: str) -> None:
         super().__init__(name, template, where)
         self.meaning, sizes = template.meaning(), template.sizes
-        self.is_netcdf = where.lower().endswith((".nc", ".nc4"))
+        self.is_netcdf = is_netcdf(where)
+        if self.is_netcdf:
+            self.meaning = _without_halves(self.meaning)
         self.history = _history_line() if self.is_netcdf else ""
         self.kept = sum(coordinate.values.nbytes for coordinate in self.meaning.coordinates)
         dims = self.meaning.dimensions or ("",) * len(sizes)
@@ -255,6 +259,23 @@ class Alone(Output):
                 made.dims[d].attach_scale(found[name])
             elif name and "\0" not in name and name.isprintable():
                 made.dims[d].label = name
+
+
+def _without_halves(meaning: Meaning) -> Meaning:
+    """The same with FLOAT32 for each FLOAT16 in attributes and coordinates, since NetCDF lacks FLOAT16."""
+
+    def widened(value: Any) -> Any:  # noqa: ANN401 - the value of an attribute, or an array
+        is_half = getattr(value, "dtype", np.dtype("O")).newbyteorder("=") == np.float16
+        return value.astype(np.float32) if is_half else value
+
+    def attributes(old: Attributes) -> Attributes:
+        return {name: widened(value) for name, value in old.items()}
+
+    coordinates = tuple(
+        c._replace(attributes=attributes(c.attributes), values=widened(c.values)) for c in meaning.coordinates
+    )
+    groups = tuple(attributes(group) for group in meaning.groups)
+    return replace(meaning, attributes=attributes(meaning.attributes), coordinates=coordinates, groups=groups)
 
 
 def _is_name(name: str) -> bool:

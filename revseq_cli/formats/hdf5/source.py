@@ -27,6 +27,7 @@ from revseq_cli.formats.hdf5.filters import filters_of, require_filters
 from revseq_cli.formats.meaning import ENCODING, FILL, Attributes, Meaning, Variable, as_texts, is_small, joined
 from revseq_cli.formats.raw import RawReadTask, RawTensor, cut_alignments_of
 from revseq_cli.formats.recognition import is_hdf5, looks_like
+from revseq_cli.formats.table import is_netcdf
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -136,6 +137,13 @@ class Hdf5Source(Source):
         if self.place.replace(names.NOT_COORDINATE, "") != place["dataset"]:
             place["link to"] = self.place
         return Storage("h5", place | details_of(self.properties, types.meaning(kind)))
+
+    def can_copy_to(self, path: str) -> bool:
+        """Whether a copy of the file may have that name: only that of a NetCDF file is one."""
+        if not is_netcdf(path) or is_netcdf(self.path):
+            return True
+        with opened(self.path, self.name) as file:
+            return names.is_netcdf(dataset_at(file, self.place, self.name))
 
     def meaning(self) -> Meaning:
         """What the file says of the dataset."""
