@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from revseq_cli.commands.base import Console
+    from revseq_cli.core.tensors import DataType, TensorDesc
     from revseq_cli.operator.spec import Constraint
     from revseq_cli.pipeline.assembly import Job
     from revseq_cli.report.objects import Check
@@ -55,7 +56,7 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
 
     reference = Reference.input(job_options["input"], job_options["format_name"], override=True)
     if reference.is_onnx_model and not (job_options["feed"] or job_options["lengths"]):
-        return _check_nodes(reference.path, reference.key, level, console)
+        return _check_nodes(reference.path, reference.key, level, job_options["lengths_dtype"], console)
     result = _result_of(jobs.load(options.request_of(override=True, level=level, **job_options)))
     if console.as_json:
         click.echo(objects.check(result))
@@ -66,9 +67,6 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
 
 def _result_of(job: Job) -> Check:
     """What is told of a job; its lengths are read."""
-    from dataclasses import replace
-
-    from revseq_cli.core.tensors import DataType
     from revseq_cli.operator import spec
     from revseq_cli.pipeline import jobs, summaries
     from revseq_cli.pipeline.plan import Resources
@@ -76,10 +74,7 @@ def _result_of(job: Job) -> Check:
 
     values, lengths, axis = job.descs
     lowest = spec.lowest_level(values, lengths, axis)
-    with_cast = None
-    if lowest in (None, spec.FeatureLevel.NONE) and lengths.data_type.kind in ("int", "uint", "float"):
-        cast = spec.lowest_level(values, replace(lengths, data_type=DataType.UINT32), axis)
-        with_cast = None if cast is spec.FeatureLevel.NONE else cast
+    with_cast = _with_cast(values, lengths, axis, lowest)
     # Lengths that no level accepts have no effects to count.
     counts = summaries.count_lengths(job, Resources()) if lowest is not None else None
     constraints = spec.constraints(values, lengths, axis, job.level)
@@ -88,6 +83,19 @@ def _result_of(job: Job) -> Check:
     return Check(
         job.names, values, lengths, axis, job.level, constraints, lowest, counts, job.batch_axis, notes, hint, with_cast
     )
+
+
+def _with_cast(values: TensorDesc, lengths: TensorDesc, axis: int, lowest: FeatureLevel | None) -> FeatureLevel | None:
+    """The lowest level of DirectML that takes the tensors with lengths of UINT32; None where that does not help."""
+    from dataclasses import replace
+
+    from revseq_cli.core.tensors import DataType
+    from revseq_cli.operator import spec
+
+    if lowest not in (None, FeatureLevel.NONE) or lengths.data_type.kind not in ("int", "uint", "float"):
+        return None
+    cast = spec.lowest_level(values, replace(lengths, data_type=DataType.UINT32), axis)
+    return None if cast is FeatureLevel.NONE else cast
 
 
 def print_result(check: Check, *, every: bool, color: bool) -> None:
@@ -158,17 +166,23 @@ def _about_lines(check: Check) -> dict[str, str]:
         rows["lengths"] = (
             f"{total:,}{between}; {clamped:,} above {size:,} and so clamped; {unchanged:,} that change nothing"
         )
-    cast = f"; with --lengths-dtype UINT32: {check.with_cast}" if check.with_cast else ""
-    lowest = str(check.lowest)
-    if check.lowest is FeatureLevel.NONE:
-        lowest = "no feature level of DirectML accepts it"
-    elif check.lowest is None:
-        lowest = "the operator itself refuses it"
-    rows["lowest level"] = f"{lowest}{cast}"
+    rows["lowest level"] = _told_level(check.lowest, check.with_cast)
     return rows
 
 
-def _check_nodes(path: str, key: str | None, level: FeatureLevel, console: Console) -> int:
+def _told_level(lowest: FeatureLevel | None, with_cast: FeatureLevel | None) -> str:
+    """The lowest level, and that for lengths of UINT32 where it is another one."""
+    told = str(lowest)
+    if lowest is FeatureLevel.NONE:
+        told = "no feature level of DirectML accepts it"
+    elif lowest is None:
+        told = "the operator itself refuses it"
+    return f"{told}; with --lengths-dtype UINT32: {with_cast}" if with_cast else told
+
+
+def _check_nodes(
+    path: str, key: str | None, level: FeatureLevel, lengths_dtype: DataType | None, console: Console
+) -> int:
     """Check nodes of a model by what is known of their values, and print a line for each; 1 if one fails."""
     from revseq_cli.core.errors import FormatError, printable
     from revseq_cli.core.tensors import DataType, TensorDesc
@@ -180,8 +194,9 @@ def _check_nodes(path: str, key: str | None, level: FeatureLevel, console: Conso
     nodes = [model.node(key)] if key is not None else [*model.nodes.values()] or [model.node(None)]
     lines, rows = [], []
     for node in nodes:
-        known, lowest = model.known_of(node), None
+        known, lowest, with_cast = model.known_of(node), None, None
         # Of what is not known, anything that fits is assumed: dimensions that have the axes, sizes of 1, FLOAT32.
+        # Lengths are INT64 in ONNX.
         open_sizes = (1,) * (node.ranks() or [2])[0] if known.sizes is None else known.sizes
         sizes = tuple(size if isinstance(size, int) else 1 for size in open_sizes)
         try:
@@ -190,16 +205,18 @@ def _check_nodes(path: str, key: str | None, level: FeatureLevel, console: Conso
             told, is_valid = e.found, False
         else:
             values = TensorDesc(known.data_type or DataType.FLOAT32, sizes)
-            lengths = TensorDesc(DataType.UINT32, spec.lengths_sizes(sizes, axis))
+            lengths = TensorDesc(lengths_dtype or DataType.INT64, spec.lengths_sizes(sizes, axis))
             lowest = spec.lowest_level(values, lengths, axis)
+            with_cast = _with_cast(values, lengths, axis, lowest)
             broken = spec.violations(values, lengths, axis, level)
             wrong = [f"{each.label()}: {each.found}" for each in broken]
+            wrong += dict.fromkeys(each.hint for each in broken if each.hint)
             if misfit := model.misfit(node, None if known.sizes is None else known.sizes[batch_axis]):
                 wrong.append(misfit)
             told, is_valid = "; ".join(wrong), not wrong
         if is_valid:
             has_level = lowest not in (None, spec.FeatureLevel.NONE)
-            told = f"accepted from {lowest} on" if has_level else "no feature level of DirectML accepts it"
+            told = f"accepted from {lowest} on" if has_level else _told_level(lowest, with_cast)
         if known.data_type is DataType.BOOL:
             told += "; revseq export takes it with --dtype UINT8, which has the same bytes"
         lines.append(f"{'pass' if is_valid else 'FAIL'}  {path}::{node.key}: {model.told(node)}: {told}")

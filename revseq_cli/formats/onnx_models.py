@@ -24,7 +24,7 @@ from revseq_cli.formats import file_io, registry
 from revseq_cli.formats.contents import chosen
 from revseq_cli.formats.contract import Source, Storage, TextTypes, extra
 from revseq_cli.formats.in_memory import MemorySource
-from revseq_cli.formats.onnx import MOST_BYTES, TYPES, parsed
+from revseq_cli.formats.onnx import MOST_BYTES, TYPES, parsed, values_of
 from revseq_cli.formats.references import Reference, refuse_shared
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.file_io import Identity
 
 OPERATOR, RUNTIME = "ReverseSequence", "ONNX Runtime"
+_INTEGERS = [number for number, data_type in TYPES.items() if data_type.kind == "int"]
 _INT, _EXTERNAL = 2, 1  # the number of this type of an attribute, and of a data_location
 _LARGEST = MOST_BYTES - (1 << 16)  # bytes of a model that is handed on
 _WRITES_ALL = (1, 28)  # the first version of ONNX Runtime whose CPU provider writes lines of length 0
@@ -171,15 +172,44 @@ class Model:
         return Stated(both[0].data_type or both[1].data_type, sizes)
 
     def misfit(self, node: Node, batch: int | str | None) -> str | None:
-        """What is wrong with the sizes of a node's lengths, if they are known, for a batch axis of this size."""
+        """What is wrong with a node's lengths, as far as they are known, for a batch axis of this size."""
+        if node.inside.startswith(_FUNCTION):
+            return None
+        if fault := self._fault_of_lengths(node.lengths):
+            return fault
         lengths = self.known.get(node.lengths)
-        if node.inside.startswith(_FUNCTION) or lengths is None or lengths.sizes is None:
+        if lengths is None or lengths.sizes is None:
             return None
         is_known = isinstance(batch, int) and all(isinstance(size, int) for size in lengths.sizes)
         if len(lengths.sizes) == 1 and (not is_known or lengths.sizes[0] == batch):
             return None
         wanted = f"{{{batch}}}" if isinstance(batch, int) else "one dimension"
         return f"the lengths {node.lengths} are {lengths}; wanted: {wanted}"
+
+    def _fault_of_lengths(self, name: str) -> str | None:
+        """What is wrong with the values of lengths that are constants in the model's own file."""
+        try:
+            values = self._constant(name)
+        except (ValueError, OverflowError, TypeError) as e:
+            return f"the lengths {name} are damaged: {e}"
+        if values is None or not (values < 0).any():
+            return None
+        place = np.argwhere(values < 0)[0].tolist()
+        return f"the lengths {name} are constant, and {values[tuple(place)]} at {place} is negative; wanted: 0 or more"
+
+    def _constant(self, name: str) -> Any:  # noqa: ANN401 - an array
+        """The integers of a constant; None for another value, or one in another file. ValueError for damage."""
+        graph = self.proto.graph
+        tensors = [each for each in graph.initializer if each.name == name and name not in self.inputs]
+        for node in graph.node:
+            if node.op_type == "Constant" and node.domain in ("", "ai.onnx") and name in node.output:
+                for attribute in node.attribute:
+                    if attribute.name == "value_ints":
+                        return np.array(attribute.ints, np.int64)
+                    tensors += [attribute.t] if attribute.name == "value" else []
+        if not tensors or tensors[0].data_location == _EXTERNAL or tensors[0].data_type not in _INTEGERS:
+            return None
+        return values_of(tensors[0])
 
     def told(self, node: Node) -> str:
         """A node in words: its axes, and what is known of its values."""

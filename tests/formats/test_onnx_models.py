@@ -229,14 +229,23 @@ class TestOfAModel:
     def test_check_and_show_know_sizes_without_values(self, revseq):
         told = "time_axis 0, batch_axis 1, (Sizes:{T,N,3}, DataType:FLOAT32)"
         first, second = revseq("check", "bilstm.onnx").ok().out.splitlines()
-        assert first == f"pass  bilstm.onnx::rev: {told}: accepted from DML_FEATURE_LEVEL_4_0 on"
+        no_level = "no feature level of DirectML accepts it; with --lengths-dtype UINT32: DML_FEATURE_LEVEL_4_0"
+        assert first == f"pass  bilstm.onnx::rev: {told}: {no_level}"
+        with_values = revseq("check", "bilstm.onnx::rev", *FEED).ok().out
+        assert f"lowest level {no_level}" in " ".join(with_values.split())
         assert second.startswith("pass  bilstm.onnx::yb: ")
         assert f"  rev  ReverseSequence, {told}\n" in revseq("show", "bilstm.onnx").ok().out
         refused = revseq("check", "bilstm.onnx::rev", "--feature-level", "3_0").failed()
         assert refused.out.startswith("FAIL  bilstm.onnx::rev: ")
         assert "dimension count: 3" in refused.out
         (node,) = json.loads(revseq("check", "bilstm.onnx::rev", "--json").ok().out)["nodes"]
-        assert (node["Sizes"], node["valid"], node["lowest_level"]) == (["T", "N", 3], True, "4_0")
+        assert (node["Sizes"], node["valid"], node["lowest_level"]) == (["T", "N", 3], True, "none")
+        # ONNX has lengths of INT64, which no level takes.
+        level = ("check", "bilstm.onnx::rev", "--feature-level", "4_0")
+        refused = revseq(*level).failed().out
+        assert "SequenceLengthsTensor DataType: INT64; add --lengths-dtype UINT32" in refused
+        assert "accepted from DML_FEATURE_LEVEL_4_0 on" in revseq(*level, "--lengths-dtype", "UINT32").ok().out
+        assert revseq(*level, *FEED).failed()
 
     @pytest.mark.usefixtures("feeds")
     def test_lengths(self, revseq, feeds):
@@ -365,6 +374,34 @@ def test_sizes_of_lengths_that_are_known_are_checked(revseq, tmp_path, x, n, is_
     done = revseq("check", "m.onnx")
     assert done.status == (0 if is_valid else 1)
     assert ("the lengths n are " in done.out) is not is_valid
+
+
+@pytest.mark.parametrize("kind", ["initializer", "value", "value_ints"])
+@pytest.mark.parametrize(("lengths", "is_valid"), [([1, 2, -3], False), ([1, 2, 0], True), ([1, 2, 9], True)])
+def test_constant_lengths_that_are_negative_are_told(revseq, tmp_path, kind, lengths, is_valid):
+    attribute = {"value": numpy_helper.from_array(np.array(lengths)), "value_ints": lengths}
+    is_node = kind in attribute
+    made = [helper.make_node("Constant", [], ["n"], **{kind: attribute[kind]})] if is_node else []
+    weights = {} if is_node else {"n": np.array(lengths)}
+    one(tmp_path / "m.onnx", [("x", 1, [2, 3])], made, initializers=weights)
+    done = revseq("check", "m.onnx")
+    assert done.status == (0 if is_valid else 1)
+    assert done.out.startswith("pass" if is_valid else "FAIL")
+    assert ("the lengths n are constant, and -3 at [2] is negative" in done.out) is not is_valid
+    assert revseq("run", "m.onnx", *VALUES[:2]).status == (0 if is_valid else 2)
+
+
+def test_constant_lengths_that_are_no_values_of_the_model(revseq, tmp_path):
+    """A default that an input may replace, and elements in another file, which check does not read."""
+    negative = {"n": np.array([1, 2, -3])}
+    one(tmp_path / "m.onnx", initializers=negative)
+    revseq("check", "m.onnx").ok()
+    one(tmp_path / "m.onnx", [("x", 1, [2, 3])], initializers=negative, outside=["n"])
+    revseq("check", "m.onnx").ok()
+    model = one(tmp_path / "m.onnx", [("x", 1, [2, 3])], initializers=negative)
+    model.graph.initializer[0].raw_data = bytes(5)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    assert "the lengths n are damaged" in revseq("check", "m.onnx").failed().out
 
 
 @pytest.mark.parametrize("sizes", [[2, 3], ["T", None], None])
