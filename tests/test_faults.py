@@ -82,7 +82,7 @@ def failed(done, *words):
     ("output", "problem"),
     [("none/y.npy", "no such folder"), ("folder.npy", "is a directory"), ("y.dat", "unknown suffix"),
      ("x.npy/y.npy", "cannot write"), ("old.h5::new", "inside an existing file"),
-     ("y.npy::a", "contains one tensor"), ("y" * 300 + ".npy", "a name of 304 characters" if WINDOWS else "cannot write")],
+     ("y.npy::a", "has one tensor"), ("y" * 300 + ".npy", "a name of 304 characters" if WINDOWS else "cannot write")],
 )  # fmt: skip
 def test_h38_outputs_that_cannot_be(revseq, files, output, problem):
     (files / "folder.npy").mkdir()

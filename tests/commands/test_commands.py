@@ -54,7 +54,7 @@ def test_axis_before_and_behind(revseq, form):
         (("struct.npy", "n.npy"), ("data type is [('a'", "is structured", "save each field")),
         (("x.npy", "i.npy", "--feature-level", "5_0"), ("i.npy: DataType is INT64", "--lengths-dtype UINT32")),
         (("x.npy", "f.npy"), ("f.npy: 1.5 at [1, 0] is not whole",)), (("x.npy", "x.npy"), ("x.npy: Sizes is {3,4}", "{3,1}")),
-        (("x.npy::a", "n.npy"), ("a .npy file contains one tensor",)), (("x.npy",), ("no lengths are given",)),
+        (("x.npy::a", "n.npy"), ("a .npy file has one tensor",)), (("x.npy",), ("no lengths are given",)),
         (("x.npy", "[[2], [4]]"), ("Sizes is {2,1}", "{3,1}")), (("x.npy", "[[2], [4], [3.5]]"), ("3.5 is a fraction",)),
         (("x.npy", "[[2], [4], [-3]]"), ("-3 does not fit UINT32",)), (("x.npy", "[[2, 4, 3]"), ("is missing",)),
         (("x.npy", "n.npy", "--dtype", "INT8"), ("DataType is FLOAT32, and INT8 is asked for",)),

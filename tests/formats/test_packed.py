@@ -120,7 +120,7 @@ def test_members_one_after_another_and_padding(done, folder, suffix):
     [
         (("convert", "x.npy", "y.npy.gz"), ["y.npy.gz: a packed file is only read", "a name without .gz"]),
         (("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.h5.xz"), ["y.h5.xz: a packed file is only read"]),
-        (("show", "x.npy.gz::x"), ["contains one tensor"]),
+        (("show", "x.npy.gz::x"), ["has one tensor"]),
         (("show", "h.npz.gz"), ["is a zip archive", "packed by gzip", "unpack it first: gunzip h.npz.gz"]),
         (("show", "none.npy.gz"), ["no such file"]),
         (("show", "x.npy.gz", "-f", "npz"), ["a packed .npz file cannot be read", "gunzip x.npy.gz"]),

@@ -91,7 +91,7 @@ def test_every_command(revseq, files):
         assert f"storage          {suffix[1:]}, separator " in revseq("show", f"x{suffix}").ok().out
         printed = revseq("run", "x.npy", "n.npy", "--axis", 1, "-f", suffix[1:]).ok()
         assert printed.raw == (files / f"y{suffix}").read_bytes()
-        revseq("show", f"x{suffix}::x").refused(f"a {suffix} file contains one tensor")
+        revseq("show", f"x{suffix}::x").refused(f"a {suffix} file has one tensor")
     assert revseq("show", "-", "-f", "csv", stdin=b"a,b\n1,2\n").ok().out.count("{1,2}") == 1
     revseq("check", "x.csv", "n.csv", "--axis", 1).ok()
 
