@@ -1,6 +1,6 @@
 """Changes a module of the package, one place at a time, and lists the changes that no test notices.
 
-    python tests/tools/mutate.py pipeline/plan.py tests/pipeline/test_plan.py tests/pipeline/test_arrangement.py [--sample 40] [--seed 16]
+    python tests/tools/mutate.py pipeline/plan.py tests/pipeline/test_plan.py [--sample 40] [--seed 16]
     python tests/tools/mutate.py pipeline/plan.py --generated 60      whether 60 seconds of generated jobs notice, on one core
 
 It works on a copy. Each mutant runs the tests until one fails, in a fork of a process that has imported what takes
