@@ -148,7 +148,8 @@ def _jobs(
         )
     names = manifest.names_in(path) if path is not None else manifest.matching(pattern or "")
     if not names:
-        console.note(f"no file matches --each {pattern}" if pattern else f"{path} has no name of a file")
+        each = pattern or "''"
+        console.note(f"no file matches --each {each}" if path is None else f"{path} has no name of a file")
         return None
     return manifest.of_files(names, pattern or "", given, _COLUMNS, defaults)
 
@@ -215,7 +216,7 @@ class _Report:
             lines.append(outcome.line)
         if self._pattern and isinstance(error, MissingFileError):
             values = placeholders(entry.options["input"].partition("::")[0], self._pattern.partition("::")[0])
-            told = listed(f"{{{name}}} is {value}" for name, value in values.items())
+            told = listed(f"{{{name}}} is {value or 'empty'}" for name, value in values.items())
             error.hint = f"for {entry.options['input']}, {told}"
         if isinstance(error, FileThereError):
             error.hint = "add --resume to skip what is done, or --overwrite to do all jobs again"

@@ -167,7 +167,8 @@ def _number(reference: Reference) -> int | None:
     found = number_of(number)
     if found is None or label:
         hint = f"try {system.typed(f'{reference.path}::{number}')}" if found is not None else ""
-        raise UsageError(f"no example {reference.key[:40]}", "a number, as in page.md::2", hint, reference.path)
+        given = reference.key[:40] or "''"
+        raise UsageError(f"no example {given}", "a number, as in page.md::2", hint, reference.path)
     return found
 
 

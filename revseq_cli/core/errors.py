@@ -56,10 +56,10 @@ def _digits(word: str) -> str:
 
 
 def listed(names: Iterable[str], most: int = 10) -> str:
-    """The first `most` names as printable text, separated by commas, and the count of the rest."""
+    """The first `most` names as printable text, separated by commas, and the count of the rest; '' is an empty one."""
     names = list(names)
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(printable(shortened(name, _LONGEST)) for name in names[:most]) + more
+    return ", ".join(printable(shortened(name, _LONGEST)) or "''" for name in names[:most]) + more
 
 
 def shortened(text: str, most: int) -> str:

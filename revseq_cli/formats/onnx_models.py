@@ -107,7 +107,8 @@ class Model:
         nodes: dict[str, Node] = {}
         for place, node in ours:
             if (len(node.input), len(node.output)) != (2, 1) or not all((*node.input, *node.output)):
-                found = f"{OPERATOR} {node.name} has {len(node.input)} inputs and {len(node.output)} outputs"
+                counted = [sum(map(bool, names)) for names in (node.input, node.output)]
+                found = f"{OPERATOR} {node.name or 'without a name'} has {counted[0]} inputs and {counted[1]} outputs"
                 raise FormatError(found, "2 and 1", where=self.path)
             names = [str(name) for name in (*node.input, *node.output)]
             own = str(node.name)

@@ -249,7 +249,8 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
         wanted = "rows in brackets, with or without a header such as T: (Sizes:{3}, DataType:FLOAT32)"
         raise FormatError("contains no tensor", wanted, where=text.name)
     known = [f"{item.name} (line {item.line})" for item in items]
-    found = f"{len(named)} tensors" if named else f"no tensor named {key}"
+    missing = key or "''"
+    found = f"{len(named)} tensors" if named else f"no tensor named {missing}"
     keys = [*_keys(text, items, named[0].name if named and key else "", key)]
     hint = try_hint(text.name, *keys) if keys else "give each tensor a name of its own"
     error = SeveralError(f"holds {found}: {listed(known)}", "the name of one", hint, text.name)

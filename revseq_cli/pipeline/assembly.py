@@ -109,6 +109,8 @@ def _number_of(axis: int | str | None, values: Source) -> int | None:
     numbers = [d for d, name in enumerate(values.dimensions) if name == axis]
     if len(numbers) == 1:
         return numbers[0]
+    if not rank:
+        raise UsageError(f"no dimension is named {axis[:80]}", "a tensor with dimensions", where=values.name)
     span = f"{numbers_of(rank)}, by number"
     if numbers:
         found = f"{len(numbers)} dimensions are named {axis[:80]}: {listed(map(str, numbers))}"
@@ -195,7 +197,7 @@ def make(values: Source, lengths: Source | None, request: Request) -> Job:
     rank = len(values.sizes)
     if axis is None:
         names = [*filter(None, values.dimensions)]
-        wanted = f"the dimension to reverse along, {numbers_of(rank)}"
+        wanted = f"the dimension to reverse along, {numbers_of(rank)}" if rank else "a tensor with dimensions"
         raise UsageError("no axis is given", wanted + (f", or {listed(names)}" if names else ""), where=values.name)
     if not 0 <= axis < rank and (lengths is None or batch_axis is not None or request.mask):
         # There is no axis that lengths could lack, and the constraints could not tell it.
@@ -203,7 +205,7 @@ def make(values: Source, lengths: Source | None, request: Request) -> Job:
     places: Places | None
     if lengths is None or request.padding is not None:
         if batch_axis is not None and (not 0 <= batch_axis < rank or batch_axis == axis):
-            wanted = f"{numbers_of(rank)}, and not the reversed axis {axis}"
+            wanted = f"{numbers_of(rank)}, and not the reversed axis {axis}" if rank > 1 else "two dimensions or more"
             raise UsageError(f"the batch axis is {batch_axis}", wanted, where=values.name)
         lengths = PaddingSource(values, axis, batch_axis, request.padding or 0)
         places = tuple(d for d in range(rank) if d != axis) if batch_axis is None else (batch_axis,)

@@ -179,7 +179,8 @@ def example_of(reference: Reference) -> ExampleText | None:
             hint = "put ::1 after its name, as in revseq run -- -::1"
         raise UsageError(f"holds {len(examples)} examples", "the number of one", hint, reference.name)
     if number is not None and not 1 <= number <= len(examples):
-        raise UsageError(f"no example {number}", f"1 to {len(examples)}", where=reference.name)
+        wanted = f"1 to {len(examples)}" if examples else "a page with examples"
+        raise UsageError(f"no example {number}", wanted, where=reference.name)
     return ExampleText(text, examples[(number or 1) - 1])
 
 
