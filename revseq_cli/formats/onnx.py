@@ -100,6 +100,9 @@ def values_of(proto: Any) -> NDArray[Any]:  # noqa: ANN401 - a TensorProto
         flat = np.frombuffer(proto.raw_data, dtype.newbyteorder("<"))
     elif data_type.kind == "minifloat":  # older versions of the package make FLOAT32 of them
         flat = np.array(proto.int32_data, np.int64).astype(f"u{data_type.size}").view(dtype)
+    elif data_type.kind == "complex":  # onnx 1.17 cannot read them
+        parts = proto.float_data or proto.double_data
+        flat = np.array(parts, f"f{data_type.size // 2}").view(dtype)
     else:
         flat = numpy_helper.to_array(proto).reshape(-1)
     return flat.reshape(tuple(proto.dims))

@@ -424,8 +424,9 @@ def _after_changes(search: Search) -> Iterator[Explanation]:
     tried = []
     for cost, text, change, _ in changes(x, *in_order) if in_order else ():
         pool = words(change(x)).reshape(-1)
-        tried.append((np.isin(probes, pool[np.isin(pool, probes)]).mean(), cost, text, change))
-    least = max(0.5, np.isin(probes, words(x).reshape(-1)).mean() if in_order else 1)
+        known = pool[np.isin(pool, probes, kind="sort")]  # by a table, NumPy 2.0 overflows
+        tried.append((np.isin(probes, known, kind="sort").mean(), cost, text, change))
+    least = max(0.5, np.isin(probes, words(x).reshape(-1), kind="sort").mean() if in_order else 1)
     for share, cost, text, change in sorted(tried, key=lambda row: -row[0])[:3]:
         if share > least:
             changed = Search(sample, change(x), change(search.right), search.asked)
