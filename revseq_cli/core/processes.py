@@ -35,8 +35,12 @@ class DiedError(EngineError):
 @contextlib.contextmanager
 def starting() -> Iterator[None]:
     """Raise StartError if the system refuses to start a thread or a process."""
+    from concurrent.futures import BrokenExecutor
+
     try:
         yield
+    except BrokenExecutor:  # a RuntimeError, of workers that did start
+        raise
     except (RuntimeError, OSError) as e:
         found, wanted = f"cannot start a worker: {e}", "threads and processes, as ulimit -u allows them"
         raise StartError(found, wanted, "add --engine serial") from None

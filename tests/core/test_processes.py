@@ -1,12 +1,13 @@
 """What travels between processes: arrays of every data type, byte order and memory order, bit for bit."""
 
 import functools
+import os
 
 import numpy as np
 import pytest
 
 from revseq_cli.core.dtypes import dtype_of
-from revseq_cli.core.processes import Workers
+from revseq_cli.core.processes import DiedError, Workers
 from revseq_cli.core.tensors import DataType
 
 LAYOUTS = {
@@ -35,3 +36,14 @@ def test_arrays_keep_their_bytes(order):
         workers.close()
     for values, again in zip(arrays, back, strict=True):
         assert (again.dtype, again.shape, again.tobytes()) == (values.dtype, values.shape, values.tobytes())
+
+
+def test_a_task_behind_a_dead_worker_is_told_of_its_death():
+    """And not that no worker can be started."""
+    workers = Workers(1)
+    try:
+        workers.submit(functools.partial(os._exit, 3)).exception(60)
+        with pytest.raises(DiedError):
+            workers.submit(functools.partial(same, 1))
+    finally:
+        workers.close()
