@@ -159,7 +159,9 @@ def measured(job, memory):
     On Windows the process that is measured ends in another way, and writes nothing down.
     """
     places = (job.source, job.lengths_source, job.target)
-    is_counted = not any(each.format in generated.IS_TEXT or each["packing"] or each["deflated"] for each in places)
+    is_counted = not any(
+        each.format in (*generated.IS_TEXT, "pb") or each["packing"] or each["deflated"] for each in places
+    )
     if not (memory and job.scene == "measured" and is_counted) or WINDOWS:
         return {}
     # HDF5 gives plain chunks their places while it writes one of zeros, which are pages without memory behind them.
