@@ -350,6 +350,7 @@ class _PaddingReadTask:
         for part, read_task in self.parts:
             values = dtypes.numbers(read_task.read())
             other = values == values if self.value != self.value else values != self.value
+            del values
             size = other.shape[self.along]
             last = size - np.flip(other, self.along).argmax(self.along, keepdims=True)
             ends = np.where(other.any(self.along, keepdims=True), part[self.along].start + last, 0)
