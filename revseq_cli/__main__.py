@@ -15,7 +15,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from revseq_cli.core import signals, system
+from revseq_cli.core import platform, signals
 
 if TYPE_CHECKING:
     from revseq_cli.core.errors import RevseqError
@@ -47,14 +47,14 @@ class _OutputStream(io.FileIO):
             with signals.waiting():
                 return super().write(data)
         except OSError as e:
-            if system.is_reader_gone(e) or self.fileno() == sys.stderr.fileno():  # nothing can tell of that
+            if platform.is_reader_gone(e) or self.fileno() == sys.stderr.fileno():  # nothing can tell of that
                 return memoryview(data).nbytes
             raise
 
 
 def _text_stream(stream: Any) -> Any:  # noqa: ANN401 - what Python has opened, or None
     """A text stream on an _OutputStream; characters that its encoding lacks become backslash escapes."""
-    if not stream or not (encoding := system.text_encoding(stream)):
+    if not stream or not (encoding := platform.text_encoding(stream)):
         return stream
     raw = io.BufferedWriter(_OutputStream(stream.fileno(), "w", closefd=False))
     lines = stream is sys.stderr or stream.isatty()

@@ -17,7 +17,7 @@ from folders import content
 from needs import NEEDS, WINDOWS, lacking
 from processes import COMMAND, start, until
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 
 # How long an example takes says nothing: the machine may be busy.
 hypothesis.settings.register_profile(
@@ -58,7 +58,7 @@ def pytest_addoption(parser):
 
 def pytest_xdist_auto_num_workers():
     """Half more than there are cores, since many tests wait: for a disk, a signal, or another process."""
-    return system.cores() * 3 // 2
+    return platform.cores() * 3 // 2
 
 
 def pytest_configure(config):

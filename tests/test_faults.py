@@ -516,12 +516,12 @@ def test_h43_a_signal_to_the_whole_group_is_quiet(large, number, tmp_path_factor
 
 _LATE = """
 import os, signal
-from revseq_cli.core import system
-flush_folder = system.flush_folder
+from revseq_cli.core import platform
+flush_folder = platform.flush_folder
 def flush(path):
     flush_folder(path)
     os.kill(os.getpid(), signal.SIGTERM)
-system.flush_folder = flush
+platform.flush_folder = flush
 """
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from revseq_cli.core import signals, system
+from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import UsageError, printable, shortened
 from revseq_cli.formats import table
 
@@ -101,7 +101,7 @@ def command(name: str, examples: Sequence[str], **attributes: Any) -> Callable[[
 
 def expanded(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG001
     """A callback: on Windows, where shells do not, the names of files in place of each pattern."""
-    return tuple(name for word in words for name in system.names(word))
+    return tuple(name for word in words for name in platform.names(word))
 
 
 def typed(*names: str) -> str:
@@ -228,11 +228,11 @@ def printed_format(format_name: str | None, to_name: str, output: str) -> Format
     UsageError for one that needs a file, and for binary on a terminal, with the hint `to_name`: how to name a file; and
     where a shell's > would put text into a file whose suffix says another format. `output` says how to name a file {}.
     """
-    redirected = system.name_behind(1)
+    redirected = platform.name_behind(1)
     promised = table.by_suffix(redirected) if format_name is None and not table.packing_of(redirected) else None
     if promised and promised is not table.TEXT:
         name = os.path.relpath(redirected)
-        hint = f"use {output.format(system.quoted(name))} --overwrite, and no >"  # the shell has made the file
+        hint = f"use {output.format(platform.quoted(name))} --overwrite, and no >"  # the shell has made the file
         if promised.prints:
             hint = f"add -f {promised.name}"
         raise UsageError("standard output goes there, and would be text", f"the format {promised.name}", hint, name)

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 from revseq_cli.commands import base, options
 from revseq_cli.commands.base import Group
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError, UsageError, printable
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
     from revseq_cli.report import objects
 
     if not output.endswith(".json"):  # DxDispatch compares it so
-        name = system.quoted(f"{output.removesuffix(Path(output).suffix).rstrip('/.') or 'model'}.json")
+        name = platform.quoted(f"{output.removesuffix(Path(output).suffix).rstrip('/.') or 'model'}.json")
         raise UsageError("a model is JSON", "a name that ends in .json, in lower case", f"try -o {name}", output)
     if level is spec.FeatureLevel.NONE:
         level = spec.DIRECTML[-1]  # a model runs on DirectML in any case
@@ -74,7 +74,7 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
     files, notes = _write(job, output, result.name, overwrite=overwrite)
     console.note(*job.notes, *job.clamping(summaries.count_lengths(job, Resources()).clamped), *notes)
     there = _on_windows(Path(output).name)
-    here = f"revseq diff {system.typed(str(result))} --job {_typed_job()}"
+    here = f"revseq diff {platform.typed(str(result))} --job {_typed_job()}"
     if console.as_json:
         report = {**objects.job(job.values.desc, job.lengths.desc, job.axis), "output": files[0]}
         report |= {"files": files, "result": str(result), "command": there, "comparison": here}
@@ -96,14 +96,14 @@ def _typed_job() -> str:
     """INPUT, LENGTHS and the options of the job as they were typed."""
     context = click.get_current_context()
     tensors = [context.params[name] for name in ("input", "lengths") if context.params[name] is not None]
-    words = [system.quoted(text) if text.startswith("[") else system.typed(text) for text in tensors]
+    words = [platform.quoted(text) if text.startswith("[") else platform.typed(text) for text in tensors]
     for option in context.command.params:
         is_typed = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
         if not is_typed or option.name in _NOT_OF_JOB:
             continue
         value, word = context.params[option.name or ""], max(option.opts, key=len)
         values = value if isinstance(value, tuple) and option.multiple else [value]
-        words += [word if value is True else f"{word} {system.quoted(_word(value))}" for value in values]
+        words += [word if value is True else f"{word} {platform.quoted(_word(value))}" for value in values]
     return " ".join(words)
 
 

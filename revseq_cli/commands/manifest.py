@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from revseq_cli.commands import base
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_typed, listed, nearest, printable
 from revseq_cli.formats import file_io
 from revseq_cli.formats.recognition import is_store
@@ -42,7 +42,7 @@ _MOST_PROBLEMS = 20  # of a manifest that a message lists
 
 # What stands in braces; the help of `batch` says what becomes of it.
 PLACEHOLDERS = ("stem", "match", "name", "suffix", "parent", "sub", "path")
-PATTERN, OUTPUT = system.quoted("data/*.npy"), system.quoted("out/{stem}.npy")  # examples, for hints
+PATTERN, OUTPUT = platform.quoted("data/*.npy"), platform.quoted("out/{stem}.npy")  # examples, for hints
 
 
 class ManifestError(RevseqError, ValueError):
@@ -98,7 +98,7 @@ def read(path: str, parameters: Iterable[click.Parameter], defaults: dict[str, A
     columns = _columns(parameters)
     is_csv = text.name.lower().endswith(".csv") or not is_json
     rows = _csv_rows(text.text, columns) if is_csv else _json_rows(text.text)
-    own = system.real_path(path) if text.identity else ""
+    own = platform.real_path(path) if text.identity else ""
     return Jobs(text.name, "line", _entries(rows, text.name, "line", columns, defaults, own))
 
 
@@ -111,7 +111,7 @@ def of_files(
     `pattern` is the one that they match, which may end with ::key, or empty. What is an output, or the lengths, of
     another job is no input. UsageError for a wrong placeholder, and for two jobs with one output.
     """
-    name = f"--each {system.quoted(pattern)}" if pattern else "the list of names"
+    name = f"--each {platform.quoted(pattern)}" if pattern else "the list of names"
     for column, template in templates.items():
         _check_template(template, f"--{column}")
     key = pattern.partition("::")[1] + pattern.partition("::")[2]
@@ -125,8 +125,8 @@ def of_files(
     users: dict[str, set[str]] = {}  # of each file that is an output or lengths: the inputs whose jobs have it
     for path, row in made.items():
         for column in templates:
-            users.setdefault(system.file_key(row[column].partition("::")[0]), set()).add(path)
-    rows = {path: row for path, row in made.items() if not users.get(system.file_key(path), set()) - {path}}
+            users.setdefault(platform.file_key(row[column].partition("::")[0]), set()).add(path)
+    rows = {path: row for path, row in made.items() if not users.get(platform.file_key(path), set()) - {path}}
     writers: dict[str, str] = {}
     for path, row in rows.items():
         if (other := writers.setdefault(row["output"], path)) != path:
@@ -308,21 +308,21 @@ def _entry(line: int, place: str, options: dict[str, Any], defaults: dict[str, A
     for name, reference in [*inputs.items(), ("output", output)]:
         if reference.is_piped:
             raise UsageError(f"{name} is {reference.path}, a pipe", "a file: the jobs of a batch share no pipe")
-    paths = {name: system.real_path(each.path) for name, each in inputs.items() if each.inline is None}
+    paths = {name: platform.real_path(each.path) for name, each in inputs.items() if each.inline is None}
     for path in paths.values():
         if os.path.isfile(path):  # noqa: PTH113 - a manifest may have any text
             file_io.refuse_stream(os.stat(path), path)  # noqa: PTH116
-    return Entry(line, place, defaults | options, system.real_path(output.path), paths)
+    return Entry(line, place, defaults | options, platform.real_path(output.path), paths)
 
 
 def _conflicts(entries: list[Entry], own: str) -> Iterator[RevseqError]:
     """The errors of outputs that are the manifest or another job's output, and of inputs that a job writes."""
     writers: dict[str, Entry] = {}
     for entry in entries:
-        writers.setdefault(system.name_key(entry.output), entry)
+        writers.setdefault(platform.name_key(entry.output), entry)
     for entry in entries:
         output = entry.options["output"]
-        if own and system.name_key(entry.output) == system.name_key(own):
+        if own and platform.name_key(entry.output) == platform.name_key(own):
             yield FormatError(f"{entry.place}: its output {output} is the manifest itself", "another name")
         above = os.path.dirname(entry.output)  # noqa: PTH120 - a string
         for other in (_writer(entry.output, writers), _writer(above, writers)):
@@ -342,7 +342,7 @@ def _conflicts(entries: list[Entry], own: str) -> Iterator[RevseqError]:
 
 def _writer(path: str, writers: Mapping[str, Entry]) -> Entry | None:
     """The job whose output is that real path, or a folder above it."""
-    key = system.name_key(path)
+    key = platform.name_key(path)
     while key not in writers:
         key, below = os.path.dirname(key), key  # noqa: PTH120 - strings are faster
         if key == below:

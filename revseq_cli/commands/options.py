@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands.base import Console, Group, is_terminal
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import UsageError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import table
@@ -229,7 +229,7 @@ def new_picture(path: str, inputs: Iterable[Identity], *, overwrite: bool) -> At
 
     if not path.lower().endswith(".svg"):
         stem = path.removesuffix(Path(path).suffix).rstrip("/.") or "tensors"
-        hint = f"try --picture {system.quoted(f'{stem}.svg')}"
+        hint = f"try --picture {platform.quoted(f'{stem}.svg')}"
         raise UsageError("--picture writes SVG", "a name that ends in .svg", hint, path)
     return registry.new_file(path, overwrite=overwrite, inputs=inputs)
 

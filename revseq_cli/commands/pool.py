@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.commands import options, run
-from revseq_cli.core import processes, signals, system, thresholds
+from revseq_cli.core import platform, processes, signals, thresholds
 from revseq_cli.core.errors import EngineError, worded
 from revseq_cli.formats import atomic_file
 from revseq_cli.formats.table import by_suffix, packing_of
@@ -62,7 +62,7 @@ class Pool:
         # Up to `cores` workers, each for at least 32 jobs or 64 MiB of inputs.
         worth = len(small) // thresholds.JOBS_OF_A_WORKER
         worth += sum(sizes[job] for job in small) // thresholds.WORTH_A_WORKER
-        most = min(len(small), cores or max(system.cores(), thresholds.JOB_WORKERS))
+        most = min(len(small), cores or max(platform.cores(), thresholds.JOB_WORKERS))
         self._setup = Setup(entries, max(1, min(most, worth)), plans, traceback, os.urandom(4).hex())
         self._fail_fast = fail_fast
         self._queue, self._alone = deque(small), deque(large)

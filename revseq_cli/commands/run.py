@@ -10,7 +10,7 @@ import click
 
 from revseq_cli.commands import base, options
 from revseq_cli.commands.base import Group, printed_format, room_for_tensors
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import UsageError
 from revseq_cli.formats import table
 
@@ -92,7 +92,7 @@ def command(
     if output is not None and to_file:
         delivery = delivery_of(request, output, resources, overwrite=overwrite, verify=verify, only=only)
         drawing = options.new_picture(picture, delivery.job.files, overwrite=overwrite) if picture else None
-        if picture and system.file_key(picture) == system.file_key(output):
+        if picture and platform.file_key(picture) == platform.file_key(output):
             raise UsageError("-o and --picture are the same file", "two names", where=picture)
         if dry_run:
             _print_plan(delivery.planned, console)

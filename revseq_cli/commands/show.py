@@ -10,7 +10,7 @@ import click
 
 from revseq_cli.commands import base, options
 from revseq_cli.commands.base import Group, is_terminal, room_for_tensors
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _nodes_of(reference: Reference) -> Contents:
     model = Model(reference.path)
     node = model.node(reference.key) if reference.key is not None or not model.nodes else None
     if node:
-        hint = f"revseq check {system.quoted(f'{reference.path}::{node.key}')}"
+        hint = f"revseq check {platform.quoted(f'{reference.path}::{node.key}')}"
         raise FormatError(f"is a model; its nodes: {listed(model.nodes)}", "a tensor", hint, reference.path)
     items = tuple(Item(node.key, what=f"{OPERATOR}, {model.told(node)}") for node in model.nodes.values())
     return Contents(reference.path, "onnx", items)

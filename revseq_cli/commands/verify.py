@@ -10,7 +10,7 @@ import click
 
 from revseq_cli.commands import base, options
 from revseq_cli.commands.base import Group
-from revseq_cli.core import progress, system
+from revseq_cli.core import platform, progress
 from revseq_cli.core.errors import RevseqError, UsageError, listed, printable
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _checked(
                 results.append((page.where, page))
                 continue
             number = _number(page)
-            key = page.name if page.is_piped else system.file_key(page.path)
+            key = page.name if page.is_piped else platform.file_key(page.path)
             if (key, number) in done or (key, None) in done:
                 continue
             try:
@@ -166,7 +166,7 @@ def _number(reference: Reference) -> int | None:
     number, _, label = reference.key.partition("::")
     found = number_of(number)
     if found is None or label:
-        hint = f"try {system.typed(f'{reference.path}::{number}')}" if found is not None else ""
+        hint = f"try {platform.typed(f'{reference.path}::{number}')}" if found is not None else ""
         given = reference.key[:40] or "''"
         raise UsageError(f"no example {given}", "a number, as in page.md::2", hint, reference.path)
     return found

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, listed
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
 
@@ -54,7 +54,7 @@ def numbers(values: NDArray[Any]) -> NDArray[Any]:
         return values
     name = values.dtype.names[0]  # type: ignore[index]
     if not has_numbers(values.dtype):
-        found, hint = f"the numbers of {name} are not known here", system.pip("install ml_dtypes")
+        found, hint = f"the numbers of {name} are not known here", platform.pip("install ml_dtypes")
         raise FormatError(found, "the package ml_dtypes; without it, only their bits move", hint)
     import ml_dtypes  # few tensors have such types
 

@@ -11,7 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from revseq_cli.core import progress, signals, system
+from revseq_cli.core import platform, progress, signals
 from revseq_cli.core.errors import EngineError
 
 if TYPE_CHECKING:
@@ -60,13 +60,13 @@ class Workers:
         # spawning takes 0.3 s. It would also inherit locks that other threads hold. HDF5 files that the parent has open
         # do no harm: the worker opens what it reads itself, and it ends by a signal or os._exit, so that HDF5 never
         # writes the parent's file there.
-        method = "fork" if system.can_fork() else "spawn"
+        method = "fork" if platform.can_fork() else "spawn"
         if method == "spawn":  # Python's tracker removes the semaphores of killed processes, and would warn about it
             os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), _QUIET_TRACKER)))
         self._others, self._threads = {*multiprocessing.active_children()}, threading.active_count()
         self._started: set[BaseProcess] = set()
         self._pending = 0  # tasks whose results nobody has asked for
-        self.workers = min(most, system.MOST_PROCESSES)
+        self.workers = min(most, platform.MOST_PROCESSES)
         context = multiprocessing.get_context(method)
         with starting():
             self._executor = ProcessPoolExecutor(self.workers, context, _begin_worker, (os.getpid(), begin))
@@ -110,7 +110,7 @@ class Workers:
     @property
     def ended_by(self) -> str:
         """How the first worker has ended, for a message: "SIGKILL", or "exit status 1"."""
-        return system.how_ended(next(process.exitcode for process in self._started))
+        return platform.how_ended(next(process.exitcode for process in self._started))
 
     def close(self) -> None:
         """Kill all workers, and wait until they are gone.
@@ -142,9 +142,9 @@ def _begin_worker(parent: int, begin: Callable[[], object] | None) -> None:
     """Set up a worker of an executor: signals, memory, and that it ends with its parent."""
     progress.unwatch()
     signals.leave_to_parent()
-    if not system.end_with(parent):
+    if not platform.end_with(parent):
         threading.Thread(target=_end_after_parent, daemon=True).start()
-    system.keep_freed_memory()
+    platform.keep_freed_memory()
     if begin:
         begin()
 

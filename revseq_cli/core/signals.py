@@ -12,7 +12,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, NoReturn
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,21 +40,21 @@ def deferred() -> Iterator[None]:
     """Only note signals inside, where there is work to undo: `check`, or the end of the block, raises Stopped."""
     global _depth
     if _is_command and not _depth:
-        system.note_signals(_note)
+        platform.note_signals(_note)
     _depth += 1
     try:
         yield
     finally:
         _depth -= 1
         if _is_command and not _depth:
-            system.end_by_signals()
+            platform.end_by_signals()
     check()
 
 
 def _note(number: int, _frame: object) -> None:
     now = time.monotonic()
     if _received and now - _received[0][1] > _TWICE:
-        system.end_by(_received[0][0])
+        platform.end_by(_received[0][0])
     _received.append((number, now))
     if _is_waiting:
         raise Stopped
@@ -82,10 +82,10 @@ def leave_to_parent() -> None:
     global _depth
     _depth = 0  # of the parent, whose fork this may be
     _received.clear()
-    for number in system.SIGNALS:
+    for number in platform.SIGNALS:
         signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
 
 
 def die() -> NoReturn:
     """End the process by the signal that came, or by SIGINT."""
-    system.end_by(_received[0][0] if _received else signal.SIGINT)
+    platform.end_by(_received[0][0] if _received else signal.SIGINT)

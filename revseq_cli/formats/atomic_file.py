@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from revseq_cli.core import signals, system
+from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import FileThereError, TensorIOError, listed
 from revseq_cli.formats import file_io
 
@@ -39,10 +39,10 @@ class AtomicFile:
         self.name = path
         self.is_created = False
         self._overwrite = overwrite
-        fault, hint = system.name_fault(path, writing=True)
+        fault, hint = platform.name_fault(path, writing=True)
         if fault:
             raise TensorIOError(fault, _NAME, hint, path)
-        self._final = Path(system.real_path(path))  # a link stays a link; what it names is replaced
+        self._final = Path(platform.real_path(path))  # a link stays a link; what it names is replaced
         self._old: os.stat_result | None = None  # of the file that is to be replaced
         self._check(inputs)
         self.temporary = str(self._final.with_name(f"{TEMPORARY_PREFIX}{tag}{os.urandom(8).hex()}.tmp"))
@@ -50,7 +50,7 @@ class AtomicFile:
     def _check(self, inputs: Iterable[file_io.Identity]) -> None:
         """Refuse a name that could not be given or replaced."""
         if os.path.basename(self.name) in ("", ".", "..") and not self._final.is_dir():  # noqa: PTH119 - a Path has no such end
-            hint = f"try {system.quoted(os.path.normpath(self.name))}"
+            hint = f"try {platform.quoted(os.path.normpath(self.name))}"
             raise TensorIOError("is the name of a folder", _NAME, hint, self.name)
         with file_io.trying_to("write", self.name), contextlib.suppress(FileNotFoundError):
             self._old = self._final.stat()
@@ -67,8 +67,8 @@ class AtomicFile:
                 raise TensorIOError(f"is where {stream} goes", "another file", "redirect to another file", self.name)
             if not self._overwrite:
                 raise FileThereError("already exists", "a new file", _REPLACE, self.name)
-            if system.is_protected(status):
-                hint = f"attrib -r {system.quoted(self.name)}"
+            if platform.is_protected(status):
+                hint = f"attrib -r {platform.quoted(self.name)}"
                 raise TensorIOError("is read-only", "a file that may be replaced", hint, self.name)
         self._check_folder()
 
@@ -77,10 +77,10 @@ class AtomicFile:
         if not folder.is_dir():
             above = next(filter(os.path.lexists, (folder, *folder.parents)), None)
             can_be_made = above and above.is_dir() and os.access(above, os.W_OK | os.X_OK)
-            hint = f"{system.MAKE_FOLDER} {system.quoted(str(folder))}" if can_be_made else ""
+            hint = f"{platform.MAKE_FOLDER} {platform.quoted(str(folder))}" if can_be_made else ""
             raise TensorIOError(f"cannot write: no such folder as {folder}", hint=hint, where=self.name)
         if not os.access(folder, os.W_OK | os.X_OK):
-            number = errno.EROFS if system.is_read_only(folder) else errno.EACCES
+            number = errno.EROFS if platform.is_read_only(folder) else errno.EACCES
             raise file_io.failed(self.name, "write", OSError(number, os.strerror(number)))
 
     def write(self, data: bytes) -> None:
@@ -114,7 +114,7 @@ class AtomicFile:
     def create(self) -> None:
         """Create the temporary file, empty; nobody can read it who may not read the file that it replaces."""
         mode = 0o600 if self._old else self._mode
-        fd = system.create_file(self.temporary, mode)
+        fd = platform.create_file(self.temporary, mode)
         self.is_created = True
         os.close(fd)
 
@@ -124,27 +124,27 @@ class AtomicFile:
 
     def take_name(self) -> None:
         """Give the file its name; without `overwrite` it never replaces another."""
-        take = functools.partial(system.take_name, self.temporary, self._final, free=not self._overwrite)
+        take = functools.partial(platform.take_name, self.temporary, self._final, free=not self._overwrite)
         try:
-            file_io.patiently(take, system.keeps_name)
+            file_io.patiently(take, platform.keeps_name)
         except FileExistsError:
             raise FileThereError(
                 "was created by another program meanwhile", "a new file", _REPLACE, self.name
             ) from None
         except OSError as e:
-            if not self._old or not system.keeps_name(e):
+            if not self._old or not platform.keeps_name(e):
                 raise
             raise file_io.in_use(self.name, "replace") from None
 
     def flush_folder(self) -> None:
         """Make the new name last."""
-        system.flush_folder(str(self._final.parent))
+        platform.flush_folder(str(self._final.parent))
 
     def remove(self) -> None:
         """Remove the temporary file, if it was created and still has its temporary name."""
         if self.is_created:
             gone = functools.partial(Path(self.temporary).unlink, missing_ok=True)
-            file_io.patiently(gone, system.keeps_name, stops=False)
+            file_io.patiently(gone, platform.keeps_name, stops=False)
             self.is_created = False
 
 
@@ -234,7 +234,7 @@ class NewFolder(AtomicFile):
             for name in names:
                 signals.check()
                 file_io.flush(os.path.join(folder, name))  # noqa: PTH118 - as os.walk has it
-            system.flush_folder(folder)
+            platform.flush_folder(folder)
 
     def take_name(self) -> None:
         """Give the folder its name, if nothing else has it."""
@@ -242,7 +242,7 @@ class NewFolder(AtomicFile):
             raise TensorIOError(
                 "was created by another program meanwhile", "a new one", "give it another name", self.name
             )
-        file_io.patiently(lambda: Path(self.temporary).rename(self._final), system.keeps_name)
+        file_io.patiently(lambda: Path(self.temporary).rename(self._final), platform.keeps_name)
 
     def remove(self) -> None:
         """Remove the temporary folder with all that is in it, as far as that can be done."""
@@ -290,6 +290,6 @@ def copy_file(path: str, new: str, name: str) -> None:
     """Copy a regular file to the new path `new`, inside the temporary folder of a NewFolder that is called `name`."""
     with file_io.opened(path) as source:
         with file_io.trying_to("write", name):
-            os.close(system.create_file(new, 0o666))
+            os.close(platform.create_file(new, 0o666))
         with file_io.opened_to_write(new, name) as target:
             file_io.copy((source, path), (target, name), 0, file_io.identity(source).size, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, SeveralError, UsageError, can_be_typed, listed, nearest
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class TensorNameError(UsageError):
 
 def try_hint(path: str, *keys: str) -> str:
     """A hint to name the tensor of that key in a file, or one of several, quoted for a shell."""
-    named = [system.typed(f"{path}::{key}") for key in keys if can_be_typed(key)]
+    named = [platform.typed(f"{path}::{key}") for key in keys if can_be_typed(key)]
     return f"{'one of' if len(named) > 1 else 'try'} {proposed(named)}" if named else ""
 
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import TensorDesc
@@ -81,7 +81,7 @@ def extra(package: str, found: str, where: str, name: str = "") -> ModuleType:
         return import_module(package)
     except ModuleNotFoundError:
         wanted = name or package
-        raise FormatError(found, f"the package {wanted}", system.pip(f"install {wanted}"), where) from None
+        raise FormatError(found, f"the package {wanted}", platform.pip(f"install {wanted}"), where) from None
 
 
 def not_whole(found: str, where: str) -> FormatError:

@@ -1,4 +1,4 @@
-"""Positioned reads and writes, preallocation and flushing, and their errors; `core.system` does them.
+"""Positioned reads and writes, preallocation and flushing, and their errors; `core.platform` does them.
 
 In all functions, `path` or `name` is what to call the file in an error, which is a TensorIOError if nothing else is
 said.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from revseq_cli.core import signals, system, thresholds
+from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.errors import DiskFullError, MissingFileError, TensorIOError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def identity_of(status: os.stat_result) -> Identity:
 
 def identity_of_entry(entry: os.DirEntry[str]) -> Identity:
     """The identity of a file in a folder that was listed; TensorIOError if a standard stream goes to it."""
-    if not system.LISTS_STATUS:
+    if not platform.LISTS_STATUS:
         with opened(entry.path) as fd:
             return identity(fd)
     status = entry.stat(follow_symlinks=False)
@@ -130,7 +130,7 @@ def refuse_stream(status: os.stat_result, name: str) -> None:
 
 def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
     """The TensorIOError for an OSError of the system; `doing` is "read", "write" or another verb."""
-    if system.is_in_use(error):
+    if platform.is_in_use(error):
         return in_use(path, doing)
     kind = DiskFullError if error.errno in _FULL else TensorIOError
     hint = _HINTS.get(error.errno or 0, "") if doing == "write" else ""
@@ -155,7 +155,7 @@ def trying_to(do: str, path: str | Path) -> Iterator[None]:
 
 
 def patiently(
-    call: Callable[[], _Result], passes: Callable[[OSError], bool] = system.is_in_use, *, stops: bool = True
+    call: Callable[[], _Result], passes: Callable[[OSError], bool] = platform.is_in_use, *, stops: bool = True
 ) -> _Result:
     """Call the function again for two seconds while another program has the file open; Stopped after a signal.
 
@@ -181,12 +181,12 @@ def opened(path: str, unchanged: Identity | None = None, name: str = "") -> Iter
     `name` is what to call the file, where that is not its path. A pipe or a device is refused, and never waited for.
     """
     name = name or path
-    fault, hint = system.name_fault(path)
+    fault, hint = platform.name_fault(path)
     if fault:
         raise TensorIOError(fault, "the name of a file", hint, name)
     with trying_to("open", name):
         try:
-            fd = patiently(lambda: system.open_file(path, system.READ))
+            fd = patiently(lambda: platform.open_file(path, platform.READ))
         except FileNotFoundError:
             raise MissingFileError("no such file", where=name) from None
         except IsADirectoryError:
@@ -213,7 +213,7 @@ def opened_to_write(file: str, path: str) -> Iterator[int]:
     with trying_to("write", path):
         # Not for reading too: NFS would then fill up a page that is written in part, and write it back whole, over
         # what another host has written beside it.
-        fd = patiently(lambda: system.open_file(file, system.WRITE))
+        fd = patiently(lambda: platform.open_file(file, platform.WRITE))
     try:
         yield fd
     finally:
@@ -227,7 +227,7 @@ def read_into(fd: int, buffer: memoryview, offset: int, path: str) -> None:
     while done < len(buffer):
         part = buffer[done : done + _MOST_AT_ONCE]
         try:  # `trying_to` would cost half as much again as a short read
-            count = system.read_at(fd, part, offset + done)
+            count = platform.read_at(fd, part, offset + done)
         except OSError as e:
             raise failed(path, "read", e) from None
         if count == 0:
@@ -260,7 +260,7 @@ def write_all(fd: int, buffer: memoryview | bytes, offset: int, path: str) -> No
     while done < len(view):
         part = view[done : done + _MOST_AT_ONCE]
         try:
-            done += system.write_at(fd, part, offset + done)
+            done += platform.write_at(fd, part, offset + done)
         except OSError as e:
             raise failed(path, "write", e) from None
 
@@ -276,13 +276,13 @@ def copy(source: tuple[int, str], target: tuple[int, str], start: int, size: int
     while done < size:
         signals.check()
         count = min(thresholds.COPIED_AT_ONCE, size - done)
-        moved = system.copy_range(source[0], target[0], start + done, to + done, count)
+        moved = platform.copy_range(source[0], target[0], start + done, to + done, count)
         if not moved:  # also where the file ends before: reading there raises the error
             buffer = memoryview(bytearray(min(thresholds.BOUNCE_BYTES, count)))
             read_into(source[0], buffer, start + done, source[1])
             write_all(target[0], buffer, to + done, target[1])
             moved = len(buffer)
-        system.begin_flush(target[0], to + done, moved)
+        platform.begin_flush(target[0], to + done, moved)
         done += moved
 
 
@@ -297,7 +297,7 @@ def write_runs(file: str, fd: int, runs: Iterable[tuple[int, memoryview]], path:
     system or the file system has no direct writes, or no disk, the cache is used.
     """
     edges: list[Edge] = []
-    is_direct = system.DIRECT and not system.lies_in_memory(fd)
+    is_direct = platform.DIRECT and not platform.lies_in_memory(fd)
     for offset, run in runs:
         if not is_direct or len(run) < thresholds.LARGE_RUN:
             write_all(fd, run, offset, path)
@@ -315,11 +315,11 @@ def write_runs(file: str, fd: int, runs: Iterable[tuple[int, memoryview]], path:
 def _written_directly(file: str, part: memoryview, offset: int, path: str) -> bool:
     """Write whole pages past the page cache; False where the file system cannot."""
     try:
-        fd = system.open_file(file, system.WRITE | system.DIRECT)
+        fd = platform.open_file(file, platform.WRITE | platform.DIRECT)
         try:
             pages = _bounce()[: len(part)]
             pages[:] = np.frombuffer(part, np.uint8)
-            return system.write_at(fd, pages.data, offset) == len(part)
+            return platform.write_at(fd, pages.data, offset) == len(part)
         finally:
             os.close(fd)  # an error of it is raised below, too
     except OSError as e:
@@ -345,7 +345,7 @@ def allocate(fd: int, size: int, path: str) -> None:
     In a file system without a disk only the free space is looked at, and nothing is reserved.
     """
     with trying_to("write", path):
-        system.reserve(fd, size)
+        platform.reserve(fd, size)
 
 
 def flush(path: str, template: os.stat_result | None = None) -> None:
@@ -354,10 +354,10 @@ def flush(path: str, template: os.stat_result | None = None) -> None:
     OSError where it cannot be flushed; there is no second try, since the system may report success then.
     """
     # Opened before the rights are given, which may allow nobody to write.
-    fd = patiently(lambda: system.open_file(path, system.UPDATE))
+    fd = patiently(lambda: platform.open_file(path, platform.UPDATE))
     try:
         if template:
-            system.give_rights(fd, template)
-        system.flush(fd)
+            platform.give_rights(fd, template)
+        platform.flush(fd)
     finally:
         os.close(fd)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, cast
 import numpy as np
 from numpy.lib import format as npy_format
 
-from revseq_cli.core import dtypes, system
+from revseq_cli.core import dtypes, platform
 from revseq_cli.core.dtypes import data_type_of, dtype_of, is_big_endian, is_nameless, named, require_sizes
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
@@ -173,7 +173,7 @@ class Header:
         line_end, extra = _LINE_ENDS.get(behind), f"{total - self.end} bytes"
         if not line_end and total - self.end < 4 and (total - self.offset) % 4 == 0 and self.dtype.itemsize < 4:
             return f"{self._name}: padding of {extra} after the last element is ignored"
-        cut = f"head -c {self.end} < {system.quoted(path)} > new.npy" if path and line_end else ""
+        cut = f"head -c {self.end} < {platform.quoted(path)} > new.npy" if path and line_end else ""
         hint = cut if line_end else "were two files joined? split them"
         raise self._wrong(f"has {line_end or extra} after its last element", "one tensor and nothing else", hint)
 

@@ -19,7 +19,7 @@ import zlib
 from typing import TYPE_CHECKING, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED
 
-from revseq_cli.core import signals, system, thresholds
+from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import HALVES, FormatError, RevseqError, listed
 from revseq_cli.core.tensors import TensorDesc
@@ -274,7 +274,7 @@ def _refuse_others(infos: Sequence[ZipInfo], path: str) -> None:
 def _unpacked(path: str, folder: str, member: str) -> str:
     """A hint at what unpacks the archive into a folder, and what to name then."""
     name = os.path.normpath(os.path.join(folder, member))  # noqa: PTH118
-    return f"python3 -m zipfile -e {system.quoted(path)} {system.quoted(folder)}; then name {system.quoted(name)}"
+    return f"python3 -m zipfile -e {platform.quoted(path)} {platform.quoted(folder)}; then name {platform.quoted(name)}"
 
 
 class StoredSource(RawSource):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.dtypes import dtype_of, native
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_typed, listed, nearest, printable
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
@@ -349,7 +349,7 @@ class NodeJob:
         return self._axes[1]
 
     def _options(self, names: Iterable[str]) -> str:
-        return " ".join(f"--feed {system.quoted(f'{name}=FILE')}" for name in names)
+        return " ".join(f"--feed {platform.quoted(f'{name}=FILE')}" for name in names)
 
     def _told(self, names: Iterable[str]) -> str:
         return listed(f"{name} {self.model.inputs[name]}" for name in names)
@@ -364,7 +364,7 @@ class NodeJob:
                 typed, _, file = text.partition("=")
                 near = nearest(typed, inputs)
                 meant = f"{near}={file or 'FILE'}"
-                hint = f"try --feed {system.quoted(meant)}" if near else ""
+                hint = f"try --feed {platform.quoted(meant)}" if near else ""
                 raise UsageError(f"{text[:80]!r} matches no input of the model", wanted, hint, self.model.path)
             if name in named:
                 raise UsageError(f"the input {name} is given twice", wanted, where=self.model.path)
@@ -454,7 +454,7 @@ def require_all_written(runtime: ModuleType, where: str) -> None:
     """FormatError for a version that is wrong where a length is 0: microsoft/onnxruntime#28490."""
     if version_of(runtime) < _WRITES_ALL:
         found = f"has a length of 0, and {RUNTIME} {runtime.__version__} leaves such lines unwritten"
-        upgrade = system.pip("install --upgrade onnxruntime")
+        upgrade = platform.pip("install --upgrade onnxruntime")
         raise FormatError(found, f"{RUNTIME} {'.'.join(map(str, _WRITES_ALL))} or newer", upgrade, where)
 
 

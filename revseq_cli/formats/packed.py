@@ -7,7 +7,7 @@ import importlib
 import zlib
 from typing import TYPE_CHECKING
 
-from revseq_cli.core import signals, system, thresholds
+from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.errors import FormatError, RevseqError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contract import refuse_bomb
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def unpack_hint(packing: Packing, path: str) -> str:
     """How to unpack that file."""
-    return f"unpack it first: {packing.unpack} {system.quoted(path)}"
+    return f"unpack it first: {packing.unpack} {platform.quoted(path)}"
 
 
 def stream_of(file: BinaryIO, packing: Packing, name: str) -> BinaryIO:
@@ -30,7 +30,7 @@ def stream_of(file: BinaryIO, packing: Packing, name: str) -> BinaryIO:
         with contextlib.suppress(ModuleNotFoundError):
             stream: BinaryIO = importlib.import_module(module).open(file)
             return stream
-    hint = system.pip(f"install {packing.package}") if packing.package else ""
+    hint = platform.pip(f"install {packing.package}") if packing.package else ""
     raise FormatError(f"is packed by {packing.name}, which this Python lacks", packing.package, hint, name)
 
 

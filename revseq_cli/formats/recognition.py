@@ -7,7 +7,7 @@ import itertools
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.table import PACKINGS, Packing, named
@@ -46,7 +46,7 @@ class _Kind(NamedTuple):
 
     def hint(self, path: str) -> str:
         """The advice for a file of this kind, with its path in place of {}."""
-        return f"add -f {self.format}" if self.format else self.advice.format(system.quoted(path))
+        return f"add -f {self.format}" if self.format else self.advice.format(platform.quoted(path))
 
 
 _NPY = _Kind(NPY_MAGIC, "a .npy file", format="npy")

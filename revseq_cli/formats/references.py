@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from revseq_cli.core import system, thresholds
+from revseq_cli.core import platform, thresholds
 from revseq_cli.core.errors import (
     FormatError,
     MissingFileError,
@@ -121,7 +121,7 @@ class Reference:
         if not text:
             raise UsageError("the name of a file is empty", "a name", "is a variable unset?")
         path, key = _split(_local(text))
-        fault, hint = system.name_fault(path, writing=writing)
+        fault, hint = platform.name_fault(path, writing=writing)
         if fault:
             raise UsageError(fault, "the name of a file", hint or _two_colons_hint(path), path)
         return cls(path, key, format=format_name)
@@ -196,7 +196,7 @@ class Reference:
         if len(numbers) < 2 or not all(map(_NUMBER.fullmatch, numbers)):
             return ""
         tensor = ", ".join(numbers)
-        return f"type {system.quoted(f'[{tensor}]')}"
+        return f"type {platform.quoted(f'[{tensor}]')}"
 
     def _with_two_colons(self) -> str:
         """A hint at the tensor that is named behind one colon; "" for any other name."""
@@ -215,7 +215,7 @@ class Reference:
         begun = (each.name for each in others if (each.name[:1], each.suffix) == (path.name[:1], path.suffix))
         if path.suffix and not same and (mistyped := nearest(path.name, begun, 0.8)):
             same = [path.with_name(mistyped)]
-        near = sorted(system.typed(f"{each}{key}") for each in same if each.name != path.name)
+        near = sorted(platform.typed(f"{each}{key}") for each in same if each.name != path.name)
         return f"{'one of' if len(near) > 1 else 'try'} {proposed(near)}" if near else ""
 
     @functools.cached_property
@@ -238,7 +238,7 @@ def _refuse_file(text: str, name: str) -> None:
     """UsageError for the name of a file that begins as a tensor does; a tensor ends with a bracket, too."""
     if not text.rstrip().endswith(("]", ")")) and os.path.exists(_split(text)[0]):  # noqa: PTH110 - any text
         found = f"is not a tensor, but there is a file {text}"
-        raise UsageError(found, "./ in front of such a name", f"try {system.typed(text)}", name)
+        raise UsageError(found, "./ in front of such a name", f"try {platform.typed(text)}", name)
 
 
 def _as_number(text: str) -> str:
@@ -264,7 +264,7 @@ def _split(text: str) -> tuple[str, str | None]:
     splits: list[tuple[str, str | None]] = [
         ("::".join(parts[:i]), "::".join(parts[i:])) for i in range(len(parts) - 1, 0, -1)
     ]
-    names = [split for split in ((text, None), *splits) if not any(system.name_fault(split[0]))]
+    names = [split for split in ((text, None), *splits) if not any(platform.name_fault(split[0]))]
     # Path.exists raises for a name that is too long.
     if found := next((split for split in names if split[0] == "-" or os.path.exists(split[0])), None):  # noqa: PTH110
         return found
@@ -288,7 +288,7 @@ def format_to_write(reference: Reference, otherwise: Format | None = None) -> Fo
 def _two_colons_hint(path: str) -> str:
     """What to type for a file and its tensor with one colon between them; nothing for another path."""
     file, _, key = path.rpartition(":")
-    return try_hint(file, key) if by_suffix(file) and not any(system.name_fault(file)) else ""
+    return try_hint(file, key) if by_suffix(file) and not any(platform.name_fault(file)) else ""
 
 
 def _unknown(reference: Reference, rows: Sequence[Format]) -> RevseqError:
@@ -296,7 +296,7 @@ def _unknown(reference: Reference, rows: Sequence[Format]) -> RevseqError:
     if os.path.isdir(reference.path):  # noqa: PTH112 - see Reference.file
         return TensorIOError("is a directory", "a tensor file", where=reference.path)
     if reference.is_onnx_model:
-        hint = f"to list its nodes: revseq show {system.quoted(reference.path)}"
+        hint = f"to list its nodes: revseq show {platform.quoted(reference.path)}"
         return FormatError("is a model of ONNX", "a tensor", hint, reference.path)
     suffix = inner_suffix(reference.path)
     fact = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
@@ -313,7 +313,7 @@ def _stdout_hint(reference: Reference, stdout: str) -> str:
         return f"use {typed}"
     if reference.is_piped or reference.path.startswith("/dev/fd/"):
         return f"write to - and pipe it: {typed} | COMMAND"
-    return f"write to - and redirect it: {typed} > {system.quoted(reference.path)}"
+    return f"write to - and redirect it: {typed} > {platform.quoted(reference.path)}"
 
 
 def _folder_error(reference: Reference, inputs: Sequence[Reference]) -> TensorIOError:
@@ -324,7 +324,7 @@ def _folder_error(reference: Reference, inputs: Sequence[Reference]) -> TensorIO
     fitting = (name for name in names if (row := by_suffix(name)) and row is (asked or row))
     inside = (os.path.join(reference.path, name) for name in fitting)  # noqa: PTH118 - as the user wrote it
     free = next((each for each in inside if not os.path.lexists(each)), "")
-    hint = f"try {system.typed(free)}" if free and not is_store(reference.path) else ""
+    hint = f"try {platform.typed(free)}" if free and not is_store(reference.path) else ""
     return TensorIOError("is a directory", "the name of a file to write", hint, reference.path)
 
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import npy
@@ -108,7 +108,7 @@ def create_sink(
             "names a dataset inside an existing file as output",
             "a new file: its other datasets would be lost",
             "write to another file, and copy it in: "
-            + system.quoted(f"new{Path(reference.path).suffix}::{reference.key}"),
+            + platform.quoted(f"new{Path(reference.path).suffix}::{reference.key}"),
             f"{reference.path}::{reference.key}",
         )
     file = new_file(reference.path, overwrite=overwrite, inputs=inputs, folder=row is ZARR)
@@ -117,7 +117,7 @@ def create_sink(
         sink = row.load().create_sink(file, template, key, layout)
     except TensorNameError as e:
         if reference.key is None:  # the name is the input's, not the user's
-            e.hint = f"give it another name: {system.typed(f'{reference.path}::tensor')}"
+            e.hint = f"give it another name: {platform.typed(f'{reference.path}::tensor')}"
         raise
     if template.assumes_type and not row.is_text:
         data_type = template.desc.data_type.name
@@ -130,9 +130,9 @@ def create_sink(
 def _without_key(path: str, *, overwrite: bool) -> str:
     """A hint at the same file without a name in it, or at a new one beside it; "" where both are there."""
     if overwrite or not os.path.lexists(path):
-        return f"try {system.typed(path)}" if path else ""
+        return f"try {platform.typed(path)}" if path else ""
     new = Path(path).with_name(f"new{Path(path).suffix}")
-    return "" if os.path.lexists(new) else f"try {system.typed(str(new))}"
+    return "" if os.path.lexists(new) else f"try {platform.typed(str(new))}"
 
 
 def _require_type_of_netcdf(template: Source, reference: Reference) -> None:
@@ -142,7 +142,7 @@ def _require_type_of_netcdf(template: Source, reference: Reference) -> None:
     if data_type is DataType.FLOAT16 or (data_type.kind == "minifloat" and data_type is not DataType.BFLOAT16):
         other = str(Path(reference.path).with_suffix(".h5"))
         other = other if reference.key is None else f"{other}::{reference.key}"
-        hint = f"write it to {system.typed(other)}, or cast it to FLOAT32 before"
+        hint = f"write it to {platform.typed(other)}, or cast it to FLOAT32 before"
         raise FormatError(f"NetCDF has no {data_type.name}", "a data type of NetCDF", hint, reference.path)
 
 

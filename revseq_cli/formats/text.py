@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from revseq_cli.core import system, thresholds
+from revseq_cli.core import platform, thresholds
 from revseq_cli.core.dtypes import describe
 from revseq_cli.core.errors import FormatError, SeveralError, UsageError, about, listed
 from revseq_cli.core.tensors import DataType
@@ -299,7 +299,7 @@ def _table_format(name: str, separator: str, word: str) -> TextFormat:
             return held(Table.of(text.text, separator), types, text, storage, text.name)
         except FormatError as e:
             if isinstance(e, PlacedError) and text.text[e.offset : e.offset + 1] == ";":
-                e.hint = f"tr ',;' '.,' < {system.quoted(text.name)} > new.csv"
+                e.hint = f"tr ',;' '.,' < {platform.quoted(text.name)} > new.csv"
             raise e.about(text.name) from None
 
     return TextFormat(read, lambda values: tables.table_text(values, separator), _require_table)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, UsageError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc, numbers_of
 from revseq_cli.formats.contract import TextTypes
@@ -269,7 +269,7 @@ def _compare_coordinates(values: Source, lengths: Source, places: Places | None)
             first = int(differs.argmax())
             found = f"its {name} is not that of {values.name}: {own[first]!s} and {other[first]!s} at [{first}]"
             wanted = "lengths for the same places, in the same order"
-            hint = f"if their order is right: revseq convert {system.typed(lengths.name)} lengths.npy, and use that"
+            hint = f"if their order is right: revseq convert {platform.typed(lengths.name)} lengths.npy, and use that"
             raise FormatError(found, wanted, hint, lengths.name)
 
 

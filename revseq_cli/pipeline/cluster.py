@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 import revseq_cli
-from revseq_cli.core import signals, system
+from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import MEMORY_ENDED, EngineError, RevseqError, UsageError
 from revseq_cli.core.processes import packed
 
@@ -29,7 +29,7 @@ try:
     from distributed.comm.registry import get_backend
     from distributed.scheduler import KilledWorker
 except ImportError:
-    hint = system.pip("install distributed")
+    hint = platform.pip("install distributed")
     raise EngineError("the engine dask needs the package dask", "dask.distributed", hint) from None
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _do(batch: bytes, run: str, wanted: dict[str, str]) -> Any:  # noqa: ANN401 
             here = ", ".join(f"{package} {_versions()[package]}" for package in differing)
             as_here = ", ".join(f"{package} {wanted[package]}, as here" for package in differing)
             return EngineError(f"the worker {address} has {here}", as_here, "install the same versions on every worker")
-        system.keep_freed_memory()
+        platform.keep_freed_memory()
         return packed(pickle.loads(batch)())  # noqa: S301 - from our own process
     except RevseqError as e:
         e.context = e.context or f"on the worker {address}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Protocol
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, SeveralError, UsageError, about
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io, registry
@@ -62,7 +62,7 @@ class ExampleText:
             item = self.example.tensor(role)
         except FormatError as e:
             if role == LENGTHS:
-                e.hint = f"add LENGTHS: {system.typed(self.text.name)} lengths.npy"
+                e.hint = f"add LENGTHS: {platform.typed(self.text.name)} lengths.npy"
             raise e.about(self.text.name) from None
 
         from revseq_cli.formats.text import notation_source  # most jobs are no text

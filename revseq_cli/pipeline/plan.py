@@ -8,7 +8,7 @@ from math import isqrt, lcm, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.core import system, thresholds
+from revseq_cli.core import platform, thresholds
 from revseq_cli.core.errors import EngineError
 from revseq_cli.formats.contract import Sink, Source
 from revseq_cli.formats.raw import cut_alignment_of, cut_alignments_of
@@ -60,7 +60,7 @@ class Resources(NamedTuple):
     @property
     def usable_cores(self) -> int:
         """The number of cores: asked for, or else what this process may use."""
-        return self.cores or system.cores()
+        return self.cores or platform.cores()
 
     @property
     def elsewhere(self) -> bool:
@@ -334,7 +334,7 @@ def _tiling(values: Source, axis: int, cost: int, workers: int, share: int) -> t
 
 def _short_run(values: Source, sink: Sink) -> int:
     """The bytes of a run in files that is so short that a temporary file is faster."""
-    in_memory = all(map(system.lies_in_memory, (values.path, _folder(sink.beside))))
+    in_memory = all(map(platform.lies_in_memory, (values.path, _folder(sink.beside))))
     return thresholds.SHORT_RUN // (4 if in_memory else 1)
 
 
@@ -347,7 +347,7 @@ def _least_of_long_runs(values: Source, axis: int, alignment: Alignment, short: 
 
 
 def _folder(path: str) -> str:
-    return str(Path(system.real_path(path)).parent)
+    return str(Path(platform.real_path(path)).parent)
 
 
 def _have_room(beside: str, size: int) -> bool:

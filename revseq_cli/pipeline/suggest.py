@@ -12,7 +12,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from revseq_cli.core import system, thresholds
+from revseq_cli.core import platform, thresholds
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel, lengths_sizes, violations
@@ -228,7 +228,7 @@ def _meaning(values: Source, lengths: Source, fit: Fit, counts: LengthCounts | N
 
 def _command(typed: Sequence[str], options: Options) -> str:
     """The command line with these options in place of those that stand there, or the options alone."""
-    command = " ".join(["revseq", *map(system.quoted, _retyped(typed, options))]) if typed else ""
+    command = " ".join(["revseq", *map(platform.quoted, _retyped(typed, options))]) if typed else ""
     if command and len(command) <= _LONGEST_COMMAND:
         return command
     used: Options = {name: value for name, value in options.items() if value is not None}

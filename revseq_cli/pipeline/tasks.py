@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from revseq_cli.core import progress, signals, system, thresholds
+from revseq_cli.core import platform, progress, signals, thresholds
 from revseq_cli.core.errors import EngineError, FormatError
 from revseq_cli.formats.registry import scratch
 from revseq_cli.pipeline import DASK, SERIAL
@@ -85,7 +85,7 @@ def results(
 
     The results come in the order in which their batches end, or, with `in_order`, in that of the tasks.
     """
-    system.keep_freed_memory()
+    platform.keep_freed_memory()
     if plan.engine == SERIAL:
         for task in tasks:
             yield task()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.dtypes import bits, native
 from revseq_cli.core.errors import EngineError, FormatError, UsageError, listed
 from revseq_cli.formats.contract import Storage, extra
@@ -80,7 +80,7 @@ def _provider(on: str) -> tuple[ModuleType, str]:
     providers = {each.lower().removesuffix("executionprovider"): each for each in runtime.get_available_providers()}
     if name in providers:
         return runtime, providers[name]
-    exchange = f"{system.pip('uninstall onnxruntime')}, and then {system.pip(f'install {needed}')}"
+    exchange = f"{platform.pip('uninstall onnxruntime')}, and then {platform.pip(f'install {needed}')}"
     hint = exchange if needed != "onnxruntime" else ""
     raise UsageError(f"{RUNTIME} {runtime.__version__} has no {on[:40]} here", f"one of {listed(providers)}", hint)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.core import dtypes, system
+from revseq_cli.core import dtypes, platform
 from revseq_cli.core.errors import printable, shortened
 from revseq_cli.core.tensors import braced
 from revseq_cli.report import terminal, view
@@ -141,7 +141,7 @@ def _row(contents: Contents, item: Item, hidden: Collection[str]) -> list[str]:
 
 def _typed(label: str) -> str:
     """A name as a shell takes it; what no terminal shows is escaped."""
-    return (system.quoted(label) if label else "") if label.isprintable() else printable(label)
+    return (platform.quoted(label) if label else "") if label.isprintable() else printable(label)
 
 
 def _table(rows: list[list[str]], screen: int) -> Iterator[str]:
@@ -170,9 +170,9 @@ def _below(contents: Contents, shown: Sequence[Item], hidden: int) -> str:
     """What to type to see more; "" if nothing can be typed."""
     if not hidden:
         items = [item for item in contents.tensors if item.key.isprintable()]
-        return f"one of them: revseq show {system.typed(contents.name_of(items[0]))}" if items else ""
+        return f"one of them: revseq show {platform.typed(contents.name_of(items[0]))}" if items else ""
     groups = [item for item in shown if item.is_group and item.key.isprintable()]
-    one = f", revseq show {system.typed(contents.name_of(groups[0]))} a group" if groups else ""
+    one = f", revseq show {platform.typed(contents.name_of(groups[0]))} a group" if groups else ""
     return f"{hidden:,} of {len(contents.items):,} are not shown: --full shows all{one}"
 
 

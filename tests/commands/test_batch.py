@@ -20,7 +20,7 @@ from needs import existing_signals
 from processes import members, until
 
 from revseq_cli.commands import batch, manifest, run
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.tensors import DataType
 
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
@@ -332,9 +332,9 @@ def test_each_with_names_inside_files_and_names_that_look_like_tensors(revseq, f
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--each", "*.npy"], ["the jobs have no output", f"Hint: add -o {system.quoted('out/{stem}.npy')}"]),
+        (["--each", "*.npy"], ["the jobs have no output", f"Hint: add -o {platform.quoted('out/{stem}.npy')}"]),
         (["m.csv", "--lengths", "y.npy"], ["the jobs have no output"]),
-        (["--each", "data/**/*.npy", "-o", "out/y.npy"], ["-o out/y.npy is out/y.npy for ", f"Hint: try -o {system.quoted('out/{stem}.npy')}"]),
+        (["--each", "data/**/*.npy", "-o", "out/y.npy"], ["-o out/y.npy is out/y.npy for ", f"Hint: try -o {platform.quoted('out/{stem}.npy')}"]),
         (["--each", "data/x.npy", "-o", "{path}"], ["job 1: its input data/x.npy is its output, too"]),
         (["--each", "*.npy", "-o", "{stm}.npy"], ["{stm} is not a placeholder", "{stem}, {match}, {name}, {suffix}, {parent}, {sub}, {path}"]),
         (["--each", "*.npy", "-o", "{}.npy"], ["{} is not a placeholder"]),
@@ -677,8 +677,8 @@ def test_h67_and_fail_fast(revseq, files):
 
 _DYING = """
 import os, signal
-from revseq_cli.core import system
-parent, flush_folder = os.getpid(), system.flush_folder
+from revseq_cli.core import platform
+parent, flush_folder = os.getpid(), platform.flush_folder
 def die_once(path):
     flush_folder(path)
     if os.getpid() != parent:
@@ -687,7 +687,7 @@ def die_once(path):
         except FileExistsError:
             return
         os.kill(os.getpid(), signal.SIGKILL)
-system.flush_folder = die_once
+platform.flush_folder = die_once
 """
 
 

@@ -13,7 +13,7 @@ from folders import content
 from terminals import on_terminal
 
 import revseq_cli
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.tensors import DataType
 
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
@@ -358,7 +358,7 @@ def test_what_cannot_be_read_from_a_pipe_is_told_so(revseq, files):
 def test_standard_output_under_a_name_that_promises_another_format(shell, files, line, name, hint):
     x = np.load(files / "x.npy")
     expected = oracle.reverse(x, np.load(files / "n.npy"), 1) if line.startswith("run") else x
-    target = system.quoted(name)
+    target = platform.quoted(name)
     hint = hint.format(f"-o {target}" if line.startswith("run") else f"{target} as DST with")
     done = shell(f"revseq {line} > {target}")
     assert done.status == 2

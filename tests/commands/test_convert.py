@@ -14,7 +14,7 @@ from folders import content
 from processes import peak
 from tensor_files import held
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import EngineError
 from revseq_cli.formats.in_memory import MemorySink
 from revseq_cli.pipeline import comparison
@@ -105,7 +105,7 @@ def test_reports(revseq, files):
         (("none.npy", "y.npy"), ["none.npy: no such file"]),
         (("", "y.npy"), ["the name of a file is empty"]),
         (("x.npy", ""), ["the name of a file is empty"]),
-        (("x.npy", "no/y.npy"), ["no such folder", system.MAKE_FOLDER]),
+        (("x.npy", "no/y.npy"), ["no such folder", platform.MAKE_FOLDER]),
         (("x.npy", "n.npy"), ["n.npy: already exists", "add --overwrite"]),
         (("x.npy", "x.npy", "--overwrite"), ["x.npy: is an input of this job"]),
         pytest.param(("x.npy", "link.npy", "--overwrite"), ["link.npy: is an input"], marks=pytest.mark.needs("links")),
@@ -150,7 +150,7 @@ def test_a_folder_as_output(revseq, files, args, free):
     for folder in ("out", "out.h5"):
         (files / folder).mkdir()
     free = os.path.join(args[1], free)
-    hint = f"Hint: try {system.quoted(free)}\n"
+    hint = f"Hint: try {platform.quoted(free)}\n"
     revseq("convert", *args).refused(f"{args[1]}: is a directory", "wanted: the name of a file", hint)
     revseq("convert", args[0], free).ok()
     assert hint not in revseq("convert", *args).refused("is a directory").err

@@ -13,7 +13,7 @@ from conftest import COMMAND, SAMPLES
 from safetensors.numpy import save_file
 from terminals import on_terminal
 
-from revseq_cli.core.system import quoted
+from revseq_cli.core.platform import quoted
 
 X = np.arange(24, dtype="f4").reshape(2, 3, 4)
 

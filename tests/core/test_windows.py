@@ -23,7 +23,7 @@ import ctypes
 from ctypes import wintypes
 
 from revseq_cli.commands.cli import cli
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile
@@ -306,7 +306,7 @@ def test_a_read_only_file_is_not_replaced(revseq, job):
     ],
 )  # fmt: skip
 def test_words_that_a_shell_would_take_for_more_are_quoted(text, word):
-    assert system.quoted(text) == word
+    assert platform.quoted(text) == word
     assert split(f"revseq {word}") == ["revseq", text]
 
 
@@ -333,7 +333,7 @@ def test_hints_are_for_this_system(revseq, job):
 
 
 def test_reads_and_writes_at_an_offset_beyond_4_gib(tmp_path):
-    os.close(system.create_file(str(tmp_path / "x"), 0o666))
+    os.close(platform.create_file(str(tmp_path / "x"), 0o666))
     data, place = bytes(range(256)) * 5, (1 << 32) + 77
     with file_io.opened_to_write(str(tmp_path / "x"), "x") as fd:
         file_io.allocate(fd, 100, "x")
@@ -430,11 +430,11 @@ def test_patterns_are_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("b.npy", "a.npy", "1"):
         (tmp_path / name).touch()
-    assert [system.names(each) for each in ("show", "*.npy", "[1]", "[*]", "--a=*", "?.h5", "", ".\\?.npy")] == [
+    assert [platform.names(each) for each in ("show", "*.npy", "[1]", "[*]", "--a=*", "?.h5", "", ".\\?.npy")] == [
         ["show"], ["a.npy", "b.npy"], ["[1]"], ["[*]"], ["--a=*"], ["?.h5"], [""], [".\\a.npy", ".\\b.npy"],
     ]  # fmt: skip
 
 
 def test_names_are_equal_as_windows_has_them():
-    assert system.name_key("C:/A\\b.NPY") == system.name_key("c:\\a\\B.npy")
-    assert system.name_fault(str(Path.cwd())) == ("", "")
+    assert platform.name_key("C:/A\\b.NPY") == platform.name_key("c:\\a\\B.npy")
+    assert platform.name_fault(str(Path.cwd())) == ("", "")

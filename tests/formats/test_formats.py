@@ -24,7 +24,7 @@ from folders import names
 from needs import fcntl
 from tensor_files import held, open_, write
 
-from revseq_cli.core import dtypes, system
+from revseq_cli.core import dtypes, platform
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
 from revseq_cli.core.processes import packed
 from revseq_cli.core.tensors import DataType
@@ -546,7 +546,7 @@ class TestLargeWrites:
     )
     def way(self, request, monkeypatch):
         if request.param == "no such way":
-            monkeypatch.setattr(system, "DIRECT", 0)
+            monkeypatch.setattr(platform, "DIRECT", 0)
         if request.param == "refused":
             pwrite = os.pwrite
 

@@ -14,7 +14,7 @@ import zarr
 from oracle import expected
 from processes import job_count, peak, until
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.formats.meaning import plain
 
 SHAPE, CHUNKS, AXIS = (5, 30, 17), (2, 8, 5), 1
@@ -295,7 +295,7 @@ def test_the_same_job_gives_the_same_bytes(folder, revseq):
 def test_hints_are_quoted(folder, revseq):
     with h5py.File(folder / "x.h5", "w") as f:
         f["a text"], f["b c"], f["d"] = "text", VALUES, 1
-    revseq("convert", "x.h5", "none.npy").refused("has 3 datasets", "Hint: ", system.quoted("x.h5::/b c"))
+    revseq("convert", "x.h5", "none.npy").refused("has 3 datasets", "Hint: ", platform.quoted("x.h5::/b c"))
     assert "Hint" not in revseq("show", "x.h5::/none").refused("one of /a text, /b c, /d").err  # none is like it
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import xarray
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 
 VALUES = np.arange(24, dtype="f4").reshape(2, 3, 4)
 RUN = ("run", "x.nc::v", "n.npy", "--axis", "y", "-o", "y.nc")
@@ -76,7 +76,7 @@ def test_each_command_adds_one(revseq, tmp_path, make, history):
     (tmp_path / "jobs.csv").write_text("input,lengths,axis,output\nx.nc::v,n.npy,y,a.nc\n")
     revseq("batch", "jobs.csv", env=NOON).ok()
     revseq("convert", "a.nc::v", "b b.nc", env={"SOURCE_DATE_EPOCH": "0"}).ok()
-    first = f"Thu Jan  1 00:00:00 1970: revseq convert a.nc::v {system.quoted('b b.nc')}"
+    first = f"Thu Jan  1 00:00:00 1970: revseq convert a.nc::v {platform.quoted('b b.nc')}"
     assert history("b b.nc") == f"{first}\nSun Nov 22 03:00:00 2026: revseq batch jobs.csv"
 
 

@@ -16,7 +16,7 @@ from faults import refusing
 from safetensors.numpy import save_file
 from tensor_files import open_
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import TensorIOError
 from revseq_cli.formats import file_io, npy, registry
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
@@ -276,7 +276,7 @@ def test_a_folder_that_cannot_be_flushed_is_among_the_notes(files, monkeypatch):
         region = tuple(slice(0, size) for size in source.sizes)
         sink.receive(sink.block_writer(region).deliver(region, source.read()))
         assert not (files / "y.npy").exists()
-        monkeypatch.setattr(system, "flush_folder", refusing(errno.EIO))
+        monkeypatch.setattr(platform, "flush_folder", refusing(errno.EIO))
     note = f"{files / 'y.npy'} is written, but its folder could not be flushed: Input/output error"
     assert together.notes == [note]
     assert (files / "y.npy").read_bytes() == (files / "x.npy").read_bytes()

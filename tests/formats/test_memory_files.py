@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from faults import refusing
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import TensorIOError
 from revseq_cli.formats import file_io
 
@@ -33,7 +33,7 @@ def small(tmp_path):
     command = ["mount", "-t", "tmpfs", "-o", "size=24m", "t", folder]
     if subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("mounting a small file system needs the superuser")
-    system._devices_in_memory.cache_clear()
+    platform._devices_in_memory.cache_clear()
     yield folder
     subprocess.run(["umount", folder], check=True)
 
@@ -45,7 +45,7 @@ def opened(path):
 def test_what_lies_in_memory(folder, tmp_path):
     for place, expected in ((folder, True), (Path(__file__).parent, False)):
         with open(place / "x" if expected else __file__, "ab") as f:
-            assert system.lies_in_memory(f.fileno()) is expected
+            assert platform.lies_in_memory(f.fileno()) is expected
 
 
 def test_nothing_is_reserved(folder):
@@ -99,10 +99,10 @@ def test_memory_that_is_full_in_the_middle(revseq, small, jobs):
 
 def test_mountinfo_that_cannot_be_read(monkeypatch):
     monkeypatch.setattr(Path, "read_bytes", refusing(errno.EACCES))
-    assert system._devices_in_memory.__wrapped__() == frozenset()
+    assert platform._devices_in_memory.__wrapped__() == frozenset()
 
 
 def test_mount_points_of_any_name(monkeypatch):
     text = "21 1 0:5 / /a\x1cb\u2028c\x0cd rw shared:1 - tmpfs x rw\n22 1 8:1 / /e\x85f rw - ext4 /dev/sda1 rw\n"
     monkeypatch.setattr(Path, "read_bytes", lambda _: text.encode())
-    assert system._devices_in_memory.__wrapped__() == {os.makedev(0, 5)}
+    assert platform._devices_in_memory.__wrapped__() == {os.makedev(0, 5)}

@@ -12,7 +12,7 @@ from faults import refusing
 from folders import content
 from needs import WINDOWS
 
-from revseq_cli.core import signals, system, thresholds
+from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.errors import TensorIOError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, NewFolder, Scratch, copy_file
@@ -94,7 +94,7 @@ def test_a_hint_makes_a_folder_only_where_one_can_be(folder, monkeypatch, name, 
     monkeypatch.setattr(Path, "stat", absent)
     with pytest.raises(TensorIOError, match="cannot write: no such folder") as caught:
         AtomicFile(name, overwrite=False)
-    expected = f"{system.MAKE_FOLDER} {system.quoted(str(folder / folder_to_make))}" if folder_to_make else ""
+    expected = f"{platform.MAKE_FOLDER} {platform.quoted(str(folder / folder_to_make))}" if folder_to_make else ""
     assert caught.value.hint == expected
 
 
@@ -105,7 +105,7 @@ def test_a_folder_that_takes_no_files(folder, monkeypatch, old, read_only, words
         Path("y.npy").touch()
     asked = []
     monkeypatch.setattr(os, "access", lambda path, mode: asked.append((str(path), mode)))
-    monkeypatch.setattr(system, "is_read_only", lambda _: read_only)
+    monkeypatch.setattr(platform, "is_read_only", lambda _: read_only)
     with pytest.raises(TensorIOError, match=f"cannot write: {words}"):
         AtomicFile("y.npy", overwrite=True)
     assert asked == [(str(folder), os.W_OK | os.X_OK)]
@@ -272,7 +272,7 @@ def test_copies_are_whole(folder, monkeypatch, system, at_once):
 
 def test_a_copy_is_flushed_part_by_part(folder, monkeypatch):
     begun = []
-    monkeypatch.setattr(system, "begin_flush", lambda _, *part: begun.append((os.stat("y").st_size, *part)))
+    monkeypatch.setattr(platform, "begin_flush", lambda _, *part: begun.append((os.stat("y").st_size, *part)))
     monkeypatch.setattr(thresholds, "COPIED_AT_ONCE", 40)
     Path("x").write_bytes(DATA)
     copy_file("x", "y", "y")
@@ -348,7 +348,7 @@ def test_no_descriptor_is_left(folder, monkeypatch):
     with file_io.opened_to_write("x", "x"):
         pass
     file_io.flush("x")
-    system.flush_folder(".")
+    platform.flush_folder(".")
     with FileTransaction(file := AtomicFile("y", overwrite=False)):
         file.write(DATA)
         file.fill_from("x", unchanged)

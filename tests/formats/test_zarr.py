@@ -22,7 +22,7 @@ from processes import job_count
 from tensor_files import open_, write
 
 from revseq_cli.commands.cli import cli
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
 from revseq_cli.formats.zarr import metadata, store
 
@@ -636,7 +636,7 @@ def test_a_chunk_whose_new_file_another_program_has_open(tmp_path, monkeypatch):
     values = np.arange(12, dtype=np.float32).reshape(3, 4)
     np.save(tmp_path / "x.npy", values)
     monkeypatch.setattr(Path, "open", opened)
-    monkeypatch.setattr(system, "keeps_name", lambda error: isinstance(error, PermissionError))
+    monkeypatch.setattr(platform, "keeps_name", lambda error: isinstance(error, PermissionError))
     cli.main(["convert", str(tmp_path / "x.npy"), str(tmp_path / "y.zarr"), "-q"], standalone_mode=False)
     assert len(refused) == 3
     assert oracle.same_bits(zarr.open_array(tmp_path / "y.zarr", mode="r")[:], values)

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import cli_runner
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 
 _LENGTH = struct.Struct("<q")
 _HIGH = 64  # descriptors from here on are ours in a process that carries out orders
@@ -162,7 +162,7 @@ def staying(line, kept):
         order = marshal.loads(line.recv(_LENGTH.unpack(length)[0], socket.MSG_WAITALL))
         folder, *streams = fds
         status = cli_runner.carry_out(order, folder, streams, kept)
-        if not system.can_fork() or has_children() or has_files():
+        if not platform.can_fork() or has_children() or has_files():
             os._exit(status)
         line.sendall(bytes([status]))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import h5py
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, worded
 from revseq_cli.formats import file_io
 
@@ -87,7 +87,7 @@ def _worded(error: Exception, path: str, where: str) -> RevseqError:
     if "unable to lock file" in words:
         return TensorIOError("is being written by another process", hint="try again later", where=path)
     if "already open for" in words:  # a mark in the file, which a writer that was killed leaves behind
-        hint = f"try again later; if nobody writes it: h5clear -s {system.quoted(path)}"
+        hint = f"try again later; if nobody writes it: h5clear -s {platform.quoted(path)}"
         return TensorIOError("is being written by another process", hint=hint, where=path)
     if number := error_number(error):
         return file_io.failed(where, "read", OSError(number, os.strerror(number)))
@@ -99,7 +99,7 @@ def _worded(error: Exception, path: str, where: str) -> RevseqError:
 
 
 def _open(path: str) -> h5py.File:
-    path = system.plain_path(path)
+    path = platform.plain_path(path)
     try:
         return h5py.File(path, "r")
     except OSError as e:
@@ -125,7 +125,7 @@ class Recorder(io.FileIO):
 
     def __init__(self, file: AtomicFile) -> None:
         try:
-            super().__init__(file.temporary, "r+", opener=lambda path, _: system.open_file(path, system.UPDATE))
+            super().__init__(file.temporary, "r+", opener=lambda path, _: platform.open_file(path, platform.UPDATE))
         except OSError as e:
             raise file_io.failed(file.name, "write", e) from None
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import h5py
 import numpy as np
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError
 from revseq_cli.formats.contract import parts
 from revseq_cli.formats.hdf5 import types
@@ -68,7 +68,7 @@ def require_filters(dataset: h5py.Dataset, where: str) -> None:
         try:
             import hdf5plugin  # noqa: F401 - an extra; importing it registers its filters
         except ModuleNotFoundError:
-            hint = system.pip("install hdf5plugin")
+            hint = platform.pip("install hdf5plugin")
         if not h5py.h5z.filter_avail(code):
             raise FormatError(f"needs the filter {code} ({name})", "a filter that is installed", hint, where)
 

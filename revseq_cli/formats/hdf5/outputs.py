@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
-from revseq_cli.core import system
+from revseq_cli.core import platform
 from revseq_cli.core.errors import UsageError, listed, printable, shortened
 from revseq_cli.formats.contents import refuse_taken
 from revseq_cli.formats.contract import chunk_boxes
@@ -406,7 +406,7 @@ def _history_line() -> str:
     except (ValueError, OverflowError, OSError):
         wanted = "seconds since 1970-01-01 UTC, such as 1700000000"
         raise UsageError(f"SOURCE_DATE_EPOCH is {str(epoch)[:40]!r}", wanted) from None
-    command = printable(" ".join(map(system.quoted, ["revseq", *sys.argv[1:]])))
+    command = printable(" ".join(map(platform.quoted, ["revseq", *sys.argv[1:]])))
     return f"{time.asctime(moment)}: {shortened(command, _LONGEST_COMMAND)}"
 
 

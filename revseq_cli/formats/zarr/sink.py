@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.core import dtypes, system
+from revseq_cli.core import dtypes, platform
 from revseq_cli.core.dtypes import is_nameless
 from revseq_cli.core.errors import UsageError, listed
 from revseq_cli.formats import file_io
@@ -184,7 +184,7 @@ class ZarrBlockWriter:
                     stored = np.ascontiguousarray(part, part.dtype.newbyteorder("<")).view(array.dtype)
                 else:
                     stored = np.asarray(part, array.dtype)
-                file_io.patiently(functools.partial(array.__setitem__, box, stored), system.keeps_name)
+                file_io.patiently(functools.partial(array.__setitem__, box, stored), platform.keeps_name)
 
 
 def _is_name(name: str) -> bool:
@@ -226,7 +226,7 @@ def _checked(key: str, where: str, old: str) -> str:
         is_reserved = part in metadata.FILES or (part.startswith("__") and part not in old.split("/"))
         if not part.strip(".") or is_reserved or {"\0", "\\"}.intersection(part):
             raise TensorNameError.of(key, "array", "a path such as group/name", where)
-        fault, hint = system.name_fault(part, writing=True)  # each part is the name of a folder
+        fault, hint = platform.name_fault(part, writing=True)  # each part is the name of a folder
         if fault:
             raise UsageError(fault, "a path such as group/name", hint, f"{where}::{key}")
     return "/".join(parts)

@@ -15,7 +15,7 @@ from faults import refusing
 from folders import content
 from needs import fcntl
 
-from revseq_cli.core import signals, system
+from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import TensorIOError, UsageError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, NewFolder
@@ -34,10 +34,10 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def in_use(monkeypatch):
     """Make one call of the system fail so many times as if another program had the file open, and none wait for long."""
-    monkeypatch.setattr(system, "keeps_name", lambda error: error is IN_USE)
+    monkeypatch.setattr(platform, "keeps_name", lambda error: error is IN_USE)
     monkeypatch.setattr(file_io, "_LONGEST_USE", 0.05)
 
-    def use(name, times, owner=system):
+    def use(name, times, owner=platform):
         real, left = getattr(owner, name), [None] * times
 
         def busy(*args, **options):
@@ -57,7 +57,7 @@ def in_use(monkeypatch):
 WITHOUT = {
     "nothing": "", "positioned reads into memory": "del os.preadv\n", "reserved bytes": "del os.posix_fallocate\n",
     "copies by the system": "del os.copy_file_range\n", "cores of a process": "del os.sched_getaffinity\n",
-    "writes past the page cache": "system.DIRECT = 0\n", "forks": "system.can_fork = lambda: False\n",
+    "writes past the page cache": "platform.DIRECT = 0\n", "forks": "platform.can_fork = lambda: False\n",
 }  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def test_a_job_is_the_same_without(tmp_path, lacking):
     values = np.random.default_rng(1).integers(0, 255, (2, 9, 1 << 17), np.uint8)
     np.save(tmp_path / "x.npy", values)
     np.save(tmp_path / "n.npy", np.full((2, 1, 1 << 17), 7, np.uint32))
-    code = "import os, sys\nfrom revseq_cli.core import system\n" + WITHOUT[lacking]
+    code = "import os, sys\nfrom revseq_cli.core import platform\n" + WITHOUT[lacking]
     job = ["run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--engine", "processes", "--jobs", "2", "--verify"]
     code += f"sys.argv[1:] = {job}\nfrom revseq_cli.__main__ import main\nif __name__ == '__main__':\n    main()"
     (tmp_path / "job.py").write_text(code)  # which a process that is spawned loads again
@@ -94,7 +94,7 @@ def test_a_flush_that_reaches_the_disk_of_a_mac(folder, monkeypatch, number, flu
     monkeypatch.setattr(fcntl, "fcntl", control)
     monkeypatch.setattr(os, "fsync", lambda _: found.append("plain"))
     Path("x").touch()
-    for flush in (lambda: file_io.flush("x"), lambda: system.flush_folder(".")):
+    for flush in (lambda: file_io.flush("x"), lambda: platform.flush_folder(".")):
         if number == errno.EIO:
             with pytest.raises(OSError, match="Input/output error"):
                 flush()
@@ -108,7 +108,7 @@ def test_a_flush_that_reaches_the_disk_of_a_mac(folder, monkeypatch, number, flu
 def test_names_that_differ_in_case_alone(monkeypatch, answer, key):
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(os, "pathconf", answer if callable(answer) else lambda *_: answer, raising=False)
-    assert system.name_key("/A/b") == key
+    assert platform.name_key("/A/b") == key
 
 
 # What Windows does its own way
@@ -169,7 +169,7 @@ def test_a_signal_ends_the_wait_but_not_what_undoes_the_work(monkeypatch, in_use
 
 
 def test_names_that_the_system_takes_for_others(folder, monkeypatch):
-    monkeypatch.setattr(system, "name_fault", lambda path, **_: ("is a device" * path.startswith("NUL"), ""))
+    monkeypatch.setattr(platform, "name_fault", lambda path, **_: ("is a device" * path.startswith("NUL"), ""))
     with pytest.raises(UsageError, match=r"NUL\.npy: is a device"):
         Reference.file("NUL.npy")
     with pytest.raises(TensorIOError, match=r"NUL\.npy: is a device"):
@@ -184,14 +184,14 @@ def test_names_that_the_system_takes_for_others(folder, monkeypatch):
      ("out ", "with a blank"), ("a?b.npy", "'?'"), ("COM10.npy", ""), ("a b.npy", ""), ("ä'(&).npy", "")],
 )  # fmt: skip
 def test_names_that_windows_would_take_for_others(name, fault):
-    found = system._fault_on_windows(name)
+    found = platform._fault_on_windows(name)
     assert fault in found
     assert bool(found) is bool(fault)
 
 
 def test_a_protected_file_is_not_replaced(folder, monkeypatch):
     Path("my y").write_bytes(b"old")
-    monkeypatch.setattr(system, "is_protected", lambda status: status.st_size == 3)
+    monkeypatch.setattr(platform, "is_protected", lambda status: status.st_size == 3)
     with pytest.raises(TensorIOError, match="my y: is read-only") as caught:
         AtomicFile("my y", overwrite=True)
     assert caught.value.hint == "attrib -r 'my y'"
@@ -206,7 +206,7 @@ def test_a_protected_file_is_not_replaced(folder, monkeypatch):
      ("\udcff", "$'\\377'")],
 )  # fmt: skip
 def test_words_that_a_shell_would_take_for_more_are_quoted(text, word):
-    assert system.quoted(text) == word
+    assert platform.quoted(text) == word
     done = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True)
     assert done.stdout == os.fsencode(text)
 
@@ -224,9 +224,9 @@ def test_pip_is_that_of_this_python(folder, monkeypatch, place):
     monkeypatch.setattr(sys, "executable", str(folder / "my env/python3"))
     monkeypatch.setenv("PATH", str(folder / {"ours": "my env"}.get(place, place)))
     long = f"'{folder}/my env/python3' -m pip install zarr"
-    assert system.pip("install zarr") == ("pip install zarr" if place in ("ours", "linked") else long)
+    assert platform.pip("install zarr") == ("pip install zarr" if place in ("ours", "linked") else long)
     monkeypatch.setattr(sys, "executable", "")  # a program that has Python inside
-    assert system.pip("install zarr") == "pip install zarr"
+    assert platform.pip("install zarr") == "pip install zarr"
 
 
 # The C library's allocator, seen in what it does: pages that the system clears for arrays
@@ -234,7 +234,7 @@ def test_pip_is_that_of_this_python(folder, monkeypatch, place):
 FAULTS = """
 import resource
 import numpy as np
-from revseq_cli.core import system
+from revseq_cli.core import platform
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -244,7 +244,7 @@ def faults():
 
 np.ones(1 << 20, np.uint8)
 before = faults()
-system.keep_freed_memory()
+platform.keep_freed_memory()
 faults()
 assert faults() < before / 8
 """
@@ -259,5 +259,5 @@ def test_freed_memory_is_kept():
 @pytest.mark.parametrize("library", [SimpleNamespace()])
 def test_a_c_library_without_settings_changes_nothing(monkeypatch, library):
     monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
-    system.keep_freed_memory()
-    assert not system.end_with(1)
+    platform.keep_freed_memory()
+    assert not platform.end_with(1)
