@@ -13,12 +13,9 @@ import io
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from revseq_cli.core import platform, signals
-
-if TYPE_CHECKING:
-    from revseq_cli.core.errors import RevseqError
 
 _FAILED = 2  # the exit status after any error
 
@@ -30,8 +27,19 @@ def main() -> NoReturn:
     # revseq needs no linear algebra; its threads would cost start-up time and memory, in workers too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ["PYTHONSAFEPATH"] = "1"  # workers import nothing from the current folder
+    settings: dict[str, Any] = {}
     try:
-        status = _flush(_run())
+        try:
+            status = _run(settings)
+            if sys.stdout:
+                sys.stdout.flush()
+        except Exception as e:  # noqa: BLE001 - every error becomes a message
+            signals.check()  # a signal may have caused the error
+            status = _FAILED
+            try:
+                _tell(e, settings)
+            except (MemoryError, SystemError, ImportError, OSError):  # what Python raises where memory ends meanwhile
+                os.write(2, b"Error: out of memory\n")
     except signals.Stopped:
         signals.die()
     # All is flushed and closed. The exit functions of libraries are not called: they could change the status.
@@ -61,40 +69,24 @@ def _text_stream(stream: Any) -> Any:  # noqa: ANN401 - what Python has opened, 
     return io.TextIOWrapper(raw, encoding, "backslashreplace", newline="\n", line_buffering=lines)
 
 
-def _run() -> int:
-    """Run the command, or answer a completion script; the exit status."""
+def _run(settings: dict[str, Any]) -> int:
+    """Run the command, or answer a completion script; the exit status. `settings` gets what the options say."""
     import click  # here, since it takes a while
 
     from revseq_cli.commands.cli import cli
 
-    settings: dict[str, Any] = {}
-    try:
-        if instruction := os.environ.get("_REVSEQ_COMPLETE"):
-            from click.shell_completion import shell_complete
+    if instruction := os.environ.get("_REVSEQ_COMPLETE"):
+        from click.shell_completion import shell_complete
 
-            return shell_complete(cli, {}, "revseq", "_REVSEQ_COMPLETE", instruction)
+        return shell_complete(cli, {}, "revseq", "_REVSEQ_COMPLETE", instruction)
+    try:
         with cli.make_context("revseq", sys.argv[1:]) as context:
             try:
                 return cli.invoke(context) or 0
             finally:
-                settings = context.meta
+                settings |= context.meta
     except click.exceptions.Exit as e:
         return e.exit_code
-    except Exception as e:  # noqa: BLE001 - every error becomes a message
-        signals.check()  # a signal may have caused the error
-        return _fail(e, settings)
-
-
-def _fail(error: Exception, settings: dict[str, Any]) -> int:
-    """Print the error on standard error; the exit status.
-
-    `settings` has the values of --verbose and --color, as far as they are known.
-    """
-    try:
-        _tell(error, settings)
-    except (MemoryError, SystemError, ImportError, OSError):  # what Python raises where memory ends meanwhile
-        os.write(2, b"Error: out of memory\n")
-    return _FAILED
 
 
 def _tell(error: Exception, settings: dict[str, Any]) -> None:
@@ -105,40 +97,22 @@ def _tell(error: Exception, settings: dict[str, Any]) -> None:
         traceback.print_exception(error)
     import click
 
-    from revseq_cli.commands.base import colored, error_width
+    from revseq_cli.commands.base import colored, error_width, message_of_click
+    from revseq_cli.core.errors import RevseqError, worded
     from revseq_cli.report.terminal import message
 
+    if isinstance(error, click.UsageError):
+        command = error.ctx.command_path if error.ctx else "revseq"
+        error = RevseqError(message_of_click(error.format_message()), hint=f"{command} --help")
+    error = worded(error, "standard output")
+    color = colored(settings.get("revseq.color", "auto"), sys.stderr)
+    click.echo(message(error, color=color, width=error_width()), file=sys.stderr, color=color)
     args = sys.argv[1:]
-    color, worded = colored(settings.get("revseq.color", "auto"), sys.stderr), _worded(error)
-    click.echo(message(worded, color=color, width=error_width()), file=sys.stderr, color=color)
     if "--json" in args or (args[:1] == ["verify"] and re.search("--format[ =]json", " ".join(args))):
         from revseq_cli.report import objects
 
         with contextlib.suppress(OSError):  # where standard output itself is the error
-            click.echo(objects.failure(worded, _FAILED))
-
-
-def _worded(error: Exception) -> RevseqError:
-    """Any exception as a RevseqError, those of Click with a hint at --help."""
-    import click
-
-    from revseq_cli.commands.base import message_of_click
-    from revseq_cli.core.errors import RevseqError, worded
-
-    if isinstance(error, click.UsageError):
-        command = error.ctx.command_path if error.ctx else "revseq"
-        return RevseqError(message_of_click(error.format_message()), hint=f"{command} --help")
-    return worded(error, "standard output")
-
-
-def _flush(status: int) -> int:
-    """Flush standard output; the exit status, given the command's. After a failed command no second error shows."""
-    try:
-        if sys.stdout:
-            sys.stdout.flush()
-    except OSError as e:
-        return status if status == _FAILED else _fail(e, {})
-    return status
+            click.echo(objects.failure(error, _FAILED))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.commands import options, run
-from revseq_cli.core import platform, processes, signals, thresholds
+from revseq_cli.core import platform, processes, signals
 from revseq_cli.core.errors import EngineError, worded
 from revseq_cli.formats import atomic_file
 from revseq_cli.formats.table import by_suffix, packing_of
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from revseq_cli.core.errors import RevseqError
 
 _OF_OUTPUT = ("output", "overwrite", "verify", "only")  # options that say nothing of the job itself
+# Workers wait for the disk most of the time, so there are so many where there are fewer cores. Each has so many jobs,
+# or bytes of inputs; small jobs, by the bytes of their tensors in files or held in memory, are submitted together.
+_JOB_WORKERS, _JOBS_OF_A_WORKER, _WORTH_A_WORKER, _JOBS_TOGETHER = 8, 32, 1 << 26, 8
+_SMALL_IN_FILES, _SMALL_HELD = 1 << 25, 1 << 20
 _LONGEST_CLEANUP = 1.0  # seconds: processes of a job end just after the worker that started them
 # What tells a file from another one under its name; None where there is none.
 _State = tuple[int, int] | None
@@ -60,9 +64,9 @@ class Pool:
         large = {job: None for job in left if _is_large(entries[job], sizes[job])}
         small = [job for job in left if job not in large]
         # Up to `cores` workers, each for at least 32 jobs or 64 MiB of inputs.
-        worth = len(small) // thresholds.JOBS_OF_A_WORKER
-        worth += sum(sizes[job] for job in small) // thresholds.WORTH_A_WORKER
-        most = min(len(small), cores or max(platform.cores(), thresholds.JOB_WORKERS))
+        worth = len(small) // _JOBS_OF_A_WORKER
+        worth += sum(sizes[job] for job in small) // _WORTH_A_WORKER
+        most = min(len(small), cores or max(platform.cores(), _JOB_WORKERS))
         self._setup = Setup(entries, max(1, min(most, worth)), plans, traceback, os.urandom(4).hex())
         self._fail_fast = fail_fast
         self._queue, self._alone = deque(small), deque(large)
@@ -103,7 +107,7 @@ class Pool:
         while queue or pending:
             while queue and len(pending) < window:
                 # Fewer at the end, so that all workers end at about one time.
-                size = 1 if is_alone or self._fail_fast else min(thresholds.JOBS_TOGETHER, len(queue) // (4 * count))
+                size = 1 if is_alone or self._fail_fast else min(_JOBS_TOGETHER, len(queue) // (4 * count))
                 jobs = [queue.popleft() for _ in range(max(1, size))]
                 self._begun |= {job: self._state(job) for job in jobs}
                 ours = self._ours.intersection(jobs)
@@ -169,7 +173,7 @@ def _is_large(entry: Entry, size: int) -> bool:
         return True
     rows = [by_suffix(path, reading=True) for path in (*entry.inputs.values(), entry.output)]
     is_held = any(row and row.is_text for row in rows) or any(map(packing_of, entry.inputs.values()))
-    return size > (thresholds.SMALL_HELD if is_held else thresholds.SMALL_IN_FILES)
+    return size > (_SMALL_HELD if is_held else _SMALL_IN_FILES)
 
 
 _setup: list[Setup] = []  # of this process, a worker

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_SIZES = {data_type.name: data_type.size for data_type in DataType if data_type.kind == "minifloat"}
-DTYPES = {name: np.dtype([(name, f"u{size}")]) for name, size in _SIZES.items()}
-_UNSIGNED = "FLOAT8_E8M0FNU"
+# The minifloats.
+DTYPES = {each.name: np.dtype([(each.name, f"u{each.size}")]) for each in DataType if each.kind == "minifloat"}
 
 
 def is_minifloat(dtype: np.dtype[Any]) -> bool:
@@ -37,7 +36,7 @@ def is_minifloat(dtype: np.dtype[Any]) -> bool:
 
 def is_signed(dtype: np.dtype[Any]) -> bool:
     """Whether `dtype` is a minifloat whose words have a sign."""
-    return is_minifloat(dtype) and dtype.names != (_UNSIGNED,)
+    return is_minifloat(dtype) and dtype.names != ("FLOAT8_E8M0FNU",)
 
 
 def has_numbers(dtype: np.dtype[Any]) -> bool:
@@ -70,13 +69,13 @@ def render(values: NDArray[Any]) -> list[str]:
     NaNs other than NumPy's are told with their bits, and all elements without the package ml_dtypes.
     """
     name = values.dtype.names[0]  # type: ignore[index]
-    words = native(values)[name].ravel().tolist()
+    words = native(values)[name].ravel()
     if not has_numbers(values.dtype):
-        return [f"{word:#0{2 + 2 * _SIZES[name]}x}" for word in words]
+        return [f"{word:#0{2 + 2 * words.itemsize}x}" for word in words.tolist()]
     import ml_dtypes
 
-    usual = np.array(np.nan, getattr(ml_dtypes, name.lower())).view(f"u{_SIZES[name]}").item()
-    pairs = zip(numbers(values).ravel().tolist(), words, strict=True)
+    usual = np.array(np.nan, getattr(ml_dtypes, name.lower())).view(words.dtype).item()
+    pairs = zip(numbers(values).ravel().tolist(), words.tolist(), strict=True)
     return [f"{number:.4g}" if number == number or word == usual else f"nan({word:#x})" for number, word in pairs]
 
 
@@ -159,15 +158,14 @@ def describe(array: NDArray[Any], name: str = "") -> TensorDesc:
         raise e.about(name) from None
 
 
-@functools.lru_cache(maxsize=64)
 def word(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of the words for elements of `dtype`: an unsigned integer, or void where there is none of this size."""
+    """The dtype of the words for elements of `dtype`."""
     return word_of(dtype.itemsize)
 
 
 @functools.lru_cache(maxsize=64)  # to make one takes a tenth of a small call
 def word_of(size: int) -> np.dtype[Any]:
-    """The dtype of words of so many bytes."""
+    """The dtype of words of so many bytes: unsigned integers, or void where there are none of this size."""
     return np.dtype(f"{'u' if size in (1, 2, 4, 8) else 'V'}{size}")
 
 
@@ -178,4 +176,4 @@ def native(values: NDArray[Any]) -> NDArray[Any]:
 
 def bits(values: NDArray[Any]) -> NDArray[Any]:
     """The elements as words in this machine's byte order: of the same shape, and contiguous in C order."""
-    return np.ascontiguousarray(native(values)).view(word(values.dtype)).reshape(values.shape)
+    return np.ascontiguousarray(native(values)).view(word_of(values.itemsize)).reshape(values.shape)

@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from typing import Self
 
 _MOST_COMPARED = 5000  # names, to find the nearest one: 0.1 s
-_LONGEST = 200  # characters of a name in a list
+_LONGEST, _LONGEST_LINE = 200, 6000  # characters of a name in a list; of a line in a message: a path may have 4,096
 HALVES = re.compile("[\ud800-\udfff]")  # of characters, which no encoding has; JSON may
 _UNTYPED = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
-_LONGEST_LINE = 6000  # characters of a line in a message; the longest path has 4,096
 
 
 def printable(text: str) -> str:
@@ -44,15 +43,11 @@ def nearest(word: str, words: Iterable[str], least: float = 0.6) -> str:
     """
     import difflib  # only errors need it
 
-    typed = word.strip("/").lower()
-    folded = {each.strip("/").lower(): each for each in itertools.islice(words, _MOST_COMPARED)}
-    near = [each for each in difflib.get_close_matches(typed, folded, 2, least) if _digits(each) == _digits(typed)]
-    ratios = [difflib.SequenceMatcher(None, each, typed).ratio() for each in near]
+    typed, digits = word.strip("/").lower(), re.findall(r"\d", word)
+    folded = {known.strip("/").lower(): known for known in itertools.islice(words, _MOST_COMPARED)}
+    near = [name for name in difflib.get_close_matches(typed, folded, 2, least) if re.findall(r"\d", name) == digits]
+    ratios = [difflib.SequenceMatcher(None, name, typed).ratio() for name in near]
     return folded[near[0]] if ratios and ratios.count(ratios[0]) == 1 else ""
-
-
-def _digits(word: str) -> str:
-    return "".join(filter(str.isdigit, word))
 
 
 def listed(names: Iterable[str], most: int = 10) -> str:
@@ -93,7 +88,6 @@ class RevseqError(Exception):
         return self
 
     def __repr__(self) -> str:
-        """As Python shows an exception: with all parts of the message."""
         return f"{type(self).__name__}({str(self)!r})"
 
     def parts(self) -> Sequence[RevseqError]:
@@ -154,14 +148,6 @@ class EngineError(RevseqError):
 
 # What Python raises where memory ends: a library may lose its MemoryError, and Python finds a failure without an error.
 MEMORY_ENDED = (MemoryError, SystemError)
-_LESS_MEMORY = "try a smaller --memory; text needs more than a binary format"
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An exception, and those that it was raised over, or because of."""
-    while error:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 def worded(error: Exception, where: str) -> RevseqError:
@@ -169,17 +155,10 @@ def worded(error: Exception, where: str) -> RevseqError:
     match error:
         case RevseqError():
             return error
-        case MemoryError() | OSError(errno=errno.ENOMEM):
-            return RevseqError("out of memory", hint=_LESS_MEMORY)
-        case SystemError() if "exception" in str(error):  # lost by a library
-            return RevseqError("most likely out of memory: a library failed without saying why", hint=_LESS_MEMORY)
+        case MemoryError() | SystemError() | OSError(errno=errno.ENOMEM):
+            return RevseqError("out of memory", hint="try a smaller --memory; text needs more than a binary format")
         case FileNotFoundError(filename=None):  # from os.getcwd(): other calls name a file
             return RevseqError("the current folder no longer exists", "an existing folder", "cd to one")
-        case ImportError() if any("failed to map segment" in str(each) for each in _chain(error)):
-            # So the loader says that memory is short, and the library may have tried another import since.
-            return RevseqError("out of memory", "enough memory for the libraries", "ulimit -v unlimited")
         case OSError():  # of standard output; files raise TensorIOError
             return RevseqError(f"cannot write: {error.strerror or error}", where=error.filename or where)
-        case _:
-            found = f"internal error: {type(error).__name__}: {str(error)[:200]}"
-            return RevseqError(found, hint="report it, with -vv")
+    return RevseqError(f"internal error: {type(error).__name__}: {str(error)[:200]}", hint="report it, with -vv")

@@ -18,7 +18,9 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
+
+# Files. A pipe is not waited for when it is opened, and a new file is no link.
 
 if sys.platform == "win32":
     import ctypes
@@ -26,6 +28,13 @@ if sys.platform == "win32":
     import io
     import msvcrt
     from ctypes import wintypes
+
+    READ, WRITE, UPDATE = 0x80000000, 0x40000000, 0xC0000000  # GENERIC_READ, GENERIC_WRITE, and both
+    DIRECT = 0
+    LISTS_STATUS = False  # a folder that is listed tells no numbers of its files, and perhaps old sizes and times
+    MAKE_FOLDER = "mkdir"
+    SIGNALS = (signal.SIGINT, signal.SIGBREAK, signal.SIGTERM)
+    MOST_PROCESSES = 61  # that one process can wait for
 
     _library = ctypes.WinDLL("kernel32", use_last_error=True)
     _library.CreateFileW.restype = wintypes.HANDLE
@@ -35,34 +44,34 @@ if sys.platform == "win32":
     ]  # fmt: skip
     _library.SetFilePointerEx.argtypes = [wintypes.HANDLE, ctypes.c_int64, ctypes.c_void_p, wintypes.DWORD]
     _library.SetEndOfFile.argtypes = [wintypes.HANDLE]
-    _INVALID = wintypes.HANDLE(-1).value
     _SHARED, _CREATE_NEW, _OPEN_EXISTING, _NORMAL = 1 | 2 | 4, 1, 3, 0x80
     _ACCESS_DENIED, _IN_USE = 5, (32, 33, 303)  # sharing and lock violations, and a file that is being deleted
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
+    def _open(path: str, access: int, how: int) -> int:
+        handle = _library.CreateFileW(plain_path(path), access, _SHARED, None, how, _NORMAL, None)
+        if handle == wintypes.HANDLE(-1).value:
+            raise _last_error(path)
+        descriptor: int = msvcrt.open_osfhandle(handle, os.O_NOINHERIT)
+        return descriptor
 
-# Files: how to open one. A pipe is not waited for; a new file is no link.
-
-if sys.platform == "win32":
-    READ, WRITE, UPDATE = 0x80000000, 0x40000000, 0xC0000000  # GENERIC_READ, GENERIC_WRITE, and both
-    DIRECT = 0
-    LISTS_STATUS = False  # a folder that is listed tells no numbers of its files, and perhaps old sizes and times
-    MAKE_FOLDER = "mkdir"
+    def _last_error(path: str | None = None) -> OSError:
+        error = ctypes.WinError(ctypes.get_last_error())
+        return OSError(error.errno, (error.strerror or "").rstrip(". "), path, error.winerror)
 else:
     READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
     WRITE, UPDATE = (mode | os.O_CLOEXEC | os.O_NOFOLLOW for mode in (os.O_WRONLY, os.O_RDWR))
     DIRECT = getattr(os, "O_DIRECT", 0)  # with WRITE, past the page cache; 0 where there is no such way
     LISTS_STATUS = True
     MAKE_FOLDER = "mkdir -p"
+    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    MOST_PROCESSES = sys.maxsize
 
 
 def open_file(path: str, flags: int) -> int:
     """A descriptor of a file that exists, opened as one of the constants says."""
     if sys.platform == "win32":
         try:
-            return _created(path, flags, _OPEN_EXISTING)
+            return _open(path, flags, _OPEN_EXISTING)
         except PermissionError:  # as Windows says of a folder
             if os.path.isdir(path):  # noqa: PTH112 - any text
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path) from None
@@ -73,22 +82,8 @@ def open_file(path: str, flags: int) -> int:
 def create_file(path: str, mode: int) -> int:
     """A descriptor of a new file of that mode; on Windows it has the rights of its folder."""
     if sys.platform == "win32":
-        return _created(path, UPDATE, _CREATE_NEW)
+        return _open(path, UPDATE, _CREATE_NEW)
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-
-
-if sys.platform == "win32":
-
-    def _created(path: str, access: int, how: int) -> int:
-        handle = _library.CreateFileW(plain_path(path), access, _SHARED, None, how, _NORMAL, None)
-        if handle == _INVALID:
-            raise _last_error(path)
-        descriptor: int = msvcrt.open_osfhandle(handle, os.O_NOINHERIT)
-        return descriptor
-
-    def _last_error(path: str | None = None) -> OSError:
-        error = ctypes.WinError(ctypes.get_last_error())
-        return OSError(error.errno, (error.strerror or "").rstrip(". "), path, error.winerror)
 
 
 def read_at(fd: int, buffer: memoryview, offset: int) -> int:
@@ -135,9 +130,8 @@ def reserve(fd: int, size: int) -> None:
             raise _last_error()
         return
     if lies_in_memory(fd):
-        space, status = os.fstatvfs(fd), os.fstat(fd)
-        is_limited = space.f_blocks > 0
-        if is_limited and space.f_bavail * space.f_frsize < size - 512 * status.st_blocks:
+        space = os.fstatvfs(fd)
+        if space.f_blocks and space.f_bavail * space.f_frsize < size - 512 * os.fstat(fd).st_blocks:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     elif hasattr(os, "posix_fallocate"):
         try:
@@ -145,8 +139,6 @@ def reserve(fd: int, size: int) -> None:
         except OSError as e:
             if e.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
                 raise
-        else:
-            return
     if os.fstat(fd).st_size < size:
         os.ftruncate(fd, size)
 
@@ -160,17 +152,14 @@ def lies_in_memory(file: int | str) -> bool:
 
 
 @functools.cache  # a worker opens a file for each block
-def _devices_in_memory() -> frozenset[int]:
-    """The device numbers of all file systems without a disk."""
-    if sys.platform != "linux":
-        return frozenset()
-    try:
+def _devices_in_memory() -> set[int]:
+    devices = set()
+    with contextlib.suppress(OSError):  # there is no such file elsewhere
         # Lines end with \n alone: other line breaks may be part of a mount point.
-        mounts = Path("/proc/self/mountinfo").read_bytes().decode(errors="replace").removesuffix("\n").split("\n")
-    except OSError:
-        return frozenset()
-    devices = [line.split()[2] for line in mounts if line.partition(" - ")[2].startswith(("tmpfs ", "ramfs "))]
-    return frozenset(os.makedev(*map(int, device.split(":"))) for device in devices)
+        for line in Path("/proc/self/mountinfo").read_bytes().split(b"\n"):
+            if line.partition(b" - ")[2].startswith((b"tmpfs ", b"ramfs ")):
+                devices.add(os.makedev(*map(int, line.split()[2].split(b":"))))
+    return devices
 
 
 def begin_flush(fd: int, offset: int, count: int) -> None:
@@ -185,15 +174,15 @@ def begin_flush(fd: int, offset: int, count: int) -> None:
 
 def flush(fd: int) -> None:
     """Return when the file is on the disk. On macOS fsync leaves it in the memory of the drive, and F_FULLFSYNC not."""
-    try:
-        if sys.platform == "darwin":
-            import fcntl
+    if sys.platform == "darwin":
+        import fcntl
 
+        try:
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
             return
-    except OSError as e:
-        if e.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):  # of a file system without it
-            raise
+        except OSError as e:
+            if e.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):  # of a file system without it
+                raise
     os.fsync(fd)
 
 
@@ -224,19 +213,18 @@ def give_rights(fd: int, like: os.stat_result) -> None:
 
 def take_name(temporary: str, final: Path, *, free: bool) -> None:
     """Give a file its name in one step; FileExistsError if it is to be `free` and something has it."""
-    if not free:
-        Path(temporary).replace(final)
-    elif sys.platform == "win32":
+    if free and sys.platform == "win32":
         Path(temporary).rename(final)
-    else:
+        return
+    if free:
         try:  # a link, unlike a rename, never replaces what came to stand there in the meantime
             os.link(temporary, final)
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without hard links
+        except OSError:
             if final.exists():
                 raise
-            Path(temporary).replace(final)
+        else:
+            return
+    Path(temporary).replace(final)  # also on a file system without hard links
 
 
 def is_in_use(error: OSError) -> bool:
@@ -262,7 +250,11 @@ def is_protected(status: os.stat_result) -> bool:
 # Names
 
 _LONGEST_PATH = 247  # characters of a path on Windows without a prefix
-_RESERVED = re.compile(r"(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³]) *(\..*)?", re.IGNORECASE)
+# What Windows would take for something else than that file: a device, a stream inside a file, or another name.
+_NO_NAME = re.compile(
+    r"(?:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(?:COM|LPT)[0-9¹²³]) *(?:\..*)?|.*[. ]|.*[:<>\"|?*\0-\x1f].*",
+    re.IGNORECASE | re.DOTALL,
+)
 # What would be an option, or a tensor as text, and not the name of a file.
 _UNLIKE_A_FILE = re.compile(r"-(?!::|$)|\s*(?:(?:(?:np|numpy|torch)\.)?(?:array|tensor)\(\s*)?\[")
 
@@ -276,28 +268,16 @@ def name_fault(path: str, *, writing: bool = False) -> tuple[str, str]:
     home = os.path.expanduser(path)  # noqa: PTH111 - it may be any text
     if home != path and not os.path.exists(re.split(r"[\\/]", path)[0]):  # noqa: PTH110
         return "the shell did not expand its ~, because of quotes or a =", f"type {quoted(home)}"
-    if sys.platform == "win32":
-        return _fault_on_windows(path), ""
-    return "", ""
+    return (_fault_on_windows(path) if sys.platform == "win32" else ""), ""
 
 
 def _fault_on_windows(path: str) -> str:
-    """Why a path names no file there, though the system would take it."""
     drive, rest = os.path.splitdrive(path)
+    names = re.split(r"[\\/]", rest)
+    wrong = [name for name in names if name not in (".", "..") and _NO_NAME.fullmatch(name)]
     if drive.replace("/", "\\").startswith("\\\\.\\"):
-        return "is a device"
-    for part in re.split(r"[\\/]", rest):
-        if part in ("", ".", ".."):
-            continue
-        if reserved := _RESERVED.fullmatch(part):
-            return f"is a device: {reserved[1].upper()} is one in every folder of Windows"
-        if ":" in part:
-            return "is a stream inside a file: its name has a colon"
-        if part[-1] in ". ":
-            return f"ends with a {'dot' if part[-1] == '.' else 'blank'}, which Windows removes"
-        if character := re.search(r'[<>"|?*\0-\x1f]', part):
-            return f"has a character that Windows does not allow in names: {character[0]!r}"
-    return ""
+        wrong = [drive]
+    return f"{wrong[0]!r} is a device, a stream, or no name on Windows" if wrong else ""
 
 
 def real_path(path: str) -> str:
@@ -320,11 +300,7 @@ def plain_path(path: str) -> str:
 
 def name_key(path: str) -> str:
     """What is equal for two real paths of one file, which may not be there yet: without case where names have none."""
-    if sys.platform == "darwin":
-        with contextlib.suppress(OSError):  # there is no such folder, or its file system does not know
-            if os.pathconf(os.path.dirname(path), 11) == 0:  # noqa: PTH120 - _PC_CASE_SENSITIVE
-                return path.casefold()
-    return os.path.normcase(path)
+    return path.casefold() if sys.platform == "darwin" else os.path.normcase(path)
 
 
 def file_key(path: str) -> str:
@@ -333,18 +309,16 @@ def file_key(path: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text as one word of a command line; line breaks as bash, zsh and ksh have them."""
+    """The text as one word of a command line; control characters as bash, zsh and ksh have them."""
     if sys.platform == "win32":
         if re.fullmatch(r"[\w./\\:=+~-]+", text):
             return text
         return '"' + re.sub(r'(\\*)("|$)', lambda match: match[1] * 2 + match[2].replace('"', '\\"'), text) + '"'
     if text.isprintable():
         return shlex.quote(text)
-    escapes = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", "'": "\\'"}
-    words = [
-        escapes.get(c) or (c if c.isprintable() else "".join(f"\\{byte:03o}" for byte in os.fsencode(c))) for c in text
-    ]
-    return f"$'{''.join(words)}'"
+    is_plain = [c.isprintable() and c not in "'\\" for c in text]
+    octal = ["".join(f"\\{byte:03o}" for byte in os.fsencode(c)) for c in text]
+    return f"$'{''.join(c if plain else code for c, plain, code in zip(text, is_plain, octal, strict=True))}'"
 
 
 def typed(path: str) -> str:
@@ -363,44 +337,12 @@ def pip(words: str) -> str:
     """The command with which pip changes the packages of this Python, where a shell may find another one's."""
     import shutil  # few messages are about packages
 
-    found, folder = shutil.which("pip"), os.path.dirname(sys.executable or "")  # noqa: PTH120 - a string
-    is_ours = found and file_key(os.path.dirname(found)) == file_key(folder)  # noqa: PTH120
-    return f"pip {words}" if is_ours or not folder else f"{quoted(sys.executable)} -m pip {words}"
+    found = shutil.which("pip")
+    is_ours = not sys.executable or (found and Path(found).resolve().parent == Path(sys.executable).parent.resolve())
+    return f"pip {words}" if is_ours else f"{quoted(sys.executable)} -m pip {words}"
 
 
 # Signals and streams
-
-if sys.platform == "win32":
-    SIGNALS = (signal.SIGINT, signal.SIGBREAK, signal.SIGTERM)
-else:
-    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_RESET_AFTER_ONE = 0x80000000  # SA_RESETHAND of Linux
-_FLAGS_AT = 136  # bytes of a struct sigaction of glibc and musl before its flags, on machines of 64 bits
-
-
-def note_signals(note: Callable[[int, FrameType | None], None]) -> None:
-    """Call `note` for a signal; one that is ignored, as SIGHUP under nohup, stays so.
-
-    A second Ctrl-C ends the process even in C code, which calls no handler of Python: Linux handles only the first.
-    """
-    for number in SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, note)
-    if sys.platform == "linux" and sys.maxsize > 1 << 32 and signal.getsignal(signal.SIGINT) is note:
-        import ctypes  # few commands write files
-
-        action, library = ctypes.create_string_buffer(256), ctypes.CDLL(None)
-        if library.sigaction(int(signal.SIGINT), None, action) == 0:
-            flags = ctypes.c_uint32.from_buffer(action, _FLAGS_AT)
-            flags.value |= _RESET_AFTER_ONE
-            library.sigaction(int(signal.SIGINT), action, None)
-
-
-def end_by_signals() -> None:
-    """Leave all signals that are not ignored to the system, which ends the process."""
-    for number in SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
 
 
 def end_by(number: int) -> NoReturn:
@@ -436,10 +378,6 @@ def name_behind(fd: int) -> str:
 
 # Processes
 
-MOST_PROCESSES = 61 if sys.platform == "win32" else sys.maxsize  # that one process can wait for
-_LAST_MOMENTS = (0.0, 0.001, 0.002, 0.004, 0.008)  # seconds that a thread may be listed after its end
-_PR_SET_PDEATHSIG = 1
-
 
 def cores() -> int:
     """The number of cores that this process may use."""
@@ -450,7 +388,8 @@ def cores() -> int:
 
 def can_fork() -> bool:
     """Whether a fork is safe: no other thread is in the process, which Linux alone tells."""
-    for moment in _LAST_MOMENTS if sys.platform == "linux" else ():
+    # A thread may be listed for some milliseconds after its end.
+    for moment in (0.0, 0.001, 0.002, 0.004, 0.008) if sys.platform == "linux" else ():
         time.sleep(moment)
         if len(os.listdir("/proc/self/task")) == 1:  # noqa: PTH208
             return True
@@ -466,7 +405,7 @@ def end_with(parent: int) -> bool:
     import ctypes  # few processes need it
 
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    if not prctl or prctl(_PR_SET_PDEATHSIG, signal.SIGKILL):
+    if not prctl or prctl(1, signal.SIGKILL):  # PR_SET_PDEATHSIG
         return False
     if os.getppid() != parent:  # it ended before
         os._exit(1)

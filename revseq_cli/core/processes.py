@@ -24,17 +24,13 @@ _LONGEST_FAREWELL = 0.5  # seconds to wait for threads that pass messages on, af
 _QUIET_TRACKER = "ignore::UserWarning:multiprocessing.resource_tracker"  # for PYTHONWARNINGS
 
 
-class StartError(EngineError):
-    """The system refuses to start a thread or a process."""
-
-
 class DiedError(EngineError):
     """A worker process has died, and all others of its executor end, too."""
 
 
 @contextlib.contextmanager
-def starting() -> Iterator[None]:
-    """Raise StartError if the system refuses to start a thread or a process."""
+def _starting() -> Iterator[None]:
+    """EngineError if the system refuses to start a thread or a process."""
     from concurrent.futures import BrokenExecutor
 
     try:
@@ -43,7 +39,7 @@ def starting() -> Iterator[None]:
         raise
     except (RuntimeError, OSError) as e:
         found, wanted = f"cannot start a worker: {e}", "threads and processes, as ulimit -u allows them"
-        raise StartError(found, wanted, "add --engine serial") from None
+        raise EngineError(found, wanted, "add --engine serial") from None
 
 
 class Workers:
@@ -68,11 +64,11 @@ class Workers:
         self._pending = 0  # tasks whose results nobody has asked for
         self.workers = min(most, platform.MOST_PROCESSES)
         context = multiprocessing.get_context(method)
-        with starting():
+        with _starting():
             self._executor = ProcessPoolExecutor(self.workers, context, _begin_worker, (os.getpid(), begin))
 
     def submit(self, task: Callable[[], Any]) -> Future[Any]:
-        """Give a task to a worker; StartError if none can be started, DiedError if one has died.
+        """Give a task to a worker; EngineError if none can be started, DiedError if one has died.
 
         All start in the caller's thread, which is the main one: Linux ends them with the thread that forked them.
         """
@@ -80,7 +76,7 @@ class Workers:
 
         self._pending += 1
         try:
-            with starting():
+            with _starting():
                 future = self._executor.submit(_work, packed(task))
         except BrokenExecutor:
             raise self._died() from None
@@ -140,7 +136,7 @@ class Workers:
 
 def _begin_worker(parent: int, begin: Callable[[], object] | None) -> None:
     """Set up a worker of an executor: signals, memory, and that it ends with its parent."""
-    progress.unwatch()
+    progress.watchers.clear()
     signals.leave_to_parent()
     if not platform.end_with(parent):
         threading.Thread(target=_end_after_parent, daemon=True).start()

@@ -13,29 +13,19 @@ if TYPE_CHECKING:
     # What shows a stage: it gets the name, the bytes or jobs in all (0 if nobody knows) and what they are.
     Watcher = Callable[[str, int, str], AbstractContextManager[Advance]]
 
-_watchers: list[Watcher] = []
+watchers: list[Watcher] = []  # the last one shows the stages; a worker has none, since the parent shows what there is
 
 
 @contextlib.contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
     """Show the stages that begin inside by `watcher`."""
-    _watchers.append(watcher)
+    watchers.append(watcher)
     try:
         yield
     finally:
-        _watchers.pop()
+        watchers.pop()
 
 
-def unwatch() -> None:
-    """Show nothing any more: in a worker that is a fork, the parent shows what there is."""
-    _watchers.clear()
-
-
-@contextlib.contextmanager
-def begun(name: str, total: int, unit: str = "bytes") -> Iterator[Advance]:
+def begun(name: str, total: int, unit: str = "bytes") -> AbstractContextManager[Advance]:
     """A stage, which ends with the context: the function to call with how many more bytes, or other units, are done."""
-    if not _watchers:
-        yield lambda _: None
-        return
-    with _watchers[-1](name, total, unit) as advance:
-        yield advance
+    return watchers[-1](name, total, unit) if watchers else contextlib.nullcontext(lambda _: None)

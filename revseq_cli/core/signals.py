@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from revseq_cli.core import platform
 
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 PATIENCE = 0.1  # seconds between two calls of `check` in all code that waits
 _TWICE = 0.2  # seconds: a signal to a process and to its group, as `timeout` sends it, comes twice and is one
 _received: list[tuple[int, float]] = []  # signals, and when they came
-_is_command = False
+_is_command = _is_waiting = False
 _depth = 0  # of contexts of `deferred`
-_is_waiting = False
 
 
 class Stopped(BaseException):
@@ -30,32 +29,37 @@ class Stopped(BaseException):
 
 
 def watch() -> None:
-    """Let this process stop in an orderly way: it is the command, or a worker that has something to undo."""
+    """Let this process stop in an orderly way: it is the command, and not a program that uses the functions."""
     global _is_command
     _is_command = True
+
+
+def _handle(handler: Any) -> None:  # noqa: ANN401 - a function, or what `signal` has for one
+    for number in platform.SIGNALS if _is_command else ():
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as SIGHUP under nohup
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
     """Only note signals inside, where there is work to undo: `check`, or the end of the block, raises Stopped."""
     global _depth
-    if _is_command and not _depth:
-        platform.note_signals(_note)
+    if not _depth:
+        _handle(_note)
     _depth += 1
     try:
         yield
     finally:
         _depth -= 1
-        if _is_command and not _depth:
-            platform.end_by_signals()
+        if not _depth:
+            _handle(signal.SIG_DFL)
     check()
 
 
 def _note(number: int, _frame: object) -> None:
-    now = time.monotonic()
-    if _received and now - _received[0][1] > _TWICE:
-        platform.end_by(_received[0][0])
-    _received.append((number, now))
+    _received.append((number, time.monotonic()))
+    if _received[-1][1] - _received[0][1] > _TWICE:
+        die()
     if _is_waiting:
         raise Stopped
 

@@ -7,27 +7,19 @@ nothing else is said.
 
 from __future__ import annotations
 
-# Engines
-
 # For tensors of fewer bytes, starting processes takes longer than they save; with filters, they pay from the second on.
 WORTH_PROCESSES, WORTH_PROCESSES_WITH_FILTERS = 1 << 28, 1 << 25
-# Memory for each process: beside its blocks, it has some 5 MiB of its own.
-PROCESS_BYTES = 16 << 20
-# A batch of tasks has at most so many tasks, and elements: to submit it costs little beside its work, and doing it
-# again where its worker died costs little beside the pass.
-BATCH_TASKS, BATCH_ELEMENTS = 1 << 8, 1 << 23
-
-# Blocks
+PROCESS_BYTES = 16 << 20  # memory for each process: beside its blocks, it has some 5 MiB of its own
+# Elements of tasks that are submitted together: it costs little beside their work, and they are soon done again.
+BATCH_ELEMENTS = 1 << 23
 
 # A block's input, where the memory allows: so large that opening a file costs little beside it, and so small that it is
 # still in the cache when it is written. It was the fastest of 1, 4 and 16 MiB.
 BLOCK_BYTES = 1 << 22
 # Runs of a file that are worth a system call; and where memory is short, runs of whole lines of a CPU's cache.
 CHEAP_RUN, CACHE_LINE = 1 << 14, 1 << 6
-# Elements that are read, or looked at, at once: lengths, ones of a mask, those whose casts are checked.
-LENGTHS_AT_ONCE, MASK_AT_ONCE, CAST_AT_ONCE = 1 << 20, 1 << 14, 1 << 14
-
-# Lines through a temporary file
+# Lengths that are read at once; elements of masks and casts, which take several times their memory.
+LENGTHS_AT_ONCE, SCANNED_AT_ONCE = 1 << 20, 1 << 14
 
 # Runs of fewer bytes are not read or written one by one, but through a temporary file, unless the tensor is small.
 # There they are as long as the last, where the memory allows. Where all files lie in memory, a quarter of SHORT_RUN is
@@ -48,23 +40,11 @@ WIDE_WORD = 32
 # Bytes of a row of packed columns, the least and the most, and of all rows, which stay in the cache.
 PACKED_ROW, PACKED = (64, 512), 1 << 22
 
-# Files
-
 # Runs of at least so many bytes, no less than two pages, are written past the page cache: for smaller ones, a call each
 # costs more than the cache does. They go through memory of so many bytes, a multiple of a page.
 LARGE_RUN, BOUNCE_BYTES = 1 << 20, 1 << 20
 # Runs of a block whose places are computed at once: each takes some 100 bytes, and may itself have few. Edges of large
 # runs, each of less than a page, are written when there are so many.
 RUNS_AT_ONCE, MOST_EDGES = 1 << 12, 1 << 10
-# Bytes of a file that is copied whole; of a member of an archive, as it is stored, and unpacked; of a pipe.
-COPIED_AT_ONCE, STORED_PIECE, UNPACKED_AT_ONCE, PIPE_PIECE = 1 << 26, 1 << 20, 1 << 20, 1 << 20
-# Characters of a text that are encoded at once.
-TEXT_PIECE = 1 << 20
-
-# Batches
-
-# Workers wait for the disk most of the time, so there are so many where there are fewer cores. Each has so many jobs,
-# or bytes of inputs; small jobs are submitted together.
-JOB_WORKERS, JOBS_OF_A_WORKER, WORTH_A_WORKER, JOBS_TOGETHER = 8, 32, 1 << 26, 8
-# The tensors of a small job: in files, or held in memory.
-SMALL_IN_FILES, SMALL_HELD = 1 << 25, 1 << 20
+# Bytes of a file that are copied whole, and of what is read, unpacked or encoded piece by piece.
+COPIED_AT_ONCE, PIECE = 1 << 26, 1 << 20

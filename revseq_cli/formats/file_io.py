@@ -245,8 +245,8 @@ def read_some(fd: int, count: int, offset: int, path: str) -> bytes:
 
 def pieces(fd: int, offset: int, size: int, path: str) -> Iterator[memoryview]:
     """Read `size` bytes from `offset` on; all pieces are views of the same buffer. Stopped at a signal."""
-    buffer = memoryview(bytearray(min(thresholds.STORED_PIECE, size)))
-    for place in range(0, size, thresholds.STORED_PIECE):
+    buffer = memoryview(bytearray(min(thresholds.PIECE, size)))
+    for place in range(0, size, thresholds.PIECE):
         signals.check()
         part = buffer[: size - place]
         read_into(fd, part, offset + place, path)

@@ -181,7 +181,7 @@ class _Member(NamedTuple):
         """The unpacked bytes of the member; FormatError if it is damaged."""
         opened = _opened(path, unchanged=unchanged)
         with opened as (_, archive), _refusing(self.damaged()), archive.open(self.info) as file:
-            while piece := file.read(thresholds.UNPACKED_AT_ONCE):
+            while piece := file.read(thresholds.PIECE):
                 signals.check()
                 yield piece
 

@@ -66,7 +66,7 @@ def unpacked(file: BinaryIO, packing: Packing, name: str, stored: int) -> Iterat
     """The same of `stored` packed bytes in a stream; `name` is for messages."""
     done = 0
     with refusing_damage(name), stream_of(file, packing, name) as stream:
-        while piece := stream.read(thresholds.UNPACKED_AT_ONCE):
+        while piece := stream.read(thresholds.PIECE):
             signals.check()
             done += len(piece)
             refuse_bomb(done, stored, unpack_hint(packing, name), name, "unpacks to {} bytes or more, of {}")

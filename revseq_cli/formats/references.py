@@ -386,7 +386,7 @@ def piped(path: str) -> bytes | npy.Piped:
             raise FormatError(found, "a real file", hint, name)
         from revseq_cli.formats.text import joined  # few pipes have text
 
-        return head + joined(iter(lambda: stream.read(thresholds.PIPE_PIECE), b""), name)
+        return head + joined(iter(lambda: stream.read(thresholds.PIECE), b""), name)
 
 
 @contextlib.contextmanager

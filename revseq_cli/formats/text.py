@@ -164,7 +164,7 @@ class TextFormat:
     def write_to(self, stream: BinaryIO, source: Source) -> None:
         """Write the tensor and a line break into a pipe, piece by piece: its bytes are never all in memory."""
         self.require(source.desc, source.name)
-        text, piece = self.write(source.read()), thresholds.TEXT_PIECE
+        text, piece = self.write(source.read()), thresholds.PIECE
         stream.writelines(text[start : start + piece].encode() for start in range(0, len(text), piece))
         stream.write(b"\n")
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.contract import BlockWriter, ReadTask, Region, Sink, Source
 
+_BATCH_TASKS = 256  # at most, in one batch
 _Result = TypeVar("_Result")
 
 
@@ -116,7 +117,7 @@ def _batches(tasks: Iterable[Callable[[], Any]], plan: Plan, executor: Executor)
     """
     left, tasks = plan.blocks.count, iter(tasks)
     most = thresholds.BATCH_ELEMENTS // max(1, plan.blocks.elements)
-    most = 1 if plan.travels else max(1, min(thresholds.BATCH_TASKS, most))
+    most = 1 if plan.travels else max(1, min(_BATCH_TASKS, most))
     size = 1  # dask's workers all try the first
     while batch := tuple(itertools.islice(tasks, size)):
         yield Batch(batch)

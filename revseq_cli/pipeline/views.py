@@ -214,7 +214,7 @@ def _as_lengths(
             right &= some != mark
         return right
 
-    flat, count = values.ravel("K"), thresholds.CAST_AT_ONCE  # since the check takes several times the memory
+    flat, count = values.ravel("K"), thresholds.SCANNED_AT_ONCE  # since the check takes several times the memory
     with np.errstate(all="ignore"):
         if not all(are_lengths(flat[start : start + count]).all() for start in range(0, len(flat), count)):
             wrong = ~are_lengths(values)
@@ -283,13 +283,13 @@ class OfLines(View):
     @property
     def least_bytes(self) -> int:
         """Those of the source, and what is computed of as many elements as are read at once."""
-        inside = min(prod(self.source.sizes), max(thresholds.MASK_AT_ONCE, prod(self.source.cut_alignments[0])))
+        inside = min(prod(self.source.sizes), max(thresholds.SCANNED_AT_ONCE, prod(self.source.cut_alignments[0])))
         return max(self.source.least_bytes, inside * self.source.dtype.itemsize) + inside * _COUNTED_BYTES
 
     def read(self) -> NDArray[Any]:
         """All lengths, a few at once: a read task for all of them would have one for each part of the source."""
         lengths = np.empty(self.sizes, self.dtype)
-        few = thresholds.MASK_AT_ONCE // max(1, prod(self.source.sizes) // max(1, prod(self.sizes)))
+        few = thresholds.SCANNED_AT_ONCE // max(1, prod(self.source.sizes) // max(1, prod(self.sizes)))
         for region in cut(self.sizes, None, most=few, alignment=self.cut_alignments[0]):
             lengths[region] = self.read_task(region).read()
         return lengths
@@ -299,7 +299,7 @@ class OfLines(View):
         whole = [slice(0, size) for size in self.source.sizes]
         for d, part in zip(self._kept, region, strict=True):
             whole[d] = part
-        most, cut_alignment = thresholds.MASK_AT_ONCE, self.source.cut_alignments[0]
+        most, cut_alignment = thresholds.SCANNED_AT_ONCE, self.source.cut_alignments[0]
         plan = cut(
             sizes_of(tuple(whole)), self._along, most=most, alignment=cut_alignment,
             order=self.source.order,

@@ -366,7 +366,7 @@ def test_a_mask_that_is_none(revseq, tmp_path, rows, words):
     save(tmp_path, x=np.zeros((3, 3, 2), "f4"), m=np.array(rows), full=np.repeat(np.array(rows)[..., None], 2, -1))
     for name, batch in (("m.npy", ("--batch-axis", 0)), ("full.npy", ())):
         done = revseq(
-            "run", "x.npy", name, "--axis", 1, *batch, "--mask", "-o", "y.npy", thresholds={"MASK_AT_ONCE": 2}
+            "run", "x.npy", name, "--axis", 1, *batch, "--mask", "-o", "y.npy", thresholds={"SCANNED_AT_ONCE": 2}
         )
         done.refused(name, *(word.replace("]", ", 0]") if name == "full.npy" else word for word in words))
     assert not (tmp_path / "y.npy").exists()
@@ -463,7 +463,7 @@ def test_a_one_behind_a_zero_in_another_part_of_the_mask(revseq, tmp_path, axis)
     rows = np.array([[1, 1, 1, 1, 1, 0], [1, 1, 0, 0, 1, 0], [1, 0, 1, 0, 0, 0]])
     with h5py.File(tmp_path / "m.h5", "w") as f:
         f.create_dataset("m", data=rows if axis else rows.T, chunks=(1, 2) if axis else (2, 1))
-    done = revseq("run", "x.npy", "m.h5", "--axis", axis, "--mask", thresholds={"MASK_AT_ONCE": 2})
+    done = revseq("run", "x.npy", "m.h5", "--axis", axis, "--mask", thresholds={"SCANNED_AT_ONCE": 2})
     done.refused(f"the mask has 1 at {[1, 4] if axis else [4, 1]}")
 
 

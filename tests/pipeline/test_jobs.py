@@ -356,13 +356,13 @@ def test_padding_block_by_block(data):
     axis = data.draw(st.integers(0, len(sizes) - 1))
     batch = data.draw(st.none() | st.sampled_from([d for d in range(len(sizes)) if d != axis] or [None]))
     x = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, 3, sizes).astype("i4")
-    before, thresholds.MASK_AT_ONCE = thresholds.MASK_AT_ONCE, data.draw(st.integers(1, 9))
+    before, thresholds.SCANNED_AT_ONCE = thresholds.SCANNED_AT_ONCE, data.draw(st.integers(1, 9))
     try:
         lengths = PaddingSource(held(x), axis, batch, 0).read()
         job = make(held(x), None, Request("x", axis=axis, batch_axis=batch, padding=0))
         wide = job.lengths.read()
     finally:
-        thresholds.MASK_AT_ONCE = before
+        thresholds.SCANNED_AT_ONCE = before
     places = np.arange(1, sizes[axis] + 1).reshape([-1 if d == axis else 1 for d in range(len(sizes))])
     ends = np.where(x != 0, places, 0).max(axis, keepdims=True, initial=0)
     if batch is not None:

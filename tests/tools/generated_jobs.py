@@ -40,15 +40,12 @@ _MOST_TRIES, _LONGEST_SHRINKING = 400, 120.0
 _LONGEST_CLEANING = 10.0  # seconds: threads of zarr write on when one of them has failed
 _OWN_BYTES = 2 << 20  # memory of the program itself that grows with no data
 # What becomes too slow, or is no such number any more, below these.
-_LEAST = {"BOUNCE_BYTES": 1 << 12, "MOST_AT_ONCE": 1 << 12, "LENGTHS_AT_ONCE": 16, "MASK_AT_ONCE": 16, "CAST_AT_ONCE": 16, "PACKED_AT_ONCE": 16, "UNPACKED_AT_ONCE": 64,
-          "TEXT_PIECE": 16, "STORED_PIECE": 256, "MESSAGE_PIECE": 64, "SORT_KEYS": 2, "BLOCK_BYTES": 256,
-          "COPIED_AT_ONCE": 256, "PIPE_PIECE": 16, "PACKED_GAP": 16, "PACKED_ROW": 32, "USUAL_ROWS": 8, "CACHE_LINE": 8, "LARGE_RUN": 1 << 13}  # fmt: skip
+_LEAST = {"BOUNCE_BYTES": 1 << 12, "LENGTHS_AT_ONCE": 16, "SCANNED_AT_ONCE": 16, "PIECE": 256, "BLOCK_BYTES": 256, "COPIED_AT_ONCE": 256,
+          "PACKED_ROW": 32, "CACHE_LINE": 8, "LARGE_RUN": 1 << 13}  # fmt: skip
 # Those that a kind of jobs needs: lines in short runs go through tiles, and blocks take all the memory that there is.
 _OF_SCENES = {
-    "tiles": {"WORTH_TILES": (1,), "SHORT_RUN": (1 << 7, 1 << 10, 1 << 13), "LONG_RUN": (4, 64, 1 << 10, 1 << 16), "USUAL_ROWS": (1, 2, 5, 16),
-              "STRIPE_PART": (1, 2, 4), "SORT_KEYS": (2, 16, 1 << 16)},
-    "measured": {"BLOCK_BYTES": (1 << 28,), "WORTH_TILES": (1 << 28,), "LENGTHS_AT_ONCE": (1 << 12,),
-                 "STORED_PIECE": (1 << 16,), "PIPE_PIECE": (1 << 16,)},
+    "tiles": {"WORTH_TILES": (1,), "SHORT_RUN": (1 << 7, 1 << 10, 1 << 13), "LONG_RUN": (4, 64, 1 << 10, 1 << 16)},
+    "measured": {"BLOCK_BYTES": (1 << 28,), "WORTH_TILES": (1 << 28,), "LENGTHS_AT_ONCE": (1 << 12,), "PIECE": (1 << 16,)},
 }  # fmt: skip
 
 # What runs first where memory is measured: a process of its own writes its peak when it ends.
