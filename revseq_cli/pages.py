@@ -12,8 +12,8 @@ from revseq_cli.core import signals
 from revseq_cli.core.dtypes import bits, describe
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats import file_io, registry
-from revseq_cli.formats.atomic_file import FileTransaction
+from revseq_cli.formats import file_io
+from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.table import TEXT, by_suffix, packing_of
@@ -255,7 +255,7 @@ def fix(text: Text, level: FeatureLevel, number: int | None = None) -> tuple[byt
 
 def write_page(text: Text, data: bytes) -> Sequence[str]:
     """Replace a page: its name has the old content or the complete new one. Notes of what went wrong."""
-    file = registry.new_file(text.name, overwrite=True)
+    file = AtomicFile(text.name, overwrite=True)
     with FileTransaction(file) as together:
         file.write(data)
         with file_io.opened(text.name, text.identity):  # it is as it was when it was read

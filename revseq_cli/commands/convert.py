@@ -58,7 +58,7 @@ def command(
 
     DST is a file, or - for standard output, which gets text, or .npy or JSON with -f npy or -f json, made in memory.
     """
-    from revseq_cli.formats import references, registry  # --help must not load NumPy
+    from revseq_cli.formats import references  # --help must not load NumPy
     from revseq_cli.pipeline import jobs  # --help must not load NumPy
 
     to_file = dst != "-"
@@ -73,7 +73,7 @@ def command(
         _print(source, printed_format(reference.format, "give DST a name", "{} as DST with"), full=full)
         console.note(*source.notes)
         return
-    sink = registry.create_sink(
+    sink = references.create_sink(
         reference, source, overwrite=overwrite, inputs=source.files, layout=options.layout_of(only=True)
     )
     _write(source, sink, resources, console, verify=verify)

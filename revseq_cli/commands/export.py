@@ -120,17 +120,16 @@ def _write(job: Job, path: str, result: str, *, overwrite: bool) -> tuple[list[s
     """
     import numpy as np
 
-    from revseq_cli.formats import registry
-    from revseq_cli.formats.atomic_file import FileTransaction
+    from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
     from revseq_cli.formats.in_memory import MemorySource
-    from revseq_cli.formats.references import Reference
+    from revseq_cli.formats.references import Reference, create_sink
     from revseq_cli.operator.spec import INPUT, LENGTHS
     from revseq_cli.pipeline import plan, tasks
 
     model = Path(path)
     sinks: list[tuple[Source, FileSink]] = []
     resources: dict[str, Any] = {}
-    file = registry.new_file(path, overwrite=overwrite, inputs=job.files)
+    file = AtomicFile(path, overwrite=overwrite, inputs=job.files)
     for role, source in ((INPUT, job.values), (LENGTHS, job.lengths)):
         numbers = _numbers(source.read()) if source.desc.element_count <= _SMALL else None
         if numbers is not None:
@@ -140,7 +139,7 @@ def _write(job: Job, path: str, result: str, *, overwrite: bool) -> tuple[list[s
         # In C order and little-endian; one element in memory.
         like = np.broadcast_to(np.zeros((), source.dtype.newbyteorder("<")), source.sizes)
         template = MemorySource(source.name, like, source.storage)
-        sink = registry.create_sink(Reference(str(beside)), template, overwrite=overwrite, inputs=job.files)
+        sink = create_sink(Reference(str(beside)), template, overwrite=overwrite, inputs=job.files)
         sinks.append((source, sink))
         resources[role] = _resource(source.desc, {"sourcePath": beside.name})
     with FileTransaction(*(sink.file for _, sink in sinks), file) as together:  # the model gets its name last

@@ -22,9 +22,8 @@ from revseq_cli.commands import base
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_typed, listed, nearest, printable
 from revseq_cli.formats import file_io
-from revseq_cli.formats.recognition import is_store
 from revseq_cli.formats.references import Reference
-from revseq_cli.formats.table import by_suffix, packing_of
+from revseq_cli.formats.table import by_suffix, is_store, packing_of
 from revseq_cli.formats.text import LARGEST
 from revseq_cli.report.terminal import numbered
 

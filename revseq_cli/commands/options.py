@@ -225,13 +225,13 @@ _OUTPUT = (
 
 def new_picture(path: str, inputs: Iterable[Identity], *, overwrite: bool) -> AtomicFile:
     """The new file of a picture; UsageError for a name that it cannot have."""
-    from revseq_cli.formats import registry  # --help must not load NumPy
+    from revseq_cli.formats.atomic_file import AtomicFile  # --help must not load NumPy
 
     if not path.lower().endswith(".svg"):
         stem = path.removesuffix(Path(path).suffix).rstrip("/.") or "tensors"
         hint = f"try --picture {platform.quoted(f'{stem}.svg')}"
         raise UsageError("--picture writes SVG", "a name that ends in .svg", hint, path)
-    return registry.new_file(path, overwrite=overwrite, inputs=inputs)
+    return AtomicFile(path, overwrite=overwrite, inputs=inputs)
 
 
 def layout_of(*, only: bool) -> Layout:

@@ -151,14 +151,13 @@ def delivery_of(
     request: Request, output: str, resources: Resources, *, overwrite: bool, verify: bool, only: bool
 ) -> Delivery:
     """The job and its new file; every error that is known before writing is raised."""
-    from revseq_cli.formats import registry
-    from revseq_cli.formats.references import Reference
+    from revseq_cli.formats.references import Reference, create_sink
     from revseq_cli.pipeline.plan import plan_reversal
 
     reference = Reference.output(output, request.format, filter(None, request.references))
     job = _loaded(request)
     layout = options.layout_of(only=only)
-    sink = registry.create_sink(reference, job.values, overwrite=overwrite, inputs=job.files, layout=layout)
+    sink = create_sink(reference, job.values, overwrite=overwrite, inputs=job.files, layout=layout)
     return Delivery(job, sink, plan_reversal(job, resources, sink), verify)
 
 

@@ -134,7 +134,7 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
 
     With `headers`, a file of one tensor is shown as its contents, too; with `stats`, each tensor of a file by itself.
     """
-    from revseq_cli.formats import registry
+    from revseq_cli.formats import references
     from revseq_cli.formats.contents import number_of
     from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline import jobs, summaries
@@ -152,7 +152,7 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
 
     def one(reference: Reference) -> _Shown:
         jobs.refuse_sizes([reference], types.sizes)
-        source = registry.open_source(reference, types)
+        source = references.open_source(reference, types)
         return opened(source, source.name if source.key else name)
 
     reference = Reference.input(name, format_name, override=True)
@@ -160,7 +160,7 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
         yield _Shown((), _nodes_of(reference))
         return
     several = jobs.example_of(reference) if number_of(reference.key) is not None else None
-    contents = None if several else registry.contents(reference, types)
+    contents = None if several else references.contents(reference, types)
     if several:
         yield from (opened(several.tensor(role, types), f"{name}::{role}") for role in several.roles)
     elif contents and stats:

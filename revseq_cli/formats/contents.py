@@ -30,14 +30,14 @@ class TensorNameError(UsageError):
 
 def try_hint(path: str, *keys: str) -> str:
     """A hint to name the tensor of that key in a file, or one of several, quoted for a shell."""
-    named = [platform.typed(f"{path}::{key}") for key in keys if can_be_typed(key)]
-    return f"{'one of' if len(named) > 1 else 'try'} {proposed(named)}" if named else ""
+    return proposed([f"{path}::{key}" for key in keys if can_be_typed(key)])
 
 
-def proposed(words: Sequence[str]) -> str:
-    """The first of several words to type, whole, and the count of the rest."""
-    more = f" and {len(words) - _MOST_PROPOSED} more" if len(words) > _MOST_PROPOSED else ""
-    return ", ".join(words[:_MOST_PROPOSED]) + more
+def proposed(names: Sequence[str]) -> str:
+    """A hint to type a name, or one of the first of several; nothing without one."""
+    more = f" and {len(names) - _MOST_PROPOSED} more" if len(names) > _MOST_PROPOSED else ""
+    words = ", ".join(map(platform.typed, names[:_MOST_PROPOSED])) + more
+    return f"{'one of' if len(names) > 1 else 'try'} {words}" if names else ""
 
 
 def chosen(names: Collection[str], key: str | None, path: str, noun: str = "tensor") -> str:

@@ -7,6 +7,7 @@ trailing bytes. Source of the format: the docstring of numpy.lib.format.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import io
 import re
@@ -22,18 +23,19 @@ from revseq_cli.core.dtypes import data_type_of, dtype_of, is_big_endian, is_nam
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io
+from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, Scratch
 from revseq_cli.formats.contents import refuse_key
 from revseq_cli.formats.contract import Source, Storage, not_whole, refuse_bomb
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor, UnpackedSource
-from revseq_cli.formats.recognition import NPY_MAGIC, looks_like
+from revseq_cli.formats.table import NPY_MAGIC, looks_like
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Self
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Address, FileSink, Layout, TextTypes
     from revseq_cli.formats.table import Packing
 
@@ -79,7 +81,7 @@ class Header:
         """
         self._name = name
         if not head.startswith(NPY_MAGIC):
-            seems, hint = looks_like(head, name)
+            seems, hint = looks_like(head)
             raise FormatError(f"is not a .npy file: it looks like {seems}", "a .npy file by its suffix", hint, name)
         if total < 12:
             raise self._truncated(total, "a header")
@@ -289,3 +291,11 @@ class NpySink(RawSink):
     def reopen(self) -> Source:
         """The complete file, as an input."""
         return NpySource(self.file.temporary, self.file.name, self._data_type)
+
+
+@contextlib.contextmanager
+def scratch(beside: str, template: Source) -> Iterator[FileSink]:
+    """The sink of a temporary .npy file next to the file `beside`, which is removed in the end."""
+    file = Scratch(beside)
+    with FileTransaction(file), NpySink(file, template) as sink:
+        yield sink

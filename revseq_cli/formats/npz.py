@@ -27,8 +27,7 @@ from revseq_cli.formats import file_io, npy
 from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, only_of, refuse_taken
 from revseq_cli.formats.contract import Storage, not_whole, refuse_bomb
 from revseq_cli.formats.raw import RawSink, RawSource, UnpackedSource
-from revseq_cli.formats.recognition import NPY_MAGIC, ZIP_MAGIC, is_of_store, looks_like
-from revseq_cli.formats.table import by_suffix
+from revseq_cli.formats.table import NPY_MAGIC, ZIP_MAGIC, by_suffix, is_of_store, looks_like
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -106,7 +105,7 @@ def _opened(path: str, name: str = "", unchanged: file_io.Identity | None = None
     with file_io.opened(path, unchanged) as fd:
         head = file_io.read_some(fd, 64, 0, name)
         if not head.startswith((ZIP_MAGIC, _END_MAGIC)):
-            seems, hint = looks_like(head, name)
+            seems, hint = looks_like(head)
             raise FormatError(f"is not a .npz file: it looks like {seems}", "a .npz file by its suffix", hint, name)
         with _refusing(not_whole("has no complete zip directory: it is truncated or damaged", name)):
             archive = zipfile.ZipFile(_Bounded(fd, name))

@@ -16,7 +16,7 @@ from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import try_hint
 from revseq_cli.formats.contract import FileSink, Source, Storage, extra
 from revseq_cli.formats.in_memory import Gathered, MemorySource
-from revseq_cli.formats.recognition import looks_like
+from revseq_cli.formats.table import looks_like
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +54,7 @@ def parsed(path: str, message: str, name: str = "") -> tuple[Any, file_io.Identi
     try:
         proto = getattr(onnx, message).FromString(data)
     except DecodeError:
-        seems, hint = looks_like(data[:64], name)
+        seems, hint = looks_like(data[:64])
         found = f"is no {message} of ONNX, or is damaged: it looks like {seems}"
         raise FormatError(found, f"a whole {message}", hint, name) from None
     proto.DiscardUnknownFields()

@@ -20,12 +20,12 @@ from revseq_cli.core import platform
 from revseq_cli.core.dtypes import dtype_of, native
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_typed, listed, nearest, printable
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
-from revseq_cli.formats import file_io, registry
+from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import chosen
 from revseq_cli.formats.contract import Source, Storage, TextTypes, extra
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.onnx import MOST_BYTES, TYPES, parsed, values_of
-from revseq_cli.formats.references import Reference, refuse_shared
+from revseq_cli.formats.references import Reference, open_source, refuse_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -373,7 +373,7 @@ class NodeJob:
 
     def _opened(self, reference: Reference, name: str) -> Source:
         stated = self.model.inputs[name]
-        source = registry.open_source(reference, TextTypes(stated.data_type, DataType.FLOAT32))
+        source = open_source(reference, TextTypes(stated.data_type, DataType.FLOAT32))
         if not stated.allows(source.desc):
             raise FormatError(f"is {source.desc}", f"{name} {stated}, as the model states it", where=source.name)
         return source

@@ -21,7 +21,7 @@ from revseq_cli.core.tensors import braced
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import refuse_key
 from revseq_cli.formats.contract import BlockWriter, FileSink, ReadTask, Source, Storage, TextTypes
-from revseq_cli.formats.recognition import looks_like
+from revseq_cli.formats.table import looks_like
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -311,7 +311,7 @@ def _buffer(path: str, name: str, types: TextTypes) -> RawSource:
     with file_io.opened(path, name=name) as fd:
         identity, head = file_io.identity(fd), file_io.read_some(fd, _MOST_MAGIC, 0, name)
     if types.sizes is None:
-        seems, _ = looks_like(head, name)
+        seems, _ = looks_like(head)
         found = f"is a raw buffer by its suffix, of {identity.size:,} bytes, and no sizes are given"
         hint = f"it looks like {seems}: rename it, or add --sizes ..." if seems.startswith("a") else "add --sizes ..."
         raise UsageError(found, "one for each dimension, such as 2x3x4", hint, name)

@@ -1,4 +1,4 @@
-"""How a user names a tensor, and the format of that file: by option, by its first bytes, or by its suffix."""
+"""How a user names a tensor, as path::key: the format of its file, how it is opened, and how an output is made."""
 
 from __future__ import annotations
 
@@ -24,47 +24,25 @@ from revseq_cli.core.errors import (
     listed,
     nearest,
 )
+from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io, npy, table
-from revseq_cli.formats.contents import part_of, proposed, try_hint
-from revseq_cli.formats.recognition import (
-    HDF5_MAGIC,
-    NPY_MAGIC,
-    ZIP_MAGIC,
-    Recognised,
-    is_store,
-    packing_of,
-    recognised,
-)
-from revseq_cli.formats.table import (
-    JSON,
-    NPY,
-    RAW,
-    TEXT,
-    ZARR,
-    Format,
-    Packing,
-    by_suffix,
-    inner_suffix,
-    is_onnx_model,
-    named,
-    suffix_to_write,
-    written,
-)
+from revseq_cli.formats.atomic_file import AtomicFile, NewFolder
+from revseq_cli.formats.contents import TensorNameError, proposed, refuse_key, try_hint
+from revseq_cli.formats.contract import Layout
+from revseq_cli.formats.meaning import lost_in
+from revseq_cli.formats.table import HDF5, JSON, NPY, ONNX, RAW, TEXT, ZARR, Format, Packing, by_suffix, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
+    from revseq_cli.formats.contents import Contents
+    from revseq_cli.formats.contract import FileSink, Source, TextTypes
     from revseq_cli.text.examples import Text
 
-_KINDS = {HDF5_MAGIC: "HDF5", ZIP_MAGIC: ".npz"}
-# The formats of files that most people write: nobody means a rare one by a suffix that is unknown.
-_USUAL = (
-    ".npy", ".npz", ".h5", ".nc", ".safetensors", ".zarr", ".json", ".txt", ".csv", ".tsv", ".pb", ".bin",
-)  # fmt: skip
-_MOST_LOOKED_AT = 5000  # names of a folder, for one like the name of a file that is not there
 # A tensor in an argument: it begins with a bracket, or is a call as NumPy and PyTorch print it.
 _TYPED = re.compile(r"\s*(?:\[|(?:(?:np|numpy|torch)\.)?(?:array|tensor)\(\s*\[)")
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
+_USUAL = ".npy", ".npz", ".h5", ".nc", ".safetensors", ".zarr", ".json", ".txt", ".csv", ".tsv", ".pb", ".bin"
+_MOST_LOOKED_AT = 5000  # names of a folder, for one like the name of a file that is not there
 
 
 @dataclass(frozen=True)
@@ -87,11 +65,12 @@ class Reference:
 
         `format_name` counts for a file whose bytes and suffix say nothing, or, with `override`, for any file.
         """
-        if tensor := text if _TYPED.match(text) else _as_number(text):
-            _refuse_file(text, name)
-            return cls(name, inline=tensor)
+        if _TYPED.match(text):
+            return cls(name, inline=text)
+        if text.isascii() and text.isdecimal() and not os.path.lexists(text):
+            return cls(name, inline=f"[{text}]")
         reference = cls.file(text)
-        counts = format_name and (override or is_about(format_name, reference))
+        counts = format_name and (override or _is_about(format_name, reference))
         return replace(reference, format=format_name) if counts else reference
 
     @classmethod
@@ -102,17 +81,18 @@ class Reference:
 
         `stdout` is what to type for standard output, for messages.
         """
-        reference, inputs = cls.file(text, writing=True), [*inputs]
-        by_name = by_suffix(reference.path)
-        is_about_input = format_name and by_name and any(is_about(format_name, each) for each in inputs)
-        if not is_about_input:
+        reference = cls.file(text, writing=True)
+        if not (format_name and by_suffix(reference.path) and any(_is_about(format_name, each) for each in inputs)):
             reference = replace(reference, format=format_name)
-        row = named(reference.format) or by_name
+        row = named(reference.format) or by_suffix(reference.path)
         if reference.path != "-" and (reference.is_piped or reference.path.startswith("/dev/")):
-            hint = _stdout_hint(reference, stdout)
+            printed = row.name if row and row.prints else NPY.name
+            hint = f"write to - and redirect or pipe it: {stdout} -f {printed}"
             raise UsageError("is a pipe or a device", "a file, or - for standard output", hint, reference.path)
-        if not reference.is_piped and os.path.isdir(reference.path) and row is not ZARR:  # noqa: PTH112 - see Reference.file
-            raise _folder_error(reference, inputs)
+        if not reference.is_piped and os.path.isdir(reference.path) and row is not ZARR:  # noqa: PTH112 - any text
+            name = os.path.join(reference.path, f"y{table.suffix_to_write(format_name)}")  # noqa: PTH118 - any text
+            hint = "" if table.is_store(reference.path) else f"try {platform.typed(name)}"
+            raise TensorIOError("is a directory", "the name of a file to write", hint, reference.path)
         return reference
 
     @classmethod
@@ -120,27 +100,35 @@ class Reference:
         """A file, or `path::key`; a path that exists counts first, since a file's name may have :: in it."""
         if not text:
             raise UsageError("the name of a file is empty", "a name", "is a variable unset?")
-        path, key = _split(_local(text))
+        parts = _local(text).split("::")
+        paths = ["::".join(parts[:count]) for count in range(len(parts), 0, -1)]
+        path = next((path for path in paths if path == "-" or os.path.exists(path)), parts[0])  # noqa: PTH110 - any text
         fault, hint = platform.name_fault(path, writing=writing)
         if fault:
-            raise UsageError(fault, "the name of a file", hint or _two_colons_hint(path), path)
-        return cls(path, key, format=format_name)
+            raise UsageError(fault, "the name of a file", hint, path)
+        inside = parts[path.count("::") + 1 :]
+        return cls(path, "::".join(inside) if inside else None, format=format_name)
 
     def absolute(self) -> Reference:
         """The reference with an absolute path."""
         if self.is_piped or self.inline is not None:
             return self
-        return replace(self, path=os.path.abspath(self.path))  # noqa: PTH100 - see Reference.file
+        return replace(self, path=os.path.abspath(self.path))  # noqa: PTH100 - any text
 
     @functools.cached_property
     def is_piped(self) -> bool:
         """Whether it is standard input or another pipe, which can be read only once."""
-        return self.inline is None and (self.path == "-" or _is_pipe(self.path))
+        if self.inline is not None or self.path == "-":
+            return self.inline is None
+        try:
+            return stat.S_ISFIFO(os.stat(self.path).st_mode)  # noqa: PTH116 - any text
+        except (OSError, ValueError):
+            return False
 
     @property
     def name(self) -> str:
         """Its name in messages."""
-        return _name_of(self.path) if self.inline is None else self.path
+        return "standard input" if self.path == "-" else self.path
 
     @functools.cached_property
     def row(self) -> Format:
@@ -151,9 +139,8 @@ class Reference:
         if self.inline is not None:
             return TEXT
         if self.is_piped:
-            by_content = TEXT if isinstance(piped(self.path), bytes) else NPY
-            return named(self.format) or by_content
-        by_bytes = None if self.format or self.is_bare else self.row_by_bytes
+            return named(self.format) or (TEXT if isinstance(_piped(self.path), bytes) else NPY)
+        by_bytes = None if self.format or self.is_bare else self._kind[0]
         row = named(self.format) or by_bytes or by_suffix(self.path, reading=True)
         if row is None:
             raise _unknown(self, table.FORMATS)
@@ -168,55 +155,46 @@ class Reference:
     @property
     def is_onnx_model(self) -> bool:
         """Whether it is a model of ONNX, by its suffix, or a node of one."""
-        return self.inline is None and not self.is_piped and is_onnx_model(self.path)
-
-    @functools.cached_property
-    def row_by_bytes(self) -> Format | None:
-        """The format by a file's first bytes, or None; the suffix decides between JSON and text."""
-        by_itself, by_its_suffix = named(self._recognised.format), by_suffix(self.path, reading=True)
-        return by_its_suffix if {by_itself, by_its_suffix} == {JSON, TEXT} else by_itself
+        return self.inline is None and not self.is_piped and table.is_onnx_model(self.path)
 
     @property
     def packing(self) -> Packing | None:
         """How a file is packed; None for a pipe, whose content is unpacked already."""
-        return None if self.is_piped or self.inline is not None or self.is_bare else self._recognised.packing
+        return None if self.is_piped or self.inline is not None or self.is_bare else self._kind[1]
 
     @functools.cached_property
-    def _recognised(self) -> Recognised:
-        """What its first bytes say."""
+    def _kind(self) -> tuple[Format | None, Packing | None]:
+        """The format and the packing that the first bytes say; the suffix decides between JSON and text."""
         try:
-            return recognised(self.path)
+            row, packing = _recognised(self.path)
         except MissingFileError as e:
-            e.hint = self._as_tensor() or self._with_two_colons() or self._near()
+            e.hint = self._meant()
             raise
+        by_name = by_suffix(self.path, reading=True)
+        return by_name if {row, by_name} == {JSON, TEXT} else row, packing
 
-    def _as_tensor(self) -> str:
-        """A hint at brackets around numbers, which are typed without them; "" for any other name."""
+    def _meant(self) -> str:
+        """What to type for a file that is not there: brackets around numbers, two colons, or a name that is near."""
         numbers = self.path.replace(",", " ").split()
-        if len(numbers) < 2 or not all(map(_NUMBER.fullmatch, numbers)):
-            return ""
-        tensor = ", ".join(numbers)
-        return f"type {platform.quoted(f'[{tensor}]')}"
-
-    def _with_two_colons(self) -> str:
-        """A hint at the tensor that is named behind one colon; "" for any other name."""
-        path, colon, key = self.path.rpartition(":")
-        return try_hint(path, key) if colon and key and os.path.exists(path) else ""  # noqa: PTH110 - any text
-
-    def _near(self) -> str:
-        """A hint at the file of that name but for capitals, the suffix or a letter, or at several; "" without one."""
-        path, key = Path(self.path), f"::{self.key}" * bool(self.key)
-        name = path.name.casefold()
+        if len(numbers) > 1 and all(re.fullmatch(r"[+-]?\d+(\.\d+)?", each, re.ASCII) for each in numbers):
+            tensor = ", ".join(numbers)
+            return f"type {platform.quoted(f'[{tensor}]')}"
+        file, colon, key = self.path.rpartition(":")
+        if colon and key and os.path.exists(file):  # noqa: PTH110 - any text
+            return try_hint(file, key)
+        path = Path(self.path)
         try:
-            others = [*itertools.islice(path.parent.iterdir(), _MOST_LOOKED_AT)]
+            names = [each.name for each in itertools.islice(path.parent.iterdir(), _MOST_LOOKED_AT)]
         except OSError:
             return ""
-        same = [each for each in others if name in (each.name.casefold(), each.stem.casefold())]
-        begun = (each.name for each in others if (each.name[:1], each.suffix) == (path.name[:1], path.suffix))
-        if path.suffix and not same and (mistyped := nearest(path.name, begun, 0.8)):
-            same = [path.with_name(mistyped)]
-        near = sorted(platform.typed(f"{each}{key}") for each in same if each.name != path.name)
-        return f"{'one of' if len(near) > 1 else 'try'} {proposed(near)}" if near else ""
+        same = [name for name in names if path.name.casefold() in (name.casefold(), Path(name).stem.casefold())]
+        if (
+            path.suffix
+            and not same
+            and (near := nearest(path.name, (n for n in names if n.endswith(path.suffix)), 0.8))
+        ):
+            same = [near]
+        return proposed([f"{path.with_name(name)}{f'::{self.key}' * bool(self.key)}" for name in sorted(same)])
 
     @functools.cached_property
     def text(self) -> Text:
@@ -227,24 +205,36 @@ class Reference:
         if self.inline is not None:
             return Text(self.path, self.inline)
         if self.is_piped:
-            data = piped(self.path)
+            data = _piped(self.path)
             if not isinstance(data, bytes):
                 raise FormatError("is not text: it looks like a .npy file", "UTF-8", where=self.name)
             return text_of(data, self.name)
         return read_text(self.path, self.packing)
 
 
-def _refuse_file(text: str, name: str) -> None:
-    """UsageError for the name of a file that begins as a tensor does; a tensor ends with a bracket, too."""
-    if not text.rstrip().endswith(("]", ")")) and os.path.exists(_split(text)[0]):  # noqa: PTH110 - any text
-        found = f"is not a tensor, but there is a file {text}"
-        raise UsageError(found, "./ in front of such a name", f"try {platform.typed(text)}", name)
+def _recognised(path: str) -> tuple[Format | None, Packing | None]:
+    """What a file is by its first bytes, or a folder; FormatError for a kind that no format reads."""
+    if os.path.isdir(path):  # noqa: PTH112 - any text
+        return (ZARR if table.is_store(path) else None), None
+    with file_io.opened(path) as fd:
+        size = file_io.identity(fd).size
+        head = file_io.read_some(fd, 64, 0, path)
+        if head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8:  # the length of a header
+            return table.SAFETENSORS, None
+        kind = table.kind_of(head)
+        if (kind is None or kind.format is not NPY) and table.is_hdf5(fd, path):
+            return HDF5, None
+    if not kind or kind.format:
+        return (kind.format if kind else None), None
+    if not kind.packing:
+        raise FormatError(f"is not a tensor file: it looks like {kind.name}", "a tensor file", kind.advice, path)
+    from revseq_cli.formats import packed  # most files are not
 
-
-def _as_number(text: str) -> str:
-    """A tensor of one number that is typed alone, such as a length for all lines; "" for the name of a file."""
-    is_number = text.isascii() and text.isdecimal() and not os.path.lexists(text)
-    return f"[{text}]" if is_number else ""
+    inside = table.kind_of(next(packed.pieces(path, kind.packing), b""))
+    if inside and not (inside.format and (inside.format is NPY or inside.format.is_text)):
+        found, hint = f"is {inside.name}, packed by {kind.packing.name}", packed.unpack_hint(kind.packing, path)
+        raise FormatError(found, "a packed .npy or text file", hint, path)
+    return (inside.format if inside else None), kind.packing
 
 
 def _local(text: str) -> str:
@@ -256,145 +246,170 @@ def _local(text: str) -> str:
     return url2pathname(text.removeprefix("file://").removeprefix("localhost"))
 
 
-def _split(text: str) -> tuple[str, str | None]:
-    """The path and the key of a file's name; without a key, None."""
-    if "::" not in text:
-        return text, None
-    parts = text.split("::")
-    splits: list[tuple[str, str | None]] = [
-        ("::".join(parts[:i]), "::".join(parts[i:])) for i in range(len(parts) - 1, 0, -1)
-    ]
-    names = [split for split in ((text, None), *splits) if not any(platform.name_fault(split[0]))]
-    # Path.exists raises for a name that is too long.
-    if found := next((split for split in names if split[0] == "-" or os.path.exists(split[0])), None):  # noqa: PTH110
-        return found
-    return next((split for split in splits if part_of(split[1])), splits[0])
-
-
-def format_to_write(reference: Reference, otherwise: Format | None = None) -> Format:
-    """The format of an output: by option, else by suffix, else `otherwise`; FormatError where none of them says it."""
-    row = named(reference.format) or by_suffix(reference.path)
-    if row is None and not reference.key and (hint := _two_colons_hint(reference.path)):
-        raise FormatError("one colon is a part of the name", "two before a tensor's", hint, reference.path)
-    row = row or otherwise
-    if row is None:
-        raise _unknown(reference, written())
-    if not row.suffixes:
-        known = listed((each.name for each in written()), 30)
-        raise FormatError(f"would be a file of {row.name}, which is only read", f"one of {known}", where=reference.path)
-    return row
-
-
-def _two_colons_hint(path: str) -> str:
-    """What to type for a file and its tensor with one colon between them; nothing for another path."""
-    file, _, key = path.rpartition(":")
-    return try_hint(file, key) if by_suffix(file) and not any(platform.name_fault(file)) else ""
-
-
-def _unknown(reference: Reference, rows: Sequence[Format]) -> RevseqError:
-    """The error for a file of which nothing says which of these formats it has."""
-    if os.path.isdir(reference.path):  # noqa: PTH112 - see Reference.file
-        return TensorIOError("is a directory", "a tensor file", where=reference.path)
-    if reference.is_onnx_model:
-        hint = f"to list its nodes: revseq show {platform.quoted(reference.path)}"
-        return FormatError("is a model of ONNX", "a tensor", hint, reference.path)
-    suffix = inner_suffix(reference.path)
-    fact = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
-    meant = nearest(suffix, _USUAL, 0.75) if suffix else ""
-    wanted = f"one such as {meant or '.npy, .h5, .nc, .npz, .zarr or .txt'}: revseq help formats lists all"
-    return FormatError(fact, wanted, f"add -f {'|'.join(row.name for row in rows)}", reference.path)
-
-
-def _stdout_hint(reference: Reference, stdout: str) -> str:
-    """What to type in place of a pipe or a device as output; a shell's own name of a pipe cannot be typed."""
-    asked = named(reference.format)
-    typed = f"{stdout} -f {asked.name if asked and asked.prints else NPY.name}"
-    if reference.path in ("/dev/stdout", "/dev/fd/1"):
-        return f"use {typed}"
-    if reference.is_piped or reference.path.startswith("/dev/fd/"):
-        return f"write to - and pipe it: {typed} | COMMAND"
-    return f"write to - and redirect it: {typed} > {platform.quoted(reference.path)}"
-
-
-def _folder_error(reference: Reference, inputs: Sequence[Reference]) -> TensorIOError:
-    """The error for an output that is a folder, with a free name inside: that of the input, if it says the format."""
-    asked = named(reference.format)
-    given = [Path(each.path).name for each in inputs[:1] if each.inline is None]
-    names = [*given, f"y{suffix_to_write(reference.format)}"]
-    fitting = (name for name in names if (row := by_suffix(name)) and row is (asked or row))
-    inside = (os.path.join(reference.path, name) for name in fitting)  # noqa: PTH118 - as the user wrote it
-    free = next((each for each in inside if not os.path.lexists(each)), "")
-    hint = f"try {platform.typed(free)}" if free and not is_store(reference.path) else ""
-    return TensorIOError("is a directory", "the name of a file to write", hint, reference.path)
-
-
-def is_about(format_name: str, reference: Reference) -> bool:
+def _is_about(format_name: str, reference: Reference) -> bool:
     """Whether that format may be meant for an input: its suffix is unknown, and its bytes show no other format."""
     if reference.inline is not None or reference.is_piped or by_suffix(reference.path, reading=True):
         return False
     with contextlib.suppress(RevseqError):  # raised again when it is opened
-        row = reference.row_by_bytes
+        row, _ = reference._kind  # noqa: SLF001
         return row is None or row.name == format_name
     return True
 
 
-def refuse_shared(named: Sequence[tuple[str, Reference]]) -> None:
-    """UsageError where two of the tensors are one pipe, which can be read only once."""
-    pipes = [(name, each, _status_of(each.path)) for name, each in named if each.is_piped]
-    for _, first, status in pipes:
-        same = [name for name, _, other in pipes if os.path.samestat(status, other)]
-        if len(same) > 1:
-            both = "both " * (len(same) == 2)
-            raise UsageError(f"{' and '.join(same)} are {both}{first.name}", "one of them", "save one to a file")
+def _unknown(reference: Reference, rows: Sequence[Format]) -> RevseqError:
+    """The error for a file of which nothing says which of these formats it has."""
+    path = reference.path
+    if os.path.isdir(path):  # noqa: PTH112 - any text
+        return TensorIOError("is a directory", "a tensor file", where=path)
+    if reference.is_onnx_model:
+        hint = f"to list its nodes: revseq show {platform.quoted(path)}"
+        return FormatError("is a model of ONNX", "a tensor", hint, path)
+    file, _, key = path.rpartition(":")
+    if by_suffix(file) and not reference.key:
+        return FormatError("one colon is a part of the name", "two before a tensor's", try_hint(file, key), path)
+    suffix = table.inner_suffix(path)
+    meant = nearest(suffix, _USUAL, 0.75) if suffix else ""
+    wanted = f"one such as {meant or '.npy, .h5, .nc, .npz, .zarr or .txt'}: revseq help formats lists all"
+    found = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
+    return FormatError(found, wanted, f"add -f {'|'.join(row.name for row in rows)}", path)
 
 
 # Pipes, which can be read only once: standard input, named pipes, and what a shell makes of <(...).
 
 
-def _status_of(pipe: str) -> os.stat_result:
-    return os.fstat(0) if pipe == "-" else os.stat(pipe)  # noqa: PTH116 - it may be any text
-
-
-def _is_pipe(path: str) -> bool:
-    try:
-        return stat.S_ISFIFO(os.stat(path).st_mode)  # noqa: PTH116 - it may be any text
-    except (OSError, ValueError):
-        return False
-
-
-def _name_of(path: str) -> str:
-    return "standard input" if path == "-" else path
+def refuse_shared(references: Sequence[tuple[str, Reference]]) -> None:
+    """UsageError where two of the tensors are one pipe."""
+    pipes: dict[tuple[int, int], tuple[str, Reference]] = {}
+    for name, reference in references:
+        if reference.is_piped:
+            status = os.fstat(0) if reference.path == "-" else os.stat(reference.path)  # noqa: PTH116 - any text
+            first, pipe = pipes.setdefault((status.st_dev, status.st_ino), (name, reference))
+            if first != name:
+                raise UsageError(f"{first} and {name} are both {pipe.name}", "one of them", "save one to a file")
 
 
 @functools.cache
-def piped(path: str) -> bytes | npy.Piped:
+def _piped(path: str) -> bytes | npy.Piped:
     """All that comes through a pipe, kept since it can be read only once: a tensor in .npy, or text."""
-    name = _name_of(path)
-    with file_io.trying_to("read", name), _pipe(path) as stream:
-        head = stream.read(len(HDF5_MAGIC))
-        if packing := packing_of(head):
+    name = Reference(path).name
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(file_io.trying_to("read", name))
+        stream = cast("io.BufferedReader", sys.stdin.buffer)
+        if path != "-":
+            stream = stack.enter_context(open(path, "rb"))  # noqa: PTH123 - any text
+            file_io.refuse_stream(os.fstat(stream.fileno()), path)
+        head = stream.read(64)
+        kind = table.kind_of(head)
+        if kind and kind.packing:
             from revseq_cli.formats import packed  # most pipes are not
 
             data = head + stream.read()
-            pieces = packed.unpacked(io.BytesIO(data), packing, name, len(data))
+            pieces = packed.unpacked(io.BytesIO(data), kind.packing, name, len(data))
             stream = io.BufferedReader(io.BytesIO(b"".join(pieces)))
-            head = stream.read(len(HDF5_MAGIC))
-        if head.startswith(NPY_MAGIC):
+            head = stream.read(64)
+            kind = table.kind_of(head)
+        if kind and kind.format is NPY:
             return npy.from_stream(name, stream, head)
-        if kind := next((kind for magic, kind in _KINDS.items() if head.startswith(magic)), None):
-            found, hint = f"{kind} cannot be read from a pipe", "save it to a file first"
-            raise FormatError(found, "a real file", hint, name)
+        if kind and kind.format in (HDF5, table.NPZ):
+            raise _no_pipe(kind.format, name)
         from revseq_cli.formats.text import joined  # few pipes have text
 
         return head + joined(iter(lambda: stream.read(thresholds.PIECE), b""), name)
 
 
-@contextlib.contextmanager
-def _pipe(path: str) -> Iterator[io.BufferedReader]:
-    """The pipe as a stream; a signal ends a process that waits for who writes into it."""
-    if path == "-":
-        yield cast("io.BufferedReader", sys.stdin.buffer)
-        return
-    with open(path, "rb") as stream:  # noqa: PTH123 - it may be any text
-        file_io.refuse_stream(os.fstat(stream.fileno()), path)
-        yield stream
+def _no_pipe(row: Format, name: str) -> FormatError:
+    return FormatError(f".{row.name} cannot be read from a pipe", "a real file", "save it to a file first", name)
+
+
+# Tensors
+
+
+def contents(reference: Reference, types: TextTypes) -> Contents | None:
+    """What a file or a group of it holds, as its headers say; None where the reference is to one tensor."""
+    if reference.is_piped or reference.inline is not None or reference.packing:
+        return None
+    row = reference.row
+    has_several = row is TEXT or (row.names and row is not ONNX)
+    return row.load().contents(reference, types) if has_several else None
+
+
+def open_source(reference: Reference, types: TextTypes) -> Source:
+    """Read the header of the tensor; RevseqError if it is not a tensor that this program can read."""
+    row = reference.row
+    if reference.is_piped:
+        if row.names or row is RAW:  # which are not read from the first byte to the last
+            raise _no_pipe(row, reference.name)
+        content = _piped(reference.path)
+        if isinstance(content, npy.Piped):
+            return content.source(types.asked)
+        row = row if row.is_text else TEXT
+    if reference.packing and not row.is_text:
+        if row is not NPY:
+            found, hint = f"a packed .{row.name} file cannot be read", f"{reference.packing.unpack} {reference.path}"
+            raise UsageError(found, "a packed .npy or text file", hint, reference.path)
+        refuse_key(reference.key, "a .npy file", reference.path)
+        return npy.open_packed(reference.path, reference.packing, types.asked)
+    return row.load().open_source(reference, types)
+
+
+def create_sink(
+    reference: Reference,
+    template: Source,
+    *,
+    overwrite: bool,
+    inputs: Iterable[file_io.Identity] = (),
+    layout: Layout = Layout(),  # noqa: B008 - it is immutable
+) -> FileSink:
+    """The sink of a result with the sizes and data type of `template`; RevseqError now for all that could refuse it."""
+    path, key = reference.path, reference.key
+    if packing := table.packing_of(path):
+        found, wanted = "a packed file is only read", f"a name without {packing.suffix}"
+        raise UsageError(found, wanted, "write it plain, then pack it", path)
+    own = named(template.storage.format)
+    row = named(reference.format) or by_suffix(path)
+    one_colon = not key and by_suffix(path.rpartition(":")[0])
+    if row is None and not one_colon and own and own.keeps_others and not layout.only:
+        row = own  # a copy of the input's whole file is what that is, whatever its suffix: MATLAB's .mat may be HDF5
+    if row is None:
+        raise _unknown(reference, table.written())
+    if not row.suffixes:
+        known = listed((each.name for each in table.written()), 30)
+        raise FormatError(f"would be a file of {row.name}, which is only read", f"one of {known}", where=path)
+    if row is HDF5 and table.is_netcdf(path):
+        _require_type_of_netcdf(template, reference)
+    if row is not own or not template.can_copy_to(path):
+        layout = layout._replace(only=True)
+    if not row.names:
+        refuse_key(key, f"a {row.suffixes[0]} file", path, f"try {platform.typed(path)}")
+    if key is not None and os.path.exists(path) and (layout.only or not overwrite):  # noqa: PTH110 - any text
+        found = "names a dataset inside an existing file as output"
+        wanted = "a new file: its other datasets would be lost"
+        hint = f"write to another file, such as {platform.quoted(f'new{Path(path).suffix}::{key}')}"
+        raise UsageError(found, wanted, hint, f"{path}::{key}")
+    file = (NewFolder if row is ZARR else AtomicFile)(path, overwrite=overwrite, inputs=inputs)
+    name = key if key is not None else template.key or ("" if row in (ZARR, ONNX) else "tensor")
+    try:
+        sink = row.load().create_sink(file, template, name, layout)
+    except TensorNameError as e:
+        if key is None:  # the name is the input's, not the user's
+            e.hint = f"give it another name: {platform.typed(f'{path}::tensor')}"
+        raise
+    if template.assumes_type and not row.is_text:
+        data_type = template.desc.data_type.name
+        sink.notes += (f"{template.name} states no data type: it is {data_type} in {file.name}; --dtype names another",)
+    if row not in (HDF5, ZARR):
+        try:
+            sink.notes += lost_in(row.name, template.meaning())
+        except RevseqError as e:  # who writes such a format does not need it
+            sink.notes += (f"names and attributes of {template.name} cannot be read: {e.found}",)
+    return sink
+
+
+def _require_type_of_netcdf(template: Source, reference: Reference) -> None:
+    """FormatError for elements that NetCDF's library does not know: it crashes on small floats, or skips them."""
+    data_type = template.desc.data_type
+    # It reads BFLOAT16 as FLOAT32, booleans as an enumeration, and complex numbers as compounds.
+    if data_type is DataType.FLOAT16 or (data_type.kind == "minifloat" and data_type is not DataType.BFLOAT16):
+        other = str(Path(reference.path).with_suffix(".h5")) + (f"::{reference.key}" if reference.key else "")
+        hint = f"write it to {platform.typed(other)}, or cast it to FLOAT32 before"
+        raise FormatError(f"NetCDF has no {data_type.name}", "a data type of NetCDF", hint, reference.path)

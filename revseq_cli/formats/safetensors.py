@@ -18,7 +18,7 @@ from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, only_of, refuse_taken
 from revseq_cli.formats.contract import Storage, not_whole
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
-from revseq_cli.formats.recognition import looks_like
+from revseq_cli.formats.table import looks_like
 from revseq_cli.text.numbers import unique
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _read_header(fd: int, total: int, path: str, name: str) -> tuple[int, dict[s
     head = file_io.read_some(fd, 64, 0, path)
     length = int.from_bytes(head[:_LENGTH_BYTES], "little")
     if length > _LONGEST_HEADER:
-        seems, hint = looks_like(head, name)
+        seems, hint = looks_like(head)
         found = f"is not a .safetensors file: it looks like {seems}" if hint else f"has a header of {length} bytes"
         raise FormatError(found, f"a header of at most {_LONGEST_HEADER} bytes", hint, name)
     offset = _LENGTH_BYTES + length

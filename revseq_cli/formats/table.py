@@ -1,4 +1,4 @@
-"""The table of formats. It loads no NumPy, since options name the formats.
+"""The table of formats, and what the first bytes of files say. It loads no NumPy, since options name the formats.
 
 A format is one row here and one module or package of this folder. Third parties cannot add formats: "bit for bit" would
 then depend on code that is not tested here, and every command would run whatever else is installed.
@@ -6,7 +6,9 @@ then depend on code that is not tested here, and every command would run whateve
 
 from __future__ import annotations
 
+import codecs
 import functools
+import os
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -45,7 +47,6 @@ class Format(NamedTuple):
 _HDF5_SUFFIXES = (
     ".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".h5ad", ".loom", ".nxs", ".nwb", ".emd", ".hspy",
 )  # fmt: skip
-_NETCDF_SUFFIXES = (".nc", ".nc4")
 _PAGES = (".markdown", ".text", ".rst", ".html", ".htm", ".xhtml")
 
 NPY = Format("npy", (".npy",), "npy", prints=True)
@@ -53,7 +54,6 @@ HDF5 = Format("h5", _HDF5_SUFFIXES, "hdf5", names=True, keeps_others=True)
 NPZ = Format("npz", (".npz",), "npz", names=True, keeps_others=True)
 SAFETENSORS = Format("safetensors", (".safetensors",), "safetensors", names=True, keeps_others=True)
 ZARR = Format("zarr", (".zarr", ".zspy"), "zarr", names=True, keeps_others=True)  # its files are folders
-ONNX_MODEL = ".onnx"  # the suffix of a model, which is no tensor
 # A tensor of ONNX can do without a name.
 ONNX = Format("onnx", (".pb",), "onnx", names=True, prints=True)
 JSON = Format("json", (".json",), "text:JSON", is_text=True, prints=True)
@@ -107,14 +107,17 @@ PACKINGS = (
 )  # fmt: skip
 
 
+# Suffixes
+
+
 def is_netcdf(path: str) -> bool:
     """Whether it is the path of a NetCDF file, by its suffix."""
-    return path.lower().endswith(_NETCDF_SUFFIXES)
+    return path.lower().endswith((".nc", ".nc4"))
 
 
 def is_onnx_model(path: str) -> bool:
-    """Whether it is the path of a model of ONNX, by its suffix."""
-    return path.lower().endswith(ONNX_MODEL)
+    """Whether it is the path of a model of ONNX, which is no tensor, by its suffix."""
+    return path.lower().endswith(".onnx")
 
 
 def packing_of(path: str) -> Packing | None:
@@ -133,3 +136,99 @@ def by_suffix(path: str, *, reading: bool = False) -> Format | None:
     """The format of a file's suffix, in any case of letters; None for one that is unknown, or never written."""
     suffix = inner_suffix(path)
     return next((each for each in FORMATS if suffix in each.suffixes + each.read_only * reading), None)
+
+
+# First bytes
+
+
+class Kind(NamedTuple):
+    """What a file is by its first bytes: its name, the format that reads it or its packing, or what to do instead."""
+
+    magic: tuple[bytes, ...]
+    name: str
+    format: Format | None = None
+    advice: str = ""
+    packing: Packing | None = None
+
+
+NPY_MAGIC, HDF5_MAGIC, ZIP_MAGIC = b"\x93NUMPY", b"\x89HDF\r\n\x1a\n", b"PK\x03\x04"
+_KINDS = (
+    Kind((NPY_MAGIC,), "a .npy file", NPY),
+    Kind((HDF5_MAGIC,), "an HDF5 file", HDF5),
+    Kind((ZIP_MAGIC,), "a zip archive, perhaps .npz", NPZ),
+    Kind((b"CDF\x01", b"CDF\x02", b"CDF\x05"), "a NetCDF-3 file, which is not HDF5", NETCDF3),
+    Kind((b"\x0e\x03\x13\x01",), "an HDF4 file, which is not HDF5", advice="make it HDF5, as h4toh5 does"),
+    Kind(
+        (b"\xcd\xf3\x00\x01", b"\xcd\xf2\x60\x02", b"\x00\x00\xff\xff\x00\x00\xff\xff"),
+        "a CDF file of NASA, which is not NetCDF",
+        advice="save its variable with numpy.save: the package cdflib reads it",
+    ),
+    Kind((b"MATLAB 5.0 MAT-file",), "a MATLAB file of before 7.3", advice="save it with -v7.3, which is HDF5"),
+    Kind((b"version https://git-lfs",), "a git-LFS pointer, not the file itself", advice="git lfs pull"),
+    *(Kind(each.magic, f"a {each.name} file", packing=each) for each in PACKINGS),
+    Kind((b"\x80",), "a Python pickle", advice="save it again with numpy.save"),
+)
+_TEXT, _JSON = Kind((b"[",), "text", TEXT), Kind((b"{",), "JSON text", JSON)
+# PowerShell 5 takes what a program prints as text, in some encoding, and writes UTF-16, always with a mark.
+_RUINED = Kind((), "a .npy file that PowerShell's > has damaged", advice="let revseq write it: name it in place of -")
+_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+def encoding_by_mark(head: bytes) -> tuple[str, bytes]:
+    """The encoding of a text with these first bytes, by Python's name, and the mark that tells it; else UTF-8."""
+    return next(((name, mark) for mark, name in _MARKS.items() if head.startswith(mark)), ("utf-8", b""))
+
+
+def kind_of(head: bytes) -> Kind | None:
+    """The kind of a file with these first bytes; None where they say nothing."""
+    if kind := next((kind for kind in _KINDS if head.startswith(kind.magic)), None):
+        return kind
+    encoding, mark = encoding_by_mark(head)
+    text = head[len(mark) :].decode(encoding, "replace")
+    if text[1:].startswith("NUMPY"):
+        return _RUINED
+    return {"[": _TEXT, "{": _JSON}.get(text.lstrip()[:1])
+
+
+def looks_like(head: bytes) -> tuple[str, str]:
+    """What a file with these first bytes seems to be, and a hint; for messages only."""
+    kind = kind_of(head)
+    if kind is None:
+        return ("something else" if head else "an empty file"), ""
+    return kind.name, f"add -f {kind.format.name}" if kind.format else kind.advice
+
+
+def is_hdf5(fd: int, path: str) -> bool:
+    """Whether HDF5 begins at the first byte of the open file, or behind a user block.
+
+    The user block has 512 bytes, or that times a power of two, and may hold anything, even a text.
+    """
+    from revseq_cli.formats import file_io  # --help must not load NumPy
+
+    place, size = 0, file_io.identity(fd).size
+    while place < size:
+        if file_io.read_some(fd, len(HDF5_MAGIC), place, path) == HDF5_MAGIC:
+            return True
+        place = 2 * place or 512
+    return False
+
+
+_STORE_FILES = ("zarr.json", ".zarray", ".zgroup")
+
+
+def is_of_store(name: str) -> bool:
+    """Whether a file of that path has the metadata of an array or a group of Zarr's."""
+    return name.rpartition("/")[2] in _STORE_FILES
+
+
+def is_store(folder: str) -> bool:
+    """Whether the folder has metadata of Zarr's, for an array or a group; PermissionError where that is not told."""
+    for name in _STORE_FILES:
+        try:
+            os.stat(os.path.join(folder, name))  # noqa: PTH116, PTH118 - any text
+        except PermissionError:  # another store must not be taken in its place
+            raise
+        except (OSError, ValueError):  # the latter for what is no path
+            continue
+        return True
+    return False

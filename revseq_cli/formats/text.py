@@ -21,7 +21,7 @@ from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import Contents, Item, number_of, part_of, refuse_key, try_hint
 from revseq_cli.formats.contract import FileSink, Source, Storage, TextTypes
 from revseq_cli.formats.in_memory import Gathered, MemorySource
-from revseq_cli.formats.recognition import encoding_by_mark, looks_like
+from revseq_cli.formats.table import encoding_by_mark, looks_like
 from revseq_cli.text import numbers, tables
 from revseq_cli.text.examples import Text, part
 from revseq_cli.text.notation import PlacedError, TensorText, error_at
@@ -88,7 +88,7 @@ def text_of(data: bytes, name: str, identity: Identity | None = None) -> Text:
         return Text(name, data[len(mark) :].decode(encoding), identity, encoding, mark)
     except UnicodeDecodeError as e:
         wanted = "UTF-8, or UTF-16 with a mark"
-        seems, hint = looks_like(data[:64], name)
+        seems, hint = looks_like(data[:64])
         if seems != "something else" and "text" not in seems:
             raise FormatError(f"is not text: it looks like {seems}", wanted, hint, name) from None
         start = len(mark) + e.start

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, SeveralError, UsageError, about
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats import file_io, registry
+from revseq_cli.formats import file_io, references
 from revseq_cli.formats.contents import number_of, try_hint
 from revseq_cli.formats.contract import TextTypes
+from revseq_cli.formats.table import TEXT
 from revseq_cli.operator.spec import INPUT, LENGTHS, SpecError, lengths_sizes, violations
 from revseq_cli.pipeline.assembly import make, refuse_packed
 from revseq_cli.pipeline.views import LengthsSource, MaskSource, as_bytes
@@ -143,11 +144,11 @@ def load_tensor(request: Request, name: str, *, like: TensorDesc | None = None, 
     return source if lenient else _typed(source, request.dtype)
 
 
-def refuse_sizes(references: Sequence[Reference], sizes: tuple[int, ...] | None) -> None:
+def refuse_sizes(tensors: Sequence[Reference], sizes: tuple[int, ...] | None) -> None:
     """UsageError where sizes are given for tensors of which none is a raw buffer."""
-    if sizes is not None and not any(each.is_bare for each in references):
+    if sizes is not None and not any(each.is_bare for each in tensors):
         found = "sizes are given, but it is not a raw buffer"
-        raise UsageError(found, "a .bin or .raw file", "leave out --sizes", references[0].name)
+        raise UsageError(found, "a .bin or .raw file", "leave out --sizes", tensors[0].name)
 
 
 def _typed(source: Source, dtype: DataType | None) -> Source:
@@ -167,7 +168,7 @@ def example_of(reference: Reference) -> ExampleText | None:
     UsageError for a page of several examples without a number, and for a number that the page does not have.
     """
     number = number_of(reference.key)
-    if (reference.key and number is None) or not registry.holds_text(reference):
+    if (reference.key and number is None) or reference.inline is not None or reference.row is not TEXT:
         return None
     text = reference.text
     examples = text.examples
@@ -190,7 +191,7 @@ def _open_values(request: Request, reference: Reference, lengths: Reference | No
     def fits(values: Source) -> bool:
         if lengths is None or _is_of_lengths(values.key):
             return _is_plain(values) and not _is_of_lengths(values.key)
-        return _go_together(values, registry.open_source(lengths, request.types_of_lengths), request)
+        return _go_together(values, references.open_source(lengths, request.types_of_lengths), request)
 
     return _one_of(reference, request.types, fits)
 
@@ -260,12 +261,12 @@ def _is_plain(source: Source) -> bool:
 def _one_of(reference: Reference, types: TextTypes, fits: Callable[[Source], bool], *, lengths: bool = False) -> Source:
     """Open a tensor; where several are in the file and none is named, the error proposes the only one that fits."""
     try:
-        return registry.open_source(reference, types)
+        return references.open_source(reference, types)
     except SeveralError as e:
         fitting = []
         for key in e.names[:_MOST]:
             with contextlib.suppress(RevseqError):  # it cannot be opened, or does not fit
-                if fits(registry.open_source(replace(reference, key=key), types)):
+                if fits(references.open_source(replace(reference, key=key), types)):
                     fitting.append(key)
         if lengths and len(of_lengths := [key for key in fitting if _is_of_lengths(key)]) == 1:
             fitting = of_lengths

@@ -11,7 +11,7 @@ import numpy as np
 
 from revseq_cli.core import thresholds
 from revseq_cli.formats.in_memory import MemorySink, MemorySource
-from revseq_cli.formats.registry import scratch
+from revseq_cli.formats.npy import scratch
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline.blocks import cut, lengths_of
 from revseq_cli.pipeline.plan import Plan, Resources, plan_reversal

@@ -16,7 +16,7 @@ import numpy as np
 
 from revseq_cli.core import platform, progress, signals, thresholds
 from revseq_cli.core.errors import EngineError, FormatError
-from revseq_cli.formats.registry import scratch
+from revseq_cli.formats.npy import scratch
 from revseq_cli.pipeline import DASK, SERIAL
 from revseq_cli.pipeline.blocks import sizes_of
 from revseq_cli.pipeline.plan import Plan, plan_move

@@ -27,7 +27,7 @@ def test_standard_input(revseq, files):
     assert oracle.same_bits(np.load(io.BytesIO(out)), EXPECTED)
     text = revseq("run", "x.npy", "-", "--axis", 1, stdin=b"[[2], [4], [3]]").ok().out
     assert revseq("run", "x.npy", "-", "--axis", 1, stdin=n).ok().out == text
-    revseq("run", "-", "n.npy", "--axis", 1, stdin=b"\x89HDF\r\n\x1a\n").refused("HDF5 cannot be read from a pipe")
+    revseq("run", "-", "n.npy", "--axis", 1, stdin=b"\x89HDF\r\n\x1a\n").refused(".h5 cannot be read from a pipe")
 
 
 def test_options_override_the_job_file(revseq, tmp_path):

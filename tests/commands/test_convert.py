@@ -84,7 +84,7 @@ def test_through_pipes(revseq, files):
     binary = revseq("convert", "-", "-", "-f", "npy", stdin=text).ok().raw
     assert oracle.same_bits(np.load(io.BytesIO(binary)), values)
     revseq("convert", "-", "y.h5", "--verify", stdin=binary).ok()
-    revseq("convert", "-", "y.npy", stdin=(files / "y.h5").read_bytes()).refused("HDF5 cannot be read from a pipe")
+    revseq("convert", "-", "y.npy", stdin=(files / "y.h5").read_bytes()).refused(".h5 cannot be read from a pipe")
 
 
 def test_reports(revseq, files):
@@ -139,21 +139,16 @@ def test_bad_input(revseq, files, args, words):
 
 
 @pytest.mark.parametrize(
-    ("args", "free"),
-    [
-        (("x.npy", "out"), "x.npy"), (("x.npy", "out/"), "x.npy"), (("x.npy", "out", "-f", "npy"), "x.npy"),
-        (("x.npy", "."), "y.npy"), (("[1]", "out"), "y.npy"), (("x.npy", "out.h5"), "x.npy"),
-        (("x.npy", "out", "-f", "json"), "y.json"), (("x.npy", "out", "-f", "h5"), "y.h5"),
-    ],
-)  # fmt: skip
-def test_a_folder_as_output(revseq, files, args, free):
+    ("args", "name"),
+    [(("out",), "y.npy"), (("out/", "-f", "json"), "y.json"), ((".",), "y.npy"), (("out.h5",), "y.npy")],
+)
+def test_a_folder_as_output(revseq, files, args, name):
     for folder in ("out", "out.h5"):
         (files / folder).mkdir()
-    free = os.path.join(args[1], free)
-    hint = f"Hint: try {platform.quoted(free)}\n"
-    revseq("convert", *args).refused(f"{args[1]}: is a directory", "wanted: the name of a file", hint)
-    revseq("convert", args[0], free).ok()
-    assert hint not in revseq("convert", *args).refused("is a directory").err
+    name = os.path.join(args[0], name)
+    hint = f"Hint: try {platform.quoted(name)}\n"
+    revseq("convert", "x.npy", *args).refused(f"{args[0]}: is a directory", "wanted: the name of a file", hint)
+    revseq("convert", "x.npy", name).ok()
 
 
 def test_no_name_inside_a_store_is_a_hint(revseq, files):

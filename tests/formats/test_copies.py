@@ -12,7 +12,7 @@ import zarr
 from safetensors.numpy import save_file
 from tensor_files import open_
 
-from revseq_cli.formats import references, registry
+from revseq_cli.formats import references
 from revseq_cli.formats.atomic_file import FileTransaction
 
 X = np.random.default_rng(1).integers(-500, 500, (5, 30, 7)).astype("<f4")
@@ -79,7 +79,7 @@ class Copies:
         path = folder / f"x{self.suffix}"
         changed = path if path.is_file() else next(each for each in (path / "n").rglob("*0") if each.is_file())
         like = open_(f"{path}::x")
-        sink = registry.create_sink(references.Reference(str(folder / f"y{self.suffix}")), like, overwrite=False)
+        sink = references.create_sink(references.Reference(str(folder / f"y{self.suffix}")), like, overwrite=False)
 
         def work():
             with FileTransaction(sink.file), sink:

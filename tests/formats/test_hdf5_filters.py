@@ -12,7 +12,7 @@ import pytest
 from oracle import expected
 from tensor_files import open_
 
-from revseq_cli.formats import references, registry
+from revseq_cli.formats import references
 from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.contract import Layout
 
@@ -171,7 +171,7 @@ def make(path, values=VALUES, chunks=CHUNKS, libver="earliest", **options):
 
 def sink_for(folder, like, name=None, **layout):
     reference = references.Reference(str(folder / "y.h5"), name)
-    return registry.create_sink(reference, like, overwrite=True, layout=Layout(**layout))
+    return references.create_sink(reference, like, overwrite=True, layout=Layout(**layout))
 
 
 def stored_order(path):

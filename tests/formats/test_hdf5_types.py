@@ -13,7 +13,7 @@ from oracle import expected
 from processes import job_count
 
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats import references, registry
+from revseq_cli.formats import references
 from revseq_cli.formats.contract import TextTypes
 
 SHAPE, CHUNKS, AXIS = (5, 30, 17), (2, 8, 5), 1
@@ -123,7 +123,9 @@ def in_file_order(values, kind):
 def test_bits_and_type_stay(tmp_path, revseq, kind, data_type, storage):
     values = in_file_order(words_of(data_type), kind)
     make(tmp_path, kind, values, storage)
-    source = registry.open_source(references.Reference.input(str(tmp_path / "x.h5")), TextTypes(None, DataType.FLOAT32))
+    source = references.open_source(
+        references.Reference.input(str(tmp_path / "x.h5")), TextTypes(None, DataType.FLOAT32)
+    )
     assert source.desc.data_type is DataType[data_type]
     assert oracle.same_bits(source.read(), values)  # values, and not only bytes
     revseq(*RUN, "--engine", "serial", "--memory", "200K").ok()

@@ -18,7 +18,7 @@ from tensor_files import open_
 
 from revseq_cli.core import platform
 from revseq_cli.core.errors import TensorIOError
-from revseq_cli.formats import file_io, npy, registry
+from revseq_cli.formats import file_io, npy, references
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
 
 X = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
@@ -270,7 +270,7 @@ def test_of_files_that_belong_together_one_cannot_be_created(files, monkeypatch,
 
 def test_a_folder_that_cannot_be_flushed_is_among_the_notes(files, monkeypatch):
     source = npy.NpySource(str(files / "x.npy"))
-    sink = registry.create_sink(registry.Reference(str(files / "y.npy")), source, overwrite=False)
+    sink = references.create_sink(references.Reference(str(files / "y.npy")), source, overwrite=False)
     together = FileTransaction(sink.file)
     with together, sink:
         region = tuple(slice(0, size) for size in source.sizes)

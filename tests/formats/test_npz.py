@@ -13,7 +13,7 @@ from processes import peak
 from tensor_files import open_, write
 
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
-from revseq_cli.formats import npz, references, registry
+from revseq_cli.formats import npz, references
 from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.contract import Layout
 
@@ -419,7 +419,7 @@ def test_an_archive_behind_4_gib(tmp_path, monkeypatch, limit):
     monkeypatch.setattr(zipfile, "ZIP64_LIMIT", limit)
     like = open_(f"{tmp_path / 'x.npz'}::x")
     reference = references.Reference(str(tmp_path / "y.npz"))
-    sink = registry.create_sink(reference, like, overwrite=False, layout=Layout())
+    sink = references.create_sink(reference, like, overwrite=False, layout=Layout())
     with FileTransaction(sink.file), sink:
         sink.receive(
             sink.block_writer(tuple(slice(0, size) for size in BIG.shape)).deliver(

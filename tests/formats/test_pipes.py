@@ -108,7 +108,7 @@ def test_the_jobs_of_a_batch_share_no_pipe(revseq, folder):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", ["contains no tensor"]), (b"\x89HDF\r\n\x1a\n" + bytes(99), ["HDF5 cannot be read from a pipe", "save it to a file first"]),
+        (b"", ["contains no tensor"]), (b"\x89HDF\r\n\x1a\n" + bytes(99), [".h5 cannot be read from a pipe", "save it to a file first"]),
         (b"PK\3\4" + bytes(99), [".npz cannot be read from a pipe"]), (b"\xff\xff\xff", ["not text: byte 0 is not UTF-8"]),
         (b"\x93NUMPY\1\0", ["is truncated"]), (b"\x1f\x8b" + bytes(99), ["is damaged"]),
     ],

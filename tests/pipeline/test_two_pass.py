@@ -22,7 +22,7 @@ from tensor_files import held
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import EngineError, TensorIOError
-from revseq_cli.formats import references, registry
+from revseq_cli.formats import references
 from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.in_memory import MemorySink
 from revseq_cli.pipeline import reversal
@@ -155,7 +155,7 @@ def test_an_input_that_changes_between_the_passes(small, monkeypatch):
     monkeypatch.setattr(thresholds, "WORTH_TILES", 0)
     monkeypatch.setattr(thresholds, "LENGTHS_AT_ONCE", 0)  # else they are read at the beginning
     job = load(Request(str(small / "x.npy"), str(small / "n.npy"), 0))
-    sink = registry.create_sink(references.Reference.file(str(small / "y.npy")), job.values, overwrite=False)
+    sink = references.create_sink(references.Reference.file(str(small / "y.npy")), job.values, overwrite=False)
     found = plan_reversal(job, Resources("serial", 1, 60_000), sink)
     assert found.tiling
     change = observed(lambda _: os.utime(small / "n.npy", ns=(5, 5)))

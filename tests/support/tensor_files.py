@@ -3,14 +3,14 @@
 import pickle
 
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats import references, registry
+from revseq_cli.formats import references
 from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.contract import Storage, TextTypes
 from revseq_cli.formats.in_memory import MemorySource
 
 
 def open_(path, asked=None):
-    return registry.open_source(references.Reference.input(str(path)), TextTypes(asked, DataType.FLOAT32))
+    return references.open_source(references.Reference.input(str(path)), TextTypes(asked, DataType.FLOAT32))
 
 
 def held(values):
@@ -20,7 +20,7 @@ def held(values):
 def write(path, values, **options):
     """Through the format's own sink, in two blocks, each of whole chunks, where there are so many."""
     like = held(values)
-    sink = registry.create_sink(references.Reference.file(str(path)), like, overwrite=False, **options)
+    sink = references.create_sink(references.Reference.file(str(path)), like, overwrite=False, **options)
     chunk = sink.chunks[0] if sink.chunks else 1
     middle = -(-max(1, len(values) // 2) // chunk) * chunk
     with FileTransaction(sink.file), sink:

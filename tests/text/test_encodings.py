@@ -69,4 +69,4 @@ def test_binary_data_that_powershell_has_damaged(refused, files, page):
     text = (files / "x.npy").read_bytes().decode(page, "replace")
     (files / "ruined.npy").write_bytes(codecs.BOM_UTF16_LE + text.replace("\n", "\r\n").encode("utf-16-le"))
     done = refused("ruined.npy", "it looks like a .npy file that PowerShell's > has damaged")
-    assert done.err.splitlines()[-1] == "Hint: let revseq write the file: name it in place of -"
+    assert "name it in place of -" in done.err

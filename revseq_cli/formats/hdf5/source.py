@@ -26,8 +26,7 @@ from revseq_cli.formats.hdf5.files import RAISED, dataset_at, opened
 from revseq_cli.formats.hdf5.filters import filters_of, require_filters
 from revseq_cli.formats.meaning import ENCODING, FILL, Attributes, Meaning, Variable, as_texts, is_small, joined
 from revseq_cli.formats.raw import RawReadTask, RawTensor, cut_alignments_of
-from revseq_cli.formats.recognition import is_hdf5, looks_like
-from revseq_cli.formats.table import is_netcdf
+from revseq_cli.formats.table import is_hdf5, is_netcdf, looks_like
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,7 +96,7 @@ class Hdf5Source(Source):
             head = file_io.read_some(fd, 64, 0, name)
             holds_hdf5 = is_hdf5(fd, name)
         if not holds_hdf5:
-            seems, hint = looks_like(head, name)
+            seems, hint = looks_like(head)
             raise FormatError(f"is not an HDF5 file: it looks like {seems}", "an HDF5 file by its suffix", hint, name)
         with opened(path, name) as file:
             dataset, own_name, self.place = names.find(file, key, name)

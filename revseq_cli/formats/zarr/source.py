@@ -40,7 +40,7 @@ from revseq_cli.formats.meaning import (
     is_small,
     plain,
 )
-from revseq_cli.formats.recognition import looks_like
+from revseq_cli.formats.table import looks_like
 from revseq_cli.formats.zarr import metadata
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def _require_folder(path: str, name: str) -> None:
     if Path(path).is_dir():
         return
     with file_io.opened(path) as fd:
-        seems, hint = looks_like(file_io.read_some(fd, 64, 0, path), path)
+        seems, hint = looks_like(file_io.read_some(fd, 64, 0, path))
     raise FormatError(f"is not a Zarr store: it looks like {seems}", "a folder", hint, name)
 
 
