@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.table import Format
     from revseq_cli.report.view import Marks, Room
 
+State = tuple[int, int] | None  # what tells a file from the one that replaces it; None where there is none
 _LONGEST_MESSAGE = 340  # characters
 
 
@@ -147,12 +148,12 @@ class Console:
     def writing(self, sink: FileSink, *, verify: bool) -> Iterator[None]:
         """Print what there is to say of a new file that is written inside; also what became of it after a signal."""
         path = sink.file.name
-        before = _state(path)
+        before = state_of(path)
         with signals.deferred():
             try:
                 yield
             except signals.Stopped:
-                after = _state(path)
+                after = state_of(path)
                 fate = "was not written" if after is None else "is unchanged" if after == before else "is complete"
                 self.note(f"stopped; {path} {fate}")
                 raise
@@ -176,7 +177,7 @@ class Console:
         return colored(self.color, sys.stdout)
 
 
-def _state(path: str) -> tuple[int, int] | None:
+def state_of(path: str) -> State:
     """What tells a file from the one that replaces it; None where there is none."""
     try:
         status = os.stat(path)  # noqa: PTH116 - a string

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import shutil
 import sys
@@ -16,13 +15,7 @@ import click
 
 from revseq_cli.commands import base, options, run
 from revseq_cli.commands.base import Group
-from revseq_cli.core.errors import (
-    DiskFullError,
-    FileThereError,
-    MissingFileError,
-    UsageError,
-    listed,
-)
+from revseq_cli.core.errors import DiskFullError, FileThereError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -30,16 +23,20 @@ if TYPE_CHECKING:
     from revseq_cli.commands.base import Console
     from revseq_cli.commands.manifest import Entry, Jobs
     from revseq_cli.core.errors import RevseqError
-    from revseq_cli.report.objects import Outcome, Traffic
+    from revseq_cli.report.objects import Outcome
 
 # A job of a batch has the options of `run` but those that say what it prints, and those with several values.
-_COLUMNS = [each for each in run.command.params if not (each.multiple or getattr(each, "group", None) is Group.PRINT)]
-_DEFAULTS = [each for each in _COLUMNS if each.name not in ("input", "lengths", "output")]
+_COLUMNS = {
+    max(each.opts, key=len).lstrip("-"): each
+    for each in run.command.params
+    if not each.multiple and getattr(each, "group", None) is not Group.PRINT
+}
+_DEFAULTS = [each for name, each in _COLUMNS.items() if name not in ("input", "lengths", "output")]
 
 
 @base.command(
     "batch",
-    params=[*_DEFAULTS],
+    params=_DEFAULTS,
     examples=(
         r"""printf 'input,lengths,axis,output\n"[1, 2]",[2],0,y.npy\n' > jobs.csv""",
         "revseq batch jobs.csv",
@@ -91,71 +88,74 @@ def command(
     """
     from revseq_cli.commands.pool import Pool  # --help must not load NumPy
     from revseq_cli.core import progress, signals
-    from revseq_cli.report import tables
+    from revseq_cli.report import objects, tables
 
-    jobs = _jobs(manifest, each, {"lengths": lengths, "output": output}, defaults, console)
-    if jobs is None:
+    templates = {name: text for name, text in (("lengths", lengths), ("output", output)) if text is not None}
+    jobs = _jobs(manifest, each, templates, defaults)
+    if not jobs:
+        empty = (
+            f"no file matches --each {each or repr(each)}" if each is not None else f"{manifest} has no name of a file"
+        )
+        console.note(empty)
         return 0
     began = time.monotonic()
-    report = _Report(jobs, each or "", console)
+    entries = [
+        entry._replace(options=entry.options | {"overwrite": True}) if resume else entry for entry in jobs.entries
+    ]
+    outcomes: list[Outcome] = []
     with signals.deferred():
-        entries = [_replacing(entry) for entry in jobs.entries] if resume else jobs.entries
-        skipped = {n for n, entry in enumerate(entries) if resume and _is_up_to_date(entry)}
+        skipped = {n: _skipped(entry) for n, entry in enumerate(entries) if resume and _is_up_to_date(entry)}
         left = [n for n in range(len(entries)) if n not in skipped]
-        traceback = console.verbose > 1
-        pool = Pool(entries, left, defaults["cores"], fail_fast=fail_fast, plans=dry_run, traceback=traceback)
-        with progress.begun("batch", len(left), "jobs") as advance, contextlib.closing(pool.ended()) as ended:
+        pool = Pool(entries, defaults["cores"], fail_fast, dry_run, console.verbose > 1)
+        with progress.begun("batch", len(left), "jobs") as advance, contextlib.closing(pool.outcomes(left)) as ended:
             try:
-                for outcome in _in_order(itertools.chain(((n, _skipped(entries[n])) for n in skipped), ended)):
-                    report.add(outcome)
+                for outcome in _in_order(skipped, ended):
+                    outcomes.append(outcome)
+                    _print_outcome(outcome, jobs, console)
                     advance(not outcome.skipped)
             except signals.Stopped:
-                done = sum(not outcome.error for outcome in report.outcomes)
+                done = sum(not outcome.error for outcome in outcomes)
                 again = "nothing was written" if dry_run else "--resume runs the rest"
                 console.note(f"stopped after reporting {done} of {len(entries)} outputs; {again}")
                 raise
             finally:
-                report.print_notes_and_errors()
-    failed = any(outcome.error for outcome in report.outcomes)
-    if dry_run:
-        return int(not report.print_plans() or failed)
-    if not (console.as_json or console.quiet):
-        click.echo(tables.batch(report.outcomes, len(entries), time.monotonic() - began))
-    return int(failed)
+                _print_notes_and_errors(outcomes, jobs, console)
+    failed = any(outcome.error for outcome in outcomes)
+    if not dry_run:
+        if not (console.as_json or console.quiet):
+            click.echo(tables.batch(outcomes, len(entries), time.monotonic() - began))
+        return int(failed)
+    disks = _needs(outcomes, {entry.line: entry.output for entry in entries})
+    if console.as_json:
+        click.echo(objects.text_of({"file_systems": disks}))
+    elif not console.quiet:
+        click.echo(tables.batch_plan(outcomes, disks))
+    full = [disk for disk in disks if disk["needed_bytes"] > disk["free_bytes"]]
+    for disk in full:
+        found = f"{disk['needed_bytes']:,} bytes are needed, and {disk['free_bytes']:,} are free"
+        console.error(DiskFullError(found, "", "free some space, or write to another disk", disk["path"]))
+    return int(failed or bool(full))
 
 
-def _jobs(
-    path: str | None, pattern: str | None, templates: dict[str, str | None], defaults: dict[str, Any], console: Console
-) -> Jobs | None:
-    """The jobs; None where a pattern matches no file. UsageError for both of MANIFEST and --each, or neither."""
+def _jobs(path: str | None, pattern: str | None, templates: dict[str, str], defaults: dict[str, Any]) -> Jobs | None:
+    """The jobs; None where there is no file. UsageError for both of MANIFEST and --each, or neither."""
     from revseq_cli.commands import manifest  # --help must not load NumPy
 
-    given = {name: text for name, text in templates.items() if text is not None}
     if pattern is None and path is None:
         hint = f"add jobs.csv, or --each {manifest.PATTERN} -o {manifest.OUTPUT}"
         raise UsageError("no manifest is given", "one MANIFEST, or --each", hint)
     if pattern is not None and path is not None:
         quoted = f"quote the pattern, so that the shell does not put names in its place: --each {manifest.PATTERN}"
         raise UsageError("--each and MANIFEST are two ways to name jobs", "one of them", quoted)
-    if "output" not in given and (pattern is not None or given):
-        raise UsageError("the jobs have no output", "a name for each", f"add -o {manifest.OUTPUT}")
-    if path is not None and not given:
+    if path is not None and not templates:
         return manifest.read(path, _COLUMNS, defaults)
+    if "output" not in templates:
+        raise UsageError("the jobs have no output", "a name for each", f"add -o {manifest.OUTPUT}")
     if path is not None and path.lower().endswith((".csv", ".json", ".jsonl")):
-        found = "-o and --lengths are for --each, and for a list of names"
-        raise UsageError(
-            found, "a column: each line of a manifest has its own output", "leave out -o and --lengths", path
-        )
-    names = manifest.names_in(path) if path is not None else manifest.matching(pattern or "")
-    if not names:
-        each = pattern or "''"
-        console.note(f"no file matches --each {each}" if path is None else f"{path} has no name of a file")
-        return None
-    return manifest.of_files(names, pattern or "", given, _COLUMNS, defaults)
-
-
-def _replacing(entry: Entry) -> Entry:
-    return entry._replace(options=entry.options | {"overwrite": True})
+        found, wanted = "-o and --lengths are for --each, and for a list of names", "columns of the manifest"
+        raise UsageError(found, wanted, "leave out -o and --lengths", path)
+    names = manifest.matching(pattern) if pattern is not None else manifest.names_in(path or "")
+    return manifest.of_files(names, pattern or "", templates, _COLUMNS, defaults) if names else None
 
 
 def _is_up_to_date(entry: Entry) -> bool:
@@ -181,9 +181,9 @@ def _skipped(entry: Entry) -> Outcome:
     return Outcome(entry.line, entry.options["output"], None, skipped=True)
 
 
-def _in_order(ended: Iterable[tuple[int, Outcome]]) -> Iterator[Outcome]:
+def _in_order(skipped: Mapping[int, Outcome], ended: Iterable[tuple[int, Outcome]]) -> Iterator[Outcome]:
     """The outcomes, each with the index of its job, in the order of these, as soon as all before have ended."""
-    following, waiting = 0, dict[int, "Outcome"]()
+    following, waiting = 0, {**skipped}
     for job, outcome in ended:
         waiting[job] = outcome
         while following in waiting:
@@ -192,75 +192,37 @@ def _in_order(ended: Iterable[tuple[int, Outcome]]) -> Iterator[Outcome]:
     yield from (waiting[job] for job in sorted(waiting))
 
 
-class _Report:
-    """Prints the result of each job: JSON on standard output, and the rest on standard error."""
+def _print_outcome(outcome: Outcome, jobs: Jobs, console: Console) -> None:
+    from revseq_cli.report import objects
 
-    def __init__(self, jobs: Jobs, pattern: str, console: Console) -> None:
-        self._jobs, self._pattern, self._console = jobs, pattern, console
-        self._entries = {entry.line: entry for entry in jobs.entries}
-        self._notes: dict[str, list[int]] = defaultdict(list)  # each with the lines of its jobs
-        # By their reasons, of which a full disk is one: the errors, and the lines of their jobs.
-        self._errors: dict[Hashable, tuple[list[RevseqError], list[int]]] = defaultdict(lambda: ([], []))
-        self.outcomes: list[Outcome] = []
+    if isinstance(outcome.error, FileThereError):
+        outcome.error.hint = "add --resume to skip what is done, or --overwrite to do all jobs again"
+    if console.as_json:
+        click.echo(objects.outcome(outcome))
+    if not outcome.error:
+        done = "skipped" if outcome.skipped else "planned" if outcome.plan else "wrote"
+        verified = ", and verified it" if outcome.verified else ""
+        console.detail(f"{jobs.place([outcome.line])}: {done} {outcome.output}{verified}")
 
-    def add(self, outcome: Outcome) -> None:
-        """Keep the result of a job, and print what is no note and no error."""
-        from revseq_cli.commands.manifest import placeholders
-        from revseq_cli.report import objects
-        from revseq_cli.report.terminal import reason
 
-        entry, error = self._entries[outcome.line], outcome.error
-        if error:
-            errors, lines = self._errors[DiskFullError if isinstance(error, DiskFullError) else reason(error)]
-            errors.append(error)
-            lines.append(outcome.line)
-        if self._pattern and isinstance(error, MissingFileError):
-            values = placeholders(entry.options["input"].partition("::")[0], self._pattern.partition("::")[0])
-            told = listed(f"{{{name}}} is {value or 'empty'}" for name, value in values.items())
-            error.hint = f"for {entry.options['input']}, {told}"
-        if isinstance(error, FileThereError):
-            error.hint = "add --resume to skip what is done, or --overwrite to do all jobs again"
-        self.outcomes.append(outcome)
-        if self._console.as_json:
-            click.echo(objects.outcome(outcome))
+def _print_notes_and_errors(outcomes: Iterable[Outcome], jobs: Jobs, console: Console) -> None:
+    """Print the notes, and then the errors: those that are equal once, with the lines of all their jobs."""
+    from revseq_cli.report.terminal import reason, together
+
+    notes: dict[str, list[int]] = defaultdict(list)
+    errors: dict[Hashable, dict[int, RevseqError]] = defaultdict(dict)
+    for outcome in outcomes:
         for note in outcome.notes:
-            self._notes[note].append(outcome.line)
-        if not error:
-            done = "skipped" if outcome.skipped else "planned" if outcome.plan else "wrote"
-            verified = ", and verified it" if outcome.verified else ""
-            self._console.detail(f"{self._jobs.place([outcome.line])}: {done} {outcome.output}{verified}")
-
-    def print_notes_and_errors(self) -> None:
-        """Print the notes, and then the errors: those that are equal once, for all their jobs, and so each hint."""
-        from revseq_cli.report.terminal import together
-
-        for note, lines in self._notes.items():
-            self._console.note(f"{self._jobs.place(lines)}: {note}")
-        printed = set()
-        for errors, lines in self._errors.values():
-            for part in together(errors):
-                hint = part.hint
-                part.hint = "" if hint in printed else hint
-                printed.add(hint)
-                self._console.error(part, self._jobs.place(lines))
-
-    def print_plans(self) -> bool:
-        """Print the plans of all jobs, and what they need of each file system; whether there is room for all."""
-        from revseq_cli.report import objects, tables
-
-        found = _needs(self.outcomes, {line: entry.output for line, entry in self._entries.items()})
-        if self._console.as_json:
-            click.echo(objects.text_of({"file_systems": found}))
-        elif not self._console.quiet:
-            click.echo(tables.batch_plan(self.outcomes, found))
-        full = [each for each in found if each["needed_bytes"] > each["free_bytes"]]
-        for each in full:
-            needed = f"{each['needed_bytes']:,} bytes are needed, and {each['free_bytes']:,} are free"
-            self._console.error(DiskFullError(needed, "", "free some space, or write to another disk", each["path"]))
-        return not full
+            notes[note].append(outcome.line)
+        if error := outcome.error:
+            errors[DiskFullError if isinstance(error, DiskFullError) else reason(error)][outcome.line] = error
+    console.note(*(f"{jobs.place(lines)}: {note}" for note, lines in notes.items()))
+    for alike in errors.values():
+        for part in together([*alike.values()]):
+            console.error(part, jobs.place([*alike]))
 
 
-def _needs(planned: Iterable[Outcome], paths: Mapping[int, str]) -> list[dict[str, Any]]:
+def _needs(outcomes: Iterable[Outcome], paths: Mapping[int, str]) -> list[dict[str, Any]]:
     """What the outputs need of each file system; `paths` has the real path of each job's output by its line.
 
     An output that replaces a file stands beside it until it is complete, and so does a temporary file. So what is
@@ -269,18 +231,16 @@ def _needs(planned: Iterable[Outcome], paths: Mapping[int, str]) -> list[dict[st
     """
     from revseq_cli.commands.pool import size_of
 
-    outputs: dict[int, list[tuple[Path, int, Traffic]]] = defaultdict(list)  # by device: folder, old size, plan
-    for outcome in planned:
-        if outcome.plan:
+    more: dict[str, int] = defaultdict(int)  # by file system
+    largest: dict[str, int] = defaultdict(int)
+    for outcome in outcomes:
+        if plan := outcome.plan:
             path = Path(paths[outcome.line])
-            folder = next(each for each in path.parents if each.is_dir())  # others are still to be made
-            outputs[folder.stat().st_dev].append((folder, size_of(str(path)), outcome.plan))
-    found = []
-    for rows in outputs.values():
-        folder = rows[0][0]
-        more = sum(max(0, plan.size - old) for _, old, plan in rows)
-        largest = max(min(old, plan.size) + plan.write_bytes - plan.size for _, old, plan in rows)
-        root = next(each for each in (folder, *folder.parents) if os.path.ismount(each) or each == each.parent)
-        free = shutil.disk_usage(folder).free
-        found.append({"path": str(root), "needed_bytes": more + largest, "free_bytes": free})
-    return found
+            mount = next(str(each) for each in path.parents if os.path.ismount(each) or each == each.parent)
+            grows = max(0, plan.size - size_of(str(path)))
+            more[mount] += grows
+            largest[mount] = max(largest[mount], plan.write_bytes - grows)
+    return [
+        {"path": path, "needed_bytes": more[path] + largest[path], "free_bytes": shutil.disk_usage(path).free}
+        for path in more
+    ]

@@ -12,8 +12,8 @@ import io
 import json
 import os
 import re
-import string
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -28,10 +28,10 @@ from revseq_cli.formats.text import LARGEST
 from revseq_cli.report.terminal import numbered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    Cells = list[tuple[str, str]]  # the columns of a job, each with its text
-    Rows = Iterator[tuple[int, Cells | FormatError]]  # the number of each job, and its columns or what is wrong
+    Cells = Collection[tuple[str, str]]  # the columns of a job, each with its text
+    Rows = Iterable[tuple[int, Callable[[], Cells]]]  # the number of each job, and what parses its row
     Columns = Mapping[str, click.Parameter]
 
 _EXAMPLE = 'one job per line, such as {"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}'
@@ -61,11 +61,10 @@ class ManifestError(RevseqError, ValueError):
 class Entry(NamedTuple):
     """A job: its number, which is its line in a manifest; its options by the names of their parameters.
 
-    `place` is what messages call it, "line 3". `output` and `inputs`, by their columns, are real paths.
+    `output` and `inputs`, by their columns, are real paths.
     """
 
     line: int
-    place: str
     options: dict[str, Any]
     output: str
     inputs: dict[str, str]
@@ -84,55 +83,49 @@ class Jobs(NamedTuple):
         return f"{printable(self.name)}: {numbered(self.noun, lines)}{count}"
 
 
-def read(path: str, parameters: Iterable[click.Parameter], defaults: dict[str, Any]) -> Jobs:
+def read(path: str, columns: Columns, defaults: dict[str, Any]) -> Jobs:
     """The jobs of a manifest, or of standard input for -; ManifestError with everything that is wrong."""
-    try:
-        text = Reference(path).text
-    except FormatError as e:
-        if e.found.startswith("is not text"):
-            e.hint, e.wanted = "", f"a manifest: {e.wanted}"
-        raise
-    begin = text.text.lstrip()
-    is_json = text.name.lower().endswith((".json", ".jsonl")) or begin.startswith(("{", "["))
-    columns = _columns(parameters)
-    is_csv = text.name.lower().endswith(".csv") or not is_json
-    rows = _csv_rows(text.text, columns) if is_csv else _json_rows(text.text)
+    text = Reference(path).text
+    suffix = os.path.splitext(text.name)[1].lower()  # noqa: PTH122 - a string
     own = platform.real_path(path) if text.identity else ""
-    return Jobs(text.name, "line", _entries(rows, text.name, "line", columns, defaults, own))
+    if suffix in (".json", ".jsonl") or (suffix != ".csv" and text.text.lstrip().startswith(("{", "["))):
+        lines = enumerate(text.text.split("\n"), 1)  # not splitlines, which also cuts inside strings
+        rows: Rows = ((n, partial(_json_cells, line)) for n, line in lines if line.strip())
+    else:
+        rows = _csv_rows(text.text, columns)
+    return _jobs(text.name, "line", rows, columns, defaults, own)
 
 
 def of_files(
-    paths: Sequence[str], pattern: str, templates: dict[str, str], parameters: Iterable[click.Parameter],
-    defaults: dict[str, Any],
-) -> Jobs:  # fmt: skip
+    paths: Sequence[str], pattern: str, templates: dict[str, str], columns: Columns, defaults: dict[str, Any]
+) -> Jobs:
     """A job for each of these files: `templates` has the names of its other files, by their columns.
 
     `pattern` is the one that they match, which may end with ::key, or empty. What is an output, or the lengths, of
     another job is no input. UsageError for a wrong placeholder, and for two jobs with one output.
     """
-    name = f"--each {platform.quoted(pattern)}" if pattern else "the list of names"
     for column, template in templates.items():
-        _check_template(template, f"--{column}")
-    key = pattern.partition("::")[1] + pattern.partition("::")[2]
-    made: dict[str, dict[str, str]] = {}
+        try:
+            template.format(**dict.fromkeys(PLACEHOLDERS, ""))
+        except (LookupError, ValueError, AttributeError) as e:
+            wanted = f"one of {listed(f'{{{name}}}' for name in PLACEHOLDERS)}; a brace itself is {{{{ or }}}}"
+            raise UsageError(f"--{column} {template} has a wrong placeholder: {e}", wanted) from None
+    of_names, colons, key = pattern.partition("::")
+    rows: dict[str, dict[str, str]] = {}
+    used = set[str]()  # files that are the output or the lengths of another
     for path in paths:
-        values = placeholders(path, pattern.partition("::")[0])
+        values = placeholders(path, of_names)
         # A name that looks like a typed tensor, or like standard input, is one of this folder.
-        is_odd = path.lstrip().startswith("[") or path == "-"
-        row = {column: template.format(**values) for column, template in templates.items()}
-        made[path] = {"input": (os.path.join(os.curdir, path) if is_odd else path) + key, **row}  # noqa: PTH118
-    users: dict[str, set[str]] = {}  # of each file that is an output or lengths: the inputs whose jobs have it
-    for path, row in made.items():
-        for column in templates:
-            users.setdefault(platform.file_key(row[column].partition("::")[0]), set()).add(path)
-    rows = {path: row for path, row in made.items() if not users.get(platform.file_key(path), set()) - {path}}
-    writers: dict[str, str] = {}
-    for path, row in rows.items():
-        if (other := writers.setdefault(row["output"], path)) != path:
-            found = f"-o {templates['output']} is {row['output']} for {other} and for {path}"
-            raise UsageError(found, "an output for each file", f"try -o {OUTPUT}, or with {{sub}} or {{match}} in it")
-    jobs: Rows = ((n, list(row.items())) for n, row in enumerate(rows.values(), 1))
-    return Jobs(name, "job", _entries(jobs, name, "job", _columns(parameters), defaults))
+        folder = f"{os.curdir}{os.sep}" if path.lstrip().startswith("[") or path == "-" else ""
+        names = {column: template.format(**values) for column, template in templates.items()}
+        used |= {platform.file_key(each.partition("::")[0]) for each in names.values()} - {platform.file_key(path)}
+        rows[path] = {"input": folder + path + colons + key, **names}
+    jobs = [row for path, row in rows.items() if platform.file_key(path) not in used]
+    if len({row["output"] for row in jobs}) < len(jobs):
+        found = f"-o {templates['output']} is one file for several inputs"
+        raise UsageError(found, "an output for each file", f"try -o {OUTPUT}, or with {{sub}} or {{match}} in it")
+    name = f"--each {platform.quoted(pattern)}" if pattern else "the list of names"
+    return _jobs(name, "job", ((n, row.items) for n, row in enumerate(jobs, 1)), columns, defaults)
 
 
 def matching(pattern: str) -> list[str]:
@@ -169,103 +162,76 @@ def placeholders(path: str, pattern: str) -> dict[str, str]:
     return values | {"sub": sub, "match": match}
 
 
-def _check_template(template: str, option: str) -> None:
-    wanted = f"one of {listed(f'{{{name}}}' for name in PLACEHOLDERS)}; a brace itself is {{{{ or }}}}"
-    try:
-        parts = list(string.Formatter().parse(template))
-    except ValueError as e:
-        raise UsageError(f"{option} {template}: {e}", wanted) from None
-    for _, name, spec, conversion in parts:
-        if name is not None and (name not in PLACEHOLDERS or spec or conversion):
-            whole = name + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")
-            raise UsageError(f"{option} {template}: {{{whole}}} is not a placeholder", wanted)
-
-
-def _columns(parameters: Iterable[click.Parameter]) -> Columns:
-    return {max(each.opts, key=len).lstrip("-"): each for each in parameters}
-
-
-def _entries(
-    rows: Rows, name: str, noun: str, columns: Columns, defaults: dict[str, Any], own: str = ""
-) -> list[Entry]:
+def _jobs(name: str, noun: str, rows: Rows, columns: Columns, defaults: dict[str, Any], own: str = "") -> Jobs:
     """The jobs of rows; `own` is the path of the manifest itself. ManifestError with all that is wrong."""
     entries: list[Entry] = []
     problems: list[RevseqError] = []
     try:
-        for line, cells in rows:
-            place = f"{noun} {line}"
+        for line, parse in rows:
             try:
-                if isinstance(cells, FormatError):
-                    raise cells
-                entries.append(_entry(line, place, _parsed(cells, columns), defaults))
+                entries.append(_entry(line, _parsed(parse(), columns), defaults))
             except (FormatError, UsageError) as e:
-                problems.append(FormatError(f"{place}: {e.found}", e.wanted, e.hint))
+                problems.append(FormatError(f"{noun} {line}: {e.found}", e.wanted, e.hint))
     except FormatError as e:  # after which no row can be read
         problems.append(e)
-    problems += _conflicts(entries, own)
+    problems += _conflicts(entries, noun, own)
     if not entries and not problems:
         problems.append(FormatError("contains no job", _EXAMPLE))
     if problems:
         raise ManifestError([each.about(name) for each in problems])
-    return entries
+    return Jobs(name, noun, entries)
 
 
-def _json_rows(text: str) -> Rows:
-    for line, raw in enumerate(text.split("\n"), 1):  # not splitlines, which also cuts inside strings
-        if raw.strip():
-            yield line, _json_row(raw)
-
-
-def _json_row(raw: str) -> Cells | FormatError:
+def _json_cells(line: str) -> Cells:
     """The columns of a line of JSON; numbers stay text, which the types of options read."""
-    hint = _RECORDS if raw.lstrip().startswith("[") else ""
+    hint = _RECORDS if line.lstrip().startswith("[") else ""
     try:
-        row = json.loads(raw, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
+        row = json.loads(line, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
     except json.JSONDecodeError as e:
-        return FormatError(f"is not JSON: {e.msg}, column {e.pos + 1}", _EXAMPLE, hint)
+        raise FormatError(f"is not JSON: {e.msg}, column {e.pos + 1}", _EXAMPLE, hint) from None
     except RecursionError:
         row = None
     if not isinstance(row, tuple):
-        return FormatError(f"is not a JSON object{', but a list' if hint else ''}", _EXAMPLE, hint)
+        raise FormatError("is not a JSON object", _EXAMPLE, hint)
     for name, value in row:
         if isinstance(value, tuple):
-            return FormatError(f"{name} is an object", "text, a number, true or false", _RECORDS)
+            raise FormatError(f"{name} is an object", "text, a number, true or false", _RECORDS)
         if isinstance(value, list):
-            return FormatError(f"{name} is a list", "text, a number, true or false", 'a tensor is text: "[[2], [4]]"')
+            raise FormatError(f"{name} is a list", "text, a number, true or false", 'a tensor is text: "[[2], [4]]"')
     texts = ((name, str(value).lower() if isinstance(value, bool) else value) for name, value in row)
     return [(name, text) for name, text in texts if text is not None]
 
 
 def _csv_rows(text: str, columns: Columns) -> Rows:
+    """Each row with the number of its last line, since cells may hold line breaks."""
     csv.field_size_limit(LARGEST)  # a cell may be a whole tensor
     first = re.split(r"[\r\n]", text.lstrip(), maxsplit=1)[0]
     separator = next((each for each in _SEPARATORS if each in first), ",")
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    header: list[str] = []
-    line = 1
     try:
-        for cells in rows:
-            if not header:
-                header = [cell.strip() for cell in cells]
-                if header:
-                    _check(header, columns)
-            elif cells and len(cells) != len(header):
-                yield line, FormatError(f"has {len(cells)} cells", f"{len(header)}, as the first line has")
-            elif cells:
-                yield line, [(name, cell) for name, cell in zip(header, cells, strict=True) if cell]
-            line = rows.line_num + 1  # a cell may hold line breaks
+        header = next((cells for cells in rows if any(map(str.strip, cells))), None)
+        if header:
+            _plain(header, columns)
+        for cells in filter(None, rows):
+            yield rows.line_num, partial(_csv_cells, header or [], cells)
     except csv.Error as e:
-        raise FormatError(f"line {line}: is not CSV: {e}") from None
+        raise FormatError(f"line {rows.line_num}: is not CSV: {e}") from None
     except FormatError as e:
-        raise FormatError(f"line {line}: {e.found}", e.wanted, e.hint) from None
+        raise FormatError(f"line {rows.line_num}: {e.found}", e.wanted, e.hint) from None
 
 
-def _check(names: Sequence[str], columns: Columns) -> None:
-    """FormatError for a column that is unknown or there twice, and for a job without input or output."""
-    plain = [_plain(name) for name in names]
+def _csv_cells(header: list[str], cells: list[str]) -> Cells:
+    if len(cells) != len(header):
+        raise FormatError(f"has {len(cells)} cells", f"{len(header)}, as the first line has")
+    return [(name, cell) for name, cell in zip(header, cells, strict=True) if cell]
+
+
+def _plain(names: Sequence[str], columns: Columns) -> list[str]:
+    """The names of columns as options have them; FormatError for one that is unknown, twice there, or lacking."""
+    plain = [name.strip().replace("_", "-") for name in names]
     for i, name in enumerate(plain):
         if name not in columns:
-            is_index = not i and (name in ("", "index") or name.startswith("Unnamed:"))
+            is_index = name in ("", "index") or name.startswith("Unnamed:")
             hint = "pandas wrote its index here: use to_csv(..., index=False)" if is_index else ""
             like = nearest(name, columns) or "input, lengths, axis, output"
             raise FormatError(f"unknown column {names[i][:40]!r}", f"{like}, or another of revseq batch --help", hint)
@@ -274,76 +240,59 @@ def _check(names: Sequence[str], columns: Columns) -> None:
     for name in ("input", "output"):
         if name not in plain:
             raise FormatError(f"no {name}", "an input and an output for every job")
+    return plain
 
 
 def _parsed(cells: Cells, columns: Columns) -> dict[str, Any]:
     """The options of a job by the names of their parameters, parsed by their types."""
-    _check([name for name, _ in cells], columns)
     options: dict[str, Any] = {}
     context = click.get_current_context()
-    for name, text in cells:
+    for plain, (name, text) in zip(_plain([name for name, _ in cells], columns), cells, strict=True):
         if not can_be_typed(text):
             raise FormatError(f"{name}: {text[:40]!r} contains bytes that are not text")
-        column = columns[_plain(name)]
         try:
-            options[str(column.name)] = column.type_cast_value(context, text)
+            options[str(columns[plain].name)] = columns[plain].type_cast_value(context, text)
         except click.BadParameter as e:
             raise UsageError(f"{name}: {base.message_of_click(e.message)}") from None
     return options
 
 
-def _plain(name: str) -> str:
-    """The name of a column with - for _, as options have it."""
-    return name.strip().replace("_", "-")
-
-
-def _entry(line: int, place: str, options: dict[str, Any], defaults: dict[str, Any]) -> Entry:
+def _entry(line: int, options: dict[str, Any], defaults: dict[str, Any]) -> Entry:
     """The job with these options; UsageError if one of its files is a pipe, or is where the messages go."""
     output = Reference.file(options["output"])
-    inputs: dict[str, Reference] = {}
-    for name in ("input", "lengths"):
-        if name in options:
-            inputs[name] = Reference.input(options[name])
-    for name, reference in [*inputs.items(), ("output", output)]:
+    files = {name: Reference.input(options[name]) for name in ("input", "lengths") if options.get(name)}
+    paths: dict[str, str] = {}
+    for name, reference in (*files.items(), ("output", output)):
         if reference.is_piped:
             raise UsageError(f"{name} is {reference.path}, a pipe", "a file: the jobs of a batch share no pipe")
-    paths = {name: platform.real_path(each.path) for name, each in inputs.items() if each.inline is None}
-    for path in paths.values():
-        if os.path.isfile(path):  # noqa: PTH113 - a manifest may have any text
-            file_io.refuse_stream(os.stat(path), path)  # noqa: PTH116
-    return Entry(line, place, defaults | options, platform.real_path(output.path), paths)
+        if reference.inline is None and reference is not output:
+            paths[name] = platform.real_path(reference.path)
+            if os.path.isfile(reference.path):  # noqa: PTH113 - a manifest may have any text
+                file_io.refuse_stream(os.stat(reference.path), reference.path)  # noqa: PTH116
+    return Entry(line, defaults | options, platform.real_path(output.path), paths)
 
 
-def _conflicts(entries: list[Entry], own: str) -> Iterator[RevseqError]:
+def _conflicts(entries: list[Entry], noun: str, own: str) -> Iterator[RevseqError]:
     """The errors of outputs that are the manifest or another job's output, and of inputs that a job writes."""
     writers: dict[str, Entry] = {}
     for entry in entries:
         writers.setdefault(platform.name_key(entry.output), entry)
     for entry in entries:
-        output = entry.options["output"]
         if own and platform.name_key(entry.output) == platform.name_key(own):
-            yield FormatError(f"{entry.place}: its output {output} is the manifest itself", "another name")
-        above = os.path.dirname(entry.output)  # noqa: PTH120 - a string
-        for other in (_writer(entry.output, writers), _writer(above, writers)):
-            if other not in (None, entry):
-                found = f"{entry.place}: its output {output} is that of {other.place}"
-                yield FormatError(found, "a different output for every job")
-                break
-        for name, path in entry.inputs.items():
-            writer = _writer(path, writers)
-            found = f"{entry.place}: its {name} {entry.options[name]}"
-            if writer is entry:
-                yield FormatError(f"{found} is its output, too", "another file: there is no in-place execution")
-            elif writer:
-                hint = "put the later job into a second manifest"
-                yield FormatError(f"{found} is the output of {writer.place}", "inputs that no job writes", hint)
+            found = f"{noun} {entry.line}: its output {entry.options['output']} is the manifest itself"
+            yield FormatError(found, "another name")
+        for name, path in {"output": entry.output, **entry.inputs}.items():
+            is_output = name == "output"
+            writer = next((each for each in _writers(path, writers) if each is not entry or not is_output), None)
+            if writer:
+                found = f"{noun} {entry.line}: its {name} {entry.options[name]} is the output of {noun} {writer.line}"
+                yield FormatError(found, "an output of its own" if is_output else "a file that no job here writes")
 
 
-def _writer(path: str, writers: Mapping[str, Entry]) -> Entry | None:
-    """The job whose output is that real path, or a folder above it."""
-    key = platform.name_key(path)
-    while key not in writers:
+def _writers(path: str, writers: Mapping[str, Entry]) -> Iterator[Entry]:
+    """The jobs whose outputs are that real path, or folders above it."""
+    key, below = platform.name_key(path), ""
+    while key != below:
+        if key in writers:
+            yield writers[key]
         key, below = os.path.dirname(key), key  # noqa: PTH120 - strings are faster
-        if key == below:
-            return None
-    return writers[key]

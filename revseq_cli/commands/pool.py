@@ -12,11 +12,13 @@ import os
 import shutil
 import stat
 import time
+import traceback
 from collections import deque
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from revseq_cli.commands import options, run
+from revseq_cli.commands import base, options, run
 from revseq_cli.core import platform, processes, signals
 from revseq_cli.core.errors import EngineError, worded
 from revseq_cli.formats import atomic_file
@@ -25,7 +27,7 @@ from revseq_cli.pipeline import AUTO, SERIAL
 from revseq_cli.report.objects import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterable, Iterator
     from concurrent.futures import Future
 
     from revseq_cli.commands.manifest import Entry
@@ -37,62 +39,56 @@ _OF_OUTPUT = ("output", "overwrite", "verify", "only")  # options that say nothi
 _JOB_WORKERS, _JOBS_OF_A_WORKER, _WORTH_A_WORKER, _JOBS_TOGETHER = 8, 32, 1 << 26, 8
 _SMALL_IN_FILES, _SMALL_HELD = 1 << 25, 1 << 20
 _LONGEST_CLEANUP = 1.0  # seconds: processes of a job end just after the worker that started them
-# What tells a file from another one under its name; None where there is none.
-_State = tuple[int, int] | None
 
 
-class Setup(NamedTuple):
-    """What each worker gets: the jobs, how many of them share the memory, and a part of temporary files' names."""
-
-    entries: list[Entry]
-    workers: int
-    plans: bool
-    traceback: bool
-    tag: str
-
-
+@dataclass
 class Pool:
-    """Runs jobs in worker processes; with `plans`, jobs are planned, and nothing is written.
+    """Runs jobs in worker processes, which get a copy of it.
 
-    With `fail_fast`, no more jobs begin after one has failed.
+    With `plans`, jobs are planned, and nothing is written. With `fail_fast`, no more begin after one has failed.
     """
 
-    def __init__(
-        self, entries: list[Entry], left: list[int], cores: int | None, *, fail_fast: bool, plans: bool, traceback: bool
-    ) -> None:
-        sizes = {job: sum(map(size_of, entries[job].inputs.values())) for job in left}
-        large = {job: None for job in left if _is_large(entries[job], sizes[job])}
-        small = [job for job in left if job not in large]
-        # Up to `cores` workers, each for at least 32 jobs or 64 MiB of inputs.
-        worth = len(small) // _JOBS_OF_A_WORKER
-        worth += sum(sizes[job] for job in small) // _WORTH_A_WORKER
-        most = min(len(small), cores or max(platform.cores(), _JOB_WORKERS))
-        self._setup = Setup(entries, max(1, min(most, worth)), plans, traceback, os.urandom(4).hex())
-        self._fail_fast = fail_fast
-        self._queue, self._alone = deque(small), deque(large)
-        self._begun: dict[
-            int, _State
-        ] = {}  # the jobs under way, and what stood under the names of their outputs before
-        self._ours: set[int] = set()  # jobs whose outputs were written, but whose worker died before it said so
+    entries: list[Entry]
+    cores: int | None
+    fail_fast: bool
+    plans: bool
+    traceback: bool
+    tag: str = field(default_factory=lambda: os.urandom(4).hex())  # a part of temporary files' names
+    workers: int = 1  # that share the memory
+    _queue: deque[int] = field(default_factory=deque)
+    _alone: deque[int] = field(default_factory=deque)
+    # The jobs under way, and what stood under the names of their outputs before; and those whose outputs were written,
+    # but whose worker died before it said so.
+    _begun: dict[int, base.State] = field(default_factory=dict)
+    _written: set[int] = field(default_factory=set)
 
-    def ended(self) -> Generator[tuple[int, Outcome], None, None]:
+    def outcomes(self, jobs: Iterable[int]) -> Generator[tuple[int, Outcome], None, None]:
         """Each job that has ended; what is under way is undone where this is closed."""
+        worth = 0.0
+        for job in jobs:
+            size = sum(map(size_of, self.entries[job].inputs.values()))
+            if _is_large(self.entries[job], size):
+                self._alone.append(job)
+            else:
+                self._queue.append(job)
+                worth += 1 / _JOBS_OF_A_WORKER + size / _WORTH_A_WORKER
+        most = self.cores or max(platform.cores(), _JOB_WORKERS)
+        self.workers = max(1, min(most, len(self._queue), int(worth)))
         while self._queue or self._alone:
-            is_alone = not self._queue or (self._fail_fast and bool(self._alone))
-            workers = processes.Workers(1 if is_alone else self._setup.workers, functools.partial(_begin, self._setup))
+            is_alone = bool(self._alone)
+            workers = processes.Workers(1 if is_alone else self.workers, functools.partial(_begin, self))
             try:
                 yield from self._run(workers, is_alone=is_alone)
             except processes.DiedError:
                 self._close(workers)
+                begun, self._begun = self._begun, {}
                 if is_alone:
-                    [job] = self._begun
-                    found = f"its process died: {workers.ended_by}"
-                    error = EngineError(found, "files that the library can read, and enough memory")
-                    yield job, self._seen(_outcome(self._setup.entries[job], error))
+                    wanted = "files that the library can read, and enough memory"
+                    error = EngineError(f"its process died: {workers.ended_by}", wanted)
+                    yield from ((job, self._ended(_outcome(self.entries[job], error))) for job in begun)
                 else:
-                    self._ours |= {job for job, before in self._begun.items() if self._state(job) not in (None, before)}
-                    self._alone.extend(self._begun)
-                self._begun.clear()
+                    self._written |= {job for job, before in begun.items() if self._state(job) not in (None, before)}
+                    self._alone.extend(begun)
             finally:
                 self._close(workers)
 
@@ -101,17 +97,16 @@ class Pool:
         from concurrent.futures import FIRST_COMPLETED, wait
 
         queue, count, pending = (self._alone if is_alone else self._queue), workers.workers, set["Future[Any]"]()
-        window = (
-            count if is_alone or self._fail_fast else 2 * count
-        )  # so that the next ones of a worker are there in time
+        is_single = is_alone or self.fail_fast
+        window = count if is_single else 2 * count  # so that the next ones of a worker are there in time
         while queue or pending:
             while queue and len(pending) < window:
                 # Fewer at the end, so that all workers end at about one time.
-                size = 1 if is_alone or self._fail_fast else min(_JOBS_TOGETHER, len(queue) // (4 * count))
+                size = 1 if is_single else min(_JOBS_TOGETHER, len(queue) // (4 * count))
                 jobs = [queue.popleft() for _ in range(max(1, size))]
                 self._begun |= {job: self._state(job) for job in jobs}
-                ours = self._ours.intersection(jobs)
-                pending.add(workers.submit(functools.partial(_run_jobs, jobs, is_alone=is_alone, ours=ours)))
+                task = functools.partial(_run_jobs, jobs, is_alone=is_alone, written=self._written.intersection(jobs))
+                pending.add(workers.submit(task))
             done = wait(pending, signals.PATIENCE, FIRST_COMPLETED).done
             signals.check()
             if not done:
@@ -122,30 +117,26 @@ class Pool:
                 for job, outcome in results:
                     del self._begun[job]
                     if outcome:
-                        yield job, self._seen(outcome)
+                        yield job, self._ended(outcome)
                     else:  # a part of the memory was not enough
                         self._alone.append(job)
 
-    def _seen(self, outcome: Outcome) -> Outcome:
+    def _ended(self, outcome: Outcome) -> Outcome:
         """Let no more jobs begin after a failure, with `fail_fast`."""
-        if self._fail_fast and outcome.error:
+        if self.fail_fast and outcome.error:
             self._queue.clear()
-            self._alone = deque(job for job in self._alone if job in self._ours)
+            self._alone = deque(job for job in self._alone if job in self._written)
         return outcome
 
-    def _state(self, job: int) -> _State:
-        try:
-            status = os.stat(self._setup.entries[job].output)  # noqa: PTH116 - a string
-        except OSError:
-            return None
-        return status.st_ino, status.st_mtime_ns
+    def _state(self, job: int) -> base.State:
+        return base.state_of(self.entries[job].output)
 
     def _close(self, workers: processes.Workers) -> None:
         """Kill the workers, and remove what they have left of the jobs that were under way."""
         workers.close()
-        folders = {os.path.dirname(self._setup.entries[job].output) for job in self._begun}  # noqa: PTH120 - strings
+        folders = {Path(self.entries[job].output).parent for job in self._begun}
         end = time.monotonic() + _LONGEST_CLEANUP
-        while left := [path for folder in folders for path in Path(folder).glob(f".revseq-{self._setup.tag}*.tmp")]:
+        while left := [path for folder in folders for path in folder.glob(f".revseq-{self.tag}*.tmp")]:
             for path in left:
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
@@ -176,59 +167,56 @@ def _is_large(entry: Entry, size: int) -> bool:
     return size > (_SMALL_HELD if is_held else _SMALL_IN_FILES)
 
 
-_setup: list[Setup] = []  # of this process, a worker
+_pools: list[Pool] = []  # that this process, a worker, belongs to
 
 
-def _begin(setup: Setup) -> None:
-    atomic_file.tag = setup.tag
-    _setup[:] = [setup]
+def _begin(pool: Pool) -> None:
+    atomic_file.tag = pool.tag
+    _pools[:] = [pool]
 
 
-def _run_jobs(jobs: list[int], *, is_alone: bool, ours: set[int]) -> list[tuple[int, Outcome | None]]:
-    """Run jobs, one after another; the outputs of those that are `ours` may be replaced."""
+def _run_jobs(jobs: list[int], *, is_alone: bool, written: set[int]) -> list[tuple[int, Outcome | None]]:
+    """Run jobs, one after another; None for one whose part of the memory is not enough.
+
+    The outputs of those that are `written` may be replaced.
+    """
+    [pool] = _pools
+    outcomes: list[tuple[int, Outcome | None]] = []
     with signals.deferred():
-        return [(job, _run_job(job, is_alone=is_alone, is_ours=job in ours)) for job in jobs]
+        for job in jobs:
+            entry = pool.entries[job]
+            try:
+                outcomes.append((job, _outcome_of(entry, pool, is_alone=is_alone, is_written=job in written)))
+            except Exception as e:  # noqa: BLE001 - any error ends this job alone
+                signals.check()  # a signal may have caused it
+                if pool.traceback:
+                    traceback.print_exception(e)
+                is_short = isinstance(e, EngineError) and not is_alone
+                outcomes.append((job, None if is_short else _outcome(entry, worded(e, entry.options["output"]))))
+    return outcomes
 
 
-def _run_job(job: int, *, is_alone: bool, is_ours: bool) -> Outcome | None:
-    """Run a job; None where its part of the memory is not enough."""
-    [setup] = _setup
-    entry = setup.entries[job]
-    try:
-        return _outcome_of(entry, setup, is_alone=is_alone, is_ours=is_ours)
-    except Exception as e:  # noqa: BLE001 - any error ends this job alone
-        signals.check()  # a signal may have caused it
-        if isinstance(e, EngineError) and not is_alone:
-            return None
-        if setup.traceback:
-            import traceback
-
-            traceback.print_exception(e)
-        return _outcome(entry, worded(e, entry.options["output"]))
-
-
-def _outcome_of(entry: Entry, setup: Setup, *, is_alone: bool, is_ours: bool) -> Outcome:
-    given = {name: value for name, value in entry.options.items() if name not in _OF_OUTPUT}
+def _outcome_of(entry: Entry, pool: Pool, *, is_alone: bool, is_written: bool) -> Outcome:
+    job_options = {name: value for name, value in entry.options.items() if name not in _OF_OUTPUT}
     if not is_alone:
-        given |= {"cores": 1, "memory": max(1, given["memory"] // setup.workers)}
-    resources = options.take_resources(given)
-    request = options.request_of(absolute=resources.elsewhere, **given)
+        job_options |= {"cores": 1, "memory": max(1, job_options["memory"] // pool.workers)}
+    resources = options.take_resources(job_options)
+    request = options.request_of(absolute=resources.elsewhere, **job_options)
     folder = os.path.dirname(entry.output)  # noqa: PTH120 - a string
-    if setup.plans and not os.path.isdir(folder):  # noqa: PTH112 - which would be made
+    if pool.plans and not os.path.isdir(folder):  # noqa: PTH112 - which would be made
         planned = run.plan_of(request, resources)
         return _outcome(entry, bytes=planned.values.total_bytes, plan=planned.traffic)
-    if is_ours and os.path.isdir(entry.output):  # noqa: PTH112 - a folder is never replaced
+    if is_written and os.path.isdir(entry.output):  # noqa: PTH112 - a folder is never replaced
         shutil.rmtree(entry.output)
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-    told = {name: entry.options[name] for name in ("verify", "only")}
-    overwrite = is_ours or entry.options["overwrite"]
-    delivery = run.delivery_of(request, entry.options["output"], resources, overwrite=overwrite, **told)
+    of_output = {name: entry.options[name] for name in _OF_OUTPUT} | ({"overwrite": True} if is_written else {})
+    delivery = run.delivery_of(request, resources, **of_output)
     size = delivery.job.values.desc.total_bytes
-    if setup.plans:
+    if pool.plans:
         return _outcome(entry, bytes=size, plan=delivery.planned.traffic)
     clamped = delivery.run()
     return _outcome(entry, bytes=size, verified=delivery.verify, notes=tuple(delivery.sink.notes), clamped=clamped)
 
 
-def _outcome(entry: Entry, error: RevseqError | None = None, **told: Any) -> Outcome:
-    return Outcome(entry.line, entry.options["output"], error, **told)
+def _outcome(entry: Entry, error: RevseqError | None = None, **more: Any) -> Outcome:
+    return Outcome(entry.line, entry.options["output"], error, **more)

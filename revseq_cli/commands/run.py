@@ -90,7 +90,7 @@ def command(
 
     request = options.request_of(format_name=format_name, absolute=resources.elsewhere, **job_options)
     if output is not None and to_file:
-        delivery = delivery_of(request, output, resources, overwrite=overwrite, verify=verify, only=only)
+        delivery = delivery_of(request, resources, output=output, overwrite=overwrite, verify=verify, only=only)
         drawing = options.new_picture(picture, delivery.job.files, overwrite=overwrite) if picture else None
         if picture and platform.file_key(picture) == platform.file_key(output):
             raise UsageError("-o and --picture are the same file", "two names", where=picture)
@@ -148,7 +148,7 @@ class Delivery:
 
 
 def delivery_of(
-    request: Request, output: str, resources: Resources, *, overwrite: bool, verify: bool, only: bool
+    request: Request, resources: Resources, *, output: str, overwrite: bool, verify: bool, only: bool
 ) -> Delivery:
     """The job and its new file; every error that is known before writing is raised."""
     from revseq_cli.formats.references import Reference, create_sink

@@ -27,6 +27,11 @@ INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 LENGTHS = np.array([[2], [4], [3]], np.uint32)
 EXPECTED = oracle.reverse(INPUT, LENGTHS, 1)
 JOB = {"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}
+# Several workers for few jobs.
+MANY = """
+import revseq_cli.commands.pool as pool
+pool._JOBS_OF_A_WORKER = 4
+"""
 
 
 def lines(*jobs):
@@ -43,17 +48,19 @@ def table(*jobs):
     return stream.getvalue()
 
 
+def numbered(count, **more):
+    return lines(*({"output": f"y{i}.npy", **more} for i in range(count)))
+
+
 def reports(done):
     return [json.loads(line) for line in done.out.splitlines()]
 
 
-def has_begun(folder):
-    """Whether a job has a temporary file."""
-    return any(folder.glob(".revseq-*.tmp"))
-
-
 def outputs(folder):
     return {path.name for path in folder.iterdir() if path.name[0] == "y" or path.name.startswith(".revseq")}
+
+
+# manifests
 
 
 @pytest.mark.parametrize(
@@ -61,32 +68,26 @@ def outputs(folder):
     [("m.jsonl", lines), ("m.json", lines), ("m.csv", table), ("m", lines), ("m", table), ("-", lines), ("-", table)],
 )
 def test_both_formats_from_files_and_pipes(revseq, files, name, write):
-    text = write({"output": "y1.npy"}, {"output": "y2.h5", "batch_axis": "", "verify": "yes"})
+    text = write({"output": "y1.npy"}, {"output": "y2.npy", "batch_axis": "", "verify": "yes"})
     text = text.replace(', "batch_axis": ""', "").encode()
     if name != "-":
         (files / name).write_bytes(b"\xef\xbb\xbf" + text)
     assert revseq("batch", name, "-q", stdin=text).ok().out == ""
-    assert oracle.same_bits(np.load(files / "y1.npy"), EXPECTED)
-    with h5py.File(files / "y2.h5") as file:
-        (dataset,) = file.values()
-        assert oracle.same_bits(dataset[()], EXPECTED)
+    assert all(oracle.same_bits(np.load(files / each), EXPECTED) for each in ("y1.npy", "y2.npy"))
 
 
-def test_tensors_in_cells_that_hold_commas_and_lines(revseq, tmp_path):
-    rows = 'y1.json,"[[1, 2],\r\n[3, 4]]","[[2], [1]]",1\r\n\r\ny2.json,x.npy,"[[2]]",1\r\n'
-    (tmp_path / "m.csv").write_text(f"output,input,lengths,axis\r\n{rows}")
-    revseq("batch", "m.csv").failed("Error: m.csv: line 5: x.npy: no such file\n")
-    assert json.loads((tmp_path / "y1.json").read_text())["Values"] == [[2, 1], [3, 4]]
-
-
-@pytest.mark.parametrize("end", ["\n", "\r"])
-@pytest.mark.parametrize("separator", [";", "\t"])
-def test_cells_between_semicolons_or_tabs(revseq, files, separator, end):
-    """Excel writes semicolons where a comma stands in numbers."""
-    rows = "input lengths axis output", "x.npy [[2],[4],[3]] 1 y1.npy", "x.npy n.npy 7 y2.npy"
-    header, good, bad = (row.replace(" ", separator) + "\n" for row in rows)
-    (files / "m.csv").write_bytes((header + good + bad).replace("\n", end).encode())
-    revseq("batch", "m.csv").failed("m.csv: line 3: ")
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('output,input,lengths,axis\r\ny1.npy,"[[1., 2, 3, 4],\r\n[5, 6, 7, 8], [9, 10, 11, 12]]",n.npy,1\r\n\r\ny2.npy,x.npy,"[[2]]",1\r\n', "line 5"),
+        ("input;lengths;axis;output\nx.npy;[[2],[4],[3]];1;y1.npy\nx.npy;n.npy;7;y2.npy\n", "line 3"),  # of Excel
+        ("input\tlengths\taxis\toutput\rx.npy\t[[2],[4],[3]]\t1\ty1.npy\rx.npy\tn.npy\t7\ty2.npy\r", "line 3"),
+    ],
+)  # fmt: skip
+def test_cells_and_rows(revseq, files, text, place):
+    """Cells hold commas and line breaks, and stand between semicolons or tabs; the number of a line is an editor's."""
+    (files / "m.csv").write_bytes(text.encode())
+    revseq("batch", "m.csv").failed(f"m.csv: {place}: ")
     assert oracle.same_bits(np.load(files / "y1.npy"), EXPECTED)
 
 
@@ -101,7 +102,7 @@ def test_options_are_defaults_for_every_job(revseq, files):
     assert (files / "y2.npy").read_bytes() == b"old"
 
 
-def test_columns_are_the_options_of_run(revseq, files):
+def test_columns_are_the_options_of_run(revseq):
     """All but those about what is printed, and one with several values; they are options of batch, too: defaults."""
     names = {max(each.opts, key=len).lstrip("-") for each in run.command.params}
     refused = {*"feed example picture full dry-run json quiet verbose color".split()}
@@ -113,9 +114,7 @@ def test_columns_are_the_options_of_run(revseq, files):
     # Every job has an input, lengths and an output of its own, so there are no defaults for them.
     own = "manifest each lengths output resume dry-run fail-fast json quiet verbose color"
     taken = [max(each.opts, key=len).lstrip("-") for each in batch.command.params]
-    assert sorted(taken) == sorted(
-        [*own.split(), *(names - refused - {"input", "lengths", "output"})]
-    )  # and none twice
+    assert sorted(taken) == sorted([*own.split(), *(names - refused - {"input", "lengths", "output"})])
 
 
 def test_json_reports_each_job_in_the_order_of_the_manifest(revseq, files):
@@ -135,111 +134,52 @@ def test_json_reports_each_job_in_the_order_of_the_manifest(revseq, files):
     ]
 
 
-def test_many_jobs_read_one_file_at_once(revseq, tmp_path):
-    rng = np.random.default_rng(0)
-    values = {f"x{i}": oracle.random_values(rng, (3, 4), DataType.FLOAT32) for i in range(60)}
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        for name, each in {"n": LENGTHS, **values}.items():
-            file[name] = each
-    jobs = ({"input": f"x.h5::/{name}", "lengths": "x.h5::n", "output": f"y-{name}.h5::/y"} for name in values)
-    revseq("batch", "-", stdin=lines(*jobs).encode()).ok()
-    for name, each in values.items():
-        with h5py.File(tmp_path / f"y-{name}.h5") as file:
-            assert oracle.same_bits(file["y"][()], oracle.reverse(each, LENGTHS, 1))
-    assert not list(tmp_path.glob(".revseq*"))
-
-
-def test_larger_jobs_have_the_engine_to_themselves(revseq, files):
-    large = np.arange(1 << 18, dtype=np.uint32).reshape(256, -1)
-    lengths = np.full((256, 1), 1000, np.uint32)
-    np.save(files / "large.npy", large)
-    np.save(files / "many.npy", lengths)
-    job = {"input": "large.npy", "lengths": "many.npy"}
-    jobs = [{"output": "y0.npy"}, job | {"output": "y1.npy", "engine": "processes", "jobs": 2, "verify": True},
-            {"output": "y2.npy"}, job | {"output": "y3.npy", "memory": "1MiB"}, job | {"output": "y4.npy", "memory": 9}]  # fmt: skip
-    done = revseq("batch", "-", "--json", stdin=lines(*jobs).encode())
-    assert [each["ok"] for each in reports(done)] == [True] * 4 + [False]
-    assert "line 5: large.npy: the memory is 9 bytes" in done.err
-    for name in ("y1.npy", "y3.npy"):
-        assert oracle.same_bits(np.load(files / name), oracle.reverse(large, lengths, 1))
-
-
-# what is wrong with a manifest
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", ["contains no job"]),
         ("\n \n", ["contains no job"]),
-        (lines({}, {"output": "z.npy", "lenghts": "n.npy"}), ["line 2: unknown column 'lenghts'", "wanted: lengths, or another of revseq batch --help"]),
+        (lines({}, {"lenghts": "n.npy"}), ["line 2: unknown column 'lenghts'", "wanted: lengths, or another of revseq batch --help"]),
         ('{"input": "x.npy"}', ["line 1: no output"]),
-        ('{"output": "y.npy"}', ["line 1: no input"]),
         (lines({"input": None}), ["line 1: no input"]),
         (lines({"output": ""}), ["line 1: the name of a file is empty"]),
         (lines({"output": "-"}), ["line 1: output is -"]),
         (lines({"lengths": "-"}), ["line 1: lengths is -"]),
         (lines({"output": "a\0b"}), ["line 1: output: 'a\\x00b' contains bytes that are not text"]),
         (lines({"input": "a\ud800"}), ["line 1: input: 'a\\ud800' contains bytes that are not text"]),
-        (lines({"axis": ""}), ["line 1: axis: the dimension is empty"]),
         (lines({"axis": 1.5}), ["line 1: axis: '1.5' is not a dimension; a whole number from 0 on, or a name"]),
         (lines({"axis": 10**40}), ["line 1: axis: '1000", "is not a dimension"]),
         (lines({"overwrite": "perhaps"}), ["line 1: overwrite: 'perhaps' is not a valid boolean"]),
-        (lines({"feature_level": 9.0}), ["line 1: feature_level: '9.0' is not a feature level"]),
-        (lines({"dtype": "float"}), ["line 1: dtype: ", "FLOAT32"]),
         (lines({"jobs": 0}), ["line 1: jobs: 0 is not in the range"]),
-        (lines({"format": "xyz"}), ["line 1: format: 'xyz' is not one of"]),
         (lines({"lengths": [[2], [4], [3]]}), ["line 1: lengths is a list", 'Hint: a tensor is text: "[[2], [4]]"']),
-        (lines({"lengths": {"a": 1}}), ["line 1: lengths is an object"]),
         (lines({"batch-axis": 0, "batch_axis": 0}), ["line 1: column batch-axis appears twice"]),
-        (lines({}) + "{", ["line 2: is not JSON: Expecting property name"]),
-        ('{"input": "x.npy", }', ["line 1: is not JSON: ", "column "]),
+        (lines({}) + "{", ["line 2: is not JSON: Expecting property name", "column "]),
         (lines({}) + '["x.npy"]', ["line 2: is not a JSON object"]),
         (lines({}) + "[" * 100_000, ["line 2: is not a JSON object"]),
-        (lines({}, {"axis": 0}), ["line 2: its output y.npy is that of line 1"]),
-        (lines({}, {"output": "./folder/../y.npy"}), ["line 2: its output ./folder/../y.npy is that of line 1"]),
-        pytest.param(
-            lines({}, {"output": "link.npy"}), ["line 2: its output link.npy is that of line 1"],
-            marks=pytest.mark.needs("links"),
-        ),
-        (lines({}, {"output": "y.npy::/x"}), ["line 2: its output y.npy::/x is that of line 1"]),
+        (lines({}, {"output": "./folder/../y.npy"}), ["line 2: its output ./folder/../y.npy is the output of line 1"]),
+        pytest.param(lines({}, {"output": "link.npy"}), ["line 2: its output link.npy is the output of line 1"], marks=pytest.mark.needs("links")),
+        (lines({}, {"output": "y.npy::/x"}), ["line 2: its output y.npy::/x is the output of line 1"]),
         (lines({}, {"input": "y.npy", "output": "z.npy"}), ["line 2: its input y.npy is the output of line 1"]),
-        (lines({"output": "y.zarr"}, {"output": "y.zarr/zarr.json"}), ["line 2: its output y.zarr/zarr.json is that of"]),
-        (lines({"output": "y.zarr/c"}, {"output": "y.zarr"}), ["line 1: its output y.zarr/c is that of line 2"]),
+        (lines({"output": "y.zarr"}, {"output": "y.zarr/zarr.json"}), ["line 2: its output y.zarr/zarr.json is the output of"]),
+        (lines({"output": "y.zarr/c"}, {"output": "y.zarr"}), ["line 1: its output y.zarr/c is the output of line 2"]),
         (lines({"output": "y.zarr"}, {"input": "y.zarr/c"}), ["line 2: its input y.zarr/c is the output of line 1"]),
-        (lines({"lengths": "./y.npy"}), ["line 1: its lengths ./y.npy is its output, too", "in-place"]),
-        (lines({"axis": 1.5}, {"jobs": 0}), ["line 1: axis", "Error: ", "line 2: jobs"]),
+        (lines({"lengths": "./y.npy"}), ["line 1: its lengths ./y.npy is the output of line 1"]),
+        (lines({"output": "m.jsonl", "overwrite": True}), ["line 1: its output m.jsonl is the manifest itself"]),
         (lines(*[{"axis": 1.5}] * 30), ["line 20: ", "Error: and 10 more"]),
-        ("input,output,exemple\nx.npy,y.npy,1\n", ["line 1: unknown column 'exemple'"]),
         ("input|output\nx.npy|y.npy\n", ["line 1: unknown column 'input|output'"]),
         ("input,output\nx.npy\n", ["line 2: has 1 cells", "wanted: 2"]),
         ("input,output\nx.npy,\n", ["line 2: no output"]),
         ("input,axis\nx.npy,1\n", ["line 1: no output"]),
         ('input,output\n"x.npy,y.npy\n', ["line 2: is not CSV: unexpected end of data"]),
+        ("\xff\xff", ["line 1, column 1: ", "not text: byte "]),
     ],
 )  # fmt: skip
 def test_a_bad_manifest_runs_nothing(revseq, files, text, words):
     (files / "folder").mkdir()
     (files / "link.npy").symlink_to("y.npy")
     name = "m.csv" if text.startswith("input") else "m.jsonl"
-    (files / name).write_text(text)
+    (files / name).write_bytes(text.encode("latin-1"))
     revseq("batch", name).refused(f"Error: {name}: ", *words)
     assert outputs(files) == set()
-
-
-@pytest.mark.parametrize("name", ["./m.json", "m.json::/x"])
-def test_the_manifest_is_no_output(revseq, files, name):
-    (files / "m.json").write_text(lines({"output": name, "overwrite": True}))
-    revseq("batch", "m.json").refused(f"m.json: line 1: its output {name} is the manifest itself")
-
-
-def test_a_manifest_that_cannot_be_read(revseq, files):
-    revseq("batch", "absent.csv").refused("absent.csv: no such file")
-    (files / "m.csv").write_bytes(b"\xff\xff")
-    hint = "Hint: save it as UTF-8; in Excel, as CSV UTF-8\n"
-    revseq("batch", "m.csv").refused("m.csv: line 1, column ", "not text: byte ", hint)
-    done = revseq("batch", "x.npy").refused("it looks like a .npy file", "wanted: a manifest: UTF-8")
-    assert "Hint" not in done.err
 
 
 def test_manifests_of_pandas(revseq, files):
@@ -258,25 +198,14 @@ def test_manifests_of_pandas(revseq, files):
         for i in range(3):
             assert oracle.same_bits(np.load(files / f"y{i}.npy"), EXPECTED)
             (files / f"y{i}.npy").unlink()
-
-
-def test_what_pandas_writes_by_default_is_refused_with_what_to_type(revseq, files):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame([JOB])
-    index, lines = "to_csv(..., index=False)", 'to_json(..., orient="records", lines=True)'
+    index, records = "to_csv(..., index=False)", 'to_json(..., orient="records", lines=True)'
     frame.to_csv(files / "m.csv")
     revseq("batch", "m.csv").refused("line 1: unknown column ''", index)
     pandas.read_csv(files / "m.csv").to_csv(files / "m.csv", index=False)
     revseq("batch", "m.csv").refused("line 1: unknown column 'Unnamed: 0'", index)
-    frame.reset_index().to_csv(files / "m.csv", index=False)
-    revseq("batch", "m.csv").refused("line 1: unknown column 'index'", index)
-    for name in ("m.json", "m"):
-        frame.to_json(files / name, orient="records")
-        revseq("batch", name).refused("line 1: is not a JSON object, but a list", lines)
-        frame.to_json(files / name, orient="records", indent=2)
-        revseq("batch", name).refused("line 1: is not JSON", lines)
-        frame.to_json(files / name)
-        revseq("batch", name).refused("line 1: input is an object", lines)
+    for orient, words in {"records": "line 1: is not a JSON object", "columns": "line 1: input is an object"}.items():
+        frame.to_json(files / "m.json", orient=orient)
+        revseq("batch", "m.json").refused(words, records)
 
 
 # a job for each file
@@ -297,9 +226,8 @@ def folders(files):
 @pytest.mark.parametrize(
     ("pattern", "output", "expected"),
     [
-        ("data/*.npy", "out/{stem}.npy", ["out/x.npy"]),
         ("data/**/*.npy", "out/{name}", ["out/y.npy", "out/x.npy", "out/z.1.npy"]),
-        ("data/**/*.npy", "out/{sub}/{stem}.h5", ["out/a/b/z.1.h5", "out/a/y.h5", "out/x.h5"]),
+        ("data/**/*.npy", "new/{sub}/{stem}.h5", ["new/a/b/z.1.h5", "new/a/y.h5", "new/x.h5"]),
         ("data/*/?.npy", "{parent}/{stem}-r{suffix}", ["data/a/y-r.npy"]),
         ("data/[xyz].npy", "{path}.json", ["data/x.npy.json"]),
         ("data/a/**/*.npy", "out/{{{stem}}}.npy", ["out/{y}.npy", "out/{z.1}.npy"]),
@@ -310,9 +238,9 @@ def folders(files):
 def test_a_job_for_each_file(revseq, folders, pattern, output, expected):
     pattern = pattern.replace("{root}", str(folders))
     done = revseq("batch", "--each", pattern, "--lengths", "lens/{stem}.npy", "-o", output, "--axis", "1", "--json")
-    reports = [json.loads(line) for line in done.ok().out.splitlines()]
-    assert sorted(os.path.normpath(each["output"]) for each in reports) == sorted(map(os.path.normpath, expected))
-    assert [each["line"] for each in reports] == [*range(1, len(expected) + 1)]
+    found = reports(done.ok())
+    assert sorted(os.path.normpath(each["output"]) for each in found) == sorted(map(os.path.normpath, expected))
+    assert [each["line"] for each in found] == [*range(1, len(expected) + 1)]
     for name in expected:
         assert (folders / name).exists()
         if name.endswith(".npy"):
@@ -333,19 +261,13 @@ def test_each_with_names_inside_files_and_names_that_look_like_tensors(revseq, f
     ("args", "words"),
     [
         (["--each", "*.npy"], ["the jobs have no output", f"Hint: add -o {platform.quoted('out/{stem}.npy')}"]),
-        (["m.csv", "--lengths", "y.npy"], ["the jobs have no output"]),
-        (["--each", "data/**/*.npy", "-o", "out/y.npy"], ["-o out/y.npy is out/y.npy for ", f"Hint: try -o {platform.quoted('out/{stem}.npy')}"]),
-        (["--each", "data/x.npy", "-o", "{path}"], ["job 1: its input data/x.npy is its output, too"]),
-        (["--each", "*.npy", "-o", "{stm}.npy"], ["{stm} is not a placeholder", "{stem}, {match}, {name}, {suffix}, {parent}, {sub}, {path}"]),
-        (["--each", "*.npy", "-o", "{}.npy"], ["{} is not a placeholder"]),
-        (["--each", "*.npy", "-o", "{stem:3}.npy"], ["{stem:3} is not a placeholder"]),
-        (["--each", "*.npy", "-o", "{stem!r}.npy"], ["{stem!r} is not a placeholder"]),
-        (["--each", "*.npy", "-o", "{stem.npy"], ["expected '}'", "a brace itself is {{ or }}"]),
-        (["--each", "*.npy", "-o", "y}.npy"], ["--output y}.npy: "]),
-        (["--each", "*.npy", "--lengths", "{n}", "-o", "y.npy"], ["--lengths {n}: {n} is not a placeholder"]),
+        (["--each", "data/**/*.npy", "-o", "out/y.npy"], ["-o out/y.npy is one file for several", f"Hint: try -o {platform.quoted('out/{stem}.npy')}"]),
+        (["--each", "data/x.npy", "-o", "{path}"], ["job 1: its input data/x.npy is the output of job 1"]),
+        (["--each", "*.npy", "-o", "{stm}.npy"], ["--output {stm}.npy has a wrong placeholder: 'stm'", "{stem}, {match}, {name}, {suffix}, {parent}, {sub}, {path}"]),
+        *((["--each", "*.npy", "-o", name], ["wrong placeholder", "a brace itself is {{ or }}"]) for name in ("{}.npy", "{stem.npy", "{stem.a}", "y}.npy")),
         (["--each", "x.npy", "n.npy", "-o", "{stem}-r.npy"], ["quote the pattern"]),
         (["none.txt", "-o", "{stem}-r.npy"], ["none.txt: no such file"]),
-        (["jobs.csv", "-o", "{stem}-r.npy"], ["each line of a manifest has its own output", "Hint: leave out -o"]),
+        (["jobs.csv", "-o", "{stem}-r.npy"], ["columns of the manifest", "Hint: leave out -o"]),
         ([], ["no manifest is given", "one MANIFEST, or --each"]),
     ],
 )  # fmt: skip
@@ -357,20 +279,10 @@ def test_what_each_refuses(revseq, folders, args, words):
 
 def test_what_a_batch_writes_or_takes_lengths_from_is_no_input(revseq, folders):
     """So that the same line can be typed twice."""
-    job = (
-        "batch",
-        "--each",
-        "data/*.npy",
-        "--lengths",
-        "data/{stem}.len.npy",
-        "-o",
-        "data/{stem}.rev.npy",
-        "--axis",
-        1,
-    )
+    job = ("batch", "--each", "data/*.npy", "--lengths", "data/{stem}.len.npy", "-o", "data/{stem}.rev.npy")
     shutil.copy(folders / "n.npy", folders / "data" / "x.len.npy")
     for again in ((), ("--overwrite",), ("--resume",)):
-        done = revseq(*job, *again, "--json").ok()
+        done = revseq(*job, "--axis", 1, *again, "--json").ok()
         assert [each["output"] for each in reports(done)] == ["data/x.rev.npy"]
     assert {path.name for path in (folders / "data").glob("*.npy")} == {"x.npy", "x.len.npy", "x.rev.npy"}
     shutil.copy(folders / "n.npy", folders / "zn.npy")  # the lengths of all, which are also found last
@@ -389,26 +301,9 @@ def test_what_a_batch_writes_or_takes_lengths_from_is_no_input(revseq, folders):
 def test_what_the_wildcards_matched(pattern, path, match, sub):
     values = manifest.placeholders(path, pattern)
     assert (values["match"], values["sub"].replace(os.sep, "/")) == (match, sub)
-    for name, stem, suffix in (
-        ("x.NPY.GZ", "x", ".NPY.GZ"),
-        ("a.b.h5.zst", "a.b", ".h5.zst"),
-        ("2024.01.gz", "2024.01", ".gz"),
-    ):
+    for name, stem, suffix in (("x.NPY.GZ", "x", ".NPY.GZ"), ("a.b.h5.zst", "a.b", ".h5.zst"), ("2024.01.gz", "2024.01", ".gz")):  # fmt: skip
         values = manifest.placeholders(name, pattern)
         assert (values["stem"], values["suffix"], values["name"]) == (stem, suffix, name)
-
-
-def test_lengths_by_what_the_wildcards_matched(revseq, files):
-    for i in ("001", "002"):
-        shutil.copy(files / "x.npy", files / f"x_{i}.npy")
-        shutil.copy(files / "n.npy", files / f"len_{i}.npy")
-    job = ("batch", "--each", "x_*.npy", "-o", "made/{match}/y.npy", "--axis", 1)
-    revseq(*job, "--lengths", "len_{match}.npy").ok()  # folders of outputs are made
-    for i in ("001", "002"):
-        assert oracle.same_bits(np.load(files / "made" / i / "y.npy"), EXPECTED)
-    done = revseq(*job, "--lengths", "none/{match}.npy", "--overwrite").failed("jobs 1 and 2 (2 jobs)")
-    assert done.err.count("Error: ") == 1
-    assert "{match} is 001" in done.err
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\0"])
@@ -421,12 +316,6 @@ def test_a_list_of_names(revseq, folders, end, name):
     assert {path.name for path in (folders / "out").glob("*.npy")} == {"x.npy", "y.npy"}
 
 
-def test_nothing_that_matches_is_a_note(revseq, files):
-    done = revseq("batch", "--each", "data/*.npy", "-o", "out/{stem}.npy", "--axis", 1).ok()
-    assert (done.out, done.err) == ("", "Note: no file matches --each data/*.npy\n")
-    revseq("batch", "-", "-o", "out/{stem}.npy", "--axis", 1, stdin=b"").ok()
-
-
 # what is done
 
 
@@ -435,9 +324,8 @@ def test_resume_skips_what_is_up_to_date(revseq, files):
     (files / "m.jsonl").write_text(lines(*({"output": f"out/y{i}.npy"} for i in range(4))))
 
     def run(*args):
-        return [
-            each["skipped"] for each in reports(revseq("batch", "m.jsonl", "--json", *args).ok()) if "skipped" in each
-        ]
+        found = reports(revseq("batch", "m.jsonl", "--json", *args).ok())
+        return [each["skipped"] for each in found if "skipped" in each]
 
     assert run() == [False] * 4
     assert run("--resume") == [True] * 4
@@ -465,27 +353,6 @@ def test_resume_looks_into_stores(revseq, files):
     revseq("batch", "m.jsonl", "--resume", "--only").failed("already exists", "a folder is never replaced")
 
 
-@pytest.mark.needs("signals")
-def test_h44_kills_at_random_moments(revseq, files):
-    """The parent alone, or all of it; at the end the outputs are those of a batch that nobody killed."""
-    count, dice = 60, random.Random(1)
-    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(count))))
-    for turn in range(4):
-        command = [*COMMAND, "batch", "m.jsonl", "--resume"]
-        with subprocess.Popen(command, cwd=files, stdout=-1, stderr=-1, start_new_session=True) as process:
-            target = min(count, len(list(files.glob("y*.npy"))) + dice.randrange(1, 20))
-            until(lambda: process.poll() is not None or len(list(files.glob("y*.npy"))) >= target)  # noqa: B023
-            if turn % 2:
-                process.kill()
-            elif process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-        until(lambda: not members(process.pid))
-    revseq("batch", "m.jsonl", "--resume").ok()
-    for i in range(count):
-        assert oracle.same_bits(np.load(files / f"y{i}.npy"), EXPECTED)
-
-
 def test_a_dry_run_checks_all_and_writes_nothing(revseq, files):
     (files / "m.jsonl").write_text(lines(*({"output": f"new/y{i}.npy"} for i in range(3)), {"output": "y3.npy"}))
     before = {path.name for path in files.iterdir()}
@@ -500,49 +367,85 @@ def test_a_dry_run_checks_all_and_writes_nothing(revseq, files):
     (files / "y3.npy").write_bytes(b"old")
     done = revseq("batch", "m.jsonl", "--dry-run", "--json").failed("line 4: y3.npy: already exists")
     assert [each["ok"] for each in reports(done)[:-1]] == [True, True, True, False]
+    (disk,) = reports(revseq("batch", "m.jsonl", "--dry-run", "--json", "--overwrite").ok())[-1]["file_systems"]
+    assert disk["needed_bytes"] == 4 * 48  # what is replaced stays until its output is complete
 
 
 @pytest.mark.needs("mounts")
 def test_a_full_disk_is_told_before_and_once(files, revseq, small_disk):
     np.save(files / "large.npy", np.ones((3, 1 << 17), np.float32))
-    rows = [{"input": "large.npy", "output": f"{small_disk}/y{i}.npy"} for i in range(30)]
+    rows = [{"input": "large.npy", "output": f"{small_disk}/y{i}.npy"} for i in range(8)]
     rows[3] |= {"input": "x.npy"}
     (files / "m.jsonl").write_text(lines(*rows))
     revseq("batch", "m.jsonl", "--dry-run").failed(f"Error: {small_disk}: ", "bytes are needed")
     done = revseq("batch", "m.jsonl", "--json").failed()
-    assert [each["ok"] for each in reports(done)] == [i == 3 for i in range(30)]
+    assert [each["ok"] for each in reports(done)] == [i == 3 for i in range(8)]
     assert done.err.count("Error: ") == 1
-    assert done.err.startswith("Error: m.jsonl: lines 1 to 3 and 5 to 30 (29 jobs): ")
-    assert done.err.count("Hint: free some space, or write to another disk") == 1
+    assert done.err.startswith("Error: m.jsonl: lines 1 to 3 and 5 to 8 (7 jobs): ")
 
 
 # jobs that fail
 
 
 def test_a_job_that_fails_stops_no_other(revseq, files):
-    jobs = [{"output": f"y{i}.npy"} for i in range(6)]
-    jobs[1]["lengths"] = "[[1.5], [1], [1]]"
-    jobs[2]["lengths"] = "x.npy"
-    jobs[4]["output"] = "x.npy/y.npy"
-    done = revseq("batch", "-", stdin=lines(*jobs).encode()).failed()
-    assert outputs(files) == {"y0.npy", "y3.npy", "y5.npy"}
-    assert done.out.startswith("6 jobs: 3 done, 3 failed; 144 bytes in ")
-    assert "line 2: LENGTHS" in done.err
-    assert "line 3: x.npy: Sizes is {3,4}\n  wanted: {3,1}" in done.err
-    assert done.err.count("Error: standard input: line ") == done.err.count("Error: ") >= 3
+    """Notes and errors that are equal are told once, with the lines of their jobs, and errors last."""
+    np.save(files / "n9.npy", np.full((3, 1), 9, np.uint32))
+    for i in range(4):
+        np.save(files / f"bad{i}.npy", np.ones((3, 2), np.int64))
+    jobs = [{"output": f"y{i}.npy", "lengths": f"bad{i}.npy" if i < 4 else "n9.npy"} for i in range(8)]
+    jobs[1] |= {"input": "absent.npy"}
+    jobs[6] |= {"lengths": "[[1.5], [1], [1]]"}
+    jobs.append({"output": "x.npy/y.npy"})
+    done = revseq("batch", "-", stdin=lines(*jobs).encode()).failed("line 7: LENGTHS: ", "line 9: ")
+    assert outputs(files) == {"y4.npy", "y5.npy", "y7.npy"}
+    assert done.out.startswith("9 jobs: 3 done, 6 failed; 144 bytes in ")
+    note, *errors = [line for line in done.err.split("\n") if line.startswith(("Note: ", "Error: "))]
+    exceed = "3 of 3 lengths exceed the axis size (4) and are clamped to 4"
+    assert note == f"Note: standard input: lines 5, 6 and 8 (3 jobs): {exceed}"
+    places = "lines 1, 3 and 4 (3 jobs): bad0.npy, bad2.npy, bad3.npy"
+    assert errors[0] == f"Error: standard input: {places}: Sizes is {{3,2}}"
+    assert errors[1] == "Error: standard input: line 2: absent.npy: no such file"
+    assert len(errors) == 4
     quiet = revseq("batch", "-", "-q", "--overwrite", stdin=lines(*jobs).encode())
-    assert (quiet.status, quiet.out, quiet.err) == (1, "", done.err)
+    assert (quiet.status, quiet.out, quiet.err) == (1, "", done.err.split("\n", 1)[1])
 
 
-@pytest.mark.parametrize(("cores", "most"), [("1", 4), ("2", 1500)])
+@pytest.mark.parametrize(("cores", "most"), [("1", 4), ("2", 200)])
 def test_fail_fast(revseq, files, cores, most):
-    jobs = [{"output": f"y{i}.npy"} for i in range(3000)]
-    jobs[3]["input"] = "absent.npy"
+    jobs = [{"output": f"y{i}.npy", "input": "absent.npy" if i == 3 else "x.npy"} for i in range(400)]
     done = revseq("batch", "-", "--fail-fast", "--json", "--jobs", cores, stdin=lines(*jobs).encode()).failed()
     found = reports(done)
     assert [each["line"] for each in found if not each["ok"]] == [4]
     assert outputs(files) == {each["output"] for each in found if each["ok"]}
     assert len(found) <= most
+
+
+def test_larger_jobs_have_the_engine_to_themselves(revseq, files):
+    large = np.arange(1 << 18, dtype=np.uint32).reshape(256, -1)
+    lengths = np.full((256, 1), 1000, np.uint32)
+    np.save(files / "large.npy", large)
+    np.save(files / "many.npy", lengths)
+    job = {"input": "large.npy", "lengths": "many.npy"}
+    jobs = [{"output": "y0.npy"}, job | {"output": "y1.npy", "engine": "processes", "jobs": 2, "verify": True},
+            {"output": "y2.npy"}, job | {"output": "y3.npy", "memory": "1MiB"}, job | {"output": "y4.npy", "memory": 9}]  # fmt: skip
+    done = revseq("batch", "-", "--json", stdin=lines(*jobs).encode())
+    assert [each["ok"] for each in reports(done)] == [True] * 4 + [False]
+    assert "line 5: large.npy: the memory is 9 bytes" in done.err
+    for name in ("y1.npy", "y3.npy"):
+        assert oracle.same_bits(np.load(files / name), oracle.reverse(large, lengths, 1))
+
+
+def test_many_jobs_read_one_file_at_once(revseq, tmp_path):
+    rng = np.random.default_rng(0)
+    values = {f"x{i}": oracle.random_values(rng, (3, 4), DataType.FLOAT32) for i in range(64)}
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        for name, each in {"n": LENGTHS, **values}.items():
+            file[name] = each
+    jobs = ({"input": f"x.h5::/{name}", "lengths": "x.h5::n", "output": f"y-{name}.npy"} for name in values)
+    revseq("batch", "-", stdin=lines(*jobs).encode()).ok()
+    for name, each in values.items():
+        assert oracle.same_bits(np.load(tmp_path / f"y-{name}.npy"), oracle.reverse(each, LENGTHS, 1))
+    assert not list(tmp_path.glob(".revseq*"))
 
 
 @pytest.mark.needs("fork")
@@ -563,38 +466,27 @@ reversal.reverse = lambda job, *others: real(job, *others) if job.axis else 1 / 
 
 
 def test_a_reader_that_leaves_leaves_no_job_undone(files):
-    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(40))))
+    """Neither one of standard output, nor one of standard error."""
+    (files / "m.jsonl").write_text(numbered(40) + lines({"input": "absent.npy", "output": "z.npy"}))
     reader, writer = os.pipe()
     os.close(reader)
-    for option in ("--json", "-q"):
-        command = [*COMMAND, "batch", "m.jsonl", "--overwrite", option]
-        done = subprocess.run(command, cwd=files, stdout=writer, stderr=-1, check=False)
-        assert (done.returncode, done.stderr) == (0, b"")
-        assert len(outputs(files)) == 40
-    (files / "m.jsonl").write_text(lines(*({"output": f"z{i}.npy", "input": f"{'xa'[i == 3]}.npy"} for i in range(40))))
-    done = subprocess.run([*COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=writer, check=False)
-    assert done.returncode == 1
-    assert len(list(files.glob("z*.npy"))) == 39
+    done = subprocess.run(
+        [*COMMAND, "batch", "m.jsonl", "--json"], cwd=files, stdout=writer, stderr=writer, check=False
+    )
     os.close(writer)
+    assert (done.returncode, len(outputs(files))) == (1, 40)
 
 
-@pytest.mark.needs("signals")
-@pytest.mark.parametrize("number", existing_signals("SIGINT", "SIGTERM"))
-def test_a_signal_stops_all_of_it(files, number):
-    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(5000))))
-    process = subprocess.Popen([*COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=-1, text=True)
-    until(lambda: any(path.suffix == ".npy" and path.name[0] == "y" for path in files.iterdir()))
-    process.send_signal(number)
-    _, err = process.communicate()
-    assert process.returncode == -number
-    assert re.fullmatch(r"Note: stopped after reporting \d+ of 5000 outputs; --resume runs the rest\n", err)
-    written = outputs(files)
-    assert 0 < len(written) < 5000
-    for name in written:
-        assert oracle.same_bits(np.load(files / name), EXPECTED)
+@pytest.mark.needs("shell")
+def test_standard_error_that_goes_to_an_input_gets_nothing(files, shell):
+    before = (files / "x.npy").read_bytes()
+    (files / "m.jsonl").write_text(numbered(1))
+    done = shell("revseq batch m.jsonl 2>> x.npy")
+    assert (done.status, "is where standard error goes" in done.out) == (2, True)
+    assert (files / "x.npy").read_bytes() == before
 
 
-# jobs that end their process
+# jobs that end their process, and batches that are ended
 
 # Jobs whose outputs have "die" in their names end their process.
 DEADLY = """
@@ -614,33 +506,32 @@ reversal.reverse = reverse
 
 # Jobs that are done while another one dies are told late, or not at all.
 UNTOLD = """
-import revseq_cli.commands.pool as pool
-run = pool._run_job
-def run_job(job, *, is_alone, **others):
-    done = run(job, is_alone=is_alone, **others)
-    if not is_alone and job < 40:
+outcome_of = pool._outcome_of
+def slow(entry, pool, *, is_alone, **others):
+    done = outcome_of(entry, pool, is_alone=is_alone, **others)
+    if not is_alone and entry.line <= 10:
         time.sleep(0.05)
     return done
-pool._run_job = run_job
+pool._outcome_of = slow
 """
 
 
 @pytest.mark.needs("fork")
 @pytest.mark.parametrize("number", ["SIGSEGV", "SIGKILL"])
 def test_h67_a_job_that_ends_its_process(revseq, files, number):
-    names = [f"y{i}.npy" for i in range(60)]
-    for i in (0, 7, 8, 30, 59):
+    names = [f"y{i}.npy" for i in range(24)]
+    for i in (0, 7, 8, 14, 23):
         names[i] = f"y-die{i}.npy"
-    names[31] = "y-slow.npy"
+    names[15] = "y-slow.npy"
     for name in (names[5], names[7]):
         (files / name).write_bytes(b"old")
     (files / "m.jsonl").write_text(lines(*({"output": name, "overwrite": i in (5, 7)} for i, name in enumerate(names))))
-    done = revseq("batch", "m.jsonl", "--json", code=DEADLY.format(number=number)).failed()
+    done = revseq("batch", "m.jsonl", "--json", code=MANY + DEADLY.format(number=number)).failed()
     found = reports(done)
     assert [each["output"] for each in found] == names
     for each in found:
         assert each["ok"] == ("die" not in each["output"]), each
-    assert f"Error: m.jsonl: lines 1, 8, 9, 31 and 60 (5 jobs): its process died: {number}" in done.err
+    assert f"Error: m.jsonl: lines 1, 8, 9, 15 and 24 (5 jobs): its process died: {number}" in done.err
     assert all(number in each["errors"][0]["found"] for each in found if not each["ok"])
     assert outputs(files) == {name for name in names if "die" not in name} | {names[7]}
     assert (files / names[7]).read_bytes() == b"old"
@@ -654,21 +545,22 @@ def test_h67_beside_jobs_that_are_done_and_not_told(revseq, files, suffix):
     """They run again, and replace only what is theirs."""
     if suffix == "zarr":
         pytest.importorskip("zarr")
-    names = [f"y{i}.{suffix}" for i in range(96)]
-    for i in (3, 30):
+    names = [f"y{i}.{suffix}" for i in range(20)]
+    for i in (3, 9):
         names[i] = f"y-die{i}.{suffix}"
     (files / "m.jsonl").write_text(lines(*({"output": name} for name in names)))
-    done = revseq("batch", "m.jsonl", "--json", code=DEADLY.format(number="SIGKILL") + UNTOLD)
+    done = revseq("batch", "m.jsonl", "--json", code=MANY + DEADLY.format(number="SIGKILL") + UNTOLD)
     found = reports(done)
-    assert [each["output"] for each in found if not each["ok"]] == [names[3], names[30]], done.err
+    assert [each["output"] for each in found if not each["ok"]] == [names[3], names[9]], done.err
     assert outputs(files) == {name for name in names if "die" not in name}
 
 
 @pytest.mark.needs("fork")
 def test_h67_and_fail_fast(revseq, files):
-    names = ["y0.npy", "y-die.npy", *(f"y{i}.npy" for i in range(2, 400))]
+    names = ["y0.npy", "y-die.npy", *(f"y{i}.npy" for i in range(2, 200))]
     (files / "m.jsonl").write_text(lines(*({"output": name} for name in names)))
-    done = revseq("batch", "m.jsonl", "--json", "--fail-fast", code=DEADLY.format(number="SIGSEGV")).failed()
+    code = MANY + DEADLY.format(number="SIGSEGV")
+    done = revseq("batch", "m.jsonl", "--json", "--fail-fast", code=code).failed()
     found = reports(done)
     assert [each["output"] for each in found if not each["ok"]] == ["y-die.npy"]
     assert len(found) < 60
@@ -694,26 +586,65 @@ platform.flush_folder = die_once
 @pytest.mark.needs("fork", "names by links", "folder flushes")
 def test_a_process_that_dies_after_its_output_got_its_name(revseq, files):
     """The output is complete, its second name goes, and the other jobs run."""
-    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} for i in range(40))))
-    done = revseq("batch", "m.jsonl", "--json", code=_DYING)
+    (files / "m.jsonl").write_text(numbered(20))
+    done = revseq("batch", "m.jsonl", "--json", code=MANY + _DYING)
     assert (files / "dead").exists()
-    assert (done.status, done.out.count('"ok": true'), done.err) == (0, 40, "")
-    assert outputs(files) == {f"y{i}.npy" for i in range(40)}
+    assert (done.status, done.out.count('"ok": true'), done.err) == (0, 20, "")
+    assert outputs(files) == {f"y{i}.npy" for i in range(20)}
+
+
+@pytest.mark.needs("signals")
+def test_h44_kills_at_random_moments(revseq, files):
+    """The parent alone, or all of it; at the end the outputs are those of a batch that nobody killed."""
+    count, dice = 60, random.Random(1)
+    (files / "m.jsonl").write_text(numbered(count))
+    for kill in (os.kill, os.killpg):
+        command = [*COMMAND, "batch", "m.jsonl", "--resume"]
+        with subprocess.Popen(command, cwd=files, stdout=-1, stderr=-1, start_new_session=True) as process:
+            target = min(count, len(list(files.glob("y*.npy"))) + dice.randrange(1, 20))
+            until(lambda: process.poll() is not None or len(list(files.glob("y*.npy"))) >= target)  # noqa: B023
+            if process.poll() is None:
+                kill(process.pid, signal.SIGKILL)
+            process.communicate()
+        until(lambda: not members(process.pid))
+    revseq("batch", "m.jsonl", "--resume").ok()
+    for i in range(count):
+        assert oracle.same_bits(np.load(files / f"y{i}.npy"), EXPECTED)
+
+
+@pytest.mark.needs("signals")
+def test_a_signal_stops_all_of_it(files):
+    (files / "m.jsonl").write_text(numbered(2000))
+    process = subprocess.Popen([*COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=-1, text=True)
+    until(lambda: any(path.suffix == ".npy" and path.name[0] == "y" for path in files.iterdir()))
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate()
+    assert process.returncode == -signal.SIGTERM
+    assert re.fullmatch(r"Note: stopped after reporting \d+ of 2000 outputs; --resume runs the rest\n", err)
+    written = outputs(files)
+    assert 0 < len(written) < 2000
+    for name in written:
+        assert oracle.same_bits(np.load(files / name), EXPECTED)
+
+
+def started(folder, *jobs):
+    """A batch of large jobs, as soon as one has a temporary file."""
+    np.save(folder / "x.npy", np.zeros((1 << 12, 1 << 12), np.float32))
+    np.save(folder / "n.npy", np.full((1 << 12, 1), 9, np.uint32))
+    (folder / "m.jsonl").write_text(lines(*jobs))
+    process = subprocess.Popen([*COMMAND, "batch", "m.jsonl"], cwd=folder, stdout=-1, stderr=-1, start_new_session=True)
+    until(lambda: any(folder.glob(".revseq-*.tmp")))
+    return process
 
 
 @pytest.mark.needs("signals")
 @pytest.mark.parametrize("number", existing_signals("SIGINT", "SIGTERM"))
-@pytest.mark.parametrize("stopped", [False, True])
-def test_a_signal_while_jobs_are_under_way(files, number, stopped):
+def test_a_signal_while_jobs_are_under_way(files, number):
     """One is enough, also where the workers can do nothing; what they had begun is removed."""
-    np.save(files / "x.npy", np.zeros((1 << 12, 1 << 12), np.float32))
-    np.save(files / "n.npy", np.full((1 << 12, 1), 9, np.uint32))
-    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy", "memory": "1M"} for i in range(20))))
-    process = subprocess.Popen([*COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=-1, start_new_session=True)
-    until(lambda: has_begun(files))
+    process = started(files, *({"output": f"y{i}.npy", "memory": "1M"} for i in range(20)))
     children = [pid for pid in members(process.pid) if pid != process.pid]
     assert children
-    for child in children if stopped else []:
+    for child in children if number == signal.SIGTERM else []:
         os.kill(child, signal.SIGSTOP)
     process.send_signal(number)
     _, err = process.communicate()
@@ -727,55 +658,13 @@ def test_a_signal_while_jobs_are_under_way(files, number, stopped):
 @pytest.mark.parametrize("stopped", [False, True])
 def test_h47_no_process_of_the_jobs_without_its_parent(files, stopped):
     """Also where they are stopped, and where jobs have processes of their own."""
-    np.save(files / "x.npy", np.zeros((1 << 12, 1 << 12), np.float32))
-    np.save(files / "n.npy", np.full((1 << 12, 1), 9, np.uint32))
     kinds = {"memory": "1M"}, {"engine": "processes", "jobs": 2}
-    (files / "m.jsonl").write_text(lines(*({"output": f"y{i}.npy"} | kinds[i % 2] for i in range(20))))
-    process = subprocess.Popen([*COMMAND, "batch", "m.jsonl"], cwd=files, stdout=-1, stderr=-1, start_new_session=True)
-    until(lambda: (files / "y0.npy").exists() and has_begun(files))
+    process = started(files, *({"output": f"y{i}.npy"} | kinds[not i % 2] for i in range(20)))
     if stopped:  # but for one that has just been forked: it cannot yet know that it is to end with its parent
         old = {*members(process.pid)} - {process.pid}
-        time.sleep(0.5)
+        time.sleep(0.2)
         for child in old & {*members(process.pid)}:
             os.kill(child, signal.SIGSTOP)
     process.kill()
     process.communicate(timeout=60)
     until(lambda: not members(process.pid))
-
-
-@pytest.mark.needs("shell")
-def test_standard_error_that_goes_to_an_input_gets_nothing(files, shell):
-    before = (files / "x.npy").read_bytes()
-    (files / "m.jsonl").write_text('{"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}')
-    done = shell("revseq batch m.jsonl 2>> x.npy")
-    assert (done.status, "is where standard error goes" in done.out) == (2, True)
-    assert (files / "x.npy").read_bytes() == before
-
-
-def test_equal_notes_are_grouped_and_errors_come_last(revseq, files):
-    np.save(files / "n.npy", np.full((3, 1), 9, np.uint32))
-    jobs = [{"output": f"y{i}.npy", "input": "absent.npy" if i == 1 else "x.npy"} for i in range(6)]
-    done = revseq("batch", "-", stdin=lines(*jobs).encode()).failed()
-    note, error = [line for line in done.err.split("\n") if line.startswith(("Note: ", "Error: "))]
-    places = "lines 1 and 3 to 6 (5 jobs)"
-    assert note == f"Note: standard input: {places}: 3 of 3 lengths exceed the axis size (4) and are clamped to 4"
-    assert error.startswith("Error: ")
-
-
-def test_equal_errors_are_told_once(revseq, files):
-    """With the lines of their jobs and the files that they are about; programs get the error of each."""
-    for i in range(6):
-        np.save(files / f"n{i}.npy", np.ones((3, 2), np.int64))
-    jobs = [{"lengths": f"n{i}.npy", "output": f"y{i}.npy"} for i in range(6)]
-    jobs[1] |= {"input": "absent.npy"}
-    jobs[4] |= {"lengths": "n.npy"}
-    jobs.append({"output": "y4.npy", "input": "gone.npy", "overwrite": True})
-    (files / "m.jsonl").write_text(lines(*jobs[:4], *jobs[5:], jobs[4] | {"output": "z.npy"}))
-    done = revseq("batch", "m.jsonl", "--json").failed()
-    of_files, of_absent = done.err.removeprefix("Error: ").split("Error: ")
-    assert of_files.startswith(
-        "m.jsonl: lines 1 and 3 to 5 (4 jobs): n0.npy, n2.npy, n3.npy and 1 more: Sizes is {3,2}\n  wanted: "
-    )
-    assert of_absent == "m.jsonl: lines 2 and 6 (2 jobs): absent.npy, gone.npy: no such file\n"
-    files_of = [error["where"] for each in reports(done) for error in each["errors"]]
-    assert files_of == ["n0.npy", "absent.npy", "n2.npy", "n3.npy", "n5.npy", "gone.npy"]

@@ -120,7 +120,6 @@ CASES = {
     "batch names.txt -o {stem}.y.npy": "names.txt has no name of a file\n",
     "batch --each none/*.npy -o {stem}.y.npy": "no file matches --each none/*.npy\n",
     "batch --each= -o {stem}.y.npy": "no file matches --each ''\n",
-    "batch --each=x*.npy --lengths=no{match}.npy --axis=1 -o y.npy": "{match} is empty\n",
     "run page.md::1": "wanted: a page with examples",
     "show page.md::1": "wanted: a page with examples",
     "show page.md::1::InputTensor": "wanted: a page with examples",
