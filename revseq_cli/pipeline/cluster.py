@@ -8,11 +8,12 @@ import logging
 import math
 import os
 import pickle
+import re
 import threading
 import time
 import warnings
 from collections import Counter
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -25,8 +26,6 @@ from revseq_cli.core.processes import packed
 try:
     import dask
     import distributed
-    from distributed.comm.addressing import parse_address, parse_host_port
-    from distributed.comm.registry import get_backend
     from distributed.scheduler import KilledWorker
 except ImportError:
     hint = platform.pip("install distributed")
@@ -34,8 +33,6 @@ except ImportError:
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from revseq_cli.pipeline.plan import Plan
 
 _Result = TypeVar("_Result")
 # In seconds:
@@ -47,17 +44,17 @@ _LONGEST_STOP = 10.0  # until workers have ended the blocks that they had begun
 
 # On the workers
 
-_running: Counter[str] = Counter()  # blocks of each pass that this worker does now
-_stopped: set[str] = set()  # passes of which no more blocks begin
+_running: Counter[str] = Counter()  # batches of each pass that this worker does now
+_stopped: set[str] = set()  # passes of which no more batches begin
 _lock = threading.Lock()
 
 
-def _versions() -> dict[str, str]:
-    """The versions that must be the same on every worker."""
-    return {"revseq": revseq_cli.__version__, "NumPy": np.__version__}
+def _versions() -> str:
+    """What must be the same on every worker."""
+    return f"revseq {revseq_cli.__version__} and NumPy {np.__version__}"
 
 
-def _do(batch: bytes, run: str, wanted: dict[str, str]) -> Any:  # noqa: ANN401 - the task's own
+def _do(batch: bytes, run: str, wanted: str) -> Any:  # noqa: ANN401 - the task's own
     """Run one pickled batch of a pass on a worker, and return its results, pickled, or an error.
 
     An error is returned and not raised: dask would log it there, and fails on tracebacks that it cannot pickle.
@@ -68,10 +65,9 @@ def _do(batch: bytes, run: str, wanted: dict[str, str]) -> Any:  # noqa: ANN401 
             return EngineError(f"the worker {address} was stopped")
         _running[run] += 1
     try:
-        if differing := [package for package, version in _versions().items() if version != wanted[package]]:
-            here = ", ".join(f"{package} {_versions()[package]}" for package in differing)
-            as_here = ", ".join(f"{package} {wanted[package]}, as here" for package in differing)
-            return EngineError(f"the worker {address} has {here}", as_here, "install the same versions on every worker")
+        if _versions() != wanted:
+            found, hint = f"the worker {address} has {_versions()}", "install the same versions on every worker"
+            return EngineError(found, f"{wanted}, as here", hint)
         platform.keep_freed_memory()
         return packed(pickle.loads(batch)())  # noqa: S301 - from our own process
     except RevseqError as e:
@@ -85,7 +81,7 @@ def _do(batch: bytes, run: str, wanted: dict[str, str]) -> Any:  # noqa: ANN401 
 
 
 def _stop(run: str) -> int:
-    """Let no more blocks of a pass begin on this worker; how many are under way."""
+    """Let no more batches of a pass begin on this worker; how many are under way."""
     with _lock:
         _stopped.add(run)
         return _running[run]
@@ -93,24 +89,18 @@ def _stop(run: str) -> int:
 
 # Here
 
+_threads = ThreadPoolExecutor()  # in which calls of dask wait, so that a signal ends what the main thread waits for
 
-def _waited(call: Callable[[], _Result], longest: float = _LONGEST_CALL, *, stops: bool = True) -> _Result:
-    """The result of a call that waits, in a thread; Stopped is raised after a signal, and TimeoutError at last."""
-    future: Future[_Result] = Future()
 
-    def run() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as e:  # noqa: BLE001 - it is raised where the result is asked for
-            future.set_exception(e)
-
-    threading.Thread(target=run, daemon=True).start()
-    deadline = time.monotonic() + longest
+def _waited(call: Callable[[], _Result], *, stops: bool = True) -> _Result:
+    """The result of a call that waits; Stopped is raised after a signal, and TimeoutError at last."""
+    future = _threads.submit(call)
+    deadline = time.monotonic() + _LONGEST_CALL + 1
     while not wait([future], signals.PATIENCE).done:
         if stops:
             signals.check()
         if time.monotonic() > deadline:
-            raise TimeoutError(f"silent for {longest:.0f} s")
+            raise TimeoutError(f"silent for {_LONGEST_CALL:.0f} s")
     return future.result()
 
 
@@ -119,16 +109,16 @@ def _connected(address: str) -> distributed.Client:
     """The connection to a scheduler; EngineError if none answers in time, or something else than dask does."""
     logging.disable()  # errors that dask logs are reported here, once
     warnings.simplefilter("ignore")
-    try:
-        scheme, place = parse_address(address, strict=True)
-        get_backend(scheme)
-        parse_host_port(place)
-    except (ValueError, TypeError) as e:  # for an unknown protocol, or a port that is not a number
-        found, wanted = f"is not an address of a dask scheduler: {str(e)[:100]}", "as tcp://host:8786"
-        raise UsageError(found, wanted, "add --scheduler tcp://host:8786", address) from None
+    example = "tcp://host:8786"
+    if not address:
+        raise UsageError("no dask scheduler is named", "its address", f"add --scheduler {example}")
+    if not re.fullmatch(r"(tcp|tls|wss?|ucxx?)://.+:\d+", address):
+        raise UsageError(
+            "is not an address of a dask scheduler", f"as {example}", f"add --scheduler {example}", address
+        )
     connect = functools.partial(distributed.Client, address, timeout=_LONGEST_CALL, set_as_default=False)
     try:
-        return _waited(connect, _LONGEST_CALL + 1)
+        return _waited(connect)
     except Exception as e:  # noqa: BLE001 - of any kind, if dask tries to read what another program answers
         why = str(e)[:100] if isinstance(e, OSError) else "the server there uses another protocol"
         found = f"no dask scheduler answers: {why}"
@@ -136,19 +126,17 @@ def _connected(address: str) -> distributed.Client:
 
 
 class Cluster:
-    """The workers of a scheduler: the one of the plan, or of dask's own configuration.
+    """The workers of a scheduler: the one of that address, or of dask's own configuration.
 
     Tasks and their results travel as bytes, which dask passes on as they are. If a worker dies, dask gives its batch to
     another one, which writes the same bytes.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self._address = plan.scheduler or dask.config.get("scheduler-address", None) or ""
-        if not self._address:
-            raise UsageError("no dask scheduler is named", "its address", "add --scheduler tcp://host:8786")
+    def __init__(self, address: str) -> None:
+        self._address = address or dask.config.get("scheduler-address", None) or ""
         self._client = _connected(self._address)
         self._executor = self._client.get_executor(pure=False)
-        self._run, self._versions = os.urandom(8).hex(), _versions()
+        self._run = os.urandom(8).hex()
         self._under_way = self._workers = 0
         self._looked, self._seen = -math.inf, time.monotonic()
 
@@ -167,14 +155,14 @@ class Cluster:
                 raise EngineError("the scheduler has no worker", "one or more", hint, self._address)
         return self._workers
 
-    def submit(self, batch: Callable[[], Any]) -> Future[Any]:
-        """Give a batch to any worker."""
+    def submit(self, task: Callable[[], Any]) -> Future[Any]:
+        """Give a task to any worker."""
         with self._worded():
             self._under_way += 1
-            return self._executor.submit(_do, packed(batch), self._run, self._versions)  # type: ignore[no-any-return]
+            return self._executor.submit(_do, packed(task), self._run, _versions())  # type: ignore[no-any-return]
 
-    def result(self, future: Future[Any]) -> Any:  # noqa: ANN401 - whatever the tasks give
-        """The results of a batch; its error is raised."""
+    def result(self, future: Future[Any]) -> Any:  # noqa: ANN401 - the task's own
+        """The result of a task; its error is raised."""
         with self._worded():
             done = future.result()
         if isinstance(done, RevseqError):

@@ -15,12 +15,11 @@ from revseq_cli.formats.npy import scratch
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline.blocks import cut, lengths_of
 from revseq_cli.pipeline.plan import Plan, Resources, plan_reversal
-from revseq_cli.pipeline.tasks import Task, deliver_all, move, reading_back, spooled, untrue
+from revseq_cli.pipeline.tasks import Task, completed, deliver_all, move, reading_back, spooled, untrue
 from revseq_cli.pipeline.views import AlignedSource, Computed, Derived, OfLines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
@@ -32,20 +31,16 @@ if TYPE_CHECKING:
 
 def reversed_output(job: Job, read_task_of: ReadTaskOf | None = None) -> Source:
     """The output of a job, which is computed where it is read, by read tasks that read the job's files unless given."""
-    return Derived(job.values, job.values.dtype, read_task_of or read_tasks_of(job))
+    return Derived(job.values, job.values.dtype, read_task_of or partial(_read_task, job))
 
 
-def read_tasks_of(job: Job) -> ReadTaskOf:
-    """The read tasks that read what a region needs of the job's own files, and reverse it."""
-
-    def read_task(region: Region) -> Computed:
-        lengths, part = job.lengths.read_task(lengths_of(region, job.axis)), region[job.axis]
-        if part.stop - part.start < job.values.sizes[job.axis]:
-            return Computed(partial(_reverse_cut, job.values, job.axis, region), (lengths,))
-        step = partial(kernel.reverse, axis=job.axis, overwrite=job.values.reads_anew)
-        return Computed(step, (job.values.read_task(region), lengths))
-
-    return read_task
+def _read_task(job: Job, region: Region) -> Computed:
+    """What reads of the job's own files what a region of the output needs, and reverses it."""
+    lengths, part = job.lengths.read_task(lengths_of(region, job.axis)), region[job.axis]
+    if part.stop - part.start < job.values.sizes[job.axis]:
+        return Computed(partial(_reverse_cut, job.values, job.axis, region), (lengths,))
+    step = partial(kernel.reverse, axis=job.axis, overwrite=job.values.reads_anew)
+    return Computed(step, (job.values.read_task(region), lengths))
 
 
 def _reverse_cut(source: Source, axis: int, region: Region, lengths: NDArray[Any]) -> NDArray[Any]:
@@ -75,7 +70,8 @@ def reverse(job: Job, sink: Sink, plan: Plan) -> int:
     with (
         made_ready(job, sink.beside, plan, holds_lengths=not sink.beside) as ready,
         _read_tasks(ready, sink.beside, plan) as read_task_of,
-        _unchunked(sink, ready.values, plan) as to,
+        # If the plan is spooled and the sink has chunks, blocks go into a temporary file without.
+        scratch(sink.beside, ready.values) if plan.spooled and sink.chunks else contextlib.nullcontext(sink) as to,
     ):
         tasks = (Task(read_task_of(region).read, (), region, to.block_writer(region)) for region in plan.blocks)
         deliver_all("reverse", tasks, to, plan, ready.values)
@@ -84,21 +80,15 @@ def reverse(job: Job, sink: Sink, plan: Plan) -> int:
         return _clamped(job, ready.lengths, plan)
 
 
-def _unchunked(sink: Sink, values: Source, plan: Plan) -> AbstractContextManager[Sink]:
-    """The sink; or, if the plan is spooled and the sink has chunks, a temporary file without."""
-    is_spooled = plan.spooled and sink.chunks
-    return scratch(sink.beside, values) if is_spooled else contextlib.nullcontext(sink)
-
-
 def _clamped(job: Job, lengths: Source, plan: Plan) -> int:
     """How many of the lengths that the user gave are above the axis size; these are the same, repeated for lines."""
-    size, given, count = job.values.sizes[job.axis], job.given_lengths.desc.element_count, lengths.desc.element_count
-    if isinstance(job.given_lengths, OfLines) or not given or not count or np.iinfo(lengths.dtype).max <= size:
+    size, own, count = job.values.sizes[job.axis], job.given_lengths.desc.element_count, lengths.desc.element_count
+    if isinstance(job.given_lengths, OfLines) or not own or not count or np.iinfo(lengths.dtype).max <= size:
         return 0
     most = max(1, min(thresholds.LENGTHS_AT_ONCE, plan.bytes // 24))  # a cast holds a length some three times
     blocks = cut(lengths.sizes, None, most=most, alignment=lengths.cut_alignments[0])
     clamped = sum(kernel.count_clamped(lengths.read_task(region).read(), size) for region in blocks)
-    return clamped // (count // given)
+    return clamped // (count // own)
 
 
 def reversed_in_memory(job: Job, resources: Resources) -> tuple[Source, int]:
@@ -145,10 +135,23 @@ def made_ready(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = False
         yield replace(job, values=values, lengths=lengths)
 
 
-def _read_tasks(job: Job, beside: str, plan: Plan) -> AbstractContextManager[ReadTaskOf]:
+@contextlib.contextmanager
+def _read_tasks(job: Job, beside: str, plan: Plan) -> Iterator[ReadTaskOf]:
     """The read tasks of a job; with a tiling, it is now written in tiles next to the file `beside`."""
-    if plan.tiling:
-        from revseq_cli.pipeline import two_pass  # few jobs need it
+    if not plan.tiling:
+        yield partial(_read_task, job)
+        return
+    from revseq_cli.pipeline import two_pass  # few jobs need it
 
-        return two_pass.tiled(job, beside, plan, plan.tiling)
-    return contextlib.nullcontext(read_tasks_of(job))
+    def read_lengths(region: Region) -> tuple[Any]:
+        return (job.lengths.read_task(lengths_of(region, job.axis)),)
+
+    values = job.values
+    with two_pass.tiles_beside(beside, values, job.axis, plan.tiling, plan.direct) as tiles:
+        tasks = (
+            Task(partial(tiles.sort, region, values.read_task(region)), read_lengths(region), region)
+            for region in plan.tiling.blocks
+        )
+        for _ in completed("sort", tasks, plan, values):
+            pass
+        yield lambda region: Computed(partial(tiles.reverse, values.dtype, region), read_lengths(region))

@@ -20,9 +20,6 @@ distributed = pytest.importorskip("distributed", reason="distributed, the extra 
 
 from revseq_cli.core.errors import EngineError, UsageError  # noqa: E402 - it cannot be imported without dask
 from revseq_cli.pipeline import cluster  # noqa: E402
-from revseq_cli.pipeline.blocks import Blocks  # noqa: E402
-from revseq_cli.pipeline.plan import Plan  # noqa: E402
-from revseq_cli.pipeline.tasks import Batch  # noqa: E402
 
 UNCHANGED = b"Note: stopped; y.npy is unchanged\n"
 # What a worker loads before its first block; dask may load it twice. After the first, a block that takes its time:
@@ -283,27 +280,23 @@ def test_a_signal_waits_for_the_blocks_that_workers_have_begun(tmp_path, site, j
     left_old(tmp_path)
 
 
-def plan_for(address):
-    return Plan(Blocks((1,), (1,)), "dask", 1, 0, scheduler=address)
-
-
 def test_nobody_there(monkeypatch, site):
     monkeypatch.setattr(cluster, "_LONGEST_CALL", 0.4)
     with pytest.raises(EngineError, match="no dask scheduler answers"):
-        cluster.Cluster(plan_for("tcp://127.0.0.1:9"))
+        cluster.Cluster("tcp://127.0.0.1:9")
     for address in ("nonsense://a", "127.0.0.1", "inproc://x"):
         with pytest.raises(UsageError, match="is not an address") as caught:
-            cluster.Cluster(plan_for(address))
+            cluster.Cluster(address)
         assert caught.value.hint == "add --scheduler tcp://host:8786"
     with pytest.raises(UsageError, match="no dask scheduler is named"):
-        cluster.Cluster(plan_for(""))
+        cluster.Cluster("")
     monkeypatch.setattr(cluster, "_LONGEST_CALL", PATIENCE)
     monkeypatch.setattr(cluster, "_LONGEST_ALONE", 0.5)
     monkeypatch.setattr(cluster, "_LOOK", 0)
     until(lambda: site.file.exists() and site.file.stat().st_size)  # it is there before its text is
-    made = cluster.Cluster(plan_for(site.address))
+    made = cluster.Cluster(site.address)
     try:
-        made.submit(Batch((int,)))
+        made.submit(int)
         with pytest.raises(EngineError, match="the scheduler has no worker"):
             until(lambda: made.check())
     finally:
@@ -325,7 +318,7 @@ def test_something_else_listens_there(monkeypatch, answer):
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=serve, daemon=True).start()
         with pytest.raises(EngineError, match="no dask scheduler answers"):
-            cluster.Cluster(plan_for(f"tcp://127.0.0.1:{server.getsockname()[1]}"))
+            cluster.Cluster(f"tcp://127.0.0.1:{server.getsockname()[1]}")
         with contextlib.suppress(OSError):  # Windows ends what waits there when it is closed
             server.shutdown(socket.SHUT_RDWR)
     for connection in taken:

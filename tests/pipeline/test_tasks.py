@@ -22,7 +22,7 @@ from revseq_cli.core.errors import EngineError
 from revseq_cli.core.processes import Workers
 from revseq_cli.pipeline.blocks import Blocks
 from revseq_cli.pipeline.plan import Plan
-from revseq_cli.pipeline.tasks import Batch, results, run
+from revseq_cli.pipeline.tasks import results, run
 
 
 def plan_of(tasks, engine="processes", workers=1):
@@ -74,7 +74,7 @@ def waits(monkeypatch):
 
 
 def singles(tasks):
-    return (Batch((task,)) for task in tasks)
+    return (lambda task=task: [task()] for task in tasks)
 
 
 def test_two_batches_for_each_worker_are_under_way(waits):
