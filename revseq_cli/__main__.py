@@ -97,16 +97,14 @@ def _tell(error: Exception, settings: dict[str, Any]) -> None:
         traceback.print_exception(error)
     import click
 
-    from revseq_cli.commands.base import colored, error_width, message_of_click
+    from revseq_cli.commands.base import message_of_click, print_error
     from revseq_cli.core.errors import RevseqError, worded
-    from revseq_cli.report.terminal import message
 
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "revseq"
         error = RevseqError(message_of_click(error.format_message()), hint=f"{command} --help")
     error = worded(error, "standard output")
-    color = colored(settings.get("revseq.color", "auto"), sys.stderr)
-    click.echo(message(error, color=color, width=error_width()), file=sys.stderr, color=color)
+    print_error(error, settings.get("revseq.color", "auto"))
     args = sys.argv[1:]
     if "--json" in args or (args[:1] == ["verify"] and re.search("--format[ =]json", " ".join(args))):
         from revseq_cli.report import objects

@@ -7,7 +7,6 @@ import os
 import sys
 from dataclasses import dataclass
 from enum import Enum
-from math import inf
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.table import Format
     from revseq_cli.report.view import Marks, Room
 
-State = tuple[int, int] | None  # what tells a file from the one that replaces it; None where there is none
 _LONGEST_MESSAGE = 340  # characters
 
 
@@ -58,12 +56,15 @@ class _Option(click.Option):
         self.group = group
 
 
-class _Command(click.Command):
-    """A command whose help has its options in groups, and examples at the end, each on a line of its own."""
+class Command(click.Command):
+    """A command whose help has its options in groups, and at its end `examples`, which run in any folder."""
 
-    examples: Sequence[str] = ()
+    def __init__(self, *names: Any, examples: Sequence[str], **attributes: Any) -> None:
+        super().__init__(*names, **attributes)
+        self.examples = examples
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Click's, but for a name of another tool."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as e:
@@ -73,31 +74,23 @@ class _Command(click.Command):
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in their groups."""
         for group in Group:
-            options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
-            of_group = [each for each in options if getattr(each, "group", Group.HELP) is group]
-            if rows := [row for each in of_group if (row := each.get_help_record(ctx))]:
+            options = [each for each in self.get_params(ctx) if getattr(each, "group", Group.HELP) is group]
+            if rows := [row for each in options if (row := each.get_help_record(ctx))]:
                 with formatter.section(group.value):
                     formatter.write_dl(rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the examples, each on a line of its own."""
         with formatter.section("Examples"):
             for example in self.examples:
                 formatter.write(f"  {example}\n")
 
 
-def command(name: str, examples: Sequence[str], **attributes: Any) -> Callable[[Callable[..., Any]], _Command]:
-    """A decorator that makes a command of a function, whose docstring is the help.
-
-    `examples` are command lines that run in any folder.
-    """
-
-    def decorate(function: Callable[..., Any]) -> _Command:
-        made = click.command(name, cls=_Command, **attributes)(function)
-        made.examples = examples
-        return made
-
-    return decorate
+def command(name: str, examples: Sequence[str], **attributes: Any) -> Callable[[Callable[..., Any]], Command]:
+    """A decorator that makes a command of a function, whose docstring is the help."""
+    return click.command(name, cls=Command, examples=examples, **attributes)
 
 
 def expanded(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG001
@@ -139,26 +132,28 @@ class Console:
 
     def error(self, error: RevseqError, place: str = "") -> None:
         """Print the error of a part of the work, which goes on; `place` has the lines of a manifest."""
-        from revseq_cli.report.terminal import message
-
-        color = colored(self.color, sys.stderr)
-        click.echo(message(error, color=color, width=error_width(), place=place), file=sys.stderr, color=color)
+        print_error(error, self.color, place)
 
     @contextlib.contextmanager
     def writing(self, sink: FileSink, *, verify: bool) -> Iterator[None]:
         """Print what there is to say of a new file that is written inside; also what became of it after a signal."""
         path = sink.file.name
-        before = state_of(path)
+        before = file_state(path)
         with signals.deferred():
             try:
                 yield
             except signals.Stopped:
-                after = state_of(path)
+                after = file_state(path)
                 fate = "was not written" if after is None else "is unchanged" if after == before else "is complete"
                 self.note(f"stopped; {path} {fate}")
                 raise
         self.note(*sink.notes)
         self.detail(f"wrote {path}{', and verified it' if verify else ''}")
+
+    @property
+    def colored(self) -> bool:
+        """Whether standard output gets colour."""
+        return colored(self.color, sys.stdout)
 
     @property
     def marks(self) -> Marks | None:
@@ -167,23 +162,9 @@ class Console:
 
         if self.color == "always":
             return view.COLORED
-        if self.color == "never" or not is_terminal() or os.environ.get("TERM") == "dumb":
+        if self.color == "never" or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
             return None
         return view.COLORED if self.colored else view.UNCOLORED
-
-    @property
-    def colored(self) -> bool:
-        """Whether standard output gets colour, by --color, NO_COLOR, FORCE_COLOR and the terminal, in that order."""
-        return colored(self.color, sys.stdout)
-
-
-def state_of(path: str) -> State:
-    """What tells a file from the one that replaces it; None where there is none."""
-    try:
-        status = os.stat(path)  # noqa: PTH116 - a string
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns
 
 
 def colored(color: str, stream: TextIO) -> bool:
@@ -195,17 +176,25 @@ def colored(color: str, stream: TextIO) -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
 
 
-def error_width() -> int:
-    """How many columns a terminal on standard error has; 0 if it is no terminal, or does not say."""
+def print_error(error: RevseqError, color: str, place: str = "") -> None:
+    """Print an error on standard error, in lines that fit a terminal; `color` is the value of --color."""
+    from revseq_cli.report.terminal import message
+
     try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns
-    except (OSError, ValueError):
-        return 0
+        width = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):  # it is no terminal, or does not say
+        width = 0
+    in_color = colored(color, sys.stderr)
+    click.echo(message(error, color=in_color, width=width, place=place), file=sys.stderr, color=in_color)
 
 
-def is_terminal() -> bool:
-    """Whether standard output is a terminal."""
-    return sys.stdout.isatty()
+def file_state(path: str) -> tuple[int, int] | None:
+    """What tells a file from the one that replaces it; None where there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a string
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def room_for_tensors(*, full: bool, whole_rows: bool = False) -> Room:
@@ -215,34 +204,33 @@ def room_for_tensors(*, full: bool, whole_rows: bool = False) -> Room:
     """
     from revseq_cli.report import terminal, view  # --help must not load NumPy
 
-    if full or not is_terminal():
+    if full or not sys.stdout.isatty():
         return view.EVERYTHING
     import shutil  # most jobs print nothing on a terminal
 
-    columns = inf if whole_rows else shutil.get_terminal_size().columns
+    columns = float("inf") if whole_rows else shutil.get_terminal_size().columns
     return view.Room(view.MOST_ON_TERMINAL, columns, terminal.dots())
 
 
-def printed_format(format_name: str | None, to_name: str, output: str) -> Format:
-    """The format for standard output, text for None.
+def printed_format(format_name: str | None, file_hint: str) -> Format:
+    """The format for standard output, text for None; UsageError for one that needs a file, or no terminal.
 
-    UsageError for one that needs a file, and for binary on a terminal, with the hint `to_name`: how to name a file; and
-    where a shell's > would put text into a file whose suffix says another format. `output` says how to name a file {}.
+    Text is refused, too, where a shell's > would put it into a file whose suffix says another format. `file_hint` says
+    what to type for a file in place of {}.
     """
-    redirected = platform.name_behind(1)
-    promised = table.by_suffix(redirected) if format_name is None and not table.packing_of(redirected) else None
+    name = platform.name_behind(1)
+    promised = table.by_suffix(name) if not (format_name or table.packing_of(name)) else None
     if promised and promised is not table.TEXT:
-        name = os.path.relpath(redirected)
-        hint = f"use {output.format(platform.quoted(name))} --overwrite, and no >"  # the shell has made the file
-        if promised.prints:
-            hint = f"add -f {promised.name}"
+        name = os.path.relpath(name)
+        hint = f"add -f {promised.name}"
+        if not promised.prints:
+            hint = file_hint.format(f"{platform.quoted(name)} --overwrite")  # the shell has made the file
         raise UsageError("standard output goes there, and would be text", f"the format {promised.name}", hint, name)
     row = table.named(format_name) or table.TEXT
+    hint = file_hint.format(f"out{table.suffix_to_write(row.name)}")
     if not row.prints:
         printing = "|".join(each.name for each in table.FORMATS if each.prints)
-        if not row.suffixes:
-            raise UsageError(f"{row.name} is only read", f"-f {printing}")
-        raise UsageError(f".{row.name} cannot be written to a pipe", f"a file, or -f {printing}", to_name)
-    if not row.is_text and is_terminal():
-        raise UsageError("a terminal cannot show binary data", "a pipe or a file", f"{to_name}, or add | and a command")
+        raise UsageError(f"{row.name} cannot be written to a pipe", f"a file, or -f {printing}", hint)
+    if not row.is_text and sys.stdout.isatty():
+        raise UsageError("a terminal cannot show binary data", "a pipe or a file", f"{hint}, or add | and a command")
     return row

@@ -1,14 +1,18 @@
-"""The group `revseq`, which loads the module of a command when the command is called."""
+"""The group `revseq`, which loads the module of a command when the command is called; its help and completion."""
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from pathlib import Path
 
 import click
 
 from revseq_cli import __version__
+from revseq_cli.commands import base
 
-# The name of each command and its line of help, in the order of the help; the module of that name has the command.
+# The name of each command and its line of help, in the order of the help. But for the last two, which are here, the
+# module of that name has the command.
 COMMANDS = {
     "run": "Reverse the first N elements of each line of a tensor.",
     "check": "Check a job against the constraints of DirectML.",
@@ -22,6 +26,8 @@ COMMANDS = {
     "completion": "Print the completion script for a shell.",
     "help": "Show the help of a command, or a page of the manual.",
 }
+TOPICS = ("formats", "porting")  # pages of the manual that are no help of a command
+_COMPLETE = "_REVSEQ_COMPLETE"  # Click's name for the variable
 
 
 class LazyGroup(click.Group):
@@ -29,19 +35,18 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """The names of the commands."""
-        return list(COMMANDS)
+        return [*COMMANDS]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command from its module; None for an unknown name."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(f"revseq_cli.commands.{cmd_name}").command
-        return command
+        if cmd_name in COMMANDS and cmd_name not in self.commands:
+            self.add_command(import_module(f"revseq_cli.commands.{cmd_name}").command)
+        return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the table of commands into the help; no command is imported."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([*COMMANDS.items()])
 
 
 @click.command(
@@ -59,3 +64,40 @@ def cli(context: click.Context) -> None:
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+@cli.command("completion", cls=base.Command, examples=('eval "$(revseq completion bash)"',))
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script for SHELL.
+
+    Put eval "$(revseq completion bash)" into ~/.bashrc, or the same with zsh into ~/.zshrc. For fish, write the script
+    to ~/.config/fish/completions/revseq.fish.
+    """
+    from click.shell_completion import get_completion_class
+
+    if complete := get_completion_class(shell):
+        click.echo(complete(cli, {}, "revseq", _COMPLETE).source())
+
+
+@cli.command("help", cls=base.Command, examples=("revseq help run", "revseq help formats"))
+@click.argument("name", metavar="[COMMAND|TOPIC]", required=False, type=click.Choice([*COMMANDS, *TOPICS]))
+@click.pass_context
+def help_(context: click.Context, name: str | None) -> None:
+    """Show the help of COMMAND, or a page of the manual: TOPIC is formats or porting."""
+    root = context.find_root()
+    if name in TOPICS:
+        from importlib import resources
+
+        from rich.markdown import Markdown
+
+        from revseq_cli.report import terminal
+
+        page = resources.files("revseq_cli") / "man" / f"{name}.md"
+        if not page.is_file():  # in a checkout
+            page = Path(__file__).parents[2] / "man" / f"{name}.md"
+        terminal.console(color=base.colored("auto", sys.stdout)).print(Markdown(page.read_text("utf-8")))
+    elif name and (command := cli.get_command(root, name)):
+        click.echo(command.get_help(click.Context(command, root, name)))
+    else:
+        click.echo(root.get_help())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import base, options
-from revseq_cli.commands.base import Group, is_terminal, printed_format, room_for_tensors
+from revseq_cli.commands.base import Group
 from revseq_cli.core.errors import UsageError
 from revseq_cli.formats import table
 
@@ -58,28 +58,26 @@ def command(
 
     DST is a file, or - for standard output, which gets text, or .npy or JSON with -f npy or -f json, made in memory.
     """
-    from revseq_cli.formats import references  # --help must not load NumPy
-    from revseq_cli.pipeline import jobs  # --help must not load NumPy
+    from revseq_cli.formats.contract import Layout  # --help must not load NumPy
+    from revseq_cli.formats.references import Reference, create_sink
+    from revseq_cli.pipeline import jobs
+    from revseq_cli.report import objects
 
     to_file = dst != "-"
     if not to_file and (console.as_json or verify):
         raise UsageError("--json and --verify apply only to a file", "a DST that is a file", "give DST a name", "-")
     request = options.request_of(input=src, format_name=format_name, absolute=resources.elsewhere, **opening)
     source = jobs.load_tensor(request, "SRC")
-    given = references.Reference.input(src)
-    jobs.refuse_sizes([given], request.sizes)
-    reference = references.Reference.output(dst, format_name, [given], "revseq convert ... -")
+    reference = Reference.input(src)
+    jobs.refuse_sizes([reference], request.sizes)
+    reference = Reference.output(dst, format_name, [reference], "revseq convert ... -")
     if not to_file:
-        _print(source, printed_format(reference.format, "give DST a name", "{} as DST with"), full=full)
+        _print(source, base.printed_format(reference.format, "use {} as DST"), full=full)
         console.note(*source.notes)
         return
-    sink = references.create_sink(
-        reference, source, overwrite=overwrite, inputs=source.files, layout=options.layout_of(only=True)
-    )
+    sink = create_sink(reference, source, overwrite=overwrite, inputs=source.files, layout=Layout(only=True))
     _write(source, sink, resources, console, verify=verify)
     if console.as_json:
-        from revseq_cli.report import objects
-
         written = {"output": reference.path, "verified": verify, "notes": sink.notes}
         click.echo(objects.convert(source.name, source.desc, **written))
 
@@ -112,11 +110,11 @@ def _print(source: Source, row: Format, *, full: bool) -> None:
 
     if row.is_text:
         require_text(source.desc, source.name)
-    if row is table.TEXT and is_terminal() and not full:
-        rows = view.shortened(source, room_for_tensors(full=full), "--full prints all")
+    if row is table.TEXT and sys.stdout.isatty() and not full:
+        rows = view.shortened(source, base.room_for_tensors(full=full), "--full prints all")
         source.recheck()
         click.echo(f"{header('OutputTensor', source.desc)}\n{rows}")
         return
-    held = MemorySource.of(source)
+    in_memory = MemorySource.of(source)
     source.recheck()
-    row.load().write_to(sys.stdout.buffer, held)
+    row.load().write_to(sys.stdout.buffer, in_memory)

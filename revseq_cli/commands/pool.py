@@ -59,7 +59,7 @@ class Pool:
     _alone: deque[int] = field(default_factory=deque)
     # The jobs under way, and what stood under the names of their outputs before; and those whose outputs were written,
     # but whose worker died before it said so.
-    _begun: dict[int, base.State] = field(default_factory=dict)
+    _begun: dict[int, Any] = field(default_factory=dict)
     _written: set[int] = field(default_factory=set)
 
     def outcomes(self, jobs: Iterable[int]) -> Generator[tuple[int, Outcome], None, None]:
@@ -87,7 +87,8 @@ class Pool:
                     error = EngineError(f"its process died: {workers.ended_by}", wanted)
                     yield from ((job, self._ended(_outcome(self.entries[job], error))) for job in begun)
                 else:
-                    self._written |= {job for job, before in begun.items() if self._state(job) not in (None, before)}
+                    after = {job: base.file_state(self.entries[job].output) for job in begun}
+                    self._written |= {job for job, before in begun.items() if after[job] not in (None, before)}
                     self._alone.extend(begun)
             finally:
                 self._close(workers)
@@ -104,7 +105,7 @@ class Pool:
                 # Fewer at the end, so that all workers end at about one time.
                 size = 1 if is_single else min(_JOBS_TOGETHER, len(queue) // (4 * count))
                 jobs = [queue.popleft() for _ in range(max(1, size))]
-                self._begun |= {job: self._state(job) for job in jobs}
+                self._begun |= {job: base.file_state(self.entries[job].output) for job in jobs}
                 task = functools.partial(_run_jobs, jobs, is_alone=is_alone, written=self._written.intersection(jobs))
                 pending.add(workers.submit(task))
             done = wait(pending, signals.PATIENCE, FIRST_COMPLETED).done
@@ -127,9 +128,6 @@ class Pool:
             self._queue.clear()
             self._alone = deque(job for job in self._alone if job in self._written)
         return outcome
-
-    def _state(self, job: int) -> base.State:
-        return base.state_of(self.entries[job].output)
 
     def _close(self, workers: processes.Workers) -> None:
         """Kill the workers, and remove what they have left of the jobs that were under way."""
@@ -202,20 +200,21 @@ def _outcome_of(entry: Entry, pool: Pool, *, is_alone: bool, is_written: bool) -
         job_options |= {"cores": 1, "memory": max(1, job_options["memory"] // pool.workers)}
     resources = options.take_resources(job_options)
     request = options.request_of(absolute=resources.elsewhere, **job_options)
+    job = run.loaded(request)
+    size = job.values.desc.total_bytes
     folder = os.path.dirname(entry.output)  # noqa: PTH120 - a string
     if pool.plans and not os.path.isdir(folder):  # noqa: PTH112 - which would be made
-        planned = run.plan_of(request, resources)
-        return _outcome(entry, bytes=planned.values.total_bytes, plan=planned.traffic)
+        return _outcome(entry, bytes=size, plan=run.plan_of(job, resources).traffic)
     if is_written and os.path.isdir(entry.output):  # noqa: PTH112 - a folder is never replaced
         shutil.rmtree(entry.output)
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-    of_output = {name: entry.options[name] for name in _OF_OUTPUT} | ({"overwrite": True} if is_written else {})
-    delivery = run.delivery_of(request, resources, **of_output)
-    size = delivery.job.values.desc.total_bytes
+    output, verify, only = (entry.options[name] for name in ("output", "verify", "only"))
+    overwrite = is_written or entry.options["overwrite"]
+    delivery = run.Delivery.of(job, request, output, resources, overwrite=overwrite, only=only)
     if pool.plans:
         return _outcome(entry, bytes=size, plan=delivery.planned.traffic)
-    clamped = delivery.run()
-    return _outcome(entry, bytes=size, verified=delivery.verify, notes=tuple(delivery.sink.notes), clamped=clamped)
+    clamped = delivery.run(verify=verify)
+    return _outcome(entry, bytes=size, verified=verify, notes=tuple(delivery.sink.notes), clamped=clamped)
 
 
 def _outcome(entry: Entry, error: RevseqError | None = None, **more: Any) -> Outcome:

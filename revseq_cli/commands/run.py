@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from revseq_cli.commands import base, options
-from revseq_cli.commands.base import Group, printed_format, room_for_tensors
+from revseq_cli.commands.base import Group
 from revseq_cli.core import platform
 from revseq_cli.core.errors import UsageError
 from revseq_cli.formats import table
@@ -47,7 +46,11 @@ if TYPE_CHECKING:
     "--verify", is_flag=True,
     help="Read the output back before it gets its name. Reversed again, it must equal INPUT.",
 )  # fmt: skip
-@options.only_option
+@Group.WRITE.option(
+    "--only", is_flag=True,
+    help="Write this tensor alone. By default, an output in INPUT's format is a copy of that file with the tensor "
+    "replaced, or added under the name after ::.",
+)  # fmt: skip
 @options.resource_options
 @options.output_options
 def command(
@@ -76,7 +79,7 @@ def command(
     A complete job needs no LENGTHS: text with InputTensor, SequenceTensor and Axis; page.md::2, the second
     example of a page; or model.onnx::node, a ReverseSequence node of an ONNX model, whose other inputs --feed gives.
     """
-    to_file = output is not None and output != "-"
+    to_file = output not in (None, "-")
     if console.as_json and not to_file and not dry_run:
         raise UsageError("--json reports on a file", "-o or --dry-run with it", "use -f json in place of --json")
     if verify and not to_file:
@@ -89,44 +92,56 @@ def command(
     from revseq_cli.formats.references import Reference  # --help must not load NumPy
 
     request = options.request_of(format_name=format_name, absolute=resources.elsewhere, **job_options)
-    if output is not None and to_file:
-        delivery = delivery_of(request, resources, output=output, overwrite=overwrite, verify=verify, only=only)
-        drawing = options.new_picture(picture, delivery.job.files, overwrite=overwrite) if picture else None
-        if picture and platform.file_key(picture) == platform.file_key(output):
-            raise UsageError("-o and --picture are the same file", "two names", where=picture)
-        if dry_run:
-            _print_plan(delivery.planned, console)
-        else:
-            _write(delivery, drawing, console)
-        return
     row = table.TEXT
-    if not dry_run:
+    if not (to_file or dry_run):
         named = Reference.output("-", format_name, filter(None, request.references)).format
-        printed = table.TEXT.name if example else named
-        row = printed_format(printed, f"add -o out{table.suffix_to_write(printed)}", "-o {}")
-    if dry_run:
-        _print_plan(plan_of(request, resources), console)
-        return
-    job = _loaded(request)
+        row = base.printed_format(table.TEXT.name if example else named, "add -o {}")
+    job = loaded(request)
+    delivery = None
+    if output is not None and to_file:
+        delivery = Delivery.of(job, request, output, resources, overwrite=overwrite, only=only)
     drawing = options.new_picture(picture, job.files, overwrite=overwrite) if picture else None
-    _print(job, row, resources, console, drawing, example=example, full=full)
+    if picture and output and platform.file_key(picture) == platform.file_key(output):
+        raise UsageError("-o and --picture are the same file", "two names", where=picture)
+    if dry_run:
+        from revseq_cli.report import objects, tables
+
+        planned = delivery.planned if delivery else plan_of(job, resources)
+        click.echo((objects if console.as_json else tables).plan(planned))
+    elif delivery:
+        _write(delivery, drawing, console, verify=verify)
+    else:
+        _print(job, row, resources, console, drawing, example=example, full=full)
 
 
-@dataclass(frozen=True)
-class Delivery:
+class Delivery(NamedTuple):
     """A job whose output goes to a file, ready to run, for `run` and `batch`."""
 
     job: Job
     sink: FileSink
     plan: Plan
-    verify: bool
+
+    @classmethod
+    def of(
+        cls, job: Job, request: Request, output: str, resources: Resources, *, overwrite: bool, only: bool
+    ) -> Delivery:
+        """The job of that request with its new file; every error that is known before writing is raised."""
+        from revseq_cli.formats.contract import Layout
+        from revseq_cli.formats.references import Reference, create_sink
+        from revseq_cli.pipeline.plan import plan_reversal
+
+        reference = Reference.output(output, request.format, filter(None, request.references))
+        sink = create_sink(reference, job.values, overwrite=overwrite, inputs=job.files, layout=Layout(only))
+        return cls(job, sink, plan_reversal(job, resources, sink))
 
     @property
     def planned(self) -> Planned:
         """What is told before it runs."""
-        return _planned(self.job, self.plan, self.sink.kept)
+        from revseq_cli.report.objects import Planned
 
-    def run(self, drawing: AtomicFile | None = None) -> int:
+        return Planned(self.job.values.desc, self.job.lengths.desc, self.job.axis, self.plan, self.sink.kept)
+
+    def run(self, *, verify: bool, drawing: AtomicFile | None = None) -> int:
         """Reverse into the new file, and count the lengths that exceed the axis size."""
         from revseq_cli.formats.atomic_file import FileTransaction
         from revseq_cli.pipeline import reversal
@@ -136,7 +151,7 @@ class Delivery:
         with together, sink:
             clamped = reversal.reverse(job, sink, self.plan)
             sink.notes += (*job.notes, *job.clamping(clamped))
-            if self.verify:
+            if verify:
                 reversal.verify(job, sink, self.plan)
                 sink.notes += job.absent_notes()
             job.recheck()
@@ -147,35 +162,7 @@ class Delivery:
         return clamped
 
 
-def delivery_of(
-    request: Request, resources: Resources, *, output: str, overwrite: bool, verify: bool, only: bool
-) -> Delivery:
-    """The job and its new file; every error that is known before writing is raised."""
-    from revseq_cli.formats.references import Reference, create_sink
-    from revseq_cli.pipeline.plan import plan_reversal
-
-    reference = Reference.output(output, request.format, filter(None, request.references))
-    job = _loaded(request)
-    layout = options.layout_of(only=only)
-    sink = create_sink(reference, job.values, overwrite=overwrite, inputs=job.files, layout=layout)
-    return Delivery(job, sink, plan_reversal(job, resources, sink), verify)
-
-
-def plan_of(request: Request, resources: Resources) -> Planned:
-    """The plan of a job whose output is not looked at."""
-    from revseq_cli.pipeline.plan import plan_reversal
-
-    job = _loaded(request)
-    return _planned(job, plan_reversal(job, resources))
-
-
-def _planned(job: Job, plan: Plan, kept: int = 0) -> Planned:
-    from revseq_cli.report.objects import Planned
-
-    return Planned(job.values.desc, job.lengths.desc, job.axis, plan, kept)
-
-
-def _loaded(request: Request) -> Job:
+def loaded(request: Request) -> Job:
     """The job, whose headers are read; an error where it does not hold every constraint."""
     from revseq_cli.pipeline import jobs
 
@@ -184,43 +171,39 @@ def _loaded(request: Request) -> Job:
     return job
 
 
+def plan_of(job: Job, resources: Resources) -> Planned:
+    """The plan of a job whose output is not looked at."""
+    from revseq_cli.pipeline.plan import plan_reversal
+    from revseq_cli.report.objects import Planned
+
+    return Planned(job.values.desc, job.lengths.desc, job.axis, plan_reversal(job, resources), 0)
+
+
 def _picture(job: Job, result: Source) -> bytes:
     from revseq_cli.report import picture  # most jobs draw nothing
 
     return picture.of_job(job.values, job.lengths, job.axis, result).encode()
 
 
-def _print_plan(planned: Planned, console: Console) -> None:
-    from revseq_cli.report import objects, tables
-
-    click.echo((objects if console.as_json else tables).plan(planned))
-
-
-def _write(delivery: Delivery, drawing: AtomicFile | None, console: Console) -> None:
+def _write(delivery: Delivery, drawing: AtomicFile | None, console: Console, *, verify: bool) -> None:
     """Reverse into a new file, and print notes or the report."""
     if console.verbose:
         from revseq_cli.report import tables  # small jobs do without what they do not use
 
         console.detail(tables.plan(delivery.planned))
-    with console.writing(delivery.sink, verify=delivery.verify):
-        clamped = delivery.run(drawing)
+    with console.writing(delivery.sink, verify=verify):
+        clamped = delivery.run(verify=verify, drawing=drawing)
     if console.as_json:
         from revseq_cli.report import objects
 
-        written = {"output": delivery.sink.file.name, "verified": delivery.verify, "notes": delivery.sink.notes}
+        written = {"output": delivery.sink.file.name, "verified": verify, "notes": delivery.sink.notes}
         click.echo(objects.run(delivery.planned, clamped, **written))
 
 
 def _print(
-    job: Job,
-    row: Format,
-    resources: Resources,
-    console: Console,
-    drawing: AtomicFile | None,
-    *,
-    example: bool,
+    job: Job, row: Format, resources: Resources, console: Console, drawing: AtomicFile | None, *, example: bool,
     full: bool,
-) -> None:
+) -> None:  # fmt: skip
     """Reverse in memory, and print the output in the format of `row`, or the job as an example."""
     from revseq_cli.formats.atomic_file import FileTransaction
     from revseq_cli.formats.text import require_text
@@ -230,7 +213,7 @@ def _print(
     if row.is_text:
         require_text(job.values.desc, job.values.name)
     result, clamped = reversal.reversed_in_memory(job, resources)
-    room = room_for_tensors(full=full, whole_rows=example)
+    room = base.room_for_tensors(full=full, whole_rows=example)
     if row is not table.TEXT:
         row.load().write_to(sys.stdout.buffer, result)
     elif example:

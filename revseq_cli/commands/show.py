@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from revseq_cli.commands import base, options
-from revseq_cli.commands.base import Group, is_terminal, room_for_tensors
+from revseq_cli.commands.base import Group, room_for_tensors
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed
 
@@ -90,7 +91,7 @@ def command(
             if for_scripts:
                 described = [tensor for each in new for tensor in each.tensors]
                 with_names = names or len(tensors) > 1 or len(described) > 1
-                texts = tables.lines(described, names=with_names, shape=shape, is_terminal=is_terminal())
+                texts = tables.lines(described, names=with_names, shape=shape, is_terminal=sys.stdout.isatty())
             elif not console.as_json:
                 texts = [_text(each, console, full=full) for each in new]
         except RevseqError as e:
@@ -122,7 +123,7 @@ def _text(shown: _Shown, console: Console, *, full: bool) -> str:
     from revseq_cli.report import tables
 
     if isinstance(shown.of, Contents):
-        return tables.listing(shown.of, shutil.get_terminal_size() if is_terminal() and not full else None)
+        return tables.listing(shown.of, shutil.get_terminal_size() if sys.stdout.isatty() and not full else None)
     room = room_for_tensors(full=full)
     [told] = shown.tensors
     attributes, statistics = told.get("attribute_values") or {}, told.get("statistics")

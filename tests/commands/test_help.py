@@ -1,6 +1,5 @@
 """Help with examples that run anywhere, pages of the manual, and completion."""
 
-import importlib
 import os
 import subprocess
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 from conftest import environment
 from terminals import in_columns
 
-from revseq_cli.commands.cli import COMMANDS
+from revseq_cli.commands.cli import COMMANDS, cli
 
 NAMES = [None, *COMMANDS]
 
@@ -27,7 +26,7 @@ def test_the_examples_of_every_help_run_in_an_empty_folder(forked, revseq, tmp_p
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_options_are_few_and_in_groups(name):
-    params = importlib.import_module(f"revseq_cli.commands.{name}").command.params
+    params = cli.get_command(click.Context(cli), name).params
     options = [each for each in params if isinstance(each, click.Option)]
     assert len(options) + 1 <= 30  # and --help
     assert all(each.group and each.help for each in options)
