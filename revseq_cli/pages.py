@@ -1,10 +1,11 @@
-"""Examples on documentation pages: recomputed bit for bit, and wrong outputs rewritten in place."""
+"""Examples on documentation pages: recomputed bit for bit, and the rows of wrong outputs rewritten in place."""
 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -23,13 +24,14 @@ from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.pipeline.views import LengthsSource
 from revseq_cli.text import numbers
 from revseq_cli.text.examples import NoExampleError
-from revseq_cli.text.notation import PlacedError
+from revseq_cli.text.notation import PlacedError, error_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.references import Reference
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.text.examples import Example, Text
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 # A page with none of these words has no example of this operator, whatever its encoding.
 _OUR_WORDS = (b"SequenceTensor", b"SequenceLengthsTensor", b"REVERSE_SUBSEQUENCES")
+_MORE_BRACKETS = re.compile(r"(?:[\s,]*\])*")  # behind the rows, one too many
 
 
 @dataclass(frozen=True)
@@ -50,18 +53,6 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """The first element of an OutputTensor that is wrong, as texts, and how many of all elements are."""
-
-    index: tuple[int, ...]
-    line: int
-    found: str
-    expected: str
-    count: int
-    total: int
-
-
-@dataclass(frozen=True)
 class Verdict:
     """What is found of an example: the `number`-th of its page, from 1, which begins at `line`.
 
@@ -71,7 +62,6 @@ class Verdict:
     number: int
     line: int
     findings: tuple[Finding, ...] = ()
-    difference: Difference | None = None
     clamped: int = 0
     fixed: bool = False
 
@@ -107,25 +97,19 @@ def read_page(page: Reference) -> Text:
 
 
 def pages_below(folder: str) -> Iterator[str | TensorIOError]:
-    """The paths of all pages below a folder, sorted, or the error for a folder that cannot be read.
+    """The paths of all pages below a folder, sorted, and then the errors for folders that cannot be read.
 
     Hidden files and folders, packed pages and links to folders are left out.
     """
-    errors: list[TensorIOError] = []
-
-    def note(error: OSError) -> None:
-        errors.append(file_io.failed(str(error.filename or folder), "read", error))
-
-    for walked, folders, names in os.walk(folder, onerror=note):
-        yield from errors
-        errors.clear()
+    errors: list[OSError] = []
+    for walked, folders, names in os.walk(folder, onerror=errors.append):
+        signals.check()
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         path = walked.removeprefix(os.curdir).lstrip(os.sep) if folder == os.curdir else walked
         for name in sorted(names):
             if not name.startswith(".") and by_suffix(name, reading=True) is TEXT and not packing_of(name):
-                signals.check()
                 yield os.path.join(path, name)  # noqa: PTH118 - any text
-    yield from errors
+    yield from (file_io.failed(str(error.filename or folder), "read", error) for error in errors)
 
 
 def verify(text: Text, level: FeatureLevel, number: int | None = None) -> Report:
@@ -154,31 +138,29 @@ def _examples(text: Text) -> tuple[list[Example], int]:
 
 def _examined(number: int, example: Example, text: Text, level: FeatureLevel) -> Verdict:
     """The verdict on one example."""
-    verdict = Verdict(number, text.lines.line(example.start()))
+    clamped, errors = 0, []
     try:
         if example.problem:
             raise example.problem
         output = example.tensor(OUTPUT)  # without it, nothing else matters
         values, lengths, axis = _inputs(example)
-        if broken := spec.violations(describe(values), describe(lengths), axis, level, output.desc):
-            return replace(verdict, findings=tuple(_violation(each, example, text) for each in broken))
-        lengths = _unsigned(lengths)
-        written, expected = _values(output), kernel.reverse(values, lengths, axis)
+        for broken in spec.violations(describe(values), describe(lengths), axis, level, output.desc):
+            where = example.start("Axis" if broken.property == "Axis" else broken.tensor)
+            found = f"{broken.tensor} {broken.property} is {broken.found}"
+            errors.append(error_at(text.text, where, found, f"{broken.wanted} ({broken.rule})"))
+        if not errors:
+            lengths = _unsigned(lengths)
+            clamped = int(np.count_nonzero(lengths > values.shape[axis]))
+            errors += _compared(output, kernel.reverse(values, lengths, axis))
+    except PlacedError as e:
+        errors = [e]
     except RevseqError as e:
-        where = example.start() if not isinstance(e, PlacedError) else e.offset
-        found = e.problem if isinstance(e, PlacedError) else e.found
-        return replace(verdict, findings=(_finding(found, e.wanted, text, where),))
-    verdict = replace(verdict, clamped=int(np.count_nonzero(lengths > values.shape[axis])))
-    wrong = np.flatnonzero(bits(written).ravel() != bits(expected).ravel())
-    if not wrong.size:
-        return verdict
-    first, where = int(wrong[0]), output.spans()[wrong[0]][0]
-    index = tuple(map(int, np.unravel_index(first, values.shape)))
-    [found], [right] = (numbers.render(each.ravel()[first : first + 1]) for each in (written, expected))
-    difference = Difference(index, text.lines.line(where), found, right, wrong.size, values.size)
-    message = f"OutputTensor at {list(index)} is {found}, and the operator gives {right}"
-    message += f"; {wrong.size} of {values.size} elements differ"
-    return replace(verdict, findings=(_finding(message, "", text, where),), difference=difference)
+        errors = [error_at(text.text, example.first.start, e.found, e.wanted)]
+    findings = []
+    for error in errors:
+        message = f"{error.problem}; wanted: {error.wanted}" if error.wanted else error.problem
+        findings.append(Finding(message, error.line, error.column, error.context))
+    return Verdict(number, example.first.line, tuple(findings), clamped)
 
 
 def _inputs(example: Example) -> tuple[NDArray[Any], NDArray[Any], int]:
@@ -190,38 +172,36 @@ def _inputs(example: Example) -> tuple[NDArray[Any], NDArray[Any], int]:
     return values, lengths, axis
 
 
+def _values(tensor: TensorText) -> NDArray[Any]:
+    """The values of a tensor of a page, which has a header."""
+    return tensor.values(cast("TensorDesc", tensor.desc).data_type)
+
+
 def _unsigned(lengths: NDArray[Any]) -> NDArray[Any]:
     """Lengths of any type, as the operator has them; FormatError for one that is negative or not whole."""
     if lengths.dtype.kind == "u":
         return lengths
-    source = MemorySource("SequenceTensor", lengths, Storage("text", {}))
-    return LengthsSource(source, DataType.UINT64).read()
+    return LengthsSource(MemorySource("SequenceTensor", lengths, Storage("text", {})), DataType.UINT64).read()
 
 
-def _values(tensor: TensorText) -> NDArray[Any]:
-    """The values of a tensor, which has a header."""
-    desc = tensor.desc
-    if desc is None:
-        raise FormatError(f"{tensor.name} has no header")
-    return tensor.values(desc.data_type)
-
-
-def _violation(broken: spec.Constraint, example: Example, text: Text) -> Finding:
-    """A constraint that an example breaks, at the Axis line or the tensor that it is about."""
-    where = example.start("Axis" if broken.property == "Axis" else broken.tensor)
-    found = f"{broken.tensor} {broken.property} is {broken.found}"
-    return _finding(found, f"{broken.wanted} ({broken.rule})", text, where)
-
-
-def _finding(found: str, wanted: str, text: Text, where: int) -> Finding:
-    line, column = text.lines.place(where)
-    return Finding(f"{found}; wanted: {wanted}" if wanted else found, line, column, text.lines.shown(where))
+def _compared(output: TensorText, expected: NDArray[Any]) -> Iterator[PlacedError]:
+    """What is wrong with the elements of an OutputTensor, at the first one."""
+    written = _values(output)
+    wrong = np.flatnonzero(bits(written).ravel() != bits(expected).ravel())
+    if wrong.size:
+        first = int(wrong[0])
+        index = [int(i) for i in np.unravel_index(first, written.shape)]
+        [found], [right] = (numbers.render(each.ravel()[first : first + 1]) for each in (written, expected))
+        message = f"OutputTensor at {index} is {found}, and the operator gives {right}"
+        places = output.body[2]
+        yield output.error(int(places[first]), f"{message}; {wrong.size} of {written.size} elements differ")
 
 
 def fix(text: Text, level: FeatureLevel, number: int | None = None) -> tuple[bytes, Report]:
     """The bytes of a page with every wrong OutputTensor rewritten, or only that of one example; and the report then.
 
-    FormatError if an example stays wrong: a page is put right as a whole or not at all.
+    Its rows are written as we print them. FormatError if an example stays wrong: a page is put right as a whole or not
+    at all.
     """
     if text.identity is None:
         raise UsageError("is standard input, and cannot be changed", "the name of a file", where=text.name)
@@ -229,28 +209,46 @@ def fix(text: Text, level: FeatureLevel, number: int | None = None) -> tuple[byt
         raise FormatError("is packed", "a page that is not", where=text.name)
     examples, _ = _examples(text)
     before = verify(text, level, number)
-    edits: list[tuple[int, int, str]] = []
+    parts, end = [], 0
     for verdict in before.verdicts:
         if not verdict.right:
             try:
-                edits += _rewritten(examples[verdict.number - 1], text, level)
+                start, stop, rows = _rewritten(examples[verdict.number - 1], text, level)
             except RevseqError as e:
                 raise FormatError(f"example {verdict.number} cannot be fixed: {e.found}", where=text.name) from None
-    parts, end = [], 0
-    for start, stop, new in sorted(edits):
-        parts += [text.text[end:start], new]
-        end = stop
+            parts += [text.text[end:start], rows]
+            end = stop
     fixed = replace(text, text="".join([*parts, text.text[end:]]))
     after = verify(fixed, level, number)
     if len(after.verdicts) != len(before.verdicts):
         raise FormatError("its rows contain a heading", where=text.name)
-    for verdict in after.verdicts:
-        if not verdict.right:
-            reason = verdict.findings[0].message
-            raise FormatError(f"example {verdict.number} cannot be fixed: {reason}", where=text.name)
-    was_right = [verdict.right for verdict in before.verdicts]
-    verdicts = [replace(verdict, fixed=not right) for verdict, right in zip(after.verdicts, was_right, strict=True)]
+    verdicts = []
+    for old, new in zip(before.verdicts, after.verdicts, strict=True):
+        if not new.right:
+            found = f"example {new.number} cannot be fixed: {new.findings[0].message}"
+            raise FormatError(found, where=text.name)
+        verdicts.append(replace(new, fixed=not old.right))
     return text.mark + fixed.text.encode(text.encoding), replace(after, verdicts=tuple(verdicts))
+
+
+def _rewritten(example: Example, text: Text, level: FeatureLevel) -> tuple[int, int, str]:
+    """Where the rows of an OutputTensor begin and end in the page, and the rows to put there."""
+    values, lengths, axis = _inputs(example)
+    if broken := spec.violations(describe(values), describe(lengths), axis, level):
+        raise FormatError(f"{broken[0].tensor} {broken[0].property} is {broken[0].found}")
+    output = example.tensor(OUTPUT)
+    start = output.opened
+    more = _MORE_BRACKETS.match(output.text, output.stop)
+    stop = more.end() if more and start < output.stop else output.stop
+    if start == stop:
+        raise FormatError("its OutputTensor has no rows")
+    if output.text[start:stop] != text.text[start:stop].replace("\r\n", " \n").replace("\r", "\n"):
+        raise FormatError("its rows contain comments or markup, which would be lost")
+    line = text.text[output.text.rfind("\n", 0, start) + 1 : start]
+    margin = line if line.isspace() else ""
+    end = next((end for end in ("\r\n", "\r") if end in text.text[:start]), "\n")
+    expected = kernel.reverse(values, _unsigned(lengths), axis)
+    return start, stop, numbers.body(numbers.rows_of(expected), expected.shape).replace("\n", f"{end}{margin}")
 
 
 def write_page(text: Text, data: bytes) -> Sequence[str]:
@@ -261,40 +259,3 @@ def write_page(text: Text, data: bytes) -> Sequence[str]:
         with file_io.opened(text.name, text.identity):  # it is as it was when it was read
             pass
     return together.notes
-
-
-def _rewritten(example: Example, text: Text, level: FeatureLevel) -> Iterator[tuple[int, int, str]]:
-    """What to put in place of parts of the page, so that the OutputTensor of an example is right.
-
-    Its rows are written as we print them. Where they have comments or markup, only wrong numbers are replaced.
-    """
-    values, lengths, axis = _inputs(example)
-    desc, output = describe(values), example.tensor(OUTPUT)
-    if broken := spec.violations(desc, describe(lengths), axis, level):
-        raise FormatError(f"{broken[0].tensor} {broken[0].property} is {broken[0].found}")
-    if output.desc != desc:
-        sizes, data_type = output.header_spans()
-        yield sizes[0], sizes[1], ",".join(map(str, desc.sizes))
-        yield data_type[0], data_type[1], desc.data_type.name
-    expected = kernel.reverse(values, _unsigned(lengths), axis)
-    start, stop = output.rows_span()
-    plain = text.text[start:stop].replace("\r\n", " \n").replace("\r", "\n")
-    if output.text[start:stop] == plain:
-        line = text.text[output.text.rfind("\n", 0, start) + 1 : start]
-        margin = line if line.isspace() else ""
-        end = next((end for end in ("\r\n", "\r") if end in text.text[:start]), "\n")
-        rows = numbers.body(numbers.rows_of(expected), desc.sizes).replace("\n", f"{end}{margin}")
-        yield start, stop, rows if start < stop else f"{end}{rows}"
-        return
-    spans = output.spans()
-    if output.shape() != desc.sizes[len(desc.sizes) - len(output.shape()) :] or len(spans) != expected.size:
-        raise FormatError("its rows contain comments or markup, which would be lost")
-    try:
-        right = (bits(output.values(desc.data_type)).ravel() == bits(expected).ravel()).tolist()
-    except FormatError:  # a number that the data type cannot hold
-        right = [False] * len(spans)
-    for (first, behind), number, is_right in zip(spans, numbers.render(expected), right, strict=True):
-        if output.text[first:behind] != text.text[first:behind]:
-            raise FormatError("a number is torn by markup")
-        if not is_right:
-            yield first, behind, number.rjust(behind - first)

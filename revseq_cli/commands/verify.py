@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     # Each page by its name, with the report on it, or the error that stopped it.
     Pages = Sequence[tuple[str, Report | RevseqError]]
 
-_WRONG, _FAILED = 1, 2  # exit statuses
-
 
 @base.command(
     "verify",
@@ -66,7 +64,7 @@ def command(
     """
     from revseq_cli.report import objects, terminal  # --help must not load NumPy
 
-    results, skipped = _checked([*_places(pages)], level, console, fix=fix, allow_empty=allow_empty)
+    results, skipped = _checked(pages, level, console, fix=fix, allow_empty=allow_empty)
     if not results and not allow_empty:
         hint = "add --allow-empty" if skipped else ""
         raise UsageError(f"no example of this operator in {skipped} pages", "pages with examples", hint, listed(pages))
@@ -75,14 +73,14 @@ def command(
         console.error(error)
     status = 0
     if errors and len(errors) == len(results):
-        status = _FAILED
+        status = 2
     elif errors or not all(isinstance(result, RevseqError) or result.right for _, result in results):
-        status = _WRONG
+        status = 1
     if console.as_json or form == "json":
         members = [_page(name, page) for name, page in results]
         click.echo(objects.text_of({"exit_status": status, "pages": members, "skipped": skipped}))
     elif form == "github":
-        click.echo(_github(results), nl=bool(errors or status))
+        click.echo("".join(f"{line}\n" for line in _github(results)), nl=False)
     elif not console.quiet:
         printer = terminal.console(color=console.colored)
         for line in _text(results, skipped):
@@ -90,33 +88,16 @@ def command(
     return status
 
 
-def _places(named: Iterable[str]) -> Iterator[tuple[Reference | RevseqError, bool]]:
-    """Every page that is named, and those below each folder, or the error for one; and whether it is named itself."""
-    from revseq_cli import pages
-    from revseq_cli.formats.references import Reference
-    from revseq_cli.formats.table import TEXT
-
-    for name in named:
-        reference = Reference.file(name, TEXT.name)
-        if reference.is_piped or not os.path.isdir(reference.path):  # noqa: PTH112 - any text
-            yield reference, True
-        elif reference.key is not None:
-            raise UsageError("is a folder, whose examples have no numbers", "no :: after it", where=reference.path)
-        else:
-            for page in pages.pages_below(reference.path):
-                yield Reference(page) if isinstance(page, str) else page, False
-
-
 def _checked(
-    places: list[tuple[Reference | RevseqError, bool]], level: FeatureLevel, console: Console, *, fix: bool,
-    allow_empty: bool,
-) -> tuple[list[tuple[str, Report | RevseqError]], int]:  # fmt: skip
+    named: Sequence[str], level: FeatureLevel, console: Console, *, fix: bool, allow_empty: bool
+) -> tuple[Pages, int]:
     """The name, and the report or the error, of each page or example of one; how many pages have no example."""
     from revseq_cli.text.examples import NoExampleError
 
     results: list[tuple[str, Report | RevseqError]] = []
     done: set[tuple[str, int | None]] = set()  # two names of one page are one page
     empty: set[str] = set()
+    places = [*_places(named)]
     with progress.begun("verify", len(places), "pages") as advance:
         for page, is_named in places:
             advance(1)
@@ -140,6 +121,37 @@ def _checked(
     return results, len(empty)
 
 
+def _places(named: Iterable[str]) -> Iterator[tuple[Reference | RevseqError, bool]]:
+    """Every page that is named, and those below each folder, or the error for one; and whether it is named itself."""
+    from revseq_cli import pages
+    from revseq_cli.formats.references import Reference
+    from revseq_cli.formats.table import TEXT
+
+    for name in named:
+        reference = Reference.file(name, TEXT.name)
+        if reference.is_piped or not os.path.isdir(reference.path):  # noqa: PTH112 - any text
+            yield reference, True
+        elif reference.key is not None:
+            raise UsageError("is a folder, whose examples have no numbers", "no :: after it", where=reference.path)
+        else:
+            for page in pages.pages_below(reference.path):
+                yield Reference(page) if isinstance(page, str) else page, False
+
+
+def _number(reference: Reference) -> int | None:
+    """The number of an example behind the name of its page; None without one."""
+    from revseq_cli.formats.contents import number_of
+
+    if reference.key is None:
+        return None
+    number, _, label = reference.key.partition("::")
+    if number_of(number) is None or label:
+        hint = f"try {platform.typed(f'{reference.path}::{number}')}" if label and number_of(number) else ""
+        found = f"no example {reference.key[:40] or repr('')}"
+        raise UsageError(found, "a number, as in page.md::2", hint, reference.path)
+    return number_of(number)
+
+
 def _report(page: Reference, number: int | None, level: FeatureLevel, console: Console, *, fix: bool) -> Report:
     """Recompute the examples of a page, and rewrite them if that is asked for; RevseqError if it cannot be read."""
     from revseq_cli import pages
@@ -157,21 +169,6 @@ def _report(page: Reference, number: int | None, level: FeatureLevel, console: C
     return fixed
 
 
-def _number(reference: Reference) -> int | None:
-    """The number behind ::, or None for a whole page; UsageError for other text."""
-    from revseq_cli.formats.contents import number_of  # --help must not load NumPy
-
-    if reference.key is None:
-        return None
-    number, _, label = reference.key.partition("::")
-    found = number_of(number)
-    if found is None or label:
-        hint = f"try {platform.typed(f'{reference.path}::{number}')}" if found is not None else ""
-        given = reference.key[:40] or "''"
-        raise UsageError(f"no example {given}", "a number, as in page.md::2", hint, reference.path)
-    return found
-
-
 def _text(pages: Pages, skipped: int) -> Iterator[Text]:
     """A line for each example, what is wrong with it as editors take it, and a summary; errors are left out."""
     from rich.text import Text
@@ -182,51 +179,44 @@ def _text(pages: Pages, skipped: int) -> Iterator[Text]:
     for name, page in reports:
         yield Text(printable(name), "bold")
         for verdict in page.verdicts:
-            word, style = ("fixed" if verdict.fixed else "right", terminal.GOOD)
-            if not verdict.right:
-                word, style = "WRONG", terminal.BAD
+            word = ("fixed" if verdict.fixed else "right", terminal.GOOD) if verdict.right else ("WRONG", terminal.BAD)
             clamped = f", lengths that are clamped: {verdict.clamped}" if verdict.clamped else ""
-            yield Text.assemble(f"  example {verdict.number}, line {verdict.line}: ", (word, style), clamped)
-            for each in verdict.findings:
-                place = f"{name}:{each.line}:{each.column}"
-                yield Text(printable(f"{place}: example {verdict.number}: {each.message}"))
-                yield from (Text(f"  {line}") for line in each.context.split("\n"))
+            yield Text.assemble(f"  example {verdict.number}, line {verdict.line}: ", word, clamped)
+            for finding in verdict.findings:
+                place = f"{name}:{finding.line}:{finding.column}"
+                yield Text(printable(f"{place}: example {verdict.number}: {finding.message}"))
+                yield from (Text(f"  {line}") for line in finding.context.split("\n"))
         if page.unfixed:
             yield Text(printable(f"  not rewritten: {page.unfixed}"))
     if reports:
         verdicts = [verdict for _, page in reports for verdict in page.verdicts]
         others = sum(page.skipped for _, page in reports)
         yield Text(
-            f"{terminal.counted(len(verdicts), 'example')}, {sum(not each.right for each in verdicts)} wrong"
+            f"{terminal.counted(len(verdicts), 'example')}, {sum(not verdict.right for verdict in verdicts)} wrong"
             + (f", {others} of other operators skipped" if others else "")
         )
     if skipped:
         yield Text(f"{terminal.counted(skipped, 'page')} without an example skipped")
 
 
-def _github(pages: Pages) -> str:
+def _github(pages: Pages) -> Iterator[str]:
     """Commands to GitHub's runner, which shows each message beside its line."""
     from revseq_cli.text.notation import PlacedError
 
-    lines = []
+    def escaped(text: str, others: str = "") -> str:
+        return printable("".join(f"%{ord(c):02X}" if c in f"%\r\n{others}" else c for c in text))
+
     for name, page in pages:
-        file = f"file={_escaped(os.path.normpath(name), ':,')}"
-        if isinstance(page, RevseqError):
-            place = f",line={page.place.line},col={page.place.column}" if isinstance(page, PlacedError) else ""
-            found = page.problem if isinstance(page, PlacedError) else page.found
-            lines.append(f"::error {file}{place},title=revseq::{_escaped(found)}")
-            continue
-        for verdict in page.verdicts:
-            for each in verdict.findings:
-                place = f"line={each.line},col={each.column}"
-                told = _escaped(f"example {verdict.number}: {each.message}")
-                lines.append(f"::error {file},{place},title=revseq::{told}")
-    return "\n".join(lines)
-
-
-def _escaped(text: str, others: str = "") -> str:
-    """A value in a command to GitHub's runner: with % and two digits for what would end it."""
-    return printable("".join(f"%{ord(c):02X}" if c in f"%\r\n{others}" else c for c in text))
+        file = f"::error file={escaped(os.path.normpath(name), ':,')}"
+        if isinstance(page, PlacedError):
+            yield f"{file},line={page.line},col={page.column},title=revseq::{escaped(page.problem)}"
+        elif isinstance(page, RevseqError):
+            yield f"{file},title=revseq::{escaped(page.found)}"
+        else:
+            for verdict in page.verdicts:
+                for finding in verdict.findings:
+                    message = escaped(f"example {verdict.number}: {finding.message}")
+                    yield f"{file},line={finding.line},col={finding.column},title=revseq::{message}"
 
 
 def _page(name: str, page: Report | RevseqError) -> dict[str, object]:

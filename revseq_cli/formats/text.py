@@ -18,17 +18,17 @@ from revseq_cli.core.dtypes import describe
 from revseq_cli.core.errors import FormatError, SeveralError, UsageError, about, listed
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io
-from revseq_cli.formats.contents import Contents, Item, number_of, part_of, refuse_key, try_hint
+from revseq_cli.formats.contents import Contents, Item, part_of, refuse_key, try_hint
 from revseq_cli.formats.contract import FileSink, Source, Storage, TextTypes
 from revseq_cli.formats.in_memory import Gathered, MemorySource
 from revseq_cli.formats.table import encoding_by_mark, looks_like
 from revseq_cli.text import numbers, tables
 from revseq_cli.text.examples import Text, part
-from revseq_cli.text.notation import PlacedError, TensorText, error_at
+from revseq_cli.text.notation import TensorText, error_at
 from revseq_cli.text.tables import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -95,11 +95,11 @@ def text_of(data: bytes, name: str, identity: Identity | None = None) -> Text:
         before = data[len(mark) : start].decode(encoding)
         behind = data[start : start + 100].decode(encoding, "replace")
         found = f"not text: byte {start} is not {'UTF-16' if '16' in encoding else 'UTF-8'}"
-        error = error_at(f"{before}{behind}", len(before), found, wanted).about(name)
+        error = error_at(f"{before}{behind}", len(before), found, wanted)
         if not mark and b"\0" not in data:
             is_table = name.lower().endswith((".csv", ".tsv"))
             error.hint = "save it as UTF-8; in Excel, as CSV UTF-8" if is_table else "save it as UTF-8"
-        raise error from None
+        raise error.about(name) from None
 
 
 def held(item: TensorText | Table, types: TextTypes, text: Text, storage: Storage, name: str) -> MemorySource:
@@ -130,8 +130,8 @@ def held(item: TensorText | Table, types: TextTypes, text: Text, storage: Storag
 
 
 def require_text(desc: TensorDesc, where: str) -> None:
-    """FormatError for a data type that cannot be written as text, or for more brackets than can be read back."""
-    if desc.data_type.name not in numbers.WRITTEN:
+    """FormatError for a data type that cannot be written as text, or for more brackets than are read back."""
+    if desc.data_type.kind not in numbers.WRITTEN:
         suffix = ".safetensors" if desc.data_type.kind == "minifloat" else ".npy"  # which has no such types
         hint = f"write a binary format, such as out{suffix}"
         raise FormatError(f"{desc.data_type.name} cannot be written as text", hint=hint, where=where)
@@ -196,30 +196,28 @@ def _contents(address: Address, types: TextTypes) -> Contents | None:
     text = address.text
     if address.key is not None or text.text.lstrip()[:1] == "{":
         return None
-    items = [item for item in text.items if isinstance(item, TensorText)]
-    if len(items) < 2:
+    tensors = [item for item in text.items if isinstance(item, TensorText)]
+    if len(tensors) < 2:
         return None
-    counts = collections.Counter(item.name for item in items)
-    found = []
+    counts = collections.Counter(item.name for item in tensors)
+    items = []
     if max(counts.values()) > 1:  # a page: an example is named by its number
         for number, example in enumerate(text.examples, 1):
-            items = [item for item in items if item not in example.tensors.values()]
+            tensors = [item for item in tensors if item not in example.tensors.values()]
             names = listed(item.name for item in example.tensors.values())
-            found.append(Item(str(number), what=f"an example, line {example.line}: {names}"))
-    found += [_item(text, item, types, alone=counts[item.name] == 1) for item in items]
-    return Contents(address.path, "text", tuple(found))
-
-
-def _item(text: Text, item: TensorText, types: TextTypes, *, alone: bool) -> Item:
-    """A tensor by its header, or by its values where it has none; `alone` says that no other has its name."""
-    listed_item = Item(item.name, details={"line": str(item.line)})
-    if not alone:
-        return listed_item._replace(what=f"one of several of that name, line {item.line}")
-    try:
-        desc = item.desc or notation_source(text, item, types).desc
-    except FormatError as e:
-        return listed_item._replace(what=e.found)
-    return listed_item._replace(desc=desc, sizes=desc.sizes)
+            items.append(Item(str(number), what=f"an example, line {example.first.line}: {names}"))
+    for tensor in tensors:
+        item = Item(tensor.name, details={"line": str(tensor.line)})
+        if counts[tensor.name] > 1:
+            item = item._replace(what=f"one of several of that name, line {tensor.line}")
+        else:
+            try:
+                desc = tensor.desc or notation_source(text, tensor, types).desc
+                item = item._replace(desc=desc, sizes=desc.sizes)
+            except FormatError as e:
+                item = item._replace(what=e.found)
+        items.append(item)
+    return Contents(address.path, "text", tuple(items))
 
 
 def notation_source(text: Text, item: TensorText, types: TextTypes, name: str = "") -> Source:
@@ -236,40 +234,31 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     with about(text.name):
         if named_part := part_of(key):
             return notation_source(text, part(text.examples, *named_part), types, f"{text.name}::{key}")
-    items = [item for item in text.items if isinstance(item, TensorText)]
-    named = [item for item in items if key is None or item.name == key]
+    tensors = [item for item in text.items if isinstance(item, TensorText)]
+    named = [item for item in tensors if key in (None, item.name)]
     if len(named) == 1:
         return notation_source(text, named[0], types)
-    if not items:
+    if not tensors:
         if key is None and tables.is_table(text.text):
             # A number a line, or one line, has rank 1; lines of several numbers have rank 2.
             with about(text.name):
-                table = Table.of(text.text, is_flat=True)
-                return held(table, types, text, Storage("text", {"numbers": "alone"}), text.name)
+                return held(Table.of(text.text), types, text, Storage("text", {"numbers": "alone"}), text.name)
         wanted = "rows in brackets, with or without a header such as T: (Sizes:{3}, DataType:FLOAT32)"
         raise FormatError("contains no tensor", wanted, where=text.name)
-    known = [f"{item.name} (line {item.line})" for item in items]
-    missing = key or "''"
-    found = f"{len(named)} tensors" if named else f"no tensor named {missing}"
-    keys = [*_keys(text, items, named[0].name if named and key else "", key)]
+    known = [f"{item.name} (line {item.line})" for item in tensors]
+    found = f"{len(named)} tensors" if named else f"no tensor named {key or repr('')}"
+    if text.examples:
+        of_examples = [(str(i), item.name) for i, each in enumerate(text.examples, 1) for item in each.tensors.values()]
+        keys = ["::".join(pair) for pair in of_examples if key in (None, *pair)]
+        keys = keys or list(map("::".join, of_examples))
+    else:
+        counts = collections.Counter(item.name for item in tensors)
+        keys = [name for name, count in counts.items() if name and count == 1]
     hint = try_hint(text.name, *keys) if keys else "give each tensor a name of its own"
     error = SeveralError(f"holds {found}: {listed(known)}", "the name of one", hint, text.name)
     if key is None and not text.examples:
         error.names = keys
     raise error
-
-
-def _keys(text: Text, items: list[TensorText], label: str, key: str | None) -> Iterator[str]:
-    """What names one tensor of a text: of the example that the key numbers, of those with the label, or of all."""
-    numbers = {number_of(key)}
-    examples = dict(enumerate(text.examples, 1))
-    for number, example in examples.items():
-        if number in numbers or numbers.isdisjoint(examples):
-            names = [item.name for item in example.tensors.values()]
-            yield from (f"{number}::{name}" for name in names if label in ("", name))
-    if not examples:
-        counts = collections.Counter(item.name for item in items)
-        yield from (name for name, count in counts.items() if name and count == 1)
 
 
 def write_notation(values: NDArray[Any]) -> str:
@@ -295,12 +284,13 @@ def _table_format(name: str, separator: str, word: str) -> TextFormat:
     def read(text: Text, key: str | None, types: TextTypes) -> Source:
         refuse_key(key, f"a .{name} file", text.name)
         storage = Storage(name, {"separator": word})
-        try:
+        with about(text.name):
+            if separator == "," and ";" in text.text:
+                found = "a semicolon, as Excel writes it where the comma is the decimal sign"
+                hint = f"tr ',;' '.,' < {platform.quoted(text.name)} > new.csv"
+                wanted = "commas between cells, and points in numbers"
+                raise error_at(text.text, text.text.index(";"), found, wanted, hint)
             return held(Table.of(text.text, separator), types, text, storage, text.name)
-        except FormatError as e:
-            if isinstance(e, PlacedError) and text.text[e.offset : e.offset + 1] == ";":
-                e.hint = f"tr ',;' '.,' < {platform.quoted(text.name)} > new.csv"
-            raise e.about(text.name) from None
 
     return TextFormat(read, lambda values: tables.table_text(values, separator), _require_table)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from revseq_cli.core.errors import FormatError, about, listed
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.text import notation
-from revseq_cli.text.notation import AxisLine, Lines, TensorText, error_at
+from revseq_cli.text.notation import AxisLine, TensorText, error_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,35 +47,31 @@ class NoExampleError(FormatError):
 
 @dataclass
 class Example:
-    """One example of a page: its tensors by their names in the operator, and its Axis lines.
+    """One example of a page, of this operator or another: its tensors and its Axis line.
 
-    `others` are tensors whose names this operator does not have. `axes` has the Axis lines: at most two with an
-    integer, or one with other words. `problem` is what is wrong with it as an example of this operator.
+    Tensors have the operator's names for them, or else their labels. `problem` is what is wrong with it as an example
+    of this operator.
     """
 
     page: str
+    axis_line: AxisLine | None = None
     tensors: dict[str, TensorText] = field(default_factory=dict)
-    axes: list[AxisLine] = field(default_factory=list)
-    others: list[TensorText] = field(default_factory=list)
     problem: FormatError | None = None
     is_ours: bool = False
 
     @property
-    def line(self) -> int:
-        """The line of its first tensor, counted from 1."""
-        return min(item.line for item in [*self.tensors.values(), *self.others])
+    def first(self) -> TensorText:
+        """The first of its tensors."""
+        return min(self.tensors.values(), key=lambda item: item.start)
 
     @property
-    def parts(self) -> int:
-        """How many of the four parts of an example of this operator it has."""
-        return len(self.tensors) + bool(self.axes)
+    def other(self) -> TensorText | None:
+        """The first tensor with a name that this operator does not have."""
+        return next((item for name, item in self.tensors.items() if name not in LABELS), None)
 
-    def start(self, name: str = "") -> int:
+    def start(self, name: str) -> int:
         """The place of its Axis line, or of a tensor by its name in the operator; else of its first tensor."""
-        if name == "Axis" and self.axes:
-            return self.axes[0].start
-        items = [self.tensors[name]] if name in self.tensors else [*self.tensors.values(), *self.others]
-        return min(item.start for item in items)
+        return self.axis_line.start if name == "Axis" and self.axis_line else self.tensors.get(name, self.first).start
 
     def tensor(self, role: str) -> TensorText:
         """The tensor of that name in the operator; FormatError where the example lacks it."""
@@ -84,60 +80,50 @@ class Example:
         return self.tensors[role]
 
     def axis(self) -> int | None:
-        """The axis of its only Axis line, None without one.
-
-        FormatError for a second line, and for a line that has no integer.
-        """
-        if len(self.axes) > 1:
-            raise error_at(self.page, self.axes[1].start, "a second Axis in one example", "one Axis")
-        if not self.axes:
+        """The axis, None without an Axis line; FormatError for a line that has no integer."""
+        if not (line := self.axis_line):
             return None
-        line = self.axes[0]
         if not (number := _INTEGER.fullmatch(line.value)):
             raise error_at(self.page, line.start, f"Axis is {line.value[:40]}", "an integer")
         return int(number[1])
 
     def add(self, item: TensorText | AxisLine) -> None:
-        """Add a tensor or an Axis line; an Axis line with an integer replaces one with other words."""
+        """Add a tensor or an Axis line; of prose that begins with Axis:, an Axis line takes the place."""
         if isinstance(item, AxisLine):
-            if _INTEGER.fullmatch(item.value):
-                self.axes = [*(line for line in self.axes[:1] if _INTEGER.fullmatch(line.value)), item]
-            elif not self.axes:
-                self.axes = [item]
-        elif item.name not in LABELS:
-            self.others.append(item)
-        elif LABELS[item.name] not in self.tensors:
-            self.tensors[LABELS[item.name]] = item
-        elif not self.problem:
+            before, is_axis = self.axis_line, _INTEGER.fullmatch(item.value)
+            if is_axis and before and _INTEGER.fullmatch(before.value):
+                self.problem = self.problem or error_at(
+                    self.page, item.start, "a second Axis in one example", "one Axis"
+                )
+            elif is_axis or not before:
+                self.axis_line = item
+        elif (name := LABELS.get(item.name, item.name)) not in self.tensors:
+            self.tensors[name] = item
+        elif item.name in LABELS:
             found = f"a second {item.name} in one example"
-            self.problem = error_at(self.page, item.start, found, "each once")
+            self.problem = self.problem or error_at(self.page, item.start, found, "each once")
 
     def ends_before(self, item: TensorText | AxisLine) -> bool:
         """Whether that item belongs to the next example."""
-        complete = OUTPUT in self.tensors
+        is_complete = OUTPUT in self.tensors
         if isinstance(item, AxisLine):
-            return complete and bool(self.axes)
+            return is_complete and self.axis_line is not None
         role = LABELS.get(item.name)
-        if role == INPUT:
-            return bool(self.tensors or self.others)
-        if role is None and LENGTHS in self.tensors and self.axes:
+        if role is None and LENGTHS in self.tensors and self.axis_line:
             return True
-        return complete and not (role == LENGTHS and LENGTHS not in self.tensors)
+        return role == INPUT or (is_complete and (role != LENGTHS or LENGTHS in self.tensors))
 
     def complete_by(self, before: Example) -> None:
         """Take what the complete example before this one has, where this one begins without an InputTensor.
 
         It may share the InputTensor and the axis; where it is an OutputTensor alone, right below, also the lengths.
         """
-        if INPUT in self.tensors or self.others or not before.is_ours or before.parts < 4:
+        is_alone = self.tensors.keys() == {OUTPUT} and not self.axis_line
+        if is_alone and _PARTS.search(self.page, before.tensors[OUTPUT].stop, self.first.start):
             return
-        if self.tensors.keys() == {OUTPUT}:
-            if self.axes or _PARTS.search(self.page, before.tensors[OUTPUT].stop, self.start()):
-                return
-            self.tensors = {LENGTHS: before.tensors[LENGTHS]} | self.tensors
-        if LENGTHS in self.tensors:
-            self.tensors = {INPUT: before.tensors[INPUT]} | self.tensors
-            self.axes = self.axes or before.axes
+        if is_alone or self.tensors.keys() in ({LENGTHS}, {LENGTHS, OUTPUT}):
+            self.tensors = {name: before.tensors[name] for name in (INPUT, LENGTHS)} | self.tensors
+            self.axis_line = self.axis_line or before.axis_line
 
 
 def find_examples(page: str, items: Iterable[TensorText | AxisLine]) -> list[Example]:
@@ -147,18 +133,18 @@ def find_examples(page: str, items: Iterable[TensorText | AxisLine]) -> list[Exa
     next example, and so does one behind an example that has an Axis line already.
     """
     examples: list[Example] = []
-    ahead: list[AxisLine] = []
+    ahead: AxisLine | None = None
     for item in items:
         if isinstance(item, TensorText):
             if item.name and (not examples or examples[-1].ends_before(item)):
-                examples.append(Example(page, axes=ahead))
-                ahead = []
+                examples.append(Example(page, ahead))
+                ahead = None
             if item.name:
                 examples[-1].add(item)
         elif examples and not examples[-1].ends_before(item):
             examples[-1].add(item)
         elif _INTEGER.fullmatch(item.value):  # prose has lines that begin with Axis:, too
-            ahead = [*ahead[:1], item]
+            ahead = item
     _judge(page, examples)
     return examples
 
@@ -171,18 +157,18 @@ def _judge(page: str, examples: list[Example]) -> None:
     """
     named = [(match.start(), match[1].upper()) for match in _OPERATOR.finditer(page)] if "DML_" in page.upper() else []
     mention = page.find(_OURS)
-    before = Example(page)
-    for example in examples:
-        example.complete_by(before)
-        before, start = example, example.start()
+    for before, example in zip([None, *examples], examples, strict=False):
+        if before and before.is_ours and before.axis_line and {INPUT, LENGTHS, OUTPUT} <= before.tensors.keys():
+            example.complete_by(before)
+        start, other = example.first.start, example.other
         above = bisect.bisect(named, (start, "")) - 1
         operator = named[above][1] if above >= 0 else ""
         if operator and not operator.startswith(_OURS):
             continue
         is_told = bool(operator) or 0 <= mention < start
-        example.is_ours = (LENGTHS in example.tensors and not example.others) or (is_told and example.parts > 1)
-        if example.is_ours and example.others and not example.problem:
-            other = example.others[0]
+        parts = len(example.tensors.keys() & {INPUT, LENGTHS, OUTPUT}) + bool(example.axis_line)
+        example.is_ours = (LENGTHS in example.tensors and not other) or (is_told and parts > 1)
+        if example.is_ours and other and not example.problem:
             missing = [label for label, role in LABELS.items() if role not in example.tensors and label != LENGTHS]
             wanted = " or ".join(missing) or "no more"
             example.problem = error_at(page, other.start, f"the label {other.name}", wanted)
@@ -195,14 +181,11 @@ def part(examples: Sequence[Example], number: int, label: str) -> TensorText:
     """
     if not 1 <= number <= len(examples):
         raise FormatError(f"no example {number}", f"1 to {len(examples)}" if examples else "a page with examples")
-    example = examples[number - 1]
-    if tensor := example.tensors.get(LABELS.get(label, "")):
-        return tensor
-    tensors = [*example.tensors.values(), *example.others]
-    found = next((item for item in tensors if item.name == label), None)
-    if not found:
-        raise FormatError(f"example {number} has no {label}", listed(item.name for item in tensors))
-    return found
+    tensors = examples[number - 1].tensors
+    tensor = tensors.get(LABELS.get(label, label))
+    if not tensor:
+        raise FormatError(f"example {number} has no {label}", listed(item.name for item in tensors.values()))
+    return tensor
 
 
 @dataclass(frozen=True)
@@ -217,11 +200,6 @@ class Text:
     identity: Identity | None = None
     encoding: str = "utf-8"
     mark: bytes = b""
-
-    @functools.cached_property
-    def lines(self) -> Lines:
-        """The lines of the file."""
-        return Lines(self.text)
 
     @functools.cached_property
     def items(self) -> list[TensorText | AxisLine]:
@@ -249,20 +227,9 @@ _BLOCK = re.compile(
     r"|blockquote|br|hr)\b",
     re.IGNORECASE,
 )
-# What is no part of the text: struck-out words, the numbers of notes, and of lines.
-_LEFT_OUT = re.compile(
-    r"<(del|s|strike|sup)\b[^<>]{0,200}>[^<>]{0,200}</\1>|(?<![~\\])~~(?=[^\s~])[^~\n]{1,200}(?<=\S)~~(?!~)"
-    r"|<(?:span|a|td|div|pre)\b[^<>]{0,200}\bclass=[\"']?[^\"'<>]{0,100}\b(?:linenos?|lnt?|gutter|line-?numbers?)\b"
-    r"[^<>]{0,200}>"
-    r"(?:<[^<>/][^<>]{0,200}>|[\s\d]){0,200}(?:</\w{1,8}>){1,3}",
-    re.IGNORECASE,
-)
 # Inline markup that shows nothing itself, so that a word goes on behind it, as highlighters write -1.
-_INLINE = (
-    r"(?:</?(?:span|wbr|b|i|em|strong|code|tt|font|kbd|var|samp|mark|ins|u|small|big)\b[^<>]{0,200}>|\xad|\u200b|&shy;)"
-)
-_TORN = re.compile(rf"(?<![\w.+-])[\w.+-]++(?:{_INLINE}{{1,20}}[\w.]++)++", re.IGNORECASE)
-_INLINE_TAG = re.compile(_INLINE, re.IGNORECASE)
+_INLINE = re.compile(r"</?(?:span|wbr|b|i|em|strong|code|tt|font|kbd|var|samp|mark|u)\b[^<>]{0,200}>", re.IGNORECASE)
+_TORN = re.compile(rf"(?<![\w.+-])[\w.+-]++(?:(?:{_INLINE.pattern}){{1,20}}[\w.]++)++", re.IGNORECASE)
 _REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{1,30});", re.ASCII)
 _QUOTE = re.compile(r"^[ \t]*>[> \t]*", re.MULTILINE)
 
@@ -271,30 +238,20 @@ def plain(text: str) -> str:
     """The text with blanks for comments and markup, and with line feeds alone; quick searches spare long texts most."""
     if "\r" in text:
         text = text.replace("\r\n", " \n").replace("\r", "\n")
-    if "<" in text or "~~" in text:
-        text = _LEFT_OUT.sub(_blanks, text)
-    if "<" in text or "&" in text or "\xad" in text or "\u200b" in text:
-        text = _TORN.sub(_joined, text)
+    if "<" in text:  # a word without the markup in it stands where it begins
+        text = _TORN.sub(lambda match: _INLINE.sub("", match[0]).ljust(len(match[0])), text)
     if "&" in text:
         text = _REFERENCE.sub(_character, text)
     for mark in ("**", "`", "\xa0", "\u3000"):
         text = text.replace(mark, " " * len(mark))
     if "<" in text or ">" in text:
-        text = _QUOTE.sub(_blanks, _TAG.sub(_tag, text))
+        text = _QUOTE.sub(_blanks, _TAG.sub(_blanks, text))
     return _COMMENT.sub(_blanks, text) if "//" in text else text
 
 
 def _blanks(match: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", match[0]) if "\n" in match[0] else " " * len(match[0])
-
-
-def _joined(match: re.Match[str]) -> str:
-    """A word without the markup in it, where it begins."""
-    return _INLINE_TAG.sub("", match[0]).ljust(len(match[0]))
-
-
-def _tag(match: re.Match[str]) -> str:
-    blanks = _blanks(match)
+    """Blanks and line feeds for markup, and a line feed first for a tag that begins or ends a line."""
+    blanks = re.sub(r"[^\n]", " ", match[0])
     return f"\n{blanks[1:]}" if _BLOCK.match(match[0]) else blanks
 
 

@@ -1,4 +1,4 @@
-"""The bracket notation of Microsoft's reference pages, parsed to tensors and Axis lines, and places in texts.
+"""The bracket notation of Microsoft's reference pages, parsed to tensors and Axis lines.
 
     Name: (Sizes:{1,1,3,4}, DataType:FLOAT32)
     [[[[1,  2,  3,  4],
@@ -17,10 +17,9 @@ import functools
 import itertools
 import re
 import string
-import unicodedata
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,79 +35,7 @@ if TYPE_CHECKING:
 
 
 _BEFORE, _WIDTH = 40, 75  # columns of a line that are shown before a place, and in all: it fits 80, indented
-_LONE_RETURN = re.compile("\r(?!\n)")
-
-
-class Place(NamedTuple):
-    """A place in a text: its line and its column, in characters."""
-
-    line: int
-    column: int
-
-
-class Lines:
-    """The lines of a text, which may end as on any system; places that are asked for in order take the least time."""
-
-    def __init__(self, text: str) -> None:
-        self._text = _LONE_RETURN.sub("\n", text) if "\r" in text else text
-        self._offset, self._line = 0, 1  # of the last place
-
-    def line(self, offset: int) -> int:
-        """The line of that character."""
-        if offset < self._offset:
-            self._offset, self._line = 0, 1
-        self._line += self._text.count("\n", self._offset, offset)
-        self._offset = offset
-        return self._line
-
-    def place(self, offset: int) -> Place:
-        """The line and column of that character."""
-        return Place(self.line(offset), offset - self._text.rfind("\n", 0, offset))
-
-    def shown(self, offset: int) -> str:
-        """The line around that character, printable, and a caret below it."""
-        start, stop = self._text.rfind("\n", 0, offset) + 1, self._text.find("\n", offset)
-        line = self._text[start : stop if stop >= 0 else len(self._text)]
-        return _shown_at(line.rstrip("\r"), offset - start)
-
-
-class PlacedError(FormatError):
-    """A FormatError about a place of a text: `offset` counts characters from 0, and `problem` is without the place."""
-
-    def __init__(self, problem: str, wanted: str, offset: int, place: Place, context: str, where: str = "") -> None:
-        super().__init__(f"line {place.line}, column {place.column}: {problem}", wanted, "", where, context)
-        self.problem, self.offset, self.place = problem, offset, place
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """How a worker sends it."""
-        args = (self.problem, self.wanted, self.offset, self.place, self.context, self.where)
-        return type(self), args, {"hint": self.hint}
-
-
-def error_at(text: str, offset: int, found: str, wanted: str = "") -> PlacedError:
-    """A FormatError about that place of the text: with line and column, the line itself, and a caret below it."""
-    lines = Lines(text)
-    return PlacedError(found, wanted, offset, lines.place(offset), lines.shown(offset))
-
-
-def _shown_at(line: str, column: int) -> str:
-    """The line around that column, which counts from 0, and a caret below it; long ends are left out."""
-    line = line.replace("\t", " ")
-    before = printable(line[max(0, column - _BEFORE) : column])
-    while _width(before) > _BEFORE:
-        before = before[1:]
-    rest = printable(line[column : column + _WIDTH])
-    behind = rest
-    while _width(behind) > _WIDTH - _width(before):
-        behind = behind[:-1]
-    more = "..." if len(behind) < len(rest) or len(line) > column + _WIDTH else ""
-    return f"{before}{behind}{more}\n{' ' * _width(before)}^"
-
-
-def _width(text: str) -> int:
-    """The columns that a terminal needs for the text."""
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
-
+MOST_TENSORS = 500_000  # of a text, so that a list of headers alone takes less than a gigabyte; pages have some dozens
 
 # Possessive: two runs of blanks side by side would take time that is quadratic in them.
 _BEGIN = r"^[ \t\f\v]*+(?:[-*+][ \t]++)?"
@@ -119,15 +46,14 @@ _HEADER = re.compile(
     _NAME + r"[:=][ \t]*+\([ \t]*+Sizes\s*+[:=]\s*+\{(?P<sizes>[^{}]*+)\}"
     r"[\s,]*+DataType\s*+[:=]\s*+(?P<type>\w++)\s*+\)"
 )
-_HEADER_FORM = "Name: (Sizes:{1,3}, DataType:FLOAT32)"
-_ALONE = f"one tensor, or several with a header each, such as {_HEADER_FORM}"
+_HEADER_FORM = ": (Sizes:{1,3}, DataType:FLOAT32)"
 _AXIS = re.compile(_BEGIN + r"(?P<axis>Axis[ \t]*+[:=][ \t]*+(?P<value>\S[^\n]*))", re.MULTILINE)
 # The start of a text that is one tensor; a text that begins with [Home](index.md) is a page.
-_BARE = re.compile(r"\s*\[[\s\[]*(?:[-+.\d\"]|np\.|(?:nan|inf|infinity)\b)", re.IGNORECASE)
-# A line that may be a row of a tensor.
-_ROW = re.compile(r"[\[\],\"]|[+-]?(?:[\d.]|nan|inf)", re.IGNORECASE)
+_BARE = re.compile(r"\s*\[[\s\[]*(?:[-+.\d\"]|np\.|(?:nan|inf|infinity|true|false)\b)", re.IGNORECASE)
+# Lines that may be rows, of a body whose last bracket is missing.
+_ROWS = re.compile(r"(?:[ \t]*+(?:[\[\],\"+\-.\d]|nan|inf)[^\n]*+\s*+)++", re.IGNORECASE)
 _STRAY = re.compile(r"[\s,]*\]")
-_CONTROL = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]")
+_ALONE = re.compile(r"\s*+([+\-.\dni][^\n]*)")
 _QUOTED_SPECIAL = re.compile(r'"([+-]?(?:nan|inf|infinity)|nan\(0x[0-9a-f]+\))"', re.IGNORECASE)
 
 # A tensor as NumPy and PyTorch print it: a call, whose list may be followed by these, and numbers such as np.int64(3).
@@ -137,12 +63,12 @@ _ARGUMENT = re.compile(
     r"|grad_fn=[^,)]*|requires_grad=(?:True|False))"
 )
 _SCALAR = re.compile(r"\bnp\.(?P<type>[a-z]+[0-9]+)\((?P<number>[^()\[\]]*)\)")
-
-MOST_TENSORS = 500_000  # of a text, so that a list of headers alone takes less than a gigabyte; pages have some dozens
+_TRUTH = re.compile(r"(?:\bnp\.)?\b(?:(?P<true>True)|False)_?(?=[\s,\]])")
 
 _OPEN, _CLOSE, _COMMA, _NUMBER, _BLANK, _BAD = range(6)
-_NUMERALS = f"+-.(){string.digits}{string.ascii_letters}"  # the characters of numbers
-_CHARACTERS = {_OPEN: "[", _CLOSE: "]", _COMMA: ",", _NUMBER: _NUMERALS, _BLANK: " \t\r\n"}
+_CHARACTERS = {
+    _OPEN: "[", _CLOSE: "]", _COMMA: ",", _NUMBER: f"+-.(){string.digits}{string.ascii_letters}", _BLANK: " \t\r\n"
+}  # fmt: skip
 # The kind of each character, by its code.
 _KINDS = bytes(next((kind for kind, own in _CHARACTERS.items() if chr(code) in own), _BAD) for code in range(256))
 _OUT_OF_PLACE = {
@@ -156,6 +82,36 @@ _OUT_OF_PLACE = {
 # Anything else may follow anything: a comma may be missing between two rows, and may trail before a bracket.
 _MAY_FOLLOW = np.ones((4, 4), dtype=bool)
 _MAY_FOLLOW[tuple(zip(*_OUT_OF_PLACE, strict=True))] = False
+
+
+class PlacedError(FormatError):
+    """A FormatError about a place of a text; `problem` is without that place."""
+
+    def __init__(
+        self, problem: str, wanted: str, line: int, column: int, context: str, hint: str = "", where: str = ""
+    ) -> None:
+        super().__init__(f"line {line}, column {column}: {problem}", wanted, hint, where, context)
+        self.problem, self.line, self.column = problem, line, column
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """How a worker sends it."""
+        args = (self.problem, self.wanted, self.line, self.column, self.context, self.hint, self.where)
+        return type(self), args
+
+
+def error_at(text: str, offset: int, found: str, wanted: str = "", hint: str = "") -> PlacedError:
+    """A FormatError about that place of the text: with line and column, the line itself, and a caret below it."""
+    if "\r" in text:
+        text = re.sub("\r(?!\n)", "\n", text)
+    start, stop = text.rfind("\n", 0, offset) + 1, text.find("\n", offset)
+    line = text[start : stop if stop >= 0 else len(text)].rstrip("\r").replace("\t", " ")
+    column = offset - start
+    before = printable(line[max(0, column - _BEFORE) : column])[-_BEFORE:]
+    behind = printable(line[column : column + _WIDTH])
+    room = _WIDTH - len(before)
+    more = "..." if len(behind) > room or len(line) > column + _WIDTH else ""
+    context = f"{before}{behind[:room]}{more}\n{' ' * len(before)}^"
+    return PlacedError(found, wanted, text.count("\n", 0, offset) + 1, column + 1, context, hint)
 
 
 @dataclass(frozen=True)
@@ -188,12 +144,32 @@ class TensorText:
     @functools.cached_property
     def desc(self) -> TensorDesc | None:
         """Data type and sizes of the header, None without one; FormatError for what no tensor has."""
-        return _desc(self) if self.name else None
+        if not self.name:
+            return None
+        header = _HEADER.match(self.text, self.start)
+        if not header:
+            raise self.error(self.start, f"{self.name} has no header of a tensor", f"{self.name}{_HEADER_FORM}")
+        at = header.start("sizes")
+        if not re.fullmatch(r"\s*(?:[+-]?\d{1,20}\s*(?:,\s*|$))*", header["sizes"], re.ASCII):
+            raise self.error(at, f"{self.name} has Sizes {{{header['sizes'][:40]}}}", "integers")
+        sizes = tuple(map(int, header["sizes"].replace(",", " ").split()))
+        if min(sizes, default=0) < 0 or len(sizes) > MOST_DIMENSIONS:
+            wanted = f"at most {MOST_DIMENSIONS} sizes of at least 0"
+            raise self.error(at, f"{self.name} has Sizes {braced(sizes)[:200]}", wanted)
+        try:
+            return TensorDesc(DataType.parse(header["type"]), sizes)
+        except UsageError as e:
+            raise self.error(header.start("type"), e.found, e.wanted) from None
 
     @property
     def data_type(self) -> DataType | None:
         """The data type that the text states."""
         return self.desc.data_type if self.desc else self.stated[0]
+
+    @property
+    def sizes(self) -> tuple[int, ...] | None:
+        """The sizes that the text states."""
+        return self.desc.sizes if self.desc else self.stated[1]
 
     def values(self, data_type: DataType) -> NDArray[Any]:
         """The values, as an array of the tensor's sizes.
@@ -201,68 +177,96 @@ class TensorText:
         FormatError, with line, column and a caret, for a body that is no tensor, that does not have the stated sizes,
         or that has a number which the data type cannot hold.
         """
-        sizes = self.desc.sizes if self.desc else self.stated[1]
+        sizes = self.sizes
         if self.opened == self.stop:
-            raise self._error(self.start, f"{self.name} has no values", "rows in brackets below the header")
+            raise self.error(self.start, f"{self.name} has no values", "rows in brackets below the header")
         if sizes and 0 in sizes and not re.search(r"[^\[\],\s]", self.text[self.opened : self.stop]):
             try:
                 return np.empty(sizes, dtype_of(data_type))
             except ValueError:
                 raise FormatError(f"Sizes is {braced(sizes)}", "smaller sizes beside the 0") from None
-        shape, written, places = self._body
+        shape, tokens, places = self.body
         if stray := _STRAY.match(self.text, self.stop):
-            raise self._error(stray.end() - 1, "this bracket closes nothing", "one more [ before it, or no ] here")
-        tokens = _numbers(written)
+            raise self.error(stray.end() - 1, "this bracket closes nothing", "one more [ before it, or no ] here")
         try:
             flat = numbers.parse(tokens, data_type)
         except numbers.LiteralError as e:
             problem, wanted = e.problem, ""
             if tokens[e.index] == numbers.DOTS:
-                problem, wanted = (
-                    "... stands for elements that were left out",
-                    "all: np.set_printoptions(threshold=1e9)",
-                )
-            raise self._error(self.opened + int(places[e.index]), problem, wanted) from None
+                problem = "... stands for elements that were left out"
+                wanted = "all: np.set_printoptions(threshold=1e9)"
+            raise self.error(int(places[e.index]), problem, wanted) from None
         if sizes is None:
             return flat.reshape(shape)
         rank = len(shape)
         # Leading sizes of 1 need no brackets, and JSON's Values may be one flat list.
         if (sizes[-rank:] == shape and prod(sizes[:-rank]) == 1) or (not self.desc and shape == (prod(sizes),)):
             return flat.reshape(sizes)
-        if not self.desc:
-            raise self._error(self.opened, f"the values have {braced(shape)}, and {braced(sizes)} is stated")
-        found = f"the header of {self.name} says {braced(sizes)}; the values have {braced(shape)}"
-        raise self._error(self.header_spans()[0][0], found)
-
-    def header_spans(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Where the sizes and the data type begin and end in the text; FormatError for a header that has none."""
-        if not (header := _HEADER.match(self.text, self.start)):
-            found = f"{self.name} has no header of a tensor"
-            raise self._error(self.start, found, _HEADER_FORM.replace("Name", self.name))
-        return header.span("sizes"), header.span("type")
-
-    def rows_span(self) -> tuple[int, int]:
-        """Where its rows begin and end in the text, with brackets too many; FormatError for other text there."""
-        if self.opened == self.stop and re.compile(r"[ \t]*\n[ \t]*\S").match(self.text, self.stop):
-            raise self._error(self.start, f"unexpected text below {self.name}", "rows in brackets")
-        stray = re.compile(r"(?:[\s,]*\])*").match(self.text, self.stop)
-        return self.opened, stray.end() if stray else self.stop
-
-    def spans(self) -> list[tuple[int, int]]:
-        """Where each number begins and ends in the text, in C order; FormatError for a body that is no tensor."""
-        _, written, places = self._body
-        starts = (places + self.opened).tolist()
-        return [(start, start + len(number)) for start, number in zip(starts, _numbers(written), strict=True)]
-
-    def shape(self) -> tuple[int, ...]:
-        """The sizes of the rows; FormatError for a body that is no tensor."""
-        return self._body[0]
+        start = self.start if self.desc else self.opened
+        raise self.error(start, f"the values have {braced(shape)}, and {braced(sizes)} is stated")
 
     @functools.cached_property
-    def _body(self) -> tuple[tuple[int, ...], str, NDArray[np.intp]]:
-        return _read_body(self)
+    def body(self) -> tuple[tuple[int, ...], list[str], NDArray[np.intp]]:
+        """Its shape, its numbers and the place of each in the text; FormatError for a body that is no tensor."""
+        body = self.text[self.opened : self.stop]
+        if '"' in body:  # JSON writes "nan" in quotes
+            body = _QUOTED_SPECIAL.sub(lambda special: f" {special[1]} ", body)
+        kinds = np.frombuffer(body.encode("ascii", "replace").translate(_KINDS), np.uint8)
+        bad = np.flatnonzero(kinds == _BAD)
+        if bad.size:
+            raise self.error(self.opened + int(bad[0]), f"{body[bad[0]]!r} is not allowed in a tensor")
+        keep = kinds != _BLANK
+        keep[1:] &= ~((kinds[1:] == _NUMBER) & (kinds[:-1] == _NUMBER))  # a number counts where it starts
+        places = np.flatnonzero(keep)
+        kinds = kinds[places]
+        places += self.opened
+        wrong = ~_MAY_FOLLOW[kinds[:-1], kinds[1:]]
+        if not (kinds == _NUMBER).any():  # a tensor without elements
+            wrong &= (kinds[:-1] != _OPEN) | (kinds[1:] != _CLOSE)
+        if not self.name and "," not in body:  # NumPy's print() has no commas
+            wrong &= (kinds[:-1] != _NUMBER) | (kinds[1:] != _NUMBER)
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            raise self.error(int(places[i + 1]), _OUT_OF_PLACE[int(kinds[i]), int(kinds[i + 1])])
+        tokens = body.replace("[", " ").replace("]", " ").replace(",", " ").split()
+        return self._shape(kinds, places), tokens, places[kinds == _NUMBER]
 
-    def _error(self, offset: int, found: str, wanted: str = "") -> PlacedError:
+    def _shape(self, kinds: NDArray[np.uint8], places: NDArray[np.intp]) -> tuple[int, ...]:
+        """FormatError where rows of one depth differ in length, or numbers have different depths.
+
+        The row that is told is one that differs from the stated size, or without one from most rows.
+        """
+        depth = np.cumsum((kinds == _OPEN).view(np.int8) - (kinds == _CLOSE).view(np.int8), dtype=np.int32)
+        elements = np.flatnonzero(kinds == _NUMBER)
+        rank = int(depth[elements[0]] if elements.size else depth.max())
+        if not rank:  # brackets are for tensors with dimensions
+            return () if kinds.size == 1 else (elements.size,)
+        if rank > MOST_DIMENSIONS:
+            raise self.error(self.opened, f"{rank} brackets deep", f"at most {MOST_DIMENSIONS} dimensions")
+        odd = elements[depth[elements] != rank]
+        if odd.size:
+            found = f"a number {depth[odd[0]]} brackets deep, and the first one is {rank} deep"
+            raise self.error(int(places[odd[0]]), found, "as many brackets ] as [ in each row")
+        if depth[-1]:
+            found = f"{depth[-1]} brackets ] are missing" if depth[-1] > 1 else "a bracket ] is missing"
+            raise self.error(self.stop, found, f"{']' * int(depth[-1])} here")
+        rows = [np.flatnonzero((kinds == _OPEN) & (depth == d)) for d in range(1, rank + 1)]
+        sizes, shape = self.sizes or (), list[int]()
+        for d, (parents, children) in enumerate(zip(rows, [*rows[1:], elements], strict=True)):
+            counts = np.bincount(np.searchsorted(parents, children) - 1, minlength=parents.size)
+            usual = int(counts[0])
+            if (counts != usual).any():
+                stated = sizes[d - rank] if len(sizes) >= rank else -1
+                often = np.bincount(counts)
+                usual = stated if (counts == stated).any() else int(np.flatnonzero(often == often.max())[-1])
+                odd = np.flatnonzero(counts != usual)
+                found = f"a row of {counts[odd[0]]}, and others have {usual}"
+                raise self.error(int(places[parents[odd[0]]]), found, "all rows of one length")
+            shape.append(usual)
+        return tuple(shape)
+
+    def error(self, offset: int, found: str, wanted: str = "") -> PlacedError:
+        """An error about a place of the page."""
         return error_at(self.page, offset, found, wanted)
 
 
@@ -272,48 +276,30 @@ def parse(page: str, text: str) -> list[TensorText | AxisLine]:
     `text` is the page with blanks for comments and markup. FormatError for anything behind the last bracket of that one
     tensor.
     """
-    if _BARE.match(text) or _CALL.match(text) or (text.lstrip()[:1] == "[" and not any(_headers(text))):
+    if _BARE.match(text) or _CALL.match(text) or (text.lstrip()[:1] == "[" and not _HEADER_START.search(text)):
         return [_bare(page, text)]
     return [*parse_page(page, text)]
 
 
 def parse_page(page: str, text: str) -> Iterator[TensorText | AxisLine]:
     """The tensors and Axis lines of a page, which may begin with a bracket, as [TOC] does."""
-    headers = list(itertools.islice(_headers(text), MOST_TENSORS + 1))
+    headers = list(itertools.islice(_HEADER_START.finditer(text), MOST_TENSORS + 1))
     if len(headers) > MOST_TENSORS:
         raise FormatError(f"holds more than {MOST_TENSORS} tensors", "a page with some examples")
-    lines, end = Lines(page), 0
-    for i, match in enumerate(headers):
+    line, counted, end = 1, 0, 0
+    for match, behind in itertools.zip_longest(headers, headers[1:]):
         yield from _axes(text, end, match.start())
-        limit = headers[i + 1].start() if i + 1 < len(headers) else len(text)
-        header = _HEADER.match(text, match.start("name"))
-        end = header.end() if header else min(_line_end(text, match.end()), limit)
-        opened = stop = end
-        first = re.compile(r"\[|\S[^\n]*").search(text, end, limit)
-        if first and first[0] == "[":
-            opened = first.start()
-            stop = _body_end(text, opened, limit) or _last_row_end(text, opened, limit)
-        elif header and first and not header["sizes"].strip() and first[0][0] in "+-.0123456789ni":
-            opened, stop = first.span()
-        yield TensorText(match["name"], lines.line(match.start("name")), page, text, match.start("name"), opened, stop)
-        end = max(stop, end)
+        start, limit = match.start("name"), behind.start() if behind else len(text)
+        line, counted = line + text.count("\n", counted, start), start
+        header = _HEADER.match(text, start)
+        opened = stop = end = header.end() if header else match.end()
+        if header and (rows := re.compile(r"\s*+\[").match(text, end, limit)):
+            opened = rows.end() - 1
+            stop = end = _body_end(text, opened, limit)
+        elif header and not header["sizes"].strip() and (number := _ALONE.match(text, end, limit)):
+            opened, stop = number.span(1)
+        yield TensorText(match["name"], line, page, text, start, opened, stop)
     yield from _axes(text, end, len(text))
-
-
-def _headers(text: str) -> Iterator[re.Match[str]]:
-    """The start of each header: the word Sizes is searched first, then its line, since most of a text is numbers."""
-    behind, mark = 0, text.find("Sizes")
-    while mark >= 0:
-        start = text.rfind("\n", behind, mark) + 1
-        if (start or not behind) and (header := _HEADER_START.match(text, start)):
-            yield header
-        behind = mark
-        mark = text.find("Sizes", mark + 1)
-
-
-def _line_end(text: str, start: int) -> int:
-    end = text.find("\n", start)
-    return end if end >= 0 else len(text)
 
 
 def _axes(text: str, start: int, stop: int) -> Iterator[AxisLine]:
@@ -329,7 +315,11 @@ def _bare(page: str, text: str) -> TensorText:
         data_type = scalar["type"]
         text = _SCALAR.sub(lambda match: f"{match['number']} ".rjust(len(match[0])), text)
     opened = call.end() if call else len(text) - len(text.lstrip())
-    stop = end = _body_end(text, opened, len(text)) or len(text)
+    stop = end = _body_end(text, opened, len(text))
+    if _TRUTH.search(text, opened, stop):
+        data_type = DataType.BOOL.name
+        words = _TRUTH.sub(lambda match: ("1" if match["true"] else "0").rjust(len(match[0])), text[opened:stop])
+        text = text[:opened] + words + text[stop:]
     if call:
         while argument := _ARGUMENT.match(text, end):
             data_type = argument["type"] or data_type
@@ -339,12 +329,11 @@ def _bare(page: str, text: str) -> TensorText:
         closed = re.compile(r"\s*,?\s*\)").match(text, end)
         if not closed:
             wanted = "array([...]) or tensor([...]), perhaps with dtype, device and the like after the list"
-            raise error_at(
-                page, min(end, max(0, len(page) - 1)), "is not a tensor as NumPy and PyTorch print it", wanted
-            )
+            raise error_at(page, end, "is not a tensor as NumPy and PyTorch print it", wanted)
         end = closed.end()
     if rest := re.compile(r"\S").search(text, end):
-        raise error_at(page, rest.start(), "unexpected text after the last bracket", _ALONE)
+        wanted = f"one tensor, or several with a header each, such as Name{_HEADER_FORM}"
+        raise error_at(page, rest.start(), "unexpected text after the last bracket", wanted)
     stated = DataType.parse(data_type) if data_type else None
     return TensorText("", 1, page, text, opened, opened, stop, (stated, sizes))
 
@@ -352,125 +341,20 @@ def _bare(page: str, text: str) -> TensorText:
 def body_at(text: str, start: int) -> TensorText:
     """The tensor without a header whose body begins there: in brackets, or a number or a word alone."""
     if text.startswith("[", start):
-        stop = _body_end(text, start, len(text)) or len(text)
+        stop = _body_end(text, start, len(text))
     else:
         word = re.compile(r"[^\s,}]+").match(text, start)
         stop = word.end() if word else len(text)
     return TensorText("", 1, text, text, start, start, stop)
 
 
-def _desc(tensor: TensorText) -> TensorDesc:
-    """Data type and sizes of a header."""
-    sizes_span, type_span = tensor.header_spans()
-    name, written = tensor.name, tensor.text[slice(*sizes_span)]
-    if not re.fullmatch(r"\s*(?:[+-]?\d{1,20}\s*(?:,\s*|$))*", written, re.ASCII):
-        raise error_at(tensor.page, sizes_span[0], f"{name} has Sizes {{{written[:40]}}}", "integers")
-    sizes = tuple(map(int, written.replace(",", " ").split()))
-    if min(sizes, default=0) < 0 or len(sizes) > MOST_DIMENSIONS:
-        wanted = f"at most {MOST_DIMENSIONS} sizes of at least 0"
-        raise error_at(tensor.page, sizes_span[0], f"{name} has Sizes {braced(sizes)[:200]}", wanted)
-    try:
-        return TensorDesc(DataType.parse(tensor.text[slice(*type_span)]), sizes)
-    except UsageError as e:
-        raise error_at(tensor.page, type_span[0], e.found, e.wanted) from None
-
-
-def _body_end(text: str, start: int, limit: int) -> int | None:
-    """The place behind the bracket that closes the one at `start`; None where none does."""
+def _body_end(text: str, start: int, limit: int) -> int:
+    """The place behind the bracket that closes the one at `start`, or else behind the lines that may be rows."""
     codes = np.frombuffer(text[start:limit].encode("ascii", "replace"), np.uint8)  # a byte for each character
     brackets = np.flatnonzero((codes == ord("[")) | (codes == ord("]")))
     depth = np.cumsum(np.where(codes[brackets] == ord("["), 1, -1))
     closed = np.flatnonzero(depth == 0)
-    return start + int(brackets[closed[0]]) + 1 if closed.size else None
-
-
-def _last_row_end(text: str, start: int, limit: int) -> int:
-    """The end of the last line that looks like a row, of a body that is never closed: what follows is no part of it."""
-    stop = start
-    for line in re.compile(r"\S[^\n]*").finditer(text, start, limit):
-        if not _ROW.match(line[0]):
-            break
-        stop = line.end()
-    return stop
-
-
-def _numbers(body: str) -> list[str]:
-    """The numbers of a body that has blanks for brackets."""
-    return body.replace(",", " ").split()
-
-
-def _read_body(tensor: TensorText) -> tuple[tuple[int, ...], str, NDArray[np.intp]]:
-    """A body's shape, its text with blanks for brackets, and the place of each number in it."""
-    body = tensor.text[tensor.opened : tensor.stop]
-    if body.count("[") != body.count("]"):
-        if control := _CONTROL.search(body):  # its bracket, as in ESC [ 31 m, was taken for one
-            raise error_at(tensor.page, tensor.opened + control.start(), f"{control[0]!r} is not allowed in a tensor")
-        raise _never_closed(tensor, body)
-    if '"' in body:  # JSON writes "nan" in quotes
-        body = _QUOTED_SPECIAL.sub(lambda special: f" {special[1]} ", body)
-    kinds = np.frombuffer(body.encode("ascii", "replace").translate(_KINDS), np.uint8)
-    bad = np.flatnonzero(kinds == _BAD)
-    if bad.size:
-        raise error_at(tensor.page, tensor.opened + int(bad[0]), f"{body[bad[0]]!r} is not allowed in a tensor")
-    keep = kinds != _BLANK
-    keep[1:] &= ~((kinds[1:] == _NUMBER) & (kinds[:-1] == _NUMBER))  # a number counts where it starts
-    places = np.flatnonzero(keep)
-    kinds = kinds[places]
-    wrong = ~_MAY_FOLLOW[kinds[:-1], kinds[1:]]
-    if not (kinds == _NUMBER).any():  # a tensor without elements
-        wrong &= (kinds[:-1] != _OPEN) | (kinds[1:] != _CLOSE)
-    if not tensor.name and "," not in body:  # NumPy's print() has no commas
-        wrong &= (kinds[:-1] != _NUMBER) | (kinds[1:] != _NUMBER)
-    if wrong.any():
-        i = int(np.flatnonzero(wrong)[0])
-        raise error_at(tensor.page, tensor.opened + int(places[i + 1]), _OUT_OF_PLACE[int(kinds[i]), int(kinds[i + 1])])
-    shape = _shape(tensor, kinds, places)
-    return shape, body.replace("[", " ").replace("]", " "), places[kinds == _NUMBER]
-
-
-def _never_closed(tensor: TensorText, body: str) -> PlacedError:
-    """The error for a body with a bracket that is never closed; its place is where one is missing."""
-    depth, deepest, end = 0, 0, 0
-    for token in re.finditer(r"\[|\]|[^\[\],\s]+", body):
-        if token[0] == "[" and depth == deepest > 0:
-            return error_at(tensor.page, tensor.opened + end, "this row is never closed", "a ] here")
-        depth += {"[": 1, "]": -1}.get(token[0], 0)
-        if not deepest and token[0] not in "[]":
-            deepest = depth  # that of the first number, and so of all
-        end = token.end()
-    found = f"{depth} brackets ] are missing" if depth > 1 else "a bracket ] is missing"
-    return error_at(tensor.page, tensor.opened + end, found, f"{']' * min(depth, 64)} here")
-
-
-def _shape(tensor: TensorText, kinds: NDArray[np.uint8], places: NDArray[np.intp]) -> tuple[int, ...]:
-    """The body's shape; FormatError where rows of one depth differ in length, or numbers have different depths.
-
-    The row that is told is one that differs from the header's size, or without one from most rows.
-    """
-    depth = np.cumsum((kinds == _OPEN).view(np.int8) - (kinds == _CLOSE).view(np.int8), dtype=np.int32)
-    numbers = np.flatnonzero(kinds == _NUMBER)
-    rank = int(depth[numbers[0]] if numbers.size else depth.max())
-    if not rank:  # brackets are for tensors with dimensions
-        return () if numbers.size == 1 else (numbers.size,)
-    if rank > MOST_DIMENSIONS:
-        wanted = f"at most {MOST_DIMENSIONS} dimensions"
-        raise error_at(tensor.page, tensor.opened, f"{rank} brackets deep", wanted)
-    shallow = numbers[depth[numbers] != rank]
-    if shallow.size:
-        found = f"a number {depth[shallow[0]]} brackets deep, and the first one is {rank} deep"
-        raise error_at(tensor.page, tensor.opened + int(places[shallow[0]]), found)
-    rows = [np.flatnonzero((kinds == _OPEN) & (depth == d)) for d in range(1, rank + 1)]
-    sizes = (tensor.desc.sizes if tensor.desc else tensor.stated[1]) or ()
-    shape = []
-    for d, (parents, children) in enumerate(zip(rows, [*rows[1:], numbers], strict=True)):
-        counts = np.bincount(np.searchsorted(parents, children) - 1, minlength=parents.size)
-        usual = int(counts[0])
-        if (counts != usual).any():
-            wanted_size = sizes[d - rank] if len(sizes) >= rank else -1
-            often = np.bincount(counts)
-            usual = wanted_size if (counts == wanted_size).any() else int(np.flatnonzero(often == often.max())[-1])
-            odd = int(np.flatnonzero(counts != usual)[0])
-            found = f"a row of {counts[odd]}, and others have {usual}"
-            raise error_at(tensor.page, tensor.opened + int(places[parents[odd]]), found, "all rows of one length")
-        shape.append(usual)
-    return tuple(shape)
+    if closed.size:
+        return start + int(brackets[closed[0]]) + 1
+    rows = _ROWS.match(text, start, limit)
+    return start + len((rows[0] if rows else "[").rstrip())

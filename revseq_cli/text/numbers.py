@@ -8,9 +8,8 @@ real part can hold; the imaginary part, which text cannot say, is 0.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import re
-from fractions import Fraction
+from decimal import Decimal
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,21 +27,13 @@ if TYPE_CHECKING:
     from revseq_cli.core.tensors import DataType, TensorDesc
 
 _Number = TypeVar("_Number", int, float)
-# Characters of a number: the longest exact decimal of a FLOAT64 has 1,077.
-LONGEST = 1100
-_PLAIN_INTEGER, _PLAIN = b"0123456789,+-", b"0123456789eE.,+-"
-_NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eEdD]([+-]?\d+))?f?", re.ASCII)  # 1.0D+00 is Fortran's
+LONGEST = 1100  # characters of a number: the longest exact decimal of a FLOAT64 has 1,077
+_INTEGERS, _FLOATS = b"0123456789,+-", b"0123456789eE.,+-"
+_NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eEdD]([+-]?\d{1,9}))?f?", re.ASCII)  # 1.0D+00 is Fortran's
 _INTEGRAL = re.compile(r"([+-]?\d+)(?:\.0*)?f?", re.ASCII)
 _SPECIAL = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
 _NAN_BITS = re.compile(r"nan\(0x([0-9a-f]{1,16})\)", re.IGNORECASE)
-# The data types whose values can be written as text, as NumPy calls them. Then the others that can be read from text,
-# with the type that holds each number. Data types in neither table have no text.
-WRITTEN = {
-    "FLOAT64": "f8", "FLOAT32": "f4", "FLOAT16": "f2", "INT64": "i8", "INT32": "i4", "INT16": "i2", "INT8": "i1",
-    "UINT64": "u8", "UINT32": "u4", "UINT16": "u2", "UINT8": "u1",
-}  # fmt: skip
-_PARTS = {"BOOL": "?", "COMPLEX64": "f4", "COMPLEX128": "f8"}
-_READ = {name: np.dtype(code) for name, code in (WRITTEN | _PARTS).items()}
+WRITTEN = ("float", "int", "uint", "bool")  # the kinds of data types that text holds
 
 DOTS = "..."  # for what is left out
 
@@ -58,21 +49,19 @@ class LiteralError(ValueError):
 def parse(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
     """The numbers as an array of shape (len(tokens),); LiteralError for the first that the data type cannot hold."""
     name, dtype = data_type.name, dtypes.dtype_of(data_type)
-    if tokens and max(map(len, tokens)) > LONGEST:
+    if max(map(len, tokens), default=0) > LONGEST:
         i = next(i for i, token in enumerate(tokens) if len(token) > LONGEST)
         raise LiteralError(i, f"a number of {len(tokens[i])} characters; at most {LONGEST} are allowed")
-    part = _READ.get(name)
-    if part is None:
+    if data_type.kind == "minifloat":
         raise LiteralError(0, f"{name} cannot be written as text")
-    parts = _parse_floats(tokens, part, name) if part.kind == "f" else _parse_integers(tokens, part, name)
-    if dtype.kind != "c":
-        return parts.view(dtype)
-    values = np.zeros(parts.size, dtype)
-    values.real = parts
-    return values
+    if data_type.kind == "complex":
+        values = np.zeros(len(tokens), dtype)
+        values.real = _parse_floats(tokens, values.real.dtype, name)
+        return values
+    return (_parse_floats if data_type.kind == "float" else _parse_integers)(tokens, dtype, name)
 
 
-def _read_plain(kind: type[_Number], tokens: Sequence[str], characters: bytes) -> list[_Number]:
+def _plain(kind: type[_Number], tokens: Sequence[str], characters: bytes) -> list[_Number]:
     """The numbers as int() or float() reads them; none where a token has other characters, or is no number of the kind.
 
     So no names, underscores or blanks are read. Of integers it takes a sixth of the time, and of floats two fifths.
@@ -84,44 +73,48 @@ def _read_plain(kind: type[_Number], tokens: Sequence[str], characters: bytes) -
     return []
 
 
-def _parse_integers(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
-    numbers = _read_plain(int, tokens, _PLAIN_INTEGER) or [_integer(i, each, name) for i, each in enumerate(tokens)]
-    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    if numbers and not least <= min(numbers) <= max(numbers) <= most:  # NumPy would take 2 for True
-        i = next(i for i, n in enumerate(numbers) if not least <= n <= most)
-        raise LiteralError(i, f"{tokens[i][:40]} does not fit {name} ({least} to {most})")
-    return np.array(numbers, dtype=dtype)
-
-
-def _integer(i: int, token: str, name: str) -> int:
-    """One integer, exactly; it may be written as 1.0 or 1e3."""
+def _decimal(token: str) -> Decimal | None:
+    """The exact number; None for what is not written as one, and for a NaN and an infinity."""
     number = _NUMBER.fullmatch(token)
-    if not number:
-        why = f"{name} has no {token[:40]}" if _is_special(token) else f"{token[:40]!r} is not a number"
-        raise LiteralError(i, why)
-    exact, exponent = Fraction(number[1].rstrip(".")), int(number[2] or 0)
-    if exact and exponent > LONGEST:  # 1e999999999 has no digits worth computing
-        raise LiteralError(i, f"{token[:40]} does not fit {name}")
-    exact *= Fraction(10) ** max(exponent, -2 * LONGEST) if exact else 0
-    if exact.denominator != 1:
-        raise LiteralError(i, f"{token[:40]} is a fraction, and {name} holds integers")
-    return exact.numerator
+    return Decimal(f"{number[1]}e{number[2] or 0}") if number else None
+
+
+def _parse_integers(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    numbers = _plain(int, tokens, _INTEGERS)
+    if not numbers or not least <= min(numbers) <= max(numbers) <= most:
+        numbers = []
+        for i, token in enumerate(tokens):  # which may be written as 1.0 or 1e3
+            exact = _decimal(token)
+            if exact is None:
+                why = f"{name} has no {token[:40]}" if is_number(token) else f"{token[:40]!r} is not a number"
+                raise LiteralError(i, why)
+            if exact != exact.to_integral_value():
+                raise LiteralError(i, f"{token[:40]} is a fraction, and {name} holds integers")
+            if not least <= exact <= most:
+                raise LiteralError(i, f"{token[:40]} does not fit {name} ({least} to {most})")
+            numbers.append(int(exact))
+    return np.array(numbers, dtype=dtype)
 
 
 def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
     patterns: dict[int, int] = {}  # NaN bits, by index
-    numbers = _read_plain(float, tokens, _PLAIN)
+    numbers = _plain(float, tokens, _FLOATS)
     wide = np.array(numbers or [_float(i, token, dtype, name, patterns) for i, token in enumerate(tokens)], np.float64)
+    digits = np.finfo(dtype).nmant
     with np.errstate(over="ignore"):
+        # Rounded twice, a number may miss its nearest value where FLOAT64 is half-way between two: such a FLOAT64 has
+        # one bit more than they, and zeros behind it. The exact number decides.
+        zeros = np.uint64((1 << max(0, 51 - digits)) - 1)
+        halves = (wide != wide.astype(dtype)) & np.isfinite(wide) & (bits(wide) & zeros == 0)
+        for i in np.flatnonzero(halves).tolist():
+            exact, about = _decimal(tokens[i]), Decimal(float(wide[i]))
+            if exact is not None and exact != about:
+                wide[i] = np.nextafter(wide[i], np.inf if exact > about else -np.inf)
         values = wide.astype(dtype)
-        # A FLOAT64 half-way between two values has one bit more than they, and zeros behind it.
-        zeros = np.uint64((1 << max(0, 51 - np.finfo(dtype).nmant)) - 1)
-        for i in np.flatnonzero((wide != values) & np.isfinite(wide) & (bits(wide) & zeros == 0)).tolist():
-            values[i] = _nearest(tokens[i], wide[i], values[i])
-    for i in map(int, np.flatnonzero(np.isinf(values))):
-        if not _is_special(tokens[i]):
+    for i in np.flatnonzero(np.abs(wide) >= 2.0 ** (digits + 1)).tolist():
+        if np.isinf(values[i]) and not _SPECIAL.fullmatch(tokens[i]):
             raise LiteralError(i, f"{tokens[i][:40]} is too large for {name}")
-    for i in map(int, np.flatnonzero(np.abs(wide) >= 2.0 ** (np.finfo(dtype).nmant + 1))):
         integral = _INTEGRAL.fullmatch(tokens[i])
         # int() on both sides: NumPy would compare 2^53+1 with 2^53 as floats, and find them equal.
         if integral and int(integral[1]) != int(values[i]):
@@ -130,19 +123,6 @@ def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDA
     for i, pattern in patterns.items():
         words[i] = pattern
     return values
-
-
-def _nearest(token: str, wide: Any, value: Any) -> Any:  # noqa: ANN401 - NumPy's numbers
-    """The value that is nearest to a number, which was rounded to the FLOAT64 `wide` and then to `value`."""
-    number = _NUMBER.fullmatch(token)
-    exact = Fraction(number[1].rstrip(".")) * Fraction(10) ** int(number[2] or 0) if number else Fraction(float(wide))
-    beyond = Fraction(2) ** int(np.finfo(value.dtype).maxexp)  # is what rounds to infinity
-
-    def distance(it: Any) -> Fraction:  # noqa: ANN401
-        return abs(exact - (Fraction(float(it)) if np.isfinite(it) else beyond * (1 if it > 0 else -1)))
-
-    other = np.nextafter(value, value.dtype.type(np.inf if wide > value else -np.inf))
-    return other if distance(other) < distance(value) else value
 
 
 def _float(i: int, token: str, dtype: np.dtype[Any], name: str, patterns: dict[int, int]) -> float:
@@ -160,13 +140,8 @@ def _float(i: int, token: str, dtype: np.dtype[Any], name: str, patterns: dict[i
 
 
 def is_number(token: str) -> bool:
-    """Whether it is written as a number, whatever its size."""
-    return bool(_NUMBER.fullmatch(token)) or _is_special(token)
-
-
-def _is_special(token: str) -> bool:
-    """Whether it is written as a NaN or an infinity."""
-    return bool(_SPECIAL.fullmatch(token) or _NAN_BITS.fullmatch(token))
+    """Whether it is written as a number, whatever its size, or as a NaN or an infinity."""
+    return any(form.fullmatch(token) for form in (_NUMBER, _SPECIAL, _NAN_BITS))
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -180,14 +155,14 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def render(values: NDArray[Any]) -> list[str]:
     """Each value, in C order, as the shortest text that `parse` reads back to the same bits.
 
-    Integral floats below 1e16 are written as integers (1, not 1.0), as pages write them; -0.0 keeps its sign. The
-    floats that NumPy lacks are only for a person to read: `parse` does not take them.
+    Integral floats below 1e16 are written as integers (1, not 1.0), as pages write them; -0.0 keeps its sign. BOOL is
+    written as 0 and 1. The floats that NumPy lacks are only for a person to read: `parse` does not take them.
     """
     if dtypes.is_minifloat(values.dtype):
         return dtypes.render(values)
     flat = values.ravel()
     if flat.dtype.kind != "f":
-        return list(map(str, flat.tolist()))
+        return list(map(str, (flat.view(np.uint8) if flat.dtype.kind == "b" else flat).tolist()))
     with np.errstate(invalid="ignore"):  # signaling NaNs
         wide = flat.astype(np.float64)
         integral = (wide == np.trunc(wide)) & (np.abs(wide) < 1e16) & ~((wide == 0) & np.signbit(wide))
@@ -217,9 +192,7 @@ def body(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = (), 
     if not rows or not sizes:
         return rows[0] if rows else "[]"
     rank = len(sizes)
-    gaps = gaps or (0,) * rank
-    # From the innermost dimension but one outwards: the rows of one of its indices, and of all its indices.
-    spans = [prod(sizes[d + 1 : -1]) for d in range(rank - 2, -1, -1)]
+    # The rows of each dimension but the last, the inner ones first.
     blocks = [prod(sizes[d:-1]) for d in range(rank - 2, -1, -1)]
     starts = np.arange(len(rows) + 1)
     opened = (1 + sum(((starts % block == 0) for block in blocks), np.zeros(starts.size, int))).tolist()
@@ -227,10 +200,10 @@ def body(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = (), 
     after = ["]" * count + "," for count in range(rank + 1)]
     lines = [before[o] + row + after[c] for row, o, c in zip(rows, opened, opened[1:], strict=False)]
     lines[-1] = lines[-1][:-1]
-    for d, (span, block) in enumerate(zip(spans, blocks, strict=True)):
-        if gap := gaps[rank - 2 - d]:
-            for i in range(gap * span - 1, len(rows), block):
-                lines[i] += "\n" + " " * (rank - 1 - d) + dots
+    for d in range(rank - 2, -1, -1):
+        if gaps and gaps[d]:
+            for i in range(gaps[d] * prod(sizes[d + 1 : -1]) - 1, len(rows), prod(sizes[d:-1])):
+                lines[i] += "\n" + " " * (d + 1) + dots
     return "\n".join(lines)
 
 
@@ -243,45 +216,21 @@ def aligned(
     elements, unless that is 0. `mark` may add terminal codes to a text; its first argument is the element's place in
     C order.
     """
-    starts = range(0, len(texts), width)
-    first = max(map(len, texts[::width]))
-    if width == 1 and not mark and not gap:
-        return [text.rjust(first) for text in texts]
-    other = max(max(map(len, texts[start + 1 : start + width]), default=0) for start in starts)
-    rows = []
-    for start in starts:
-        stop = start + width
-        cells = [texts[start].rjust(first), *map(str.rjust, texts[start + 1 : stop], itertools.repeat(other))]
-        if mark:
-            cells = [
-                cell[: -len(text)] + mark(i, text)
-                for i, (cell, text) in enumerate(zip(cells, texts[start:stop], strict=True), start)
-            ]
-        if gap:
-            cells.insert(gap, dots)
-        rows.append(", ".join(cells))
-    return rows
+    lengths = np.array(list(map(len, texts))).reshape(-1, width)
+    widths = [int(lengths[:, 0].max()), *[int(lengths[:, 1:].max(initial=0))] * (width - 1)]
+    if mark:
+        texts = [" " * (widths[i % width] - len(text)) + mark(i, text) for i, text in enumerate(texts)]
+    cells = [f"%{column}s" for column in widths]
+    if gap:
+        cells.insert(gap, dots)
+    template = ", ".join(cells)
+    return [template % tuple(texts[start : start + width]) for start in range(0, len(texts), width)]
 
 
 def rows_of(values: NDArray[Any], render: Callable[[NDArray[Any]], list[str]] = render) -> list[str]:
-    """A tensor's rows, aligned; `render` gives the texts of elements that are no integers.
-
-    Integers are printed by one template for a whole row, which is faster.
-    """
-    if not values.ndim or not values.size:
-        return render(values)
-    if values.dtype.kind not in "iu":
-        return aligned(render(values), values.shape[-1])
-    columns = values.reshape(-1, values.shape[-1])
-
-    def longest(part: NDArray[Any]) -> int:
-        return max(len(str(part.min())), len(str(part.max()))) if part.size else 0
-
-    first, other = longest(columns[:, :1]), longest(columns[:, 1:])
-    template = f"%{first}d" + f", %{other}d" * (columns.shape[1] - 1)
-    if columns.shape[1] == 1:
-        return list(map(template.__mod__, columns.ravel().tolist()))
-    return [template % tuple(row) for row in columns.tolist()]
+    """A tensor's rows, aligned; `render` gives the texts of elements."""
+    texts = render(values)
+    return aligned(texts, values.shape[-1]) if values.ndim and texts else texts
 
 
 def tensor_text(name: str, desc: TensorDesc, values: NDArray[Any]) -> str:

@@ -19,10 +19,9 @@ from revseq_cli.core.errors import FormatError, listed
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType
 from revseq_cli.text import notation, numbers
 from revseq_cli.text.notation import error_at
+from revseq_cli.text.numbers import is_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from revseq_cli.core.tensors import TensorDesc
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 
 _WANTED = "a nested list, or an object of DataType, Sizes and Values"
 # Where the values begin: of a text that is a list, and behind their key. A quote inside a string has a \ before it.
-_VALUES = re.compile(r"\s*(?=\[)")
-_VALUES_KEY = re.compile(r'(?<!\\)"Values"\s*:\s*')
+_VALUES = re.compile(r'\s*(?=\[)|(?s:.*?)(?<!\\)"Values"\s*:\s*')
 
 
 def parse(text: str) -> notation.TensorText:
@@ -41,42 +39,40 @@ def parse(text: str) -> notation.TensorText:
     """
     if not text or text.isspace():
         raise FormatError("is empty", _WANTED)
-    if not (key := _VALUES.match(text) or _VALUES_KEY.search(text)):
-        entries = _load(text)
+    values = _VALUES.match(text)
+    tensor = notation.body_at(text, values.end()) if values else None
+    if tensor and text.count("[", tensor.opened, tensor.stop) != text.count("]", tensor.opened, tensor.stop):
+        _ = tensor.body  # which tells where a bracket is missing
+    entries = _rest(text, tensor)
+    if tensor and not isinstance(entries, dict):
+        return tensor
+    if not tensor or set(entries) - {"DataType", "Sizes", "Values"}:
         keys = f" with {listed(entries)}" if isinstance(entries, dict) and entries else ""
         raise FormatError(f"is JSON, but not a tensor{keys}", _WANTED)
-    tensor = notation.body_at(text, key.end())
-    if tensor.text.count("[", tensor.opened, tensor.stop) != tensor.text.count("]", tensor.opened, tensor.stop):
-        tensor.shape()  # which tells where a bracket is missing
-    entries = _load(text, tensor.opened, tensor.stop)
-    if not isinstance(entries, dict):
-        return tensor
-    if set(entries) - {"DataType", "Sizes", "Values"}:
-        raise FormatError(f"is JSON, but not a tensor with {listed(entries)}", _WANTED)
     data_type = None if entries.get("DataType") is None else DataType.parse(str(entries["DataType"]))
-    return replace(tensor, stated=(data_type, _sizes(entries["Sizes"]) if "Sizes" in entries else None))
+    sizes = entries.get("Sizes")
+    if sizes is not None:
+        if not isinstance(sizes, list) or not all(type(size) is int and 0 <= size < 1 << 63 for size in sizes):
+            raise FormatError("Sizes is not a list of sizes", "integers of at least 0")
+        sizes = tuple(sizes)
+        require_sizes(sizes, "")
+    return replace(tensor, stated=(data_type, sizes))
 
 
-def _load(text: str, start: int = 0, stop: int = 0) -> object:
-    """The JSON of a text, in which 0 stands for text[start:stop]; FormatError for what is none."""
-    left_out = max(0, stop - start - 1)
+def _rest(text: str, tensor: notation.TensorText | None) -> Any:  # noqa: ANN401 - of JSON
+    """The JSON of a text, in which 0 stands for the tensor; FormatError for what is none."""
+    start, stop = (tensor.opened, tensor.stop) if tensor else (0, 0)
     try:
-        return json.loads(f"{text[:start]}0{text[stop:]}" if stop else text, object_pairs_hook=numbers.unique)
+        return json.loads(f"{text[:start]}0{text[stop:]}" if tensor else text, object_pairs_hook=numbers.unique)
     except json.JSONDecodeError as e:
-        raise error_at(text, e.pos + (left_out if e.pos > start else 0), f"is not JSON: {e.msg}") from None
+        at = e.pos + stop - start - 1 if tensor and e.pos > start else e.pos
+        raise error_at(text, at, f"is not JSON: {e.msg}") from None
     except RecursionError:
         raise FormatError("is nested too deep", f"at most {MOST_DIMENSIONS} dimensions, and 8 in DirectML") from None
     except FormatError:
         raise
     except ValueError:  # Python refuses an integer of so many digits
         raise FormatError("has a number of thousands of digits", f"at most {numbers.LONGEST}") from None
-
-
-def _sizes(sizes: object) -> tuple[int, ...]:
-    if isinstance(sizes, list) and all(type(size) is int and 0 <= size < 1 << 63 for size in sizes):
-        require_sizes(tuple(sizes), "")
-        return tuple(sizes)
-    raise FormatError("Sizes is not a list of sizes", "integers of at least 0")
 
 
 def tensor_text(desc: TensorDesc, values: NDArray[Any]) -> str:
@@ -86,15 +82,14 @@ def tensor_text(desc: TensorDesc, values: NDArray[Any]) -> str:
 
 
 def _quoted(values: NDArray[Any]) -> list[str]:
-    """Floats as text, with quotes around NaN and infinities."""
+    """The texts, with quotes around NaN and infinities."""
     texts = numbers.render(values)
-    for i in map(int, np.flatnonzero(~np.isfinite(values))):
+    for i in np.flatnonzero(~np.isfinite(values)).tolist():
         texts[i] = f'"{texts[i]}"'
     return texts
 
 
 _LINE = re.compile(r"^[^\S\n]*[^\s#].*", re.MULTILINE)
-_WANTED_CELL = "a number in each cell, or nan for a missing one"
 
 
 @dataclass(frozen=True)
@@ -102,30 +97,25 @@ class Table:
     """The rows of a text: the cells of each, and the place in the text where its line begins.
 
     Without a separator, a line may have commas or blanks; with one, a first line that has no number is left out. Lines
-    that begin with # are comments, as NumPy writes its header. One that `is_flat` has rank 1 where it is one line, or
-    one number a line.
+    that begin with # are comments, as NumPy writes its header. One without a separator has rank 1 where it is one line,
+    or one number a line.
     """
 
     text: str
     separator: str | None
     rows: list[list[str]]
     starts: list[int]
-    is_flat: bool = False
 
     @classmethod
-    def of(cls, text: str, separator: str | None = None, *, is_flat: bool = False) -> Table:
+    def of(cls, text: str, separator: str | None = None) -> Table:
         """The table of a text; FormatError where lines differ in the number of their cells, and for other tables."""
-        if separator == "," and ";" in text:
-            found = "a semicolon, as Excel writes it where the comma is the decimal sign"
-            raise error_at(text, text.index(";"), found, "commas between cells, and points in numbers")
-        rows, starts = [], []
-        for start, line in _lines(text):
-            rows.append(_cells(line, separator))
-            starts.append(start)
+        lines = [*_LINE.finditer(_plain(text))]
+        rows, starts = [_cells(line[0], separator) for line in lines], [line.start() for line in lines]
         if separator and rows and not rows[0][0] and any(rows[0]):
             found = "an empty cell at the start of the first line, as pandas writes it above the column of its index"
             raise error_at(text, starts[0], found, 'what to_csv("x.csv", index=False) writes')
-        if separator and rows and not any(map(_is_like_a_number, rows[0])):
+        # 1.0.0 is a mistake, and no name.
+        if separator and rows and not any(is_number(cell) or re.match(r"[+-]?\.?\d", cell) for cell in rows[0]):
             rows, starts = rows[1:], starts[1:]
         if not rows:
             raise FormatError("contains no number", "a table of numbers")
@@ -134,7 +124,7 @@ class Table:
             if len(row) != width:
                 found = f"{len(row)} cell{'s' if len(row) > 1 else ''}, and the first line of numbers has {width}"
                 raise error_at(text, start, found, "lines of one length")
-        return cls(text, separator, rows, starts, is_flat)
+        return cls(text, separator, rows, starts)
 
     data_type = None  # it states none
 
@@ -143,30 +133,22 @@ class Table:
         width = len(self.rows[0])
         try:
             values = numbers.parse([*itertools.chain.from_iterable(self.rows)], data_type)
-            return values if self.is_flat and 1 in (len(self.rows), width) else values.reshape(-1, width)
+            return values if not self.separator and 1 in (len(self.rows), width) else values.reshape(-1, width)
         except numbers.LiteralError as e:
             row, column = divmod(e.index, width)
             cell, start = self.rows[row][column], self.starts[row]
-            problem, wanted = e.problem if cell else "this cell is empty", ""
-            if not cell or not numbers.is_number(cell):
-                wanted = _WANTED_CELL
-            raise error_at(self.text, start + self._offset(start, column), problem, wanted) from None
-
-    def _offset(self, start: int, column: int) -> int:
-        """Where that cell of the line begins."""
-        line = _LINE.match(_plain(self.text), start)
-        written = line[0] if line else ""
-        if not self.separator and "," not in written:
-            return [match.start() for match in re.finditer(r"\S+", written)][column]
-        parts = written.split(self.separator or ",")
-        before = sum(len(part) + 1 for part in parts[:column])
-        return before + len(parts[column]) - len(parts[column].lstrip())
+            line = _plain(self.text[start:]).partition("\n")[0]
+            cells = f"[^{self.separator or ','}]*." if self.separator or "," in line else r"\S+\s+"
+            before = re.match(rf"\s*(?:{cells}){{{column}}} *", line)
+            problem = e.problem if cell else "this cell is empty"
+            wanted = "" if is_number(cell) else "a number in each cell, or nan for a missing one"
+            raise error_at(self.text, start + (before.end() if before else 0), problem, wanted) from None
 
 
 def is_table(text: str) -> bool:
     """Whether a text is lines of numbers: half the cells of the first line are, or all of the second."""
-    lines = [_cells(line, None) for _, line in itertools.islice(_lines(text), 2)]
-    counts = [sum(map(numbers.is_number, cells)) for cells in lines]
+    lines = [_cells(line[0], None) for line in itertools.islice(_LINE.finditer(_plain(text)), 2)]
+    counts = [sum(map(is_number, cells)) for cells in lines]
     return bool(lines) and (2 * counts[0] >= len(lines[0]) or counts[-1] == len(lines[-1]))
 
 
@@ -181,20 +163,10 @@ def _plain(text: str) -> str:
     return text.replace("\r\n", " \n").replace("\r", "\n")
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Each line with content that is no comment, and where it begins."""
-    return ((line.start(), line[0]) for line in _LINE.finditer(_plain(text)))
-
-
 def _cells(line: str, separator: str | None) -> list[str]:
     if not separator and "," not in line:
         return line.split()
+    cells = line.split(separator or ",")
     if '"' in line:
         [cells] = csv.reader([line], delimiter=separator or ",", skipinitialspace=True)
-        return [cell.strip() for cell in cells]
-    return [cell.strip() for cell in line.split(separator or ",")]
-
-
-def _is_like_a_number(cell: str) -> bool:
-    """Whether the cell is a number, or begins as one: 1.0.0 is a mistake, and no name."""
-    return numbers.is_number(cell) or bool(re.match(r"[+-]?\.?\d", cell))
+    return [cell.strip() for cell in cells]

@@ -144,9 +144,6 @@ class TestForms:
         example = report["pages"][1]["examples"][0]
         (finding,) = example["findings"]
         assert (finding["line"], finding["column"], finding["message"]) == (22, 14, TOLD.partition("1: ")[2])
-        assert example["difference"] == {
-            "index": [0, 0, 1, 3], "line": 22, "found": "55", "expected": "5", "count": 1, "total": 8,
-        }  # fmt: skip
 
     @pytest.mark.needs("colons")
     def test_github(self, revseq, tmp_path):
@@ -189,7 +186,6 @@ class TestExamples:
             "[English](a.md) | [\u4e2d\u6587](b.md)\n\n" + FIRST, f"<ul><li>As follows:<pre>{FIRST}</pre></li></ul>",
             f"<details><summary>Show</summary><pre>{FIRST}</pre></details>", f"<pre><![CDATA[{FIRST}]]></pre>",
             f"<pre>{FIRST}</pre>".replace(", ", ",&#32;").replace("{", "&#123;").replace("[[", "&lbrack;["),
-            "\n".join(f'<span class="linenos"> 1</span>{line}' if line.strip() else line for line in FIRST.split("\n")),
             "".join(f'<span class="err">{each}</span>' if each.isalpha() else each for each in FIRST),
             re.sub(r"\d\b", '<span class="mi">\\g<0></span>', FIRST.partition("//")[0]) + FIRST.partition("4\n")[2],
         ],
@@ -199,7 +195,7 @@ class TestExamples:
         assert verdict.right, verdict.findings
         wrong = re.sub(r"8(.{0,30}),(.{0,9}7)", r"3\1,\2", dressed)
         assert wrong != dressed
-        assert verify(wrong).verdicts[0].difference.found == "3"
+        assert " is 3, and the operator gives 8; " in told(wrong)[0]
 
     @pytest.mark.parametrize(
         ("old", "new", "problem"),
@@ -355,9 +351,7 @@ class TestFix:
     @pytest.mark.parametrize(
         "wrong",
         [
-            ("[[ 5, 2],\n [ 3, 4],\n [-1, 6]]", ""),
-            ("[ 3, 4],\n [-1, 6]]", "[ 3, 4],\n [-1]]"), ("{3,2}, DataType:INT8)\n[[ 5", "{2,3}, DataType:INT16)\n[[ 5"),
-            ("[-1, 6]]", "[-1, 6]]\n]"), ("[-1, 6]]", "[-1, x]]"), ("[-1, 6]]", "[-1, 99999]]"),
+            ("[ 3, 4],\n [-1, 6]]", "[ 3, 4],\n [-1]]"), ("[-1, 6]]", "[-1, 6]]\n]"), ("[-1, 6]]", "[-1, x]]"), ("[-1, 6]]", "[-1, 99999]]"),
         ],
     )  # fmt: skip
     def test_rows_as_we_print_them(self, revseq, tmp_path, wrong):
@@ -366,20 +360,20 @@ class TestFix:
         revseq("verify", "x.md", "--fix").ok()
         assert (tmp_path / "x.md").read_text().replace("]]\n\n```", "]]\n```") == PAGE
 
-    def test_comments_and_margins_stay(self, revseq, tmp_path):
-        page = PAGE.replace("[8, 7, 6, 5]]]]", "[8, 7, // 55\n6, 5]]]]").replace(
-            "[ 3, 4],\n [-1", "[ 3, 4], // 44\n [-1"
+    def test_margins_stay(self, revseq, tmp_path):
+        page = re.sub("(?m)^(?=.)", "    ", PAGE)
+        (tmp_path / "x.rst").write_text(
+            page.replace("6, 5]", "66, 5]").replace("[ 3, 4],\n     [-1", "[ 3, 9],\n     [-1")
         )
-        page = re.sub("(?m)^(?=.)", "    ", page)
-        (tmp_path / "x.rst").write_text(page.replace("    6, 5]", "    66, 5]").replace("[ 3, 4], //", "[ 3, 9], //"))
         assert revseq("verify", "x.rst", "--fix").ok().out.count("fixed") == 2
-        assert (tmp_path / "x.rst").read_text() == page.replace("    6, 5]", "     6, 5]")
+        assert (tmp_path / "x.rst").read_text() == page
 
     @pytest.mark.parametrize(
         ("old", "new", "reason"),
         [("Axis: 0", "Axis: one", "Axis is one"), ("Axis: 0", "Axis: 2", "Axis is 2"),
-         ("4],\n [-1, 6]]", "4], // here\n [-1]]", "a row of 1"),
-          ("[[ 5, 2],\n [ 3, 4],\n [-1, 6]]", "As above.", "unexpected text below")],
+         ("4],\n [-1, 6]]", "4], // here\n [-1]]", "comments or markup, which would be lost"),
+         ("{3,2}, DataType:INT8)\n[[ 5", "{2,3}, DataType:INT16)\n[[ 5", "OutputTensor Sizes is {2,3}"),
+         ("[[ 5, 2],\n [ 3, 4],\n [-1, 6]]", "As above.", "its OutputTensor has no rows")],
     )  # fmt: skip
     def test_all_of_a_page_or_nothing(self, revseq, tmp_path, old, new, reason):
         first, title, second = WRONG.partition("## Along another")

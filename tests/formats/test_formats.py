@@ -48,7 +48,7 @@ class Contract:
     """
 
     suffix = ""
-    data_types = oracle.DATA_TYPES
+    data_types = [*oracle.DATA_TYPES, DataType.BOOL]
     ranks = range(1, 9)
     is_piped = False
     is_written = True
@@ -431,7 +431,7 @@ class TestJson(Contract):
             ("[1,,]", "line 1, column 4: a number is missing"), ("[,]", "line 1, column 2: a number is missing"), ("[1] 2", "line 1, column 5: is not JSON"),
             ('{"DataType":"UINT8","Values":[[1],[300]]}', "line 1, column 36: 300 does not fit UINT8"),
             ('{"DataType":"INT32","Values":[1.5]}', "is a fraction"), ("[16777217]", "not exact"), ("[1e39]", "too large"),
-            ("[" * 100_000, "100000 brackets ] are missing"), ('{"Values":[1],"Sizes":' + "[" * 100_000, "nested too deep"), ("[" * 70 + "1" + "]" * 70, "70 brackets deep"),
+            ("[" * 100_000, "100000 brackets deep"), ('{"Values":[1],"Sizes":' + "[" * 100_000, "nested too deep"), ("[" * 70 + "1" + "]" * 70, "70 brackets deep"),
             ("[" + "1" * 2000 + "]", "a number of 2000 characters"), ("[nan(0x7f800000)]", "not the bits of a NaN"),
             ('{"Values":[[1],\n[2, 300]],"DataType":"UINT8"}', "line 1, column 12: a row of 1, and others have 2"), ("[[1], {}]", "column 7: '{' is not allowed"),
             ('{"Values":[-0,\n300],"DataType":"UINT8"}', "line 2, column 1: 300 does not fit"), ('["]"]', "is not JSON"),

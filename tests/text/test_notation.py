@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from revseq_cli.core.errors import FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, TensorDesc
+from revseq_cli.operator.spec import FeatureLevel
+from revseq_cli.pages import verify
 from revseq_cli.text import notation, numbers
 from revseq_cli.text.examples import Text
-from revseq_cli.text.notation import Lines, PlacedError, error_at
+from revseq_cli.text.notation import error_at
 
 
 def tensors(text):
@@ -72,7 +74,7 @@ def test_variations(text):
 def test_axis_lines_anywhere():
     text = f"Axis: 3\n{HEADER}[[1, 2], [3, 4]]\n- Axis =   2\n  Mode = SOME\nAxes: {{0, 1}}\nAxis: the first\n"
     lines = [item for item in Text("x", text).items if isinstance(item, notation.AxisLine)]
-    assert [(line.value, Lines(text).line(line.start)) for line in lines] == [("3", 1), ("2", 4), ("the first", 7)]
+    assert [(line.value, text[: line.start].count("\n")) for line in lines] == [("3", 0), ("2", 3), ("the first", 6)]
 
 
 def test_leading_sizes_of_1_need_no_brackets():
@@ -95,7 +97,7 @@ def test_leading_sizes_of_1_need_no_brackets():
         ("[1]]", (1, 4), "after the last bracket"), ("[[[1]], [2]]", (1, 10), "2 brackets deep"),
         ("[[1, x], [3, 4]]", (1, 6), "'x' is not a number"), ("[[1, 2], [3, é]]", (1, 14), "'é' is not allowed"),
         ('["2"]', (1, 2), "'\"' is not allowed"), ("[1;2]", (1, 3), "';' is not allowed"),
-        (HEADER + "[[1, 2, 3], [3, 4, 5]]", (1, 12), "says {2,2}; the values have {2,3}"),
+        (HEADER + "[[1, 2, 3], [3, 4, 5]]", (1, 1), "the values have {2,3}, and {2,2} is stated"),
         (HEADER + "Axis: 1\n", (1, 1), "T has no values"),
         ("T: (Sizes:{2,x}, DataType:FLOAT32)\n[1]", (1, 12), "Sizes {2,x}"),
         ("T: (Sizes:{2,-1}, DataType:FLOAT32)\n[1]", (1, 12), "Sizes {2,-1}"),
@@ -162,6 +164,14 @@ def test_what_numpy_pytorch_and_fortran_print(text, name):
     assert tensor.values(DataType.FLOAT64).tolist() == PRINTED.tolist()
 
 
+@pytest.mark.parametrize("text", ["[[True, False]]", "array([[ True, False]])", "[[np.True_, np.False_]]",
+                                  "tensor([[True, False]], requires_grad=True)", "[[ True False]]"])  # fmt: skip
+def test_truth_values(text):
+    (tensor,) = tensors(text)
+    assert tensor.data_type is DataType.BOOL
+    assert tensor.values(DataType.BOOL).tolist() == [[True, False]]
+
+
 def test_an_empty_array_as_numpy_prints_it():
     (tensor,) = tensors(repr(np.empty((0, 3), np.float32)))
     assert (tensor.data_type, tensor.values(DataType.FLOAT32).shape) == (DataType.FLOAT32, (0, 3))
@@ -195,58 +205,45 @@ def test_many_words_that_are_no_headers_take_no_time():
 PAGE = (SAMPLES / "page.md").read_text()
 ROW = "[[[[ 2,  1,  3,  4],"
 EXAMPLE = (SAMPLES / "example1.txt").read_text().replace(ROW, f"{ROW} // the first two")
-NEVER, NOTHING = "this row is never closed", "this bracket closes nothing"
-MISSING, FOUR, TWO = "a bracket ] is missing", "4 brackets ] are missing", "2 brackets ] are missing"
+DEEP, NOTHING = "a number 5 brackets deep, and the first one is 4 deep", "this bracket closes nothing"
+MISSING, FOUR = "a bracket ] is missing; wanted: ] here", "4 brackets ] are missing; wanted: ]]]] here"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "place", "problem"),
     [
-        ("[[[[2],", "[[[[2,", (7, 6), NEVER), ("   [4],", "   [4,", (8, 6), NEVER), ("   [4],", "   [4", (8, 6), NEVER),
-        ("[3]]]]", "[3]]]", (9, 9), MISSING), ("[3]]]]", "[3", (9, 6), FOUR), ("[[[[2],", "[[[2],", (9, 9), NOTHING),
+        ("[[[[2],", "[[[[2,", (8, 5), DEEP), ("   [4],", "   [4", (9, 4), "a row starts beside a number"),
+        (" 3,  4], // the", " 3,  4, // ] the", (15, 6), DEEP), ("[3]]]]", "[3]]]", (9, 9), MISSING),
+        ("[3]]]]", "[3", (9, 6), FOUR), ("[[[[2],", "[[[2],", (9, 9), NOTHING), ("[3]]]]", "[3]]]],\n]", (10, 1), NOTHING),
         ("   [4],", "   4],", (8, 4), "a number 3 brackets deep, and the first one is 4 deep"),
-        ("[3]]]]", "[3]]]]]", (9, 10), NOTHING), ("[3]]]]", "[3]]]],\n]", (10, 1), NOTHING),
-        ("[[[[1,  2,  3,  4],", "[[[[1,  2,  3,  4,", (2, 18), NEVER), ("9, 10, 11, 12]]]]", "9, 10, 11, 12", (4, 18), FOUR),
-        (" 3,  4], // the", " 3,  4, // ] the", (14, 19), NEVER), (" 9, 12]]]]", " 9, 12]]", (16, 21), TWO),
     ],
 )  # fmt: skip
-def test_brackets_are_told_at_their_place(revseq, tmp_path, old, new, place, problem):
+def test_brackets_are_told_at_their_place(old, new, place, problem):
     assert EXAMPLE.count(old) == 1
     text = EXAMPLE.replace(old, new)
-    line, column = place
     page = "# A page\n\n```\n{}```\n\n* A list [with](brackets)\n\n" + PAGE
     for around in ("{}", page.replace("\n", "\r\n")):
-        before = around.partition("{}")[0].count("\n")
-        (tmp_path / "x.md").write_bytes(around.replace("{}", text).encode())
-        done = revseq("verify", "x.md").failed()
-        told = f"x.md:{line + before}:{column}: example 1: {problem}"
-        lines = done.out.splitlines()
-        at = next(i for i, each in enumerate(lines) if each.startswith("x.md:"))
-        assert lines[at].startswith(told)
-        assert lines[at + 1 : at + 3] == [f"  {text.splitlines()[line - 1]}", "  " + " " * (column - 1) + "^"]
-        assert f"{done.out.count('WRONG')} wrong" in lines[-1]
-        assert done.out.count("WRONG") == 1
-    if line < 13:
-        (tmp_path / "x.txt").write_text(text)
-        done = revseq("run", "x.txt").refused(f"line {line}, column {column}: {problem}")
-        assert ("wanted: ]]]] here" in done.err) == (problem == FOUR)
+        first, *others = verify(Text("x.md", around.replace("{}", text)), FeatureLevel.NONE).verdicts
+        (finding,) = first.findings
+        assert (finding.line, finding.column) == (place[0] + around.partition("{}")[0].count("\n"), place[1])
+        assert finding.message.startswith(problem)
+        assert finding.context == f"{text.splitlines()[place[0] - 1]}\n{' ' * (place[1] - 1)}^"
+        assert all(verdict.right for verdict in others)
 
 
-def test_how_many_brackets_are_missing():
-    with pytest.raises(PlacedError) as caught:
-        raise error_at("\u65e5\u672c [1", 3, "x", "y")
-    assert caught.value.context == "\u65e5\u672c [1\n     ^"  # two columns for each of these characters
-    again = pickle.loads(pickle.dumps(caught.value))
-    assert (str(again), again.place, again.offset) == (str(caught.value), (1, 4), 3)
+def test_an_error_with_a_place_is_sent_by_a_worker():
+    error = error_at("one [1", 4, "x", "y", "z")
+    assert (error.context, error.line, error.column) == ("one [1\n    ^", 1, 5)
+    assert vars(pickle.loads(pickle.dumps(error))) == vars(error)
 
 
-@given(st.text(st.sampled_from("a\r\n\u2028\x0b ")))
-def test_lines_of_any_system(text):
-    lines = Lines(text)
+@given(st.text(st.sampled_from("a\r\n\u2028\x0b ")), st.integers(0, 9))
+def test_lines_of_any_system(text, i):
     plain = text.replace("\r\n", " \n").replace("\r", "\n")
-    for i in [*range(len(text)), *range(len(text))[::-2]]:
-        assert lines.place(i) == (plain.count("\n", 0, i) + 1, i - plain.rfind("\n", 0, i))
-        assert lines.shown(i).count("\n") == 1
+    if i < len(text):
+        error = error_at(text, i, "")
+        assert (error.line, error.column) == (plain.count("\n", 0, i) + 1, i - plain.rfind("\n", 0, i))
+        assert error.context.count("\n") == 1
 
 
 class TestParts:

@@ -11,7 +11,7 @@ from revseq_cli.core.tensors import DataType
 from revseq_cli.text import numbers
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
-TYPES = [each for each in DataType if each.name in numbers.WRITTEN]
+TYPES = [each for each in DataType if each.kind in numbers.WRITTEN and each is not DataType.BOOL]
 
 
 @pytest.mark.parametrize(("data_type", "suffix"), [*((each, ".csv") for each in TYPES), (DataType.FLOAT32, ".tsv")])
