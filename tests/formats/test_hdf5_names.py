@@ -129,10 +129,10 @@ def test_external_links_say_where_they_lead(elsewhere, revseq, name):
 
 
 def test_a_file_of_links_only(elsewhere, revseq):
-    revseq("convert", "x.h5", "none.npy").refused(
-        "x.h5: has no dataset, only links: ", "/g/dataset is an external link to other.h5::/group/secret",
-        "/soft is a soft link to g/dataset", r"lost\x1b.h5::/x", "Hint: try other.h5::/group/secret",
-    )  # fmt: skip
+    revseq("convert", "x.h5", "none.npy").refused("x.h5: has no dataset")
+    shown = revseq("show", "x.h5").ok().out
+    for words in ("an external link to other.h5::/group/secret", "a soft link to g/dataset", r"lost\x1b.h5::/x"):
+        assert words in shown
     assert "Hint" not in revseq("show", "x.h5::lost").refused(r"is an external link to lost\x1b.h5::/x").err
 
 

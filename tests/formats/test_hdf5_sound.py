@@ -162,9 +162,7 @@ def test_user_defined_links(folder, revseq, library):
     with h5py.File(folder / "x.h5", "w", libver="latest") as f:
         assert library.H5Lcreate_ud(f.id.id, b"own", 99, b"data", 4, 0, 0) >= 0
         f["by_way"] = h5py.SoftLink("/own")
-    revseq("convert", "x.h5", "none.npy").refused(
-        "has no dataset, only links: ", "/own is a user-defined link of class 99"
-    )
+    assert "a user-defined link of class 99" in revseq("show", "x.h5").ok().out
     with h5py.File(folder / "x.h5", "a") as f:
         f["x"] = VALUES
     revseq(*RUN).ok()
@@ -224,9 +222,7 @@ def test_damage_elsewhere_in_the_file(folder, revseq):
         revseq("run", "x.h5::x", *RUN[2:], *more).ok()
         right(folder)
     revseq("convert", "x.h5", "none.npy").refused("has 2 datasets: /bad, /x")
-    revseq("show", "x.h5::bad").refused(
-        "x.h5: HDF5 cannot read it: truncated or damaged, or of a newer version than HDF5"
-    )
+    revseq("show", "x.h5::bad").refused("x.h5: HDF5 cannot read it: ", "a whole file, of HDF5 ")
 
 
 def test_a_mistake_of_ours_is_no_damage(folder):
@@ -241,8 +237,8 @@ def test_a_mistake_of_ours_is_no_damage(folder):
     [
         (OSError("Can't read data (file read failed: time = x, errno = 5, error message = 'Input/output error')"),
          "cannot read: Input/output error"),
-        (TypeError("No NumPy equivalent for TypeTimeID exists"), "h5py cannot read it: No NumPy equivalent"),
-        (KeyError("Unable to open object (addr overflow, addr = 7)"), "truncated or damaged (addr overflow, addr = 7)"),
+        (TypeError("No NumPy equivalent for TypeTimeID exists"), "cannot read it: No NumPy equivalent"),
+        (KeyError("Unable to open object (addr overflow, addr = 7)"), "read it: Unable to open object (addr overflow"),
     ],
 )  # fmt: skip
 def test_what_h5py_raises_is_told_as_what_it_is(folder, monkeypatch, raised, told):

@@ -120,7 +120,7 @@ def test_netcdf_3(revseq, tmp_path):
           for magic in ("cdf300010000ffff", "cdf30001cccc0001", "cdf260020000ffff", "0000ffff0000ffff")),
         (b"MATLAB 5.0 MAT-file, ", ("a MATLAB file of before 7.3", "-v7.3")), (b"\x80\x04\x95", ("a Python pickle", "numpy.save")),
         (b"what", ("unknown suffix .dat", "add -f")), (b"", ("unknown suffix .dat", "add -f")), (b"\x89HDF", ("unknown suffix",)),
-        (bytes(600) + b"\x89HDF\r\n\x1a\n", ("unknown suffix",)), (b"\x89HDF\r\n\x1a\n", ("truncated or damaged",)),
+        (bytes(600) + b"\x89HDF\r\n\x1a\n", ("unknown suffix",)), (b"\x89HDF\r\n\x1a\n", ("HDF5 cannot read it",)),
     ],
 )  # fmt: skip
 def test_files_of_others(revseq, tmp_path, head, words):

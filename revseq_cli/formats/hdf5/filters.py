@@ -6,17 +6,18 @@ Chunks are encoded in the workers: HDF5 does it, in a file in memory, and the pa
 from __future__ import annotations
 
 import functools
+import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import h5py
 import numpy as np
+from h5py import h5s, h5z
 
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError
 from revseq_cli.formats.contract import parts
 from revseq_cli.formats.hdf5 import types
-from revseq_cli.formats.hdf5.files import in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Region
-
 
 # Short names for HDF5's own filters and for those that hdf5plugin brings: the names in files are long, or empty.
 _NAMES = {
@@ -51,10 +51,7 @@ _UNFILTERED = "write another format, such as .npy, or first the input without fi
 
 
 def filters_of(properties: h5py.h5p.PropDCID) -> dict[int, str]:
-    """The names of the filters that a chunk passes through, by HDF5's registered number.
-
-    These are the properties with which the dataset was created.
-    """
+    """The names of the filters that a chunk passes through, by HDF5's registered number."""
     filters = (properties.get_filter(i) for i in range(properties.get_nfilters()))
     return {code: _NAMES.get(code) or name.decode("utf-8", "replace")[:40] for code, _, _, name in filters}
 
@@ -62,21 +59,24 @@ def filters_of(properties: h5py.h5p.PropDCID) -> dict[int, str]:
 def require_filters(dataset: h5py.Dataset, where: str) -> None:
     """FormatError for a filter that neither HDF5 nor the package hdf5plugin brings."""
     for code, name in filters_of(dataset.id.get_create_plist()).items():
-        if h5py.h5z.filter_avail(code):
+        if h5z.filter_avail(code):
             continue
         hint = "write it again without that filter, on a system that has it"
         try:
             import hdf5plugin  # noqa: F401 - an extra; importing it registers its filters
         except ModuleNotFoundError:
             hint = platform.pip("install hdf5plugin")
-        if not h5py.h5z.filter_avail(code):
+        if not h5z.filter_avail(code):
             raise FormatError(f"needs the filter {code} ({name})", "a filter that is installed", hint, where)
 
 
-def asked_for(properties: h5py.h5p.PropDCID) -> list[tuple[int, int, tuple[int, ...]]]:
-    """Each filter of a dataset with these properties: its number, its flags, and the parameters to ask for."""
-    filters = (properties.get_filter(i)[:3] for i in range(properties.get_nfilters()))
-    return [(code, flags, _ASKED_FOR.get(code, tuple)(stored)) for code, flags, stored in filters]
+def take_filters(properties: h5py.h5p.PropDCID, like: h5py.h5p.PropDCID, but: int = 0) -> None:
+    """Ask for the filters that a dataset of some properties has, but for the one of that number."""
+    if properties.get_nfilters():
+        properties.remove_filter(h5z.FILTER_ALL)
+    for code, flags, stored, _ in map(like.get_filter, range(like.get_nfilters())):
+        if code != but:
+            properties.set_filter(code, flags, _ASKED_FOR.get(code, tuple)(stored))
 
 
 class Chunk(NamedTuple):
@@ -102,37 +102,25 @@ class ChunkBlockWriter:
     name: str
     may_lose: bool
 
+    @classmethod
+    def like(
+        cls, dataset: h5py.Dataset, properties: h5py.h5p.PropDCID, dtype: np.dtype[Any], name: str
+    ) -> ChunkBlockWriter:
+        """The one for chunks of a dataset made with these properties; `name` is for messages."""
+        kind, chunks, image = dataset.id.get_type(), properties.get_chunk(), io.BytesIO()
+        with h5py.File(image, "w") as file:
+            h5py.h5d.create(file.id, b"chunk", kind.copy(), h5s.create_simple(chunks, chunks), properties)
+        may_lose = not _LOSSLESS.issuperset(filters_of(properties))
+        return cls((*chunks, *types.inner_sizes(kind)), dtype, image.getvalue(), name, may_lose)
+
     def deliver(self, region: Region, values: NDArray[Any]) -> list[Chunk]:
         """The encoded chunks of a region that begins at a chunk, and ends at one or at the tensor's end."""
-        rank = _scratch(self.image).rank
-        return [
-            Chunk(tuple(part.start for part in box[:rank]), *self.stored(np.ascontiguousarray(chunk, self.dtype)))
-            for box, chunk in parts(region, values, self.chunks)
-        ]
-
-    def stored(self, part: NDArray[Any]) -> tuple[int, bytes]:
-        """Encode a chunk: the filters that were skipped, as bits, and its bytes as HDF5 stores them.
-
-        `part` is the chunk up to the tensor's end. HDF5 fills up a chunk beyond the end, and decides whether such a
-        chunk passes through the filters.
-        """
         scratch = _scratch(self.image)
-        kind, rank = types.in_memory(scratch.get_type(), part.dtype), scratch.rank
-        start, sizes = (0,) * rank, part.shape[:rank]
         try:
-            if scratch.shape != sizes:
-                scratch.set_extent(self.chunks[:rank])  # shrinking it next fills up what is cut off, and nothing else
-                scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, np.zeros(self.chunks, part.dtype), kind)
-                scratch.set_extent(sizes)
-            scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, part, kind)
-            scratch.flush()  # else, in files of HDF5's latest layout, h5py reserves 0 bytes below and overruns them
-            mask, data = scratch.read_direct_chunk(start)
-            if self.may_lose:
-                decoded = np.empty_like(part)
-                scratch.write_direct_chunk(start, data, mask)
-                scratch.read(h5py.h5s.ALL, h5py.h5s.ALL, decoded, kind)
-                if decoded.tobytes() != part.tobytes():
-                    raise FormatError("its filters change values", "lossless filters", _UNFILTERED, self.name)
+            return [
+                Chunk(tuple(part.start for part in box[: scratch.rank]), *self._encoded(scratch, values_of_chunk))
+                for box, values_of_chunk in parts(region, values, self.chunks)
+            ]
         except (OSError, RuntimeError, ValueError) as e:
             if isinstance(e, FormatError):
                 raise
@@ -140,31 +128,35 @@ class ChunkBlockWriter:
                 raise MemoryError from None
             found = f"its filters cannot encode: {str(e)[:200]}"
             raise FormatError(found, "filters that can", _UNFILTERED, self.name) from None
+
+    def _encoded(self, scratch: h5py.h5d.DatasetID, values: NDArray[Any]) -> tuple[int, bytes]:
+        """The filters that a chunk skipped, as bits, and its bytes as HDF5 stores them.
+
+        The values end at the tensor's end. HDF5 fills up a chunk beyond the end, and decides whether such a chunk
+        passes through the filters.
+        """
+        values = np.ascontiguousarray(values, self.dtype)
+        kind, sizes = types.in_memory(scratch.get_type(), self.dtype), values.shape[: scratch.rank]
+        if scratch.shape != sizes:
+            scratch.set_extent(self.chunks[: scratch.rank])  # shrinking it next fills up what is cut off, and no more
+            scratch.write(h5s.ALL, h5s.ALL, np.zeros(self.chunks, self.dtype), kind)
+            scratch.set_extent(sizes)
+        scratch.write(h5s.ALL, h5s.ALL, values, kind)
+        scratch.flush()  # else, in files of HDF5's latest layout, h5py reserves 0 bytes below and overruns them
+        start = (0,) * scratch.rank
+        mask, data = scratch.read_direct_chunk(start)
+        if self.may_lose:
+            decoded = np.empty_like(values)
+            scratch.write_direct_chunk(start, data, mask)
+            scratch.read(h5s.ALL, h5s.ALL, decoded, kind)
+            if decoded.tobytes() != values.tobytes():
+                raise FormatError("its filters change values", "lossless filters", _UNFILTERED, self.name)
         return mask, data
-
-
-def block_writer_for(
-    dataset: h5py.Dataset, properties: h5py.h5p.PropDCID, dtype: np.dtype[Any], name: str
-) -> ChunkBlockWriter:
-    """The block writer for chunks of a dataset made with these properties; `name` is for messages."""
-    may_lose = not _LOSSLESS.issuperset(filters_of(dataset.id.get_create_plist()))
-    kind, chunks = dataset.id.get_type(), properties.get_chunk()
-    return ChunkBlockWriter((*chunks, *types.inner_sizes(kind)), dtype, _image(kind, properties), name, may_lose)
-
-
-def _image(kind: h5py.h5t.TypeID, properties: h5py.h5p.PropDCID) -> bytes:
-    """The bytes of a file with a dataset of one chunk, of that type and with that storage."""
-    with in_memory() as file:
-        space = h5py.h5s.create_simple(properties.get_chunk(), properties.get_chunk())
-        h5py.h5d.create(file.id, b"chunk", kind.copy(), space, properties)
-        file.flush()
-        image: bytes = file.id.get_file_image()
-        return image
 
 
 @functools.lru_cache(maxsize=1)
 def _scratch(image: bytes) -> h5py.h5d.DatasetID:
     """The dataset of one chunk, of which a process keeps the last one open."""
-    dataset = in_memory(image)["chunk"]
+    dataset = h5py.File(io.BytesIO(image), "r+")["chunk"]
     require_filters(dataset, "the output")
     return dataset.id

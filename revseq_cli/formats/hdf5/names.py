@@ -27,86 +27,88 @@ from revseq_cli.formats.meaning import Attributes, plain
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
 NOT_COORDINATE = "_nc4_non_coord_"
 # NetCDF-4 numbers the dimensions of a file from 0 on: a dimension's scale has its own number, and a variable the
 # numbers of its dimensions. A scale of several dimensions names the further ones in no other way.
 OWN_ID, IDS = "_Netcdf4Dimid", "_Netcdf4Coordinates"
 # How the attribute NAME of a dimension begins that has no variable of its name: its dataset has no values.
 BARE = "This is a netCDF dimension but not a netCDF variable."
-_SCALES, _LABELS, _CLASS = b"DIMENSION_LIST", b"DIMENSION_LABELS", b"CLASS"
-_REFERENCES = h5py.vlen_dtype(h5py.ref_dtype)
-# Attributes that are about storage: of HDF5's scales, and of NetCDF's library.
-STORAGE = {
-    "CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS", OWN_ID, IDS, "_nc3_strict",
-    "_NCProperties",
-}  # fmt: skip
+LABELS = "DIMENSION_LABELS"
+# Attributes that tie a scale to its datasets, and others that are about storage.
+OF_SCALES = {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", OWN_ID}
+_STORAGE = {*OF_SCALES, LABELS, IDS, "_nc3_strict", "_NCProperties"}
+_MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
+
+
+# Attributes and dimensions
+
+
+def attribute(item: h5py.HLObject, name: str) -> Any:  # noqa: ANN401 - of any type
+    """An attribute in the neutral form; None where there is none, or that form has no place for it."""
+    try:
+        value = item.attrs.get(name)
+    except RAISED:  # of a type that h5py lacks
+        return None
+    return "" if isinstance(value, h5py.Empty) and value.dtype.kind == "S" else plain(value)
 
 
 def attributes_of(item: h5py.HLObject) -> tuple[Attributes, list[str]]:
     """The attributes of a dataset or a group, and the names of those that have no place in the neutral form."""
-    found, lost = Attributes(), []
-    for name in item.attrs:
-        if name in STORAGE and (name != "CLASS" or is_scale(item.id)):
-            continue
-        try:
-            value = item.attrs[name]
-            value = "" if isinstance(value, h5py.Empty) and value.dtype.kind == "S" else plain(value)
-        except RAISED:
-            value = None
-        if value is None:
-            lost.append(name)
-        else:
-            found[name] = value
-    return found, lost
+    names = [name for name in item.attrs if name not in _STORAGE or (name == "CLASS" and not is_scale(item))]
+    texts = {name: attribute(item, name) for name in names if isinstance(name, str)}
+    lost = [text(name) if isinstance(name, bytes) else name for name in names if texts.get(name) is None]
+    return {name: value for name, value in texts.items() if value is not None}, lost
 
 
-def text_of(item: h5py.h5o.ObjectID, name: bytes) -> bytes:
-    """The text of an attribute, without padding; b"" where there is none, or it is no text, or not one."""
-    if not h5py.h5a.exists(item, name):
-        return b""
-    attribute = h5py.h5a.open(item, name)
-    kind, space = attribute.get_type(), attribute.get_space()
-    if not isinstance(kind, h5py.h5t.TypeStringID) or space.get_simple_extent_npoints() != 1:
-        return b""
-    padding = b"\0 " if kind.get_strpad() == h5py.h5t.STR_SPACEPAD else b"\0"
-    return bytes(_values(attribute).reshape(-1)[0] or b"").rstrip(padding)
+def is_scale(dataset: h5py.HLObject) -> bool:
+    """Whether it has the attribute that marks a dimension's scale."""
+    return bool(attribute(dataset, "CLASS") == "DIMENSION_SCALE")
 
 
-def is_scale(dataset: h5py.h5d.DatasetID) -> bool:
-    """Whether the dataset has the attribute that marks a dimension's scale."""
-    return text_of(dataset, _CLASS) == b"DIMENSION_SCALE"
-
-
-def is_bare(dataset: h5py.h5d.DatasetID) -> bool:
+def is_bare(dataset: h5py.Dataset) -> bool:
     """Whether a scale is a dimension that has no variable, and so no values."""
-    return text_of(dataset, b"NAME").startswith(BARE.encode())
+    return str(attribute(dataset, "NAME")).startswith(BARE)
 
 
 def is_netcdf(dataset: h5py.Dataset) -> bool:
     """Whether NetCDF wrote the dataset's file: by a mark that it has since 2016, or by the number of a dimension."""
     if any(name in dataset.file.attrs for name in ("_NCProperties", "_nc3_strict")):
         return True
-    with contextlib.suppress(*RAISED):  # damage there matters only where it is asked for
-        return any(OWN_ID in scale.attrs for d in range(dataset.ndim) for scale in scales_of(dataset, d))
-    return False
+    return any(OWN_ID in scale.attrs for d in range(dataset.ndim) for scale in scales_of(dataset, d))
 
 
 def scales_of(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
-    """The scales of that dimension, in their order; references to anything but a dataset of the file are skipped.
+    """The scales of that dimension, in their order; none where the references to them are damaged.
 
-    A scale is that of its first dimension, and may name those of others by their numbers. Other datasets that refer to
-    themselves are damaged, and have none there.
+    A scale is that of its first dimension, and may name those of others by their numbers. h5py's `dims` would open the
+    files of a scale that is a virtual dataset.
     """
-    if is_scale(dataset.id):
-        if dimension == 0:
-            return [dataset]
-        numbers = numbers_of(dataset, IDS)
-        if len(numbers) == dataset.ndim and (scale := _scale_of(numbers[dimension], dataset)):
-            return [scale]
-    scales = (_dataset(reference, dataset) for reference in _references(dataset)[dimension])
-    return [scale for scale in scales if scale is not None and (scale != dataset or is_scale(dataset.id))]
+    with contextlib.suppress(*RAISED, FormatError, IndexError):
+        if is_scale(dataset):
+            if dimension == 0:
+                return [dataset]
+            numbers = np.ravel(attribute(dataset, IDS))
+            if len(numbers) == dataset.ndim and (scale := _scale_of(int(numbers[dimension]), dataset)):
+                return [scale]
+        if "DIMENSION_LIST" in dataset.attrs:
+            items = [dataset.file[reference] for reference in dataset.attrs["DIMENSION_LIST"][dimension]]
+            scales = [item for item in items if isinstance(item, h5py.Dataset) and checked(item.id, "scale")]
+            return [scale for scale in scales if scale != dataset or is_scale(dataset)]
+    return []
+
+
+def _scale_of(number: int, dataset: h5py.Dataset) -> h5py.Dataset | None:
+    """The scale of the dimension with that number, which is visible from the dataset's group."""
+    group = dataset.parent
+    while True:
+        for name in group:
+            with contextlib.suppress(*RAISED, FormatError):  # damage there matters only where it is asked for
+                scale = dataset_in(group, name) if isinstance(name, str) else None
+                if scale and attribute(scale, OWN_ID) == number and is_scale(scale):  # variables have such numbers, too
+                    return scale
+        if group.name == "/":
+            return None
+        group = group.parent
 
 
 def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
@@ -115,134 +117,17 @@ def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
     It is the dimension's label, which h5py sets, or else the last part of the path of its first scale, which is how
     NetCDF names dimensions. A scale itself is the scale of its first dimension.
     """
-    if not any(h5py.h5a.exists(dataset.id, name) for name in (_CLASS, _SCALES, _LABELS)):  # most datasets have none
+    if not any(name in dataset.attrs for name in ("CLASS", "DIMENSION_LIST", LABELS)):  # most datasets have none
         return ()
-    names = [""] * dataset.id.rank
-    with contextlib.suppress(*RAISED):  # damage there matters only where the scales are copied
-        names = labels_of(dataset)
-        for d, name in enumerate(names):
-            names[d] = name or next((_last_part(scale) for scale in scales_of(dataset, d)), "")
-    inner = types.inner_sizes(dataset.id.get_type())
-    return (*names, *("",) * len(inner)) if any(names) else ()
-
-
-def labels_of(dataset: h5py.Dataset) -> list[str]:
-    """The label of each dimension, "" for one without."""
-    none = [""] * dataset.id.rank
-    if not h5py.h5a.exists(dataset.id, _LABELS):
-        return none
-    attribute = h5py.h5a.open(dataset.id, _LABELS)
-    if attribute.shape != (len(none),) or not isinstance(attribute.get_type(), h5py.h5t.TypeStringID):
-        return none
-    return [bytes(label or b"").rstrip(b"\0").decode("utf-8", "replace") for label in _values(attribute)]
-
-
-def numbers_of(dataset: h5py.Dataset, key: str) -> list[int]:
-    """The integers of an attribute; none where it does not exist, or holds something else."""
-    if key not in dataset.attrs:
-        return []
-    values = np.asarray(dataset.attrs[key])
-    return values.reshape(-1).tolist() if values.dtype.kind in "iu" else []
-
-
-def _scale_of(number: int, dataset: h5py.Dataset) -> h5py.Dataset | None:
-    """The scale of the dimension with that number, which is visible from the dataset's group."""
-    group = dataset.parent
-    while True:
-        for name in _datasets_in(group):
-            if h5py.h5a.exists(group.id, OWN_ID.encode(), obj_name=name):
-                scale = h5py.Dataset(checked(h5py.h5d.open(group.id, name), dataset.name))
-                if is_scale(scale.id) and numbers_of(scale, OWN_ID) == [number]:  # variables have such a number, too
-                    return scale
-        if group.name == "/":
-            return None
-        group = group.parent
-
-
-def _datasets_in(group: h5py.Group) -> list[bytes]:
-    """The names of the datasets that hard links of a group lead to."""
-    links: list[bytes] = []
-    group.id.links.iterate(
-        lambda name, link: links.append(name) if link.type == h5py.h5l.TYPE_HARD else None, info=True
-    )
-    found = []
-    for name in links:
-        with contextlib.suppress(*RAISED):  # damage there matters only where it is asked for
-            if h5py.h5o.get_info(group.id, name).type == h5py.h5o.TYPE_DATASET:
-                found.append(name)
-    return found
-
-
-def _last_part(scale: h5py.Dataset) -> str:
-    return (scale.name or "").rpartition("/")[2]
-
-
-def _references(dataset: h5py.Dataset) -> NDArray[Any]:
-    """For each dimension, the references to its scales; none where the attribute has not the type that HDF5 writes."""
-    none = np.empty(dataset.id.rank, _REFERENCES)
-    for i in range(len(none)):
-        none[i] = np.empty(0, h5py.ref_dtype)
-    if not h5py.h5a.exists(dataset.id, _SCALES):
-        return none
-    attribute = h5py.h5a.open(dataset.id, _SCALES)
-    kind = attribute.get_type()
-    if attribute.shape != none.shape or not isinstance(kind, h5py.h5t.TypeVlenID):
-        return none
-    return _values(attribute) if kind.get_super().equal(h5py.h5t.STD_REF_OBJ) else none
-
-
-def _dataset(reference: h5py.Reference, holder: h5py.Dataset) -> h5py.Dataset | None:
-    if not reference:
-        return None
-    try:
-        item = h5py.h5r.dereference(reference, holder.id)
-        return h5py.Dataset(checked(item, "scale")) if isinstance(item, h5py.h5d.DatasetID) else None
-    except (*RAISED, FormatError):  # the dataset was deleted, or lies in another file
-        return None
-
-
-def _values(attribute: h5py.h5a.AttrID) -> NDArray[Any]:
-    values: NDArray[Any] = np.empty(attribute.shape, attribute.dtype)
-    attribute.read(values)
-    return values
+    labels = attribute(dataset, LABELS)
+    labels = [labels] if isinstance(labels, str) else labels
+    names = labels if isinstance(labels, list) and len(labels) == dataset.id.rank else [""] * dataset.id.rank
+    for d, name in enumerate(names):
+        names[d] = name or next((str(scale.name).rpartition("/")[2] for scale in scales_of(dataset, d)), "")
+    return (*names, *("" for _ in types.inner_sizes(dataset.id.get_type()))) if any(names) else ()
 
 
 # The way to a dataset
-
-_MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
-_WANTED = "a dataset inside the file"
-
-
-class Entry(NamedTuple):
-    """What stands at a path: a link, an object, the path of an object that has been there, or why it cannot be read."""
-
-    path: str
-    depth: int
-    found: Link | h5py.h5o.ObjectID | str | Exception
-
-
-class Listing(NamedTuple):
-    """The content of a file: each dataset by its first path of hard links, with whether it is a scale; other links."""
-
-    datasets: dict[str, bool]
-    links: dict[str, Link]
-
-    def add(self, entry: Entry) -> None:
-        """Note what stands at a path; what cannot be read counts as a dataset, and naming it raises the reason."""
-        match entry.found:
-            case Link():
-                self.links[entry.path] = entry.found
-            case h5py.h5d.DatasetID():
-                self.datasets[entry.path] = False
-                with contextlib.suppress(*RAISED):
-                    self.datasets[entry.path] = is_scale(entry.found)
-            case Exception():
-                self.datasets[entry.path] = False
-
-    @property
-    def only(self) -> list[str]:
-        """The datasets to choose from where none is named: all but the scales, unless there are only scales."""
-        return [name for name, scale in self.datasets.items() if not scale] or list(self.datasets)
 
 
 class Link(NamedTuple):
@@ -252,19 +137,6 @@ class Link(NamedTuple):
     target: str = ""
     file: str = ""
 
-    @classmethod
-    def read(cls, group: h5py.h5g.GroupID, part: bytes, kind: int | None = None) -> Link | None:
-        """The link of that name; None for a hard link. `kind` is HDF5's number for it, where it is known."""
-        kind = group.links.get_info(part).type if kind is None else kind
-        if kind == h5py.h5l.TYPE_HARD:
-            return None
-        if kind == h5py.h5l.TYPE_SOFT:
-            return cls(kind, text(group.links.get_val(part)))
-        if kind == h5py.h5l.TYPE_EXTERNAL:
-            file, target = map(text, group.links.get_val(part))
-            return cls(kind, target, file)
-        return cls(kind)
-
     def __str__(self) -> str:
         if self.kind == h5py.h5l.TYPE_SOFT:
             return f"a soft link to {self.target}"
@@ -272,12 +144,14 @@ class Link(NamedTuple):
             return f"an external link to {self.file}::{self.target}"
         return f"a user-defined link of class {self.kind}"
 
-    def hint(self, path: str, rest: list[str]) -> str:
-        """A hint that names the target of an external link directly, if its file exists."""
-        file = os.path.join(os.path.dirname(path), self.file)  # noqa: PTH118, PTH120 - any text, as the file has it
-        if self.kind != h5py.h5l.TYPE_EXTERNAL or not os.path.isfile(file):  # noqa: PTH113
-            return ""
-        return try_hint(file, "/".join([self.target.rstrip("/"), *rest]))
+
+def _link(group: h5py.h5g.GroupID, name: bytes, kind: int) -> Link:
+    if kind == h5py.h5l.TYPE_SOFT:
+        return Link(kind, text(group.links.get_val(name)))
+    if kind == h5py.h5l.TYPE_EXTERNAL:
+        file, target = map(text, group.links.get_val(name))
+        return Link(kind, target, file)
+    return Link(kind)
 
 
 def parts_of(key: str, path: str) -> list[str]:
@@ -288,22 +162,18 @@ def parts_of(key: str, path: str) -> list[str]:
     return parts
 
 
-def names_in(file: h5py.File) -> list[str]:
-    """The path of every dataset; one that has several paths is named once."""
-    return list(_listing(file).datasets)
-
-
 def find(file: h5py.File, key: str | None, path: str) -> tuple[h5py.Dataset, str, str]:
     """The dataset with the path `key`, or the only one; FormatError where there is none.
 
     With it come its path as it was typed, and a path to it of hard links alone.
     """
-    item, name, place = _followed(file, _only(file, path) if key is None else key, path)
-    if not isinstance(item, h5py.h5d.DatasetID):
-        inside = [each for each in _listing(file).datasets if each.startswith(f"{place}/")]
-        found = f"is a group with {listed(inside)}" if inside else "is a group"
-        raise FormatError(found, "a dataset", try_hint(path, *inside) if inside else "", f"{path}::{name}")
-    return h5py.Dataset(item), name, place
+    key = chosen(to_choose(_datasets(file)), None, path, "dataset") if key is None else key
+    item, name, place = _followed(file, key, path)
+    if isinstance(item, h5py.h5d.DatasetID):
+        return h5py.Dataset(item), name, place
+    inside = [each for each in _datasets(file) if each.startswith(f"{place}/")]
+    found = f"is a group with {listed(inside)}" if inside else "is a group"
+    raise FormatError(found, "a dataset", try_hint(path, *inside) if inside else "", f"{path}::{name}")
 
 
 def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
@@ -311,8 +181,8 @@ def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
     part = _bytes(name)
     if "/" in name or not group.id.links.exists(part) or group.id.links.get_info(part).type != h5py.h5l.TYPE_HARD:
         return None
-    is_dataset = h5py.h5o.get_info(group.id, part).type == h5py.h5o.TYPE_DATASET
-    return h5py.Dataset(checked(h5py.h5d.open(group.id, part), name)) if is_dataset else None
+    item = h5py.h5o.open(group.id, part)
+    return h5py.Dataset(checked(item, name)) if isinstance(item, h5py.h5d.DatasetID) else None
 
 
 def group_at(file: h5py.File, key: str | None, path: str) -> tuple[h5py.h5g.GroupID, str] | None:
@@ -323,114 +193,111 @@ def group_at(file: h5py.File, key: str | None, path: str) -> tuple[h5py.h5g.Grou
     return (item, place) if isinstance(item, h5py.h5g.GroupID) else None
 
 
-def _followed(file: h5py.File, key: str, path: str) -> tuple[h5py.h5g.GroupID | h5py.h5d.DatasetID, str, str]:
+def _followed(file: h5py.File, key: str, path: str) -> tuple[h5py.h5o.ObjectID, str, str]:
     """The group or dataset that the path `key` leads to, that path from the root on, and a path of hard links to it."""
     todo = parts_of(key, path)
     name = "/" + "/".join(todo)
     where = f"{path}::{name}"
     if any("\udc80" <= c <= "\udcff" for c in key):
         raise FormatError("its name is not UTF-8", "a UTF-8 name; h5copy can give it one", where=where)
-    root = h5py.h5g.open(file.id, b"/")
-    item, place, followed = root, "", list[str]()
+    root = item = h5py.h5g.open(file.id, b"/")
+    place, ways = "", list[str]()
+    wanted = "a dataset inside the file"
     while todo:
-        part, *todo = todo
-        if isinstance(item, h5py.h5g.GroupID) and item.links.exists(_bytes(NOT_COORDINATE + part)):
+        part = todo.pop(0)
+        is_group = isinstance(item, h5py.h5g.GroupID)
+        if is_group and item.links.exists(_bytes(NOT_COORDINATE + part)):
             part = NOT_COORDINATE + part
-        if not isinstance(item, h5py.h5g.GroupID) or not item.links.exists(_bytes(part)):
-            found = f"{', and '.join(followed)}, which does not exist" if followed else "no such dataset"
-            raise missing(names_in(file), name, path, found)
-        link = Link.read(item, _bytes(part))
-        if link is None:
-            item, place = _open(item, _bytes(part), where), f"{place}/{part}"
-        elif link.kind == h5py.h5l.TYPE_SOFT:
-            followed.append(f"{place}/{part} is {link}")
-            if len(followed) > _MOST_SOFT_LINKS:
-                raise FormatError(
-                    f"has more than {_MOST_SOFT_LINKS} soft links on its way: {followed[0]}", _WANTED, where=where
-                )
-            if link.target.startswith("/"):
-                item, place = root, ""
-            todo = [step for step in link.target.split("/") if step not in ("", ".")] + todo
-        else:
-            ways = "".join(f"{each}, and " for each in followed)
-            found = f"{ways}{place}/{part} is {link}"
-            raise FormatError(found, f"{_WANTED}; other files are not opened", link.hint(path, todo), where)
+        if not is_group or not item.links.exists(_bytes(part)):
+            found = f"{', and '.join(ways)}, which does not exist" if ways else "no such dataset"
+            raise missing(list(_datasets(file)), name, path, found)
+        kind = item.links.get_info(_bytes(part)).type
+        if kind == h5py.h5l.TYPE_HARD:
+            item, place = h5py.h5o.open(item, _bytes(part)), f"{place}/{part}"
+            if isinstance(item, h5py.h5d.DatasetID):
+                checked(item, where)
+            elif not isinstance(item, h5py.h5g.GroupID):
+                raise FormatError("is a data type", "a dataset", where=where)
+            continue
+        link = _link(item, _bytes(part), kind)
+        ways.append(f"{place}/{part} is {link}")
+        if kind != h5py.h5l.TYPE_SOFT:
+            other = os.path.join(os.path.dirname(path), link.file)  # noqa: PTH118, PTH120 - any text, as the file has it
+            inside = "/".join([link.target.rstrip("/"), *todo])
+            hint = try_hint(other, inside) if link.file and os.path.isfile(other) else ""  # noqa: PTH113
+            raise FormatError(", and ".join(ways), f"{wanted}; other files are not opened", hint, where)
+        if len(ways) > _MOST_SOFT_LINKS:
+            found = f"has more than {_MOST_SOFT_LINKS} soft links on its way: {ways[0]}"
+            raise FormatError(found, wanted, where=where)
+        if link.target.startswith("/"):
+            item, place = root, ""
+        todo = [step for step in link.target.split("/") if step not in ("", ".")] + todo
     return item, name, place
 
 
-def _open(group: h5py.h5g.GroupID, part: bytes, where: str) -> h5py.h5g.GroupID | h5py.h5d.DatasetID:
-    match h5py.h5o.get_info(group, part).type:
-        case h5py.h5o.TYPE_GROUP:
-            return h5py.h5g.open(group, part)
-        case h5py.h5o.TYPE_DATASET:
-            return checked(h5py.h5d.open(group, part), where)
-    raise FormatError("is a data type, or something that h5py does not know", "a dataset", where=where)
+def to_choose(datasets: dict[str, bool]) -> list[str]:
+    """The datasets to choose from where none is named: all but the scales, unless there are only scales."""
+    return [name for name, scale in datasets.items() if not scale] or list(datasets)
 
 
-def _only(file: h5py.File, path: str) -> str:
-    """The path of the only dataset, where the scales of its dimensions do not count."""
-    listing = _listing(file)
-    names = listing.only
-    if not names and listing.links:
-        found = f"has no dataset, only links: {listed(f'{name} is {link}' for name, link in listing.links.items())}"
-        hints = (link.hint(path, []) for link in listing.links.values())
-        raise FormatError(found, _WANTED, next(filter(None, hints), ""), path)
-    return chosen(names, None, path, "dataset")
+def _datasets(file: h5py.File) -> dict[str, bool]:
+    """The path of each dataset, and whether it is a scale; one that has several paths is named once."""
+    datasets = {}
+    for path, item in entries(h5py.h5g.open(file.id, b"/")):
+        if isinstance(item, h5py.h5d.DatasetID):
+            datasets[path] = is_scale(h5py.Dataset(item))
+        elif isinstance(item, Exception):  # naming it raises the reason
+            datasets[path] = False
+    return dict(sorted(datasets.items()))
 
 
-def _listing(file: h5py.File) -> Listing:
-    listing = Listing({}, {})
-    for entry in entries(h5py.h5g.open(file.id, b"/")):
-        listing.add(entry)
-    return Listing(dict(sorted(listing.datasets.items())), dict(sorted(listing.links.items())))
-
-
-def entries(group: h5py.h5g.GroupID, path: str = "") -> Iterator[Entry]:
+def entries(
+    group: h5py.h5g.GroupID, path: str = ""
+) -> Iterator[tuple[str, Link | h5py.h5o.ObjectID | str | Exception]]:
     """Everything in the group at that path, depth first; in the order of creation where a group remembers it.
 
-    An object may have several names, and a group may be a member of itself. HDF5 is asked once for all links of a
-    group, and once for each object.
+    At each path there is a link, an object, the path of an object that has been there, or why it cannot be read. An
+    object may have several names, and a group may be a member of itself. HDF5 is asked once for all links of a group,
+    and once for each object.
     """
     seen = {h5py.h5o.get_info(group).addr: path or "/"}
-    pending = [(group, path, _links(group))]
+    pending = [(group, *link) for link in _links(group, path)]
     while pending:
-        group, path, links = pending[-1]
-        if not links:
-            pending.pop()
-            continue
-        part, kind, address = links.pop()
-        name, depth = f"{path}/{text(part).removeprefix(NOT_COORDINATE)}", len(pending) - 1
-        if link := Link.read(group, part, kind):
-            yield Entry(name, depth, link)
+        group, path, name, kind, address = pending.pop()
+        if kind != h5py.h5l.TYPE_HARD:
+            yield path, _link(group, name, kind)
         elif address in seen:
-            yield Entry(name, depth, seen[address])
+            yield path, seen[address]
         else:
-            seen[address] = name
+            seen[address] = path
             try:
-                item = h5py.h5o.open(group, part)
-                inside = _links(item) if isinstance(item, h5py.h5g.GroupID) else None
+                item = h5py.h5o.open(group, name)
+                inside = _links(item, path) if isinstance(item, h5py.h5g.GroupID) else []
                 if isinstance(item, h5py.h5d.DatasetID):
-                    checked(item, name)
+                    checked(item, path)
             except (*RAISED, FormatError) as e:
-                yield Entry(name, depth, e)
-                continue
-            yield Entry(name, depth, item)
-            if inside:
-                pending.append((item, name, inside))
+                yield path, e
+            else:
+                yield path, item
+                pending += [(item, *link) for link in inside]
 
 
-def _links(group: h5py.h5g.GroupID) -> list[tuple[bytes, int, int]]:
-    """Each link of a group, the last one first: its name, HDF5's number of its kind, the address of its object.
+def _links(group: h5py.h5g.GroupID, path: str) -> list[tuple[str, bytes, int, int]]:
+    """Each link of the group at that path, the last one first: path, name, HDF5's number of its kind, object's address.
 
     A dimension is left out where a variable has its name.
     """
-    found: list[tuple[bytes, int, int]] = []
+    links: list[tuple[bytes, int, int]] = []
     tracked = group.get_create_plist().get_link_creation_order() & h5py.h5p.CRT_ORDER_INDEXED
     order = h5py.h5.INDEX_CRT_ORDER if tracked else h5py.h5.INDEX_NAME
-    group.links.iterate(lambda name, link: found.append((name, link.type, link.u)), idx_type=order, info=True)
+    group.links.iterate(lambda name, link: links.append((name, link.type, link.u)), idx_type=order, info=True)
     prefix = NOT_COORDINATE.encode()
-    variables = {name.removeprefix(prefix) for name, *_ in found if name.startswith(prefix)}
-    return [link for link in reversed(found) if link[0] not in variables]
+    variables = {name.removeprefix(prefix) for name, *_ in links if name.startswith(prefix)}
+    return [
+        (f"{path}/{text(name.removeprefix(prefix))}", name, kind, address)
+        for name, kind, address in reversed(links)
+        if name not in variables
+    ]
 
 
 def _bytes(part: str) -> bytes:

@@ -1,59 +1,438 @@
-"""New HDF5 files: workers encode chunks, which the parent stores; contiguous elements they write where they belong."""
+"""New HDF5 files: a copy of the input's with the dataset replaced or added, or the dataset alone.
+
+Alone, it has what the neutral form says of it, with the scales of its dimensions as NetCDF's library makes them.
+Workers encode chunks, which the parent stores; contiguous elements they write where they belong.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import io
+import os
+import sys
+import time
 from math import prod
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import h5py
 import numpy as np
+from h5py import h5d, h5p
 
+from revseq_cli.core import platform
+from revseq_cli.core.errors import RevseqError, TensorIOError, UsageError, listed, printable, shortened
 from revseq_cli.formats import file_io
-from revseq_cli.formats.contract import BlockWriter, FileSink, Layout, Source
-from revseq_cli.formats.hdf5 import types
-from revseq_cli.formats.hdf5.files import Recorder, writing
-from revseq_cli.formats.hdf5.filters import Chunk, ChunkBlockWriter, block_writer_for
-from revseq_cli.formats.hdf5.names import parts_of
-from revseq_cli.formats.hdf5.outputs import Added, Alone, Output, Replaced
-from revseq_cli.formats.hdf5.source import Hdf5Source, offset_of
+from revseq_cli.formats.contents import refuse_taken
+from revseq_cli.formats.contract import BlockWriter, FileSink, Layout, Source, chunk_boxes
+from revseq_cli.formats.hdf5 import names, types
+from revseq_cli.formats.hdf5.files import RAISED, dataset_at, error_number, opened
+from revseq_cli.formats.hdf5.filters import Chunk, ChunkBlockWriter, take_filters
+from revseq_cli.formats.hdf5.source import Hdf5Source
 from revseq_cli.formats.in_memory import Handing
+from revseq_cli.formats.meaning import FILL, Attributes, Variable, fill_of, typed
 from revseq_cli.formats.raw import RawSink
+from revseq_cli.formats.table import is_netcdf
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Region, WriteResult
 
+# The file format since HDF5 1.8 of 2008: in older ones, an attribute has at most 64 KiB.
+_VERSIONS = ("v108", "latest")
 _ALIGNED = {"alignment_threshold": 1 << 12, "alignment_interval": 1 << 12}
+_NO_COMPRESSION = {"", "bytes", "transpose", "crc32c"}  # codecs of Zarr
+_LONGEST_COMMAND = 1000  # characters of a command; tensors may be typed as text
+_MOST_HISTORY = 60_000  # bytes; older versions of the file format have no room for an attribute of 64 KiB
 
 
 def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:
     """The sink for a tensor like `template`, with the path `key`; RevseqError for every reason to refuse it."""
-    name = "/" + "/".join(parts_of(key, file.name))
-    output: Output
-    if not isinstance(template, Hdf5Source) or layout.only:
-        output = Alone(name, template, file.name)
-    elif name in (f"/{template.key}", template.place):
-        output = Replaced(name, template, file.name)
+    name = "/" + "/".join(names.parts_of(key, file.name))
+    output: _Copy | _Alone
+    if isinstance(template, Hdf5Source) and not layout.only:
+        output = _Copy(name, template, file.name)
     else:
-        output = Added(name, template, file.name)
-    # What HDF5 converts as it writes, HDF5 has to write.
-    is_contiguous = output.properties.get_layout() == h5py.h5d.CONTIGUOUS and not output.is_converted
-    return ContiguousSink(file, output) if is_contiguous else Hdf5Sink(file, output)
+        output = _Alone(name, template, file.name)
+    return ContiguousSink(file, output) if output.is_raw else Hdf5Sink(file, output)
+
+
+# What stands in the new file, which is made before the values are written
+
+
+class _Copy:
+    """A copy of the input's file, whose dataset gets other values, or whose copy gets another name beside it.
+
+    All else stays as it is, byte by byte, but a NetCDF history.
+    """
+
+    template: Hdf5Source
+    options: dict[str, Any] = {"mode": "r+"}  # noqa: RUF012 - nobody changes it
+
+    def __init__(self, name: str, template: Hdf5Source, where: str) -> None:
+        self.name, self.template, self.where = name, template, where
+        self.adds = name not in (f"/{template.key}", template.place)
+        self.inner, self.is_raw = template.inner, template.raw is not None
+        self.kept = template.identity.size - (0 if self.adds else template.stored)
+        self.properties = template.properties.copy()
+        take_filters(self.properties, template.properties)
+        if self.adds:
+            self.properties.set_obj_track_times(False)  # so that the same job gives the same bytes
+            _allocate_early(self.properties)
+            with opened(template.path, template.name) as file:
+                self._refuse_place(file)
+
+    def _refuse_place(self, file: h5py.File) -> None:
+        """UsageError for a name that is taken, and one from which NetCDF would not find the dimensions."""
+        old, group = dataset_at(file, self.template.place, self.template.name), file["/"]
+        *_, last = parts = self.name.strip("/").split("/")
+        for i, part in enumerate(parts, 1):
+            exists = [group.id.links.exists((prefix + part).encode()) for prefix in ("", names.NOT_COORDINATE)]
+            if not any(exists):
+                break
+            is_hard = exists[0] and group.id.links.get_info(part.encode()).type == h5py.h5l.TYPE_HARD
+            inside = group[part] if is_hard and part is not last else None
+            if not isinstance(inside, h5py.Group):
+                taken = "/" + "/".join(parts[:i])
+                refuse_taken(taken, [taken], self.template.path)
+            group = inside
+        where, parent = f"{self.where}::{self.name}", self.name.rpartition("/")[0]
+        if parent and "_nc3_strict" in file.attrs:
+            found = "NetCDF's classic model, which this file follows, has no groups"
+            raise UsageError(found, "a name without /", where=where)
+        for scale in (scale for d in range(old.ndim) for scale in names.scales_of(old, d)[:1]):
+            home = str(scale.name).rpartition("/")[0]
+            if not f"{parent}/".startswith(f"{home}/") and names.is_netcdf(old):
+                found = f"a dimension of {home} would not be visible from {self.name}"
+                raise UsageError(found, f"a name in {home}", where=where)
+
+    def dataset(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
+        """The dataset in the copy, without its new values, and notes."""
+        old, notes = dataset_at(file, self.template.place, self.where), list[str]()
+        made = self._added(file, old, notes) if self.adds else old
+        if names.is_netcdf(old):
+            notes += _add_history(file)
+        if self.properties.get_nfilters() and not self.adds:
+            # One byte in place of each chunk. Then HDF5 joins the free space of neighbours, which new chunks of other
+            # sizes fill: a copy of a file of 7 MB has 0.3 % of dead space, instead of 5 %. It also drops the old filter
+            # mask, which HDF5 keeps where a chunk replaces one of the same size, and with which nobody could read it.
+            is_byte = prod(old.chunks) * old.id.get_type().get_size() == 1
+            for box in chunk_boxes(tuple(slice(0, size) for size in old.shape), old.chunks):
+                old.id.write_direct_chunk(tuple(part.start for part in box), bytes(1 + is_byte))
+        return made, notes
+
+    def _added(self, file: h5py.File, old: h5py.Dataset, notes: list[str]) -> h5py.Dataset:
+        """A dataset like the old one, with its attributes and dimensions."""
+        made = _create(*_parent(file, self.name), old.id.get_type(), old.id.get_space(), self.properties)
+        lost = []
+        for name in old.attrs:
+            if name not in names.OF_SCALES or (name == "CLASS" and not names.is_scale(old)):
+                try:
+                    _copy_attribute(old.id, made.id, name if isinstance(name, bytes) else name.encode())
+                except RAISED:  # of a type that h5py lacks
+                    lost.append(str(name))
+        notes += [f"not copied: {listed(lost)}"] if lost else []
+        for d in range(old.ndim):
+            for scale in names.scales_of(old, d):
+                made.dims[d].attach_scale(scale)
+        return made
+
+
+class _Alone:
+    """A file of the dataset alone, with what the neutral form says of it."""
+
+    inner = ()
+
+    def __init__(self, name: str, template: Source, where: str) -> None:
+        self.name, self.template, self.meaning, sizes = name, template, template.meaning(), template.sizes
+        self.is_netcdf = is_netcdf(where)
+        # NetCDF's library opens a file for writing only if all groups remember the order of their links.
+        tracks = True if self.is_netcdf or self.meaning.dimensions else None
+        self.options = {"mode": "w", "libver": _VERSIONS, "track_order": tracks}
+        self.kept = sum(coordinate.values.nbytes for coordinate in self.meaning.coordinates)
+        like = template if isinstance(template, Hdf5Source) else None
+        growing = [name in self.meaning.unlimited for name in self.meaning.dimensions] or [False] * len(sizes)
+        limits = (None if grows else size for grows, size in zip(growing, sizes, strict=True))
+        self.limits = like.limits if like else tuple(limits)
+        chunks = template.chunks
+        if not chunks and None in self.limits:
+            with h5py.File(io.BytesIO(), "w") as scratch:
+                chunks = scratch.create_dataset("x", sizes, template.dtype, chunks=True).chunks
+        self.properties = h5p.create(h5p.DATASET_CREATE)
+        self.properties.set_obj_track_times(False)  # so that the same job gives the same bytes
+        self.properties.set_attr_creation_order(h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED)
+        if chunks:  # a chunk may be larger than what cannot grow
+            fits = zip(chunks, sizes, self.limits, strict=True)
+            self.properties.set_chunk(tuple(c if most is None else min(c, max(1, s, most)) for c, s, most in fits))
+        if like:
+            take_filters(self.properties, like.properties, but=h5py.h5z.FILTER_NBIT)
+        elif chunks and {*template.storage.details.get("codecs", "").split(", ")} - _NO_COMPRESSION:
+            self.properties.set_shuffle()
+            self.properties.set_deflate(4)
+        fill = fill_of(self.meaning.attributes, template.dtype)
+        has_own = like and like.properties.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
+        if fill is None and like and has_own and template.dtype.kind in "iufc":
+            with contextlib.suppress(*RAISED):  # one of a type that HDF5 does not convert, such as a bitfield
+                fill = np.zeros((), template.dtype)
+                like.properties.get_fill_value(fill)
+        if fill is not None:
+            self.properties.set_fill_value(np.array(fill, template.dtype))
+        _allocate_early(self.properties)
+        self.is_raw = self.properties.get_layout() == h5d.CONTIGUOUS and prod(sizes) > 0
+
+    def dataset(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
+        """The dataset, with its attributes, those of its groups, and the scales of its dimensions; and notes."""
+        said, sizes = self.meaning, dict[str, int]()
+        group, name = _parent(file, self.name)
+        _write_attributes(file, said.groups[0] if said.groups else {})
+        above = group
+        for attributes in said.groups[:0:-1]:  # from the dataset upwards
+            if above.name != "/":
+                _write_attributes(above, attributes)
+                above = above.parent
+        # The dimensions whose scale can have their name; a dimension has one size.
+        dims = [
+            each if _is_name(each) and sizes.setdefault(each, size) == size else ""
+            for each, size in zip(said.dimensions, self.template.sizes, strict=False)
+        ]
+        is_coordinate = dims[:1] == [name] and all(dims)
+        if name in dims and not is_coordinate:
+            if self.is_netcdf:
+                name = names.NOT_COORDINATE + name
+            else:  # where only h5netcdf would understand such a name
+                dims = ["" if each == name else each for each in dims]
+        limits = tuple(h5py.h5s.UNLIMITED if size is None else size for size in self.limits)
+        space = h5py.h5s.create_simple(self.template.sizes, limits)
+        made = _create(group, name, types.kind_of(self.template.dtype), space, self.properties)
+        _write_attributes(made, said.attributes, self.template.dtype)
+        self._attach_scales(made, dims, is_coordinate=is_coordinate)
+        return made, [*said.left_behind(can_grow=True), *(_add_history(file) if self.is_netcdf else [])]
+
+    def _attach_scales(self, made: h5py.Dataset, dims: list[str], *, is_coordinate: bool) -> None:
+        """Give each dimension of a dataset its scale: its coordinate, or one without values; others a label."""
+        scales = dict[str, h5py.Dataset]()
+        if is_coordinate:
+            made.make_scale(dims[0])
+            scales[dims[0]] = made
+        coordinates = {coordinate.name: coordinate for coordinate in self.meaning.coordinates}
+        for d, name in enumerate(dims):
+            if name and name not in scales:
+                if name in coordinates:
+                    scales[name] = _write_variable(made.parent, coordinates[name], self.limits[d])
+                    scales[name].make_scale(name)
+                else:  # as NetCDF's library makes it
+                    size = made.shape[d]
+                    scales[name] = made.parent.create_dataset(name, (size,), ">f4", maxshape=(self.limits[d],))
+                    scales[name].make_scale(f"{names.BARE}{size:10d}")
+        for number, scale in enumerate(scales.values()):
+            scale.attrs.create(names.OWN_ID, np.int32(number))
+        if is_coordinate:  # a scale has no scales
+            if len(dims) > 1:
+                made.attrs.create(names.IDS, np.array([[*scales].index(name) for name in dims], np.int32))
+            return
+        for d, name in enumerate(self.meaning.dimensions):
+            if dims[d]:
+                made.dims[d].attach_scale(scales[name])
+            elif name.isprintable() and name:
+                made.dims[d].label = name
+
+
+def _is_name(name: str) -> bool:
+    """Whether HDF5 can have an object of that name in a group."""
+    return name.isprintable() and "/" not in name and name not in ("", ".", "..")
+
+
+def _allocate_early(properties: h5p.PropDCID) -> None:
+    """Let contiguous elements have their place at once; workers write every one of them."""
+    if properties.get_layout() == h5d.CONTIGUOUS:
+        properties.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+        properties.set_fill_time(h5d.FILL_TIME_NEVER)
+
+
+def _parent(file: h5py.File, name: str) -> tuple[h5py.Group, str]:
+    """The group of a path, which is made where it is not there, and the last part of the path."""
+    group = file["/"]
+    tracks = group.id.get_create_plist().get_link_creation_order() != 0
+    *parents, last = name.strip("/").split("/")
+    for part in parents:
+        group = group[part] if part in group else group.create_group(part, track_order=tracks or None)
+    return group, last
+
+
+def _create(
+    group: h5py.Group, name: str, kind: h5py.h5t.TypeID, space: h5py.h5s.SpaceID, properties: h5p.PropDCID
+) -> h5py.Dataset:
+    group[name] = dataset = h5py.Dataset(h5d.create(group.id, None, kind, space, properties))  # with a name in UTF-8
+    return dataset
+
+
+def _copy_attribute(old: h5d.DatasetID, new: h5d.DatasetID, name: bytes) -> None:
+    """Give a dataset an attribute that another one of its file has, of the same type, which may have a name there."""
+    attribute = h5py.h5a.open(old, name)
+    kind, dtype = attribute.get_type(), attribute.dtype
+    made = h5py.h5a.create(new, name, kind, attribute.get_space())
+    if attribute.shape is None:
+        return
+    if dtype.hasobject:
+        values = np.empty(attribute.shape, dtype)
+        attribute.read(values)
+        made.write(values)
+    else:  # the bytes as they are
+        values = np.empty(attribute.shape, f"V{kind.get_size()}")
+        attribute.read(values, mtype=kind)
+        made.write(values, mtype=kind)
+
+
+def _write_attributes(item: h5py.HLObject, attributes: Attributes, dtype: np.dtype[Any] | None = None) -> None:
+    """Write attributes as NetCDF's library has them: texts of their length, and numbers in arrays.
+
+    Those that hold values of a tensor get its `dtype`; a fill value that it cannot hold is left out.
+    """
+    if dtype is not None:
+        attributes = typed(attributes, dtype)
+        fill = fill_of(attributes, dtype)
+        attributes = ({} if fill is None else {FILL: fill}) | {n: v for n, v in attributes.items() if n != FILL}
+    for name, value in attributes.items():
+        if isinstance(value, list):
+            item.attrs.create(name, np.array(value, object), dtype=h5py.string_dtype())
+        elif isinstance(value, str):
+            data = value.encode()
+            length = len(data) if data and b"\0" not in data else None
+            item.attrs.create(name, data, dtype=h5py.string_dtype("ascii" if value.isascii() else "utf-8", length))
+        else:
+            array = _of_netcdf(np.atleast_1d(value))
+            item.attrs.create(name, array.astype("i1") if array.dtype.kind == "b" else array)
+
+
+def _of_netcdf(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """FLOAT16 as FLOAT32, since NetCDF's library crashes on the former; other values unchanged."""
+    return values.astype(np.float32) if values.dtype.newbyteorder("=") == np.float16 else values
+
+
+def _write_variable(group: h5py.Group, variable: Variable, limit: int | None) -> h5py.Dataset:
+    """A coordinate of a dimension that can have `limit` indices, None for any number."""
+    values, attributes = _of_netcdf(variable.values), variable.attributes
+    more: dict[str, Any] = {"track_order": True} | ({"maxshape": (None,)} if limit is None else {})
+    if values.dtype == object:
+        made = group.create_dataset(variable.name, data=values, dtype=h5py.string_dtype(), **more)
+        _write_attributes(made, {n: v for n, v in attributes.items() if n != FILL})  # NetCDF has none of text
+    else:
+        made = group.create_dataset(variable.name, data=values, fillvalue=fill_of(attributes, values.dtype), **more)
+        _write_attributes(made, attributes, values.dtype)
+    return made
+
+
+def _add_history(file: h5py.File) -> list[str]:
+    """Put a line before those of the global attribute `history`, as NCO does; a note where it is no text, or full."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    try:
+        moment = time.gmtime(int(epoch)) if epoch else time.localtime()
+    except (ValueError, OverflowError, OSError):
+        wanted = "seconds since 1970-01-01 UTC, such as 1700000000"
+        raise UsageError(f"SOURCE_DATE_EPOCH is {str(epoch)[:40]!r}", wanted) from None
+    command = printable(" ".join(map(platform.quoted, ["revseq", *sys.argv[1:]])))
+    line, old = f"{time.asctime(moment)}: {shortened(command, _LONGEST_COMMAND)}", names.attribute(file, "history")
+    if "history" in file.attrs and not isinstance(old, str):
+        return ["the attribute history is not a single text, so no line is added"]
+    text = f"{line}\n{old}" if old else line
+    if len(text.encode()) > _MOST_HISTORY:
+        return [f"the attribute history would have {len(text.encode()):,} bytes, so no line is added"]
+    _write_attributes(file, {"history": text})
+    return []
+
+
+# Its values
+
+
+class Recorder(io.FileIO):
+    """A file that keeps the first error of a write in `error`, and reports success to HDF5.
+
+    HDF5 does not survive a failed write: it reports it late, and may crash when the process ends. `worded` raises the
+    error instead.
+    """
+
+    error: OSError | None = None
+
+    def __init__(self, file: AtomicFile) -> None:
+        self._file_name = file.name
+        try:
+            super().__init__(file.temporary, "r+", opener=lambda path, _: platform.open_file(path, platform.UPDATE))
+        except OSError as e:
+            raise file_io.failed(file.name, "write", e) from None
+
+    def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
+        """Write all of the data, or keep the error."""
+        view = memoryview(data).cast("B")
+        done = 0
+        while done < len(view) and not self.error:
+            try:
+                done += super().write(view[done:])
+            except OSError as e:
+                self.error = e
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        """Change the file's size, or keep the error."""
+        try:
+            return super().truncate(size)
+        except OSError as e:
+            self.error = self.error or e
+            return size or 0
+
+    @contextlib.contextmanager
+    def worded(self) -> Iterator[None]:
+        """Turn what h5py raises into a RevseqError, and raise the error that was kept."""
+        try:
+            yield
+        except RevseqError:
+            raise
+        except (OSError, RuntimeError, ValueError) as e:
+            if not self.error:
+                if number := error_number(e):
+                    raise file_io.failed(self._file_name, "write", OSError(number, os.strerror(number))) from None
+                raise TensorIOError(f"HDF5 cannot write it: {str(e)[:200]}", where=self._file_name) from None
+        if self.error:
+            raise file_io.failed(self._file_name, "write", self.error) from None
 
 
 class _DatasetSink(FileSink):
     """A new HDF5 file with a dataset."""
 
-    def __init__(self, file: AtomicFile, output: Output) -> None:
+    _recorder: Recorder | None = None
+    _file: h5py.File | None = None
+
+    def __init__(self, file: AtomicFile, output: _Copy | _Alone) -> None:
         super().__init__(file)
-        self._output, self._kept = output, output.kept
+        self._output, self._kept, self._template = output, output.kept, output.template
+
+    def _begin(self, **options: int) -> h5py.Dataset:
+        """Create the file with the dataset, whose values are still to be written."""
+        if isinstance(self._output, _Copy):
+            self.file.fill_from(self._output.template.path, self._output.template.identity)
+        self._recorder = Recorder(self.file)
+        with self._recorder.worded():
+            self._file = h5py.File(self._recorder, **self._output.options, **options)
+            dataset, notes = self._output.dataset(self._file)
+            self.notes = tuple(notes)
+        return dataset
+
+    def _close(self) -> None:
+        """Close the file, which HDF5 flushes then."""
+        if self._recorder:
+            with self._recorder.worded():
+                if self._file:
+                    self._file.close()
+                self._recorder.close()
+
+    def abandon(self) -> None:
+        """Close the file before it is removed; errors do not matter any more."""
+        with contextlib.suppress(RevseqError):
+            self._close()
 
     def reopen(self) -> Source:
         """The complete file, as an input."""
-        return Hdf5Source(self.file.temporary, self._output.name, self.file.name, self._output.template.desc.data_type)
+        return Hdf5Source(self.file.temporary, self._output.name, self.file.name, self._template.desc.data_type)
 
 
 class Hdf5Sink(_DatasetSink):
@@ -65,36 +444,23 @@ class Hdf5Sink(_DatasetSink):
     in_workers = False
     in_order = True
 
-    def __init__(self, file: AtomicFile, output: Output) -> None:
+    def __init__(self, file: AtomicFile, output: _Copy | _Alone) -> None:
         super().__init__(file, output)
-        if output.properties.get_layout() == h5py.h5d.CHUNKED:
+        if output.properties.get_layout() == h5d.CHUNKED:
             self.chunks = (*output.properties.get_chunk(), *output.inner)
         elif output.inner:  # HDF5 writes whole elements
-            self.chunks = (*(1 for _ in output.template.sizes[: -len(output.inner)]), *output.inner)
+            self.chunks = (*(1 for _ in self._template.sizes[: -len(output.inner)]), *output.inner)
         self.encoded = output.properties.get_nfilters() > 0
-        self._file: h5py.File | None = None
-        self._recorder: Recorder | None = None
 
     def start(self) -> None:
         """Create the file and its dataset, and reserve the bytes of chunks without filters, whose size is known."""
-        self._output.prepare(self.file)
-        self._recorder = Recorder(self.file)
-        with writing(self.file.name, self._recorder):
-            self._file = self._output.opened(self._recorder)
-            self._values, notes = self._output.dataset(self._file)
-            self.notes = tuple(notes)
-            end = self._file.id.get_filesize() + self._missing_bytes()
-        with file_io.opened_to_write(self.file.temporary, self.file.name) as fd:
-            file_io.allocate(fd, end, self.file.name)
-
-    def _missing_bytes(self) -> int:
-        """The bytes of the chunks that the file has not yet; 0 where filters decide how many."""
-        if self.encoded or not self.chunks:
-            return 0
-        count = prod(-(-size // chunk) for size, chunk in zip(self._output.template.sizes, self.chunks, strict=True))
-        whole: int = count * prod(self.chunks) * self._output.template.dtype.itemsize
-        stored: int = self._values.id.get_storage_size()
-        return max(0, whole - stored)
+        self._dataset = self._begin()
+        if not self.encoded and self.chunks:
+            counts = (-(-size // chunk) for size, chunk in zip(self._template.sizes, self.chunks, strict=True))
+            whole = prod(counts) * prod(self.chunks) * self._template.dtype.itemsize
+            missing = max(0, whole - self._dataset.id.get_storage_size())
+            with file_io.opened_to_write(self.file.temporary, self.file.name) as fd:
+                file_io.allocate(fd, self._dataset.file.id.get_filesize() + missing, self.file.name)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
         """Workers encode chunks that have filters; all other blocks go to the parent as they are."""
@@ -102,34 +468,22 @@ class Hdf5Sink(_DatasetSink):
 
     @functools.cached_property
     def _encoder(self) -> ChunkBlockWriter:
-        return block_writer_for(self._values, self._output.properties, self._output.template.dtype, self.file.name)
+        return ChunkBlockWriter.like(self._dataset, self._output.properties, self._template.dtype, self.file.name)
 
     def receive(self, write_result: object) -> None:
         """Write the encoded chunks of a block, or its values."""
-        with writing(self.file.name, self._recorder):
+        with cast("Recorder", self._recorder).worded():
             if self.encoded:
                 for chunk in cast("list[Chunk]", write_result):
-                    self._values.id.write_direct_chunk(chunk.start, chunk.data, chunk.mask)
+                    self._dataset.id.write_direct_chunk(chunk.start, chunk.data, chunk.mask)
             else:
                 region, values = cast("WriteResult", write_result)
                 # Pickled, values may come in another byte order.
-                types.write(self._values, region, np.asarray(values, self._output.template.dtype))
+                types.write(self._dataset, region, np.asarray(values, self._template.dtype))
 
     def finish(self) -> None:
-        """Close the file, which HDF5 flushes then."""
-        with writing(self.file.name, self._recorder):
-            self._close()
-
-    def abandon(self) -> None:
-        """Close the file before it is removed; errors do not matter any more."""
-        with contextlib.suppress(OSError, RuntimeError, ValueError):
-            self._close()
-
-    def _close(self) -> None:
-        if self._file:
-            self._file.close()
-        if self._recorder:
-            self._recorder.close()
+        """Close the file."""
+        self._close()
 
 
 class ContiguousSink(_DatasetSink, RawSink):
@@ -140,14 +494,7 @@ class ContiguousSink(_DatasetSink, RawSink):
 
     def start(self) -> None:
         """Create the file with all but the values, and reserve their bytes."""
-        self._output.prepare(self.file)
-        with Recorder(self.file) as recorder, writing(self.file.name, recorder):
-            with self._output.opened(recorder, **_ALIGNED) as file:
-                dataset, notes = self._output.dataset(file)
-                offset = offset_of(dataset)
-            self.notes = tuple(notes)
-            if offset is None:  # there are no elements, and any offset will do
-                offset = Path(self.file.temporary).stat().st_size
-        template = self._output.template
-        self.place(template, at=offset, dtype=template.dtype)
+        offset = self._begin(**_ALIGNED).id.get_offset()
+        self._close()
+        self.place(self._template, at=offset, dtype=self._template.dtype)
         super().start()
