@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from revseq_cli.commands import base, options
 from revseq_cli.commands.base import Group
-from revseq_cli.core.errors import printable
-from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, broken
+from revseq_cli.core.errors import FormatError, printable
+from revseq_cli.core.tensors import DataType, TensorDesc
+from revseq_cli.operator import spec
+from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel
 from revseq_cli.report import terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from revseq_cli.commands.base import Console
-    from revseq_cli.core.tensors import DataType, TensorDesc
+    from revseq_cli.formats.onnx_models import Model, Node
     from revseq_cli.operator.spec import Constraint
     from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.report.objects import Check
-
+    from revseq_cli.pipeline.summaries import LengthCounts
 
 _COLUMN = 23  # where the text begins behind the names of tensors and the like
 
@@ -50,183 +52,134 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
 
     The exit status is 0 if every constraint holds, and 1 if one fails.
     """
-    from revseq_cli.formats.references import Reference
-    from revseq_cli.pipeline import jobs  # --help must not load NumPy
+    from revseq_cli.formats.references import Reference  # --help must not load NumPy
+    from revseq_cli.pipeline import jobs, summaries
+    from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report import objects
 
     reference = Reference.input(job_options["input"], job_options["format_name"], override=True)
     if reference.is_onnx_model and not (job_options["feed"] or job_options["lengths"]):
-        return _check_nodes(reference.path, reference.key, level, job_options["lengths_dtype"], console)
-    result = _result_of(jobs.load(options.request_of(override=True, level=level, **job_options)))
-    if console.as_json:
-        click.echo(objects.check(result))
-    elif not console.quiet:
-        print_result(result, every=every, color=console.colored)
-    return 0 if result.valid else 1
+        from revseq_cli.formats.onnx_models import Model
 
-
-def _result_of(job: Job) -> Check:
-    """What is told of a job; its lengths are read."""
-    from revseq_cli.operator import spec
-    from revseq_cli.pipeline import jobs, summaries
-    from revseq_cli.pipeline.plan import Resources
-    from revseq_cli.report.objects import Check
-
-    values, lengths, axis = job.descs
-    lowest = spec.lowest_level(values, lengths, axis)
-    with_cast = _with_cast(values, lengths, axis, lowest)
+        model = Model(reference.path)
+        key = reference.key
+        nodes = [*model.nodes.values()] if key is None and model.nodes else [model.node(key)]
+        rows = [_node(model, node, level, job_options["lengths_dtype"]) for node in nodes]
+        status = 0 if all(row["valid"] for row in rows) else 1
+        if console.as_json:
+            click.echo(objects.text_of({"command": "check", "exit_status": status, "nodes": rows}))
+        elif not console.quiet:
+            for node, row in zip(nodes, rows, strict=True):
+                verdict = "pass" if row["valid"] else "FAIL"
+                click.echo(printable(f"{verdict}  {row['name']}: {model.told(node)}: {row['told']}"))
+        return status
+    job = jobs.load(options.request_of(override=True, level=level, **job_options))
+    constraints = spec.constraints(*job.descs, level)
+    lowest = spec.lowest_level(*job.descs)
     # Lengths that no level accepts have no effects to count.
-    counts = summaries.count_lengths(job, Resources()) if lowest is not None else None
-    constraints = spec.constraints(values, lengths, axis, job.level)
-    hint = jobs.suggestion(job) if spec.broken(constraints) else ""
+    counts = summaries.count_lengths(job, Resources()) if lowest else None
+    failing = spec.broken(constraints)
+    hint = jobs.suggestion(job) if failing else ""
     notes = (*job.notes, *job.absent_notes())
-    return Check(
-        job.names, values, lengths, axis, job.level, constraints, lowest, counts, job.batch_axis, notes, hint, with_cast
-    )
+    if console.as_json:
+        report = {"level": level.short, "valid": not failing, **objects.job(job.values.desc, job.descs[1], job.axis)}
+        report |= {"BatchAxis": job.batch_axis, "hint": hint, "lowest_level": lowest and lowest.short}
+        told = [{"label": each.label(), **asdict(each)} for each in constraints]
+        click.echo(
+            objects.text_of(report | {"lengths": counts and counts._asdict(), "notes": notes, "constraints": told})
+        )
+    elif not console.quiet:
+        printer = terminal.console(color=console.colored)
+        by, count = "the operator" if level is FeatureLevel.NONE else level, len(constraints)
+        verdict = f"{by} accepts it: all {count} constraints hold"
+        if failing:
+            verdict = f"{by} refuses it: {len(failing)} of {count} constraints {'fail' if failing[1:] else 'fails'}"
+        lines = [*_constraints(constraints, hint, printer.width, every=every)]
+        about = [*_about(job, counts, lowest, printer.width)]
+        about += [line for note in notes for line in terminal.hanging("Note: ", printable(note), printer.width)]
+        terminal.print_lines(printer, [verdict], terminal.BAD if failing else terminal.GOOD)
+        terminal.print_lines(printer, ["", *lines] if lines else [], marked=True)
+        terminal.print_lines(printer, ["", *about])
+    return 1 if failing else 0
 
 
-def _with_cast(values: TensorDesc, lengths: TensorDesc, axis: int, lowest: FeatureLevel | None) -> FeatureLevel | None:
-    """The lowest level of DirectML that takes the tensors with lengths of UINT32; None where that does not help."""
-    from dataclasses import replace
-
-    from revseq_cli.core.tensors import DataType
-    from revseq_cli.operator import spec
-
-    if lowest not in (None, FeatureLevel.NONE) or lengths.data_type.kind not in ("int", "uint", "float"):
-        return None
-    cast = spec.lowest_level(values, replace(lengths, data_type=DataType.UINT32), axis)
-    return None if cast is FeatureLevel.NONE else cast
-
-
-def print_result(check: Check, *, every: bool, color: bool) -> None:
-    """Print the verdict, what fails and, with `every`, what passes; then the job."""
-    console = terminal.console(color=color)
-    width = console.width
-    lines = _failing(broken(check.constraints), check.hint, width)
-    lines += [line for c in check.constraints if c.ok and every for line in _headline(c, width)]
-    terminal.print_lines(console, [_verdict(check)], terminal.GOOD if check.valid else terminal.BAD)
-    terminal.print_lines(console, ["", *lines] if lines else [], marked=True)
-    terminal.print_lines(console, ["", *_job(check, width)])
-
-
-def _verdict(check: Check) -> str:
-    """Whether the level accepts the job, and how many constraints fail or hold."""
-    count, failing = len(check.constraints), len(broken(check.constraints))
-    by = "the operator" if check.level is FeatureLevel.NONE else str(check.level)
-    if failing:
-        return f"{by} refuses it: {failing} of {count} constraints {'fails' if failing == 1 else 'fail'}"
-    return f"{by} accepts it: all {count} constraints hold"
-
-
-def _headline(constraint: Constraint, width: int) -> list[str]:
-    """The line of a constraint: whether it holds, what it is about, and what was found."""
-    mark = terminal.PASS if constraint.ok else terminal.FAIL
-    return terminal.hanging(f"{mark}  ", f"{constraint.label()}: {constraint.found}", width)
-
-
-def _failing(violations: Iterable[Constraint], hint: str, width: int) -> list[str]:
-    """The lines of what fails, as an error says it; the hint stands for all."""
-    lines: list[str] = []
-    for each in violations:
-        lines += _headline(each, width)
-        lines += terminal.hanging("      wanted: ", f"{each.wanted} ({each.rule})", width)
+def _constraints(constraints: Sequence[Constraint], hint: str, width: int, *, every: bool) -> Iterator[str]:
+    """The lines of what fails, as an error says it, and of a hint for all; with `every`, of what passes, too."""
+    for each in spec.broken(constraints):
+        yield from terminal.hanging(f"{terminal.FAIL}  ", f"{each.label()}: {each.found}", width)
+        yield from terminal.hanging("      wanted: ", f"{each.wanted} ({each.rule})", width)
         if each.hint and not hint:
-            lines += terminal.hanging("      Hint: ", printable(each.hint), width)
+            yield from terminal.hanging("      Hint: ", printable(each.hint), width)
     if hint:
-        first, *more = hint.split("\n")
-        lines += [printable(f"      Hint: {first}"), *(printable(f"      {line}") for line in more)]
-    return lines
+        yield from (printable(f"      {line}") for line in f"Hint: {hint}".split("\n"))
+    for each in constraints if every else ():
+        if each.ok:
+            yield from terminal.hanging(f"{terminal.PASS}  ", f"{each.label()}: {each.found}", width)
 
 
-def _job(check: Check, width: int) -> Iterator[str]:
-    """The tensors, the axes, what the lengths do, the lowest level, and notes."""
-    for tensor, desc in ((INPUT, check.values), (LENGTHS, check.lengths)):
-        *lines, last = terminal.hanging(f"{tensor:<{_COLUMN}}", str(desc), width)
-        yield from lines
-        yield from terminal.beside(last, printable(check.names[tensor]), _COLUMN, width)
-    for name, text in _about_lines(check).items():
-        yield from terminal.hanging(f"{name:<{_COLUMN}}", text, width)
-    for note in check.notes:
-        yield from terminal.hanging("Note: ", printable(note), width)
-
-
-def _about_lines(check: Check) -> dict[str, str]:
-    """What is said of the axes, the lengths and the levels."""
+def _about(job: Job, counts: LengthCounts | None, lowest: FeatureLevel | None, width: int) -> Iterator[str]:
+    """The tensors, the axes, what the lengths do, and the lowest level."""
     from revseq_cli.report.tables import axis_text
 
-    rows = {"Axis": axis_text(check.values, check.axis)}
-    if check.batch_axis is not None:
-        count = check.values.sizes[check.batch_axis]
-        lengths = "1 length" if count == 1 else f"a length for each of {count:,} indices"
-        rows["batch axis"] = f"{check.batch_axis} is the batch, with {lengths}"
-    if check.counts is not None:
-        total, clamped, unchanged, least, greatest = check.counts
-        size = check.values.sizes[check.axis]
-        between = f", from {least:,} to {greatest:,}" if total else ""
-        rows["lengths"] = (
-            f"{total:,}{between}; {clamped:,} above {size:,} and so clamped; {unchanged:,} that change nothing"
-        )
-    rows["lowest level"] = _told_level(check.lowest, check.with_cast)
-    return rows
+    values, lengths, axis = job.descs
+    for tensor, desc in ((INPUT, values), (LENGTHS, lengths)):
+        *lines, last = terminal.hanging(f"{tensor:<{_COLUMN}}", str(desc), width)
+        yield from lines
+        yield from terminal.beside(last, printable(job.names[tensor]), _COLUMN, width)
+    rows = {"Axis": axis_text(values, axis)}
+    if job.batch_axis is not None:
+        count = values.sizes[job.batch_axis]
+        of_batch = "1 length" if count == 1 else f"a length for each of {count:,} indices"
+        rows["batch axis"] = f"{job.batch_axis} is the batch, with {of_batch}"
+    if counts:
+        size, between = values.sizes[axis], f", from {counts.least:,} to {counts.greatest:,}" if counts.total else ""
+        effects = f"{counts.clamped:,} above {size:,} and so clamped; {counts.unchanged:,} that change nothing"
+        rows["lengths"] = f"{counts.total:,}{between}; {effects}"
+    rows["lowest level"] = _level_text(lowest, values, lengths, axis)
+    for name, text in rows.items():
+        yield from terminal.hanging(f"{name:<{_COLUMN}}", text, width)
 
 
-def _told_level(lowest: FeatureLevel | None, with_cast: FeatureLevel | None) -> str:
-    """The lowest level, and that for lengths of UINT32 where it is another one."""
-    told = str(lowest)
-    if lowest is FeatureLevel.NONE:
-        told = "no feature level of DirectML accepts it"
-    elif lowest is None:
-        told = "the operator itself refuses it"
-    return f"{told}; with --lengths-dtype UINT32: {with_cast}" if with_cast else told
+def _level_text(lowest: FeatureLevel | None, values: TensorDesc, lengths: TensorDesc, axis: int) -> str:
+    """The lowest level, and where DirectML has none, that for lengths of UINT32."""
+    if lowest not in (None, FeatureLevel.NONE):
+        return str(lowest)
+    text = "no feature level of DirectML accepts it" if lowest else "the operator itself refuses it"
+    if lengths.data_type.kind in ("int", "uint", "float"):
+        with_cast = spec.lowest_level(values, replace(lengths, data_type=DataType.UINT32), axis)
+        if with_cast not in (None, FeatureLevel.NONE):
+            text += f"; with --lengths-dtype UINT32: {with_cast}"
+    return text
 
 
-def _check_nodes(
-    path: str, key: str | None, level: FeatureLevel, lengths_dtype: DataType | None, console: Console
-) -> int:
-    """Check nodes of a model by what is known of their values, and print a line for each; 1 if one fails."""
-    from revseq_cli.core.errors import FormatError, printable
-    from revseq_cli.core.tensors import DataType, TensorDesc
-    from revseq_cli.formats.onnx_models import Model
-    from revseq_cli.operator import spec
-    from revseq_cli.report import objects
+def _node(model: Model, node: Node, level: FeatureLevel, lengths_dtype: DataType | None) -> dict[str, Any]:
+    """The verdict on a node of a model, by what is known of its values.
 
-    model = Model(path)
-    nodes = [model.node(key)] if key is not None else [*model.nodes.values()] or [model.node(None)]
-    lines, rows = [], []
-    for node in nodes:
-        known, lowest, with_cast = model.known_of(node), None, None
-        # Of what is not known, anything that fits is assumed: dimensions that have the axes, sizes of 1, FLOAT32.
-        # Lengths are INT64 in ONNX.
-        open_sizes = (1,) * (node.ranks() or [2])[0] if known.sizes is None else known.sizes
-        sizes = tuple(size if isinstance(size, int) else 1 for size in open_sizes)
-        try:
-            axis, batch_axis = node.axes(len(sizes), path)
-        except FormatError as e:
-            told, is_valid = e.found, False
-        else:
-            values = TensorDesc(known.data_type or DataType.FLOAT32, sizes)
-            lengths = TensorDesc(lengths_dtype or DataType.INT64, spec.lengths_sizes(sizes, axis))
-            lowest = spec.lowest_level(values, lengths, axis)
-            with_cast = _with_cast(values, lengths, axis, lowest)
-            broken = spec.violations(values, lengths, axis, level)
-            wrong = [f"{each.label()}: {each.found}" for each in broken]
-            wrong += dict.fromkeys(each.hint for each in broken if each.hint)
-            if misfit := model.misfit(node, None if known.sizes is None else known.sizes[batch_axis]):
-                wrong.append(misfit)
-            told, is_valid = "; ".join(wrong), not wrong
-        if is_valid:
-            has_level = lowest not in (None, spec.FeatureLevel.NONE)
-            told = f"accepted from {lowest} on" if has_level else _told_level(lowest, with_cast)
-        if known.data_type is DataType.BOOL:
-            told += "; revseq export takes it with --dtype UINT8, which has the same bytes"
-        lines.append(f"{'pass' if is_valid else 'FAIL'}  {path}::{node.key}: {model.told(node)}: {told}")
-        of_model = {"time_axis": node.time_axis, "batch_axis": node.batch_axis, "inside": node.inside or None}
-        stated = {"DataType": known.data_type and known.data_type.name, "Sizes": known.sizes}
-        verdict = {"valid": is_valid, "lowest_level": lowest and lowest.short, "told": told}
-        rows.append({"name": f"{path}::{node.key}", **of_model, **stated, **verdict})
-    status = 0 if all(row["valid"] for row in rows) else 1
-    if console.as_json:
-        click.echo(objects.text_of({"command": "check", "exit_status": status, "nodes": rows}))
-    elif not console.quiet:
-        click.echo("\n".join(map(printable, lines)))
-    return status
+    Of what is not known, anything that fits is assumed: dimensions that have the axes, sizes of 1, FLOAT32. Lengths are
+    INT64 in ONNX.
+    """
+    known, lowest = model.known_of(node), None
+    open_sizes = (1,) * (node.ranks() or [2])[0] if known.sizes is None else known.sizes
+    sizes = tuple(size if isinstance(size, int) else 1 for size in open_sizes)
+    try:
+        axis, batch_axis = node.axes(len(sizes), model.path)
+    except FormatError as e:
+        wrong = [e.found]
+    else:
+        values = TensorDesc(known.data_type or DataType.FLOAT32, sizes)
+        lengths = TensorDesc(lengths_dtype or DataType.INT64, spec.lengths_sizes(sizes, axis))
+        lowest = spec.lowest_level(values, lengths, axis)
+        text = _level_text(lowest, values, lengths, axis)
+        failing = spec.violations(values, lengths, axis, level)
+        wrong = [f"{each.label()}: {each.found}" for each in failing]
+        wrong += dict.fromkeys(each.hint for each in failing if each.hint)
+        misfit = model.misfit(node, None if known.sizes is None else known.sizes[batch_axis])
+        wrong += [misfit] if misfit else []
+    told = "; ".join(wrong) or (text if lowest is FeatureLevel.NONE else f"accepted from {text} on")
+    if known.data_type is DataType.BOOL:
+        told += "; revseq export takes it with --dtype UINT8, which has the same bytes"
+    return {
+        "name": f"{model.path}::{node.key}", "time_axis": node.time_axis, "batch_axis": node.batch_axis,
+        "inside": node.inside or None, "DataType": known.data_type and known.data_type.name, "Sizes": known.sizes,
+        "valid": not wrong, "lowest_level": lowest and lowest.short, "told": told,
+    }  # fmt: skip

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.operator.spec import INPUT, LENGTHS, broken, support
+from revseq_cli.operator.spec import INPUT, LENGTHS, support
 from revseq_cli.report.terminal import message
 from revseq_cli.text.numbers import render
 
@@ -19,41 +18,14 @@ if TYPE_CHECKING:
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contents import Contents, Item
     from revseq_cli.formats.contract import Source
-    from revseq_cli.operator.spec import Constraint, FeatureLevel
+    from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.pipeline.comparison import Differences
     from revseq_cli.pipeline.plan import Plan
-    from revseq_cli.pipeline.summaries import LengthCounts, Statistics
+    from revseq_cli.pipeline.summaries import Statistics
     from revseq_cli.porting.diagnose import Diagnosis, Mistake
 
 # What errors are about that is no file: arguments, and standard streams.
 _NO_FILES = ("INPUT", "LENGTHS", "A", "B", "SRC", "standard input", "standard output", "the argument", "-")
-
-
-class Check(NamedTuple):
-    """The result of `check`: the constraints of the level that was asked for.
-
-    `names` has the name of each tensor; `counts` is None if no level accepts the tensors. `hint` is what to type where
-    the job is refused; without one, each constraint has its own. `with_cast` is the lowest level of DirectML that would
-    accept the tensors with lengths of UINT32, where that helps.
-    """
-
-    names: dict[str, str]
-    values: TensorDesc
-    lengths: TensorDesc
-    axis: int
-    level: FeatureLevel
-    constraints: list[Constraint]
-    lowest: FeatureLevel | None
-    counts: LengthCounts | None
-    batch_axis: int | None = None
-    notes: Sequence[str] = ()
-    hint: str = ""
-    with_cast: FeatureLevel | None = None
-
-    @property
-    def valid(self) -> bool:
-        """Whether that level accepts the job."""
-        return not broken(self.constraints)
 
 
 class Traffic(NamedTuple):
@@ -234,17 +206,6 @@ def show(
     unread = [{"name": name, "error": message(error), **errors_of(error)[0]} for name, error in errors.items()]
     report = {"exit_status": status, "tensors": tensors, "groups": groups, "others": others}
     return text_of({**report, "files": files, "errors": unread})
-
-
-def check(check: Check) -> str:
-    """The report of `check`."""
-    report: dict[str, object] = {"level": check.level.short, "valid": check.valid}
-    report |= job(check.values, check.lengths, check.axis) | {"BatchAxis": check.batch_axis, "hint": check.hint}
-    report["lowest_level"] = check.lowest.short if check.lowest else None
-    report["lengths"] = check.counts and check.counts._asdict()
-    report["notes"] = check.notes
-    report["constraints"] = [{"label": each.label(), **asdict(each)} for each in check.constraints]
-    return text_of(report)
 
 
 def diff(comparison: Comparison) -> str:
