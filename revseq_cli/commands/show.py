@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from revseq_cli.commands import base, options
-from revseq_cli.commands.base import Group, room_for_tensors
+from revseq_cli.commands.base import Group
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Source, TextTypes
     from revseq_cli.formats.references import Reference
-
-_SOME_FAILED, _ALL_FAILED = 1, 2  # exit statuses
 
 
 @base.command(
@@ -75,7 +74,6 @@ def command(
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import TextTypes
     from revseq_cli.report import objects, tables  # --help must not load NumPy
-    from revseq_cli.report.terminal import message
 
     for_scripts = names or shape
     if for_scripts and (stats or console.as_json):
@@ -89,22 +87,24 @@ def command(
         try:
             new = [*_shown(name, format_name, types, headers=for_scripts, stats=stats)]
             if for_scripts:
-                described = [tensor for each in new for tensor in each.tensors]
-                with_names = names or len(tensors) > 1 or len(described) > 1
-                texts = tables.lines(described, names=with_names, shape=shape, is_terminal=sys.stdout.isatty())
+                told = [tensor for each in new for tensor in each.tensors]
+                with_names = names or len(tensors) > 1 or len(told) > 1
+                texts = tables.lines(told, names=with_names, shape=shape, is_terminal=sys.stdout.isatty())
             elif not console.as_json:
                 texts = [_text(each, console, full=full) for each in new]
         except RevseqError as e:
             if len(tensors) == 1:
                 raise
             errors[name] = e
-            click.echo(message(e), err=True)
+            console.error(e)
             continue
         if texts:
-            before, between = ("", "\n") if for_scripts else ("\n" if shown else "", "\n\n")
-            click.echo(before + between.join(texts))
+            between = "\n" if for_scripts else "\n\n"
+            click.echo("\n" * bool(shown and not for_scripts) + between.join(texts))
         shown += new
-    status = _ALL_FAILED if len(errors) == len({*tensors}) else _SOME_FAILED if errors else 0
+    status = 0
+    if errors:  # of all, or of some
+        status = 2 if len(errors) == len({*tensors}) else 1
     if console.as_json:
         files = [each.of for each in shown if isinstance(each.of, Contents)]
         click.echo(objects.show([tensor for each in shown for tensor in each.tensors], files, errors, status))
@@ -124,9 +124,9 @@ def _text(shown: _Shown, console: Console, *, full: bool) -> str:
 
     if isinstance(shown.of, Contents):
         return tables.listing(shown.of, shutil.get_terminal_size() if sys.stdout.isatty() and not full else None)
-    room = room_for_tensors(full=full)
     [told] = shown.tensors
     attributes, statistics = told.get("attribute_values") or {}, told.get("statistics")
+    room = base.room_for_tensors(full=full)
     return tables.show(shown.of, attributes, statistics, preview=not console.quiet, room=room)
 
 
@@ -137,53 +137,49 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
     """
     from revseq_cli.formats import references
     from revseq_cli.formats.contents import number_of
-    from revseq_cli.formats.references import Reference
-    from revseq_cli.pipeline import jobs, summaries
-    from revseq_cli.pipeline.plan import Resources
+    from revseq_cli.pipeline import jobs
     from revseq_cli.report import objects
 
-    def opened(source: Source, typed: str) -> _Shown:
-        more: dict[str, Any] = {} if headers else {"notes": (*source.notes, *source.absent_notes())}
-        if source.attributes is not None:
-            more["attribute_values"] = _attributes_of(source)
-        if stats:
-            more["statistics"] = objects.statistics(summaries.statistics(source, Resources()))
-        told = objects.described(typed, source, source.desc, *source.storage, **more)
-        return _Shown([told], source)
-
-    def one(reference: Reference) -> _Shown:
-        jobs.refuse_sizes([reference], types.sizes)
-        source = references.open_source(reference, types)
-        return opened(source, source.name if source.key else name)
-
-    reference = Reference.input(name, format_name, override=True)
+    reference = references.Reference.input(name, format_name, override=True)
     if reference.is_onnx_model and not reference.format:
         yield _Shown((), _nodes_of(reference))
         return
-    several = jobs.example_of(reference) if number_of(reference.key) is not None else None
-    contents = None if several else references.contents(reference, types)
-    if several:
-        yield from (opened(several.tensor(role, types), f"{name}::{role}") for role in several.roles)
-    elif contents and stats:
-        yield from (one(replace(reference, key=item.key)) for item in contents.tensors)
-    elif contents and (headers or contents.only is None):
+    example = jobs.example_of(reference) if number_of(reference.key) is not None else None
+    if example:
+        for role in example.roles:
+            yield _opened(example.tensor(role, types), f"{name}::{role}", headers=headers, stats=stats)
+        return
+    contents = references.contents(reference, types)
+    if contents and not stats and (headers or contents.only is None):
         told = [
             objects.described(contents.name_of(item), item, item.desc, contents.format, item.details)
             for item in contents.tensors
             if item.desc
         ]
         yield _Shown(told, contents)
-    else:
-        yield one(reference)
+        return
+    keys = [item.key for item in contents.tensors] if contents and stats else [reference.key]
+    for key in keys:
+        jobs.refuse_sizes([reference], types.sizes)
+        source = references.open_source(replace(reference, key=key), types)
+        yield _opened(source, source.name if source.key else name, headers=headers, stats=stats)
 
 
-def _attributes_of(source: Source) -> dict[str, Any]:
-    """The attributes of a tensor as JSON has them; none where they cannot be read."""
-    try:
-        given = source.meaning().attributes
-    except RevseqError:
-        return {}
-    return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in given.items()}
+def _opened(source: Source, name: str, *, headers: bool, stats: bool) -> _Shown:
+    """What is told of a tensor; with `headers` no more than its header says, with `stats` its statistics, too."""
+    from revseq_cli.pipeline import summaries
+    from revseq_cli.pipeline.plan import Resources
+    from revseq_cli.report import objects
+
+    more: dict[str, Any] = {} if headers else {"notes": (*source.notes, *source.absent_notes())}
+    if source.attributes is not None:
+        more["attribute_values"] = {}
+        with contextlib.suppress(RevseqError):  # of attributes that cannot be read
+            for key, value in source.meaning().attributes.items():
+                more["attribute_values"][key] = value.tolist() if hasattr(value, "tolist") else value
+    if stats:
+        more["statistics"] = objects.statistics(summaries.statistics(source, Resources()))
+    return _Shown([objects.described(name, source, source.desc, *source.storage, **more)], source)
 
 
 def _nodes_of(reference: Reference) -> Contents:
@@ -192,9 +188,8 @@ def _nodes_of(reference: Reference) -> Contents:
     from revseq_cli.formats.onnx_models import OPERATOR, Model  # few files are models
 
     model = Model(reference.path)
-    node = model.node(reference.key) if reference.key is not None or not model.nodes else None
-    if node:
-        hint = f"revseq check {platform.quoted(f'{reference.path}::{node.key}')}"
+    if reference.key is not None or not model.nodes:
+        hint = f"revseq check {platform.quoted(f'{reference.path}::{model.node(reference.key).key}')}"
         raise FormatError(f"is a model; its nodes: {listed(model.nodes)}", "a tensor", hint, reference.path)
     items = tuple(Item(node.key, what=f"{OPERATOR}, {model.told(node)}") for node in model.nodes.values())
     return Contents(reference.path, "onnx", items)
