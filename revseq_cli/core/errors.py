@@ -23,9 +23,18 @@ def printable(text: str) -> str:
 
     Every name and text from a file goes through this function before it is printed on a terminal.
     """
+    text = without_secrets(text)
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def without_secrets(text: str) -> str:
+    """The text with the addresses in it, but without what may be credentials: a user, and what stands behind a ?."""
+    if "://" not in text:
+        return text
+    text = re.sub(r"(?<=://)[^\s/@'\"]*@", "", text)
+    return re.sub(r"(https?://[^\s?'\"]*)\?[^\s'\"]*", r"\1", text)
 
 
 def can_be_typed(text: str) -> bool:

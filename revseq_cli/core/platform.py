@@ -259,12 +259,15 @@ _NO_NAME = re.compile(
 _UNLIKE_A_FILE = re.compile(r"-(?!::|$)|\s*(?:(?:(?:np|numpy|torch)\.)?(?:array|tensor)\(\s*)?\[")
 
 
-def name_fault(path: str, *, writing: bool = False) -> tuple[str, str]:
+def is_remote(path: str) -> bool:
+    """Whether it is an address, as s3://bucket/x.npy, and no path of this machine."""
+    return "://" in path and re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", path) is not None
+
+
+def name_fault(path: str) -> tuple[str, str]:
     """Why the path names no file of this machine, and what to do; both are empty if it may name one."""
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", path):
-        if writing:
-            return "remote files are not written", "write it here, then upload it"
-        return "remote files are not read", "download it first"
+    if is_remote(path):
+        return "", ""
     home = os.path.expanduser(path)  # noqa: PTH111 - it may be any text
     if home != path and not os.path.exists(re.split(r"[\\/]", path)[0]):  # noqa: PTH110
         return "the shell did not expand its ~, because of quotes or a =", f"type {quoted(home)}"
@@ -281,7 +284,9 @@ def _fault_on_windows(path: str) -> str:
 
 
 def real_path(path: str) -> str:
-    """The path of the file itself, without links."""
+    """The path of the file itself, without links; an address as it is."""
+    if is_remote(path):
+        return path
     try:
         real = os.path.realpath(path)
     except OSError:  # Windows has file systems that do not tell
@@ -300,6 +305,8 @@ def plain_path(path: str) -> str:
 
 def name_key(path: str) -> str:
     """What is equal for two real paths of one file, which may not be there yet: without case where names have none."""
+    if is_remote(path):
+        return path
     return path.casefold() if sys.platform == "darwin" else os.path.normcase(path)
 
 

@@ -25,6 +25,11 @@ _REPLACE, _NAME = "add --overwrite to replace it", "the name of a file to write"
 tag = ""
 
 
+def temporary_name() -> str:
+    """A new name of a temporary file."""
+    return f"{TEMPORARY_PREFIX}{tag}{os.urandom(8).hex()}.tmp"
+
+
 class AtomicFile:
     """A file to write: its temporary file stands beside it, and the name keeps its old content or none until the end.
 
@@ -36,16 +41,16 @@ class AtomicFile:
     _mode = 0o666
 
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[file_io.Identity] = ()) -> None:
-        self.name = path
+        self.name = self.beside = path
         self.is_created = False
         self._overwrite = overwrite
-        fault, hint = platform.name_fault(path, writing=True)
+        fault, hint = platform.name_fault(path)
         if fault:
             raise TensorIOError(fault, _NAME, hint, path)
         self._final = Path(platform.real_path(path))  # a link stays a link; what it names is replaced
         self._old: os.stat_result | None = None  # of the file that is to be replaced
         self._check(inputs)
-        self.temporary = str(self._final.with_name(f"{TEMPORARY_PREFIX}{tag}{os.urandom(8).hex()}.tmp"))
+        self.temporary = str(self._final.with_name(temporary_name()))
 
     def _check(self, inputs: Iterable[file_io.Identity]) -> None:
         """Refuse a name that could not be given or replaced."""

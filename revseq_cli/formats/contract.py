@@ -181,7 +181,7 @@ class Source(ABC):
     def recheck(self) -> None:
         """TensorIOError if the file is not as it was when its header was read."""
         if self.identity is not None and self.path:
-            with file_io.opened(self.path, self.identity):
+            with file_io.opened(self.path, self.identity, afresh=True):
                 pass
 
     def can_copy_to(self, path: str) -> bool:  # noqa: ARG002 - most formats are the same under any name
@@ -262,7 +262,7 @@ class FileSink(Sink):
     """
 
     def __init__(self, file: AtomicFile) -> None:
-        self.file, self.beside = file, file.name
+        self.file, self.beside = file, file.beside
         self._finished = False
 
     def start(self) -> None:

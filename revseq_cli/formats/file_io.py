@@ -13,7 +13,7 @@ import os
 import stat
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ _HINTS = {
 
 # The offset of some bytes in a file, and the bytes.
 Edge = tuple[int, bytes]
+Open = Any  # what is open for reading: a descriptor, or a `remote.File`
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,9 @@ class Identity:
         return (self.device, self.inode) == (status.st_dev, status.st_ino)
 
 
-def identity(fd: int) -> Identity:
+def identity(fd: Open) -> Identity:
     """The identity of an open file."""
-    return identity_of(os.fstat(fd))
+    return identity_of(os.fstat(fd)) if isinstance(fd, int) else fd.identity
 
 
 def identity_of(status: os.stat_result) -> Identity:
@@ -175,12 +176,20 @@ def patiently(
 
 
 @contextlib.contextmanager
-def opened(path: str, unchanged: Identity | None = None, name: str = "") -> Iterator[int]:
-    """A descriptor for reading a regular file, which must be as it was at `unchanged`.
+def opened(path: str, unchanged: Identity | None = None, name: str = "", *, afresh: bool = False) -> Iterator[Open]:
+    """A descriptor for reading a regular file, or a `remote.File`; it must be as it was at `unchanged`.
 
     `name` is what to call the file, where that is not its path. A pipe or a device is refused, and never waited for.
+    The server of an address is asked for a file's state once, and again with `afresh`.
     """
     name = name or path
+    if platform.is_remote(path):
+        from revseq_cli.formats import remote  # few names are addresses
+
+        file = remote.opened(path, unchanged, afresh=afresh)
+        _require_unchanged(unchanged, file.identity, name)
+        yield file
+        return
     fault, hint = platform.name_fault(path)
     if fault:
         raise TensorIOError(fault, "the name of a file", hint, name)
@@ -199,12 +208,21 @@ def opened(path: str, unchanged: Identity | None = None, name: str = "") -> Iter
             if not stat.S_ISREG(status.st_mode):
                 raise TensorIOError("is not a regular file", "a tensor file, or a pipe", where=name)
             refuse_stream(status, name)
-            if unchanged is not None and (differs := unchanged.differs(identity_of(status))):
-                raise TensorIOError(f"changed while it was read: {differs}", "a file that does not change", where=name)
+            _require_unchanged(unchanged, identity_of(status), name)
             yield fd
     finally:
         with contextlib.suppress(OSError):  # nothing can be lost that was only read
             os.close(fd)
+
+
+def _require_unchanged(then: Identity | None, now: Identity, name: str) -> None:
+    if then is not None and (differs := then.differs(now)):
+        raise TensorIOError(f"changed while it was read: {differs}", "a file that does not change", where=name)
+
+
+def stream_of(fd: Open) -> BinaryIO:
+    """An open file as a stream, which does not close it."""
+    return open(fd, "rb", closefd=False) if isinstance(fd, int) else fd.stream()
 
 
 @contextlib.contextmanager
@@ -221,8 +239,20 @@ def opened_to_write(file: str, path: str) -> Iterator[int]:
             os.close(fd)
 
 
-def read_into(fd: int, buffer: memoryview, offset: int, path: str) -> None:
+def read_runs(fd: Open, runs: Iterable[tuple[int, memoryview]], path: str) -> None:
+    """Fill each buffer from its offset; an error where the file ends before."""
+    if not isinstance(fd, int):
+        fd.read_runs(runs, path)
+        return
+    for offset, buffer in runs:
+        read_into(fd, buffer, offset, path)
+
+
+def read_into(fd: Open, buffer: memoryview, offset: int, path: str) -> None:
     """Fill the buffer from that offset; an error where the file ends before."""
+    if not isinstance(fd, int):
+        fd.read_runs([(offset, buffer)], path)
+        return
     done = 0
     while done < len(buffer):
         part = buffer[done : done + _MOST_AT_ONCE]
@@ -235,7 +265,7 @@ def read_into(fd: int, buffer: memoryview, offset: int, path: str) -> None:
         done += count
 
 
-def read_some(fd: int, count: int, offset: int, path: str) -> bytes:
+def read_some(fd: Open, count: int, offset: int, path: str) -> bytes:
     """Up to `count` bytes from that offset, fewer at the end of the file."""
     size = max(0, min(count, identity(fd).size - offset))
     buffer = bytearray(size)
@@ -243,7 +273,7 @@ def read_some(fd: int, count: int, offset: int, path: str) -> bytes:
     return bytes(buffer)
 
 
-def pieces(fd: int, offset: int, size: int, path: str) -> Iterator[memoryview]:
+def pieces(fd: Open, offset: int, size: int, path: str) -> Iterator[memoryview]:
     """Read `size` bytes from `offset` on; all pieces are views of the same buffer. Stopped at a signal."""
     buffer = memoryview(bytearray(min(thresholds.PIECE, size)))
     for place in range(0, size, thresholds.PIECE):
@@ -265,7 +295,7 @@ def write_all(fd: int, buffer: memoryview | bytes, offset: int, path: str) -> No
             raise failed(path, "write", e) from None
 
 
-def copy(source: tuple[int, str], target: tuple[int, str], start: int, size: int, to: int) -> None:
+def copy(source: tuple[Open, str], target: tuple[int, str], start: int, size: int, to: int) -> None:
     """Copy a part of one open file into another, from the offset `start` to the offset `to`; Stopped at a signal.
 
     Each file is a descriptor and a name for messages. Where it can, the system copies by itself, as for `cp`: some file
@@ -276,9 +306,12 @@ def copy(source: tuple[int, str], target: tuple[int, str], start: int, size: int
     while done < size:
         signals.check()
         count = min(thresholds.COPIED_AT_ONCE, size - done)
-        moved = platform.copy_range(source[0], target[0], start + done, to + done, count)
+        is_local = isinstance(source[0], int)
+        moved = platform.copy_range(source[0], target[0], start + done, to + done, count) if is_local else 0
         if not moved:  # also where the file ends before: reading there raises the error
-            buffer = memoryview(bytearray(min(thresholds.BOUNCE_BYTES, count)))
+            buffer = memoryview(
+                bytearray(min(thresholds.BOUNCE_BYTES if is_local else thresholds.REMOTE_AT_ONCE, count))
+            )
             read_into(source[0], buffer, start + done, source[1])
             write_all(target[0], buffer, to + done, target[1])
             moved = len(buffer)

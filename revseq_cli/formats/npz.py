@@ -11,17 +11,16 @@ import collections
 import contextlib
 import copy
 import functools
-import io
 import os
 import struct
 import zipfile
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED
 
 from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.dtypes import data_type_of
-from revseq_cli.core.errors import HALVES, FormatError, RevseqError, listed
+from revseq_cli.core.errors import HALVES, FormatError, RevseqError, TensorIOError, listed
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats import file_io, npy
 from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, only_of, refuse_taken
@@ -75,21 +74,24 @@ def _refusing(error: FormatError) -> Iterator[None]:
         raise error from None
 
 
-class _Bounded(io.FileIO):
+class _Bounded:
     """A file that limits how many bytes zipfile reads at once; `where` is for messages."""
 
-    def __init__(self, fd: int, where: str) -> None:
-        super().__init__(fd, closefd=False)
-        self._where = where
+    def __init__(self, fd: file_io.Open, where: str) -> None:
+        self._stream, self._where = file_io.stream_of(fd), where
+        self._size = file_io.identity(fd).size
+        self.seek, self.tell, self.seekable = self._stream.seek, self._stream.tell, self._stream.seekable
 
     def read(self, size: int | None = -1) -> bytes:
         """Read up to `size` bytes; FormatError if zipfile asks for more than a directory may have."""
         if size is None or size < 0:  # the end of the file; memory for all that is allowed would be taken at once
-            size = min(_LARGEST_DIRECTORY, max(0, file_io.identity(self.fileno()).size - self.tell()))
+            size = min(_LARGEST_DIRECTORY, max(0, self._size - self.tell()))
         if size > _LARGEST_DIRECTORY:
             raise FormatError(f"has a directory of {size} bytes", f"at most {_LARGEST_DIRECTORY}", where=self._where)
         try:
-            return super().read(size) or b""
+            return self._stream.read(size)
+        except TensorIOError:
+            raise
         except OSError as e:
             raise file_io.failed(self._where, "read", e) from None
 
@@ -108,7 +110,7 @@ def _opened(path: str, name: str = "", unchanged: file_io.Identity | None = None
             seems, hint = looks_like(head)
             raise FormatError(f"is not a .npz file: it looks like {seems}", "a .npz file by its suffix", hint, name)
         with _refusing(not_whole("has no complete zip directory: it is truncated or damaged", name)):
-            archive = zipfile.ZipFile(_Bounded(fd, name))
+            archive = zipfile.ZipFile(cast("BinaryIO", _Bounded(fd, name)))
         with archive:
             counts = collections.Counter(info.filename for info in archive.infolist())
             if twice := [member for member, count in counts.items() if count > 1]:

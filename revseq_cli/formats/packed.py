@@ -58,7 +58,7 @@ def _damaged(name: str, error: Exception) -> FormatError:
 
 def pieces(path: str, packing: Packing, unchanged: file_io.Identity | None = None) -> Iterator[bytes]:
     """What a file unpacks to, piece by piece; FormatError for damage, and for a decompression bomb."""
-    with file_io.opened(path, unchanged) as fd, open(fd, "rb", closefd=False) as file:
+    with file_io.opened(path, unchanged) as fd, file_io.stream_of(fd) as file:
         yield from unpacked(file, packing, path, file_io.identity(fd).size)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 
-from revseq_cli.core import thresholds
+from revseq_cli.core import platform, thresholds
 from revseq_cli.core.dtypes import dtype_of, require_sizes
 from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.core.tensors import braced
@@ -83,8 +83,7 @@ class RawTensor:
         sizes, parts = self._stored(region)
         values = np.empty([part.stop - part.start for part in parts], self.dtype)
         buffer = values.reshape(-1).view(np.uint8).data
-        for place, chunk in self._runs(sizes, parts, buffer):
-            file_io.read_into(fd, chunk, place, self.name)
+        file_io.read_runs(fd, self._runs(sizes, parts, buffer), self.name)
         return values.T if self.order == "F" else values
 
     def write(self, fd: int, region: Region, values: NDArray[Any]) -> list[Edge]:
@@ -157,6 +156,8 @@ class RawSource(Source):
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
         """Regions whose elements are one run: one that is worth a system call, and one as long as a CPU cache line."""
+        if platform.is_remote(self.path):
+            return [cut_alignment_of(thresholds.REMOTE_RUN // self.dtype.itemsize, self.sizes, self.order)]
         return cut_alignments_of(self.dtype, self.sizes, self.order)
 
     def read_task(self, region: Region) -> ReadTask:

@@ -81,7 +81,7 @@ class Reference:
 
         `stdout` is what to type for standard output, for messages.
         """
-        reference = cls.file(text, writing=True)
+        reference = cls.file(text)
         if not (format_name and by_suffix(reference.path) and any(_is_about(format_name, each) for each in inputs)):
             reference = replace(reference, format=format_name)
         row = named(reference.format) or by_suffix(reference.path)
@@ -96,14 +96,19 @@ class Reference:
         return reference
 
     @classmethod
-    def file(cls, text: str, format_name: str | None = None, *, writing: bool = False) -> Reference:
+    def file(cls, text: str, format_name: str | None = None) -> Reference:
         """A file, or `path::key`; a path that exists counts first, since a file's name may have :: in it."""
         if not text:
             raise UsageError("the name of a file is empty", "a name", "is a variable unset?")
-        parts = _local(text).split("::")
+        if platform.is_remote(text := _local(text)):
+            from revseq_cli.formats.remote import Address  # few names are addresses
+
+            address, colons, key = text.partition("::")
+            return cls(Address(address), key if colons else None, format=format_name)
+        parts = text.split("::")
         paths = ["::".join(parts[:count]) for count in range(len(parts), 0, -1)]
         path = next((path for path in paths if path == "-" or os.path.exists(path)), parts[0])  # noqa: PTH110 - any text
-        fault, hint = platform.name_fault(path, writing=writing)
+        fault, hint = platform.name_fault(path)
         if fault:
             raise UsageError(fault, "the name of a file", hint, path)
         inside = parts[path.count("::") + 1 :]
@@ -111,7 +116,7 @@ class Reference:
 
     def absolute(self) -> Reference:
         """The reference with an absolute path."""
-        if self.is_piped or self.inline is not None:
+        if self.is_piped or self.inline is not None or platform.is_remote(self.path):
             return self
         return replace(self, path=os.path.abspath(self.path))  # noqa: PTH100 - any text
 
@@ -214,7 +219,7 @@ class Reference:
 
 def _recognised(path: str) -> tuple[Format | None, Packing | None]:
     """What a file is by its first bytes, or a folder; FormatError for a kind that no format reads."""
-    if os.path.isdir(path):  # noqa: PTH112 - any text
+    if _is_folder(path):
         return (ZARR if table.is_store(path) else None), None
     with file_io.opened(path) as fd:
         size = file_io.identity(fd).size
@@ -235,6 +240,22 @@ def _recognised(path: str) -> tuple[Format | None, Packing | None]:
         found, hint = f"is {inside.name}, packed by {kind.packing.name}", packed.unpack_hint(kind.packing, path)
         raise FormatError(found, "a packed .npy or text file", hint, path)
     return (inside.format if inside else None), kind.packing
+
+
+def _is_folder(path: str) -> bool:
+    if not platform.is_remote(path):
+        return os.path.isdir(path)  # noqa: PTH112 - any text
+    from revseq_cli.formats import remote  # few names are addresses
+
+    return by_suffix(path) is ZARR or remote.is_folder(path)
+
+
+def _exists(path: str) -> bool:
+    if not platform.is_remote(path):
+        return os.path.exists(path)  # noqa: PTH110 - any text
+    from revseq_cli.formats import remote  # few names are addresses
+
+    return bool(remote.state(path))
 
 
 def _local(text: str) -> str:
@@ -381,12 +402,12 @@ def create_sink(
         layout = layout._replace(only=True)
     if not row.names:
         refuse_key(key, f"a {row.suffixes[0]} file", path, f"try {platform.typed(path)}")
-    if key is not None and os.path.exists(path) and (layout.only or not overwrite):  # noqa: PTH110 - any text
+    if key is not None and (layout.only or not overwrite) and _exists(path):
         found = "names a dataset inside an existing file as output"
         wanted = "a new file: its other datasets would be lost"
         hint = f"write to another file, such as {platform.quoted(f'new{Path(path).suffix}::{key}')}"
         raise UsageError(found, wanted, hint, f"{path}::{key}")
-    file = (NewFolder if row is ZARR else AtomicFile)(path, overwrite=overwrite, inputs=inputs)
+    file = _new_file(path, folder=row is ZARR)(path, overwrite=overwrite, inputs=inputs)
     name = key if key is not None else template.key or ("" if row in (ZARR, ONNX) else "tensor")
     try:
         sink = row.load().create_sink(file, template, name, layout)
@@ -403,6 +424,14 @@ def create_sink(
         except RevseqError as e:  # who writes such a format does not need it
             sink.notes += (f"names and attributes of {template.name} cannot be read: {e.found}",)
     return sink
+
+
+def _new_file(path: str, *, folder: bool) -> type[AtomicFile]:
+    if platform.is_remote(path):
+        from revseq_cli.formats import remote  # few names are addresses
+
+        return remote.NewStore if folder else remote.NewObject
+    return NewFolder if folder else AtomicFile
 
 
 def _require_type_of_netcdf(template: Source, reference: Reference) -> None:

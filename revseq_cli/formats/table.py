@@ -13,7 +13,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from revseq_cli.core import platform
+
 if TYPE_CHECKING:
+    from revseq_cli.formats import file_io
     from revseq_cli.formats.contract import FormatModule
 
 
@@ -198,7 +201,7 @@ def looks_like(head: bytes) -> tuple[str, str]:
     return kind.name, f"add -f {kind.format.name}" if kind.format else kind.advice
 
 
-def is_hdf5(fd: int, path: str) -> bool:
+def is_hdf5(fd: file_io.Open, path: str) -> bool:
     """Whether HDF5 begins at the first byte of the open file, or behind a user block.
 
     The user block has 512 bytes, or that times a power of two, and may hold anything, even a text.
@@ -206,7 +209,7 @@ def is_hdf5(fd: int, path: str) -> bool:
     from revseq_cli.formats import file_io  # --help must not load NumPy
 
     place, size = 0, file_io.identity(fd).size
-    while place < size:
+    while place < size and (isinstance(fd, int) or place <= 1 << 16):  # each place of an address is a request
         if file_io.read_some(fd, len(HDF5_MAGIC), place, path) == HDF5_MAGIC:
             return True
         place = 2 * place or 512
@@ -223,6 +226,10 @@ def is_of_store(name: str) -> bool:
 
 def is_store(folder: str) -> bool:
     """Whether the folder has metadata of Zarr's, for an array or a group; PermissionError where that is not told."""
+    if platform.is_remote(folder):
+        from revseq_cli.formats import remote  # few names are addresses
+
+        return any(remote.state(f"{folder}/{name}") for name in _STORE_FILES)
     for name in _STORE_FILES:
         try:
             os.stat(os.path.join(folder, name))  # noqa: PTH116, PTH118 - any text

@@ -28,13 +28,15 @@ def opened(path: str, name: str = "", unchanged: file_io.Identity | None = None)
 
     What h5py raises inside the block becomes a RevseqError.
     """
-    with file_io.opened(path, unchanged, name):
+    with file_io.opened(path, unchanged, name) as fd:
         try:
-            with _open(platform.plain_path(path)) as file:
+            with _open(platform.plain_path(path)) if isinstance(fd, int) else contextlib.nullcontext(_at(fd)) as file:
                 yield file
         except RevseqError:
             raise
         except RAISED as e:
+            if not isinstance(fd, int) and fd.error:  # which HDF5 has lost
+                raise fd.error from None
             trace = e.__traceback__
             while trace and trace.tb_next:
                 trace = trace.tb_next
@@ -51,6 +53,13 @@ def _open(path: str) -> h5py.File:
         if error_number(e) not in _NO_LOCKS:
             raise
         return h5py.File(path, "r", locking=False)  # a network file system without locks
+
+
+def _at(file: file_io.Open) -> h5py.File:
+    """The file at an address, opened by HDF5 once, since each time it is asked for much."""
+    if not file.hdf5:
+        file.hdf5 = file.at_end.enter_context(h5py.File(file.stream(), "r"))
+    return file.hdf5
 
 
 def _worded(error: Exception, path: str, where: str) -> RevseqError:

@@ -226,7 +226,7 @@ def _checked(key: str, where: str, old: str) -> str:
         is_reserved = part in metadata.FILES or (part.startswith("__") and part not in old.split("/"))
         if not part.strip(".") or is_reserved or {"\0", "\\"}.intersection(part):
             raise TensorNameError.of(key, "array", "a path such as group/name", where)
-        fault, hint = platform.name_fault(part, writing=True)  # each part is the name of a folder
+        fault, hint = platform.name_fault(part)  # each part is the name of a folder
         if fault:
             raise UsageError(fault, "a path such as group/name", hint, f"{where}::{key}")
     return "/".join(parts)
