@@ -13,6 +13,7 @@ import os
 import stat
 import time
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import numpy as np
@@ -184,8 +185,7 @@ def opened(path: str, unchanged: Identity | None = None, name: str = "", *, afre
     """
     name = name or path
     if platform.is_remote(path):
-        from revseq_cli.formats import remote  # few names are addresses
-
+        remote = import_module("revseq_cli.formats.remote")  # which imports this one, and few names are addresses
         file = remote.opened(path, unchanged, afresh=afresh)
         _require_unchanged(unchanged, file.identity, name)
         yield file

@@ -194,7 +194,7 @@ def test_newlines_that_became_cr_lf(revseq, tmp_path):
 
 def test_a_folder_that_may_not_be_searched_is_told(tmp_path, monkeypatch):
     """It may be a store, and another one must not be taken instead, or none at all."""
-    assert not table.is_store(tmp_path / "none")
+    assert not table.is_store(str(tmp_path / "none"))
     assert not table.is_store("\0")
     monkeypatch.setattr(os, "stat", refusing(errno.EACCES))
     with pytest.raises(PermissionError):
