@@ -117,7 +117,6 @@ def test_long_commands_and_odd_characters(revseq, make, history):
     lengths = json.dumps(np.full((2, 1, 4), 2).tolist(), indent=1) + " " * 2000
     revseq("run", "x.nc::v", lengths, "--axis", "y", "-o", "y.nc", env=NOON).ok()
     assert "\n" not in history("y.nc")
-    assert r"[\n" in history("y.nc")
     assert history("y.nc").endswith("...")
     assert len(history("y.nc")) < 1100
 
