@@ -17,13 +17,13 @@ from revseq_cli.core.errors import listed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# The attributes that say how values are packed; which ones stand for no value; and which ones are values at all.
-PACKING = ("scale_factor", "add_offset", "_Unsigned")
+# The attributes that stand for no value, and which ones are values at all.
 MISSING = ("_FillValue", "missing_value")
 VALID = ("valid_range", "valid_min", "valid_max")
-CONVENTIONS = (*PACKING, *MISSING, *VALID)
 FILL = MISSING[0]
 ENCODING = "_Encoding"  # of texts in single characters, which are whole texts in the neutral form
+# What changes the meaning of values, and is named first where it is lost.
+_CONVENTIONS = ("scale_factor", "add_offset", "_Unsigned", *MISSING, *VALID)
 # Attributes that hold values of the tensor, and have its data type.
 _OF_ITS_TYPE = (*MISSING, *VALID, "flag_values", "flag_masks", "actual_range")
 # Attributes whose words are names of other variables.
@@ -32,7 +32,6 @@ _NAMING = (
     "grid_mapping",
 )  # fmt: skip
 MOST_BYTES = 1 << 18  # of a coordinate that goes with a tensor, and of one of its chunks: it is read at once
-_MOST_NAMED = 8  # attributes in a note
 
 # The value of an attribute: text, several texts, a number, or an array of numbers.
 Value = Any
@@ -80,19 +79,17 @@ NOTHING = Meaning()
 
 def lost_in(format_name: str, meaning: Meaning) -> tuple[str, ...]:
     """A note that names what a format without a place for any of it loses."""
-    stated = meaning.attributes
-    first = [name for name in CONVENTIONS if name in stated]
-    names = [*first, *(name for name in stated if name not in first)]
-    more = len(names) - _MOST_NAMED
-    names = [*names[:_MOST_NAMED], *([f"{more} more attributes"] if more > 0 else []), *meaning.left]
-    names += ["the names of dimensions"] if any(meaning.dimensions) else []
+    attributes = sorted(meaning.attributes, key=lambda name: name not in _CONVENTIONS)
+    lost = [listed(attributes, 8)] if attributes else []
+    lost += meaning.left
+    lost += ["the names of dimensions"] if any(meaning.dimensions) else []
     coordinates = [coordinate.name for coordinate in meaning.coordinates]
-    names += [f"the coordinates {listed(coordinates, 5)}"] if coordinates else []
-    if not names:
+    lost += [f"the coordinates {listed(coordinates, 5)}"] if coordinates else []
+    if not lost:
         return ()
-    note = f"not kept in .{format_name}: {listed(names, len(names))}"
-    if first:
-        mark = next((stated[name] for name in MISSING if name in stated), None)
+    note = f"not kept in .{format_name}: {', '.join(lost)}"
+    if attributes and attributes[0] in _CONVENTIONS:
+        mark = next((meaning.attributes[name] for name in MISSING if name in meaning.attributes), None)
         note += f"; values are stored as they are{'' if mark is None else f': {mark} stands for missing'}"
     return (note,)
 
@@ -104,29 +101,21 @@ def is_small(sizes: tuple[int, ...], itemsize: int, chunks: tuple[int, ...] | No
 
 def plain(value: Any) -> Value | None:  # noqa: ANN401 - of any library
     """The value of an attribute as NumPy or JSON has it, in the neutral form; None for what has no place there."""
-    if isinstance(value, bytes):
-        return _decoded(value)
     if isinstance(value, str):
         return value
     try:
         array = np.asarray(value)
-    except (ValueError, OverflowError):  # lists of several lengths
+        if array.dtype.kind in "SUO":
+            texts = [
+                text.rstrip(b"\0").decode() if isinstance(text, bytes) else text for text in array.ravel().tolist()
+            ]
+            are_texts = texts and all(isinstance(text, str) for text in texts)
+            return (texts if len(texts) > 1 else texts[0]) if are_texts else None
+    except (ValueError, OverflowError):  # lists of several lengths, or bytes that are not UTF-8
         return None
-    if array.dtype.kind in "SUO":
-        texts = [each if isinstance(each, str) else _decoded(each) for each in array.reshape(-1).tolist()]
-        if not texts or not all(isinstance(each, str) for each in texts):
-            return None
-        return texts if len(texts) > 1 else texts[0]
     if array.dtype.kind not in "biuf" or not array.size:
         return None
     return array.reshape(-1)[0] if array.size == 1 else array
-
-
-def _decoded(value: object) -> str | None:
-    try:
-        return value.rstrip(b"\0").decode() if isinstance(value, bytes) else None
-    except UnicodeDecodeError:
-        return None
 
 
 def as_texts(values: NDArray[Any]) -> NDArray[Any]:
