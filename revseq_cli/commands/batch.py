@@ -46,10 +46,10 @@ _DEFAULTS = [each for name, each in _COLUMNS.items() if name not in ("input", "l
 @Group.READ.option("--each", metavar="PATTERN", help="Run a job for each file that matches, such as 'data/*.npy'.")
 @Group.READ.option(
     "--lengths", metavar="NAME",
-    help="The lengths of each job, such as 'lengths/{stem}.npy', where -o names its output.",
+    help="The lengths of each job of --each, such as 'lengths/{stem}.npy'.",
 )  # fmt: skip
 @Group.WRITE.option(
-    "-o", "--output", metavar="NAME", help="The output of each job, such as 'out/{stem}.npy', without a manifest.",
+    "-o", "--output", metavar="NAME", help="The output of each job of --each, such as 'out/{stem}.npy'.",
 )  # fmt: skip
 @Group.WORK.option(
     "--resume", is_flag=True,
@@ -77,11 +77,10 @@ def command(
     with a brace. Commas, semicolons or tabs separate CSV cells, whichever the first line uses.
 
     With --each there is no MANIFEST: each file that matches is an input, unless it is the output or the lengths of
-    another. With -o but without --each, MANIFEST is a list of inputs, one a line, or with a NUL behind each, as
-    find -print0 writes them. In --lengths and -o, {stem} stands for the input's name without its suffix (s for
-    s.npy.gz), {match} for what the wildcards of the name matched, {name} for the name, {suffix} for the suffix,
-    {parent} for the folder, {path} for the whole path, and {sub} for the folders that wildcards matched. ** matches
-    folders of any depth. Type {{ or }} for a brace. Folders of outputs are made.
+    another. In --lengths and -o, {stem} stands for the input's name without its suffix (s for s.npy.gz), {match} for
+    what the wildcards of the name matched, {name} for the name, {suffix} for the suffix, {parent} for the folder,
+    {path} for the whole path, and {sub} for the folders that wildcards matched. ** matches folders of any depth. Type
+    {{ or }} for a brace. Folders of outputs are made.
 
     The command checks the whole MANIFEST before it starts the first job. If a job fails, or if its process dies, the
     other jobs still run and the exit status is 1. With --json it prints an object for each job.
@@ -90,18 +89,12 @@ def command(
     from revseq_cli.core import progress, signals
     from revseq_cli.report import objects, tables
 
-    templates = {name: text for name, text in (("lengths", lengths), ("output", output)) if text is not None}
-    jobs = _jobs(manifest, each, templates, defaults)
+    jobs = _jobs(manifest, each, {"lengths": lengths, "output": output}, defaults)
     if not jobs:
-        empty = (
-            f"no file matches --each {each or repr(each)}" if each is not None else f"{manifest} has no name of a file"
-        )
-        console.note(empty)
+        console.note(f"no file matches --each {each or repr(each)}")
         return 0
     began = time.monotonic()
-    entries = [
-        entry._replace(options=entry.options | {"overwrite": True}) if resume else entry for entry in jobs.entries
-    ]
+    entries = [each._replace(options=each.options | {"overwrite": True}) if resume else each for each in jobs.entries]
     outcomes: list[Outcome] = []
     with signals.deferred():
         skipped = {n: _skipped(entry) for n, entry in enumerate(entries) if resume and _is_up_to_date(entry)}
@@ -130,32 +123,33 @@ def command(
         click.echo(objects.text_of({"file_systems": disks}))
     elif not console.quiet:
         click.echo(tables.batch_plan(outcomes, disks))
-    full = [disk for disk in disks if disk["needed_bytes"] > disk["free_bytes"]]
-    for disk in full:
-        found = f"{disk['needed_bytes']:,} bytes are needed, and {disk['free_bytes']:,} are free"
-        console.error(DiskFullError(found, "", "free some space, or write to another disk", disk["path"]))
-    return int(failed or bool(full))
+    for disk in disks:
+        if disk["needed_bytes"] > disk["free_bytes"]:
+            failed = True
+            found = f"{disk['needed_bytes']:,} bytes may be needed, and {disk['free_bytes']:,} are free"
+            console.error(DiskFullError(found, "", "free some space, or write to another disk", disk["path"]))
+    return int(failed)
 
 
-def _jobs(path: str | None, pattern: str | None, templates: dict[str, str], defaults: dict[str, Any]) -> Jobs | None:
-    """The jobs; None where there is no file. UsageError for both of MANIFEST and --each, or neither."""
+def _jobs(path: str | None, pattern: str | None, templates: dict[str, Any], defaults: dict[str, Any]) -> Jobs | None:
+    """The jobs; None where no file matches. UsageError for both of MANIFEST and --each, or neither."""
     from revseq_cli.commands import manifest  # --help must not load NumPy
 
-    if pattern is None and path is None:
-        hint = f"add jobs.csv, or --each {manifest.PATTERN} -o {manifest.OUTPUT}"
-        raise UsageError("no manifest is given", "one MANIFEST, or --each", hint)
-    if pattern is not None and path is not None:
+    if path is not None and pattern is not None:
         quoted = f"quote the pattern, so that the shell does not put names in its place: --each {manifest.PATTERN}"
         raise UsageError("--each and MANIFEST are two ways to name jobs", "one of them", quoted)
-    if path is not None and not templates:
+    if path is not None:
+        if any(templates.values()):
+            found = "-o and --lengths are for --each"
+            raise UsageError(found, "columns of the manifest", "leave out -o and --lengths", path)
         return manifest.read(path, _COLUMNS, defaults)
-    if "output" not in templates:
+    if pattern is None:
+        hint = f"add jobs.csv, or --each {manifest.PATTERN} -o {manifest.OUTPUT}"
+        raise UsageError("no manifest is given", "one MANIFEST, or --each", hint)
+    if not templates["output"]:
         raise UsageError("the jobs have no output", "a name for each", f"add -o {manifest.OUTPUT}")
-    if path is not None and path.lower().endswith((".csv", ".json", ".jsonl")):
-        found, wanted = "-o and --lengths are for --each, and for a list of names", "columns of the manifest"
-        raise UsageError(found, wanted, "leave out -o and --lengths", path)
-    names = manifest.matching(pattern) if pattern is not None else manifest.names_in(path or "")
-    return manifest.of_files(names, pattern or "", templates, _COLUMNS, defaults) if names else None
+    paths = manifest.matching(pattern)
+    return manifest.of_files(paths, pattern, templates, _COLUMNS, defaults) if paths else None
 
 
 def _is_up_to_date(entry: Entry) -> bool:
@@ -223,24 +217,17 @@ def _print_notes_and_errors(outcomes: Iterable[Outcome], jobs: Jobs, console: Co
 
 
 def _needs(outcomes: Iterable[Outcome], paths: Mapping[int, str]) -> list[dict[str, Any]]:
-    """What the outputs need of each file system; `paths` has the real path of each job's output by its line.
+    """What the jobs write to each file system, temporary files too; `paths` has their outputs by their lines.
 
-    An output that replaces a file stands beside it until it is complete, and so does a temporary file. So what is
-    needed is what all outputs have more than the files that they replace, and what the largest of these takes. Sizes
-    are those of tensors: compression takes less, and text more.
+    Sizes are those of tensors: compression takes less, and text more.
     """
-    from revseq_cli.commands.pool import size_of
-
-    more: dict[str, int] = defaultdict(int)  # by file system
-    largest: dict[str, int] = defaultdict(int)
+    needs: dict[str, int] = defaultdict(int)
     for outcome in outcomes:
-        if plan := outcome.plan:
-            path = Path(paths[outcome.line])
-            mount = next(str(each) for each in path.parents if os.path.ismount(each) or each == each.parent)
-            grows = max(0, plan.size - size_of(str(path)))
-            more[mount] += grows
-            largest[mount] = max(largest[mount], plan.write_bytes - grows)
+        if outcome.plan:
+            folder = os.path.dirname(paths[outcome.line])  # noqa: PTH120 - strings
+            while not os.path.ismount(folder):
+                folder = os.path.dirname(folder)  # noqa: PTH120
+            needs[folder] += outcome.plan.write_bytes
     return [
-        {"path": path, "needed_bytes": more[path] + largest[path], "free_bytes": shutil.disk_usage(path).free}
-        for path in more
+        {"path": path, "needed_bytes": size, "free_bytes": shutil.disk_usage(path).free} for path, size in needs.items()
     ]

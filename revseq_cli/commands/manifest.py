@@ -12,7 +12,6 @@ import io
 import json
 import os
 import re
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,8 +38,6 @@ _RECORDS = 'with pandas: to_json(..., orient="records", lines=True)'
 _SEPARATORS = ",;\t"  # of cells: Excel writes semicolons where a comma stands in numbers
 _MOST_PROBLEMS = 20  # of a manifest that a message lists
 
-# What stands in braces; the help of `batch` says what becomes of it.
-PLACEHOLDERS = ("stem", "match", "name", "suffix", "parent", "sub", "path")
 PATTERN, OUTPUT = platform.quoted("data/*.npy"), platform.quoted("out/{stem}.npy")  # examples, for hints
 
 
@@ -97,34 +94,33 @@ def read(path: str, columns: Columns, defaults: dict[str, Any]) -> Jobs:
 
 
 def of_files(
-    paths: Sequence[str], pattern: str, templates: dict[str, str], columns: Columns, defaults: dict[str, Any]
+    paths: Sequence[str], pattern: str, templates: dict[str, str | None], columns: Columns, defaults: dict[str, Any]
 ) -> Jobs:
     """A job for each of these files: `templates` has the names of its other files, by their columns.
 
-    `pattern` is the one that they match, which may end with ::key, or empty. What is an output, or the lengths, of
-    another job is no input. UsageError for a wrong placeholder, and for two jobs with one output.
+    `pattern` is the one that they match, which may end with ::key. What is an output, or the lengths, of another job is
+    no input. UsageError for a wrong placeholder, and for two jobs with one output.
     """
-    for column, template in templates.items():
-        try:
-            template.format(**dict.fromkeys(PLACEHOLDERS, ""))
-        except (LookupError, ValueError, AttributeError) as e:
-            wanted = f"one of {listed(f'{{{name}}}' for name in PLACEHOLDERS)}; a brace itself is {{{{ or }}}}"
-            raise UsageError(f"--{column} {template} has a wrong placeholder: {e}", wanted) from None
+    named = {column: template for column, template in templates.items() if template is not None}
     of_names, colons, key = pattern.partition("::")
     rows: dict[str, dict[str, str]] = {}
     used = set[str]()  # files that are the output or the lengths of another
     for path in paths:
         values = placeholders(path, of_names)
+        try:
+            names = {column: template.format(**values) for column, template in named.items()}
+        except (LookupError, ValueError, AttributeError) as e:
+            wanted = f"one of {listed(f'{{{name}}}' for name in values)}; a brace itself is {{{{ or }}}}"
+            raise UsageError(f"a wrong placeholder in {' or '.join(named.values())}: {e}", wanted) from None
         # A name that looks like a typed tensor, or like standard input, is one of this folder.
         folder = f"{os.curdir}{os.sep}" if path.lstrip().startswith("[") or path == "-" else ""
-        names = {column: template.format(**values) for column, template in templates.items()}
         used |= {platform.file_key(each.partition("::")[0]) for each in names.values()} - {platform.file_key(path)}
         rows[path] = {"input": folder + path + colons + key, **names}
     jobs = [row for path, row in rows.items() if platform.file_key(path) not in used]
     if len({row["output"] for row in jobs}) < len(jobs):
-        found = f"-o {templates['output']} is one file for several inputs"
+        found = f"-o {named['output']} is one file for several inputs"
         raise UsageError(found, "an output for each file", f"try -o {OUTPUT}, or with {{sub}} or {{match}} in it")
-    name = f"--each {platform.quoted(pattern)}" if pattern else "the list of names"
+    name = f"--each {platform.quoted(pattern)}"
     return _jobs(name, "job", ((n, row.items) for n, row in enumerate(jobs, 1)), columns, defaults)
 
 
@@ -134,19 +130,8 @@ def matching(pattern: str) -> list[str]:
     return [path for path in found if not os.path.isdir(path) or is_store(path)]  # noqa: PTH112
 
 
-def names_in(path: str) -> list[str]:
-    """The names in a file, or on standard input for -: one a line, or with a NUL behind each."""
-    if path == "-":
-        data = sys.stdin.buffer.read()
-    else:
-        with file_io.opened(path) as fd:
-            data = file_io.read_some(fd, file_io.identity(fd).size, 0, path)
-    names = data.split(b"\0") if b"\0" in data else data.splitlines()
-    return [os.fsdecode(name) for name in names if name]
-
-
 def placeholders(path: str, pattern: str) -> dict[str, str]:
-    """What each placeholder becomes for a file that matches the pattern, which may be empty."""
+    """What each placeholder becomes for a file that matches the pattern; the help of `batch` says it in words."""
     parent, name = os.path.split(path.rstrip(os.sep))
     compression = packing_of(name)
     packed = name[-len(compression.suffix) :] if compression else ""
@@ -156,10 +141,10 @@ def placeholders(path: str, pattern: str) -> dict[str, str]:
     of_name = os.path.basename(pattern)  # noqa: PTH119
     before, after = re.split(r"[*?\[]", of_name)[0], re.split(r"[*?\]]", of_name)[-1]
     match = stem if before == of_name else name[len(before) : len(name) - len(after)]
-    fixed = os.path.dirname(re.split(r"[*?\[]", pattern)[0]) if pattern else parent  # noqa: PTH120
+    fixed = os.path.dirname(re.split(r"[*?\[]", pattern)[0])  # noqa: PTH120
     sub = os.path.relpath(parent or os.curdir, fixed or os.curdir)
-    values = {"path": path, "parent": parent or os.curdir, "name": name, "stem": stem, "suffix": suffix + packed}
-    return values | {"sub": sub, "match": match}
+    values = {"stem": stem, "match": match, "name": name, "suffix": suffix + packed}
+    return values | {"parent": parent or os.curdir, "sub": sub, "path": path}
 
 
 def _jobs(name: str, noun: str, rows: Rows, columns: Columns, defaults: dict[str, Any], own: str = "") -> Jobs:

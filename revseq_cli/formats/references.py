@@ -284,6 +284,8 @@ def _unknown(reference: Reference, rows: Sequence[Format]) -> RevseqError:
         return TensorIOError("is a directory", "a tensor file", where=path)
     if reference.is_onnx_model:
         hint = f"to list its nodes: revseq show {platform.quoted(path)}"
+        if not os.path.exists(path):  # noqa: PTH110 - any text
+            hint = f"try {platform.typed(os.path.splitext(path)[0] + '.pb')}"  # noqa: PTH122
         return FormatError("is a model of ONNX", "a tensor", hint, path)
     file, _, key = path.rpartition(":")
     if by_suffix(file) and not reference.key:

@@ -201,7 +201,9 @@ def make(values: Source, lengths: Source | None, request: Request) -> Job:
         raise UsageError("no axis is given", wanted + (f", or {listed(names)}" if names else ""), where=values.name)
     if not 0 <= axis < rank and (lengths is None or batch_axis is not None or request.mask):
         # There is no axis that lengths could lack, and the constraints could not tell it.
-        raise UsageError(f"Axis is {axis}", numbers_of(rank) if rank else "a tensor with dimensions", "", values.name)
+        if not rank:
+            raise UsageError("has no dimensions", "a tensor with dimensions", where=values.name)
+        raise UsageError(f"Axis is {axis}", numbers_of(rank), where=values.name)
     places: Places | None
     if lengths is None or request.padding is not None:
         if batch_axis is not None and (not 0 <= batch_axis < rank or batch_axis == axis):

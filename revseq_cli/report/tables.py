@@ -101,7 +101,7 @@ def names_of(dimensions: Iterable[str]) -> str:
 
 def details_of(details: dict[str, str]) -> str:
     """How a tensor is stored, in words."""
-    return printable(", ".join(f"{key} {value}" for key, value in details.items()))
+    return printable(", ".join(f"{key} {value or repr(value)}" for key, value in details.items()))
 
 
 def _fitting(items: Sequence[Item], most: int) -> Sequence[Item]:

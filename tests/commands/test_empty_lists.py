@@ -117,7 +117,6 @@ CASES = {
     "batch head.csv": "contains no job",
     "batch row.jsonl": "no input",
     "batch column.jsonl": "unknown column ''",
-    "batch names.txt -o {stem}.y.npy": "names.txt has no name of a file\n",
     "batch --each none/*.npy -o {stem}.y.npy": "no file matches --each none/*.npy\n",
     "batch --each= -o {stem}.y.npy": "no file matches --each ''\n",
     "run page.md::1": "wanted: a page with examples",
