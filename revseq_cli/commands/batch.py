@@ -15,6 +15,7 @@ import click
 
 from revseq_cli.commands import base, options, run
 from revseq_cli.commands.base import Group
+from revseq_cli.core import platform
 from revseq_cli.core.errors import DiskFullError, FileThereError, UsageError
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ def _needs(outcomes: Iterable[Outcome], paths: Mapping[int, str]) -> list[dict[s
     """
     needs: dict[str, int] = defaultdict(int)
     for outcome in outcomes:
-        if outcome.plan:
+        if outcome.plan and not platform.is_remote(paths[outcome.line]):
             folder = os.path.dirname(paths[outcome.line])  # noqa: PTH120 - strings
             while not os.path.ismount(folder):
                 folder = os.path.dirname(folder)  # noqa: PTH120

@@ -366,7 +366,7 @@ def test_a_full_disk_is_told_before_and_once(files, revseq, small_disk):
     rows = [{"input": "large.npy", "output": f"{small_disk}/y{i}.npy"} for i in range(8)]
     rows[3] |= {"input": "x.npy"}
     (files / "m.jsonl").write_text(lines(*rows))
-    revseq("batch", "m.jsonl", "--dry-run").failed(f"Error: {small_disk}: ", "bytes are needed")
+    revseq("batch", "m.jsonl", "--dry-run").failed(f"Error: {small_disk}: ", "bytes may be needed")
     done = revseq("batch", "m.jsonl", "--json").failed()
     assert [each["ok"] for each in reports(done)] == [i == 3 for i in range(8)]
     assert done.err.count("Error: ") == 1
