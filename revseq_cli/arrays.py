@@ -161,8 +161,7 @@ def explained(output: Any, job: Job, tolerance: Tolerance | None) -> Explanation
     """How an array differs from the output of a job; FormatError if it has other sizes or another type."""
     from revseq_cli.pipeline.comparison import compared
     from revseq_cli.pipeline.plan import Resources
-    from revseq_cli.porting.diagnose import diagnose  # few programs ask for it
-    from revseq_cli.porting.sample import opened, reading
+    from revseq_cli.porting.diagnose import diagnose, opened, reading  # few programs ask for it
 
     _require(job)
     resources = Resources("serial")

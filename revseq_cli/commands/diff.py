@@ -224,8 +224,7 @@ def _compared(
     from revseq_cli.core import signals
     from revseq_cli.formats.atomic_file import FileTransaction
     from revseq_cli.pipeline import comparison, summaries
-    from revseq_cli.porting import sample
-    from revseq_cli.porting.diagnose import diagnose
+    from revseq_cli.porting import diagnose as porting
     from revseq_cli.report.objects import Comparison
 
     a, b, job = sides
@@ -234,7 +233,7 @@ def _compared(
         notes += job.clamping(summaries.count_lengths(job, resources).clamped)
     axis, undone, like = job.axis if job else None, "", a
     if job:
-        undone, like, job = sample.reading(a, job, tolerance, resources.memory)
+        undone, like, job = porting.reading(a, job, tolerance, resources.memory)
         b = job.values
     if like.desc != b.desc:
         if drawing:
@@ -244,10 +243,10 @@ def _compared(
     if drawing:
         inputs = [*a.files, *(job or b).files]
         file = options.new_picture(drawing.path, inputs, overwrite=drawing.overwrite)
-    opened = sample.opened(like, job, resources) if job else comparison.opened(like, b, resources)
+    opened = porting.opened(like, job, resources) if job else comparison.opened(like, b, resources)
     with signals.deferred(), opened as pair:
         found = comparison.compared("compare", pair, tolerance, first)
-        why = diagnose(pair, pair.job, found, tolerance, resources.memory, undone) if pair.job else None
+        why = porting.diagnose(pair, pair.job, found, tolerance, resources.memory, undone) if pair.job else None
         svg = _picture(pair, f"{found.count:,} of {found.total:,} elements differ", tolerance) if file else ""
         a.recheck()
         (job or b).recheck()

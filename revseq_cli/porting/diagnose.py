@@ -1,54 +1,62 @@
 """What somebody's wrong output of a reversal is: which of its lines are wrong, and what was done in its place.
 
-An idea is tried on a few wrong elements, with all numbers that may be in its sentence at once, and then on the whole
-sample. It is told if it explains all that is wrong and breaks nothing that is right; or with a rule that says where it
-is so; or, if it explains most of the wrong lines and breaks nothing, with their count.
+All of a small tensor is looked at, or some lines of a larger one. An idea is tried on a few wrong elements, with all
+numbers that may be in its sentence at once, and then on all. It is told if it explains all that is wrong and breaks
+nothing that is right; or with a rule that says where it is so; or, if it explains most of the wrong lines and breaks
+nothing, with their count.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from functools import cached_property, partial
-from math import log2
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import lgamma, log, log2, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.porting.hypotheses import MIXED, VALUES, Idea, ideas, worded
-from revseq_cli.porting.sample import (
-    HUGE,
-    RULE_BITS,
-    Rules,
-    Sample,
-    named,
+from revseq_cli.core import dtypes
+from revseq_cli.core.dtypes import bits, native
+from revseq_cli.core.tensors import braced
+from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.in_memory import MemorySource
+from revseq_cli.operator import kernel
+from revseq_cli.pipeline.comparison import Pair, unequal
+from revseq_cli.pipeline.plan import plan_reversal
+from revseq_cli.pipeline.reversal import made_ready, reversed_output
+from revseq_cli.pipeline.tasks import spooled
+from revseq_cli.porting.hypotheses import (
+    TESTS,
+    Idea,
+    Lines,
+    changes,
+    ideas,
+    number_of,
+    orders,
     place_of,
     put,
-    rule_of_lines,
-    sampled,
-    witnesses,
-    words,
-)  # fmt: skip
+    quantities,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from revseq_cli.formats.contract import Source
     from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.pipeline.comparison import Differences, Pair, Tolerance
-    from revseq_cli.porting.sample import Places
+    from revseq_cli.pipeline.comparison import Differences, Tolerance
+    from revseq_cli.pipeline.plan import Resources
+    from revseq_cli.porting.hypotheses import Array, Places
 
-    Array = NDArray[Any]
-    Change = Callable[[Array], Array]
-
-# So many wrong elements are asked first; so many numbers of one sentence are tried on all; so many moves are told.
-_PROBES, _MOST_NUMBERS, _MOST_MOVED = 64, 6, 6
-# What explains fewer of the wrong lines, or fewer of the witnesses, is not told.
-_LEAST_PART, _LEAST_WITNESSES = 0.7, 3
-# Bits by which an idea must be better than chance; and a rule besides, of one of a thousand ideas.
-_IDEA_BITS, _SOUGHT_BITS = 16.0, 10.0
-# Costs: of what is no guess, but stands there; and of more than one mistake.
-_FACT, _PAIR = 0.5, 1
+# Elements of a sample at most, so many as are few in any memory, what each takes to compute with, and long lines.
+_MOST, _FEW, _BYTES, _LINES = 1 << 18, 1 << 12, 256, 16
+_PROBES, _MOST_NUMBERS = 64, 6  # wrong elements that are asked first; numbers of a sentence that are tried on all
+_MOST_NAMED = 6  # runs of indices, exchanged batches, other lengths
+_LEAST_PART, _LEAST_WITNESSES = 0.7, 3  # what explains fewer of the wrong lines, or fewer independent ones, is not told
+# Bits by which an idea must be better than chance; a rule; and a rule that goes with one of a thousand ideas.
+_IDEA_BITS, _RULE_BITS, _SOUGHT_BITS = 16.0, 6.0, 16.0
+_HUGE = 1 << 62  # in place of longer lengths
 
 
 class WrongLines(NamedTuple):
@@ -73,363 +81,410 @@ class Diagnosis(NamedTuple):
     mistakes: tuple[Mistake, ...] = ()
 
 
+@contextlib.contextmanager
+def opened(a: Source, job: Job, resources: Resources) -> Iterator[Pair]:
+    """A tensor and the output of a job, of the same sizes and data type.
+
+    EngineError where the smallest block needs more memory than there is.
+    """
+    plan = plan_reversal(job, resources, a, a.dtype.itemsize)
+    with made_ready(job, "", plan) as ready, spooled(a, "", plan) as ready_a:
+        yield Pair(ready_a, reversed_output(ready), plan, ready)
+
+
 def diagnose(
     pair: Pair, job: Job, found: Differences, tolerance: Tolerance | None, memory: int, undone: str = ""
 ) -> Diagnosis:
     """What is wrong in an output that differs from what is right, as was found, with so much memory to compute in.
 
-    `undone` is what was done to the output besides, which was undone before it was compared.
+    `undone` is what was done to the output besides, which was undone before it was compared. Of lines that are too long
+    for the memory, only which are wrong is told.
     """
-    of = job.lengths.desc.element_count
-    before = [Mistake(undone, of)] if undone else []
-    if not found.count or found.lines is None:
-        return Diagnosis(WrongLines(found.line_count, of), tuple(before))
-    sample = sampled(pair, job, found, tolerance, memory)
+    of, wrong = job.lengths.desc.element_count, found.lines
+    mistakes = [Mistake(undone, of)] if undone else []
+    if not found.count or wrong is None:
+        return Diagnosis(WrongLines(found.line_count, of), tuple(mistakes))
+    given = native(job.lengths.read_task(tuple(slice(0, size) for size in wrong.shape)).read())
+    table = np.minimum(given.astype(np.uint64), np.uint64(_HUGE)).astype(np.int64)
+    for d in range(table.ndim):
+        first = table.take([0], d)
+        table = first if (table == first).all() else table
+    lines = Lines(job.values.sizes, job.axis, table, job.given_lengths.dtype.itemsize)
     with np.errstate(all="ignore"):
-        lines = WrongLines(found.line_count, of, rule_of_lines(sample, found.lines))
-        return Diagnosis(lines, (*before, *_mistakes(sample)))
+        rule = _rule_of_lines(lines, wrong)
+        if search := _sample(lines, wrong, pair, job, tolerance, memory):
+            mistakes += [Mistake(one.text, one.count) for one in _told(search)]
+    return Diagnosis(WrongLines(found.line_count, of, rule), tuple(mistakes))
 
 
-class Explanation(NamedTuple):
-    """A sentence with its cost, and the wrong lines that it explains.
+@dataclass(eq=False)
+class Search:
+    """The search for what made elements of `got` from the input x, where `right` is what belongs there.
 
-    `how`: "all" that is wrong is explained, or is "where" a rule holds, or "alone" and no rule says where, or a "part"
-    of it. A fact is what stands there, and no guess.
+    They have the indices `index` in the tensor, which has these lines.
     """
 
-    cost: float
-    text: str
-    lines: int
-    how: str
-    is_fact: bool = False
+    lines: Lines
+    index: list[Array]
+    tolerance: Tolerance | None
+    x: Array
+    got: Array
+    right: Array
 
-
-def _mistakes(sample: Sample) -> Iterator[Mistake]:
-    """What stands there, and then the simplest sentences."""
-    search = Search(sample, sample.x, sample.right)
-    found = [*_exchanges(search), *_other_lengths(search), *search.explanations()]
-    if not any(one.how in ("all", "where") for one in found):
-        found += _together(search)
-    found.sort(key=lambda one: one.cost)
-    facts = [one for one in found if one.is_fact]
-    guesses = [one for one in found if not one.is_fact]
-    exact = [one for one in guesses if one.how == "all"]
-    plain = [one for one in facts if one.cost < _FACT]
-    if any(one.how == "all" for one in plain):
-        facts, guesses = plain, []
-    elif exact:  # the others are the same in other words, of these data
-        facts = [one for one in facts if one.how != "seen"]
-        guesses = [one for one in exact if one.cost <= (1 if facts else exact[0].cost)]
-    else:
-        where, alone = ([one for one in guesses if one.how == how and not plain] for how in ("where", "alone"))
-        part = sorted((one for one in guesses if one.how == "part"), key=lambda one: (-one.lines, one.cost))
-        guesses = where or alone or ([] if plain else part)
-    for one in [*facts, *guesses[:1]]:
-        yield Mistake(one.text, one.lines)
-
-
-class Search:
-    """The search for what made elements of `got` from x, where `right` is what belongs there, of those `asked`."""
-
-    def __init__(self, sample: Sample, x: Array, right: Array, asked: Any = True) -> None:
-        self.sample, self.x, self.right, self.asked = sample, x, right, np.broadcast_to(asked, x.shape)
-        self.wrong = ~sample.same(sample.got, right) & self.asked
-        self.lines = self.wrong.any(sample.axis, keepdims=True)
-        self.count = int(np.count_nonzero(self.lines))
-        _, unknown = sample.read(x, sample.home(sample.at))  # of parts of lines, not all that belongs there is read
-        chosen = np.flatnonzero(self.wrong & ~unknown)
+    def __post_init__(self) -> None:
+        self.axis, self.at = self.lines.axis, np.ix_(*self.index)
+        self.wrong = ~self.same(self.got, self.right)
+        self.wrong_lines = self.wrong.any(self.axis, keepdims=True)
+        self.count, self.is_whole = int(np.count_nonzero(self.wrong_lines)), self.x.shape == self.lines.shape
+        own = self.lines.length(put(self.at, self.axis, np.zeros((1,) * self.x.ndim, np.intp)))
+        self.own = np.broadcast_to(own, self.wrong_lines.shape)
+        chosen = np.flatnonzero(self.wrong)
         chosen = chosen[np.linspace(0, max(len(chosen) - 1, 0), min(len(chosen), _PROBES)).astype(np.intp)]
-        at = place_of(chosen, x.shape)
-        self.probes = tuple(own[i][:, None] for own, i in zip(sample.index, at, strict=True))
-        self.there, self.belongs = sample.got.reshape(-1)[chosen], right.reshape(-1)[chosen]
+        self.probes = [own[i][:, None] for own, i in zip(self.index, place_of(chosen, self.x.shape), strict=True)]
+        self.there, self.belongs = self.got.reshape(-1)[chosen], self.right.reshape(-1)[chosen]
+        there = self.got[self.wrong]
+        there = bits(there if there.dtype.kind not in "fc" or there.any() else np.abs(there))  # zeros of either sign
+        self.is_constant = len(there) > 1 and bool((there == there[0]).all())
 
-    def explanations(self) -> list[Explanation]:
+    def read(self, values: Array, at: Places) -> tuple[Array, Any]:
+        """The elements of `values` at places, zeros outside of the tensor; and which are not in the sample."""
+        inside, unknown, near = np.ones((), np.bool_), np.zeros((), np.bool_), []
+        for i, size, own in zip(at, self.lines.shape, self.index, strict=True):
+            inside = inside & (i >= 0) & (i < size)
+            if len(own) < size:
+                unknown = unknown | ~np.isin(i, own)
+                i = np.searchsorted(own, i)
+            near.append(i)
+        number = np.where(inside & ~unknown, number_of(near, values.shape), 0)
+        return np.where(inside, values.reshape(-1)[number], np.zeros((), values.dtype)), unknown & inside
+
+    def same(self, a: Array, b: Array, *, near: bool = False) -> Array:
+        """Which elements are equal; or `near`, but for the rounding of a computation."""
+        a, b = np.broadcast_arrays(a, b)
+        equal = bits(a) == bits(b) if self.tolerance is None else ~unequal(a, b, self.tolerance)
+        if near and a.dtype.kind in "fc":
+            rounding = 8 * float(np.finfo(a.dtype).eps)
+            atol = rounding * float(np.abs(a[np.isfinite(a)]).max(initial=0))
+            equal |= np.isclose(a, b, rtol=rounding, atol=atol, equal_nan=True)
+        return np.asarray(equal)
+
+    def explanations(self) -> Iterator[Explanation | None]:
         """What explains all that is wrong, or most of it."""
-        found: list[Explanation] = []
-        if not len(self.there):
-            return found
-        if self._constant:
-            values = np.full_like(self.right, self.there[0])
-            text = f"the output is only {self.sample.number(self.there[0])}"
-            found += self._judged(0, text, np.where(self.wrong, self.sample.got, values))
-        is_cleared = bool((words(self.there) == words(np.zeros_like(self.there))).any())
-        found += itertools.chain.from_iterable(map(self._of_idea, ideas(self.sample, cleared=is_cleared)))
+        if self.is_constant:
+            text = f"the output is only {_number(self.there[0])}"
+            yield self._judged(0, text, self.wrong | self.same(self.got, self.there[0]))
+        some = bits(self.x.reshape(-1)[:: 1 + self.x.size // 4096])
+        counts = np.unique(some.view("u1").reshape(len(some), -1), axis=0, return_counts=True)[1]
+        alike = float((counts * (counts - 1)).sum()) / max(1, len(some) * (len(some) - 1))
+        is_evident = len(self.there) * -log2(max(alike, 2.0**-_IDEA_BITS)) > _IDEA_BITS  # no chance by equal elements
+        for idea in ideas(self.lines):
+            if is_evident or not idea.cost:
+                yield self._of_idea(idea)
+        if self.same(self.there, self.belongs, near=True).all():
+            return
         wrong = np.flatnonzero(self.wrong)[:: 1 + np.count_nonzero(self.wrong) // 4096]
-        observed = (values.reshape(-1)[wrong] for values in (self.sample.got, self.right))
-        is_rounding = bool(self._same(self.there, self.belongs, is_near=True).all())
-        for cost, text, change, is_near in changes(self.right, *observed):
-            if is_near and is_rounding:
-                continue
-            if self._same(self.there, change(self.belongs), is_near=is_near).mean() >= _LEAST_PART:
-                found += self._judged(cost, text, change(self.right), is_near=is_near)
-        for text, mix in MIXED if self.right.dtype.kind in "fiuc" and not is_rounding else ():
-            found += self._judged(1, text, mix(self.right, self.sample.x).astype(self.right.dtype), is_near=True)
-        return found
+        for cost, text, change in changes(self.x, *(values.reshape(-1)[wrong] for values in (self.got, self.right))):
+            if self.same(self.there, change(self.belongs), near=True).mean() >= _LEAST_PART:
+                yield self._judged(cost, text, self.same(self.got, change(self.right), near=True))
+        if self.x.dtype.kind in "fiuc":
+            added = self.same(self.got, self.right + self.x, near=True)
+            yield self._judged(1, "the input is added to what is right", added)
 
-    def _of_idea(self, idea: Idea) -> Iterator[Explanation]:
+    def _of_idea(self, idea: Idea) -> Explanation | None:
         """What an idea explains, with the numbers for which it does."""
-        numbers = self._numbers if "{" in idea.text else np.zeros(1, np.int64)
-        numbers = (
-            numbers[numbers > 1] if "{K}" in idea.text else numbers[numbers > 0] if "{N}" in idea.text else numbers
-        )
+        least = next((k for mark, k in (("{K}", 2), ("{N}", 1), ("{", -_HUGE)) if mark in idea.text), 0)
+        numbers = self._numbers[self._numbers >= least] if least else np.zeros(1, np.int64)
         for step in (8, 1):  # few probes rule out most numbers
-            there, probes = self.there[::step, None], tuple(i[::step] for i in self.probes)
-            values, unknown = self.sample.read(self.x, idea.place(probes, numbers[None]))
-            values = np.broadcast_to(values, (len(there), len(numbers)))
-            known = np.broadcast_to(~unknown, values.shape)
-            fits = (self.sample.same(np.broadcast_to(there, values.shape), values) & known).sum(0)
-            counts = known.sum(0)
-            enough = (fits >= _LEAST_PART * counts - (step > 1)) & (2 * counts >= len(there))
-            whole, part, numbers = numbers[enough & (fits == counts)], numbers[enough], numbers[enough]
+            values, unknown = self.read(self.x, idea.place([i[::step] for i in self.probes], numbers[None]))
+            known = np.broadcast_to(~unknown, (len(values), len(numbers)))
+            counts, fits = known.sum(0), (self.same(self.there[::step, None], values) & known).sum(0)
+            enough = (fits >= _LEAST_PART * counts - (step > 1)) & (2 * counts >= len(values))
+            whole, numbers = numbers[enough & (fits == counts)], numbers[enough]
             if not len(numbers):
-                return
-        found: dict[int, Explanation] = {}
-        for k in whole[:_MOST_NUMBERS].tolist() or part[:1].tolist():
-            place = idea.place(self.sample.at, k)
-            values, unknown = self.sample.read(self.x, place)
-            if not idea.cost or self._is_evident(place):
-                for one in self._judged(idea.cost, worded(idea.text, k), values, unknown, is_fitted="{" in idea.text):
-                    found[k] = one
+                return None
+        found = {}
+        for k in whole[:_MOST_NUMBERS].tolist() or numbers[:1].tolist():
+            values, unknown = self.read(self.x, idea.place(self.at, k))
+            agree = self.same(self.got, values) | unknown
+            if one := self._judged(idea.cost, idea.worded(k), agree, is_fitted=bool(least)):
+                found[k] = one
         if exact := [k for k, one in found.items() if one.how == "all"]:
-            also = found[exact[0]].text.removeprefix(worded(idea.text, exact[0]))
+            one, text = found[exact[0]], idea.worded(*exact)
             cost = idea.cost + (min(map(abs, exact)) > 1)
-            yield found[exact[0]]._replace(cost=cost, text=worded(idea.text, *exact) + also)
-        else:
-            yield from itertools.islice(found.values(), 1)
+            return one._replace(cost=cost, text=one.text.replace(idea.worded(exact[0]), text))
+        return next(iter(found.values()), None)
 
-    def _judged(
-        self, cost: float, text: str, values: Array, unknown: Any = False, *, is_near: bool = False,
-        is_fitted: bool = False,
-    ) -> Iterator[Explanation]:  # fmt: skip
-        """How an output of these values explains what is wrong, if it does; `unknown` ones are not in the sample."""
-        axis = self.sample.axis
-        agree = self._same(self.sample.got, np.broadcast_to(values, self.wrong.shape), is_near=is_near)
-        agree |= unknown | ~self.asked
-        broken = ~agree & ~self.wrong
-        broken_lines = broken.any(axis, keepdims=True)
-        explained = self.lines & ~(~agree & self.wrong).any(axis, keepdims=True)
-        count = int(np.count_nonzero(explained))
-        independent = np.count_nonzero(witnesses(explained, ~self.lines)[0])
-        all_of = "" if self.sample.is_whole else f"; this explains all {count:,} sampled wrong lines"
+    def _judged(self, cost: float, text: str, agree: Array, *, is_fitted: bool = False) -> Explanation | None:
+        """How an output explains what is wrong that agrees with it in these elements, if it does."""
+        explained = self.wrong_lines & ~(~agree & self.wrong).any(self.axis, keepdims=True)
+        broken, count = ~agree & ~self.wrong, int(np.count_nonzero(explained))
+        broken_lines = broken.any(self.axis, keepdims=True)
+        enough = _witnesses(explained, ~explained)[0] >= _LEAST_WITNESSES
         if count < self.count:
-            there = words(self.sample.got[np.broadcast_to(explained, self.wrong.shape)])
-            enough = count >= _LEAST_PART * self.count and independent >= _LEAST_WITNESSES and cost < 2
-            enough = enough and bool((there != there[0]).any())
-            if enough and not (broken_lines & ~self.lines).any():
-                yield Explanation(cost, f"{text}; {self.share(count)}", count, "part")
-        elif not broken.any():
-            yield Explanation(cost, text + all_of, count, "all", is_fact=not cost)
-        elif not cost or not self._constant:
-            apart = not (broken_lines & self.lines).any()
-            margin = RULE_BITS if not cost else RULE_BITS + _SOUGHT_BITS
-            rule = self._line_rules.rule(self.lines, broken_lines, margin) if apart else ""
-            if rule := rule or self._element_rules.rule(self.wrong, broken, margin):
-                yield Explanation(cost + (cost > 0), f"{text}, in {rule}{all_of}", count, "where", is_fact=not cost)
-            elif apart and (not cost or (independent >= _LEAST_WITNESSES and not is_fitted)):
-                yield Explanation(cost, f"{text}, in the wrong lines alone{all_of}", count, "alone", is_fact=not cost)
-            elif not cost:
-                where = self._element_rules.names(self.wrong, broken) or "the wrong elements alone"
-                yield Explanation(cost, f"{text}, in {where}{all_of}", count, "alone", is_fact=True)
+            there = bits(self.got[np.broadcast_to(explained, self.wrong.shape)])
+            is_most = enough and count >= _LEAST_PART * self.count and cost < 2 and not (there == there[0]).all()
+            is_told = is_most and not (broken_lines & ~self.wrong_lines).any()
+            return Explanation(cost, f"{text}; {self.share(count)}", count, "part") if is_told else None
+        all_of = "" if self.is_whole else f"; this explains all {count:,} sampled wrong lines"
+        if not broken.any():
+            return Explanation(cost, text + all_of, count, "all")
+        if cost and self.is_constant:
+            return None
+        is_apart = not (broken_lines & self.wrong_lines).any()
+        enough = enough and not (is_fitted and len(np.unique(self.own[self.wrong_lines])) < _LEAST_WITNESSES)
+        if is_apart and (enough or not cost):
+            return Explanation(cost + (cost > 0), f"{text}, in the wrong lines alone{all_of}", count, "alone")
+        margin = _SOUGHT_BITS if cost else _RULE_BITS
+        rule = _rule(self._quantities, self.wrong, broken, margin, numbers=self.is_whole)
+        if not rule and cost:
+            return None
+        told = f"{text}, in {rule or 'the wrong elements alone'}{all_of}"
+        return Explanation(cost + (cost > 0), told, count, "where" if rule else "alone")
+
+    @cached_property
+    def _quantities(self) -> list[tuple[int, str, Any]]:
+        return quantities(self.lines, self.at, self.right)
 
     def share(self, count: int) -> str:
         """How many of the wrong lines are explained."""
-        return f"this explains {count:,} of {self.count:,} {'' if self.sample.is_whole else 'sampled '}wrong lines"
-
-    def _same(self, a: Array, b: Array, *, is_near: bool) -> Array:
-        equal = self.sample.same(a, b)
-        if is_near and a.dtype.kind in "fc":
-            finite = np.abs(a[np.isfinite(a)])
-            atol = self.sample.rounding * float(finite.max(initial=0))
-            equal |= np.isclose(a, b, rtol=self.sample.rounding, atol=atol, equal_nan=True)
-        return equal
-
-    @cached_property
-    def _line_rules(self) -> Rules:
-        return Rules(self.sample, self.sample.at, of_lines=True)
-
-    @cached_property
-    def _element_rules(self) -> Rules:
-        return Rules(self.sample, self.sample.at, of_lines=False, right=self.right)
-
-    @cached_property
-    def _constant(self) -> bool:
-        """Whether all wrong elements are the same."""
-        there = words(self.sample.got[self.wrong])
-        zeros = self.there.dtype.kind in "fc" and not self.sample.got[self.wrong].any()  # of either sign
-        return len(there) > 1 and (zeros or bool((there == there[0]).all()))
-
-    def _is_evident(self, place: Places) -> bool:
-        """Whether elements come from so many other places that they would hardly be right by chance."""
-        home = self.sample.home(self.sample.at)
-        moved = [np.broadcast_to(i != j, self.wrong.shape) for i, j in zip(place, home, strict=True)]
-        return bool(np.count_nonzero(np.logical_or.reduce(moved) & self.asked) * self._bits >= _IDEA_BITS)
-
-    @cached_property
-    def _bits(self) -> float:
-        """How surprising it is that two elements of the input are the same."""
-        some = words(self.x.reshape(-1)[:: max(1, self.x.size >> 12)])
-        counts = np.unique(some.view(np.uint8).reshape(len(some), -1), axis=0, return_counts=True)[1]
-        return -log2(max(float((counts * (counts - 1)).sum()) / max(1, len(some) * (len(some) - 1)), 2.0**-_IDEA_BITS))
-
-    @cached_property
-    def _numbers(self) -> Array:
-        """The numbers that k may be, the likely ones first: usual ones, sizes, and those by which elements moved."""
-        sample, axis = self.sample, self.sample.axis
-        s = sample.shape[axis]
-        usual = [s, 1, -1, 2, -2, 3, -3, 4, -4, 256, 65536, 127, 255, 32767, 65535, s - 1, s + 1, *range(5, 11), 12, 24]
-        usual += [48, 96, 100, 1000, *(1 << np.arange(4, 16)), *sample.shape, *(size // 2 for size in sample.shape)]
-        n, m = np.broadcast_to(sample.lengths_at(sample.first), self.lines.shape)[self.lines], self.seen[self.lines]
-        along = sample.index[axis][:: max(1, len(sample.index[axis]) >> 12)]
-        in_line, _ = sample.read(self.x, put(self.probes, axis, along[None]))
-        both = np.broadcast_arrays(self.there[:, None], in_line)  # of one line, it has no dimension of probes
-        same = sample.same(both[0], both[1])
-        only = same.sum(1) == 1  # so that there is no doubt where the element was
-        i, j, home = along[same.argmax(1)][only], self.probes[axis][only, 0], sample.home(self.probes)[axis][only, 0]
-        of_line = np.moveaxis(self.lines, axis, -1)[..., 0]
-        x, got = (np.moveaxis(values, axis, -1)[of_line][:16] for values in (self.x, sample.got))
-        same = sample.same(np.broadcast_to(got[:, :1], x.shape), x)
-        tiles = sample.index[axis][same.argmax(1)][same.sum(1) == 1] + 1  # the first element was the last of its tile
-        numbers = [int(k) for k in usual]
-        for observed in (m, m - n, m - np.minimum(n, s), n, n - 1, n + 1, i - home, home - i, i - j, j - i, tiles):
-            values, counts = np.unique(observed, return_counts=True)
-            numbers += [int(k) for k in [*values[np.argsort(-counts, kind="stable")[:6]], *values[:1], *values[-1:]]]
-        return np.array([*dict.fromkeys(k for k in numbers if k and abs(k) < HUGE)])
+        return f"this explains {count:,} of {self.count:,} {'sampled ' * (not self.is_whole)}wrong lines"
 
     @cached_property
     def seen(self) -> Array:
         """By which length each line looks reversed: one more than the last index at which it is not the input."""
-        sample, axis = self.sample, self.sample.axis
-        changed = ~sample.same(sample.got, self.x) & self.asked
-        last = changed.shape[axis] - 1 - np.flip(changed, axis).argmax(axis, keepdims=True)
-        return np.where(changed.any(axis, keepdims=True), sample.index[axis][last] + 1, 0)
+        changed = ~self.same(self.got, self.x)
+        last = changed.shape[self.axis] - np.flip(changed, self.axis).argmax(self.axis, keepdims=True)
+        return np.where(changed.any(self.axis, keepdims=True), last, 0)
 
     @cached_property
-    def is_seen(self) -> Array:
-        """Which lines are right by the length by which they look reversed."""
-        values, unknown = self.sample.read(self.x, self.sample.home(self.sample.at, self.seen))
-        agree = self.sample.same(self.sample.got, values) | unknown
-        return np.asarray(agree.all(self.sample.axis, keepdims=True))
+    def _numbers(self) -> Array:
+        """The numbers that k may be, the likely ones first: usual ones, sizes, and those by which elements moved."""
+        shape, axis = self.lines.shape, self.axis
+        s, n, m = shape[axis], self.own[self.wrong_lines], self.seen[self.wrong_lines]
+        usual = [s, 1, -1, 2, -2, 3, -3, 4, -4, 256, 65536, 127, 255, s - 1, s + 1, *range(5, 11), 12, 24, 48, 96, 100]
+        usual += [*(1 << np.arange(4, 16)), *shape, *(size // 2 for size in shape)]
+        along = np.arange(s)[:: 1 + s // 4096]
+        same = self.same(self.there[:, None], self.read(self.x, put(self.probes, axis, along[None]))[0])
+        once = same.sum(1) == 1  # so that there is no doubt where the element was
+        i, j, home = along[same.argmax(1)], self.probes[axis][:, 0], self.lines.home(self.probes)[axis][:, 0]
+        moved = [values[once] for values in (i - home, home - i, i - j, j - i)]
+        for observed in (m, m - n, m - np.minimum(n, s), n, n - 1, n + 1, *moved, i[once & (j == 0)] + 1):
+            values, counts = np.unique(observed, return_counts=True)
+            usual += [*values[np.argsort(-counts, kind="stable")[:6]], *values[:1], *values[-1:]]
+        return np.array([*dict.fromkeys(int(k) for k in usual if k and abs(k) < _HUGE)])
 
 
-def changes(x: Array, a: Array, r: Array) -> Iterator[tuple[int, str, Change, bool]]:
-    """What may have become of values x, where elements a stand for right ones r: cost, words, how, if it is near."""
-    kind = x.dtype.kind
-    for kinds, is_near, text, change, read in VALUES:
-        if kind in kinds:
-            for k in read(a, r) if read else [0]:
-                yield 1 + bool(read), text.format(k=k), partial(change, k=k), is_near
+def _sample(
+    lines: Lines, wrong: Array, pair: Pair, job: Job, tolerance: Tolerance | None, memory: int
+) -> Search | None:
+    """All of a tensor, or of a large one some wrong lines, those beside them, and right ones; None if none fits."""
+    shape, size, most = lines.shape, lines.shape[lines.axis], max(_FEW, memory // _BYTES)
+    index = [np.arange(size) for size in shape]
+    if prod(shape) > min(_MOST, most):
+        room = max(min(_MOST, most) // size // 4, min(_LINES, most // size))  # of the others, as many tell as much
+        if not room:
+            return None
+        some = np.argwhere(wrong)
+        some = some[np.linspace(0, len(some) - 1, 12).astype(np.intp)]
+        others = sorted({*range(len(shape))} - {lines.axis}, key=lambda d: shape[d])
+        for left, d in enumerate(others):
+            count = min(max(1, int(room ** (1 / (len(others) - left)))), shape[d])
+            beside = (some[:: 1 + 48 // count, d, None] + np.array([0, -1, 1])).ravel()
+            spread = np.linspace(0, shape[d] - 1, count).astype(np.intp)
+            chosen = dict.fromkeys(i for i in [*beside, *spread, *some[:, d]] if 0 <= i < shape[d])
+            index[d] = np.array(sorted([*chosen][:count]))
+            room //= len(index[d])
+
+    def read(source: Source) -> Array:
+        out = np.empty([len(own) for own in index], source.dtype.newbyteorder("="))
+        runs = [np.split(np.arange(len(own)), np.flatnonzero(np.diff(own) != 1) + 1) for own in index]
+        for places in itertools.product(*runs):  # each run of adjacent indices is read at once
+            ends = [(int(own[run[0]]), int(own[run[-1]]) + 1) for own, run in zip(index, places, strict=True)]
+            out[np.ix_(*places)] = native(source.read_task(tuple(itertools.starmap(slice, ends))).read())
+        return dtypes.numbers(out) if dtypes.has_numbers(out.dtype) else out
+
+    return Search(lines, index, tolerance, read(job.values), read(pair.a), read(pair.right))
 
 
-# What stands there: other lengths, and what changed places
+# Which lines or elements are wrong. A rule is a quantity, such as the length, and a test, such as "is above 7". Lines
+# that go wrong together, as those of a batch do, are one witness: what so few could fit by chance is no rule.
+
+
+def _witnesses(wrong: Any, others: Any) -> tuple[int, int]:
+    """How many independent ones of both there are: in a dimension along which all agree, there is one."""
+    for d in range(wrong.ndim):
+        narrow, narrow_others = (np.asarray(mask.any(d, keepdims=True)) for mask in (wrong, others))
+        if not (narrow & narrow_others).any():
+            wrong, others = narrow, narrow_others
+    return int(np.count_nonzero(wrong)), int(np.count_nonzero(others))
+
+
+def _rule(rows: list[tuple[int, str, Any]], wrong: Array, others: Array, bits: float, *, numbers: bool) -> str:
+    """The simplest words for all that is wrong and nothing of the others; "" if none is so many bits above chance.
+
+    Without `numbers`, which would be those of a sample, only what needs none is tried.
+    """
+    count, rest = _witnesses(wrong, others)
+    best, rule = (lgamma(count + rest + 1) - lgamma(count + 1) - lgamma(rest + 1)) / log(2) - bits, ""
+    some = [places[:: 1 + len(places) // 2048] for places in map(np.flatnonzero, (wrong, others))]
+    for cost, text, quantity in rows if best > 0 else ():
+        wide = np.broadcast_to(quantity, wrong.shape)
+        few = [wide.reshape(-1)[places] for places in some]
+        width = log2(1 + len(np.unique(np.concatenate(few))))
+        for base, share, phrase, fit, holds in TESTS:
+            total = cost + base + share * width
+            if total >= best or (wide.dtype == bool) is not (phrase == "") or (share and not numbers):
+                continue
+            for w, r in (few, (wide[wrong], wide[others])):  # what fails a few need not be tried on all
+                k = fit(w, r)
+                if k is None or not holds(w, *k).all() or holds(r, *k).any():
+                    break
+            else:
+                best, rule = total, f"{text} {phrase.format(*k)}".strip()
+    return rule
+
+
+def _rule_of_lines(lines: Lines, wrong: Array) -> str:
+    """Which of all lines of the tensor are wrong, in words; "" if no simple ones are so but by chance.
+
+    A line of one element or none looks right whatever happens to it.
+    """
+    at = np.ix_(*map(np.arange, wrong.shape))
+    visible = ~wrong & (np.broadcast_to(lines.length(at), wrong.shape) > 1)
+    if wrong.all() or not visible.any():
+        return "all lines" if wrong.all() else "lines whose length is above 1"
+    for others, but in ((~wrong, ""), (visible, ", but for lines whose length is 0 or 1")):
+        told = _rule(quantities(lines, at), wrong, others, _RULE_BITS, numbers=True) or _names(lines, wrong, others)
+        if told:
+            return told + but
+    return ""
+
+
+def _names(lines: Lines, wrong: Array, others: Array) -> str:
+    """The indices of one dimension, or the lines, that have all that is wrong and nothing of the others, if few."""
+    for d, size in enumerate(wrong.shape):
+        bad, good = (mask.any(tuple({*range(wrong.ndim)} - {d})) for mask in (wrong, others))
+        runs = np.count_nonzero(np.diff(bad.astype(np.int8), prepend=0) == 1)
+        if size > 1 and not (bad & good).any() and not bad.all() and runs <= _MOST_NAMED:
+            return f"{lines.named(d, np.flatnonzero(bad))} of {size}"
+    places = np.argwhere(wrong if wrong.ndim > 2 else False)
+    names: list[str] = [str(np.delete(place, lines.axis).tolist()) for place in places[: _MOST_NAMED + 1]]
+    return f"the line{'s' * (len(names) > 1)} {', '.join(names)}" if 0 < len(names) <= _MOST_NAMED else ""
+
+
+# What was done
+
+
+class Explanation(NamedTuple):
+    """A sentence with its cost, and how many wrong lines it explains.
+
+    `how`: "all" that is wrong is explained; or it is so "where" a rule says; or in what is wrong "alone"; or a "part"
+    is explained; or the lengths are "seen" by which lines are reversed. What costs less than 1 is no guess, but stands
+    there.
+    """
+
+    cost: float
+    text: str
+    count: int  # type: ignore[assignment] # a tuple has a method of that name
+    how: str
+
+
+def _told(search: Search) -> list[Explanation]:
+    """What stands there, and then the simplest sentence."""
+    found = [one for one in (*_exchanges(search), *_other_lengths(search), *search.explanations()) if one]
+    found.sort(key=lambda one: (("all", "where", "alone", "seen", "part").index(one.how), -one.count, one.cost))
+    plain, facts, guesses = (
+        [one for one in found if low <= one.cost < high] for low, high in ((0, 0.5), (0, 1), (1, 9))
+    )
+    if any(one.how == "all" for one in plain):
+        return plain
+    if guesses and guesses[0].how == "all":  # all else is the same in other words, of these data
+        facts = [one for one in facts if one.how != "seen"]
+        return [*facts, *guesses[: not facts or guesses[0].cost <= 1]]
+    return facts if plain or any(one.count == search.count for one in facts) else [*facts, *guesses[:1]]
+
+
+def _number(value: Any) -> str:
+    """An element in words: of a data type whose numbers are not known here, its bits."""
+    return str(value) if value.dtype.names is None else f"{int(bits(value.reshape(1))[0]):#x}"
+
+
+def _listed(texts: list[str], separator: str) -> str:
+    more = len(texts) - _MOST_NAMED
+    return separator.join([*texts[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
 
 
 def _other_lengths(search: Search) -> Iterator[Explanation]:
     """By which lengths wrong lines are right, in place of their own."""
-    sample, axis = search.sample, search.sample.axis
-    explained = search.lines & search.is_seen
-    n = np.broadcast_to(sample.lengths_at(sample.first), explained.shape)[explained]
-    m, count = search.seen[explained], int(np.count_nonzero(explained))
-    is_plain = not m.any() or (m == sample.shape[axis]).all()  # which is told in other words
-    if len(sample.index[axis]) < sample.shape[axis] or is_plain or count < _LEAST_PART * search.count:
-        return
-    pairs, counts = np.unique(np.stack([m, n], 1), axis=0, return_counts=True)
-    listed = [f"{m or '0 or 1'} in place of {n}" for m, n in pairs[np.argsort(-counts, kind="stable")][:4].tolist()]
-    listed += [f"and {len(pairs) - 4} more"] * (len(pairs) > 4)
-    part = "" if count == search.count and sample.is_whole else f"; {search.share(count)}"
-    yield Explanation(_FACT, f"lines are reversed by other lengths: {', '.join(listed)}{part}", count, "seen", True)
+    values, unknown = search.read(search.x, search.lines.home(search.at, search.seen))
+    explained = search.wrong_lines & (search.same(search.got, values) | unknown).all(search.axis, keepdims=True)
+    n, m, count = search.own[explained], search.seen[explained], int(np.count_nonzero(explained))
+    is_plain = not m.any() or (m == search.lines.shape[search.axis]).all()  # which is told in other words
+    if not is_plain and count >= _LEAST_PART * search.count:
+        pairs, counts = np.unique(np.stack([m, n], 1), axis=0, return_counts=True)
+        pairs = pairs[np.argsort(-counts, kind="stable")]
+        text = _listed([f"{m or '0 or 1'} in place of {n}" for m, n in pairs.tolist()], ", ")
+        part = "" if count == search.count and search.is_whole else f"; {search.share(count)}"
+        yield Explanation(0.5, f"lines are reversed by other lengths: {text}{part}", count, "seen")
 
 
 def _exchanges(search: Search) -> Iterator[Explanation]:
-    """Which batches, indices of other dimensions, or lines hold what belongs in others, if all that are wrong do."""
-    sample, axis = search.sample, search.sample.axis
-    if len(sample.index[axis]) < sample.shape[axis]:
-        return
-    as_read, _ = sample.read(sample.got, sample.home(sample.at))  # what was reversed, if lengths are right
-    n = np.minimum(np.broadcast_to(sample.lengths_at(sample.first), search.lines.shape), sample.shape[axis])
-    others: list[int | None] = [d for d in range(search.wrong.ndim) if d != axis and search.wrong.shape[d] > 1]
-    for texts, has, belong in (
-        (("{} are exchanged", "{} has what belongs in {}"), sample.got, search.right),
-        (("{} of the input are exchanged", "{} has the input of {}"), as_read, search.x),
-        (("the lengths of {} are exchanged", "{} has the length of {}"), search.seen, n),
-    ):
-        for d in [*others, None] if len(others) > 1 else others:
-            here, there = _slabs(has, d, axis), _slabs(belong, d, axis)
-            sources = {key: i for i, key in enumerate(there)}
-            unique = {key for key, i in sources.items() if there.count(key) == 1} if len(there) < 1 << 12 else set()
-            wrong = [i for i, key in enumerate(_slabs(search.lines, d, axis)) if any(key)]
-            moved = {i: sources[here[i]] for i in wrong if here[i] in unique and sources[here[i]] != i}
-            if has is search.seen and (set(moved.values()) != {*moved} or not search.is_seen[search.lines].all()):
-                continue
+    """Which batches, or indices of other dimensions, hold what belongs in others, if all that are wrong do."""
+    lines = search.lines
+    as_read, _ = search.read(search.got, lines.home(search.at))  # what was reversed, if lengths are right
+    for d in (d for d, size in enumerate(search.wrong.shape) if d != search.axis and 1 < size < 1 << 10):
+        wrong = np.flatnonzero(search.wrong_lines.any(tuple({*range(search.wrong.ndim)} - {d}))).tolist()
+        for of, has, belong in (("", search.got, search.right), (" of the input", as_read, search.x)):
+            here, there = ([slab.tobytes() for slab in np.moveaxis(array, d, 0)] for array in (has, belong))
+            moved = {i: there.index(here[i]) for i in wrong if there.count(here[i]) == 1 and here[i] != there[i]}
             if len(moved) == len(wrong):
-                cost, is_few = (_FACT, True) if len(moved) <= _MOST_MOVED else (3, False)
-                yield Explanation(cost, _exchanged(sample, d, moved, texts), search.count, "all", is_few)
+                name = {i: lines.named(d, search.index[d][[i]]) for i in range(len(here))}
+                told = [f"{name[i]}{of} has what belongs in {name[k]}" for i, k in moved.items()]
+                if len(moved) == 2 and all(moved.get(k) == i for i, k in moved.items()):
+                    told = [f"{lines.named(d, search.index[d][sorted(moved)])}{of} are exchanged"]
+                cost = 0.5 if len(moved) <= _MOST_NAMED else 3
+                yield Explanation(cost, _listed(told, "; "), search.count, "all")
                 return
 
 
-def _slabs(values: Array, d: int | None, axis: int) -> list[bytes]:
-    """The bytes of all that has each index of a dimension, or of each line."""
-    rows = np.moveaxis(values, axis, -1).reshape(-1, values.shape[axis]) if d is None else np.moveaxis(values, d, 0)
-    return [row.tobytes() for row in rows]
+def reading(a: Source, job: Job, tolerance: Tolerance | None, memory: int) -> tuple[str, Source, Job]:
+    """What was done to A besides, A without it, and the job that is then right for it; "" if A is like the output.
 
-
-def _exchanged(sample: Sample, d: int | None, moved: dict[int, int], texts: tuple[str, str]) -> str:
-    """What changed places, in words: of two that are exchanged, or of each."""
-
-    def name(*numbers: int) -> str:
-        if d is not None:
-            return named(sample.shape, sample.axis, d, sample.index[d][list(numbers)])
-        others = [own for other, own in enumerate(sample.index) if other != sample.axis]
-        at = np.unravel_index(numbers, [len(own) for own in others])
-        lines = [[int(own[i]) for own, i in zip(others, place, strict=True)] for place in zip(*at, strict=True)]
-        return f"line{'s' * (len(lines) > 1)} {' and '.join(map(str, lines))}"
-
-    if len(moved) == 2 and all(moved.get(j) == i for i, j in moved.items()):
-        return texts[0].format(name(*sorted(moved)))
-    told = [texts[1].format(name(i), name(j)) for i, j in moved.items()]
-    return "; ".join(told[:_MOST_MOVED]) + f"; and {len(told) - _MOST_MOVED} more" * (len(told) > _MOST_MOVED)
-
-
-# Two mistakes together
-
-
-def _together(search: Search) -> Iterator[Explanation]:
-    """What explains it together with one value behind the lengths, before or after it, or with changed values."""
-    sample, x, right = search.sample, search.x, search.right
-    behind = np.broadcast_to(sample.at[sample.axis] >= sample.lengths_at(sample.first), x.shape)
-    rest = words(sample.got[behind])
-    if len(rest) and (rest == rest[0]).all() and not behind.all():
-        also = f"; and the output is only {sample.number(sample.got[behind][0])} behind the length"
-        before = Search(sample, x, right, ~behind)
-        yield from _with(also, before.explanations() or _after_changes(before), search.count)
-    cleared = np.where(behind, np.zeros((), x.dtype), x)
-    if (words(cleared) != words(x)).any():
-        also = "; and the input was cleared behind the lengths before"
-        found = Search(sample, cleared, np.where(behind, cleared, right)).explanations()
-        yield from _with(also, found, search.count)
-    yield from _after_changes(search)
-
-
-def _with(also: str, found: Iterable[Explanation], lines: int, cost: int = _PAIR) -> Iterator[Explanation]:
-    for one in found:
-        if one.how != "part":
-            yield one._replace(cost=one.cost + cost, text=one.text + also, lines=lines, is_fact=False)
-
-
-def _after_changes(search: Search) -> Iterator[Explanation]:
-    """What explains it together with changed values: those that make of the input what occurs in the output."""
-    sample, x = search.sample, search.x
-    some = np.linspace(0, x.size - 1, min(x.size, 4096)).astype(np.intp)
-    in_order = [np.sort(values, None)[some] for values in (sample.got, x)] if x.dtype.kind in "fiu" else []
-    probes = words(search.there[::4])
-    tried = []
-    for cost, text, change, _ in changes(x, *in_order) if in_order else ():
-        pool = words(change(x)).reshape(-1)
-        known = pool[np.isin(pool, probes, kind="sort")]  # by a table, NumPy 2.0 overflows
-        tried.append((np.isin(probes, known, kind="sort").mean(), cost, text, change))
-    least = max(0.5, np.isin(probes, words(x).reshape(-1), kind="sort").mean() if in_order else 1)
-    for share, cost, text, change in sorted(tried, key=lambda row: -row[0])[:3]:
-        if share > least:
-            changed = Search(sample, change(x), change(search.right), search.asked)
-            yield from _with(
-                f"; and {text}", (one for one in changed.explanations() if one.how == "all"), search.count, cost
-            )
+    A tensor that is too large for the memory stays as it is.
+    """
+    values, axis = job.values, job.axis
+    if a.desc == values.desc or 8 * (a.desc.total_bytes + values.desc.total_bytes) > memory:
+        return "", a, job
+    array, x, n = native(a.read()), native(values.read()), job.lengths.read()
+    kept, size = array.shape[axis] if array.ndim == x.ndim else 0, x.shape[axis]
+    if array.dtype == x.dtype and n.max(initial=0) <= kept < size and array.shape == tuple(put(x.shape, axis, kept)):
+        cut = MemorySource(values.name, x.take(range(kept), axis), values.storage)
+        of = "the longest length, " if n.max(initial=0) == kept else ""
+        return f"along axis {axis} the output is cut to {of}{kept} of {size}", a, replace(job, values=cut)
+    done = ""
+    if array.dtype != x.dtype:
+        done = f"{values.desc.data_type.name} is saved as {a.desc.data_type.name}"
+        with np.errstate(all="ignore"):
+            cast = array.astype(x.dtype) if {array.dtype.kind, x.dtype.kind} <= {*"fiu"} else None
+        if cast is not None and (cast.astype(array.dtype) == array).all():
+            array = cast
+        elif array.itemsize == x.itemsize:
+            done, array = f"{done}, byte for byte", array.view(x.dtype)
+        else:
+            return "", a, job
+    readings = [(done, array)] if array.shape == x.shape else []
+    done += ", and " * bool(done)
+    is_flat = array.ndim == 1 or [n for n in array.shape if n > 1] == [n for n in x.shape if n > 1]
+    if is_flat and array.shape != x.shape and array.size == x.size:
+        text = f"{done}sizes {braced(x.shape)} are saved as {braced(array.shape)}"
+        readings.append((text, array.reshape(x.shape)))
+    for order, other in orders(x.shape):
+        if array.shape == other != x.shape:
+            text = f"{done}the axes of the output are in the order {braced(order)}"
+            readings.append((text, array.transpose(np.argsort(order))))
+    right = kernel.reverse(x, n, axis)
+    found = [(int(unequal(array, right, tolerance).sum()), text, array) for text, array in readings]
+    wrong, text, array = min(found, key=lambda row: row[0], default=(0, "", array))
+    if not text or (wrong == x.size and a.dtype != values.dtype):  # integers are no bytes of floats
+        return "", a, job
+    return text, MemorySource(a.name, array, Storage("memory", {}), a.identity), job
