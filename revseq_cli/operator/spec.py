@@ -82,6 +82,7 @@ class Support:
 
 _D = DataType
 _FIRST = (_D.FLOAT32, _D.FLOAT16, _D.INT32, _D.INT16, _D.INT8, _D.UINT32, _D.UINT16, _D.UINT8)
+_NUMBERS = ("uint", "int", "float", "minifloat")
 _ALL = tuple(data_type for data_type in _D if data_type.kind in ("float", "int", "uint"))
 
 SUPPORT = (
@@ -90,13 +91,7 @@ SUPPORT = (
     Support(FeatureLevel.V4_0, range(1, 9), _FIRST, (_D.UINT32,)),
     Support(FeatureLevel.V5_0, range(1, 9), _ALL, (_D.UINT64, _D.UINT32)),
     # Not DirectML's: the operator's own rules, within what NumPy can hold. Lengths are whole numbers of any type.
-    Support(
-        FeatureLevel.NONE,
-        range(1, 65),
-        tuple(_D),
-        tuple(t for t in _D if t.kind in ("uint", "int", "float", "minifloat")),
-        None,
-    ),
+    Support(FeatureLevel.NONE, range(1, 65), tuple(_D), tuple(t for t in _D if t.kind in _NUMBERS), None),
 )
 
 
@@ -154,15 +149,10 @@ class SpecError(RevseqError, ValueError):
 
     def parts(self) -> Sequence[RevseqError]:
         """An error for each violation; the last one has the hint."""
-        parts = [
-            RevseqError(
-                f"{v.property} is {v.found}",
-                f"{v.wanted} ({v.rule})",
-                "" if self.hint else v.hint,
-                self.names.get(v.tensor, v.tensor),
-            )
-            for v in self.violations
-        ]
+        parts = []
+        for v in self.violations:
+            hint, name = "" if self.hint else v.hint, self.names.get(v.tensor, v.tensor)
+            parts.append(RevseqError(f"{v.property} is {v.found}", f"{v.wanted} ({v.rule})", hint, name))
         parts[-1].hint = parts[-1].hint or self.hint
         return parts
 
@@ -175,12 +165,37 @@ def constraints(
     `output` describes the OutputTensor where a page or a model states it; otherwise it is like the input.
     """
     tensors = {INPUT: values, LENGTHS: lengths} | ({OUTPUT: output} if output else {})
-    found = [*_level_constraints(tensors, level)]
-    if level is not FeatureLevel.NONE:
-        for tensor, desc in tensors.items():
-            ok = all(size >= 1 for size in desc.sizes)
-            found.append(Constraint(tensor, "Sizes", braced(desc.sizes), "sizes of at least 1", "DirectML tensors", ok))
-    return [*found, *_operator_constraints(tensors, axis)]
+    found: list[Constraint] = []
+
+    def add(tensor: str, what: str, is_: object, wanted: str, rule: str, *, ok: bool, hint: str = "") -> None:
+        found.append(Constraint(tensor, what, str(is_), wanted, rule, ok, "" if ok else hint))
+
+    rank, is_none, row, first = values.dimension_count, level is FeatureLevel.NONE, support(level), SUPPORT[0].since
+    rule = f"tensor support, {row.since} and above" if row else f"introduced in {first}"
+    if is_none:
+        rule = "operator's rules"
+    else:
+        hint = f"try --feature-level {first.short}"
+        add(INPUT, "feature level", level.short, f"{first.short} or above", rule, ok=bool(row), hint=hint)
+    for tensor, desc in tensors.items():
+        if row is None:
+            break
+        count, counts = desc.dimension_count, row.dimension_counts
+        # No level has a tensor without dimensions, and the operator has none either.
+        known = [each for each in SUPPORT[:-1] if count in each.dimension_counts]
+        hint = _first_level(known) if count and not is_none else ""
+        if tensor == INPUT or rank:
+            add(tensor, "dimension count", count, span(counts), rule, ok=count in counts, hint=hint)
+        data_type, types = desc.data_type, row.data_types(tensor)
+        wanted = "a type of numbers" if is_none and tensor == LENGTHS else listed((t.name for t in types), len(types))
+        hint = _type_hint(tensor, data_type)
+        add(tensor, "DataType", data_type.name, wanted, rule, ok=data_type in types, hint=hint)
+        if most := row.most_elements:
+            few = desc.element_count <= most
+            add(tensor, "element count", desc.element_count, f"at most {most}", _TENSORS, ok=few, hint=_NO_LEVEL)
+    for tensor, desc in () if is_none else tensors.items():
+        add(tensor, "Sizes", braced(desc.sizes), "sizes of at least 1", _TENSORS, ok=0 not in desc.sizes)
+    return [*found, *_operator_constraints(tensors, axis)] if rank else found  # its one fault causes all others
 
 
 @functools.lru_cache(maxsize=64)  # the jobs of a batch are often alike
@@ -196,44 +211,10 @@ def lowest_level(values: TensorDesc, lengths: TensorDesc, axis: int) -> FeatureL
     return next((level for level in FeatureLevel if not violations(values, lengths, axis, level)), None)
 
 
-def _level_constraints(tensors: dict[str, TensorDesc], level: FeatureLevel) -> Iterator[Constraint]:
-    """What the support table says at this level."""
-    row, introduced = support(level), SUPPORT[0].since
-    if row is None:
-        wanted, rule = f"{introduced.short} or above", f"introduced in {introduced}"
-        hint = f"try --feature-level {introduced.short}"
-        yield Constraint(INPUT, "feature level", level.short, wanted, rule, ok=False, hint=hint)
-        return
-    is_none = row.since is FeatureLevel.NONE
-    rule = "operator's rules" if is_none else f"tensor support, {row.since} and above"
-    if not is_none:
-        yield Constraint(INPUT, "feature level", level.short, f"{introduced.short} or above", rule, ok=True)
-    for tensor, desc in tensors.items():
-        count, counts = desc.dimension_count, row.dimension_counts
-        ok = count in counts
-        # No level has a tensor without dimensions, and the operator has none either.
-        is_hint = not ok and count and not is_none
-        hint = _first_level([row for row in SUPPORT[:-1] if count in row.dimension_counts]) if is_hint else ""
-        if tensor == INPUT or tensors[INPUT].dimension_count:
-            yield Constraint(tensor, "dimension count", str(count), span(counts), rule, ok, hint)
-        data_type, types = desc.data_type, row.data_types(tensor)
-        wanted = "a type of numbers" if is_none and tensor == LENGTHS else listed((t.name for t in types), len(types))
-        ok = data_type in types
-        hint = "" if ok else _type_hint(tensor, data_type)
-        yield Constraint(tensor, "DataType", data_type.name, wanted, rule, ok, hint)
-        if row.most_elements is not None:
-            ok = desc.element_count <= row.most_elements
-            hint = "" if ok else _NO_LEVEL
-            found, wanted = str(desc.element_count), f"at most {row.most_elements}"
-            yield Constraint(tensor, "element count", found, wanted, "DirectML tensors", ok, hint)
-
-
 def _operator_constraints(tensors: dict[str, TensorDesc], axis: int) -> Iterator[Constraint]:
     """What the operator itself asks, at every level, of an input that has dimensions."""
     values, lengths, output = tensors[INPUT], tensors[LENGTHS], tensors.get(OUTPUT)
     rank, rule = values.dimension_count, "tensor constraints"
-    if not rank:  # which the level refuses; it is the one cause of all else that would fail
-        return
     for tensor in [*tensors][1:]:
         count = tensors[tensor].dimension_count
         wanted = f"{rank}, as {INPUT} has"
@@ -259,6 +240,7 @@ def span(counts: range) -> str:
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
 
+_TENSORS = "DirectML tensors"  # the rule behind limits of every operator
 _NO_LEVEL = "no feature level of DirectML has it; without one, the operator's own rules hold"
 
 

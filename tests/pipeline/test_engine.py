@@ -12,15 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from observed import observed
 from oracle import expected
-from processes import members, peak, start
+from processes import members, start
 from tensor_files import held
 
-from revseq_cli.commands import options
-from revseq_cli.commands.run import command as run_command
 from revseq_cli.core.errors import EngineError, TensorIOError
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.in_memory import MemorySink, MemorySource
-from revseq_cli.pipeline import AUTO, DEFAULT_MEMORY, ENGINES, SERIAL, reversal, summaries
+from revseq_cli.pipeline import SERIAL, reversal, summaries
 from revseq_cli.pipeline.assembly import Job, Request
 from revseq_cli.pipeline.blocks import cut
 from revseq_cli.pipeline.jobs import load
@@ -64,12 +62,6 @@ def test_the_memory_of_a_mask_is_counted(tmp_path, suffix):
     assert least <= job.lengths.least_bytes <= least + 300_000
     with pytest.raises(EngineError, match=f"a block takes {job.lengths.least_bytes}"):
         plan_reversal(job, Resources("serial", 1, 100_000))
-
-
-def test_engines_and_memory_are_those_of_the_options():
-    options_of_run = {each.name: each for each in run_command.params}
-    assert tuple(options_of_run["engine"].type.choices) == (AUTO, *ENGINES)
-    assert options.parse_bytes(options_of_run["memory"].default) == DEFAULT_MEMORY
 
 
 # Chunks: every one is decoded once, and encoded once
@@ -203,28 +195,6 @@ def test_a_dry_run_counts_what_goes_through_temporary_files(revseq, tmp_path):
     assert plan["read_bytes"] == 3 * (128 * 4096 * 4) + 128 * 4
     plan = json.loads(revseq(*job, "--memory", "64M").ok().out)["plan"]
     assert (plan["spooled"], plan["write_bytes"]) == (False, 128 * 4096 * 4)
-
-
-def test_dry_run_of_100_tb(revseq, roomy):
-    for name, dtype, shape in (("x.npy", "|u1", (10**9, 10**5)), ("n.npy", "<u4", (10**9, 1))):
-        with open(roomy / name, "wb") as f:
-            np.lib.format.write_array_header_1_0(f, {"descr": dtype, "fortran_order": False, "shape": shape})
-            f.truncate(f.tell() + int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize)
-    job = ("run", "x.npy", "n.npy", "--axis", 1, "--dry-run", "--feature-level", "none", "--jobs", 2)
-    done = revseq(*job, cwd=roomy).ok()
-    assert "blocks                 24,390,244 of 4,100,000 bytes" in done.out
-
-
-@pytest.mark.needs("peak")
-def test_the_memory_bound_holds(revseq, tmp_path):
-    """256 MiB of data with --memory 16MiB: the whole process stays far below the size of its file."""
-    with open(tmp_path / "x.npy", "wb") as f:
-        np.lib.format.write_array_header_1_0(f, {"descr": "<f4", "fortran_order": False, "shape": (1 << 26,)})
-        f.truncate(f.tell() + (1 << 28))
-    np.save(tmp_path / "n.npy", np.array([1 << 25], np.uint32))
-    job = ("run", "x.npy", "n.npy", "--axis", 0, "-o", "y.npy", "--memory", "16MiB", "--engine", "serial")
-    _, memory, _ = peak(tmp_path, *job)
-    assert memory < 100 << 10  # a start with NumPy takes 35 MiB of it
 
 
 @pytest.mark.needs("proc")

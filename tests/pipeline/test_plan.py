@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import os
 import random
 import time
 from math import prod
@@ -160,16 +159,6 @@ def test_the_engine_that_is_chosen(size, cores, encoded, to, engine):
     assert (thresholds.WORTH_PROCESSES_WITH_FILTERS, thresholds.WORTH_PROCESSES) == (SOME, MUCH)
 
 
-@pytest.mark.parametrize("lacking", ["sched_getaffinity", ""])
-def test_the_cores_that_this_process_may_use(monkeypatch, lacking):
-    if lacking:
-        monkeypatch.delattr(os, lacking, raising=False)
-        monkeypatch.setattr(os, "process_cpu_count", lambda: 3, raising=False)
-        monkeypatch.setattr(os, "cpu_count", lambda: 3)
-        assert Resources().usable_cores == 3
-    assert Resources(cores=5).usable_cores == 5
-
-
 @pytest.mark.parametrize(("mib", "workers"), [(1, 2), (47, 2), (48, 3), (255, 15), (256, 16), (1024, 16)])
 def test_each_process_takes_memory_of_its_own(mib, workers):
     assert plan_reversal(job((1 << 20, 128)), Resources("processes", 16, mib << 20)).workers == workers
@@ -183,13 +172,6 @@ def test_a_worker_less_where_blocks_are_then_cut_at_rows():
     found = plan_reversal(large, Resources("processes", 16, 1 << 28))  # far fewer workers would be slower than that
     assert found.workers == 16
     assert found.blocks.extents[2] < 1024
-
-
-def test_a_scheduler_is_for_dask():
-    found = plan_reversal(job(), Resources("dask", 4, MANY, "tcp://x:1"))
-    assert (found.engine, found.workers, found.scheduler) == ("dask", 1, "tcp://x:1")
-    assert "all workers of tcp://x:1" in found.means
-    assert plan_reversal(job(), Resources("serial", 4, MANY, "tcp://x:1")).scheduler == ""
 
 
 # Memory. A reversal holds an element as input, output and scratch of twice its size, 4 x 4 bytes; and its part of a
@@ -238,7 +220,7 @@ def test_the_least_memory_is_what_the_error_says():
         assert plan_reversal(wide, Resources(name, 2, 660)).bytes == 660
 
 
-@pytest.mark.parametrize("size", [3, 7, 11, 13, 49, 10_000])
+@pytest.mark.parametrize("size", [7, 13, 10_000])
 def test_the_memory_that_a_block_needs_holds_that_block(size):
     """The cost of an element is a fraction, of which nothing may be lost: a byte less, and there are two blocks."""
     need = plan_reversal(job((1, size)), Resources("serial", 1, MANY)).bytes
@@ -255,10 +237,8 @@ def test_chunks_count_in_memory_and_cuts():
     assert plan_reversal(job(lengths_chunks=(30_000, 1)), Resources("serial", 1, MANY)).bytes == 3 * 30_000 * 4
     # 10 x 100 elements are a chunk; all the lines through it would be 10 x 1000.
     tall, few = job((100, 1000), chunks=(10, 100)), Resources("serial", 1, 30_000)
-    assert [plan_reversal(tall, resources, Output()).spooled for resources in (few, Resources("serial", 1, MANY))] == [
-        1,
-        0,
-    ]
+    assert plan_reversal(tall, few, Output()).spooled == 1
+    assert not plan_reversal(tall, Resources("serial", 1, MANY), Output()).spooled
     assert plan_reversal(tall, few, Output((10, 100))).spooled == 2
     assert not plan_reversal(tall, few).spooled
     with pytest.raises(EngineError, match="a block takes 160000"):  # a chunk is decoded whole
@@ -272,9 +252,8 @@ def test_chunks_count_in_memory_and_cuts():
 )  # fmt: skip
 def test_copies_are_cut_at_the_chunks_of_both_sides_or_of_the_output(from_chunks, to_chunks, memory, extents):
     from_, to = (chunks and (chunks,) for chunks in (from_chunks, to_chunks))
-    assert plan_copy(source((600,), chunks=from_), Resources("serial", 1, memory), Output(to)).blocks.extents == (
-        extents,
-    )
+    found = plan_copy(source((600,), chunks=from_), Resources("serial", 1, memory), Output(to))
+    assert found.blocks.extents == (extents,)
 
 
 def test_a_comparison_a_fold_and_a_copy_on_the_way():
@@ -327,22 +306,6 @@ def test_a_tiling_only_where_runs_are_short(monkeypatch):
     assert not tall((1 << 10, 1 << 10), 1 << 18, to).tiling  # a small tensor
     monkeypatch.setattr(plan, "_have_room", lambda *_: False)
     assert tall((1 << 14, 1 << 10), 1 << 23, to).lacks_room
-
-
-@pytest.mark.parametrize("memory", [1 << 20, 1 << 24, 1 << 28])
-@pytest.mark.parametrize("shape", [(1000, 128, 128), (365, 720, 1440), (2048, 32, 1024), (2000, 64, 64, 3)])
-def test_a_tiling_or_long_runs(monkeypatch, shape, memory):
-    """Runs over several of the fastest dimensions are long enough in some blocks; if these do not fit, there are tiles."""
-    monkeypatch.setattr(plan, "_have_room", lambda *_: True)
-    found = tall(shape, memory, Output(), "f4")
-    assert found.bytes <= memory
-    assert bool(found.tiling) == bool(found.direct)
-    if found.tiling:
-        assert found.bytes >= 3 * found.blocks.elements * 4 * found.workers
-        direct = tall(shape, found.direct, Output(), "f4")
-        assert (direct.tiling, direct.bytes <= found.direct) == (None, True)
-    else:
-        assert found.blocks.run("C") * 4 >= thresholds.SHORT_RUN
 
 
 # On paper: passes over generated tensors of up to 100 TB
