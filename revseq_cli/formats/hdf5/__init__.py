@@ -38,10 +38,9 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
     """What the file or the group holds; None where the address is that of a dataset."""
     items, datasets = list[Item](), dict[str, bool]()
     with opened(address.path) as file:
-        found = names.group_at(file, address.key, address.path)
-        if found is None:
+        group, _, place = names.follow(file, address.key or "", address.path)
+        if not isinstance(group, h5py.h5g.GroupID):
             return None
-        group, place = found
         for path, entry in names.entries(group, place):  # one at a time: HDF5 is slow with many open objects
             item = Item(path, depth=path.count("/") - place.count("/") - 1)
             match entry:
@@ -54,14 +53,12 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
                 case Exception():
                     item, datasets[path] = _unreadable(item, entry), False
                 case str():
-                    item = item._replace(what=f"another name of {entry}")
-                case _:
-                    item = item._replace(what=str(entry))
+                    item = item._replace(what=entry)
             items.append(item)
         count = h5py.h5a.get_num_attrs(group)
     meant = {*names.to_choose(datasets)} if address.key is None else set()
     only = only_of([item for item in items if item.key in meant])
-    return Contents(address.path, "h5", tuple(items), only, place if address.key else "", count, is_tree=True)
+    return Contents(address.path, "h5", tuple(items), only, place, count, is_tree=True)
 
 
 def _unreadable(item: Item, error: Exception) -> Item:

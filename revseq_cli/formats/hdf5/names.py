@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
@@ -130,28 +130,15 @@ def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
 # The way to a dataset
 
 
-class Link(NamedTuple):
-    """A soft, external or user-defined link: HDF5's number of its kind, the path that it names, and in which file."""
-
-    kind: int
-    target: str = ""
-    file: str = ""
-
-    def __str__(self) -> str:
-        if self.kind == h5py.h5l.TYPE_SOFT:
-            return f"a soft link to {self.target}"
-        if self.kind == h5py.h5l.TYPE_EXTERNAL:
-            return f"an external link to {self.file}::{self.target}"
-        return f"a user-defined link of class {self.kind}"
-
-
-def _link(group: h5py.h5g.GroupID, name: bytes, kind: int) -> Link:
+def _link(group: h5py.h5g.GroupID, name: bytes, kind: int) -> tuple[str, str, str]:
+    """What a soft, external or user-defined link is, in words; the path that it names, and in which file."""
     if kind == h5py.h5l.TYPE_SOFT:
-        return Link(kind, text(group.links.get_val(name)))
+        target = text(group.links.get_val(name))
+        return f"a soft link to {target}", target, ""
     if kind == h5py.h5l.TYPE_EXTERNAL:
         file, target = map(text, group.links.get_val(name))
-        return Link(kind, target, file)
-    return Link(kind)
+        return f"an external link to {file}::{target}", target, file
+    return f"a user-defined link of class {kind}", "", ""
 
 
 def parts_of(key: str, path: str) -> list[str]:
@@ -168,12 +155,12 @@ def find(file: h5py.File, key: str | None, path: str) -> tuple[h5py.Dataset, str
     With it come its path as it was typed, and a path to it of hard links alone.
     """
     key = chosen(to_choose(_datasets(file)), None, path, "dataset") if key is None else key
-    item, name, place = _followed(file, key, path)
+    item, name, place = follow(file, key, path)
     if isinstance(item, h5py.h5d.DatasetID):
         return h5py.Dataset(item), name, place
     inside = [each for each in _datasets(file) if each.startswith(f"{place}/")]
     found = f"is a group with {listed(inside)}" if inside else "is a group"
-    raise FormatError(found, "a dataset", try_hint(path, *inside) if inside else "", f"{path}::{name}")
+    raise FormatError(found, "a dataset", try_hint(path, *inside), f"{path}::{name}")
 
 
 def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
@@ -185,33 +172,24 @@ def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
     return h5py.Dataset(checked(item, name)) if isinstance(item, h5py.h5d.DatasetID) else None
 
 
-def group_at(file: h5py.File, key: str | None, path: str) -> tuple[h5py.h5g.GroupID, str] | None:
-    """The group with the path `key`, and a path of hard links to it; None for a dataset. Without a key, the root."""
-    if not key or not key.strip("/"):
-        return h5py.h5g.open(file.id, b"/"), ""
-    item, _, place = _followed(file, key, path)
-    return (item, place) if isinstance(item, h5py.h5g.GroupID) else None
-
-
-def _followed(file: h5py.File, key: str, path: str) -> tuple[h5py.h5o.ObjectID, str, str]:
+def follow(file: h5py.File, key: str, path: str) -> tuple[h5py.h5g.GroupID | h5py.h5d.DatasetID, str, str]:
     """The group or dataset that the path `key` leads to, that path from the root on, and a path of hard links to it."""
-    todo = parts_of(key, path)
-    name = "/" + "/".join(todo)
+    todo = parts_of(key, path) if key.strip("/") else []
+    name, wanted = "/" + "/".join(todo), "a dataset inside the file"
     where = f"{path}::{name}"
     if any("\udc80" <= c <= "\udcff" for c in key):
         raise FormatError("its name is not UTF-8", "a UTF-8 name; h5copy can give it one", where=where)
     root = item = h5py.h5g.open(file.id, b"/")
     place, ways = "", list[str]()
-    wanted = "a dataset inside the file"
     while todo:
         part = todo.pop(0)
-        is_group = isinstance(item, h5py.h5g.GroupID)
-        if is_group and item.links.exists(_bytes(NOT_COORDINATE + part)):
+        links = item.links if isinstance(item, h5py.h5g.GroupID) else None
+        if links and links.exists(_bytes(NOT_COORDINATE + part)):
             part = NOT_COORDINATE + part
-        if not is_group or not item.links.exists(_bytes(part)):
+        if not links or not links.exists(_bytes(part)):
             found = f"{', and '.join(ways)}, which does not exist" if ways else "no such dataset"
             raise missing(list(_datasets(file)), name, path, found)
-        kind = item.links.get_info(_bytes(part)).type
+        kind = links.get_info(_bytes(part)).type
         if kind == h5py.h5l.TYPE_HARD:
             item, place = h5py.h5o.open(item, _bytes(part)), f"{place}/{part}"
             if isinstance(item, h5py.h5d.DatasetID):
@@ -219,19 +197,19 @@ def _followed(file: h5py.File, key: str, path: str) -> tuple[h5py.h5o.ObjectID, 
             elif not isinstance(item, h5py.h5g.GroupID):
                 raise FormatError("is a data type", "a dataset", where=where)
             continue
-        link = _link(item, _bytes(part), kind)
-        ways.append(f"{place}/{part} is {link}")
+        words, target, other = _link(item, _bytes(part), kind)
+        ways.append(f"{place}/{part} is {words}")
         if kind != h5py.h5l.TYPE_SOFT:
-            other = os.path.join(os.path.dirname(path), link.file)  # noqa: PTH118, PTH120 - any text, as the file has it
-            inside = "/".join([link.target.rstrip("/"), *todo])
-            hint = try_hint(other, inside) if link.file and os.path.isfile(other) else ""  # noqa: PTH113
+            other = os.path.join(os.path.dirname(path), other)  # noqa: PTH118, PTH120 - any text, as the file has it
+            inside = "/".join([target.rstrip("/"), *todo])
+            hint = try_hint(other, inside) if os.path.isfile(other) else ""  # noqa: PTH113
             raise FormatError(", and ".join(ways), f"{wanted}; other files are not opened", hint, where)
         if len(ways) > _MOST_SOFT_LINKS:
             found = f"has more than {_MOST_SOFT_LINKS} soft links on its way: {ways[0]}"
             raise FormatError(found, wanted, where=where)
-        if link.target.startswith("/"):
+        if target.startswith("/"):
             item, place = root, ""
-        todo = [step for step in link.target.split("/") if step not in ("", ".")] + todo
+        todo = [step for step in target.split("/") if step not in ("", ".")] + todo
     return item, name, place
 
 
@@ -251,23 +229,21 @@ def _datasets(file: h5py.File) -> dict[str, bool]:
     return dict(sorted(datasets.items()))
 
 
-def entries(
-    group: h5py.h5g.GroupID, path: str = ""
-) -> Iterator[tuple[str, Link | h5py.h5o.ObjectID | str | Exception]]:
+def entries(group: h5py.h5g.GroupID, path: str = "") -> Iterator[tuple[str, h5py.h5o.ObjectID | str | Exception]]:
     """Everything in the group at that path, depth first; in the order of creation where a group remembers it.
 
-    At each path there is a link, an object, the path of an object that has been there, or why it cannot be read. An
-    object may have several names, and a group may be a member of itself. HDF5 is asked once for all links of a group,
-    and once for each object.
+    At each path there is an object, or what else there is in words, or why it cannot be read. An object may have
+    several names, and a group may be a member of itself. HDF5 is asked once for all links of a group, and once for each
+    object.
     """
     seen = {h5py.h5o.get_info(group).addr: path or "/"}
     pending = [(group, *link) for link in _links(group, path)]
     while pending:
         group, path, name, kind, address = pending.pop()
         if kind != h5py.h5l.TYPE_HARD:
-            yield path, _link(group, name, kind)
+            yield path, _link(group, name, kind)[0]
         elif address in seen:
-            yield path, seen[address]
+            yield path, f"another name of {seen[address]}"
         else:
             seen[address] = path
             try:

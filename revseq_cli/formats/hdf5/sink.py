@@ -85,19 +85,12 @@ class _Copy:
 
     def _refuse_place(self, file: h5py.File) -> None:
         """UsageError for a name that is taken, and one from which NetCDF would not find the dimensions."""
-        old, group = dataset_at(file, self.template.place, self.template.name), file["/"]
-        *_, last = parts = self.name.strip("/").split("/")
-        for i, part in enumerate(parts, 1):
-            exists = [group.id.links.exists((prefix + part).encode()) for prefix in ("", names.NOT_COORDINATE)]
-            if not any(exists):
-                break
-            is_hard = exists[0] and group.id.links.get_info(part.encode()).type == h5py.h5l.TYPE_HARD
-            inside = group[part] if is_hard and part is not last else None
-            if not isinstance(inside, h5py.Group):
-                taken = "/" + "/".join(parts[:i])
-                refuse_taken(taken, [taken], self.template.path)
-            group = inside
+        old = dataset_at(file, self.template.place, self.template.name)
         where, parent = f"{self.where}::{self.name}", self.name.rpartition("/")[0]
+        for place, item in names.entries(h5py.h5g.open(file.id, b"/")):
+            is_above = f"{self.name}/".startswith(f"{place}/")
+            if place == self.name or (is_above and not isinstance(item, h5py.h5g.GroupID)):
+                refuse_taken(place, [place], self.template.path)
         if parent and "_nc3_strict" in file.attrs:
             found = "NetCDF's classic model, which this file follows, has no groups"
             raise UsageError(found, "a name without /", where=where)
