@@ -38,7 +38,7 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
     """What the file or the group holds; None where the address is that of a dataset."""
     items, datasets = list[Item](), dict[str, bool]()
     with opened(address.path) as file:
-        group, _, place = names.follow(file, address.key or "", address.path)
+        group, _, place = names.follow(file, (address.key or "").strip("/"), address.path)
         if not isinstance(group, h5py.h5g.GroupID):
             return None
         for path, entry in names.entries(group, place):  # one at a time: HDF5 is slow with many open objects

@@ -174,7 +174,7 @@ def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
 
 def follow(file: h5py.File, key: str, path: str) -> tuple[h5py.h5g.GroupID | h5py.h5d.DatasetID, str, str]:
     """The group or dataset that the path `key` leads to, that path from the root on, and a path of hard links to it."""
-    todo = parts_of(key, path) if key.strip("/") else []
+    todo = parts_of(key, path) if key else []
     name, wanted = "/" + "/".join(todo), "a dataset inside the file"
     where = f"{path}::{name}"
     if any("\udc80" <= c <= "\udcff" for c in key):
