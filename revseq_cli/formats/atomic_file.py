@@ -38,6 +38,7 @@ class AtomicFile:
     `is_created` says whether the temporary file exists.
     """
 
+    address = ""  # of a folder whose files go there
     _mode = 0o666
 
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[file_io.Identity] = ()) -> None:

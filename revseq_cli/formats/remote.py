@@ -13,10 +13,13 @@ import functools
 import hashlib
 import inspect
 import io
+import json
 import os
+import shutil
 import tempfile
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from revseq_cli.core import platform, progress, signals, thresholds
@@ -31,6 +34,7 @@ from revseq_cli.core.errors import (
 )
 from revseq_cli.formats.atomic_file import AtomicFile, temporary_name
 from revseq_cli.formats.file_io import Identity
+from revseq_cli.formats.table import STORE_FILES, is_of_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -93,6 +97,7 @@ class _Here:
         self.loop.set_exception_handler(lambda *_: None)  # sessions are left to the end of the process
         self.systems: dict[object, Any] = {}
         self.files: dict[str, File] = {}
+        self.mirrors: dict[str, tuple[float, tempfile.TemporaryDirectory[str]]] = {}
 
 
 _all: dict[tuple[int, int], _Here] = {}  # what is a parent's stays, since to close it would disturb the parent
@@ -123,6 +128,8 @@ def system(path: str) -> tuple[Any, str]:
     options = kind._get_kwargs_from_urls(address.full)  # noqa: SLF001 - fsspec's own way from address to filesystem
     if kind.async_impl:
         options |= {"asynchronous": True, "use_listings_cache": False, "skip_instance_cache": True}
+    if scheme == "local":
+        options["auto_mkdir"] = True
     systems, key = _here().systems, (scheme, repr(sorted(options.items())))
     if key not in systems:
         made = kind(**options)
@@ -175,13 +182,14 @@ def _may_pass(error: BaseException) -> bool:
 
 def call(path: str, method: str, *arguments: object, stops: bool = True, doing: str = "read", **options: object) -> Any:  # noqa: ANN401
     """What a method of the filesystem gives for an address; a TensorIOError says what is wrong."""
-    with _worded(path, doing):
+    with worded(path, doing):
         fs, inside = system(path)
         return done(tried(path, lambda: getattr(fs, f"_{method}")(inside, *arguments, **options)), stops=stops)
 
 
 @contextlib.contextmanager
-def _worded(path: str, doing: str) -> Iterator[None]:
+def worded(path: str, doing: str) -> Iterator[None]:
+    """Raise a TensorIOError for what a library raises about an address."""
     try:
         yield
     except (RevseqError, MemoryError):
@@ -269,7 +277,7 @@ class File:
         async def together() -> list[bytes]:
             return await asyncio.gather(*(tried(self.path, functools.partial(fetched, *each[:2])) for each in ranges))
 
-        with _worded(self.path, "read"):
+        with worded(self.path, "read"):
             fs, inside = system(self.path)
             options = {"raise_for_status": _require_ranges} if self.path.startswith(_WEB) else {}
             return done(together())
@@ -395,6 +403,77 @@ def is_folder(path: str) -> bool:
     return False
 
 
+def is_web(path: str) -> bool:
+    """Whether it is the address of a web server, which may list no files."""
+    return path.startswith(_WEB)
+
+
+def listed(path: str) -> dict[str, Identity]:
+    """The states of the files below an address, by their paths from there; those of a web server are not listed."""
+    if is_web(path):
+        return {}
+    inside = system(path)[1].rstrip("/") + "/"
+    try:
+        found = call(path, "find", detail=True)
+    except MissingFileError:
+        return {}
+    return {name.removeprefix(inside): _identity(name, info) for name, info in found.items()}
+
+
+_METADATA = [".zattrs", ".zmetadata", *STORE_FILES]
+
+
+def _is_metadata(name: str) -> bool:
+    return name.rpartition("/")[2] in _METADATA
+
+
+def mirror(path: str) -> str:
+    """A folder with the files of metadata of the Zarr store at an address; MissingFileError where there is none.
+
+    A web server lists no files: its stores have copies of all metadata at one place, or are one array.
+    """
+    mirrors, key = _here().mirrors, Address(path).full
+    if key in mirrors and time.monotonic() - mirrors[key][0] < _FRESH:
+        return mirrors[key][1].name
+    asked, (fs, inside) = time.monotonic(), system(path)
+
+    async def content(name: str) -> bytes:
+        with contextlib.suppress(FileNotFoundError):
+            return cast("bytes", await tried(path, lambda: fs._cat_file(f"{inside}/{name}")))  # noqa: SLF001
+        return b""
+
+    async def contents() -> list[bytes]:
+        return await asyncio.gather(*map(content, names))
+
+    names = [name for name in listed(path) if _is_metadata(name)] or _METADATA
+    with worded(path, "read"):
+        files = dict(zip(names, done(contents()), strict=True))
+    if not any(files.values()):
+        raise MissingFileError("no such store", where=Address(path))
+    if is_web(path):
+        files |= _consolidated(files)
+    folder = tempfile.TemporaryDirectory(prefix="revseq-")  # it ends with the process
+    for name, data in files.items():
+        target = Path(folder.name, name)
+        if data and target.resolve().is_relative_to(Path(folder.name).resolve()):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+    mirrors[key] = asked, folder
+    return folder.name
+
+
+def _consolidated(files: dict[str, bytes]) -> dict[str, bytes]:
+    """The files of metadata that a store has a copy of in those at its root."""
+    with contextlib.suppress(ValueError, AttributeError, TypeError):
+        if files.get(".zmetadata"):
+            return {
+                name: json.dumps(each).encode() for name, each in json.loads(files[".zmetadata"])["metadata"].items()
+            }
+        copies = json.loads(files.get("zarr.json") or b"{}").get("consolidated_metadata") or {}
+        return {f"{name}/zarr.json": json.dumps(each).encode() for name, each in copies.get("metadata", {}).items()}
+    return {}
+
+
 def matching(pattern: str) -> list[Address]:
     """The addresses that match a pattern, in their order."""
     scheme = pattern.partition("://")[0]
@@ -406,6 +485,7 @@ class NewObject(AtomicFile):
     """A file to write at an address: it is written here, and put there when it is complete, which is one step."""
 
     _mode = 0o600
+    is_named = False
 
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
         self.name, self._overwrite, self.is_created, self._old = Address(path), overwrite, False, None
@@ -431,7 +511,7 @@ class NewObject(AtomicFile):
         fs, inside = system(self.name)
         create = not self._overwrite and "mode" in inspect.signature(fs._put_file).parameters  # noqa: SLF001
         size = os.path.getsize(self.temporary)  # noqa: PTH202 - a string
-        with progress.begun("put", size) as advance, _worded(self.name, "write"):
+        with progress.begun("put", size) as advance, worded(self.name, "write"):
             callback = Callback()
             callback.relative_update = advance
             options = {"mode": "create"} if create else {}
@@ -446,4 +526,41 @@ class NewObject(AtomicFile):
 
 
 class NewStore(NewObject):
-    """A Zarr store."""
+    """A Zarr store to write at an address: workers put its chunks there, and the folder `temporary` has all else.
+
+    The latter is put at the end, and last what makes it a store.
+    """
+
+    def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
+        super().__init__(path.rstrip("/"), overwrite=overwrite, inputs=inputs)
+        self.address = self.name
+        if call(path, "find"):
+            wanted = "a new one: a folder is never replaced"
+            raise TensorIOError("already exists", wanted, "give it another name", self.name)
+
+    def create(self) -> None:
+        """Create the folder here."""
+        os.mkdir(self.temporary, 0o700)  # noqa: PTH102 - a string
+        self.is_created = True
+
+    def take_name(self) -> None:
+        """Put the files of the folder, those of metadata last, and of these the outermost."""
+        fs, inside = system(self.name)
+        names = [
+            each.relative_to(self.temporary).as_posix() for each in Path(self.temporary).rglob("*") if each.is_file()
+        ]
+        names.sort(key=lambda name: (_is_metadata(name), -name.count("/"), is_of_store(name)))
+        for name in names:
+            with worded(f"{self.name}/{name}", "write"):
+                put = functools.partial(fs._put_file, f"{self.temporary}/{name}", f"{inside}/{name}")  # noqa: SLF001
+                done(tried(self.name, put))
+        self.is_named = True
+
+    def remove(self) -> None:
+        """Remove the folder here, and the chunks that have become no store, as far as that can be done."""
+        if self.is_created:
+            shutil.rmtree(self.temporary, ignore_errors=True)
+            self.is_created = False
+            if not self.is_named:
+                with contextlib.suppress(RevseqError):
+                    call(self.name, "rm", recursive=True, stops=False)

@@ -216,21 +216,20 @@ def is_hdf5(fd: file_io.Open, path: str) -> bool:
     return False
 
 
-_STORE_FILES = ("zarr.json", ".zarray", ".zgroup")
+STORE_FILES = ("zarr.json", ".zarray", ".zgroup")
 
 
 def is_of_store(name: str) -> bool:
     """Whether a file of that path has the metadata of an array or a group of Zarr's."""
-    return name.rpartition("/")[2] in _STORE_FILES
+    return name.rpartition("/")[2] in STORE_FILES
 
 
 def is_store(folder: str) -> bool:
     """Whether the folder has metadata of Zarr's, for an array or a group; PermissionError where that is not told."""
     if platform.is_remote(folder):
-        from revseq_cli.formats import remote  # few names are addresses
-
-        return any(remote.state(f"{folder}/{name}") for name in _STORE_FILES)
-    for name in _STORE_FILES:
+        remote = import_module("revseq_cli.formats.remote")  # which imports this one, and few names are addresses
+        return any(remote.state(f"{folder}/{name}") for name in STORE_FILES)
+    for name in STORE_FILES:
         try:
             os.stat(os.path.join(folder, name))  # noqa: PTH116, PTH118 - any text
         except PermissionError:  # another store must not be taken in its place

@@ -24,7 +24,7 @@ from revseq_cli.core import signals
 from revseq_cli.core.dtypes import data_type_of, dtype_of, is_nameless, named, require_sizes
 from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError, TensorIOError
 from revseq_cli.core.tensors import DataType, braced
-from revseq_cli.formats import file_io
+from revseq_cli.formats import file_io, remote
 from revseq_cli.text.numbers import unique
 
 if TYPE_CHECKING:
@@ -214,16 +214,24 @@ def _array_in(folder: Path) -> tuple[Version, dict[str, Any]] | None:
 
 
 class Files(NamedTuple):
-    """The files of a folder: a digest of their names, sizes and times, the bytes of all, and their paths inside it."""
+    """The files of a folder: a digest of their names, sizes and times, the bytes of all, and their paths inside it.
+
+    The server of an address need not list its files.
+    """
 
     digest: str
     stored: int
     names: list[str]
+    are_listed: bool = True
 
 
-def files_in(folder: str, where: str) -> Files:
-    """The files of a folder; FormatError for links, and for anything else but files and folders."""
-    digest, stored, names, pending = hashlib.sha256(), 0, [], [""]
+def files_in(folder: str, where: str, at: str = "") -> Files:
+    """The files of a folder, or `at` an address; FormatError for links, and for anything else but files and folders."""
+    if at:
+        listed = remote.listed(at)
+        digest = hashlib.sha256(repr(sorted(listed.items())).encode("utf-8", "surrogateescape"))
+        return Files(digest.hexdigest(), sum(each.size for each in listed.values()), [*listed], not remote.is_web(at))
+    digest, stored, names, pending = hashlib.sha256(), 0, list[str](), [""]
     with file_io.trying_to("read", where):
         try:
             while pending:

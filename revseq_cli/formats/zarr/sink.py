@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import functools
 import json
-import os
 import struct
 import warnings
 from dataclasses import dataclass
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Layout, Region
-    from revseq_cli.formats.file_io import Identity
     from revseq_cli.formats.meaning import Attributes, Meaning, Value, Variable
 
 _GROUPS: dict[metadata.Version, dict[str, Any]] = {
@@ -68,7 +66,7 @@ class ZarrSink(FileSink):
         if self._old:
             if not self._replaces:
                 self._require_place(self._old)
-            self._old_files = metadata.files_in(self._old.store, self._old.name)
+            self._old_files = metadata.files_in(self._old.store, self._old.name, self._old.at)
             self._kept = self._old_files.stored - self._old.stored * self._replaces
         else:
             self._variables = self._beside(said.coordinates)
@@ -122,14 +120,14 @@ class ZarrSink(FileSink):
     def _copy(self, old: source.ZarrSource) -> None:
         """Copy every file and folder of the old store but the chunks of an array that is replaced."""
         is_chunk = metadata.chunk_files(old.metadata, old.metadata.separator)
-        for folder, _, names in os.walk(old.store, onerror=_raise):  # it follows no links
-            target = Path(self.file.temporary, os.path.relpath(folder, old.store))
+        inside = f"{old.key}/" if old.key else ""
+        for name in self._old_files.names:
+            if self._replaces and name.startswith(inside) and is_chunk(name.removeprefix(inside)):
+                continue
+            target = Path(self.file.temporary, name)
             with metadata.errors_worded(self.file.name, "write"):
-                target.mkdir(exist_ok=True)
-            for name in names:
-                path = Path(folder, name)
-                if not (self._replaces and is_chunk(Path(os.path.relpath(path, old.folder)).as_posix())):
-                    copy_file(str(path), str(target / name), self.file.name)
+                target.parent.mkdir(parents=True, exist_ok=True)
+            copy_file(f"{old.at or old.store}/{name}", str(target), self.file.name)
 
     def finish(self) -> None:
         """Add the array to the copies of metadata above it; TensorIOError if the input's store has changed."""
@@ -144,7 +142,7 @@ class ZarrSink(FileSink):
                     with metadata.errors_worded(self.file.name, "write"), warnings.catch_warnings():
                         warnings.simplefilter("ignore")  # zarr warns that version 3 has none in its specification
                         store.consolidate(self.file.temporary, key, self._version)
-        if metadata.files_in(self._old.store, self._old.name).digest != self._old_files.digest:
+        if metadata.files_in(self._old.store, self._old.name, self._old.at).digest != self._old_files.digest:
             raise metadata.changed(self._old.store)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
@@ -153,24 +151,22 @@ class ZarrSink(FileSink):
 
     @functools.cached_property
     def _block_writer(self) -> ZarrBlockWriter:
-        path = self._folder / metadata.ARRAY_FILES[self._version][0]
-        with file_io.opened(str(path), name=self.file.name) as fd:
-            return ZarrBlockWriter(str(self._folder), self.file.name, self._version, self._shards, file_io.identity(fd))
+        at = f"{self.file.address}/{self._key}".rstrip("/") if self.file.address else ""
+        array = source.Stored.of(str(self._folder), self._version, at, self.file.name)
+        return ZarrBlockWriter(array, self.file.name, self._shards)
 
     def reopen(self) -> Source:
         """The complete store, as an input."""
-        return source.ZarrSource(self.file.temporary, self._key, self.file.name, self._data_type)
+        return source.ZarrSource(self.file.temporary, self._key, self.file.name, self._data_type, self.file.address)
 
 
 @dataclass(frozen=True)
 class ZarrBlockWriter:
     """Encodes and writes the chunks of a block, which no other block shares."""
 
-    folder: str
+    array: source.Stored
     name: str
-    version: metadata.Version
     chunks: tuple[int, ...]
-    identity: Identity
 
     def deliver(self, region: Region, values: NDArray[Any]) -> None:
         """Write the values chunk by chunk: given several, zarr would write the others after one has failed.
@@ -178,7 +174,7 @@ class ZarrBlockWriter:
         A chunk is written again where another program, such as a virus scanner, has its new file open for a moment.
         """
         with metadata.errors_worded(self.name, "write"):
-            array = source.opened(self.folder, self.version, self.identity, "r+")
+            array = source.opened(self.array, "r+")
             for box, part in parts(region, values, self.chunks):
                 if is_nameless(array.dtype):  # elements of a type that zarr lacks become bytes, little-endian
                     stored = np.ascontiguousarray(part, part.dtype.newbyteorder("<")).view(array.dtype)

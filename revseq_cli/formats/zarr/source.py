@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -9,14 +10,15 @@ import warnings
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from revseq_cli.core import platform
 from revseq_cli.core.dtypes import data_type_of, is_nameless
 from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
 from revseq_cli.core.tensors import TensorDesc
-from revseq_cli.formats import file_io
+from revseq_cli.formats import file_io, remote
 from revseq_cli.formats.contents import GROUP, Contents, Item, chosen, only_of
 from revseq_cli.formats.contract import (
     ReadTask,
@@ -28,6 +30,7 @@ from revseq_cli.formats.contract import (
     inside,
     refuse_bomb,
 )
+from revseq_cli.formats.file_io import Identity  # noqa: TC001 - of a NamedTuple
 from revseq_cli.formats.meaning import (
     FILL,
     MISSING,
@@ -44,13 +47,13 @@ from revseq_cli.formats.table import looks_like
 from revseq_cli.formats.zarr import metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.contract import Address, Region, TextTypes
-    from revseq_cli.formats.file_io import Identity
     from revseq_cli.formats.zarr.metadata import Metadata, Version
 
 
@@ -61,14 +64,16 @@ class ZarrSource(Source):
     """An array of a Zarr store.
 
     `name` is what to call the store, where that is not its path; `asked` is the data type of elements that are stored
-    as bytes without one.
+    as bytes without one. A store `at` an address has the files of metadata in the folder `path`, too.
     """
 
     encoded = True
 
-    def __init__(self, path: str, key: str | None, name: str = "", asked: DataType | None = None) -> None:
+    def __init__(self, path: str, key: str | None, name: str = "", asked: DataType | None = None, at: str = "") -> None:
         name = name or path
         require_package(name)
+        if platform.is_remote(path):
+            at, path = path, remote.mirror(path)
         _require_folder(path, name)
         refuse_streams(path)
         key = key and key.strip("/")
@@ -76,27 +81,35 @@ class ZarrSource(Source):
             key = chosen(metadata.arrays_in(path), key, name)
         self.key = key
         self.name = f"{name}::{self.key}" if self.key else name
-        self.store, self.folder = path, str(Path(path, self.key))
+        self.store, self.folder, self.at = path, str(Path(path, self.key)), at
         self.metadata = metadata.read(self.folder, self.name, asked)
         version, self.dtype, self.sizes, self.chunks = self.metadata[:4]
         self.dimensions, self.attributes = self.metadata.dimensions, self.metadata.attributes
-        files = metadata.files_in(self.folder, self.name)
+        files = self._files()
         self._digest, self.stored = files.digest, files.stored  # bytes of the array's own files
-        self._chunk_files = _chunk_files(self.metadata, files.names, self.name)
+        self._chunk_files = _chunk_files(self.metadata, files.names, self.name) if files.are_listed else None
         declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
-        refuse_bomb(declared, self.stored, "write it again uncompressed", self.name)
+        if files.are_listed:
+            refuse_bomb(declared, self.stored, "write it again uncompressed", self.name)
         self.path = str(Path(self.folder, metadata.ARRAY_FILES[version][0]))
-        with file_io.opened(self.path) as fd:
-            self.identity = self._unchanged = file_io.identity(fd)
+        self.array = Stored.of(self.folder, version, f"{at}/{self.key}".rstrip("/") if at else "")
+        self.identity = self.array.unchanged
         with metadata.errors_worded(self.name, "open"):
-            opened(self.folder, version, self._unchanged)
+            opened(self.array)
         about, details = {"version": str(version), "array": f"/{self.key}"}, details_of(self.metadata)
         self.storage = Storage("zarr", about | details)
 
     def recheck(self) -> None:
         """TensorIOError if any file of the array is not as it was."""
-        if metadata.files_in(self.folder, self.name).digest != self._digest:
+        if self._files().digest != self._digest:
             raise metadata.changed(self.name)
+
+    def _files(self) -> metadata.Files:
+        return metadata.files_in(self.folder, self.name, f"{self.at}/{self.key}" if self.at else "")
+
+    def can_copy_to(self, path: str) -> bool:  # noqa: ARG002 - the name says nothing
+        """Whether all of its store is known: a web server lists no files."""
+        return not remote.is_web(self.at)
 
     @property
     def least_bytes(self) -> int:
@@ -109,17 +122,17 @@ class ZarrSource(Source):
         """A note on absent chunks: the format reads them as the fill value, whether lost or never written."""
         noun = "shards" if self.metadata.shards != self.metadata.chunks else "chunks"
         total = prod(-(-size // shard) for size, shard in zip(self.sizes, self.metadata.shards, strict=True))
-        absent = total - self._chunk_files
+        absent = total - (total if self._chunk_files is None else self._chunk_files)
         note = f"{absent:,} of {total:,} {noun} of {self.name} are missing, and read as the fill value"
         return (note,) if absent else ()
 
     def meaning(self) -> Meaning:
         """What the store says of the array."""
-        return meaning_of(self.store, self.key, self.metadata, lambda key: ZarrSource(self.store, key).read)
+        return meaning_of(self)
 
     def read_task(self, region: Region) -> ReadTask:
         """A read task that decodes the chunks of the region."""
-        return ZarrReadTask(self.path, self.name, self.metadata, self._unchanged, region)
+        return ZarrReadTask(self.array, self.name, self.metadata, region)
 
 
 def details_of(found: Metadata) -> dict[str, str]:
@@ -142,12 +155,11 @@ def _chunk_files(found: Metadata, names: list[str], where: str) -> int:
 
 @dataclass(frozen=True)
 class ZarrReadTask:
-    """One region of an array; its metadata file, `path`, must be as it was when it was read."""
+    """One region of an array, whose metadata must be as they were."""
 
-    path: str
+    array: Stored
     name: str
     metadata: Metadata
-    unchanged: Identity
     region: Region
 
     def read(self) -> NDArray[Any]:
@@ -156,7 +168,7 @@ class ZarrReadTask:
         ends = zip(self.region, chunks, strict=True)
         touched = prod((-(-part.stop // chunk) - part.start // chunk) * chunk for part, chunk in ends)
         size = prod(part.stop - part.start for part in self.region)
-        with file_io.opened(self.path, self.unchanged):
+        with self.array.required():
             try:
                 if touched <= max(2 * size, prod(chunks)):
                     return self._values(self.region)
@@ -171,8 +183,7 @@ class ZarrReadTask:
 
     def _values(self, region: Region) -> NDArray[Any]:
         with metadata.errors_worded(self.name, "read"):
-            array = opened(os.path.dirname(self.path), self.metadata.version, self.unchanged)  # noqa: PTH120 - a string
-            values = np.asarray(array[region])
+            values = np.asarray(opened(self.array)[region])
             nameless = is_nameless(values.dtype)
             return values.view(self.metadata.dtype) if nameless else np.asarray(values, self.metadata.dtype)
 
@@ -188,8 +199,35 @@ class ZarrReadTask:
                 raise FormatError(found, "the whole store", "fetch it again", self.name) from None
 
 
+class Stored(NamedTuple):
+    """Where an array is: in a folder whose file of metadata is as it was at `unchanged`, or `at` an address.
+
+    Of the latter `files` has the metadata, which a worker elsewhere finds in no folder, and need not be stored yet.
+    """
+
+    folder: str
+    version: Version
+    unchanged: Identity
+    at: str = ""
+    files: tuple[tuple[str, bytes], ...] = ()
+
+    @classmethod
+    def of(cls, folder: str, version: Version, at: str = "", name: str = "") -> Stored:
+        """The array in a folder, or at an address and with its metadata in the folder; `name` is for messages."""
+        paths = [Path(folder, each) for each in metadata.ARRAY_FILES[version]]
+        with file_io.opened(str(paths[0]), name=name) as fd:
+            unchanged = file_io.identity(fd)
+        files = [(path.name, path.read_bytes()) for path in paths if path.exists()] if at else []
+        return cls(folder, version, unchanged, at, tuple(files))
+
+    def required(self) -> AbstractContextManager[object]:
+        """A context, which begins with a TensorIOError where the folder's metadata have changed."""
+        path = str(Path(self.folder, metadata.ARRAY_FILES[self.version][0]))
+        return contextlib.nullcontext() if self.at else file_io.opened(path, self.unchanged)
+
+
 @functools.lru_cache(maxsize=8)
-def opened(folder: str, version: Version, _: Identity, mode: Literal["r", "r+"] = "r") -> Any:  # noqa: ANN401 - zarr's Array
+def opened(array: Stored, mode: Literal["r", "r+"] = "r") -> Any:  # noqa: ANN401 - zarr's Array
     """The array of the package zarr, opened once in each process for each state of its metadata.
 
     Every chunk that is written is stored, also one of nothing but the fill value: to zarr, all NaNs are equal.
@@ -198,7 +236,7 @@ def opened(folder: str, version: Version, _: Identity, mode: Literal["r", "r+"] 
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # zarr warns about codecs that the specification does not have
-        return store.open_array(folder, version, mode)
+        return store.open_array(array.folder, array.version, mode, array.at, array.files)
 
 
 def require_package(where: str) -> None:
@@ -252,10 +290,9 @@ def _stated(folder: Path) -> tuple[Attributes, list[str]]:
     return neutral, lost
 
 
-def meaning_of(
-    store: str, key: str, found: metadata.Metadata, opened: Callable[[str], Callable[[], NDArray[Any]]]
-) -> Meaning:
-    """What a store says of the array at that path; `opened` gives what reads another array of numbers."""
+def meaning_of(array: ZarrSource) -> Meaning:
+    """What its store says of an array."""
+    store, key, found = array.store, array.key, array.metadata
     attributes, left = _stated(Path(store, key))
     coordinates = []
     for name, size in zip(found.dimensions, found.sizes, strict=False):
@@ -263,7 +300,7 @@ def meaning_of(
         if not name or "/" in name or not key or other == key or not metadata.holds(store, other):
             continue
         try:
-            coordinate = _coordinate(store, other, size, opened)
+            coordinate = _coordinate(array, other, size)
         except RevseqError as e:
             left.append(f"the variable {name} ({e.found})")
             continue
@@ -277,27 +314,25 @@ def meaning_of(
     return Meaning(found.dimensions, attributes, tuple(coordinates), plain_groups, left=tuple(left))
 
 
-def _coordinate(
-    store: str, key: str, size: int, opened: Callable[[str], Callable[[], NDArray[Any]]]
-) -> Variable | None:
+def _coordinate(array: ZarrSource, key: str, size: int) -> Variable | None:
     """The coordinate of a dimension of that name and size; None for what is none, or is large."""
-    folder, name = Path(store, key), key.rpartition("/")[2]
+    folder, name, at = Path(array.store, key), key.rpartition("/")[2], f"{array.at}/{key}" if array.at else ""
     try:
         version, fields, attributes = metadata.described(folder)
         dimensions = metadata.dimensions_of(version, fields, attributes)
         if dimensions != (name,) or fields["shape"] != [size]:
             return None
-        if metadata.files_in(str(folder), name).stored > MOST_BYTES:
+        if metadata.files_in(str(folder), name, at).stored > MOST_BYTES:
             return None
         if bytes_of_text := _text_bytes(version, fields):
             chunks = fields["chunks"] if version == 2 else fields["chunk_grid"]["configuration"]["chunk_shape"]
             if not is_small((size,), bytes_of_text, tuple(chunks)):
                 return None
-            return Variable(name, dimensions, _stated(folder)[0], _texts(str(folder), version))
+            return Variable(name, dimensions, _stated(folder)[0], _texts(Stored.of(str(folder), version, at)))
         found = metadata.read(str(folder), name)
         if not is_small(found.sizes, found.dtype.itemsize, found.shards):
             return None
-        return Variable(name, dimensions, _stated(folder)[0], opened(key)())
+        return Variable(name, dimensions, _stated(folder)[0], ZarrSource(array.store, key, at=array.at).read())
     except (KeyError, TypeError, AttributeError):
         raise FormatError("has damaged metadata") from None
 
@@ -319,12 +354,10 @@ def _text_bytes(version: metadata.Version, fields: dict[str, Any]) -> int:
     return _TEXT_BYTES if name == "string" else 0
 
 
-def _texts(folder: str, version: metadata.Version) -> NDArray[Any]:
+def _texts(array: Stored) -> NDArray[Any]:
     """The texts of an array, which the strict store reads, as a tensor's chunks."""
-    from revseq_cli.formats.zarr import store  # the package takes a while to load
-
-    with metadata.errors_worded(folder, "read"):
-        return as_texts(np.asarray(store.open_array(folder, version, "r")[(...,)]))
+    with metadata.errors_worded(array.folder, "read"):
+        return as_texts(np.asarray(opened(array)[(...,)]))
 
 
 # What is in a store.
@@ -333,13 +366,15 @@ def _texts(folder: str, version: metadata.Version) -> NDArray[Any]:
 def contents(address: Address, types: TextTypes) -> Contents | None:
     """What the store or the group holds; None where the address is that of an array, or of nothing."""
     store, key = address.path, (address.key or "").strip("/")
+    if platform.is_remote(store):
+        store = remote.mirror(store)
     found = metadata.attributes_of_group(store, key)
     if found is None:
         return None
     items = tuple(_items(store, key, types.asked))
     arrays = [item for item in items if not item.is_group]
     return Contents(
-        store, "zarr", items, None if address.key is not None else only_of(arrays), key, len(found), is_tree=True
+        address.path, "zarr", items, None if address.key is not None else only_of(arrays), key, len(found), is_tree=True
     )
 
 

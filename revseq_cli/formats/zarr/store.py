@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import stat
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -14,12 +15,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import zarr
 from zarr.abc.store import RangeByteRequest, SuffixByteRequest
 from zarr.api import asynchronous
-from zarr.storage import LocalStore
+from zarr.core.buffer import default_buffer_prototype
+from zarr.storage import FsspecStore, LocalStore
 
 from revseq_cli.core.errors import FormatError
+from revseq_cli.formats import remote
+from revseq_cli.formats.zarr.metadata import FILES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine, Iterable
 
     from numpy.typing import NDArray
 
@@ -28,32 +32,22 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 
-class _Here(asyncio.SelectorEventLoop):
-    """An event loop without threads: work for another thread is done at once, in this one.
+def done(work: Coroutine[Any, Any, _Result], at: str = "") -> _Result:
+    """Run a coroutine to its end and return its result; its other tasks are cancelled if it fails.
 
     By itself zarr starts a thread for its event loop, and more for files and codecs. Where one cannot be started, or
     ends because memory is out, its caller waits forever. And a process with threads cannot be forked: two workers were
     ready after 0.05 s, and after 2.3 s where they had to load zarr again. This program's workers do blocks in parallel.
+
+    What is `at` an address is done where its connections are. Of errors in a group, as tasks raise them, the first one
+    is raised: it says what is wrong.
     """
-
-    def run_in_executor(self, _: object, function: Callable[..., Any], *arguments: object) -> asyncio.Future[Any]:
-        """Call the function; the future has its result already."""
-        future = self.create_future()
+    with contextlib.closing(work):
         try:
-            future.set_result(function(*arguments))
-        except Exception as e:  # noqa: BLE001 - it is raised where the result is asked for
-            future.set_exception(e)
-        return future
-
-
-def done(work: Coroutine[Any, Any, _Result]) -> _Result:
-    """Run a coroutine to its end and return its result; its other tasks are cancelled if it fails.
-
-    Of errors in a group, as tasks raise them, the first one is raised: it says what is wrong.
-    """
-    with contextlib.closing(work), asyncio.Runner(loop_factory=_Here) as runner:
-        try:
-            return runner.run(work)
+            if at:
+                return remote.done(work)
+            with asyncio.Runner(loop_factory=remote.Loop) as runner:
+                return runner.run(work)
         except ExceptionGroup as group:
             error: Exception = group
             while isinstance(error, ExceptionGroup):
@@ -64,14 +58,14 @@ def done(work: Coroutine[Any, Any, _Result]) -> _Result:
 class _Array:
     """An array of the package zarr, read and written by region in the calling thread."""
 
-    def __init__(self, array: Any) -> None:  # noqa: ANN401 - zarr's AsyncArray
-        self._array, self.dtype = array, array.dtype
+    def __init__(self, array: Any, at: str) -> None:  # noqa: ANN401 - zarr's AsyncArray
+        self._array, self._at, self.dtype = array, at, array.dtype
 
     def __getitem__(self, region: tuple[Any, ...]) -> Any:  # noqa: ANN401 - zarr's kinds of arrays
-        return done(self._array.getitem(region))
+        return done(self._array.getitem(region), self._at)
 
     def __setitem__(self, region: tuple[slice, ...], values: NDArray[Any]) -> None:
-        done(self._array.setitem(region, values))
+        done(self._array.setitem(region, values), self._at)
 
 
 class StrictStore(LocalStore):
@@ -121,11 +115,41 @@ def _whole(data: Any, key: str, byte_range: Any) -> Any:  # noqa: ANN401 - zarr'
     return data
 
 
-def open_array(folder: str, version: Version, mode: Literal["r", "r+"]) -> Any:  # noqa: ANN401 - zarr's Array
-    """The array, which stores every chunk; asked to do so for an array that exists, zarr's own function does not."""
-    store = StrictStore(folder, read_only=mode == "r")
-    array: Any = done(asynchronous.open_array(store=store, mode=mode, zarr_format=version))
-    return _Array(zarr.AsyncArray(array.metadata, array.store_path, {"write_empty_chunks": True}))
+class _StoreAt(FsspecStore):
+    """The chunks of an array at an address, with its files of metadata, which need not be there yet."""
+
+    def __init__(self, at: str, files: Iterable[tuple[str, bytes]], *, read_only: bool) -> None:
+        fs, inside = remote.system(at)
+        super().__init__(fs, read_only=read_only, path=inside)
+        self._at, self._files = at, dict(files)
+
+    async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:  # noqa: ANN401 - zarr's Buffer
+        """The bytes of an object or a range of it; None where there is none."""
+        prototype = prototype or default_buffer_prototype()
+        if key.rpartition("/")[2] in FILES:
+            return prototype.buffer.from_bytes(self._files[key]) if key in self._files else None
+        call = functools.partial(super().get, key, prototype, byte_range)
+        with remote.worded(f"{self._at}/{key}", "read"):
+            return _whole(await remote.tried(self._at, call), key, byte_range)
+
+    async def set(self, key: str, value: Any, byte_range: Any = None) -> None:  # noqa: ANN401 - zarr's Buffer
+        """Put the bytes of an object."""
+        with remote.worded(f"{self._at}/{key}", "write"):
+            await remote.tried(self._at, functools.partial(super().set, key, value, byte_range))
+
+
+def open_array(
+    folder: str, version: Version, mode: Literal["r", "r+"], at: str = "", files: Iterable[tuple[str, bytes]] = ()
+) -> Any:  # noqa: ANN401 - zarr's Array
+    """The array in a folder, or `at` an address, of which the metadata are in `files`.
+
+    It stores every chunk; asked to do so for an array that exists, zarr's own function does not.
+    """
+    store: Any = StrictStore(folder, read_only=mode == "r")
+    if at:
+        store = _StoreAt(at, files, read_only=mode == "r")
+    array: Any = done(asynchronous.open_array(store=store, mode=mode, zarr_format=version), at)
+    return _Array(zarr.AsyncArray(array.metadata, array.store_path, {"write_empty_chunks": True}), at)
 
 
 def consolidate(folder: str, key: str, version: Version) -> None:
