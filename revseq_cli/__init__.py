@@ -189,7 +189,7 @@ def explain(
     from revseq_cli import arrays
 
     job = arrays.job_of(values, lengths, axis, batch_axis, mask=mask, padding=padding)
-    return arrays.explained(output, job, arrays.tolerance_of(atol, rtol, ulp, equal_nan=equal_nan))
+    return arrays.explained(output, job, atol, rtol, ulp, equal_nan=equal_nan)
 
 
 def violations(

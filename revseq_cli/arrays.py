@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.pipeline.comparison import Tolerance
     from revseq_cli.porting.diagnose import Mistake, WrongLines
 
 
@@ -147,24 +146,16 @@ def violations(job: Job, feature_level: str) -> tuple[spec.Constraint, ...]:
     return spec.violations(*job.descs, spec.FeatureLevel.parse(feature_level))
 
 
-def tolerance_of(atol: float | None, rtol: float | None, ulp: int | None, *, equal_nan: bool) -> Tolerance | None:
-    """The tolerance, or None to compare bits; UsageError for a negative number, NaN or infinity."""
-    from revseq_cli.pipeline.comparison import Tolerance
-
-    for name, each in (("atol", atol), ("rtol", rtol), ("ulp", ulp)):
-        if each is not None and not 0 <= each < np.inf:
-            raise UsageError(f"is {each}", "a number of at least 0", where=name)
-    return Tolerance.asked(atol, rtol, None if ulp is None else operator.index(ulp), equal_nan=equal_nan)
-
-
-def explained(output: Any, job: Job, tolerance: Tolerance | None) -> Explanation:  # noqa: ANN401
+def explained(
+    output: Any, job: Job, atol: float | None, rtol: float | None, ulp: int | None, *, equal_nan: bool  # noqa: ANN401
+) -> Explanation:  # fmt: skip
     """How an array differs from the output of a job; FormatError if it has other sizes or another type."""
-    from revseq_cli.pipeline.comparison import compared
+    from revseq_cli.pipeline.comparison import compared, tolerance_of
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.porting.diagnose import diagnose, opened, reading  # few programs ask for it
 
     _require(job)
-    resources = Resources("serial")
+    tolerance, resources = tolerance_of(atol, rtol, ulp, equal_nan), Resources("serial")
     undone, a, job = reading(_source(output, "output"), job, tolerance, resources.memory)
     if a.desc != job.values.desc:
         raise FormatError(f"is a tensor {a.desc}", f"one like the values, {job.values.desc}", where="output")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,24 +22,10 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.assembly import Job
     from revseq_cli.pipeline.comparison import Pair, Tolerance
     from revseq_cli.pipeline.plan import Resources
-    from revseq_cli.report.objects import Comparison
 
-_MOST_SHOWN = 100_000
-_MOST_STEPS = (1 << 64) - 1
 # What settings say of tensors, with and without a job.
 _OF_TENSORS = {"dtype", "format_name", "sizes", "atol", "rtol", "ulp", "equal_nan"}
 _ADD_JOB = "add --job to compare A with the right output of a job, or --on cpu to run INPUT and LENGTHS there"
-
-
-def _parse_tolerance(text: str) -> float:
-    """A finite number of at least 0; UsageError for other text."""
-    with contextlib.suppress(ValueError):
-        if 0 <= (number := float(text)) < math.inf:
-            return number
-    raise UsageError(f"{text[:40]!r} is not a number of at least 0")
-
-
-_TOLERANCE = options.Parsed("number", _parse_tolerance)
 
 
 @base.command(
@@ -59,16 +44,16 @@ _TOLERANCE = options.Parsed("number", _parse_tolerance)
     help="Compare what the job gives in ONNX Runtime on this provider: cpu, directml, or any other that is installed.",
 )  # fmt: skip
 @Group.COMPARE.option(
-    "--atol", type=_TOLERANCE, help="The absolute tolerance. Elements are equal if |A - B| <= atol + rtol * |B|."
+    "--atol", type=float, help="The absolute tolerance. Elements are equal if |A - B| <= atol + rtol * |B|."
 )
-@Group.COMPARE.option("--rtol", type=_TOLERANCE, help="The relative tolerance, a factor of |B|.")
+@Group.COMPARE.option("--rtol", type=float, help="The relative tolerance, a factor of |B|.")
 @Group.COMPARE.option(
-    "--ulp", type=click.IntRange(0, _MOST_STEPS), metavar="N",
+    "--ulp", type=click.IntRange(0, (1 << 64) - 1), metavar="N",
     help="Accept up to N steps of the data type between equal elements. Infinity follows the largest number.",
 )  # fmt: skip
 @Group.COMPARE.option("--equal-nan", is_flag=True, help="Treat all NaNs as equal. Values are compared, not bits.")
 @Group.COMPARE.option(
-    "--first", type=click.IntRange(0, _MOST_SHOWN), default=10, show_default=True, metavar="N",
+    "--first", type=click.IntRange(0, 100_000), default=10, show_default=True, metavar="N",
     help="The largest number of differences to show.",
 )  # fmt: skip
 @options.picture_option
@@ -113,36 +98,51 @@ def command(
 
     The exit status is 0 if the tensors are equal, 1 if they differ, and 2 if an error stopped the command.
     """
-    from revseq_cli.report import objects, tables  # --help must not load NumPy
+    from revseq_cli.core import signals
+    from revseq_cli.formats.atomic_file import FileTransaction  # --help must not load NumPy
+    from revseq_cli.pipeline import comparison, summaries
+    from revseq_cli.pipeline.plan import plan_pair
+    from revseq_cli.porting import diagnose
+    from revseq_cli.report import objects, tables
 
     _require_tensors(tensors, settings, is_job=is_job, on=on)
-    tolerance = _tolerance(settings)
-    sides = (
-        _opened_job(tensors, settings, on, resources) if is_job or on else _opened_tensors(tensors, settings, resources)
-    )
-    drawing = _Drawing(picture, overwrite) if picture else None
-    comparison = _compared(sides, tolerance, max(first, 1), drawing, resources)
-    if comparison.differences:
-        comparison = comparison._replace(differences=comparison.differences.limited(first))
-    console.note(*comparison.notes)
+    limits = [settings.pop(name) for name in ("atol", "rtol", "ulp", "equal_nan")]
+    tolerance = comparison.tolerance_of(*limits)
+    with signals.deferred(), contextlib.ExitStack() as stack:
+        job, undone, pair, found, why, notes = None, "", None, None, None, list[str]()
+        if is_job or on:
+            a, job = _opened_job(tensors, settings, on, resources)
+            notes += job.clamping(summaries.count_lengths(job, resources).clamped)
+            undone, like, judged = diagnose.reading(a, job, tolerance, resources.memory)
+            b = judged.values
+            if like.desc == b.desc:
+                pair = stack.enter_context(diagnose.opened(like, judged, resources))
+        else:
+            a, b = _opened_tensors(tensors, settings, resources)
+            if a.desc == b.desc:
+                pair = comparison.Pair(a, b, plan_pair(a, b, resources))
+        notes[:0] = [*a.notes, *(job or b).notes]
+        file = None
+        if picture and pair:
+            file = options.new_picture(picture, [*a.files, *(job or b).files], overwrite=overwrite)
+        elif picture:
+            notes.append("no picture is drawn: the tensors differ in sizes or data types")
+        if pair:
+            b, found = pair.right, comparison.compared("compare", pair, tolerance, first)
+            if pair.job:
+                why = diagnose.diagnose(pair, pair.job, found, tolerance, resources.memory, undone)
+            svg = _picture(pair, f"{found.count:,} of {found.total:,} elements differ", tolerance) if file else ""
+            a.recheck()
+            (job or b).recheck()
+    if file:
+        with FileTransaction(file) as together:
+            file.write(svg.encode())
+        notes += together.notes
+    done = objects.Comparison(a, b, found, job.axis if job else None, why, notes=notes)
+    console.note(*notes)
     if console.as_json or not console.quiet:
-        click.echo((objects if console.as_json else tables).diff(comparison))
-    return 0 if comparison.equal else 1
-
-
-class _Sides(NamedTuple):
-    """What is compared: A, or the output of a provider, and B, or what is right for a job."""
-
-    a: Source
-    b: Source
-    job: Job | None = None
-
-
-class _Drawing(NamedTuple):
-    """The picture that is asked for."""
-
-    path: str
-    overwrite: bool
+        click.echo((objects if console.as_json else tables).diff(done))
+    return 0 if done.equal else 1
 
 
 def _require_tensors(tensors: Sequence[str], settings: dict[str, Any], *, is_job: bool, on: str | None) -> None:
@@ -163,7 +163,7 @@ def _require_tensors(tensors: Sequence[str], settings: dict[str, Any], *, is_job
     refuse_shared([(name, Reference.input(typed)) for name, typed in zip(names, tensors, strict=False)])
 
 
-def _opened_tensors(tensors: Sequence[str], settings: dict[str, Any], resources: Resources) -> _Sides:
+def _opened_tensors(tensors: Sequence[str], settings: dict[str, Any], resources: Resources) -> tuple[Source, Source]:
     """A and B; a raw buffer of which nothing is said is like the other."""
     from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline import jobs
@@ -180,84 +180,39 @@ def _opened_tensors(tensors: Sequence[str], settings: dict[str, Any], resources:
 
     if references[1].is_bare:
         a = load(0, None)
-        return _Sides(a, load(1, a.desc))
+        return a, load(1, a.desc)
     b = load(1, None)
-    return _Sides(load(0, b.desc), b)
+    return load(0, b.desc), b
 
 
-def _opened_job(tensors: Sequence[str], settings: dict[str, Any], on: str | None, resources: Resources) -> _Sides:
-    """The job of INPUT and LENGTHS, which its feature level accepts, with A, or what a provider makes of the job."""
+def _opened_job(
+    tensors: Sequence[str], settings: dict[str, Any], on: str | None, resources: Resources
+) -> tuple[Source, Job]:
+    """A, or what a provider makes of the job; and the job of INPUT and LENGTHS, which its feature level accepts."""
     from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline import jobs
     from revseq_cli.porting import backends
 
-    reading = {name: settings[name] for name in ("dtype", "format_name")}
-    of_job = {name: value for name, value in settings.items() if name not in _OF_TENSORS}
-    values, *rest = tensors[0 if on else 1 :]
-    reference = Reference.input(values, settings["format_name"])
-    jobs.refuse_sizes([reference, Reference.input(tensors[0], settings["format_name"])], settings["sizes"])
-    sizes = settings["sizes"] if reference.is_bare else None
+    own, *rest = tensors[0 if on else 1 :]
+    is_bare = [Reference.input(text, settings["format_name"]) for text in (own, tensors[0])]
+    jobs.refuse_sizes(is_bare, settings["sizes"])
+    input_is_bare, a_is_bare = (reference.is_bare for reference in is_bare)
+    sizes, absolute = settings.pop("sizes"), resources.elsewhere
     request = options.request_of(
-        input=values, lengths=rest[0] if rest else None, sizes=sizes, absolute=resources.elsewhere, **reading, **of_job
+        input=own,
+        lengths=rest[0] if rest else None,
+        sizes=sizes if input_is_bare else None,
+        absolute=absolute,
+        **settings,
     )
     job = jobs.load(request)
     jobs.require(job)
     if on:
-        return _Sides(backends.computed(job, on, resources.memory), job.values, job)
-    sizes = None if reference.is_bare or not Reference.input(tensors[0]).is_bare else settings["sizes"]
-    a = options.request_of(input=tensors[0], sizes=sizes, absolute=resources.elsewhere, **reading)
-    return _Sides(jobs.load_tensor(a, "A", like=job.values.desc), job.values, job)
-
-
-def _tolerance(settings: dict[str, Any]) -> Tolerance | None:
-    """The tolerance, or None to compare bits."""
-    from revseq_cli.pipeline.comparison import Tolerance
-
-    atol, rtol, ulp, equal_nan = (settings[name] for name in ("atol", "rtol", "ulp", "equal_nan"))
-    return Tolerance.asked(atol, rtol, ulp, equal_nan=equal_nan)
-
-
-def _compared(
-    sides: _Sides, tolerance: Tolerance | None, first: int, drawing: _Drawing | None, resources: Resources
-) -> Comparison:  # fmt: skip
-    """Compare, look for mistakes, and draw the picture; TensorIOError where a file has changed meanwhile."""
-    from revseq_cli.core import signals
-    from revseq_cli.formats.atomic_file import FileTransaction
-    from revseq_cli.pipeline import comparison, summaries
-    from revseq_cli.porting import diagnose as porting
-    from revseq_cli.report.objects import Comparison
-
-    a, b, job = sides
-    notes = [*a.notes, *(job or b).notes]
-    if job:
-        notes += job.clamping(summaries.count_lengths(job, resources).clamped)
-    axis, undone, like = job.axis if job else None, "", a
-    if job:
-        undone, like, job = porting.reading(a, job, tolerance, resources.memory)
-        b = job.values
-    if like.desc != b.desc:
-        if drawing:
-            notes.append("no picture is drawn: the tensors differ in sizes or data types")
-        return Comparison(a, b, None, axis, notes=notes)
-    file = None
-    if drawing:
-        inputs = [*a.files, *(job or b).files]
-        file = options.new_picture(drawing.path, inputs, overwrite=drawing.overwrite)
-    opened = porting.opened(like, job, resources) if job else comparison.opened(like, b, resources)
-    with signals.deferred(), opened as pair:
-        found = comparison.compared("compare", pair, tolerance, first)
-        why = porting.diagnose(pair, pair.job, found, tolerance, resources.memory, undone) if pair.job else None
-        svg = _picture(pair, f"{found.count:,} of {found.total:,} elements differ", tolerance) if file else ""
-        a.recheck()
-        (job or b).recheck()
-    if file:
-        with FileTransaction(file) as together:
-            file.write(svg.encode())
-        notes += together.notes
-    hint = f"the differences are as small as rounding: add {found.wider}" if found.wider else ""
-    if hint.endswith("add --equal-nan"):
-        hint = "add --equal-nan to treat all NaNs as equal"
-    return Comparison(a, pair.right, found, axis, why, hint, notes)
+        return backends.computed(job, on, resources.memory), job
+    sizes = sizes if a_is_bare and not input_is_bare else None
+    reading = {name: settings[name] for name in ("dtype", "format_name")}
+    a = options.request_of(input=tensors[0], sizes=sizes, absolute=absolute, **reading)
+    return jobs.load_tensor(a, "A", like=job.values.desc), job
 
 
 def _picture(pair: Pair, title: str, tolerance: Tolerance | None) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
+import operator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,19 +11,17 @@ import numpy as np
 
 from revseq_cli.core import dtypes
 from revseq_cli.core.dtypes import bits, native, word
+from revseq_cli.core.errors import UsageError
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline.blocks import lengths_of, sizes_of
-from revseq_cli.pipeline.plan import plan_pair
 from revseq_cli.pipeline.tasks import Task, completed, reading_back, untrue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Region, Sink, Source
     from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.pipeline.plan import Plan, Resources
+    from revseq_cli.pipeline.plan import Plan
 
 _FEW_LINES = 4096  # are few in any memory
 _LINE_BYTES = 48  # that are kept of a line, and computed with
@@ -43,13 +40,14 @@ class Tolerance(NamedTuple):
     equal_nan: bool = False
     ulps: int = 0
 
-    @classmethod
-    def asked(
-        cls, absolute: float | None, relative: float | None, ulps: int | None, *, equal_nan: bool
-    ) -> Tolerance | None:
-        """The tolerance of these, of which None is not given; None where none is, to compare bits."""
-        by_value = equal_nan or any(limit is not None for limit in (absolute, relative, ulps))
-        return cls(absolute or 0, relative or 0, equal_nan, ulps or 0) if by_value else None
+
+def tolerance_of(atol: float | None, rtol: float | None, ulp: int | None, equal_nan: bool) -> Tolerance | None:
+    """The tolerance, of which None is not given; None where none is, to compare bits. UsageError for a wrong number."""
+    for name, limit in (("atol", atol), ("rtol", rtol), ("ulp", ulp)):
+        if limit is not None and not 0 <= limit < np.inf:
+            raise UsageError(f"is {limit}", "a number of at least 0", where=name)
+    by_value = equal_nan or any(limit is not None for limit in (atol, rtol, ulp))
+    return Tolerance(atol or 0, rtol or 0, equal_nan, operator.index(ulp or 0)) if by_value else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,28 +76,21 @@ class Differences:
     line_count: int = 0
     lines: NDArray[np.bool_] | None = None
 
-    def limited(self, first: int) -> Differences:
-        """The same with the values of at most `first` elements."""
-        return replace(self, indices=self.indices[:first], a=self.a[:first], b=self.b[:first])
-
     def merged(self, other: Differences, first: int) -> Differences:
         """The differences of this part and another part of the same arrays, with the `first` of both in C order."""
-        indices, a, b = self.indices, self.a, self.b
-        if not len(indices):
-            indices, a, b = other.indices, other.a, other.b
+        names = ("total", "count", "nans", "lone_nans", "inside", "line_count")
+        both: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in names}
+        for name in ("largest_absolute", "largest_relative", "largest_ulps"):
+            numbers = [number for part in (self, other) if (number := getattr(part, name)) is not None]
+            both[name] = max(numbers, default=None)
         # Parts mostly come in C order, so that `self` already has the first ones.
-        elif len(other.indices) and (len(indices) < first or tuple(other.indices[0]) < tuple(indices[-1])):
-            indices = np.concatenate([indices, other.indices])
-            order = np.lexsort(indices.T[::-1])[:first]
-            indices, a, b = indices[order], np.concatenate([a, other.a])[order], np.concatenate([b, other.b])[order]
-        return Differences(
-            self.total + other.total, self.count + other.count, indices, a, b,
-            _larger(self.largest_absolute, other.largest_absolute),
-            _larger(self.largest_relative, other.largest_relative),
-            _larger(self.largest_ulps, other.largest_ulps),
-            self.nans + other.nans, self.lone_nans + other.lone_nans, self.inside + other.inside,
-            self.line_count + other.line_count,
-        )  # fmt: skip
+        has_room = len(self.indices) < first
+        if len(other.indices) and (has_room or tuple(other.indices[0]) < tuple(self.indices[-1])):
+            indices = np.concatenate([self.indices, other.indices])
+            order = np.lexsort(indices.T[::-1])[:first] if indices.shape[1] else slice(first)
+            a, b = np.concatenate([self.a, other.a]), np.concatenate([self.b, other.b])
+            both |= {"indices": indices[order], "a": a[order], "b": b[order]}
+        return replace(self, **both)
 
     @property
     def wider(self) -> str:
@@ -107,61 +98,46 @@ class Differences:
         steps, is_float = self.largest_ulps or 0, self.a.dtype.kind in "fc" or dtypes.is_minifloat(self.a.dtype)
         if not self.count or self.lone_nans or not is_float or steps > _ROUNDING_ULPS:
             return ""
-        return f"--ulp {steps}" * bool(steps) + " " * bool(steps and self.nans) + "--equal-nan" * bool(self.nans)
-
-
-def _larger(a: Any, b: Any) -> Any:  # noqa: ANN401 - two numbers of one type, or None
-    return max((number for number in (a, b) if number is not None), default=None)
+        return " ".join([f"--ulp {steps}"] * bool(steps) + ["--equal-nan"] * bool(self.nans))
 
 
 def unequal(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None) -> NDArray[np.bool_]:
     """Which elements differ, of arrays of one shape and one data type, each in either byte order."""
     mask = np.zeros(a.shape, np.bool_)
-    mask.reshape(-1)[_located(a, b, tolerance, 0)[1]] = True
+    mask.reshape(-1)[differences(a, b, tolerance, 0)[1]] = True
     return mask
 
 
-def differences(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None = None, first: int = 1) -> Differences:
-    """How two arrays differ, with the values of the `first` elements that do.
+@np.errstate(all="ignore")  # of NaNs that signal, too
+def differences(
+    a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None = None, first: int = 1
+) -> tuple[Differences, NDArray[np.intp]]:
+    """How two arrays differ, with the values of the `first` elements that do, and the flat indices of all of these.
 
     The arrays have one shape and one data type, each in either byte order. Without a tolerance, elements differ in
     bits. With one, floats are compared in FLOAT64, and integers exactly, with a bound in FLOAT64.
     """
-    return _located(a, b, tolerance, first)[0]
-
-
-def _located(
-    a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None, first: int
-) -> tuple[Differences, NDArray[np.intp]]:
-    """The same, with the flat indices of all elements that differ."""
     differing = bits(a) != bits(b)
-    if tolerance and (numbers := dtypes.numbers(a)).dtype.kind in "fc":
-        differing |= np.isnan(numbers)  # a NaN equals nothing, not even a NaN of the same bits
+    if tolerance:  # a NaN equals nothing, not even a NaN of the same bits
+        differing |= (numbers := dtypes.numbers(a)) != numbers
     places = np.flatnonzero(differing)
     a, b = (native(values).reshape(-1)[places] for values in (a, b))
-    if not (tolerance or dtypes.has_numbers(a.dtype)):  # only their bits are known
-        indices = np.stack(np.unravel_index(places[:first], differing.shape or (1,)), axis=1)[:, : differing.ndim]
-        return Differences(differing.size, len(places), indices, a[:first], b[:first]), places
-    x, y = dtypes.numbers(a), dtypes.numbers(b)
-    with np.errstate(all="ignore"):
-        far, size = _distance(x, y), _magnitude(_wide(y))
-        relative = far / size
-        relative[far == 0] = 0
-        steps = _steps(a, b)
-        no_number = [
-            np.isnan(numbers) if numbers.dtype.kind in "fc" else np.zeros(len(a), np.bool_) for numbers in (x, y)
-        ]
+    told: dict[str, Any] = {}
+    if tolerance or dtypes.has_numbers(a.dtype):  # else only their bits are known
+        x, y = dtypes.numbers(a), dtypes.numbers(b)
+        no_number = x != x, y != y
+        far, steps = _distance(x, y), _steps(a, b)
+        relative = np.where(far == 0, 0, far / np.abs(_wide(y)))
         neither = ~(no_number[0] | no_number[1])
-        largest = _largest(far), _largest(relative), int(steps[neither].max()) if neither.any() else None
+        told["largest_absolute"], told["largest_relative"] = _largest(far), _largest(relative)
+        told["largest_ulps"] = int(steps[neither].max()) if neither.any() else None
         if tolerance:
-            apart = ~_close(x, y, far, size, tolerance)
-            if tolerance.ulps:
-                apart &= ~(steps <= tolerance.ulps) | ~neither
-            places, a, b = (values[apart] for values in (places, a, b))
-            no_number = [mask[apart] for mask in no_number]
-    nans, lone = (int(np.count_nonzero(op(*no_number))) for op in (np.logical_and, np.logical_xor))
+            apart = ~_close(x, y, tolerance) & ~(neither & (steps <= tolerance.ulps))
+            places, a, b, no_number = places[apart], a[apart], b[apart], (no_number[0][apart], no_number[1][apart])
+        told["nans"] = int(np.count_nonzero(no_number[0] & no_number[1]))
+        told["lone_nans"] = int(np.count_nonzero(no_number[0] ^ no_number[1]))
     indices = np.stack(np.unravel_index(places[:first], differing.shape or (1,)), axis=1)[:, : differing.ndim]
-    return Differences(differing.size, len(places), indices, a[:first], b[:first], *largest, nans, lone), places
+    return Differences(differing.size, len(places), indices, a[:first], b[:first], **told), places
 
 
 def _wide(values: NDArray[Any]) -> NDArray[Any]:
@@ -169,39 +145,30 @@ def _wide(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.result_type(values.dtype, np.float64))
 
 
-def _magnitude(values: NDArray[Any]) -> NDArray[Any]:
-    """The absolute values, in the memory of these where they fit."""
-    return np.abs(values, out=values) if values.dtype.kind == "f" else np.abs(values)  # type: ignore[no-any-return]
-
-
 def _distance(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     """|a - b|: of floats in FLOAT64, of integers exactly, as unsigned ones."""
     if a.dtype.kind in "fc":
-        distance = _wide(a)
-        distance -= b
-        return _magnitude(distance)
+        return np.abs(_wide(a) - b)  # type: ignore[no-any-return]
     unsigned = word(a.dtype)
     return np.maximum(a, b).view(unsigned) - np.minimum(a, b).view(unsigned)  # type: ignore[no-any-return]
 
 
-def _close(
-    a: NDArray[Any], b: NDArray[Any], far: NDArray[Any], size: NDArray[Any], tolerance: Tolerance
-) -> NDArray[np.bool_]:
-    """Which are within the tolerance: infinities only where they are the same."""
-    bound = tolerance.absolute + tolerance.relative * size
-    if far.dtype.kind == "u":  # a distance of integers must not be rounded to FLOAT64
-        beyond = bound >= 2.0 ** (8 * far.dtype.itemsize)
-        return beyond | (far <= np.floor(np.where(beyond, 0, bound)).astype(far.dtype))
-    close: NDArray[np.bool_] = (far <= bound) & np.isfinite(size) | (a == b)
-    return close | (np.isnan(a) & np.isnan(b)) if tolerance.equal_nan else close
+def _close(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance) -> NDArray[Any]:
+    if a.dtype.kind in "fc":
+        close: NDArray[Any] = np.isclose(
+            _wide(a), _wide(b), tolerance.relative, tolerance.absolute, tolerance.equal_nan
+        )
+        return close
+    far, bound = _distance(a, b), tolerance.absolute + tolerance.relative * np.abs(_wide(b))
+    beyond = bound >= 2.0 ** (8 * far.dtype.itemsize)  # a distance of integers must not be rounded to FLOAT64
+    return np.asarray(beyond | (far <= np.floor(np.where(beyond, 0, bound)).astype(far.dtype)))
 
 
 def _steps(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     """How many numbers of the data type lie between a and b, and 1; of complex ones, the larger of both parts."""
     dtype = a.dtype
     if dtype.kind == "c":
-        real, imaginary = (_steps(getattr(a, part), getattr(b, part)) for part in ("real", "imag"))
-        return np.maximum(real, imaginary)  # type: ignore[no-any-return]
+        return np.maximum(_steps(a.real, b.real), _steps(a.imag, b.imag))  # type: ignore[no-any-return]
     if not (dtype.kind == "f" or dtypes.is_signed(dtype)):
         return _distance(*((bits(values) if dtypes.is_minifloat(dtype) else values) for values in (a, b)))
     # The words of floats are a sign and a magnitude, in the order of the numbers; 0.0 and -0.0 are no step apart.
@@ -214,10 +181,8 @@ def _steps(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
 
 def _largest(numbers: NDArray[Any]) -> float | None:
     """The largest one that is no NaN."""
-    if not numbers.size:
-        return None
-    largest = np.fmax.reduce(numbers, axis=None).item()
-    return None if math.isnan(largest) else largest
+    known = numbers[numbers == numbers]
+    return known.max().item() if known.size else None
 
 
 @dataclass(frozen=True)
@@ -231,13 +196,6 @@ class Pair:
     right: Source
     plan: Plan
     job: Job | None = None
-
-
-@contextlib.contextmanager
-def opened(a: Source, b: Source, resources: Resources) -> Iterator[Pair]:
-    """The pair; EngineError where the smallest block needs more memory than there is."""
-    plan = plan_pair(a, b, resources)
-    yield Pair(a, b, plan)
 
 
 def verify_copy(source: Source, sink: Sink, plan: Plan) -> None:
@@ -258,10 +216,9 @@ def compared(stage: str, pair: Pair, tolerance: Tolerance | None = None, first: 
     a, right, plan, job = pair.a, pair.right, pair.plan, pair.job
 
     def task(region: Region) -> Task:
-        read_tasks = [a.read_task(region), right.read_task(region)]
-        if job:
-            read_tasks.append(job.lengths.read_task(lengths_of(region, job.axis)))
-        return Task(partial(_compare, tolerance, first, region, job.axis if job else None), tuple(read_tasks), region)
+        lengths = (job.lengths.read_task(lengths_of(region, job.axis)),) if job else ()
+        compare = partial(_compare, tolerance, first, region, job.axis if job else None)
+        return Task(compare, (a.read_task(region), right.read_task(region), *lengths), region)
 
     none = np.empty(0, a.dtype.newbyteorder("="))
     found = Differences(0, 0, np.empty((0, len(a.sizes)), np.intp), none, none)
@@ -283,7 +240,7 @@ def _compare(
 
     With an `axis`, and the lengths as the third array, also in which lines of the block they are.
     """
-    part, places = _located(arrays[0], arrays[1], tolerance, first)
+    part, places = differences(arrays[0], arrays[1], tolerance, first)
     part = replace(part, indices=part.indices + np.array([side.start for side in region], np.intp))
     if axis is None or not len(places):
         return part

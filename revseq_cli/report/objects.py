@@ -77,7 +77,7 @@ class Outcome(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The result of `diff`: `differences` is None for tensors of other data types or sizes, and `hint` about them.
+    """The result of `diff`: `differences` is None for tensors of other data types or sizes.
 
     `b` is what `a` is compared with: a tensor, or what is right for a job, whose `axis` is reversed. `why` says which
     lines are wrong, and what explains them. `notes` are those of all tensors.
@@ -88,8 +88,15 @@ class Comparison(NamedTuple):
     differences: Differences | None
     axis: int | None = None
     why: Diagnosis | None = None
-    hint: str = ""
     notes: Sequence[str] = ()
+
+    @property
+    def hint(self) -> str:
+        """With which options all is equal, if what differs is as small as rounding."""
+        wider = self.differences.wider if self.differences else ""
+        if wider == "--equal-nan":
+            return "add --equal-nan to treat all NaNs as equal"
+        return f"the differences are as small as rounding: add {wider}" if wider else ""
 
     @property
     def equal(self) -> bool:

@@ -178,7 +178,7 @@ def _below(contents: Contents, shown: Sequence[Item], hidden: int) -> str:
 
 def diff(comparison: Comparison) -> str:
     """The text of `diff`: both tensors, how many elements differ and where, the first of them, and by how much."""
-    a, b, found, axis, why, hint, _ = comparison
+    a, b, found, axis, why, _ = comparison
     labels = comparison.roles
     lines = [
         f"{label + ':':<{len(labels[1]) + 1}} {each.desc}  {printable(each.name)}"
@@ -204,8 +204,8 @@ def diff(comparison: Comparison) -> str:
             lines.append(f"NaN in both: {found.nans:,} of the elements that differ")
     else:
         lines.append(_difference(comparison))
-    if hint:
-        lines.append(f"Hint: {hint}")
+    if comparison.hint:
+        lines.append(f"Hint: {comparison.hint}")
     return "\n".join(lines)
 
 
