@@ -34,7 +34,7 @@ from revseq_cli.core.errors import (
 )
 from revseq_cli.formats.atomic_file import AtomicFile, temporary_name
 from revseq_cli.formats.file_io import Identity
-from revseq_cli.formats.table import STORE_FILES, is_of_store
+from revseq_cli.formats.table import STORE_FILES, is_of_store, is_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -103,11 +103,15 @@ class _Here:
 _all: dict[tuple[int, int], _Here] = {}  # what is a parent's stays, since to close it would disturb the parent
 
 
+def thread() -> tuple[int, int]:
+    """What tells this thread from others, in whatever process; connections are of one."""
+    return os.getpid(), threading.get_ident()
+
+
 def _here() -> _Here:
-    key = (os.getpid(), threading.get_ident())
-    if key not in _all:
-        _all[key] = _Here()
-    return _all[key]
+    if thread() not in _all:
+        _all[thread()] = _Here()
+    return _all[thread()]
 
 
 def system(path: str) -> tuple[Any, str]:
@@ -378,7 +382,7 @@ def opened(path: str, unchanged: Identity | None, *, afresh: bool = False) -> Fi
 @atexit.register
 def _close() -> None:
     """Close what is open: HDF5 does not survive a file of Python's that goes before it."""
-    if here := _all.get((os.getpid(), threading.get_ident())):
+    if here := _all.get(thread()):
         for file in here.files.values():
             file.at_end.close()
 
@@ -475,10 +479,31 @@ def _consolidated(files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def matching(pattern: str) -> list[Address]:
-    """The addresses that match a pattern, in their order."""
-    scheme = pattern.partition("://")[0]
-    names = call(pattern, "glob")
-    return [Address(name if "://" in name else f"{scheme}://{name.lstrip('/')}") for name in sorted(names)]
+    """The addresses of files and Zarr stores that match a pattern, in their order."""
+    scheme, found = pattern.partition("://")[0], call(pattern, "glob", detail=True)
+    names = {name if is_web(name) else f"{scheme}://{name.lstrip('/')}": info for name, info in found.items()}
+    return [Address(name) for name, info in sorted(names.items()) if info["type"] != "directory" or is_store(name)]
+
+
+def size_of(path: str) -> int:
+    """The bytes of a file, or of all files below an address; 0 where there are none."""
+    one = None if is_folder(path) else state(path)
+    return one.size if one else sum(each.size for each in listed(path).values())
+
+
+def newest(path: str) -> float | None:
+    """When a file, or anything below an address, was changed last, in seconds; None where that is not known."""
+    infos = [call(path, "info")] if not is_folder(path) else call(path, "find", detail=True).values()
+    times = [next((info[name] for name in _TIME if info.get(name)), None) for info in infos]
+    return max((_seconds(time) for time in times if time is not None), default=None)
+
+
+def _seconds(time: Any) -> float:  # noqa: ANN401 - of a library
+    if isinstance(time, str):
+        from email.utils import parsedate_to_datetime
+
+        time = parsedate_to_datetime(time)
+    return float(time.timestamp() if hasattr(time, "timestamp") else time)
 
 
 class NewObject(AtomicFile):

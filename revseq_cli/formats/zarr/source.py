@@ -226,12 +226,16 @@ class Stored(NamedTuple):
         return contextlib.nullcontext() if self.at else file_io.opened(path, self.unchanged)
 
 
-@functools.lru_cache(maxsize=8)
 def opened(array: Stored, mode: Literal["r", "r+"] = "r") -> Any:  # noqa: ANN401 - zarr's Array
     """The array of the package zarr, opened once in each process for each state of its metadata.
 
     Every chunk that is written is stored, also one of nothing but the fill value: to zarr, all NaNs are equal.
     """
+    return _opened(array, mode, remote.thread() if array.at else None)
+
+
+@functools.lru_cache(maxsize=8)
+def _opened(array: Stored, mode: Literal["r", "r+"], _: object) -> Any:  # noqa: ANN401 - zarr's Array
     from revseq_cli.formats.zarr import store  # the package takes a while to load
 
     with warnings.catch_warnings():
