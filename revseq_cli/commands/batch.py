@@ -155,17 +155,20 @@ def _jobs(path: str | None, pattern: str | None, templates: dict[str, Any], defa
 
 def _is_up_to_date(entry: Entry) -> bool:
     """Whether the output, which is complete where it exists, is not older than the inputs."""
-    if not os.path.exists(entry.output):  # noqa: PTH110 - a string
-        return False
-    return all(_newest(path) <= _newest(entry.output) for path in entry.inputs.values())
+    output = _newest(entry.output)
+    return output is not None and all((_newest(path) or sys.maxsize) <= output for path in entry.inputs.values())
 
 
-def _newest(path: str) -> int:
-    """When a file, or anything in a folder, was changed last; in the future where there is none."""
+def _newest(path: str) -> int | None:
+    """When a file, or anything in a folder, was changed last, in nanoseconds; None where there is none."""
+    if platform.is_remote(path):
+        from revseq_cli.formats import remote  # few names are addresses
+
+        return remote.newest(path)
     try:
         latest = os.stat(path).st_mtime_ns  # noqa: PTH116 - a string
     except OSError:
-        return sys.maxsize
+        return None
     below = Path(path).rglob("*") if os.path.isdir(path) else ()  # noqa: PTH112
     return max([latest, *(each.stat().st_mtime_ns for each in below)])
 

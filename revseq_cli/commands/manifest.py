@@ -127,6 +127,8 @@ def of_files(
 def matching(pattern: str) -> list[str]:
     """The files and Zarr stores that match, in the order of their names."""
     if platform.is_remote(pattern):
+        from revseq_cli.formats import remote  # few names are addresses
+
         return [*remote.matching(pattern.partition("::")[0])]
     found = sorted(glob.glob(pattern.partition("::")[0], recursive=True))  # noqa: PTH207 - as it was typed
     return [path for path in found if not os.path.isdir(path) or is_store(path)]  # noqa: PTH112

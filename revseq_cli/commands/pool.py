@@ -71,7 +71,8 @@ class Pool:
                 self._alone.append(job)
             else:
                 self._queue.append(job)
-                worth += 1 / _JOBS_OF_A_WORKER + size / _WORTH_A_WORKER
+                is_far = any(map(platform.is_remote, self.entries[job].inputs.values()))  # it waits most of the time
+                worth += is_far or 1 / _JOBS_OF_A_WORKER + size / _WORTH_A_WORKER
         most = self.cores or max(platform.cores(), _JOB_WORKERS)
         self.workers = max(1, min(most, len(self._queue), int(worth)))
         while self._queue or self._alone:
@@ -203,6 +204,8 @@ def _outcome_of(entry: Entry, pool: Pool, *, is_alone: bool, is_written: bool) -
     job = run.loaded(request)
     size = job.values.desc.total_bytes
     folder = os.path.dirname(entry.output)  # noqa: PTH120 - a string
+    if platform.is_remote(entry.output):  # where there are no folders
+        folder = os.curdir
     if pool.plans and not os.path.isdir(folder):  # noqa: PTH112 - which would be made
         return _outcome(entry, bytes=size, plan=run.plan_of(job, resources).traffic)
     if is_written and os.path.isdir(entry.output):  # noqa: PTH112 - a folder is never replaced

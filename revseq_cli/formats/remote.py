@@ -485,25 +485,21 @@ def matching(pattern: str) -> list[Address]:
     return [Address(name) for name, info in sorted(names.items()) if info["type"] != "directory" or is_store(name)]
 
 
-def size_of(path: str) -> int:
-    """The bytes of a file, or of all files below an address; 0 where there are none."""
-    one = None if is_folder(path) else state(path)
-    return one.size if one else sum(each.size for each in listed(path).values())
+def newest(path: str) -> int | None:
+    """When a file, or anything below an address, was changed last, in nanoseconds; None where there is none."""
+    try:
+        infos = call(path, "find", detail=True).values() if is_folder(path) else [call(path, "info")]
+    except MissingFileError:
+        return None
+    return max((_moment(info[name]) for info in infos for name in _TIME if info.get(name)), default=None)
 
 
-def newest(path: str) -> float | None:
-    """When a file, or anything below an address, was changed last, in seconds; None where that is not known."""
-    infos = [call(path, "info")] if not is_folder(path) else call(path, "find", detail=True).values()
-    times = [next((info[name] for name in _TIME if info.get(name)), None) for info in infos]
-    return max((_seconds(time) for time in times if time is not None), default=None)
-
-
-def _seconds(time: Any) -> float:  # noqa: ANN401 - of a library
+def _moment(time: Any) -> int:  # noqa: ANN401 - as a library has it
     if isinstance(time, str):
         from email.utils import parsedate_to_datetime
 
         time = parsedate_to_datetime(time)
-    return float(time.timestamp() if hasattr(time, "timestamp") else time)
+    return int(1e9 * (time.timestamp() if hasattr(time, "timestamp") else time))
 
 
 class NewObject(AtomicFile):
