@@ -16,8 +16,7 @@ from revseq_cli.core.errors import UsageError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import table
 from revseq_cli.operator.spec import FeatureLevel
-from revseq_cli.pipeline import AUTO, DASK, ENGINES
-from revseq_cli.pipeline.alignment import SYSTEMS
+from revseq_cli.pipeline import AUTO, DASK, ENGINES, SYSTEMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

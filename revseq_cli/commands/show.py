@@ -146,7 +146,7 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
         return
     example = jobs.example_of(reference) if number_of(reference.key) is not None else None
     if example:
-        for role in example.roles:
+        for role in example.example.tensors:
             yield _opened(example.tensor(role, types), f"{name}::{role}", headers=headers, stats=stats)
         return
     contents = references.contents(reference, types)

@@ -7,3 +7,10 @@ it is to a function that it is given, and raises errors. `commands` calls it. Th
 SERIAL, PROCESSES, DASK = ENGINES = "serial", "processes", "dask"
 AUTO = "auto"
 DEFAULT_MEMORY = 1 << 30  # bytes
+
+# The axis and the batch axis that other systems have by default.
+SYSTEMS = {
+    "onnx": (0, 1),  # time_axis and batch_axis of ReverseSequence, in all versions of its schema
+    "tensorflow": (1, 0),  # the layout of its layers; tf.reverse_sequence has batch_axis=0
+    "pytorch": (0, 1),  # torch.nn.utils.rnn without batch_first
+}

@@ -3,46 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, SeveralError, UsageError, about
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats import file_io, references
+from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import number_of, try_hint
 from revseq_cli.formats.contract import TextTypes
+from revseq_cli.formats.references import open_source
 from revseq_cli.formats.table import TEXT
 from revseq_cli.operator.spec import INPUT, LENGTHS, SpecError, lengths_sizes, violations
 from revseq_cli.pipeline.assembly import make, refuse_packed
-from revseq_cli.pipeline.views import LengthsSource, MaskSource, as_bytes
+from revseq_cli.pipeline.views import View, as_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contract import Source
+    from revseq_cli.formats.onnx_models import NodeJob
     from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline.assembly import Job, Request
     from revseq_cli.text.examples import Example, Text
 
 _MOST = 100  # tensors of a file that are looked at
-_OF_LENGTHS = re.compile(
-    r"(^|[^a-z])((seq|sequence)?_?(len|lens|length|lengths|mask)|sequence_?tensor)([^a-z]|$)", re.IGNORECASE
-)
-_IN_CAMEL_CASE = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
-
-
-class WholeJob(Protocol):
-    """What has all parts of a job: an example in a text, or a node of a model of ONNX."""
-
-    def tensor(self, role: str, types: TextTypes) -> Source:
-        """The tensor of that name in the operator; FormatError where it is lacking."""
-
-    def axis(self) -> int | None:
-        """The axis, or None where none is given; FormatError for what is no axis."""
 
 
 @dataclass(frozen=True)
@@ -52,22 +39,16 @@ class ExampleText:
     text: Text
     example: Example
 
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """The names in the operator of the example's tensors."""
-        return tuple(self.example.tensors)
-
     def tensor(self, role: str, types: TextTypes) -> Source:
         """The tensor of that name in the operator; FormatError where the example lacks it."""
+        from revseq_cli.formats.text import notation_source  # most jobs are no text
+
         try:
             item = self.example.tensor(role)
         except FormatError as e:
             if role == LENGTHS:
                 e.hint = f"add LENGTHS: {platform.typed(self.text.name)} lengths.npy"
             raise e.about(self.text.name) from None
-
-        from revseq_cli.formats.text import notation_source  # most jobs are no text
-
         return notation_source(self.text, item, types)
 
     def axis(self) -> int | None:
@@ -79,27 +60,35 @@ class ExampleText:
 def load(request: Request) -> Job:
     """Open the job: headers of files are read, and texts are read whole, each once."""
     reference, lengths_reference = request.references
-    whole: WholeJob | None = None
+    whole: NodeJob | ExampleText | None = None
     if reference.is_onnx_model:
         from revseq_cli.formats.onnx_models import NodeJob  # few files are models
 
         whole = node = NodeJob(reference, request.feed, lengths_reference)
-        if not lengths_reference:
-            batch_axis = node.batch_axis() if request.batch_axis is None else request.batch_axis
-            request = replace(request, batch_axis=batch_axis)
+        if not lengths_reference and request.batch_axis is None:
+            request = replace(request, batch_axis=node.batch_axis())
     elif request.feed:
         found = f"{reference.name} is not a model, and has no inputs to feed"
         raise UsageError(found, "INPUT such as model.onnx::name", "leave out --feed")
-    elif in_text := example_of(reference):
-        if in_text.example.problem:
-            raise in_text.example.problem.about(in_text.text.name)
-        whole = in_text
-    values = whole.tensor(INPUT, request.types) if whole else _open_values(request, reference, lengths_reference)
+    else:
+        whole = example_of(reference)
+        if whole and whole.example.problem:
+            raise whole.example.problem.about(whole.text.name)
+    if whole:
+        values = whole.tensor(INPUT, request.types)
+        request = replace(request, axis=whole.axis()) if request.axis is None else request
+    else:
+        values = _opened(
+            reference,
+            request.types,
+            lambda values: (
+                not lengths_reference
+                or _go_together(values, open_source(lengths_reference, request.types_of_lengths), request)
+            ),
+        )
     refuse_sizes([reference], request.sizes)
     values = _typed(values, request.dtype)
     lengths = _open_lengths(request, lengths_reference, whole, values)
-    if whole and request.axis is None:
-        request = replace(request, axis=whole.axis())
     try:
         return make(values, lengths, request)
     except RevseqError as e:
@@ -124,9 +113,9 @@ def suggestion(job: Job) -> str:
     """What to type in place of a job that breaks constraints, for all of them; "" where each has its own hint."""
     if not job.request or job.request.padding is not None:
         return ""
-    lengths = job.given_lengths
-    while isinstance(lengths, (LengthsSource, MaskSource)):
-        lengths = lengths.original
+    lengths = job.lengths
+    while isinstance(lengths, View):
+        lengths = lengths.source
     return _suggested(job.values, lengths, job.request)
 
 
@@ -140,7 +129,7 @@ def load_tensor(request: Request, name: str, *, like: TensorDesc | None = None, 
     types = request.types._replace(cast_later=lenient)
     if like and reference.is_bare:
         types = types._replace(default=like.data_type, sizes=types.sizes or like.sizes)
-    source = _one_of(reference, types, _is_plain)
+    source = _opened(reference, types, lambda _: True)
     return source if lenient else _typed(source, request.dtype)
 
 
@@ -153,11 +142,12 @@ def refuse_sizes(tensors: Sequence[Reference], sizes: tuple[int, ...] | None) ->
 
 def _typed(source: Source, dtype: DataType | None) -> Source:
     """The tensor, with the bytes of BOOL as UINT8 where that is asked for; UsageError for any other data type."""
-    if (source.desc.data_type, dtype) == (DataType.BOOL, DataType.UINT8):
+    own = source.desc.data_type
+    if (own, dtype) == (DataType.BOOL, DataType.UINT8):
         return as_bytes(source)
-    if dtype and source.desc.data_type is not dtype:
-        found = f"DataType is {source.desc.data_type.name}, and {dtype.name} is asked for"
-        wanted = f"{source.desc.data_type.name}: revseq does not cast values, and numpy's astype does"
+    if dtype and own is not dtype:
+        found = f"DataType is {own.name}, and {dtype.name} is asked for"
+        wanted = f"{own.name}: revseq does not cast values, and numpy's astype does"
         raise UsageError(found, wanted, "leave out --dtype", source.name)
     return source
 
@@ -185,31 +175,18 @@ def example_of(reference: Reference) -> ExampleText | None:
     return ExampleText(text, examples[(number or 1) - 1])
 
 
-def _open_values(request: Request, reference: Reference, lengths: Reference | None) -> Source:
-    """The values; where several are in the file and none is named, the error proposes the one that the lengths fit."""
-
-    def fits(values: Source) -> bool:
-        if lengths is None or _is_of_lengths(values.key):
-            return _is_plain(values) and not _is_of_lengths(values.key)
-        return _go_together(values, references.open_source(lengths, request.types_of_lengths), request)
-
-    return _one_of(reference, request.types, fits)
-
-
 def _open_lengths(
-    request: Request, reference: Reference | None, whole: WholeJob | None, values: Source
+    request: Request, reference: Reference | None, whole: NodeJob | ExampleText | None, values: Source
 ) -> Source | None:
     """The lengths as they are: given, or of the whole job; None where the padding of the values tells them."""
     if request.padding is not None:
-        for is_given, name in ((reference is not None, "LENGTHS"), (request.mask, "--mask")):
-            if is_given:
-                raise UsageError("--padding takes the lengths from the values", f"no {name} with it", where=values.name)
+        if reference or request.mask:
+            wanted = f"no {'LENGTHS' if reference else '--mask'} with it"
+            raise UsageError("--padding takes the lengths from the values", wanted, where=values.name)
         return None
     if reference:
-        types = request.types_of_lengths
-        if reference.is_bare:
-            types = _types_of_bare(request, reference, values)
-        lengths = _one_of(reference, types, lambda lengths: _go_together(values, lengths, request), lengths=True)
+        types = _types_of_bare(request, reference, values) if reference.is_bare else request.types_of_lengths
+        lengths = _opened(reference, types, lambda lengths: _go_together(values, lengths, request))
     elif whole:
         lengths = whole.tensor(LENGTHS, request.types_of_lengths)
     else:
@@ -239,37 +216,27 @@ def _types_of_bare(request: Request, reference: Reference, values: Source) -> Te
     return TextTypes(None, data_type, sizes=sizes)
 
 
-def _is_of_lengths(key: str) -> bool:
-    """Whether a tensor is named like lengths, or like a mask."""
-    return bool(_OF_LENGTHS.search(_IN_CAMEL_CASE.sub("_", key.rpartition("/")[2])))
-
-
 def _go_together(values: Source, lengths: Source, request: Request) -> bool:
     """Whether two tensors make a job by their sizes and names, with the axes that are asked for."""
     from revseq_cli.pipeline import suggest  # only files of several tensors need it
 
-    if (lengths.path, lengths.key) == (values.path, values.key) or not _is_plain(lengths):
-        return False
-    return bool(suggest.fits_as_asked(values, lengths, request))
+    return (lengths.path, lengths.key) != (values.path, values.key) and bool(
+        suggest.fits_as_asked(values, lengths, request)
+    )
 
 
-def _is_plain(source: Source) -> bool:
-    """Whether it is no scalar, and not the coordinate of a dimension, as `lat` along lat."""
-    return bool(source.sizes) and source.dimensions != (source.key.rpartition("/")[2],)
-
-
-def _one_of(reference: Reference, types: TextTypes, fits: Callable[[Source], bool], *, lengths: bool = False) -> Source:
+def _opened(reference: Reference, types: TextTypes, fits: Callable[[Source], bool]) -> Source:
     """Open a tensor; where several are in the file and none is named, the error proposes the only one that fits."""
     try:
-        return references.open_source(reference, types)
+        return open_source(reference, types)
     except SeveralError as e:
         fitting = []
         for key in e.names[:_MOST]:
             with contextlib.suppress(RevseqError):  # it cannot be opened, or does not fit
-                if fits(references.open_source(replace(reference, key=key), types)):
+                source = open_source(replace(reference, key=key), types)
+                is_coordinate = source.dimensions == (key.rpartition("/")[2],)  # as `lat` along lat
+                if source.sizes and not is_coordinate and fits(source):
                     fitting.append(key)
-        if lengths and len(of_lengths := [key for key in fitting if _is_of_lengths(key)]) == 1:
-            fitting = of_lengths
         if len(fitting) == 1 and len(e.names) <= _MOST:
             e.hint = try_hint(e.where, fitting[0])
         raise

@@ -16,7 +16,7 @@ from revseq_cli.operator import kernel
 from revseq_cli.pipeline.blocks import cut, lengths_of
 from revseq_cli.pipeline.plan import Plan, Resources, plan_reversal
 from revseq_cli.pipeline.tasks import Task, completed, deliver_all, move, reading_back, spooled, untrue
-from revseq_cli.pipeline.views import AlignedSource, Computed, Derived, OfLines
+from revseq_cli.pipeline.views import Computed, Derived, PlacedSource, ScannedSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,7 +83,7 @@ def reverse(job: Job, sink: Sink, plan: Plan) -> int:
 def _clamped(job: Job, lengths: Source, plan: Plan) -> int:
     """How many of the lengths that the user gave are above the axis size; these are the same, repeated for lines."""
     size, own, count = job.values.sizes[job.axis], job.given_lengths.desc.element_count, lengths.desc.element_count
-    if isinstance(job.given_lengths, OfLines) or not own or not count or np.iinfo(lengths.dtype).max <= size:
+    if isinstance(job.given_lengths, ScannedSource) or not own or not count or np.iinfo(lengths.dtype).max <= size:
         return 0
     most = max(1, min(thresholds.LENGTHS_AT_ONCE, plan.bytes // 24))  # a cast holds a length some three times
     blocks = cut(lengths.sizes, None, most=most, alignment=lengths.cut_alignments[0])
@@ -122,7 +122,7 @@ def made_ready(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = False
 
     With `holds_lengths`, the lengths are never in a file, as where the whole output is in memory.
     """
-    lengths = job.lengths.held() if isinstance(job.lengths, AlignedSource) else job.lengths
+    lengths = job.lengths.held() if isinstance(job.lengths, PlacedSource) else job.lengths
     with spooled(job.values, beside, plan) as values, contextlib.ExitStack() as stack:
         is_small = lengths.desc.total_bytes <= min(plan.bytes // 8, thresholds.LENGTHS_AT_ONCE)
         if is_small or not lengths.reads_cheaply:  # else every block would read them, or decode their chunks, again

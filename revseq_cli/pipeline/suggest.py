@@ -13,11 +13,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.core import platform, thresholds
-from revseq_cli.core.errors import FormatError, RevseqError, UsageError
+from revseq_cli.core.errors import RevseqError, UsageError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel, lengths_sizes, violations
-from revseq_cli.pipeline import assembly, summaries
-from revseq_cli.pipeline.alignment import Shape, align
+from revseq_cli.pipeline import SYSTEMS, assembly, summaries
 from revseq_cli.pipeline.plan import Resources
 from revseq_cli.pipeline.views import as_bytes
 
@@ -25,16 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from revseq_cli.formats.contract import Source
-    from revseq_cli.pipeline.alignment import Places
     from revseq_cli.pipeline.assembly import Request
     from revseq_cli.pipeline.summaries import LengthCounts
+    from revseq_cli.pipeline.views import Places
 
     # Options with their values; None for one to leave out, and "" for one without a value.
     Options = dict[str, str | None]
 
 _MOST_CHOICES = 6
 _LONGEST_COMMAND = 1000  # characters; tensors may be typed as text
-_TYPED_NAME = re.compile(r"[^\W\d][\w.]*")  # of a dimension; any other is named by its number
 
 
 class Fit(NamedTuple):
@@ -45,38 +43,29 @@ class Fit(NamedTuple):
     mask: bool = False
 
 
-def fits(values: Shape, lengths: Shape, *, mask: bool = False, batch_axis: int | None = None) -> list[Fit]:
+def fits(values: Source, lengths: Source, *, mask: bool = False, batch_axis: int | None = None) -> list[Fit]:
     """Every axis for which such lengths, or such a mask, fit the values, with the batch axes where they need one.
 
     One that is typed is tried in any case.
     """
-    rank = len(values.sizes)
-    found = []
+    found, rank = [], len(values.sizes)
     for axis in range(rank):
-        typed = Fit(axis, batch_axis, mask)
-        if batch_axis is not None and _places(values, lengths, typed) is not None:
-            found.append(typed)
-        elif _places(values, lengths, Fit(axis, None, mask)) is not None:
-            found.append(Fit(axis, None, mask))
+        for alone in {batch_axis: None, None: None}:
+            if _places(values, lengths, fit := Fit(axis, alone, mask)) is not None:
+                found.append(fit)
+                break
         else:
             batches = (Fit(axis, batch, mask) for batch in range(rank) if batch != axis)
             found += [fit for fit in batches if _places(values, lengths, fit) is not None]
     return found
 
 
-def _places(values: Shape, lengths: Shape, fit: Fit) -> Places | None:
+def _places(values: Source, lengths: Source, fit: Fit) -> Places | None:
     """Where the dimensions of the lengths go; None where they do not fit."""
     try:
-        return align(values, lengths, fit.axis, fit.batch_axis, mask=fit.mask)
-    except FormatError:
+        return assembly.align(values, lengths, fit.axis, fit.batch_axis, mask=fit.mask)
+    except RevseqError:
         return None
-
-
-def fits_as_asked(values: Source, lengths: Source, request: Request) -> list[Fit]:
-    """Where the lengths fit with the axes that are asked for."""
-    asked = _asked(values, request)
-    found = fits(Shape.of(values), Shape.of(lengths), mask=request.mask, batch_axis=asked[1])
-    return [fit for fit in found if _agrees(fit, asked)]
 
 
 def _asked(values: Source, request: Request) -> tuple[int | None, int | None]:
@@ -87,8 +76,11 @@ def _asked(values: Source, request: Request) -> tuple[int | None, int | None]:
         return None, None
 
 
-def _agrees(fit: Fit, asked: tuple[int | None, int | None]) -> bool:
-    return asked[0] in (None, fit.axis) and asked[1] in (None, fit.batch_axis)
+def fits_as_asked(values: Source, lengths: Source, request: Request) -> list[Fit]:
+    """Where the lengths fit with the axes that are asked for."""
+    axis, batch_axis = _asked(values, request)
+    found = fits(values, lengths, mask=request.mask, batch_axis=batch_axis)
+    return [fit for fit in found if axis in (None, fit.axis) and batch_axis in (None, fit.batch_axis)]
 
 
 def hint(values: Source, lengths: Source, request: Request) -> str:
@@ -113,20 +105,19 @@ def hint(values: Source, lengths: Source, request: Request) -> str:
 
 def _candidates(values: Source, lengths: Source, request: Request) -> list[Fit]:
     """The fits that come into question: those with the axes that are asked for, or else all."""
-    shapes = Shape.of(values), Shape.of(lengths)
-    asked = _asked(values, request)
+    axis, batch_axis = _asked(values, request)
     is_mask = lengths.desc.data_type.kind == "bool" and not request.mask
-    found = [] if is_mask else fits(*shapes, mask=request.mask, batch_axis=asked[1])
-    if not request.mask and _may_be_mask(lengths):
-        masks = fits(*shapes, mask=True, batch_axis=asked[1])
-        found += [fit for fit in masks if all(size > 1 for size in lengths.sizes)]
+    found = [] if is_mask else fits(values, lengths, mask=request.mask, batch_axis=batch_axis)
+    if not request.mask and all(size > 1 for size in lengths.sizes) and _may_be_mask(lengths):
+        found += fits(values, lengths, mask=True, batch_axis=batch_axis)
     found = [fit for fit in found if values.sizes[fit.axis] > 1] or found  # else nothing is reversed
-    own = request.system.batch_axis if request.system else None
-    found = sorted(found, key=lambda fit: (fit.batch_axis != own, fit.mask))
-    kept = [fit for fit in found if _agrees(fit, asked)] or [fit for fit in found if fit.axis == asked[0]]
+    own = SYSTEMS[request.like][1] if request.like else None
+    found.sort(key=lambda fit: (fit.batch_axis != own, fit.mask))
+    kept = [fit for fit in found if axis in (None, fit.axis) and batch_axis in (None, fit.batch_axis)]
+    kept = kept or [fit for fit in found if fit.axis == axis]
     # Lengths of two dimensions are rather one for each line than a vector with one more dimension.
     whole = [fit for fit in found if len(lengths.sizes) == 2 and fit.batch_axis is None and not fit.mask]
-    if whole and (asked == (None, None) or not kept):
+    if whole and (not kept or axis is batch_axis is None):
         return [fit for fit in found if fit in whole or fit.mask]
     if any(fit.batch_axis is not None and not fit.mask for fit in kept):
         kept = list(dict.fromkeys([*kept, *whole]))
@@ -137,7 +128,7 @@ def _may_be_mask(lengths: Source) -> bool:
     """Whether all are ones and zeros; a large mask is not read for a hint."""
     if lengths.desc.data_type.kind == "bool":
         return True
-    if len(lengths.sizes) < 2 or not 0 < lengths.desc.element_count <= thresholds.LENGTHS_AT_ONCE:
+    if len(lengths.sizes) < 2 or lengths.desc.element_count > thresholds.LENGTHS_AT_ONCE:
         return False
     with contextlib.suppress(RevseqError):
         elements = lengths.read()
@@ -147,32 +138,32 @@ def _may_be_mask(lengths: Source) -> bool:
 
 def _counts(lengths: Source, size: int) -> LengthCounts | None:
     """What the lengths are, and do to lines of a size; None where some are no lengths."""
-    if lengths.desc.data_type.kind in ("bool", "complex"):
-        return None
-    with contextlib.suppress(RevseqError):
-        return summaries.counts_of(assembly.unsigned(lengths, DataType.UINT64), size, Resources())
+    if lengths.desc.data_type.kind not in ("bool", "complex"):
+        with contextlib.suppress(RevseqError):
+            return summaries.counts_of(assembly.unsigned(lengths, DataType.UINT64), size, Resources())
     return None
 
 
 def _options(values: Source, lengths: Source, request: Request, fit: Fit, counts: LengthCounts | None) -> Options:
     """The options that make the job, as few as possible; none where nothing does, or nothing is to change."""
-    named = _needed(values, lengths, request, fit)
+    axis, batch_axis = _asked(values, request)
+    places, alone = (_places(values, lengths, each) for each in (fit, fit._replace(batch_axis=None)))
+    needed = fit.batch_axis
+    if places == alone and not request.like and request.batch_axis is None:
+        needed = None  # names or sizes alone place the lengths along it
     options: Options = {}
-    for option, typed, axis in (
-        ("--axis", request.axis, fit.axis),
-        ("--batch-axis", request.batch_axis, named.batch_axis),
-    ):
-        own, *_ = _asked(values, replace(request, axis=typed, batch_axis=None)) if typed is not None else (None,)
-        if axis is None and typed is not None:
-            options[option] = None
-        elif axis is not None and axis != own:
-            options[option] = _called(values, axis)
+    changed = replace(request, mask=fit.mask)
+    if (axis, batch_axis) != (fit.axis, needed):
+        for option, typed, asked, meant in (
+            ("--axis", request.axis, axis, fit.axis), ("--batch-axis", request.batch_axis, batch_axis, needed),
+        ):  # fmt: skip
+            if meant is None and typed is not None:
+                options[option] = None
+            elif meant is not None and (meant != asked or typed is None):
+                options[option] = _called(values, meant)
+        changed = replace(changed, axis=fit.axis, batch_axis=needed)
     if fit.mask and not request.mask:
         options["--mask"] = ""
-    changed = replace(request, axis=fit.axis, batch_axis=named.batch_axis, mask=fit.mask)
-    if request.system and request.axis is None and request.axes(values) == changed.axes(values):
-        options = {name: value for name, value in options.items() if name == "--mask"}
-        changed = replace(changed, axis=None, batch_axis=request.batch_axis)
     casts = [request.lengths_dtype]
     if counts and not fit.mask:
         greatest = counts.greatest or 0
@@ -180,8 +171,11 @@ def _options(values: Source, lengths: Source, request: Request, fit: Fit, counts
     if values.desc.data_type is DataType.BOOL and request.level is not FeatureLevel.NONE:
         options["--dtype"], values = DataType.UINT8.name, as_bytes(values)
     for level, cast in itertools.product([level for level in FeatureLevel if level >= request.level], casts):
-        if _works(values, lengths, replace(changed, level=level, lengths_dtype=cast)):
-            if cast is not request.lengths_dtype and cast:
+        with contextlib.suppress(RevseqError):
+            job = assembly.make(values, lengths, replace(changed, level=level, lengths_dtype=cast))
+            if violations(*job.descs, level):
+                continue
+            if cast and cast is not request.lengths_dtype:
                 options["--lengths-dtype"] = cast.name
             if level is not request.level:
                 options["--feature-level"] = level.short
@@ -189,26 +183,10 @@ def _options(values: Source, lengths: Source, request: Request, fit: Fit, counts
     return {}
 
 
-def _needed(values: Source, lengths: Source, request: Request, fit: Fit) -> Fit:
-    """The fit without the batch axis, where it is not typed, and names or sizes alone place the lengths along it."""
-    shapes, alone = (Shape.of(values), Shape.of(lengths)), fit._replace(batch_axis=None)
-    if request.system or request.batch_axis is not None or _places(*shapes, alone) != _places(*shapes, fit):
-        return fit
-    return alone
-
-
 def _called(values: Source, axis: int) -> str:
-    name = Shape.of(values).names[axis]
-    return name if _TYPED_NAME.fullmatch(name) else str(axis)
-
-
-def _works(values: Source, lengths: Source, request: Request) -> bool:
-    """Whether the tensors make a job that breaks no constraint."""
-    try:
-        job = assembly.make(values, lengths, request)
-    except RevseqError:
-        return False
-    return not violations(*job.descs, request.level)
+    """The dimension as it is typed: by its name, if that is a plain one, or by its number."""
+    name = assembly.names_of(values)[axis]
+    return name if re.fullmatch(r"[^\W\d][\w.]*", name) else str(axis)
 
 
 def _meaning(values: Source, lengths: Source, fit: Fit, counts: LengthCounts | None) -> str:
@@ -216,9 +194,11 @@ def _meaning(values: Source, lengths: Source, fit: Fit, counts: LengthCounts | N
     if fit.mask:
         return "a mask, of ones followed by zeros in each line"
     total, size = lengths.desc.element_count, values.sizes[fit.axis]
-    one = total == 1 and lengths.sizes != lengths_sizes(values.sizes, fit.axis) and fit.batch_axis is None
-    what = "every line" if one else f"{total:,} line{'s' * (total != 1)}"
-    what = what if fit.batch_axis is None else f"a length for each of the {total:,} indices of axis {fit.batch_axis}"
+    what = f"{total:,} line{'s' * (total != 1)}"
+    if fit.batch_axis is not None:
+        what = f"a length for each of the {total:,} indices of axis {fit.batch_axis}"
+    elif total == 1 and lengths.sizes != lengths_sizes(values.sizes, fit.axis):
+        what = "every line"
     if counts is None or counts.least is None:
         return f"{what}, of {size:,} elements"
     span = f"{counts.least:,}" if counts.least == counts.greatest else f"{counts.least:,} to {counts.greatest:,}"
@@ -228,21 +208,18 @@ def _meaning(values: Source, lengths: Source, fit: Fit, counts: LengthCounts | N
 
 def _command(typed: Sequence[str], options: Options) -> str:
     """The command line with these options in place of those that stand there, or the options alone."""
-    command = " ".join(["revseq", *map(platform.quoted, _retyped(typed, options))]) if typed else ""
-    if command and len(command) <= _LONGEST_COMMAND:
+    command = " ".join(["revseq", *map(platform.quoted, _retyped(typed, options))])
+    if typed and len(command) <= _LONGEST_COMMAND:
         return command
-    used: Options = {name: value for name, value in options.items() if value is not None}
-    removed = [name for name, value in options.items() if value is None]
-    parts = [f"use {_as_typed(used)}"] if used else []
-    parts += [f"leave out {' and '.join(removed)}"] if removed else []
-    return " and ".join(parts)
+    used = _as_typed({name: value for name, value in options.items() if value is not None})
+    removed = " and ".join(name for name, value in options.items() if value is None)
+    return " and ".join([*([f"use {used}"] if used else []), *([f"leave out {removed}"] if removed else [])])
 
 
 def _as_typed(options: Options) -> str:
     """The options as they are typed, also those to leave out."""
-    return " ".join(
-        f"without {name}" if value is None else f"{name} {value}".rstrip() for name, value in options.items()
-    )
+    words = (f"without {name}" if value is None else f"{name} {value}" for name, value in options.items())
+    return " ".join(map(str.strip, words))
 
 
 def _retyped(typed: Sequence[str], options: Options) -> Iterator[str]:

@@ -6,7 +6,6 @@ mask or the padding of the values stands for.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -18,7 +17,7 @@ from revseq_cli.core import dtypes, thresholds
 from revseq_cli.core.dtypes import data_type_of, dtype_of
 from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats.contract import ReadTask, Source
+from revseq_cli.formats.contract import ReadTask, Source, inside
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.meaning import FILL, MISSING
 from revseq_cli.operator.spec import lengths_sizes
@@ -26,22 +25,17 @@ from revseq_cli.pipeline.blocks import cut, sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Self
 
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Region
     from revseq_cli.formats.file_io import Identity
-    from revseq_cli.pipeline.alignment import Places
+
+    # For each dimension of the lengths that of the values, or None for a size of 1 that goes along none of them.
+    Places = tuple[int | None, ...]
 
 # Bytes for an element of a line, beside itself: what it is held against, and what is wrong.
-_COUNTED_BYTES = 8
-
-
-def index_of(found: NDArray[np.bool_], region: Region) -> list[int]:
-    """Where the first element of a region is that was found, as an index into the whole tensor."""
-    place = np.unravel_index(int(found.argmax()), found.shape)
-    return [int(i) + part.start for i, part in zip(place, region, strict=True)]
+_SCAN_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -57,15 +51,13 @@ class Computed:
 
 
 class View(Source):
-    """A source that reads another source and converts what it reads.
+    """A source that reads another one, `source`, and begins as that in all respects.
 
-    It begins as that source in all respects; `placed` brings sizes, chunks and cut alignments to its own dimensions. It
-    reads `source`, which may become a copy that is cheaper to read; what is known of the file is that of the
-    `original`.
+    `placed` brings sizes, chunks and cut alignments to its own dimensions.
     """
 
     def __init__(self, source: Source) -> None:
-        self.source = self.original = source
+        self.source = source
         self.name, self.dtype, self.order, self.storage = source.name, source.dtype, source.order, source.storage
         self.identity, self.path = source.identity, source.path
         self.notes, self.encoded = source.notes, source.encoded
@@ -78,7 +70,7 @@ class View(Source):
     @property
     def files(self) -> list[Identity]:
         """Those of the source."""
-        return self.original.files
+        return self.source.files
 
     @property
     def reads_cheaply(self) -> bool:
@@ -92,16 +84,16 @@ class View(Source):
 
     @property
     def least_bytes(self) -> int:
-        """Those of the original, also where a copy of it is held now."""
-        return self.original.least_bytes
+        """Those of the source."""
+        return self.source.least_bytes
 
     def recheck(self) -> None:
-        """TensorIOError if the original's file is not as it was."""
-        self.original.recheck()
+        """TensorIOError if the source's file is not as it was."""
+        self.source.recheck()
 
     def absent_notes(self) -> tuple[str, ...]:
-        """The notes of the original."""
-        return self.original.absent_notes()
+        """The notes of the source."""
+        return self.source.absent_notes()
 
 
 class Derived(View):
@@ -126,60 +118,47 @@ def _bytes(values: NDArray[np.bool_]) -> NDArray[np.uint8]:
 
 
 class PlacedSource(View):
-    """A tensor with its dimensions in other places of `rank` dimensions, all others of which it is constant along.
+    """Lengths whose dimensions go along some of the values', repeated along all others but the reversed axis.
 
-    `places` has for each dimension of the source that of the view, or None for one of size 1 that is left out.
+    `places` has for each dimension of the source that of the values, or None for one of size 1; `sizes` are those of
+    the values.
     """
 
-    def __init__(self, source: Source, places: Places, rank: int) -> None:
-        self._places, self._rank = places, rank
+    def __init__(self, source: Source, sizes: tuple[int, ...], axis: int, places: Places) -> None:
+        self._places, self._axis, self._values = places, axis, sizes
         super().__init__(source)
+        self.sizes = lengths_sizes(sizes, axis)
 
     def placed(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
         """Numbers of the source's dimensions, in their places, and 1 elsewhere: there, a cut is cheap anywhere."""
         placed = dict(zip(self._places, numbers, strict=True))
-        return tuple(placed.get(d, 1) for d in range(self._rank))
+        return tuple(placed.get(d, 1) for d in range(len(self._values)))
 
     def read_task(self, region: Region) -> ReadTask:
         """A read task that reads the region in the source's dimensions, and repeats what it reads."""
         inner = tuple(slice(0, 1) if d is None else region[d] for d in self._places)
         return Computed(partial(_repeated, self._places, sizes_of(region)), (self.source.read_task(inner),))
 
-
-def _repeated(places: Places, sizes: tuple[int, ...], values: NDArray[Any]) -> NDArray[Any]:
-    """A view of the values in these sizes, with their dimensions in these places."""
-    placed = sorted((d, i) for i, d in enumerate(places) if d is not None)
-    left_out = [i for i, d in enumerate(places) if d is None]
-    narrow = [1] * len(sizes)
-    for d, i in placed:
-        narrow[d] = values.shape[i]
-    turned = values.transpose([*(i for _, i in placed), *left_out])
-    return np.broadcast_to(turned.reshape(narrow), sizes)
-
-
-class AlignedSource(PlacedSource):
-    """Lengths whose dimensions go along some of the values', repeated along all others but the reversed axis.
-
-    `places` has for each dimension of the source, which is `original`, that of the values, or None for one of size 1;
-    `sizes` are those of the values.
-    """
-
-    def __init__(self, source: Source, sizes: tuple[int, ...], axis: int, places: Places) -> None:
-        super().__init__(source, places, len(sizes))
-        self.sizes = lengths_sizes(sizes, axis)
-
     def read(self) -> NDArray[Any]:
         """All lengths, of which those that are repeated are read once."""
         return _repeated(self._places, self.sizes, self.source.read())
 
-    def held(self) -> Self:
+    def held(self) -> PlacedSource:
         """A copy that holds few lengths in memory, which else every block would decode or compute anew."""
         if self.reads_cheaply or self.source.desc.element_count > thresholds.LENGTHS_AT_ONCE:
             return self
-        view = copy.copy(self)
-        view.source = MemorySource.of(self.source)
-        view.encoded, view.chunks = False, None
-        return view
+        return PlacedSource(MemorySource.of(self.source), self._values, self._axis, self._places)
+
+
+def _repeated(places: Places, sizes: tuple[int, ...], values: NDArray[Any]) -> NDArray[Any]:
+    """A view of the values in these sizes, with their dimensions in these places."""
+    order = sorted((d, i) for i, d in enumerate(places) if d is not None)
+    left_out = [i for i, d in enumerate(places) if d is None]
+    narrow = [1] * len(sizes)
+    for d, i in order:
+        narrow[d] = values.shape[i]
+    turned = values.transpose([*(i for _, i in order), *left_out])
+    return np.broadcast_to(turned.reshape(narrow), sizes)
 
 
 class LengthsSource(View):
@@ -216,33 +195,19 @@ def _as_lengths(
 
     flat, count = values.ravel("K"), thresholds.SCANNED_AT_ONCE  # since the check takes several times the memory
     with np.errstate(all="ignore"):
-        if not all(are_lengths(flat[start : start + count]).all() for start in range(0, len(flat), count)):
-            wrong = ~are_lengths(values)
-            raise _no_length(values[wrong][0], index_of(wrong, region), dtype, name, missing)
-        return values.astype(dtype)
-
-
-def _no_length(
-    value: Any,  # noqa: ANN401 - a NumPy number
-    index: list[int],
-    dtype: np.dtype[Any],
-    name: str,
-    missing: tuple[Any, ...],
-) -> FormatError:
-    found, hint = f"{value} at {index}", ""
-    if value in missing:
-        found += " marks a missing length, as its attributes say"
-        hint = "fill it in first, as with xarray's fillna(0)"
-    elif value != value:
-        found += " is not a number"
-    elif value < 0:
-        found += " is negative"
-    elif np.floor(value) != value:
-        found += " is not whole"
-    else:
-        found += f" does not fit {data_type_of(dtype).name}"
-        hint = "try --lengths-dtype UINT64" if dtype.itemsize < 8 else ""
-    return FormatError(found, f"a whole number from 0 to {np.iinfo(dtype).max}", hint, name)
+        if all(are_lengths(flat[start : start + count]).all() for start in range(0, len(flat), count)):
+            return values.astype(dtype)
+        place = np.unravel_index(int(are_lengths(values).argmin()), values.shape)
+    value, index = values[place], [int(i) + part.start for i, part in zip(place, region, strict=True)]
+    reasons = (
+        (value in missing, "marks a missing length, as its attributes say", "fill it in first, as xarray's fillna(0)"),
+        (value != value, "is not a number", ""),
+        (value < 0, "is negative", ""),
+        (np.isfinite(value) and np.floor(value) != value, "is not whole", ""),
+        (True, f"does not fit {data_type_of(dtype).name}", "try --lengths-dtype UINT64" if dtype.itemsize < 8 else ""),
+    )
+    reason, hint = next((reason, hint) for is_so, reason, hint in reasons if is_so)
+    raise FormatError(f"{value} at {index} {reason}", f"a whole number from 0 to {largest}", hint, name)
 
 
 def missing_marks(source: Source) -> tuple[Any, ...]:
@@ -258,17 +223,17 @@ def missing_marks(source: Source) -> tuple[Any, ...]:
     return tuple(mark for mark in marks if isinstance(mark, (int, float)) and mark == mark)
 
 
-class OfLines(View):
-    """A number for each line of a tensor along a dimension, or for each index of some of its other dimensions.
+class ScannedSource(View):
+    """A length for each line of a tensor along a dimension, or the greatest for each index of the dimensions `kept`.
 
-    It has the dimensions `kept` of the source, in their order, and reads few elements at once, whatever is computed.
+    With `padding`, it is the number of elements up to the last one that is not that value; without, the number of ones
+    of a mask. It is computed of the elements of the lines, of which few are read at once.
     """
 
-    def __init__(self, source: Source, along: int, kept: Sequence[int]) -> None:
-        self._along, self._kept = along, tuple(kept)
+    def __init__(self, source: Source, along: int, kept: Sequence[int], padding: float | None = None) -> None:
+        self._along, self._kept, self._padding = along, tuple(kept), padding
         super().__init__(source)
-        self._size = source.sizes[along]
-        self.dtype = dtype_of(DataType.UINT32 if self._size < 1 << 32 else DataType.UINT64)
+        self.dtype = dtype_of(DataType.UINT32 if source.sizes[along] < 1 << 32 else DataType.UINT64)
         self.order = "C"
 
     def placed(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
@@ -283,8 +248,9 @@ class OfLines(View):
     @property
     def least_bytes(self) -> int:
         """Those of the source, and what is computed of as many elements as are read at once."""
-        inside = min(prod(self.source.sizes), max(thresholds.SCANNED_AT_ONCE, prod(self.source.cut_alignments[0])))
-        return max(self.source.least_bytes, inside * self.source.dtype.itemsize) + inside * _COUNTED_BYTES
+        source = self.source
+        count = min(prod(source.sizes), max(thresholds.SCANNED_AT_ONCE, prod(source.cut_alignments[0])))
+        return max(source.least_bytes, count * source.dtype.itemsize) + count * _SCAN_BYTES
 
     def read(self) -> NDArray[Any]:
         """All lengths, a few at once: a read task for all of them would have one for each part of the source."""
@@ -294,127 +260,93 @@ class OfLines(View):
             lengths[region] = self.read_task(region).read()
         return lengths
 
-    def _parts(self, region: Region) -> tuple[tuple[Region, ReadTask], ...]:
-        """Read tasks for what a region is computed of, each with its place in that."""
-        whole = [slice(0, size) for size in self.source.sizes]
+    def read_task(self, region: Region) -> ReadTask:
+        """A read task that looks at the lines of the region, part by part."""
+        source, whole = self.source, [slice(0, size) for size in self.source.sizes]
         for d, part in zip(self._kept, region, strict=True):
             whole[d] = part
-        most, cut_alignment = thresholds.SCANNED_AT_ONCE, self.source.cut_alignments[0]
-        plan = cut(
-            sizes_of(tuple(whole)), self._along, most=most, alignment=cut_alignment,
-            order=self.source.order,
-        )  # fmt: skip
+        most, alignment = thresholds.SCANNED_AT_ONCE, source.cut_alignments[0]
+        blocks = cut(sizes_of(tuple(whole)), self._along, most=most, alignment=alignment, order=source.order)
         parts = []
-        for inside in plan:
-            moved = (slice(i.start + w.start, i.stop + w.start) for i, w in zip(inside, whole, strict=True))
-            parts.append((inside, self.source.read_task(tuple(moved))))
-        return tuple(parts)
-
-
-class PaddingSource(OfLines):
-    """For each line along a dimension, the number of elements up to the last one that is not `value`.
-
-    With a batch axis, it is for each of its indices the greatest of all its lines. UsageError for a value that the
-    data type does not have.
-    """
-
-    def __init__(self, source: Source, along: int, batch_axis: int | None, value: float) -> None:
-        data_type = source.desc.data_type
-        bounds = np.iinfo(source.dtype) if data_type.kind in ("int", "uint") else None
-        if bounds and not (bounds.min <= value <= bounds.max and value == int(value)):
-            wanted = f"a whole number from {bounds.min} to {bounds.max}, as {data_type.name} has"
-            raise UsageError(f"the padding is {value}", wanted, where=source.name)
-        others = [d for d in range(len(source.sizes)) if d != along]
-        super().__init__(source, along, others if batch_axis is None else [batch_axis])
-        self._value = value
-
-    def read_task(self, region: Region) -> ReadTask:
-        """A read task that looks at the lines of the region."""
-        return _PaddingReadTask(self._parts(region), region, self._along, self._kept, self._value, self.dtype)
+        for block in blocks:
+            own = tuple(slice(b.start + w.start, b.stop + w.start) for b, w in zip(block, whole, strict=True))
+            parts.append((own, source.read_task(own)))
+        return _ScanTask(tuple(parts), region, self._along, self._kept, self.dtype, self._padding, self.name)
 
 
 @dataclass(frozen=True)
-class _PaddingReadTask:
-    """Reads lengths; `parts` are those of `OfLines`."""
+class _ScanTask:
+    """Reads lengths of `parts` of lines, in order."""
 
     parts: tuple[tuple[Region, ReadTask], ...]
     region: Region
     along: int
     kept: tuple[int, ...]
-    value: float
     dtype: np.dtype[Any]
+    padding: float | None
+    name: str
 
     def read(self) -> NDArray[Any]:
-        """The lengths of the region."""
+        """The lengths of the region; FormatError for a line of a mask that is not ones, followed by zeros."""
         lengths = np.zeros(sizes_of(self.region), self.dtype)
         for part, read_task in self.parts:
-            values = dtypes.numbers(read_task.read())
-            other = values == values if self.value != self.value else values != self.value
-            del values
-            size = other.shape[self.along]
-            last = size - np.flip(other, self.along).argmax(self.along, keepdims=True)
-            ends = np.where(other.any(self.along, keepdims=True), part[self.along].start + last, 0)
-            ends = ends.max(tuple(d for d in range(ends.ndim) if d not in self.kept), initial=0)
-            own = tuple(part[d] for d in self.kept)
-            lengths[own] = np.maximum(lengths[own], ends.astype(self.dtype))
+            own = inside(tuple(part[d] for d in self.kept), self.region)
+            marks, start = np.moveaxis(_marks(read_task, self.padding), self.along, -1), part[self.along].start
+            size, before = marks.shape[-1], lengths[own]
+            if self.padding is None:
+                ones = marks == 1
+                leading = np.where(ones.all(-1), size, ones.argmin(-1))
+                leading[before < start] = 0  # what stands behind a zero
+                wrong = marks != (np.arange(size, dtype=self.dtype) < leading[..., None])
+                if wrong.any():
+                    raise self._refused(part, read_task, wrong)
+                ends = before + leading
+            else:
+                ends = np.where(marks.any(-1), start + size - marks[..., ::-1].argmax(-1), 0)
+                others = [d for d in range(len(part)) if d != self.along]
+                ends = ends.max(tuple(i for i, d in enumerate(others) if d not in self.kept), initial=0)
+            lengths[own] = np.maximum(before, ends.astype(self.dtype))
         return lengths
 
+    def _refused(self, part: Region, read_task: ReadTask, wrong: NDArray[np.bool_]) -> FormatError:
+        """The error for the first element that is wrong."""
+        place = [*map(int, np.unravel_index(int(wrong.argmax()), wrong.shape))]
+        place.insert(self.along, place.pop())
+        values = dtypes.numbers(read_task.read())
+        value, first = (values[(*place[: self.along], i, *place[self.along + 1 :])] for i in (place[self.along], 0))
+        hint = _ZEROS_FIRST if not part[self.along].start and first == 0 else ""
+        index = [i + own.start for i, own in zip(place, part, strict=True)]
+        found = f"the mask has {int(value) if values.dtype.kind == 'b' else value} at {index}"
+        return FormatError(found, "in each line ones, followed by zeros, and nothing else", hint, self.name)
 
-class MaskSource(OfLines):
-    """The number of ones in each line of a mask along its dimension `along`, which the lengths do not have."""
 
-    def __init__(self, mask: Source, along: int) -> None:
-        super().__init__(mask, along, [d for d in range(len(mask.sizes)) if d != along])
+def _marks(read_task: ReadTask, padding: float | None) -> NDArray[np.uint8]:
+    """For each element, 0 for the padding and 1 for all else; of a mask, itself, and 2 for what is no mask."""
+    values = dtypes.numbers(read_task.read())
+    if padding is not None:
+        return np.asarray(values == values if padding != padding else values != padding).view(np.uint8)
+    marks = np.asarray(values != 0).view(np.uint8)
+    marks[values != marks] = 2
+    return marks
 
-    def read_task(self, region: Region) -> ReadTask:
-        """A read task that counts the ones of the lines in the region."""
-        return _MaskReadTask(self._parts(region), self.name, region, self._along, self.dtype)
 
-
-# What a line of zeros, followed by ones, may mean.
+# What a line that begins with zeros may mean.
 _ZEROS_FIRST = (
     "if ones are padding, as in PyTorch's key_padding_mask: numpy's mask == 0; if zeros are padding in front of the "
     "values, as decoders have it: move it behind them first; else the mask may be one along another axis"
 )
 
 
-@dataclass(frozen=True)
-class _MaskReadTask:
-    """Reads lengths; `parts` have, for each part of the mask, its place in the region, its lines, and a read task."""
+def lengths_by_padding(source: Source, axis: int, batch_axis: int | None, value: float) -> Source:
+    """The lengths of lines, or with a batch axis those of its longest lines, that the padding behind them tells.
 
-    parts: tuple[tuple[Region, ReadTask], ...]
-    name: str
-    region: Region
-    along: int
-    dtype: np.dtype[Any]
-
-    def read(self) -> NDArray[Any]:
-        """The lengths of the region; FormatError for the first line that is not ones, followed by zeros."""
-        lengths = np.zeros(sizes_of(self.region), self.dtype)
-        wrong = [each for part, read_task in self.parts if (each := self._count(part, read_task, lengths))]
-        if wrong:
-            raise min(wrong, key=lambda each: each[0])[1]
-        return lengths
-
-    def _count(self, part: Region, read_task: ReadTask, lengths: NDArray[Any]) -> tuple[list[int], FormatError] | None:
-        """Add the ones of a part to the lengths of its lines; the first line that is wrong, and what is wrong."""
-        mask = np.moveaxis(dtypes.numbers(read_task.read()), self.along, -1)
-        lines, along = (*part[: self.along], *part[self.along + 1 :]), part[self.along]
-        ones, places = mask == 1, np.arange(along.start, along.stop, dtype=self.dtype)
-        counts, before = ones.sum(-1, dtype=self.dtype), lengths[lines]
-        leading = np.where(ones.all(-1), ones.shape[-1], ones.argmin(-1)) if ones.shape[-1] else counts
-        ends = np.where(before == along.start, along.start + leading, 0)  # of the ones, which stand behind no zero
-        wrong = (ones & (places >= ends[..., None])) | (~ones & (mask != 0))
-        lengths[lines] += counts
-        if not wrong.any():
-            return None
-        place = tuple(map(int, np.unravel_index(int(wrong.argmax()), wrong.shape)))
-        starts = (own.start + inner.start for own, inner in zip(self.region, lines, strict=True))
-        line = [i + start for i, start in zip(place[:-1], starts, strict=True)]
-        index, found, row = [*line, place[-1] + along.start], mask[place], mask[place[:-1]]
-        is_inverted = not along.start and row[0] == 0 and (row[int((row != 0).argmax()) :] == 1).all()
-        hint = _ZEROS_FIRST if is_inverted else ""
-        index.insert(self.along, index.pop())
-        value = int(found) if mask.dtype.kind == "b" else found
-        wanted = "in each line ones, followed by zeros, and nothing else"
-        return line, FormatError(f"the mask has {value} at {index}", wanted, hint, self.name)
+    UsageError for a value that the data type does not have.
+    """
+    data_type = source.desc.data_type
+    if data_type.kind in ("int", "uint"):
+        least, greatest = np.iinfo(source.dtype).min, np.iinfo(source.dtype).max
+        if not (least <= value <= greatest and value == int(value)):
+            wanted = f"a whole number from {least} to {greatest}, as {data_type.name} has"
+            raise UsageError(f"the padding is {value}", wanted, where=source.name)
+    kept = [d for d in range(len(source.sizes)) if d != axis] if batch_axis is None else [batch_axis]
+    return ScannedSource(source, axis, kept, value)

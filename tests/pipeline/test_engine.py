@@ -23,7 +23,7 @@ from revseq_cli.pipeline.assembly import Job, Request
 from revseq_cli.pipeline.blocks import cut
 from revseq_cli.pipeline.jobs import load
 from revseq_cli.pipeline.plan import Plan, Resources, plan_reversal
-from revseq_cli.pipeline.views import AlignedSource
+from revseq_cli.pipeline.views import PlacedSource
 
 REAL = ["serial", "processes"]
 
@@ -35,7 +35,7 @@ def test_each_length_of_a_batch_axis_is_counted_once(data):
     axis, batch_axis = data.draw(st.permutations(range(len(shape))))[:2]
     lengths = np.array(data.draw(st.lists(st.integers(0, 6), min_size=shape[batch_axis], max_size=shape[batch_axis])))
     values = np.zeros(shape, np.float32)
-    job = Job(held(values), AlignedSource(held(lengths.astype("u4")), shape, axis, (batch_axis,)), axis, batch_axis)
+    job = Job(held(values), PlacedSource(held(lengths.astype("u4")), shape, axis, (batch_axis,)), axis, batch_axis)
     blocks = cut(shape, axis, most=data.draw(st.integers(1, 60)), alignment=(1,) * len(shape), order="C")
     with MemorySink(job.values) as sink:
         assert reversal.reverse(job, sink, Plan(blocks, SERIAL, 1, 0)) == (lengths > shape[axis]).sum()

@@ -18,7 +18,7 @@ from revseq_cli.core.dtypes import numbers
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.pipeline.assembly import Request, make, unsigned
-from revseq_cli.pipeline.views import PaddingSource
+from revseq_cli.pipeline.views import lengths_by_padding
 
 X = np.random.default_rng(3).random((4, 10, 6)).astype("f4")
 N = np.array([2, 5, 10, 7])
@@ -358,7 +358,7 @@ def test_padding_block_by_block(data):
     x = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, 3, sizes).astype("i4")
     before, thresholds.SCANNED_AT_ONCE = thresholds.SCANNED_AT_ONCE, data.draw(st.integers(1, 9))
     try:
-        lengths = PaddingSource(held(x), axis, batch, 0).read()
+        lengths = lengths_by_padding(held(x), axis, batch, 0).read()
         job = make(held(x), None, Request("x", axis=axis, batch_axis=batch, padding=0))
         wide = job.lengths.read()
     finally:
@@ -402,7 +402,7 @@ def test_the_tensor_that_fits_is_proposed(revseq, tmp_path, suffix):
             group.create_array(name, data=value)
     t, start = f"t.{suffix}", "/" if suffix == "h5" else ""
     done = revseq("run", f"{t}::x", t, "--axis", 0).refused(f"{t}: has 3 ", f"Hint: try {t}::{start}lengths\n")
-    done = revseq("run", t, "[[1, 2, 3, 4]]", "--axis", 0).refused(f"Hint: try {t}::{start}x\n")
+    done = revseq("run", t, "[[1], [2], [3]]", "--axis", 1).refused(f"Hint: try {t}::{start}x\n")
     done = revseq("run", t, "[[1, 2]]", "--axis", 0).refused(f"{t}: has 3 ")
     assert f"{t}::{start}x" in done.err
     revseq("run", f"{t}::x", f"{t}::lengths", "--axis", 0).ok()

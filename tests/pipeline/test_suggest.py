@@ -13,8 +13,7 @@ from tensor_files import held
 from revseq_cli.core.errors import RevseqError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel, violations
-from revseq_cli.pipeline import suggest
-from revseq_cli.pipeline.alignment import SYSTEMS, Shape
+from revseq_cli.pipeline import SYSTEMS, suggest
 from revseq_cli.pipeline.assembly import Request, make
 
 HINT = re.compile(r"^Hint: revseq (.*)$", re.MULTILINE)
@@ -150,8 +149,7 @@ def test_lengths_that_are_typed_without_brackets(revseq, files, typed):
 
 
 def fits_of(values, lengths, **options):
-    shapes = (Shape(name, sizes, ("",) * len(sizes)) for name, sizes in (("x", values), ("n", lengths)))
-    return [fit[:2] for fit in suggest.fits(*shapes, **options)]
+    return [fit[:2] for fit in suggest.fits(held(np.zeros(values)), held(np.zeros(lengths)), **options)]
 
 
 def test_fits():
