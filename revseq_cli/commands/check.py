@@ -10,7 +10,7 @@ import click
 from revseq_cli.commands import base, options
 from revseq_cli.commands.base import Group
 from revseq_cli.core.errors import FormatError, printable
-from revseq_cli.core.tensors import DataType, TensorDesc
+from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.operator import spec
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel
 from revseq_cli.report import terminal
@@ -63,7 +63,7 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
 
         model = Model(reference.path)
         key = reference.key
-        nodes = [*model.nodes.values()] if key is None and model.nodes else [model.node(key)]
+        nodes = [*model.nodes.values()] if key is None else [model.node(key)]
         rows = [_node(model, node, level, job_options["lengths_dtype"]) for node in nodes]
         status = 0 if all(row["valid"] for row in rows) else 1
         if console.as_json:
@@ -159,7 +159,8 @@ def _node(model: Model, node: Node, level: FeatureLevel, lengths_dtype: DataType
     INT64 in ONNX.
     """
     known, lowest = model.known_of(node), None
-    open_sizes = (1,) * (node.ranks() or [2])[0] if known.sizes is None else known.sizes
+    rank = min(max(2, -node.time_axis, -node.batch_axis), MOST_DIMENSIONS)  # has the axes, if any has
+    open_sizes = (1,) * rank if known.sizes is None else known.sizes
     sizes = tuple(size if isinstance(size, int) else 1 for size in open_sizes)
     try:
         axis, batch_axis = node.axes(len(sizes), model.path)
@@ -180,6 +181,6 @@ def _node(model: Model, node: Node, level: FeatureLevel, lengths_dtype: DataType
         told += "; revseq export takes it with --dtype UINT8, which has the same bytes"
     return {
         "name": f"{model.path}::{node.key}", "time_axis": node.time_axis, "batch_axis": node.batch_axis,
-        "inside": node.inside or None, "DataType": known.data_type and known.data_type.name, "Sizes": known.sizes,
+        "DataType": known.data_type and known.data_type.name, "Sizes": known.sizes,
         "valid": not wrong, "lowest_level": lowest and lowest.short, "told": told,
     }  # fmt: skip

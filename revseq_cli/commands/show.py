@@ -188,7 +188,7 @@ def _nodes_of(reference: Reference) -> Contents:
     from revseq_cli.formats.onnx_models import OPERATOR, Model  # few files are models
 
     model = Model(reference.path)
-    if reference.key is not None or not model.nodes:
+    if reference.key is not None:
         hint = f"revseq check {platform.quoted(f'{reference.path}::{model.node(reference.key).key}')}"
         raise FormatError(f"is a model; its nodes: {listed(model.nodes)}", "a tensor", hint, reference.path)
     items = tuple(Item(node.key, what=f"{OPERATOR}, {model.told(node)}") for node in model.nodes.values())

@@ -1,4 +1,4 @@
-"""Models of ONNX: their ReverseSequence nodes, what is known of them, and what one of them gets.
+"""Models of ONNX: the ReverseSequence nodes of their graph, what is known of them, and what one of them gets.
 
 The package onnx parses a model and infers its sizes. What lies before a node is run by ONNX Runtime, on bytes that are
 serialised anew from what was parsed: with elements of other files in them, and no library of operators.
@@ -19,12 +19,12 @@ import numpy as np
 from revseq_cli.core import platform
 from revseq_cli.core.dtypes import dtype_of, native
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_typed, listed, nearest, printable
-from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
+from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import chosen
 from revseq_cli.formats.contract import Source, Storage, TextTypes, extra
 from revseq_cli.formats.in_memory import MemorySource
-from revseq_cli.formats.onnx import MOST_BYTES, TYPES, parsed, values_of
+from revseq_cli.formats.onnx import MOST_BYTES, TYPES, parsed
 from revseq_cli.formats.references import Reference, open_source, refuse_shared
 
 if TYPE_CHECKING:
@@ -34,19 +34,27 @@ if TYPE_CHECKING:
     from revseq_cli.formats.file_io import Identity
 
 OPERATOR, RUNTIME = "ReverseSequence", "ONNX Runtime"
-_INTEGERS = [number for number, data_type in TYPES.items() if data_type.kind == "int"]
 _INT, _EXTERNAL = 2, 1  # the number of this type of an attribute, and of a data_location
 _LARGEST = MOST_BYTES - (1 << 16)  # bytes of a model that is handed on
 _WRITES_ALL = (1, 28)  # the first version of ONNX Runtime whose CPU provider writes lines of length 0
-_FUNCTION = "the function "
 _QUIET = 4  # ONNX Runtime prints only what ends the process
 
 
 class Stated(NamedTuple):
     """What is known of a value: its data type, and its sizes, of which some may be names; None for what is not."""
 
-    data_type: DataType | None
-    sizes: tuple[int | str, ...] | None
+    data_type: DataType | None = None
+    sizes: tuple[int | str, ...] | None = None
+
+    @classmethod
+    def of(cls, info: Any) -> Stated:  # noqa: ANN401 - a ValueInfoProto
+        """What a model says of a value."""
+        kind = info.type.tensor_type
+        sizes = tuple(
+            dim.dim_value if dim.HasField("dim_value") else printable(str(dim.dim_param)[:40]) or "?"
+            for dim in kind.shape.dim
+        )
+        return cls(TYPES.get(kind.elem_type), sizes if kind.HasField("shape") else None)
 
     def __str__(self) -> str:
         sizes = "any" if self.sizes is None else "{" + ",".join(map(str, self.sizes)) + "}"
@@ -60,7 +68,7 @@ class Stated(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A ReverseSequence node: the names of its values, its axes as the model has them, and where it is inside of."""
+    """A ReverseSequence node: the names of its values, and its axes as the model has them."""
 
     key: str
     values: str
@@ -68,12 +76,6 @@ class Node(NamedTuple):
     output: str
     time_axis: int
     batch_axis: int
-    inside: str = ""
-
-    def ranks(self) -> list[int]:
-        """The dimension counts of values that can have its axes, of which some may be negative."""
-        both = self.time_axis, self.batch_axis
-        return [r for r in range(2, MOST_DIMENSIONS + 1) if {axis + r if axis < 0 else axis for axis in both} == {0, 1}]
 
     def axes(self, rank: int, where: str) -> tuple[int, int]:
         """The axes of values of that dimension count, 0 and 1 in either order; FormatError for others."""
@@ -85,67 +87,47 @@ class Node(NamedTuple):
 
 
 class Model:
-    """A model that was parsed; FormatError for a file that is none."""
+    """A model that was parsed; FormatError for a file that is none, and for one without a node of the operator.
+
+    Nodes inside of others and of functions are not seen: ONNX Runtime gives no values from there.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.proto, self.identity = parsed(path, "ModelProto")
         if not self.proto.HasField("graph"):
             raise FormatError("is not an ONNX model", "a ModelProto", where=path)
+        graph = self.proto.graph
+        self.inputs = {str(info.name): Stated.of(info) for info in graph.input}
+        self._constants = {each.name for each in graph.initializer} | {
+            each.values.name for each in graph.sparse_initializer
+        }
+        nodes = [self._node(node) for node in graph.node if _is_ours(node)]
+        if not nodes:
+            seldom = "exporters of TensorFlow and Keras write such nodes, and those of PyTorch seldom do"
+            raise FormatError(f"has no {OPERATOR} node", f"a model with one in its graph: {seldom}", where=path)
+        counts = Counter(name for node in nodes for name in {node.key, node.output})
+        named = (n if counts[n.key] == 1 and can_be_typed(n.key) else n._replace(key=n.output) for n in nodes)
+        self.nodes = {node.key: node for node in named}  # by the name, or that of the output where others have it
 
-    @cached_property
-    def nodes(self) -> dict[str, Node]:
-        """Every node of the operator by its key: its name, or that of its output where others have the name.
-
-        FormatError for a node that is not as the operator has it.
-        """
-        functions = ((f"{_FUNCTION}{each.name}", node) for each in self.proto.functions for node in each.node)
-        every = [*(("", node) for node in self.proto.graph.node), *_inner(self.proto.graph.node), *functions]
-        ours = [(place, node) for place, node in every if _is_ours(node)]
-        pairs = {(str(node.name), str(next(iter(node.output), ""))) for _, node in ours}
-        counts = Counter(name for pair in pairs for name in {*pair})
-        nodes: dict[str, Node] = {}
-        for place, node in ours:
-            if (len(node.input), len(node.output)) != (2, 1) or not all((*node.input, *node.output)):
-                counted = [sum(map(bool, names)) for names in (node.input, node.output)]
-                found = f"{OPERATOR} {node.name or 'without a name'} has {counted[0]} inputs and {counted[1]} outputs"
-                raise FormatError(found, "2 and 1", where=self.path)
-            names = [str(name) for name in (*node.input, *node.output)]
-            own = str(node.name)
-            key = own if own and counts[own] == 1 and can_be_typed(own) else names[2]
-            nodes[key] = Node(key, names[0], names[1], names[2], *self._axes(node), place)
-        return nodes
-
-    def _axes(self, node: Any) -> tuple[int, int]:  # noqa: ANN401 - a NodeProto
-        """The time axis and the batch axis."""
+    def _node(self, node: Any) -> Node:  # noqa: ANN401 - a NodeProto
+        if (len(node.input), len(node.output)) != (2, 1) or not all((*node.input, *node.output)):
+            counts = [sum(map(bool, names)) for names in (node.input, node.output)]
+            found = f"{OPERATOR} {node.name or 'without a name'} has {counts[0]} inputs and {counts[1]} outputs"
+            raise FormatError(found, "2 and 1", where=self.path)
         axes = {"time_axis": 0, "batch_axis": 1}
         for attribute in node.attribute:
             if attribute.name not in axes or attribute.type != _INT:
                 found = f"{OPERATOR} has the attribute {str(attribute.name)[:80]}"
                 raise FormatError(found, f"integers {' and '.join(axes)}", where=self.path)
             axes[attribute.name] = attribute.i
-        return axes["time_axis"], axes["batch_axis"]
+        values, lengths, output = map(str, (*node.input, *node.output))
+        return Node(str(node.name) or output, values, lengths, output, **axes)
 
     def node(self, key: str | None) -> Node:
-        """The node of the graph with that name or output; without a key, the only one.
-
-        FormatError if there is none, or it is inside of another; SeveralError where no key says which one.
-        """
-        if not self.nodes:
-            seldom = "exporters of TensorFlow and Keras write such nodes, and those of PyTorch seldom do"
-            raise FormatError(f"has no {OPERATOR} node", f"a model with one: {seldom}", where=self.path)
+        """The node with that name or output; without a key, the only one, or else a SeveralError."""
         outputs = {node.output: node.key for node in self.nodes.values()}
-        own = [name for name, node in self.nodes.items() if not node.inside]
-        key = outputs.get(key or "", key)
-        if key is None and not own:
-            key = next(iter(self.nodes))
-        node = self.nodes[chosen(own if key is None else self.nodes, key, self.path, f"{OPERATOR} node")]
-        if node.inside:
-            found = f"{OPERATOR} {node.key} is inside {node.inside}"
-            raise FormatError(
-                found, f"a node of the graph itself: {RUNTIME} gives no values from inside", where=self.path
-            )
-        return node
+        return self.nodes[chosen(self.nodes, outputs.get(key or "", key), self.path, f"{OPERATOR} node")]
 
     @cached_property
     def known(self) -> dict[str, Stated]:
@@ -160,72 +142,27 @@ class Model:
         with contextlib.suppress(shape_inference.InferenceError, ValueError):
             made = shape_inference.infer_shapes(made, data_prop=True)
         infos = (*made.graph.input, *made.graph.output, *made.graph.value_info)
-        stated = {str(info.name): _stated(info.type.tensor_type) for info in infos}
         weights = made.graph.initializer
-        return stated | {str(each.name): Stated(TYPES.get(each.data_type), tuple(each.dims)) for each in weights}
+        return {str(info.name): Stated.of(info) for info in infos} | {
+            str(each.name): Stated(TYPES.get(each.data_type), tuple(each.dims)) for each in weights
+        }
 
     def known_of(self, node: Node) -> Stated:
-        """What is known of the values of a node, which are as its output; inside of a function, nothing is."""
-        if node.inside.startswith(_FUNCTION):
-            return Stated(None, None)
-        both = [self.known.get(name, Stated(None, None)) for name in (node.values, node.output)]
-        sizes = both[1].sizes if both[0].sizes is None else both[0].sizes
-        return Stated(both[0].data_type or both[1].data_type, sizes)
+        """What is known of the values of a node."""
+        return self.known.get(node.values, Stated())
 
     def misfit(self, node: Node, batch: int | str | None) -> str | None:
-        """What is wrong with a node's lengths, as far as they are known, for a batch axis of this size."""
-        if node.inside.startswith(_FUNCTION):
-            return None
-        if fault := self._fault_of_lengths(node.lengths):
-            return fault
-        lengths = self.known.get(node.lengths)
-        if lengths is None or lengths.sizes is None:
-            return None
-        is_known = isinstance(batch, int) and all(isinstance(size, int) for size in lengths.sizes)
-        if len(lengths.sizes) == 1 and (not is_known or lengths.sizes[0] == batch):
+        """What is wrong with the sizes of a node's lengths, as far as they are known, for a batch axis of this size."""
+        lengths = self.known.get(node.lengths, Stated())
+        sizes = lengths.sizes
+        if sizes is None or (len(sizes) == 1 and (str in (type(batch), type(sizes[0])) or batch in (None, sizes[0]))):
             return None
         wanted = f"{{{batch}}}" if isinstance(batch, int) else "one dimension"
         return f"the lengths {node.lengths} are {lengths}; wanted: {wanted}"
 
-    def _fault_of_lengths(self, name: str) -> str | None:
-        """What is wrong with the values of lengths that are constants in the model's own file."""
-        try:
-            values = self._constant(name)
-        except (ValueError, OverflowError, TypeError) as e:
-            return f"the lengths {name} are damaged: {e}"
-        if values is None or not (values < 0).any():
-            return None
-        place = np.argwhere(values < 0)[0].tolist()
-        return f"the lengths {name} are constant, and {values[tuple(place)]} at {place} is negative; wanted: 0 or more"
-
-    def _constant(self, name: str) -> Any:  # noqa: ANN401 - an array
-        """The integers of a constant; None for another value, or one in another file. ValueError for damage."""
-        graph = self.proto.graph
-        tensors = [each for each in graph.initializer if each.name == name and name not in self.inputs]
-        for node in graph.node:
-            if node.op_type == "Constant" and node.domain in ("", "ai.onnx") and name in node.output:
-                for attribute in node.attribute:
-                    if attribute.name == "value_ints":
-                        return np.array(attribute.ints, np.int64)
-                    tensors += [attribute.t] if attribute.name == "value" else []
-        if not tensors or tensors[0].data_location == _EXTERNAL or tensors[0].data_type not in _INTEGERS:
-            return None
-        return values_of(tensors[0])
-
     def told(self, node: Node) -> str:
         """A node in words: its axes, and what is known of its values."""
-        inside = f", inside {node.inside}" if node.inside else ""
-        return f"time_axis {node.time_axis}, batch_axis {node.batch_axis}, {self.known_of(node)}{inside}"
-
-    @cached_property
-    def inputs(self) -> dict[str, Stated]:
-        """The inputs of the model in its order, and what it states of them."""
-        return {str(each.name): _stated(each.type.tensor_type) for each in self.proto.graph.input}
-
-    @cached_property
-    def _constants(self) -> set[str]:
-        graph = self.proto.graph
-        return {each.name for each in graph.initializer} | {each.values.name for each in graph.sparse_initializer}
+        return f"time_axis {node.time_axis}, batch_axis {node.batch_axis}, {self.known_of(node)}"
 
     def needed(self, names: Iterable[str], fed: Iterable[str]) -> tuple[set[str], list[str]]:
         """These values and all that they are computed from; and the inputs among them that have no value at all."""
@@ -243,25 +180,17 @@ class Model:
 
         `files` get the states of the other files that had some.
         """
-        from onnx import helper
-
         needed, _ = self.needed(names, fed)
         whole, graph = self.proto, self.proto.graph
-        opsets = [*whole.opset_import, *(opset for function in whole.functions for opset in function.opset_import)]
-        # An older ONNX Runtime refuses a newer version of the format, whatever is in the model.
-        lowest = max(helper.find_min_ir_version_for(opsets, True), 8 if whole.functions else 4)
-        made = type(whole)(ir_version=min(lowest, max(whole.ir_version, 4)))
-        made.opset_import.extend(whole.opset_import)
+        made = type(whole)(ir_version=max(whole.ir_version, 4), opset_import=whole.opset_import)
         made.functions.extend(whole.functions)
         made.graph.name = "cut"
         made.graph.node.extend(node for node in graph.node if not needed.isdisjoint(node.output))
-        made.graph.input.extend(
-            each for each in graph.input if each.name in needed - self._constants or each.name in fed
-        )
+        given = (needed - self._constants) | {*fed}
+        made.graph.input.extend(each for each in graph.input if each.name in given)
         made.graph.initializer.extend(each for each in graph.initializer if each.name in needed - {*fed})
-        made.graph.sparse_initializer.extend(
-            each for each in graph.sparse_initializer if each.values.name in needed - {*fed}
-        )
+        sparse = [each for each in graph.sparse_initializer if each.values.name in needed - {*fed}]
+        made.graph.sparse_initializer.extend(sparse)
         for name in names:
             made.graph.output.add(name=name)
         room = _LARGEST - made.ByteSize()
@@ -275,19 +204,19 @@ class Model:
         where = f"{self.path}: {tensor.name}" if tensor.name else self.path
         entries = {str(entry.key): str(entry.value) for entry in tensor.external_data}
         location, folder = entries.get("location", ""), Path(self.path).parent
-        plain = location and not set(location) & set("\\:\0") and ".." not in PurePosixPath(location).parts
+        is_plain = location and not set(location) & set("\\:\0") and ".." not in PurePosixPath(location).parts
         real = Path(os.path.realpath(folder / location))
-        if not plain or location.startswith("/") or not real.is_relative_to(os.path.realpath(folder)):
+        if not is_plain or location.startswith("/") or not real.is_relative_to(os.path.realpath(folder)):
             found, wanted = f"its elements are in the file {location[:80]!r}", "a path in the folder of the model"
             raise FormatError(found, wanted, "a model may not refer to other files", where)
-        numbers = [entries.get(key) or "0" for key in ("offset", "length")]
-        if not all(number.isdecimal() and len(number) < 20 for number in numbers):
-            raise FormatError(f"has the numbers {listed(numbers)} of its file", "decimal digits", where=where)
-        offset, length = map(int, numbers)
         with file_io.opened(str(real)) as fd:
             identity = file_io.identity(fd)
-            length = length or max(0, identity.size - offset)
-            if offset + length > identity.size:
+            try:
+                offset = int(entries.get("offset") or 0)
+                length = int(entries.get("length") or max(0, identity.size - offset))
+            except ValueError:
+                raise FormatError("offset or length of its elements is no number", "integers", where=where) from None
+            if not 0 <= offset <= offset + length <= identity.size:
                 found = f"has {length} bytes at {offset} of {printable(location)}, which has {identity.size}"
                 raise FormatError(found, "bytes of the file", "fetch it again", where)
             if length > room:
@@ -321,24 +250,28 @@ class NodeJob:
     def __init__(self, reference: Reference, feeds: Sequence[str], lengths: Reference | None) -> None:
         self.model = model = Model(reference.path)
         self.node = node = model.node(reference.key)
-        named = self._named(feeds)
-        references = {name: Reference.input(text, None, name) for name, text in named.items()}
+        references = {name: Reference.input(text, None, name) for name, text in self._named(feeds).items()}
         refuse_shared([*references.items(), *([("LENGTHS", lengths)] if lengths else [])])
         wanted = [node.values] if lengths else [node.values, node.lengths]
-        needed, missing = model.needed(wanted, named)
+        needed, missing = model.needed(wanted, references)
         if missing:
-            found, options = f"no values are given for {listed(missing)}", self._options(missing)
-            raise UsageError(found, f"a tensor for each: {self._told(missing)}", f"add {options}", model.path)
-        self.feeds = {name: self._opened(each, name) for name, each in references.items() if name in needed}
-        self._computed = self._run([name for name in wanted if name not in self.feeds])
-        values: Source = self._computed.get(node.values) or self.feeds[node.values]
-        self._axes = node.axes(len(values.sizes), model.path)
+            options = " ".join(f"--feed {platform.quoted(f'{name}=FILE')}" for name in missing)
+            told = f"a tensor for each: {self._told(missing)}"
+            raise UsageError(f"no values are given for {listed(missing)}", told, f"add {options}", model.path)
+        self._tensors: dict[str, Source] = {}
+        for name in needed & references.keys():
+            stated = model.inputs[name]
+            source = open_source(references[name], TextTypes(stated.data_type, DataType.FLOAT32))
+            if not stated.allows(source.desc):
+                raise FormatError(f"is {source.desc}", f"{name} {stated}, as the model states it", where=source.name)
+            self._tensors[name] = source
+        if computed := [name for name in wanted if name not in self._tensors]:
+            self._tensors |= self._run(computed)
+        self._axes = node.axes(len(self._tensors[node.values].sizes), model.path)
 
     def tensor(self, role: str, types: TextTypes) -> Source:  # noqa: ARG002 - the model names their types
         """InputTensor, which are the values of the node, or its lengths."""
-        name = self.node.values if role == "InputTensor" else self.node.lengths
-        source: Source = self._computed.get(name) or self.feeds[name]
-        return source
+        return self._tensors[self.node.values if role == "InputTensor" else self.node.lengths]
 
     def axis(self) -> int:
         """The axis that is reversed."""
@@ -348,9 +281,6 @@ class NodeJob:
         """The axis of which each index has a length."""
         return self._axes[1]
 
-    def _options(self, names: Iterable[str]) -> str:
-        return " ".join(f"--feed {platform.quoted(f'{name}=FILE')}" for name in names)
-
     def _told(self, names: Iterable[str]) -> str:
         return listed(f"{name} {self.model.inputs[name]}" for name in names)
 
@@ -359,36 +289,23 @@ class NodeJob:
         inputs, named = self.model.inputs, dict[str, str]()
         wanted = f"once NAME=FILE for each of {self._told(inputs)}" if inputs else "a model that has inputs"
         for text in feeds:
-            name = max((each for each in inputs if text.startswith(f"{each}=")), key=len, default="")
-            if not name:
-                typed, _, file = text.partition("=")
-                near = nearest(typed, inputs)
-                meant = f"{near}={file or 'FILE'}"
-                hint = f"try --feed {platform.quoted(meant)}" if near else ""
+            name, _, file = text.partition("=")
+            if name not in inputs or not file:
+                meant = f"{near}={file or 'FILE'}" if (near := nearest(name, inputs)) else ""
+                hint = f"try --feed {platform.quoted(meant)}" if meant else ""
                 raise UsageError(f"{text[:80]!r} matches no input of the model", wanted, hint, self.model.path)
             if name in named:
                 raise UsageError(f"the input {name} is given twice", wanted, where=self.model.path)
-            named[name] = text.removeprefix(f"{name}=")
+            named[name] = file
         return named
-
-    def _opened(self, reference: Reference, name: str) -> Source:
-        stated = self.model.inputs[name]
-        source = open_source(reference, TextTypes(stated.data_type, DataType.FLOAT32))
-        if not stated.allows(source.desc):
-            raise FormatError(f"is {source.desc}", f"{name} {stated}, as the model states it", where=source.name)
-        return source
 
     def _run(self, names: list[str]) -> dict[str, Source]:
         """These values, computed by ONNX Runtime."""
-        model = self.model
-        if not names:
-            return {}
-        runtime = package()
-        others: list[Identity] = []
-        cut = model.cut(names, self.feeds, others)
-        is_old = version_of(runtime) < _WRITES_ALL
-        before = [node for node in cut.graph.node if _is_ours(node)] if is_old else []
-        counts = sorted({node.input[1] for node in before} - {*names})
+        model, runtime = self.model, package()
+        files = [model.identity]
+        cut = model.cut(names, self._tensors, files)
+        is_old = not writes_all(runtime)
+        counts = sorted({node.input[1] for node in cut.graph.node if is_old and _is_ours(node)} - {*names})
         for name in counts:
             cut.graph.output.add(name=name)
         with saying(model.path, FormatError):
@@ -396,32 +313,36 @@ class NodeJob:
             options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
             data, provider = cut.SerializeToString(), "CPUExecutionProvider"
             session = runtime.InferenceSession(data, options, providers=[provider], enable_fallback=0)
-            given = {each.name: self.feeds[each.name] for each in session.get_inputs()}
-            arrays = {name: np.asarray(native(source.read()), order="C") for name, source in given.items()}
+            sources = {each.name: self._tensors[each.name] for each in session.get_inputs()}
+            arrays = {name: np.asarray(native(source.read()), order="C") for name, source in sources.items()}
             kinds = {each.name: each.type for each in session.get_outputs()}
             values = dict(zip(kinds, session.run(None, arrays), strict=True))
-        if any((values[name] == 0).any() for name in counts) or (is_old and _has_inside(cut)):
-            require_all_written(runtime, model.path)
-        files = [model.identity, *others, *(file for source in given.values() for file in source.files)]
-        notes = tuple(note for source in given.values() for note in source.notes)
-        for source in given.values():
+        # Lengths inside of a function or of another node cannot be seen.
+        inside = [*cut.functions, *(attribute for node in cut.graph.node for attribute in node.attribute)]
+        is_inside = is_old and any(OPERATOR.encode() in part.SerializeToString() for part in inside)
+        if is_inside or any((values[name] == 0).any() for name in counts):
+            raise unwritten(runtime, model.path)
+        for source in sources.values():
             source.recheck()
-        return {name: self._source(name, values[name], kinds[name], files, notes) for name in names}
+            files += source.files
+        notes = tuple(note for source in sources.values() for note in source.notes)
+        tensors: dict[str, Source] = {}
+        for name in names:
+            _require_tensor(name, values[name], kinds[name], model.path)
+            tensors[name] = tensor = NodeTensor(f"{model.path}: {name}", values[name], Storage("onnx", {}), files[0])
+            tensor.path, tensor.origins, tensor.notes = model.path, files, notes
+        return tensors
 
-    def _source(self, name: str, values: Any, kind: str, files: list[Identity], notes: tuple[str, ...]) -> Source:  # noqa: ANN401
-        """A value as a tensor; FormatError where it is none, or has another data type than ONNX Runtime says."""
-        words = {"float": "FLOAT32", "double": "FLOAT64"}
-        word = kind[7:-1] if kind.startswith("tensor(") else kind
-        data_type = DataType.__members__.get(words.get(word, word.upper()))
-        found = getattr(values, "dtype", None)  # a sparse tensor has none
-        if data_type is None or found != dtype_of(data_type):
-            told = f"the data type of {name} is {word[:80]}" + (f", returned as {found}" if data_type else "")
-            raise FormatError(
-                told, "a given tensor, or computed FLOAT16 to FLOAT64, integers or BOOL", where=self.model.path
-            )
-        source = NodeTensor(f"{self.model.path}: {name}", values, Storage("onnx", {}), self.model.identity)
-        source.path, source.origins, source.notes = self.model.path, files, notes
-        return source
+
+def _require_tensor(name: str, values: Any, kind: str, where: str) -> None:  # noqa: ANN401 - what ONNX Runtime returns
+    """FormatError for what is no tensor of ours, or has another data type than ONNX Runtime says."""
+    words = {"float": "FLOAT32", "double": "FLOAT64"}
+    word = kind[7:-1] if kind.startswith("tensor(") else kind
+    data_type = DataType.__members__.get(words.get(word, word.upper()))
+    found = getattr(values, "dtype", None)  # a sparse tensor has none
+    if data_type is None or found != dtype_of(data_type):
+        told = f"the data type of {name} is {word[:80]}" + (f", returned as {found}" if data_type else "")
+        raise FormatError(told, "a given tensor, or computed FLOAT16 to FLOAT64, integers or BOOL", where=where)
 
 
 def package(name: str = "onnxruntime") -> ModuleType:
@@ -432,11 +353,6 @@ def package(name: str = "onnxruntime") -> ModuleType:
         raise FormatError(f"cannot be loaded: {e}", "a package that Python can load", where=RUNTIME) from None
     runtime.set_default_logger_severity(_QUIET)
     return runtime
-
-
-def version_of(runtime: ModuleType) -> tuple[int, ...]:
-    """The first two numbers of its version."""
-    return tuple(map(int, runtime.__version__.split(".")[:2]))
 
 
 @contextlib.contextmanager
@@ -450,43 +366,30 @@ def saying(where: str, error: type[RevseqError]) -> Iterator[None]:
         raise error(f"{RUNTIME} says {' '.join(str(e).split())[:400]}", where=where) from None
 
 
-def require_all_written(runtime: ModuleType, where: str) -> None:
-    """FormatError for a version that is wrong where a length is 0: microsoft/onnxruntime#28490."""
-    if version_of(runtime) < _WRITES_ALL:
-        found = f"has a length of 0, and {RUNTIME} {runtime.__version__} leaves such lines unwritten"
-        upgrade = platform.pip("install --upgrade onnxruntime")
-        raise FormatError(found, f"{RUNTIME} {'.'.join(map(str, _WRITES_ALL))} or newer", upgrade, where)
+def writes_all(runtime: ModuleType) -> bool:
+    """Whether that version writes lines of length 0: microsoft/onnxruntime#28490."""
+    return tuple(map(int, runtime.__version__.split(".")[:2])) >= _WRITES_ALL
+
+
+def unwritten(runtime: ModuleType, where: str) -> FormatError:
+    """The error for a length of 0 and a version that does not write such lines."""
+    found = f"has a length of 0, and {RUNTIME} {runtime.__version__} leaves such lines unwritten"
+    upgrade = platform.pip("install --upgrade onnxruntime")
+    return FormatError(found, f"{RUNTIME} {'.'.join(map(str, _WRITES_ALL))} or newer", upgrade, where)
 
 
 def _is_ours(node: Any) -> bool:  # noqa: ANN401 - a NodeProto
     return node.op_type == OPERATOR and node.domain in ("", "ai.onnx")
 
 
-def _has_inside(model: Any) -> bool:  # noqa: ANN401 - a ModelProto
-    """Whether a subgraph or a function has a node of the operator, whose lengths nobody can see."""
-    inner = (node for _, node in _inner(model.graph.node))
-    return any(map(_is_ours, (*inner, *(node for each in model.functions for node in each.node))))
-
-
-def _subgraphs(node: Any) -> list[Any]:  # noqa: ANN401 - a NodeProto
-    return [graph for each in node.attribute for graph in (*([each.g] if each.HasField("g") else ()), *each.graphs)]
-
-
-def _inner(nodes: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """Every node inside of these, at any depth, and what it is inside of."""
-    for node in nodes:
-        for graph in _subgraphs(node):
-            yield from ((f"the {node.op_type} {node.name or next(iter(node.output), '')}", each) for each in graph.node)
-            yield from _inner(graph.node)
-
-
 def _read_by(node: Any) -> Iterator[str]:  # noqa: ANN401 - a NodeProto
     """The values that a node reads, also inside of it; an input that is left out has no name."""
     yield from filter(None, node.input)
-    for graph in _subgraphs(node):
-        yield from (each.name for each in graph.output)
-        for each in graph.node:
-            yield from _read_by(each)
+    for attribute in node.attribute:
+        for graph in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+            yield from (each.name for each in graph.output)
+            for each in graph.node:
+                yield from _read_by(each)
 
 
 def _tensors(message: Any) -> Iterator[Any]:  # noqa: ANN401 - any message
@@ -498,11 +401,3 @@ def _tensors(message: Any) -> Iterator[Any]:  # noqa: ANN401 - any message
         if field.message_type:
             for part in (value,) if hasattr(value, "DESCRIPTOR") else value:
                 yield from _tensors(part)
-
-
-def _stated(kind: Any) -> Stated:  # noqa: ANN401 - a TypeProto.Tensor
-    sizes = tuple(
-        dim.dim_value if dim.HasField("dim_value") else printable(str(dim.dim_param)[:40]) or "?"
-        for dim in kind.shape.dim
-    )
-    return Stated(TYPES.get(kind.elem_type), sizes if kind.HasField("shape") else None)

@@ -15,7 +15,7 @@ from revseq_cli.core.dtypes import bits, native
 from revseq_cli.core.errors import EngineError, FormatError, UsageError, listed
 from revseq_cli.formats.contract import Storage, extra
 from revseq_cli.formats.in_memory import MemorySource
-from revseq_cli.formats.onnx_models import RUNTIME, package, require_all_written, saying
+from revseq_cli.formats.onnx_models import RUNTIME, package, saying, unwritten, writes_all
 from revseq_cli.operator import kernel
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def computed(job: Job, on: str, memory: int) -> Source:
     if not values.size:
         return MemorySource(name, values, Storage("onnxruntime", {}))
     clamped = kernel.clamp(lengths, values.shape[job.axis]).astype(np.int64)
-    if provider == CPU and not clamped.all():
-        require_all_written(runtime, job.lengths.name)
+    if provider == CPU and not clamped.all() and not writes_all(runtime):
+        raise unwritten(runtime, job.lengths.name)
     # The job's dimensions `axes` go to `places` of the tensor: the axis alone, where each line has a length.
     axes = (job.axis,) if job.batch_axis is None else (job.axis, job.batch_axis)
     time = 0 if axes == (0, 1) else 1
