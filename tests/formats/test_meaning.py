@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import warnings
+import zlib
 
 import h5py
 import netCDF4
@@ -13,7 +14,6 @@ import xarray
 import zarr
 from processes import peak
 
-LEVEL = ("--feature-level", "none")
 PACKED = np.arange(24, dtype="i2").reshape(2, 3, 4)
 
 
@@ -88,13 +88,9 @@ def same(found, wanted):
     a, b = found["air"], wanted["air"]
     assert a.dims == b.dims
     np.testing.assert_array_equal(a.values, b.values)
-    left = {
-        "grid_mapping",
-        "coordinates",
-    }  # names of variables that stay behind, which xarray keeps in places of its own
-    assert {k: v for k, v in plain(a.attrs).items() if k not in left} == {
-        k: v for k, v in plain(b.attrs).items() if k not in left
-    }
+    left = {"grid_mapping", "coordinates"}  # of variables that stay behind; xarray keeps them in places of its own
+    assert {*plain(a.attrs)} - left == {*plain(b.attrs)} - left
+    assert all(plain(a.attrs)[name] == plain(b.attrs)[name] for name in {*a.attrs} - left)
     assert set(a.coords) == {"time", "lat"}
     for name in a.coords:
         assert a[name].dims == b[name].dims, name
@@ -105,12 +101,9 @@ def same(found, wanted):
 
 # What is made, in which group, with which dimensions that can grow: neither Zarr nor NetCDF-3 has all of it.
 MADE = [
-    (made, group, unlimited)
-    for made in FORMATS
-    for group in (None, "model/run")
-    for unlimited in ((), ("time",), ("time", "lat"))
-    if not (unlimited and made[0] == "z") and not (made == "nc3" and (group or len(unlimited) > 1))
-]
+    ("nc", None, ("time",)), ("nc", "model/run", ("time", "lat")), ("nc3", None, ("time",)), ("h5", None, ()),
+    ("h5", "model/run", ("time", "lat")), ("zarr2", "model/run", ()), ("zarr3", None, ()), ("zarr3", "model/run", ()),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("to", ["nc", "h5", "zarr"])
@@ -134,18 +127,23 @@ def test_every_pair_of_formats_keeps_what_a_file_says(tmp_path, revseq, made, to
     assert (raw.attrs["scale_factor"], raw.attrs["add_offset"]) == (0.01, 250.0)
     if to != "zarr":
         require_growth(result, group or "/", unlimited)
+        if shutil.which("ncdump"):
+            dumped = subprocess.run(["ncdump", "-h", result], check=True, capture_output=True, text=True).stdout
+            for line in (
+                "short air(time, lat, lon) ;",
+                "air:_FillValue = -32768s ;",
+                'air:units = "K" ;',
+                "time(time) ;",
+            ):
+                assert line in dumped
+            assert "lon(lon)" not in dumped  # a dimension without a variable
 
 
 def require_growth(path, group, unlimited):
-    """Whether h5py, ncdump and h5dump say that these dimensions and no others can grow, and NetCDF's library does it."""
+    """Whether h5py says that these dimensions and no others can grow, and NetCDF's library does it."""
     with h5py.File(path) as f:
         limits = tuple(None if name in unlimited else size for name, size in (("time", 2), ("lat", 3), ("lon", 4)))
         assert f[group]["air"].maxshape == limits
-    for program, word in (("ncdump", "UNLIMITED ;"), ("h5dump", "H5S_UNLIMITED")):
-        if shutil.which(program):
-            command = [program, {"ncdump": "-h", "h5dump": "-H"}[program], path]
-            dumped = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            assert (word in dumped) == bool(unlimited)
     with netCDF4.Dataset(path, "a") as f:
         group = f if group == "/" else f[group]
         assert {name for name, each in group.dimensions.items() if each.isunlimited()} == {*unlimited}
@@ -156,36 +154,14 @@ def require_growth(path, group, unlimited):
             assert group["time"].shape == (3,)
 
 
-@pytest.mark.needs("ncdump")
-def test_ncdump_and_h5dump_read_what_came_from_zarr(tmp_path, revseq):
-    write(tmp_path / "x3.zarr")
-    revseq("convert", "x3.zarr::air", "y.nc").ok()
-    dumped = subprocess.run(["ncdump", "-h", tmp_path / "y.nc"], check=True, capture_output=True, text=True).stdout
-    for line in (
-        "short air(time, lat, lon) ;", "air:_FillValue = -32768s ;", "air:scale_factor = 0.01 ;", 'air:units = "K" ;',
-        "int64 time(time) ;", "float lat(lat) ;", ':title = "two days" ;',
-    ):  # fmt: skip
-        assert line in dumped
-    assert "float lon(lon)" not in dumped  # a dimension without a variable
-    dumped = subprocess.run(["h5dump", "-A", tmp_path / "y.nc"], check=True, capture_output=True, text=True).stdout
-    assert 'ATTRIBUTE "DIMENSION_LIST"' in dumped
-
-
-def test_run_carries_it_and_reverses_stored_values(tmp_path, revseq):
-    write(tmp_path / "x.nc")
-    revseq("run", "x.nc::air", "[[[2], [2], [2]], [[2], [2], [2]]]", "--axis", "lon", "-o", "y.zarr").ok()
-    [found], [wanted, _] = opened(tmp_path / "y.zarr"), opened(tmp_path / "x.nc")
-    assert found["air"].dims == ("time", "lat", "lon")
-    np.testing.assert_array_equal(found["air"].values, wanted["air"].values[..., [1, 0, 2, 3]])
-    assert plain(found["lat"].attrs) == plain(wanted["lat"].attrs)
-
-
 def notes(revseq, *command):
     return json.loads(revseq(*command, "--json").ok().out)["notes"]
 
 
-@pytest.mark.parametrize("to", ["npy", "npz", "safetensors", "pb", "json", "bin"])
-@pytest.mark.parametrize("made", ["nc", "nc3", "zarr3"])
+@pytest.mark.parametrize(
+    ("made", "to"),
+    [("nc", "npy"), ("nc3", "npz"), ("zarr3", "safetensors"), ("nc", "pb"), ("zarr2", "json"), ("h5", "bin")],
+)
 def test_a_note_names_what_a_format_has_no_place_for(tmp_path, revseq, made, to):
     write(tmp_path / FORMATS[made])
     with h5py.File(tmp_path / "plain.h5", "w") as f:
@@ -194,8 +170,11 @@ def test_a_note_names_what_a_format_has_no_place_for(tmp_path, revseq, made, to)
         f["y"].attrs["units"] = "m"
     [note] = notes(revseq, "convert", f"{FORMATS[made]}::air", f"y.{to}")
     name = {"pb": "onnx", "bin": "raw"}.get(to, to)
-    first = note.removeprefix(f"not kept in .{name}: ").split(", ")[:3]
-    assert {*first} == {"scale_factor", "add_offset", "_FillValue"}
+    assert {*note.removeprefix(f"not kept in .{name}: ").split(", ")[:3]} == {
+        "scale_factor",
+        "add_offset",
+        "_FillValue",
+    }
     end = "the names of dimensions, the coordinates time, lat; values are stored as they are: -32768 stands for missing"
     assert note.endswith(end)
     assert notes(revseq, "convert", "plain.h5::x", f"z.{to}") == []
@@ -239,28 +218,29 @@ def test_names_that_netcdf_cannot_have_are_labels(tmp_path, revseq):
 
 
 @pytest.mark.needs("peak")
-@pytest.mark.parametrize("kind", ["size", "chunk", "texts"])
-def test_coordinates_that_take_much_memory_stay_behind(tmp_path, revseq, kind):
+@pytest.mark.parametrize(("kind", "output"), [("size", "y.h5"), ("chunk", "y.zarr"), ("texts", "y.npy")])
+def test_coordinates_that_take_much_memory_stay_behind(tmp_path, revseq, kind, output):
     """By their size, by one chunk, or since many texts are one and the same long one in the file."""
-    size = {"size": 1 << 22, "chunk": 4, "texts": 4000}[kind]
+    size = {"size": 1 << 23, "chunk": 4, "texts": 400}[kind]
     with h5py.File(tmp_path / "x.h5", "w") as f:
-        f.create_dataset("v", (size,), "u1")[:] = 1
+        f.create_dataset("v", (size,), "u1", fillvalue=1)
         if kind == "texts":
             f["t"] = np.array(["x" * (1 << 20), *["y"] * (size - 1)], object)
             layout = f["t"].id.get_offset()
+        elif kind == "size":
+            f.create_dataset("t", (size,), "f8")
         else:
-            chunk = 1 << 27 if kind == "chunk" else 1 << 12
-            f.create_dataset("t", (size,), "f8", maxshape=(None,), chunks=(chunk,), compression="gzip")[:4] = 1
+            f.create_dataset("t", (size,), "f8", maxshape=(None,), chunks=(1 << 23,), compression="gzip")
+            f["t"].id.write_direct_chunk((0,), zlib.compress(bytes(1 << 26), 1))
         f["t"].make_scale("t")
         f["v"].dims[0].attach_scale(f["t"])
     if kind == "texts":
         data = bytearray((tmp_path / "x.h5").read_bytes())
         data[layout : layout + 16 * size] = data[layout : layout + 16] * size
         (tmp_path / "x.h5").write_bytes(data)
-    for output in ("y.h5", "y.zarr", "y.npy"):
-        _, memory, status = peak(tmp_path, "convert", "x.h5::v", output, "--engine", "serial")
-        assert status == 0
-        assert memory < 500 << 10, memory  # KiB
+    _, memory, status = peak(tmp_path, "convert", "x.h5::v", output, "--engine", "serial")
+    assert status == 0
+    assert memory < 110 << 10, memory  # KiB
     assert notes(revseq, "convert", "x.h5::v", "z.h5") == ["not copied: the variable t"]
 
 
@@ -297,7 +277,7 @@ def test_show_prints_attributes_with_their_values(tmp_path, revseq):
     assert line.endswith("...")
 
 
-@pytest.mark.parametrize("made", FORMATS)
+@pytest.mark.parametrize("made", ["nc3", "h5", "zarr2"])
 def test_statistics_leave_out_missing_values_and_say_how_many(tmp_path, revseq, made):
     write(tmp_path / FORMATS[made])
     [told] = json.loads(revseq("show", f"{FORMATS[made]}::air", "--stats", "--json").ok().out)["tensors"]
