@@ -1,8 +1,8 @@
 """The format HDF5, also under the names of fields that build on it, such as NetCDF-4.
 
-`files` opens files and datasets, and words h5py's errors. `names` finds a dataset and the names of its dimensions,
-`types` says what its elements are, and `filters` how its chunks are encoded, which it also does, in the workers. On
-these stand `source`, which reads a dataset, and `sink`, which makes the new file.
+`files` opens files, finds a dataset and the names of its dimensions, and words h5py's errors; `types` says what its
+elements are, and `filters` how its chunks are encoded, which it also does, in the workers. On these stand `source`,
+which reads a dataset, and `sink`, which makes the new file.
 This module is the format as the table of formats calls it, and what a file holds, as a tree: neither values nor other
 files are read. It is loaded when a file needs it, since h5py takes as long to load as NumPy.
 """
@@ -18,7 +18,7 @@ from revseq_cli.core.dtypes import data_type_of, require_sizes
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats.contents import GROUP, Contents, Item, only_of
-from revseq_cli.formats.hdf5 import names, types
+from revseq_cli.formats.hdf5 import files, types
 from revseq_cli.formats.hdf5.files import RAISED, opened
 from revseq_cli.formats.hdf5.sink import create_sink
 from revseq_cli.formats.hdf5.source import Hdf5Source, details_of, refuse_other_programs
@@ -38,10 +38,10 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
     """What the file or the group holds; None where the address is that of a dataset."""
     items, datasets = list[Item](), dict[str, bool]()
     with opened(address.path) as file:
-        group, _, place = names.follow(file, (address.key or "").strip("/"), address.path)
+        group, _, place = files.follow(file, (address.key or "").strip("/"), address.path)
         if not isinstance(group, h5py.h5g.GroupID):
             return None
-        for path, entry in names.entries(group, place):  # one at a time: HDF5 is slow with many open objects
+        for path, entry in files.entries(group, place):  # one at a time: HDF5 is slow with many open objects
             item = Item(path, depth=path.count("/") - place.count("/") - 1)
             match entry:
                 case h5py.h5g.GroupID():
@@ -56,7 +56,7 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
                     item = item._replace(what=entry)
             items.append(item)
         count = h5py.h5a.get_num_attrs(group)
-    meant = {*names.to_choose(datasets)} if address.key is None else set()
+    meant = {*files.to_choose(datasets)} if address.key is None else set()
     only = only_of([item for item in items if item.key in meant])
     return Contents(address.path, "h5", tuple(items), only, place, count, is_tree=True)
 
@@ -75,14 +75,14 @@ def _tensor(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tuple[
         sizes = None if outer is None else (*outer, *inner)
         item = item._replace(
             sizes=sizes,
-            dimensions=names.names_of(dataset) if attributes else (),
+            dimensions=files.names_of(dataset) if attributes else (),
             attributes=attributes,
             details=details_of(dataset.id.get_create_plist(), meaning),
         )
-        is_scale = bool(attributes) and names.is_scale(dataset)
+        is_scale = bool(attributes) and files.is_scale(dataset)
         if sizes is None:
             return item._replace(what=f"{description}, no elements"), is_scale
-        if is_scale and names.is_bare(dataset):
+        if is_scale and files.is_bare(dataset):
             return item._replace(what="dimension"), True
         refuse_other_programs(dataset)
         if isinstance(data_type, FormatError):

@@ -1,4 +1,13 @@
-"""HDF5 files opened for reading, and what HDF5 and h5py raise as errors of this program."""
+"""HDF5 files, opened for reading: how a dataset is found, and what its dimensions are called.
+
+Every link on a path is looked at before it is followed. Hard links are followed. Soft links are followed here and not
+by HDF5, as long as they stay in the file. External and user-defined links lead to other files or run code, and are
+never followed.
+
+A dimension is a scale: a dataset of its name, which NetCDF has also where there is no variable. A variable that has the
+name of a dimension and is not its coordinate lies under another name, behind `NOT_COORDINATE`. Sources: the HDF5 High
+Level specification of dimension scales; libhdf5/nc4hdf.c of netCDF-C.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +15,17 @@ import contextlib
 import errno
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import h5py
+import numpy as np
 
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, worded
+from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, listed, worded
 from revseq_cli.formats import file_io
+from revseq_cli.formats.contents import TensorNameError, chosen, missing, try_hint
+from revseq_cli.formats.hdf5 import types
+from revseq_cli.formats.meaning import Attributes, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +33,17 @@ if TYPE_CHECKING:
 # What h5py raises, for HDF5 or of its own.
 RAISED = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+NOT_COORDINATE = "_nc4_non_coord_"
+# NetCDF-4 numbers the dimensions of a file from 0 on: a dimension's scale has its own number, and a variable the
+# numbers of its dimensions. A scale of several dimensions names the further ones in no other way.
+OWN_ID, IDS = "_Netcdf4Dimid", "_Netcdf4Coordinates"
+# How the attribute NAME of a dimension begins that has no variable of its name: its dataset has no values.
+BARE = "This is a netCDF dimension but not a netCDF variable."
+LABELS = "DIMENSION_LABELS"
+# Attributes that tie a scale to its datasets, and others that are about storage.
+OF_SCALES = {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", OWN_ID}
+_STORAGE = {*OF_SCALES, LABELS, IDS, "_nc3_strict", "_NCProperties"}
+_MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
 
 
 @contextlib.contextmanager
@@ -98,3 +122,248 @@ def checked(dataset: h5py.h5d.DatasetID, where: str) -> h5py.h5d.DatasetID:
 def dataset_at(file: h5py.File, place: str, where: str) -> h5py.Dataset:
     """The dataset at a path of hard links; FormatError if its values stand in other files."""
     return h5py.Dataset(checked(h5py.h5d.open(file.id, place.encode("utf-8", "surrogateescape")), where))
+
+
+# Attributes and dimensions
+
+
+def attribute(item: h5py.HLObject, name: str) -> Any:  # noqa: ANN401 - of any type
+    """An attribute in the neutral form; None where there is none, or that form has no place for it."""
+    try:
+        value = item.attrs.get(name)
+    except RAISED:  # of a type that h5py lacks
+        return None
+    return "" if isinstance(value, h5py.Empty) and value.dtype.kind == "S" else plain(value)
+
+
+def attributes_of(item: h5py.HLObject) -> tuple[Attributes, list[str]]:
+    """The attributes of a dataset or a group, and the names of those that have no place in the neutral form."""
+    names = [name for name in item.attrs if name not in _STORAGE or (name == "CLASS" and not is_scale(item))]
+    texts = {name: attribute(item, name) for name in names if isinstance(name, str)}
+    lost = [text(name) if isinstance(name, bytes) else name for name in names if texts.get(name) is None]
+    return {name: value for name, value in texts.items() if value is not None}, lost
+
+
+def is_scale(dataset: h5py.HLObject) -> bool:
+    """Whether it has the attribute that marks a dimension's scale."""
+    return bool(attribute(dataset, "CLASS") == "DIMENSION_SCALE")
+
+
+def is_bare(dataset: h5py.Dataset) -> bool:
+    """Whether a scale is a dimension that has no variable, and so no values."""
+    return str(attribute(dataset, "NAME")).startswith(BARE)
+
+
+def is_netcdf(dataset: h5py.Dataset) -> bool:
+    """Whether NetCDF wrote the dataset's file: by a mark that it has since 2016, or by the number of a dimension."""
+    if any(name in dataset.file.attrs for name in ("_NCProperties", "_nc3_strict")):
+        return True
+    return any(OWN_ID in scale.attrs for d in range(dataset.ndim) for scale in scales_of(dataset, d))
+
+
+def scales_of(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
+    """The scales of that dimension, in their order; none where the references to them are damaged.
+
+    A scale is that of its first dimension, and may name those of others by their numbers. h5py's `dims` would open the
+    files of a scale that is a virtual dataset.
+    """
+    with contextlib.suppress(*RAISED, FormatError, IndexError):
+        if is_scale(dataset):
+            if dimension == 0:
+                return [dataset]
+            numbers = np.ravel(attribute(dataset, IDS))
+            if len(numbers) == dataset.ndim and (scale := _scale_of(int(numbers[dimension]), dataset)):
+                return [scale]
+        if "DIMENSION_LIST" in dataset.attrs:
+            items = [dataset.file[reference] for reference in dataset.attrs["DIMENSION_LIST"][dimension]]
+            scales = [item for item in items if isinstance(item, h5py.Dataset) and checked(item.id, "scale")]
+            return [scale for scale in scales if scale != dataset or is_scale(dataset)]
+    return []
+
+
+def _scale_of(number: int, dataset: h5py.Dataset) -> h5py.Dataset | None:
+    """The scale of the dimension with that number, which is visible from the dataset's group."""
+    group = dataset.parent
+    while True:
+        for name in group:
+            with contextlib.suppress(*RAISED, FormatError):  # damage there matters only where it is asked for
+                scale = dataset_in(group, name) if isinstance(name, str) else None
+                if scale and attribute(scale, OWN_ID) == number and is_scale(scale):  # variables have such numbers, too
+                    return scale
+        if group.name == "/":
+            return None
+        group = group.parent
+
+
+def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
+    """The name of each dimension, "" for one without; nothing where none has one.
+
+    It is the dimension's label, which h5py sets, or else the last part of the path of its first scale, which is how
+    NetCDF names dimensions. A scale itself is the scale of its first dimension.
+    """
+    if not any(name in dataset.attrs for name in ("CLASS", "DIMENSION_LIST", LABELS)):  # most datasets have none
+        return ()
+    labels = attribute(dataset, LABELS)
+    labels = [labels] if isinstance(labels, str) else labels
+    names = labels if isinstance(labels, list) and len(labels) == dataset.id.rank else [""] * dataset.id.rank
+    for d, name in enumerate(names):
+        names[d] = name or next((str(scale.name).rpartition("/")[2] for scale in scales_of(dataset, d)), "")
+    return (*names, *("" for _ in types.inner_sizes(dataset.id.get_type()))) if any(names) else ()
+
+
+# The way to a dataset
+
+
+def _link(group: h5py.h5g.GroupID, name: bytes, kind: int) -> tuple[str, str, str]:
+    """What a soft, external or user-defined link is, in words; the path that it names, and in which file."""
+    if kind == h5py.h5l.TYPE_SOFT:
+        target = text(group.links.get_val(name))
+        return f"a soft link to {target}", target, ""
+    if kind == h5py.h5l.TYPE_EXTERNAL:
+        file, target = map(text, group.links.get_val(name))
+        return f"an external link to {file}::{target}", target, file
+    return f"a user-defined link of class {kind}", "", ""
+
+
+def parts_of(key: str, path: str) -> list[str]:
+    """The parts of a dataset's path; TensorNameError for one that is empty, . or .., which mean more to HDF5."""
+    parts = key.strip("/").split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        raise TensorNameError.of(key, "dataset", "a path such as /group/name", path)
+    return parts
+
+
+def find(file: h5py.File, key: str | None, path: str) -> tuple[h5py.Dataset, str, str]:
+    """The dataset with the path `key`, or the only one; FormatError where there is none.
+
+    With it come its path as it was typed, and a path to it of hard links alone.
+    """
+    key = chosen(to_choose(_datasets(file)), None, path, "dataset") if key is None else key
+    item, name, place = follow(file, key, path)
+    if isinstance(item, h5py.h5d.DatasetID):
+        return h5py.Dataset(item), name, place
+    inside = [each for each in _datasets(file) if each.startswith(f"{place}/")]
+    found = f"is a group with {listed(inside)}" if inside else "is a group"
+    raise FormatError(found, "a dataset", try_hint(path, *inside), f"{path}::{name}")
+
+
+def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
+    """The dataset of that name in a group; None where there is none, or a link leads elsewhere."""
+    part = _bytes(name)
+    if "/" in name or not group.id.links.exists(part) or group.id.links.get_info(part).type != h5py.h5l.TYPE_HARD:
+        return None
+    item = h5py.h5o.open(group.id, part)
+    return h5py.Dataset(checked(item, name)) if isinstance(item, h5py.h5d.DatasetID) else None
+
+
+def follow(file: h5py.File, key: str, path: str) -> tuple[h5py.h5g.GroupID | h5py.h5d.DatasetID, str, str]:
+    """The group or dataset that the path `key` leads to, that path from the root on, and a path of hard links to it."""
+    todo = parts_of(key, path) if key else []
+    name, wanted = "/" + "/".join(todo), "a dataset inside the file"
+    where = f"{path}::{name}"
+    if any("\udc80" <= c <= "\udcff" for c in key):
+        raise FormatError("its name is not UTF-8", "a UTF-8 name; h5copy can give it one", where=where)
+    root = item = h5py.h5g.open(file.id, b"/")
+    place, ways = "", list[str]()
+    while todo:
+        part = todo.pop(0)
+        links = item.links if isinstance(item, h5py.h5g.GroupID) else None
+        if links and links.exists(_bytes(NOT_COORDINATE + part)):
+            part = NOT_COORDINATE + part
+        if not links or not links.exists(_bytes(part)):
+            found = f"{', and '.join(ways)}, which does not exist" if ways else "no such dataset"
+            raise missing(list(_datasets(file)), name, path, found)
+        kind = links.get_info(_bytes(part)).type
+        if kind == h5py.h5l.TYPE_HARD:
+            item, place = h5py.h5o.open(item, _bytes(part)), f"{place}/{part}"
+            if isinstance(item, h5py.h5d.DatasetID):
+                checked(item, where)
+            elif not isinstance(item, h5py.h5g.GroupID):
+                raise FormatError("is a data type", "a dataset", where=where)
+            continue
+        words, target, other = _link(item, _bytes(part), kind)
+        ways.append(f"{place}/{part} is {words}")
+        if kind != h5py.h5l.TYPE_SOFT:
+            other = os.path.join(os.path.dirname(path), other)  # noqa: PTH118, PTH120 - any text, as the file has it
+            inside = "/".join([target.rstrip("/"), *todo])
+            hint = try_hint(other, inside) if os.path.isfile(other) else ""  # noqa: PTH113
+            raise FormatError(", and ".join(ways), f"{wanted}; other files are not opened", hint, where)
+        if len(ways) > _MOST_SOFT_LINKS:
+            found = f"has more than {_MOST_SOFT_LINKS} soft links on its way: {ways[0]}"
+            raise FormatError(found, wanted, where=where)
+        if target.startswith("/"):
+            item, place = root, ""
+        todo = [step for step in target.split("/") if step not in ("", ".")] + todo
+    return item, name, place
+
+
+def to_choose(datasets: dict[str, bool]) -> list[str]:
+    """The datasets to choose from where none is named: all but the scales, unless there are only scales."""
+    return [name for name, scale in datasets.items() if not scale] or list(datasets)
+
+
+def _datasets(file: h5py.File) -> dict[str, bool]:
+    """The path of each dataset, and whether it is a scale; one that has several paths is named once."""
+    datasets = {}
+    for path, item in entries(h5py.h5g.open(file.id, b"/")):
+        if isinstance(item, h5py.h5d.DatasetID):
+            datasets[path] = is_scale(h5py.Dataset(item))
+        elif isinstance(item, Exception):  # naming it raises the reason
+            datasets[path] = False
+    return dict(sorted(datasets.items()))
+
+
+def entries(group: h5py.h5g.GroupID, path: str = "") -> Iterator[tuple[str, h5py.h5o.ObjectID | str | Exception]]:
+    """Everything in the group at that path, depth first; in the order of creation where a group remembers it.
+
+    At each path there is an object, or what else there is in words, or why it cannot be read. An object may have
+    several names, and a group may be a member of itself. HDF5 is asked once for all links of a group, and once for each
+    object.
+    """
+    seen = {h5py.h5o.get_info(group).addr: path or "/"}
+    pending = [(group, *link) for link in _links(group, path)]
+    while pending:
+        group, path, name, kind, address = pending.pop()
+        if kind != h5py.h5l.TYPE_HARD:
+            yield path, _link(group, name, kind)[0]
+        elif address in seen:
+            yield path, f"another name of {seen[address]}"
+        else:
+            seen[address] = path
+            try:
+                item = h5py.h5o.open(group, name)
+                inside = _links(item, path) if isinstance(item, h5py.h5g.GroupID) else []
+                if isinstance(item, h5py.h5d.DatasetID):
+                    checked(item, path)
+            except (*RAISED, FormatError) as e:
+                yield path, e
+            else:
+                yield path, item
+                pending += [(item, *link) for link in inside]
+
+
+def _links(group: h5py.h5g.GroupID, path: str) -> list[tuple[str, bytes, int, int]]:
+    """Each link of the group at that path, the last one first: path, name, HDF5's number of its kind, object's address.
+
+    A dimension is left out where a variable has its name.
+    """
+    links: list[tuple[bytes, int, int]] = []
+    tracked = group.get_create_plist().get_link_creation_order() & h5py.h5p.CRT_ORDER_INDEXED
+    order = h5py.h5.INDEX_CRT_ORDER if tracked else h5py.h5.INDEX_NAME
+    group.links.iterate(lambda name, link: links.append((name, link.type, link.u)), idx_type=order, info=True)
+    prefix = NOT_COORDINATE.encode()
+    variables = {name.removeprefix(prefix) for name, *_ in links if name.startswith(prefix)}
+    return [
+        (f"{path}/{text(name.removeprefix(prefix))}", name, kind, address)
+        for name, kind, address in reversed(links)
+        if name not in variables
+    ]
+
+
+def _bytes(part: str) -> bytes:
+    return part.encode("utf-8", "surrogateescape")
+
+
+def text(name: bytes) -> str:
+    """The name of a link as text; bytes that are not UTF-8 become surrogates."""
+    return name.decode("utf-8", "surrogateescape")

@@ -24,7 +24,7 @@ from revseq_cli.core.errors import RevseqError, TensorIOError, UsageError, liste
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import refuse_taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Layout, Source, chunk_boxes
-from revseq_cli.formats.hdf5 import names, types
+from revseq_cli.formats.hdf5 import files, types
 from revseq_cli.formats.hdf5.files import RAISED, dataset_at, error_number, opened
 from revseq_cli.formats.hdf5.filters import Chunk, ChunkBlockWriter, take_filters
 from revseq_cli.formats.hdf5.source import Hdf5Source
@@ -49,7 +49,7 @@ _MOST_HISTORY = 60_000  # bytes; older versions of the file format have no room 
 
 def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:
     """The sink for a tensor like `template`, with the path `key`; RevseqError for every reason to refuse it."""
-    name = "/" + "/".join(names.parts_of(key, file.name))
+    name = "/" + "/".join(files.parts_of(key, file.name))
     output: _Copy | _Alone
     if isinstance(template, Hdf5Source) and not layout.only:
         output = _Copy(name, template, file.name)
@@ -87,16 +87,16 @@ class _Copy:
         """UsageError for a name that is taken, and one from which NetCDF would not find the dimensions."""
         old = dataset_at(file, self.template.place, self.template.name)
         where, parent = f"{self.where}::{self.name}", self.name.rpartition("/")[0]
-        for place, item in names.entries(h5py.h5g.open(file.id, b"/")):
+        for place, item in files.entries(h5py.h5g.open(file.id, b"/")):
             is_above = f"{self.name}/".startswith(f"{place}/")
             if place == self.name or (is_above and not isinstance(item, h5py.h5g.GroupID)):
                 refuse_taken(place, [place], self.template.path)
         if parent and "_nc3_strict" in file.attrs:
             found = "NetCDF's classic model, which this file follows, has no groups"
             raise UsageError(found, "a name without /", where=where)
-        for scale in (scale for d in range(old.ndim) for scale in names.scales_of(old, d)[:1]):
+        for scale in (scale for d in range(old.ndim) for scale in files.scales_of(old, d)[:1]):
             home = str(scale.name).rpartition("/")[0]
-            if not f"{parent}/".startswith(f"{home}/") and names.is_netcdf(old):
+            if not f"{parent}/".startswith(f"{home}/") and files.is_netcdf(old):
                 found = f"a dimension of {home} would not be visible from {self.name}"
                 raise UsageError(found, f"a name in {home}", where=where)
 
@@ -104,7 +104,7 @@ class _Copy:
         """The dataset in the copy, without its new values, and notes."""
         old, notes = dataset_at(file, self.template.place, self.where), list[str]()
         made = self._added(file, old, notes) if self.adds else old
-        if names.is_netcdf(old):
+        if files.is_netcdf(old):
             notes += _add_history(file)
         if self.properties.get_nfilters() and not self.adds:
             # One byte in place of each chunk. Then HDF5 joins the free space of neighbours, which new chunks of other
@@ -120,14 +120,14 @@ class _Copy:
         made = _create(*_parent(file, self.name), old.id.get_type(), old.id.get_space(), self.properties)
         lost = []
         for name in old.attrs:
-            if name not in names.OF_SCALES or (name == "CLASS" and not names.is_scale(old)):
+            if name not in files.OF_SCALES or (name == "CLASS" and not files.is_scale(old)):
                 try:
                     _copy_attribute(old.id, made.id, name if isinstance(name, bytes) else name.encode())
                 except RAISED:  # of a type that h5py lacks
                     lost.append(str(name))
         notes += [f"not copied: {listed(lost)}"] if lost else []
         for d in range(old.ndim):
-            for scale in names.scales_of(old, d):
+            for scale in files.scales_of(old, d):
                 made.dims[d].attach_scale(scale)
         return made
 
@@ -192,7 +192,7 @@ class _Alone:
         is_coordinate = dims[:1] == [name] and all(dims)
         if name in dims and not is_coordinate:
             if self.is_netcdf:
-                name = names.NOT_COORDINATE + name
+                name = files.NOT_COORDINATE + name
             else:  # where only h5netcdf would understand such a name
                 dims = ["" if each == name else each for each in dims]
         limits = tuple(h5py.h5s.UNLIMITED if size is None else size for size in self.limits)
@@ -217,12 +217,12 @@ class _Alone:
                 else:  # as NetCDF's library makes it
                     size = made.shape[d]
                     scales[name] = made.parent.create_dataset(name, (size,), ">f4", maxshape=(self.limits[d],))
-                    scales[name].make_scale(f"{names.BARE}{size:10d}")
+                    scales[name].make_scale(f"{files.BARE}{size:10d}")
         for number, scale in enumerate(scales.values()):
-            scale.attrs.create(names.OWN_ID, np.int32(number))
+            scale.attrs.create(files.OWN_ID, np.int32(number))
         if is_coordinate:  # a scale has no scales
             if len(dims) > 1:
-                made.attrs.create(names.IDS, np.array([[*scales].index(name) for name in dims], np.int32))
+                made.attrs.create(files.IDS, np.array([[*scales].index(name) for name in dims], np.int32))
             return
         for d, name in enumerate(self.meaning.dimensions):
             if dims[d]:
@@ -325,7 +325,7 @@ def _add_history(file: h5py.File) -> list[str]:
         wanted = "seconds since 1970-01-01 UTC, such as 1700000000"
         raise UsageError(f"SOURCE_DATE_EPOCH is {str(epoch)[:40]!r}", wanted) from None
     command = printable(" ".join(map(platform.quoted, ["revseq", *sys.argv[1:]])))
-    line, old = f"{time.asctime(moment)}: {shortened(command, _LONGEST_COMMAND)}", names.attribute(file, "history")
+    line, old = f"{time.asctime(moment)}: {shortened(command, _LONGEST_COMMAND)}", files.attribute(file, "history")
     if "history" in file.attrs and not isinstance(old, str):
         return ["the attribute history is not a single text, so no line is added"]
     text = f"{line}\n{old}" if old else line

@@ -21,7 +21,7 @@ from revseq_cli.formats.contract import (
     not_whole,
     refuse_bomb,
 )
-from revseq_cli.formats.hdf5 import names, types
+from revseq_cli.formats.hdf5 import files, types
 from revseq_cli.formats.hdf5.files import RAISED, dataset_at, opened
 from revseq_cli.formats.hdf5.filters import filters_of, require_filters
 from revseq_cli.formats.meaning import ENCODING, FILL, Meaning, Variable, as_texts, is_small, joined
@@ -43,10 +43,10 @@ _TEXTS_AT_ONCE = 8  # that are read before their lengths are looked at: many may
 
 def refuse_other_programs(dataset: h5py.Dataset) -> None:
     """FormatError for numbers that stand for something else: MATLAB's texts, and the sizes of its empty arrays."""
-    kind = names.attribute(dataset, "MATLAB_class")
+    kind = files.attribute(dataset, "MATLAB_class")
     if isinstance(kind, str) and kind not in _MATLAB_NUMBERS:
         raise FormatError(f"its data type is MATLAB's {kind}", "numbers")
-    if np.array_equal(names.attribute(dataset, "MATLAB_empty"), 1):
+    if np.array_equal(files.attribute(dataset, "MATLAB_empty"), 1):
         raise FormatError("is an empty array of MATLAB, whose numbers are its sizes", "an array with elements")
 
 
@@ -82,7 +82,7 @@ class Hdf5Source(Source):
                 found = f"is not an HDF5 file: it looks like {seems}"
                 raise FormatError(found, "an HDF5 file by its suffix", hint, name)
         with opened(path, name, self.identity) as file:
-            dataset, own_name, self.place = names.find(file, key, name)
+            dataset, own_name, self.place = files.find(file, key, name)
             self.key, self.name, self.path = own_name.lstrip("/"), f"{name}::{own_name}", path
             self.properties, kind = dataset.id.get_create_plist(), dataset.id.get_type()
             with about(self.name):
@@ -93,7 +93,7 @@ class Hdf5Source(Source):
             self.sizes, self.limits = (*dataset.shape, *self.inner), (*dataset.maxshape, *self.inner)
             self.chunks = (*dataset.chunks, *self.inner) if dataset.chunks else None
             self.encoded = self.properties.get_nfilters() > 0
-            self.dimensions, self.attributes = names.names_of(dataset), h5py.h5a.get_num_attrs(dataset.id)
+            self.dimensions, self.attributes = files.names_of(dataset), h5py.h5a.get_num_attrs(dataset.id)
             # Of values that were never written, HDF5 would name a place, too.
             is_contiguous = self.properties.get_layout() == h5py.h5d.CONTIGUOUS and self.stored > 0
             if is_contiguous and not types.is_converted(kind):
@@ -101,7 +101,7 @@ class Hdf5Source(Source):
                 if self.raw.end > self.identity.size:
                     found = f"is truncated: {self.identity.size} bytes, and its values end at {self.raw.end}"
                     raise not_whole(found, self.name)
-            is_link = self.place.replace(names.NOT_COORDINATE, "") != f"/{self.key}"
+            is_link = self.place.replace(files.NOT_COORDINATE, "") != f"/{self.key}"
             places = {"dataset": f"/{self.key}"} | ({"link to": self.place} if is_link else {})
             self.storage = Storage("h5", places | details_of(self.properties, types.meaning(kind)))
 
@@ -125,7 +125,7 @@ class Hdf5Source(Source):
         if not is_netcdf(path) or is_netcdf(self.path):
             return True
         with opened(self.path, self.name) as file:
-            return names.is_netcdf(dataset_at(file, self.place, self.name))
+            return files.is_netcdf(dataset_at(file, self.place, self.name))
 
     def meaning(self) -> Meaning:
         """What the file says of the dataset."""
@@ -135,7 +135,7 @@ class Hdf5Source(Source):
     def _meaning(self) -> Meaning:
         with opened(self.path, self.name) as file:
             dataset = dataset_at(file, self.place, self.name)
-            attributes, left = names.attributes_of(dataset)
+            attributes, left = files.attributes_of(dataset)
             if dataset.id.get_type().get_class() == h5py.h5t.ENUM and self.dtype.kind != "b":
                 left.append("the names of its enumeration")
             coordinates = list[Variable]()
@@ -146,13 +146,13 @@ class Hdf5Source(Source):
                     except (*RAISED, FormatError):  # damage matters where it is asked for
                         left.append(f"the variable {name}")
             group = dataset.parent
-            groups = [names.attributes_of(group)[0]]
+            groups = [files.attributes_of(group)[0]]
             while group.name != "/":
                 group = group.parent
-                groups.insert(0, names.attributes_of(group)[0])
+                groups.insert(0, files.attributes_of(group)[0])
             fill = None
             is_filled = self.properties.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED
-            if is_filled and FILL not in attributes and self.dtype.itemsize > 1 and names.is_netcdf(dataset):
+            if is_filled and FILL not in attributes and self.dtype.itemsize > 1 and files.is_netcdf(dataset):
                 fill = dataset.fillvalue
         unlimited = tuple(n for n, most in zip(self.dimensions, self.limits, strict=False) if n and most is None)
         return Meaning(self.dimensions, attributes, tuple(coordinates), tuple(groups), unlimited, tuple(left), fill)
@@ -174,9 +174,9 @@ def _coordinate(dataset: h5py.Dataset, d: int, name: str) -> list[Variable]:
 
     It is the dimension's scale, or without scales the dataset of its name in the same group.
     """
-    attached = [scale for scale in names.scales_of(dataset, d) if str(scale.name).rpartition("/")[2] == name]
-    scale = attached[0] if attached else names.dataset_in(dataset.parent, name)
-    if scale is None or scale == dataset or names.is_bare(scale):
+    attached = [scale for scale in files.scales_of(dataset, d) if str(scale.name).rpartition("/")[2] == name]
+    scale = attached[0] if attached else files.dataset_in(dataset.parent, name)
+    if scale is None or scale == dataset or files.is_bare(scale):
         return []
     kind, size, sizes = scale.dtype.kind, dataset.shape[d], scale.shape or ()
     is_of_characters = scale.dtype == "S1" and len(sizes) == 2  # NetCDF's way
@@ -185,7 +185,7 @@ def _coordinate(dataset: h5py.Dataset, d: int, name: str) -> list[Variable]:
     if not is_one or not is_small(sizes, scale.dtype.itemsize, scale.chunks):
         raise FormatError("is no coordinate, or a large one")
     require_filters(scale, name)
-    attributes, _ = names.attributes_of(scale)
+    attributes, _ = files.attributes_of(scale)
     if kind == "O":
         texts: list[bytes] = []
         for start in range(0, size, _TEXTS_AT_ONCE):
