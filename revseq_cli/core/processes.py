@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import pickle
@@ -15,7 +14,7 @@ from revseq_cli.core import platform, progress, signals
 from revseq_cli.core.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from concurrent.futures import Future
     from multiprocessing.process import BaseProcess
 
@@ -28,18 +27,9 @@ class DiedError(EngineError):
     """A worker process has died, and all others of its executor end, too."""
 
 
-@contextlib.contextmanager
-def _starting() -> Iterator[None]:
-    """EngineError if the system refuses to start a thread or a process."""
-    from concurrent.futures import BrokenExecutor
-
-    try:
-        yield
-    except BrokenExecutor:  # a RuntimeError, of workers that did start
-        raise
-    except (RuntimeError, OSError) as e:
-        found, wanted = f"cannot start a worker: {e}", "threads and processes, as ulimit -u allows them"
-        raise EngineError(found, wanted, "add --engine serial") from None
+def _refused(error: Exception) -> EngineError:
+    found, wanted = f"cannot start a worker: {error}", "threads and processes, as ulimit -u allows them"
+    return EngineError(found, wanted, "add --engine serial")
 
 
 class Workers:
@@ -64,8 +54,10 @@ class Workers:
         self._pending = 0  # tasks whose results nobody has asked for
         self.workers = min(most, platform.MOST_PROCESSES)
         context = multiprocessing.get_context(method)
-        with _starting():
+        try:
             self._executor = ProcessPoolExecutor(self.workers, context, _begin_worker, (os.getpid(), begin))
+        except OSError as e:
+            raise _refused(e) from None
 
     def submit(self, task: Callable[[], Any]) -> Future[Any]:
         """Give a task to a worker; EngineError if none can be started, DiedError if one has died.
@@ -76,10 +68,11 @@ class Workers:
 
         self._pending += 1
         try:
-            with _starting():
-                future = self._executor.submit(_work, packed(task))
-        except BrokenExecutor:
+            future = self._executor.submit(_work, packed(task))
+        except BrokenExecutor:  # a RuntimeError, of workers that did start
             raise self._died() from None
+        except (RuntimeError, OSError) as e:
+            raise _refused(e) from None
         if len(self._started) < self.workers:  # to look takes a system call for each
             self._started.update(self._children())
         return future
