@@ -7,12 +7,9 @@ import signal
 import stat
 import subprocess
 import sys
-import threading
 import time
-from pathlib import Path
 from typing import NamedTuple
 
-import h5py
 import numpy as np
 import pytest
 
@@ -243,32 +240,6 @@ def test_an_output_that_another_program_has_open(revseq, job, suffix):
     assert not list(job.glob(".revseq*"))
 
 
-def test_an_output_that_h5py_has_open(revseq, job):
-    with h5py.File(job / "y.h5", "w") as file:
-        file["a"] = [1, 2]
-        file.flush()
-        revseq("convert", "x.npy", "y.h5", "--overwrite").refused("another program has it open")
-        assert file["a"][:].tolist() == [1, 2]
-    assert not list(job.glob(".revseq*"))
-
-
-@pytest.mark.parametrize("name", ["x.npy", "y.npy"])
-def test_what_is_open_for_a_moment_is_waited_for(tmp_path, name):
-    for each in ("x.npy", "y.npy"):
-        (tmp_path / each).write_bytes(each.encode())
-    close = opened(tmp_path / name)
-    timer = threading.Timer(0.5, close)
-    timer.start()
-    with file_io.opened(str(tmp_path / "x.npy")) as fd:
-        assert file_io.read_some(fd, 9, 0, "x") == b"x.npy"
-    file = AtomicFile(str(tmp_path / "y.npy"), overwrite=True)
-    file.create()
-    file.write(b"new")
-    file.take_name()
-    timer.join()
-    assert (tmp_path / "y.npy").read_bytes() == b"new"
-
-
 def test_an_input_that_nobody_may_open(revseq, job):
     close = opened(job / "x.npy")
     begin = time.monotonic()
@@ -434,8 +405,3 @@ def test_patterns_are_names(tmp_path, monkeypatch):
     assert [platform.names(each) for each in ("show", "*.npy", "[1]", "[*]", "--a=*", "?.h5", "", ".\\?.npy")] == [
         ["show"], ["a.npy", "b.npy"], ["[1]"], ["[*]"], ["--a=*"], ["?.h5"], [""], [".\\a.npy", ".\\b.npy"],
     ]  # fmt: skip
-
-
-def test_names_are_equal_as_windows_has_them():
-    assert platform.name_key("C:/A\\b.NPY") == platform.name_key("c:\\a\\B.npy")
-    assert platform.name_fault(str(Path.cwd())) == ("", "")

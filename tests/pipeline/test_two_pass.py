@@ -51,7 +51,7 @@ def small(tmp_path):
     return tmp_path
 
 
-@settings(max_examples=15 if WINDOWS else 40)  # each makes files, which takes a second under Wine
+@settings(max_examples=15 if WINDOWS else 25)  # each makes files, which takes a second under Wine
 @given(st.data())
 def test_any_tiling_gives_the_same(tmp_path_factory, data):
     shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=4)))
@@ -130,7 +130,7 @@ def test_a_disk_that_loses_its_room_meanwhile(revseq, small):
 def test_h41_the_nth_call_that_fails(revseq, small, tmp_path_factory, call, number):
     told = tmp_path_factory.mktemp("told") / "failed"
     right = expected(np.load(small / "x.npy"), np.load(small / "n.npy"), 0)
-    for n in (*range(1, 40), 100, 10_000):
+    for n in (*range(1, 20), 30, 60, 10_000):
         (small / "y.npy").write_bytes(b"old")
         fault = {"call": call, "number": number, "n": n, "told": str(told)}
         done = revseq(*JOB, "--overwrite", "--jobs", 1, thresholds={"WORTH_TILES": 0}, fault=fault)
@@ -167,9 +167,7 @@ def test_an_input_that_changes_between_the_passes(small, monkeypatch):
 
 
 @pytest.mark.needs("signals")
-@pytest.mark.parametrize(
-    ("number", "delay"), [*zip(existing_signals("SIGINT", "SIGTERM", "SIGHUP"), (0, 0.7, 0), strict=False)]
-)
+@pytest.mark.parametrize(("number", "delay"), [*zip(existing_signals("SIGINT", "SIGTERM"), (0, 0.4), strict=False)])
 def test_h43_a_signal_while_there_is_a_temporary_file(tmp_path, number, delay):
     np.lib.format.open_memmap(tmp_path / "x.npy", "w+", "u4", (1 << 15, 1 << 10))
     np.save(tmp_path / "n.npy", np.ones((1, 1 << 10), np.uint32))
