@@ -48,27 +48,25 @@ def reverse_subsequences(
 ) -> Any:  # noqa: ANN401 - a NumPy array, or a DataArray
     """Reverse the first `length` elements of each line of an array along an axis, as DirectML does.
 
-    Elements are moved as bytes, so every bit pattern survives, even that of a NaN. DirectML's limits on data types and
-    dimension counts are not checked: `violations` does that. Arrays are NumPy's, or objects with `__array__` or DLPack's
-    `__dlpack__`, such as PyTorch tensors on the CPU without a gradient.
+    Elements are moved as bytes, so every bit pattern survives, even that of a NaN. DirectML's limits are not checked:
+    `violations` does that. Arrays are NumPy's, xarray's, or objects with `__array__` or `__dlpack__`, such as PyTorch
+    tensors on the CPU without a gradient.
 
     Parameters
     ----------
     values
-        The InputTensor, of shape (d0, ..., dn): 1 to 64 dimensions, and an integer, float, complex or bool dtype in
-        either byte order, or one of ml_dtypes. Of a DataArray of xarray, dimensions have names.
+        The InputTensor: 1 to 64 dimensions of integers, floats, complex numbers or booleans, or a dtype of ml_dtypes.
     lengths
-        The SequenceLengthsTensor: for each line, the number of elements at its start to reverse. It has whole numbers of
-        any integer or float dtype, and the shape of `values` with 1 along `axis` or without that dimension; one number
-        is for all lines. Dimensions of DataArrays go by their names. 0 and 1 change nothing; a length above the axis
-        size is clamped to it.
+        The SequenceLengthsTensor: for each line, the number of elements at its start to reverse, as whole numbers of
+        any dtype. It has the shape of `values` with 1 along `axis` or without that dimension; one number is for all
+        lines. Dimensions of DataArrays go by their names. A length above the axis size is clamped to it.
     axis
-        The dimension that lines run along, counted from 0, or from the end if it is negative; or its name.
+        The dimension that lines run along, from 0, or from the end if it is negative; or its name.
     batch_axis
         If given, `lengths` has one dimension of its size, with a length for each of its indices.
     mask
-        If true, `lengths` is a mask with the shape of `values`, or of batch and time. Each line has ones, whose number is
-        the length, followed by zeros.
+        If true, `lengths` is a mask with the shape of `values`, or of batch and time: in each line ones, whose number
+        is the length, followed by zeros.
     padding
         If given, there are no `lengths`: each line is reversed up to its last element that is not this number, or NaN.
         With a `batch_axis`, the length of an index is that of its longest line.
@@ -84,18 +82,12 @@ def reverse_subsequences(
     SpecError
         A ValueError that names every rule of the operator that the arrays break.
     FormatError
-        A ValueError, for what NumPy cannot make an array of, such as a ragged list, a dtype that no tensor has, a masked
-        array, a length that is negative, a fraction or NaN, a mask in which a one follows a zero, and for coordinates of
-        DataArrays that differ.
+        A ValueError, for what NumPy cannot make an array of, a dtype that no tensor has, a masked array, a length that
+        is negative, a fraction or NaN, a mask in which a one follows a zero, and coordinates that differ.
     UsageError
         A ValueError, for an axis that is not given or has an unknown name, and for a padding that the dtype lacks.
     TypeError
         For an axis that is neither an integer nor a name, and for a padding that is no number.
-
-    Notes
-    -----
-    The rules are those of Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC: its members and
-    "Tensor constraints".
 
     Examples
     --------
@@ -144,9 +136,8 @@ def explain(
     Parameters
     ----------
     output
-        The output of another implementation for `values`, with the same shape and dtype. If it is transposed,
-        flattened, has other sizes of 1, is cut to the longest length, or has another dtype that holds the same values
-        or the same bytes, the function undoes that before it compares.
+        The output of another implementation, like `values`. If it is transposed, flattened, has other sizes of 1, is
+        cut to the longest length, or has another dtype that holds the same values or bytes, that is undone first.
     values, lengths, axis, batch_axis, mask, padding
         As for `reverse_subsequences`.
     atol, rtol
@@ -159,17 +150,15 @@ def explain(
     Returns
     -------
     Explanation
-        `differing` is the number of elements that differ, and `first` the index of the first one, or None. `lines`
-        describes the wrong lines: `count` of `of` lines, and the simplest `rule` that separates them from the right
-        ones, in words. `mistakes` is a tuple: each has a `text`, and the number of wrong `lines` that it explains.
-        `reading` says what the function undid, or is empty; `first` is an index of the output after that.
+        `differing` elements, the `first` of them, the wrong `lines` (`count` of `of` lines, and the simplest `rule`
+        that separates them from the right ones), `mistakes` that explain them (each has a `text`, and the number of
+        `lines` that it explains), and in `reading` what was undone.
 
     Raises
     ------
-    FormatError
-        A ValueError, for an `output` of any other shape or dtype, and the errors of `reverse_subsequences`.
-    UsageError
-        A ValueError, for a tolerance below 0, and the errors of `reverse_subsequences`.
+    FormatError, UsageError
+        ValueErrors, for an `output` of any other shape or dtype, for a tolerance below 0, and as in
+        `reverse_subsequences`.
 
     Examples
     --------
@@ -219,11 +208,8 @@ def violations(
 
     Raises
     ------
-    UsageError, FormatError
-        A ValueError, for a level that does not exist, and for arrays and axes that do not make a job, as in
-        `reverse_subsequences`.
-    TypeError
-        For an axis that is neither an integer nor a name, and a level that is not a string.
+    UsageError, FormatError, TypeError
+        As in `reverse_subsequences`, and for a level that does not exist, or is not a string.
 
     Examples
     --------

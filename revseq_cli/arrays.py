@@ -11,6 +11,7 @@ from revseq_cli.core.dtypes import describe
 from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.in_memory import MemorySource
+from revseq_cli.formats.meaning import Meaning, Variable
 from revseq_cli.operator import kernel, spec
 
 if TYPE_CHECKING:
@@ -74,21 +75,29 @@ def job_of(
         raise UsageError("no lengths are given", "lengths, or padding", where="lengths")
     if not isinstance(padding, SupportsFloat | complex | None):
         raise TypeError(f"padding is {padding!r}; wanted: a number")
-    axis, batch_axis = (
-        each if each is None or isinstance(each, str) else operator.index(each) for each in (axis, batch_axis)
-    )
+    axis, batch_axis = (d if d is None or isinstance(d, str) else operator.index(d) for d in (axis, batch_axis))
     request = assembly.Request("values", axis=axis, batch_axis=batch_axis, mask=bool(mask), padding=padding)
-    return assembly.make(
-        _source(values, "values"), None if padding is not None else _source(lengths, "lengths"), request
-    )
+    counts = None if padding is not None else _ArraySource("lengths", lengths)
+    return assembly.make(_ArraySource("values", values), counts, request)
 
 
-def _source(given: Any, name: str) -> MemorySource:  # noqa: ANN401
-    """An array as a source, with the names of dimensions that an array of xarray has."""
-    source = MemorySource(name, array_of(given, name), Storage("array", {}))
-    if _is_labelled(given):
-        source.dimensions = tuple(map(str, given.dims))
-    return source
+class _ArraySource(MemorySource):
+    """An array, with the names and the coordinates of dimensions that an array of xarray has."""
+
+    def __init__(self, name: str, given: Any) -> None:  # noqa: ANN401
+        super().__init__(name, array_of(given, name), Storage("array", {}))
+        self._coordinates: list[Variable] = []
+        if _is_labelled(given):
+            self.dimensions = tuple(map(str, given.dims))
+            for d in given.dims:
+                if d in given.coords:
+                    values = given.coords[d].to_numpy()
+                    values = values.astype("M8[ns]").view("i8") if values.dtype.kind == "M" else values
+                    self._coordinates.append(Variable(str(d), (str(d),), {}, values))
+
+    def meaning(self) -> Meaning:
+        """What an array of xarray says beside its elements."""
+        return Meaning(self.dimensions, coordinates=tuple(self._coordinates))
 
 
 def _is_labelled(given: Any) -> bool:  # noqa: ANN401
@@ -111,13 +120,11 @@ def reverse(
     padding: float | None,
 ) -> Any:  # noqa: ANN401 - a NumPy array, or an array of xarray
     """The output: a new array, of xarray where the values are one."""
-    if _is_labelled(values) and _is_labelled(lengths):
-        _require_coordinates(values, lengths)
-    elif isinstance(axis, int) and lengths is not None and (batch_axis, mask, padding) == (None, False, None):
+    if isinstance(axis, int) and lengths is not None and (batch_axis, mask, padding) == (None, False, None):
         # Most jobs are right as they are; to make one would take most of the time of a small call.
         array, counts = array_of(values, "values"), array_of(lengths, "lengths")
-        descs = describe(array), describe(counts)
-        if counts.dtype.kind == "u" and not spec.violations(*descs, axis, spec.FeatureLevel.NONE):
+        is_plain = counts.dtype.kind == "u" and not _is_labelled(lengths)
+        if is_plain and not spec.violations(describe(array), describe(counts), axis, spec.FeatureLevel.NONE):
             return _like(values, kernel.reverse(array, counts, axis))
     job = job_of(values, lengths, axis, batch_axis, mask=mask, padding=padding)
     _require(job)
@@ -127,16 +134,6 @@ def reverse(
 def _like(values: Any, result: NDArray[Any]) -> Any:  # noqa: ANN401
     """The result; as an array of xarray where the values are one."""
     return values.copy(data=result) if _is_labelled(values) else result
-
-
-def _require_coordinates(values: Any, lengths: Any) -> None:  # noqa: ANN401 - arrays of xarray
-    """FormatError where a coordinate of a dimension that both have differs."""
-    for name in set(values.dims) & set(lengths.dims):
-        if name in values.coords and name in lengths.coords and lengths.sizes[name] == values.sizes[name]:
-            differs = np.asarray(values.coords[name] != lengths.coords[name].values)
-            if differs.any():
-                found = f"its {name} is not that of the values at [{int(differs.argmax())}]"
-                raise FormatError(found, "lengths for the same places, in the same order", where="lengths")
 
 
 def violations(job: Job, feature_level: str) -> tuple[spec.Constraint, ...]:
@@ -156,7 +153,7 @@ def explained(
 
     _require(job)
     tolerance, resources = tolerance_of(atol, rtol, ulp, equal_nan), Resources("serial")
-    undone, a, job = reading(_source(output, "output"), job, tolerance, resources.memory)
+    undone, a, job = reading(_ArraySource("output", output), job, tolerance, resources.memory)
     if a.desc != job.values.desc:
         raise FormatError(f"is a tensor {a.desc}", f"one like the values, {job.values.desc}", where="output")
     with opened(a, job, resources) as pair:

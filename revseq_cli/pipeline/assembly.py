@@ -373,7 +373,7 @@ def _mask_by_sizes(values: Source, mask: Source, axis: int, batch_axis: int | No
 
 def _compare_coordinates(values: Source, lengths: Source, places: Places | None) -> None:
     """FormatError where a coordinate of lengths from another file differs: they would go to other lines."""
-    if values.path == lengths.path:
+    if values.path and values.path == lengths.path:
         return
     for name, place in zip(lengths.dimensions, places or (), strict=False):
         if not name or place is None or values.dimensions[place : place + 1] != (name,):

@@ -120,7 +120,7 @@ def test_arrays_of_xarray_have_names():
         xarray.testing.assert_identical(found, x.copy(data=right))
     full = xarray.DataArray(LENGTHS, dims=("station", "one", "level")).transpose("level", "station", "one")
     assert oracle.same_bits(revseq_cli.reverse_subsequences(x, full, "time").to_numpy(), RIGHT)
-    with pytest.raises(revseq_cli.FormatError, match="its station is not that of the values"):
+    with pytest.raises(revseq_cli.FormatError, match="its station is not that of values"):
         revseq_cli.reverse_subsequences(x, n.assign_coords(station=["b", "a"]), "time")
     with pytest.raises(revseq_cli.UsageError, match="no dimension is named tmie; wanted: one of station, time, level"):
         revseq_cli.reverse_subsequences(x, n, "tmie")
