@@ -13,7 +13,7 @@ import click
 from revseq_cli.commands import base, options
 from revseq_cli.commands.base import Group
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 @options.dtype_option
 @options.sizes_option
 @Group.PRINT.option("--names", is_flag=True, help="Print only the name of each tensor, as it is typed.")
-@Group.PRINT.option("--shape", is_flag=True, help="Print only the sizes of each tensor, separated by spaces.")
 @Group.PRINT.option(
     "--stats", is_flag=True,
     help="Also print statistics of all elements: minimum, maximum, mean, and how many are NaN or infinite.",
@@ -49,7 +48,6 @@ def command(
     dtype: DataType | None,
     sizes: tuple[int, ...] | None,
     names: bool,
-    shape: bool,
     stats: bool,
     full: bool,
     format_name: str | None,
@@ -64,8 +62,7 @@ def command(
     its sizes, the names of its dimensions, the number of its attributes, and its storage. It reads no values. On a
     terminal, it cuts a long list to one screen.
 
-    --names and --shape print a line for each tensor, for scripts; of several, --shape prints the name, too, behind a
-    tab.
+    --names prints a line for each tensor, for scripts.
 
     If some of several TENSORs cannot be read, the command shows the others and the exit status is 1. If none can be
     read, it is 2.
@@ -73,23 +70,21 @@ def command(
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import TextTypes
-    from revseq_cli.report import objects, tables  # --help must not load NumPy
+    from revseq_cli.report import objects  # --help must not load NumPy
 
-    for_scripts = names or shape
-    if for_scripts and (stats or console.as_json):
-        found = "--names and --shape print lines for scripts"
-        raise UsageError(found, "neither --stats nor --json with it", "leave them out: --json has all")
+    if names and (stats or console.as_json):
+        raise UsageError(
+            "--names prints names alone", "neither --stats nor --json with it", "leave it out: --json has all"
+        )
     types = TextTypes(dtype, DataType.FLOAT32, sizes=sizes)
     shown: list[_Shown] = []
     errors: dict[str, RevseqError] = {}
     for name in tensors:
         texts: list[str] = []
         try:
-            new = [*_shown(name, format_name, types, headers=for_scripts, stats=stats)]
-            if for_scripts:
-                told = [tensor for each in new for tensor in each.tensors]
-                with_names = names or len(tensors) > 1 or len(told) > 1
-                texts = tables.lines(told, names=with_names, shape=shape, is_terminal=sys.stdout.isatty())
+            new = [*_shown(name, format_name, types, headers=names, stats=stats)]
+            if names:
+                texts = [_line(tensor["name"]) for each in new for tensor in each.tensors]
             elif not console.as_json:
                 texts = [_text(each, console, full=full) for each in new]
         except RevseqError as e:
@@ -99,8 +94,7 @@ def command(
             console.error(e)
             continue
         if texts:
-            between = "\n" if for_scripts else "\n\n"
-            click.echo("\n" * bool(shown and not for_scripts) + between.join(texts))
+            click.echo("\n".join(texts) if names else "\n" * bool(shown) + "\n\n".join(texts))
         shown += new
     status = 0
     if errors:  # of all, or of some
@@ -116,6 +110,11 @@ class _Shown(NamedTuple):
 
     tensors: Sequence[dict[str, Any]]
     of: Source | Contents
+
+
+def _line(name: str) -> str:
+    """A name as it is typed; without a line break, and printable on a terminal."""
+    return printable(name) if sys.stdout.isatty() or len(name.splitlines()) > 1 else name
 
 
 def _text(shown: _Shown, console: Console, *, full: bool) -> str:

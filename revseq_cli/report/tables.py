@@ -81,19 +81,6 @@ def listing(contents: Contents, screen: tuple[int, int] | None = None) -> str:
     return "\n".join([*lines, *([_below(contents, shown, len(hidden))] if screen else [])]).rstrip("\n")
 
 
-def lines(tensors: Iterable[dict[str, Any]], *, names: bool, shape: bool, is_terminal: bool) -> list[str]:
-    """A line for each tensor, with its sizes, its name, which can be typed, or both between a tab.
-
-    A name is as it is, but on a terminal printable, and everywhere without a line break.
-    """
-    made = []
-    for tensor in tensors:
-        plain = not is_terminal and len(tensor["name"].splitlines()) == 1
-        sizes = [" ".join(map(str, tensor["Sizes"]))] if shape else []
-        made.append("\t".join([*sizes, *([tensor["name"] if plain else printable(tensor["name"])] if names else [])]))
-    return made
-
-
 def names_of(dimensions: Iterable[str]) -> str:
     """The names of dimensions, with - for one without."""
     return ", ".join(printable(name) or "-" for name in dimensions)

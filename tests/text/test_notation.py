@@ -273,8 +273,8 @@ class TestParts:
     def test_both_names_of_the_lengths(self, revseq, tmp_path):
         (tmp_path / "y.md").write_text(PAGE.replace("SequenceTensor", "SequenceLengthsTensor"))
         for name in ("SequenceTensor", "SequenceLengthsTensor"):
-            assert revseq("show", f"samples/page.md::1::{name}", "--shape", cwd=ROOT).ok().out == "1 1 2 1\n"
-            assert revseq("show", f"y.md::1::{name}", "--shape").ok().out == "1 1 2 1\n"
+            assert "{1,1,2,1}" in revseq("show", f"samples/page.md::1::{name}", cwd=ROOT).ok().out
+            assert "{1,1,2,1}" in revseq("show", f"y.md::1::{name}").ok().out
 
     def test_standard_input(self, revseq):
         done = revseq("convert", "--", "-::2::OutputTensor", "-", stdin=PAGE.encode()).ok()
