@@ -1,7 +1,8 @@
-"""`revseq check`: a job against every constraint of the operator, and of a feature level."""
+"""`revseq check`: a job against the constraints of the operator and of a level; `revseq levels`: what levels accept."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from revseq_cli.commands.base import Group
 from revseq_cli.core.errors import FormatError, printable
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.operator import spec
-from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel
+from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, FeatureLevel
 from revseq_cli.report import terminal
 
 if TYPE_CHECKING:
@@ -184,3 +185,41 @@ def _node(model: Model, node: Node, level: FeatureLevel, lengths_dtype: DataType
         "DataType": known.data_type and known.data_type.name, "Sizes": known.sizes,
         "valid": not wrong, "lowest_level": lowest and lowest.short, "told": told,
     }  # fmt: skip
+
+
+@base.command("levels", examples=("revseq levels 4_0", "revseq levels --json"))
+@click.argument("level", metavar="[LEVEL]", type=options.LEVEL, required=False)
+@options.output_options
+def levels(level: FeatureLevel | None, console: Console) -> None:
+    """Show what the operator accepts at each feature level, or only at LEVEL."""
+    from revseq_cli.report import objects
+
+    all_levels = (level,) if level else tuple(FeatureLevel)
+    if console.as_json:
+        rows = []
+        for each in all_levels:
+            row, names = spec.support(each), dict.fromkeys(("dimension_counts", "most_elements", INPUT, LENGTHS))
+            if row:
+                names = {"dimension_counts": [row.dimension_counts[0], row.dimension_counts[-1]]}
+                names["most_elements"] = row.most_elements
+                names |= {tensor: [t.name for t in row.data_types(tensor)] for tensor in (INPUT, LENGTHS)}
+            rows.append({"level": each.short, **names})
+        click.echo(objects.text_of({"levels": rows}))
+        return
+    printer = terminal.console(color=console.colored)
+    for row, group in itertools.groupby(all_levels, spec.support):  # those that accept the same are told together
+        terminal.print_lines(printer, [" ".join(each.short for each in group)], "bold")
+        if row is None:
+            terminal.print_lines(printer, ["  the operator does not exist yet"])
+            continue
+        accepted = {
+            "dimension counts": spec.span(row.dimension_counts),
+            "elements": f"at most {row.most_elements}" if row.most_elements is not None else "any number",
+            f"{INPUT}, {OUTPUT}": ", ".join(t.name for t in row.values),
+            LENGTHS: ", ".join(t.name for t in row.lengths),
+        }
+        for name, text in accepted.items():
+            terminal.print_lines(printer, terminal.hanging(f"  {name:<27}", text, printer.width))
+    if not level:
+        none = "none is no level of DirectML: it has the operator's own rules, which hold unless you choose a level."
+        terminal.print_lines(printer, ["", *terminal.hanging("", none, printer.width)])

@@ -11,8 +11,8 @@ import click
 from revseq_cli import __version__
 from revseq_cli.commands import base
 
-# The name of each command and its line of help, in the order of the help. But for the last two, which are here, the
-# module of that name has the command.
+# The name of each command and its line of help, in the order of the help. Its module has that name; the last two are
+# here.
 COMMANDS = {
     "run": "Reverse the first N elements of each line of a tensor.",
     "check": "Check a job against the constraints of DirectML.",
@@ -26,6 +26,7 @@ COMMANDS = {
     "completion": "Print the completion script for a shell.",
     "help": "Show the help of a command, or a page of the manual.",
 }
+_PLACES = {"levels": "check:levels"}  # modules that have another name
 TOPICS = ("formats", "porting")  # pages of the manual that are no help of a command
 _COMPLETE = "_REVSEQ_COMPLETE"  # Click's name for the variable
 
@@ -40,7 +41,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command from its module; None for an unknown name."""
         if cmd_name in COMMANDS and cmd_name not in self.commands:
-            self.add_command(import_module(f"revseq_cli.commands.{cmd_name}").command)
+            module, _, name = _PLACES.get(cmd_name, cmd_name).partition(":")
+            self.add_command(getattr(import_module(f"revseq_cli.commands.{module}"), name or "command"))
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.operator.spec import INPUT, LENGTHS, support
+from revseq_cli.operator.spec import INPUT, LENGTHS
 from revseq_cli.report.terminal import message
 from revseq_cli.text.numbers import render
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contents import Contents, Item
     from revseq_cli.formats.contract import Source
-    from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.pipeline.comparison import Differences
     from revseq_cli.pipeline.plan import Plan
     from revseq_cli.pipeline.summaries import Statistics
@@ -241,22 +240,6 @@ def _differences(found: Differences | None) -> dict[str, object]:
         "largest_ulps": found and found.largest_ulps,
         "first": rows,
     }
-
-
-def levels(levels: Sequence[FeatureLevel]) -> str:
-    """The report of `levels`: one row for each level, with null where it lacks the operator."""
-    rows = []
-    for level in levels:
-        found = support(level)
-        counts = found and [found.dimension_counts[0], found.dimension_counts[-1]]
-        row: dict[str, object] = {
-            "level": level.short,
-            "dimension_counts": counts,
-            "most_elements": found and found.most_elements,
-        }
-        row |= {name: found and [each.name for each in found.data_types(name)] for name in (INPUT, LENGTHS)}
-        rows.append(row)
-    return text_of({"levels": rows})
 
 
 def failure(error: RevseqError, status: int) -> str:
