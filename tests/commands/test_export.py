@@ -40,7 +40,7 @@ def test_there_and_back(revseq, tmp_path, data_type, sizes):
         assert oracle.same_bits(printed.reshape(expected.shape), expected)
     else:
         assert printed is None
-        assert names(there) >= {"model.json", OURS[0], TARGET}
+    assert names(there) == {"model.json", *OURS, TARGET}
     shutil.copy(there / TARGET, here)
     assert report["comparison"] == f"revseq diff {TARGET} --job x.npy n.npy --axis 1"
     assert "equal" in revseq(*report["comparison"].split()[1:], cwd=here).ok().out
@@ -57,15 +57,6 @@ def test_what_is_printed_can_be_typed(revseq, files):
     assert typed[:3] == ["revseq", "diff", os.path.join("sub", "m.OutputTensor.npy")]
     revseq(*typed[1:]).ok()
     assert revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "q.json", "-q").ok().out == ""
-
-
-def test_a_nan_of_unusual_bits_is_no_text(revseq, tmp_path):
-    values = np.array([[0x7FC00001, 0x7FC00000, 0xFFC00000]], np.uint32).view(np.float32)
-    np.save(tmp_path / "x.npy", values)
-    revseq("export", "x.npy", "[[2]]", "--axis", 1, "-o", "model.json").ok()
-    assert names(tmp_path) == {"x.npy", "model.json", OURS[0]}
-    dxdispatch.run(tmp_path, "model.json")
-    assert oracle.same_bits(np.load(tmp_path / TARGET), values[:, [1, 0, 2]])
 
 
 def test_bool_goes_as_uint8(revseq, tmp_path):
