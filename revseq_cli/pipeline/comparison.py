@@ -127,10 +127,11 @@ def differences(
         x, y = dtypes.numbers(a), dtypes.numbers(b)
         no_number = x != x, y != y
         far, steps = _distance(x, y), _steps(a, b)
-        relative = np.where(far == 0, 0, far / np.abs(_wide(y)))
+        relative = far / np.abs(_wide(y))
+        relative[far == 0] = 0
         neither = ~(no_number[0] | no_number[1])
         told["largest_absolute"], told["largest_relative"] = _largest(far), _largest(relative)
-        told["largest_ulps"] = int(steps[neither].max()) if neither.any() else None
+        told["largest_ulps"] = int(steps.max(initial=0, where=neither)) if neither.any() else None
         if tolerance:
             apart = ~_close(x, y, tolerance) & ~(neither & (steps <= tolerance.ulps))
             places, a, b, no_number = places[apart], a[apart], b[apart], (no_number[0][apart], no_number[1][apart])
@@ -155,10 +156,8 @@ def _distance(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
 
 def _close(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance) -> NDArray[Any]:
     if a.dtype.kind in "fc":
-        close: NDArray[Any] = np.isclose(
-            _wide(a), _wide(b), tolerance.relative, tolerance.absolute, tolerance.equal_nan
-        )
-        return close
+        absolute, relative, equal_nan, _ = tolerance
+        return np.asarray(np.isclose(_wide(a), _wide(b), relative, absolute, equal_nan))
     far, bound = _distance(a, b), tolerance.absolute + tolerance.relative * np.abs(_wide(b))
     beyond = bound >= 2.0 ** (8 * far.dtype.itemsize)  # a distance of integers must not be rounded to FLOAT64
     return np.asarray(beyond | (far <= np.floor(np.where(beyond, 0, bound)).astype(far.dtype)))
@@ -181,8 +180,8 @@ def _steps(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
 
 def _largest(numbers: NDArray[Any]) -> float | None:
     """The largest one that is no NaN."""
-    known = numbers[numbers == numbers]
-    return known.max().item() if known.size else None
+    largest = np.fmax.reduce(numbers, axis=None).item() if numbers.size else np.nan
+    return None if largest != largest else largest
 
 
 @dataclass(frozen=True)
