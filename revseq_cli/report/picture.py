@@ -1,7 +1,7 @@
 """Pictures of tensors as SVG: what lengths reverse, or where two tensors differ.
 
-Text is text, nothing is loaded, and the colours are those that the reader's system prefers. Long numbers are rounded,
-and have all of their digits in a tooltip.
+A row is a line along the axis. Text is text, nothing is loaded, and the colours are those that the reader's system
+prefers. Long numbers are rounded, and have all of their digits in a tooltip.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import html
 import itertools
 from math import ceil, prod
 from string import Template
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from revseq_cli.core.errors import printable, shortened
 from revseq_cli.core.tensors import braced
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.report import view
-from revseq_cli.report.view import Limits
 from revseq_cli.text.numbers import header
 
 if TYPE_CHECKING:
@@ -27,15 +26,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Region, Source
-    from revseq_cli.report.view import Ends
+
+    Mask = Callable[[Region], NDArray[np.bool_]]
 
 COPIED, REVERSED, CLAMPED, DIFFERENT = "copied", "reversed", "clamped", "different"  # marks, and classes of the style
 WIDEST = 880  # pixels: a column of text on documentation pages
 _MOST_ELEMENTS, _LONGEST, _MOST_TABLES = 200, 16, 12  # of a tensor; indices of a dimension; larger ones are shortened
 _MOST_COLUMNS = (16, 6, 2, 1)  # the first of these with which a table is narrow enough
 _MOST_CHARACTERS, _DIGITS = 8, 4  # of an element; longer numbers are rounded to so many digits
-_MARGIN, _BETWEEN, _TILE, _LINE, _GAP = 16, 40, 30, 18, 26  # pixels; _GAP is for what is left out
-_BRACKET = 8  # what a bracket takes
+_MARGIN, _BETWEEN, _TILE, _LINE, _GAP, _BRACKET = 16, 40, 30, 18, 26, 8  # pixels; _GAP is for what is left out
 _CHARACTER, _SMALL, _WORD = 8.5, 7.4, 7.4  # the widths of characters, with room for wide fonts
 
 _SHAPES = """
@@ -67,15 +66,14 @@ PALETTE = {
 
 def of_job(values: Source, lengths: Source, axis: int, result: Source) -> str:
     """Input, with a length for each line, and output. A table has the axis, and the last other dimension."""
-    tensors, title = [(INPUT, values), (OUTPUT, result)], f"DML_REVERSE_SUBSEQUENCES along axis {axis}"
+    title = f"DML_REVERSE_SUBSEQUENCES along axis {axis}"
     sentence = f"The first N elements of each line along axis {axis} are reversed; N is the length of the line."
-    return _drawn(tensors, title, sentence, axis, lengths, None)
+    return _drawn([(INPUT, values), (OUTPUT, result)], title, sentence, axis, lengths, None)
 
 
 def of_differences(
-    tensors: Sequence[tuple[str, Source]], title: str, axis: int | None, lengths: Source | None,
-    mask: Callable[[Region], NDArray[np.bool_]],
-) -> str:  # fmt: skip
+    tensors: Sequence[tuple[str, Source]], title: str, axis: int | None, lengths: Source | None, mask: Mask
+) -> str:
     """Tensors of one size, each with its name; those elements are marked that `mask` selects.
 
     The output of a job has its axis, and its lengths.
@@ -83,95 +81,28 @@ def of_differences(
     return _drawn(tensors, title, title, axis, lengths, mask)
 
 
-class _Layout(NamedTuple):
-    """Which indices of tensors of these sizes are shown: tables have the last two dimensions of `order`.
-
-    The first of these is the axis if `down`.
-    """
-
-    sizes: tuple[int, ...]
-    order: list[int]
-    ends: Ends
-    down: bool
-
-    @classmethod
-    def of(cls, sizes: tuple[int, ...], axis: int | None, columns: int) -> _Layout:
-        last, order = len(sizes) - 1, [*range(len(sizes))]
-        down = axis is not None and axis < last
-        if axis is not None and down:
-            order.insert(last - 1, order.pop(axis))
-        limits = Limits(_MOST_ELEMENTS, _LONGEST, columns, _MOST_TABLES)
-        ends = view.ends_of(tuple(sizes[d] for d in order), limits)
-        return cls(sizes, order, [ends[order.index(d)] for d in range(len(sizes))], down)
-
-    def tables(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The shown elements of a tensor as an array of tables, rows and columns."""
-        turned = values.transpose(self.order)
-        count: int = prod(turned.shape[:-2])
-        return turned.reshape(count, *(1, 1, *turned.shape)[-2:])
-
-    def labels(self, place: int) -> tuple[list[str], int]:
-        """The indices of rows or columns, and after how many of them others are left out, or 0."""
-        if len(self.order) < -place:
-            return [""], 0
-        parts = self.ends[self.order[place]]
-        labels = [*map(str, view.indices(parts))]
-        return labels, view.gap(parts) or (len(labels) if len(labels) < self.sizes[self.order[place]] else 0)
-
-    def captions(self) -> list[tuple[str, bool]]:
-        """For each table the indices of its other dimensions, and whether tables are left out before it."""
-        captions, expected = [], 0
-        leading = [self.sizes[d] for d in self.order[:-2]]
-        for lead in itertools.product(*(view.indices(self.ends[d]) for d in self.order[:-2])):
-            place = sum(i * prod(leading[d + 1 :]) for d, i in enumerate(lead))
-            index = dict(zip(self.order, map(str, lead), strict=False))
-            caption = f"[{', '.join(index.get(d, ':') for d in range(len(self.order)))}]" if prod(leading) > 1 else ""
-            captions.append((caption, place > expected))
-            expected = place + 1
-        return captions
-
-
-class _Tiles(NamedTuple):
-    """Where the rows or columns of a table begin, how long each is, and how far all of them reach."""
-
-    starts: list[float]
-    size: float
-    reach: float
-    dots: float | None
-
-    @classmethod
-    def of(cls, count: int, size: float, before: float, gap: int) -> _Tiles:
-        """Tiles of that size with room before each; after `gap` of them others are left out, if it is not 0."""
-        pitch = size + (before or 2)
-        starts = [before + n * pitch + (_GAP if gap and n >= gap else 0) for n in range(count)]
-        dots = gap * pitch + _GAP / 2 if gap else None
-        return cls(starts, size, max(starts[-1] + size if starts else 0, (dots or 0) + _GAP / 2), dots)
-
-
 def _drawn(
     tensors: Sequence[tuple[str, Source]], title: str, sentence: str, axis: int | None, lengths: Source | None,
-    mask: Callable[[Region], NDArray[np.bool_]] | None,
+    mask: Mask | None,
 ) -> str:  # fmt: skip
-    sizes = tensors[0][1].sizes
     for columns in _MOST_COLUMNS:
-        layout = _Layout.of(sizes, axis, columns)
-        drawing = _Drawing(layout, tensors, axis, lengths, mask)
+        drawing = _Drawing(tensors, axis, lengths, mask, columns)
         if drawing.width <= WIDEST - 2 * _MARGIN:
             break
     lines = sentence.replace("; ", ";\n").split("\n")
     parts = [_text(line, 0, 14 + 20 * n, "words") for n, line in enumerate(lines)]
     width, y = max(map(len, lines)) * _WORD, 20.0 * len(lines) + 8
-    beside = drawing.width + _BETWEEN
-    columns = len(tensors) if beside * len(tensors) - _BETWEEN <= WIDEST - 2 * _MARGIN else 1
-    for number, (caption, is_apart) in enumerate(layout.captions()):
+    step = drawing.width + _BETWEEN
+    beside = step * len(tensors) - _BETWEEN <= WIDEST - 2 * _MARGIN
+    for number, (caption, is_apart) in enumerate(drawing.captions):
         if is_apart:
             parts.append(_text("\u22ee", 20, y + 14, "cell quiet"))
             y += 30
         for n in range(len(tensors)):
-            x = beside * (n % columns)
+            x = step * n if beside else 0
             parts.append(_group(drawing.table(n, number, caption), x, y))
             width = max(width, x + drawing.width)
-            if n % columns == columns - 1:
+            if not beside or n == len(tensors) - 1:
                 y += drawing.height + 24
     for meaning, swatch in drawing.legend():
         parts.append(_group([*swatch, _text(meaning, 32 if swatch else 0, 14, "words quiet")], 0, y))
@@ -179,11 +110,10 @@ def _drawn(
         y += 22
     size: dict[str, Any] = {"width": ceil(width) + 2 * _MARGIN, "height": ceil(y) + 2 * _MARGIN}
     light, dark = (Template(_COLORS).substitute({name: pair[n] for name, pair in PALETTE.items()}) for n in (0, 1))
-    style = f"{_SHAPES}{light}@media (prefers-color-scheme: dark) {{{dark}}}\n"
     body = [
         _tag("title", html.escape(title)),
-        _tag("desc", "\n".join(html.escape(printable(line)) for line in [sentence, *drawing.text(tensors, lengths)])),
-        _tag("style", style),
+        _tag("desc", "\n".join(html.escape(printable(line)) for line in [sentence, *drawing.in_words()])),
+        _tag("style", f"{_SHAPES}{light}@media (prefers-color-scheme: dark) {{{dark}}}\n"),
         _tag("rect", class_="ground", **size),
         _group(parts, _MARGIN, _MARGIN),
     ]
@@ -192,52 +122,81 @@ def _drawn(
 
 
 class _Drawing:
-    """The tables of tensors that have one layout: all are as large, so that rows and columns lie beside each other."""
+    """What is shown of tensors of one size: tables of rows along the axis, or else the last dimension, all as large."""
 
     def __init__(
-        self, layout: _Layout, tensors: Sequence[tuple[str, Source]], axis: int | None, lengths: Source | None,
-        mask: Callable[[Region], NDArray[np.bool_]] | None,
+        self, tensors: Sequence[tuple[str, Source]], axis: int | None, lengths: Source | None, mask: Mask | None,
+        most_columns: int,
     ) -> None:  # fmt: skip
-        self.layout, self.axis, self.tensors, self.lengths_of = layout, axis, tensors, lengths
-        shown = [view.elements(source, layout.ends) for _, source in tensors]
-        self.told = view.left_out(shown[0].size, layout.sizes, layout.ends) if shown[0].size else "no elements"
-        self.texts = [layout.tables(_objects(view.rendered(values), values.shape)) for values in shown]
+        self.tensors, self.axis, self.lengths_of, self.mask = tensors, axis, lengths, mask
+        self.sizes = sizes = tensors[0][1].sizes
+        self.order = sorted(range(len(sizes)), key=lambda d: d == axis)
+        limits = view.Limits(_MOST_ELEMENTS, _LONGEST, most_columns, _MOST_TABLES)
+        ends = view.ends_of(tuple(sizes[d] for d in self.order), limits)
+        self.ends = [ends[self.order.index(d)] for d in range(len(sizes))]
+        shown = [view.elements(source, self.ends) for _, source in tensors]
+        self.left_out = view.left_out(shown[0].size, sizes, self.ends) if shown[0].size else "no elements"
+        self.texts = [self._tables(view.rendered(values), values.shape) for values in shown]
         marks: NDArray[Any] = np.full(shown[0].shape, COPIED, object)
-        self.lengths: NDArray[Any] | None = None
+        self.lines: list[
+            tuple[str, int, bool]
+        ] = []  # the length of each row, what it covers, and whether it is clamped
         if lengths is not None and axis is not None:
-            size = layout.sizes[axis]
-            reversal = view.Reversal.of(lengths, axis, size, layout.ends)
+            reversal = view.Reversal.of(lengths, axis, sizes[axis], self.ends)
             marks[reversal.moved] = REVERSED
             given = view.rendered(view.elements(lengths, reversal.ends))
             covers, clamped = reversal.covers.ravel().tolist(), reversal.clamped.ravel().tolist()
-            words = [f"{text} \u2192 {size}" if over else text for text, over in zip(given, clamped, strict=True)]
-            lines = _objects([*zip(words, covers, clamped, strict=True)], reversal.covers.shape)
-            self.lengths = layout.tables(lines)
-        self.compares = mask is not None
+            words = [f"{n} \u2192 {sizes[axis]}" if over else n for n, over in zip(given, clamped, strict=True)]
+            self.lines = (
+                self._tables([*zip(words, covers, clamped, strict=True)], reversal.covers.shape).ravel().tolist()
+            )
         if mask is not None:
-            differs = view.gathered(mask, layout.ends) if marks.size and marks.ndim else np.zeros(marks.shape, bool)
+            differs = view.gathered(mask, self.ends) if marks.size and marks.ndim else np.zeros(marks.shape, bool)
             marks = np.where(differs, DIFFERENT, COPIED).astype(object)
-        self.marks = layout.tables(marks)
-        (self.row_labels, row_gap), (self.column_labels, column_gap) = layout.labels(-2), layout.labels(-1)
+        self.marks = self._tables([*marks.ravel()], marks.shape)
+        self._place()
+
+    def _tables(self, items: list[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+        """Items of a tensor of the shown elements as an array of tables, rows and columns."""
+        turned = np.fromiter(items, object, len(items)).reshape(shape).transpose(self.order)
+        return turned.reshape(prod(turned.shape[:-2]), *(1, 1, *turned.shape)[-2:])
+
+    def _place(self) -> None:
+        """Find the captions of tables, the labels of rows and columns, and where each of them is."""
+        (self.row_labels, row_gap), (self.column_labels, column_gap) = self._labels(-2), self._labels(-1)
         exact = [text for texts in self.texts for text in texts.ravel().tolist()]
-        short = [*map(_short, exact)]
-        self.rounds = short != exact
-        line_words = [word for word, _, _ in self.lengths.ravel().tolist()] if self.lengths is not None else []
-        wide = max(map(len, [*short, *(line_words if layout.down else [])]), default=0)
-        bracket = _BRACKET if line_words else 0
-        self.columns = _Tiles.of(
-            len(self.column_labels), max(_TILE, wide * _CHARACTER + 12), bracket if layout.down else 0, column_gap
-        )
-        self.rows = _Tiles.of(len(self.row_labels), _TILE, 0 if layout.down else bracket, row_gap)
-        label = max(map(len, self.row_labels)) * _SMALL + 8 if any(self.row_labels) else 0
-        beside = max(map(len, ["length", *line_words])) * _CHARACTER + 14 if line_words and not layout.down else 0
-        way = len(f"axis {axis} ") * _CHARACTER + 8 if layout.down else 0
-        self.left = max(label + beside, way)
-        captions = [caption for caption, _ in layout.captions()]
-        headings = [line for n in range(len(tensors)) for caption in captions for line in self._heading(n, caption)]
-        widest = max([len(line) * _SMALL for line in headings] + [len(OUTPUT) * 9.5])
-        self.top = 26 + 16 * (1 + bool(any(captions))) + 2 * _LINE
-        self.width, self.height = max(widest, self.left + self.columns.reach), self.top + self.rows.reach
+        self.rounds = [*map(_short, exact)] != exact
+        self.column = max(_TILE, max((len(_short(text)) for text in exact), default=0) * _CHARACTER + 12)
+        bracket = _BRACKET if self.lines else 2
+        self.xs = [n * (self.column + 2) + _GAP * (0 < column_gap <= n) for n in range(len(self.column_labels))]
+        self.ys = [bracket + n * (_TILE + bracket) + _GAP * (0 < row_gap <= n) for n in range(len(self.row_labels))]
+        self.x_dots = column_gap * (self.column + 2) + _GAP / 2 if column_gap else 0.0
+        self.y_dots = row_gap * (_TILE + bracket) + _GAP / 2 if row_gap else 0.0
+        leading, expected = [self.sizes[d] for d in self.order[:-2]], 0
+        self.captions: list[tuple[str, bool]] = []  # and whether tables are left out before it
+        for lead in itertools.product(*(view.indices(self.ends[d]) for d in self.order[:-2])):
+            place = sum(i * prod(leading[d + 1 :]) for d, i in enumerate(lead))
+            index = dict(zip(self.order, map(str, lead), strict=False))
+            caption = f"[{', '.join(index.get(d, ':') for d in range(len(self.order)))}]" if prod(leading) > 1 else ""
+            self.captions.append((caption, place > expected))
+            expected = place + 1
+        self.label = max(map(len, self.row_labels)) * _SMALL + 8 if any(self.row_labels) else 0.0
+        words = ["length", *(word for word, _, _ in self.lines)] if self.lines else []
+        self.left = self.label + (max(map(len, words)) * _CHARACTER + 14 if words else 0)
+        pairs = itertools.product(range(len(self.tensors)), [caption for caption, _ in self.captions])
+        widths = [len(line) * _SMALL for pair in pairs for line in self._heading(*pair)]
+        self.top = 42 + 16 * any(caption for caption, _ in self.captions) + 2 * _LINE
+        reach = max(self.xs[-1] + self.column if self.xs else 0, self.x_dots and self.x_dots + _GAP / 2)
+        self.width = max([*widths, len(OUTPUT) * 9.5, self.left + reach])
+        self.height = self.top + max(self.ys[-1] + _TILE if self.ys else 0, self.y_dots and self.y_dots + _GAP / 2)
+
+    def _labels(self, place: int) -> tuple[list[str], int]:
+        """The indices of rows or columns, and after how many of them others are left out, or 0."""
+        if len(self.order) < -place:
+            return [""], 0
+        d = self.order[place]
+        labels = [*map(str, view.indices(self.ends[d]))]
+        return labels, view.gap(self.ends[d]) or (len(labels) if len(labels) < self.sizes[d] else 0)
 
     def _heading(self, n: int, caption: str) -> list[str]:
         desc = self.tensors[n][1].desc
@@ -246,72 +205,55 @@ class _Drawing:
 
     def table(self, n: int, number: int, caption: str) -> list[str]:
         """A table of a tensor below its heading; the first tensor's has the lengths of lines, too."""
-        name = self.tensors[n][0]
-        lines = self._heading(n, caption)
+        name, lines = self.tensors[n][0], self._heading(n, caption)
         drawn = [_text(name, 0, 14, "name")]
         drawn += [_text(line, 0, 32 + 16 * i, "small quiet") for i, line in enumerate(lines)]
-        rows = [_row([_text(label, x + self.columns.size / 2, -6, "cell small quiet", "columnheader")
-                      for label, x in zip(self.column_labels, self.columns.starts, strict=True)])]  # fmt: skip
-        has_lengths = n == 0 and self.lengths is not None
-        has_lengths_beside = has_lengths and not self.layout.down  # between the labels and the tiles
-        place, anchor = (-self.left, "") if has_lengths_beside else (-8.0, "end ")
-        for i, (label, y) in enumerate(zip(self.row_labels, self.rows.starts, strict=True)):
-            cells = [_text(label, place, y + 20, f"{anchor}small quiet", "rowheader")] if label else []
-            for k, x in enumerate(self.columns.starts):
+        middle = self.column / 2
+        heads = zip(self.column_labels, self.xs, strict=True)
+        rows = [_row([_text(label, x + middle, -6, "cell small quiet", "columnheader") for label, x in heads])]
+        for i, (label, y) in enumerate(zip(self.row_labels, self.ys, strict=True)):
+            cells = [_text(label, self.label - self.left - 8, y + 20, "end small quiet", "rowheader")] if label else []
+            for k, x in enumerate(self.xs):
                 exact, mark = self.texts[n][number, i, k], self.marks[number, i, k]
-                tile = _tag("rect", class_=mark, x=x, y=y, width=self.columns.size, height=_TILE, rx=4)
-                text = _text(_short(exact), x + self.columns.size / 2, y + 20, f"cell {mark}")
+                tile = _tag("rect", class_=mark, x=x, y=y, width=self.column, height=_TILE, rx=4)
+                text = _text(_short(exact), x + middle, y + 20, f"cell {mark}")
                 whole = _tag("title", html.escape(printable(exact))) if _short(exact) != exact else ""
                 cells.append(_tag("g", whole + tile + text, role="cell"))
             rows.append(_row(cells))
-        label = " ".join([name, *lines])
-        tiles = [_tag("g", "".join(rows), role="table", aria_label=label), *self._left_out()]
+        tiles = [_tag("g", "".join(rows), role="table", aria_label=" ".join([name, *lines]))]
+        if self.x_dots:
+            tiles += [_text("\u2026", self.x_dots, y + 20, "cell quiet") for y in self.ys]
+        if self.y_dots:
+            tiles += [_text("\u22ee", x + middle, self.y_dots + 5, "cell quiet") for x in self.xs]
         if self.axis is not None:
-            way = (-self.left, -6, "\u2193") if self.layout.down else (0, -24, "\u2192")
-            tiles.append(_text(f"axis {self.axis} {way[2]}", way[0], way[1], "small length"))
-        if has_lengths and self.lengths is not None:
-            tiles += self._lines(self.lengths[number].ravel().tolist())
+            tiles.append(_text(f"axis {self.axis} \u2192", 0, -24, "small length"))
+        if n == 0 and self.lines:
+            tiles.append(_text("length", -10, -6, "small length end"))
+            count = len(self.ys)
+            for y, line in zip(self.ys, self.lines[number * count : (number + 1) * count], strict=True):
+                tiles += self._length(y, *line)
         return [*drawn, _group(tiles, self.left, self.top)]
 
-    def _left_out(self) -> list[str]:
-        dots = []
-        if self.columns.dots:
-            dots = [_text("\u2026", self.columns.dots, y + 20, "cell quiet") for y in self.rows.starts]
-        if self.rows.dots:
-            y = self.rows.dots + 5
-            dots += [_text("\u22ee", x + self.columns.size / 2, y, "cell quiet") for x in self.columns.starts]
-        return dots
-
-    def _lines(self, lines: list[tuple[str, int, bool]]) -> list[str]:
-        """The length of each line, and a bracket over what it covers, without an end where that is not all shown."""
-        down = self.layout.down
-        along, across = (self.rows, self.columns) if down else (self.columns, self.rows)
-        labels = self.row_labels if down else self.column_labels
-        drawn = [] if down else [_text("length", -10, -6, "small length end")]
-        for (word, covers, clamped), start in zip(lines, across.starts, strict=True):
-            x, y = (start + across.size / 2, -24) if down else (-10, start + 20)
-            drawn.append(_text(word, x, y, f"{'cell' if down else 'end'} {CLAMPED if clamped else 'length'}"))
-            covered = [i for i, label in enumerate(labels) if int(label) < covers]
-            if not covered:
-                continue
-            first, last = along.starts[0] + 1, along.starts[covered[-1]] + along.size - 1
-            is_cut = len(covered) < covers and along.dots is not None and last < along.dots
-            end = [(along.dots, start - 6.5)] if is_cut else [(last, start - 6.5), (last, start - 2)]
-            points = [(first, start - 2), (first, start - 6.5), *end]
-            path = " ".join(f"{b:g} {a:g}" if down else f"{a:g} {b:g}" for a, b in points)
-            drawn.append(_tag("path", d=f"M{path}", class_="bracket"))
+    def _length(self, y: float, word: str, covers: int, is_clamped: bool) -> list[str]:
+        """The length of a line, and a bracket over what it covers, without an end where that is not all shown."""
+        drawn = [_text(word, -10, y + 20, f"end {CLAMPED if is_clamped else 'length'}")]
+        if covered := [i for i, label in enumerate(self.column_labels) if int(label) < covers]:
+            last = self.xs[covered[-1]] + self.column - 1
+            is_cut = len(covered) < covers and last < self.x_dots
+            end = f"{self.x_dots:g} {y - 6.5:g}" if is_cut else f"{last:g} {y - 6.5:g} {last:g} {y - 2:g}"
+            drawn.append(_tag("path", d=f"M1 {y - 2:g} 1 {y - 6.5:g} {end}", class_="bracket"))
         return drawn
 
     def legend(self) -> list[tuple[str, list[str]]]:
         """What marks and brackets mean, and how much is shown: a sentence, and what stands before it."""
-        there = {*self.marks.ravel().tolist()}
-        clamped = self.lengths is not None and any(over for _, _, over in self.lengths.ravel().tolist())
-        words = {REVERSED: "reversed", COPIED: "equal" if self.compares else "copied", DIFFERENT: "differs"}
-        if clamped:
-            words[CLAMPED] = f"length above the axis size, which counts as {self.layout.sizes[self.axis or 0]:,}"
+        there = {*self.marks.ravel().tolist()} | {CLAMPED for _, _, is_clamped in self.lines if is_clamped}
+        words = {REVERSED: "reversed", COPIED: "copied" if self.mask is None else "equal", DIFFERENT: "differs"}
+        words[CLAMPED] = (
+            f"length above the axis size, which counts as {self.sizes[self.axis or 0] if self.sizes else 0:,}"
+        )
         items: list[tuple[str, list[str]]] = []
         for mark, meaning in words.items():
-            if mark in there or mark == CLAMPED:
+            if mark in there:
                 tile = _tag("rect", class_=mark, width=24, height=18, rx=4)
                 items.append((meaning, [tile, _text("1", 12, 13.5, f"cell small {mark}")]))
         if self.lengths_of is not None:
@@ -319,15 +261,15 @@ class _Drawing:
             meaning = f"length of the line, from {LENGTHS} {shortened(braced(desc.sizes), 40)} {desc.data_type.name}"
             items.append((meaning, [_tag("path", d="M1 12 v-5 h22 v5")]))
         items += [("rounded: pointing at a number shows all of its digits", [])] if self.rounds else []
-        return [*items, *([(f"shown: {self.told}", [])] if self.told else [])]
+        return [*items, *([(f"shown: {self.left_out}", [])] if self.left_out else [])]
 
-    def text(self, tensors: Sequence[tuple[str, Source]], lengths: Source | None) -> list[str]:
+    def in_words(self) -> list[str]:
         """The lines of the tensors in the bracket notation, for those who cannot see the tables."""
-        texts = [f"{header(name, source.desc)}\n{view.shown(source, self.layout.ends)}\n" for name, source in tensors]
-        if lengths is not None and self.axis is not None:
-            ends = [*self.layout.ends[: self.axis], [slice(0, 1)], *self.layout.ends[self.axis + 1 :]]
-            texts.insert(1, f"{header('SequenceTensor', lengths.desc)}\n{view.shown(lengths, ends)}\n")
-            texts.insert(2, f"Axis: {self.axis}\n")
+        texts = [f"{header(name, source.desc)}\n{view.shown(source, self.ends)}\n" for name, source in self.tensors]
+        if self.lengths_of is not None and self.axis is not None:
+            ends = [*self.ends[: self.axis], [slice(0, 1)], *self.ends[self.axis + 1 :]]
+            shown = view.shown(self.lengths_of, ends)
+            texts[1:1] = [f"{header('SequenceTensor', self.lengths_of.desc)}\n{shown}\n", f"Axis: {self.axis}\n"]
         return "\n".join(texts).split("\n")
 
 
@@ -339,11 +281,6 @@ def _short(text: str) -> str:
         return f"{float(text):.{_DIGITS}g}"
     except ValueError:
         return shortened(text, _MOST_CHARACTERS)
-
-
-def _objects(values: Sequence[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """An array of these objects, which may be tuples."""
-    return np.fromiter(values, object, len(values)).reshape(shape)
 
 
 def _tag(name: str, content: str = "", **attributes: str | float) -> str:

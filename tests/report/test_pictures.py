@@ -63,10 +63,12 @@ def test_every_element_and_length_is_where_it_is(count, size, down, seed):
     root = drawn(values, lengths, axis)
     given_table, result = tables(root)
     expected = oracle.reverse(values, lengths, axis)
+    if down:  # a row is a line
+        values, expected, lengths = values.T, expected.T, lengths.T
     assert [row[1:] for row in given_table[1:]] == [[*map(str, row)] for row in values.tolist()]
     assert [row[1:] for row in result[1:]] == [[*map(str, row)] for row in expected.tolist()]
     n = np.minimum(lengths, size)
-    moved = (np.arange(size)[:, None] if down else np.arange(size)) < np.where(n > 1, n, 0)
+    moved = np.arange(size) < np.where(n > 1, n, 0)
     for number in (0, 1):
         assert marks(root, number) == [["reversed" if m else "copied" for m in row] for row in moved.tolist()]
     texts = [f"{n} → {size}" if n > size else str(n) for n in lengths.ravel().tolist()]
@@ -89,7 +91,7 @@ def test_a_table_always_has_the_axis(sizes, axis, captions):
     root = drawn(np.arange(prod(sizes)).reshape(sizes), equal_lengths(sizes, axis), axis)
     shown = [text for text in words_of(root) if text.startswith("[") or text == "⋮"]
     assert [*dict.fromkeys(shown)] == captions
-    assert f"axis {axis} {'→' if axis == len(sizes) - 1 else '↓'}" in words_of(root)
+    assert f"axis {axis} →" in words_of(root)
 
 
 def test_a_picture(revseq, tmp_path):
@@ -191,7 +193,6 @@ def test_a_picture_beside_an_output(revseq, files):
     ("options", "words"),
     [
         (("--picture", "p.png"), ["--picture writes SVG", "try --picture p.svg"]),
-        (("--picture", "."), ["--picture writes SVG", "try --picture tensors.svg"]),
         (("--picture", "old.svg"), ["old.svg: already exists", "add --overwrite"]),
         (("--picture", "none/job.svg"), ["none/job.svg", "no such"]),
         (("--picture", "folder.svg"), ["folder.svg: is a directory"]),
