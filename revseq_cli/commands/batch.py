@@ -87,7 +87,7 @@ def command(
     other jobs still run and the exit status is 1. With --json it prints an object for each job.
     """
     from revseq_cli.commands.pool import Pool  # --help must not load NumPy
-    from revseq_cli.core import progress, signals
+    from revseq_cli.core import signals
     from revseq_cli.report import objects, tables
 
     jobs = _jobs(manifest, each, {"lengths": lengths, "output": output}, defaults)
@@ -101,7 +101,7 @@ def command(
         skipped = {n: _skipped(entry) for n, entry in enumerate(entries) if resume and _is_up_to_date(entry)}
         left = [n for n in range(len(entries)) if n not in skipped]
         pool = Pool(entries, defaults["cores"], fail_fast, dry_run, console.verbose > 1)
-        with progress.begun("batch", len(left), "jobs") as advance, contextlib.closing(pool.outcomes(left)) as ended:
+        with signals.begun("batch", len(left), "jobs") as advance, contextlib.closing(pool.outcomes(left)) as ended:
             try:
                 for outcome in _in_order(skipped, ended):
                     outcomes.append(outcome)

@@ -10,7 +10,7 @@ import click
 
 from revseq_cli.commands import base, options
 from revseq_cli.commands.base import Group
-from revseq_cli.core import platform, progress
+from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import RevseqError, UsageError, listed, printable
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _checked(
     done: set[tuple[str, int | None]] = set()  # two names of one page are one page
     empty: set[str] = set()
     places = [*_places(named)]
-    with progress.begun("verify", len(places), "pages") as advance:
+    with signals.begun("verify", len(places), "pages") as advance:
         for page, is_named in places:
             advance(1)
             if isinstance(page, RevseqError):

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from revseq_cli.core import platform, progress, signals
+from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import EngineError
 
 if TYPE_CHECKING:
@@ -129,7 +129,6 @@ class Workers:
 
 def _begin_worker(parent: int, begin: Callable[[], object] | None) -> None:
     """Set up a worker of an executor: signals, memory, and that it ends with its parent."""
-    progress.watchers.clear()
     signals.leave_to_parent()
     if not platform.end_with(parent):
         threading.Thread(target=_end_after_parent, daemon=True).start()

@@ -1,8 +1,12 @@
-"""An orderly stop on Ctrl-C, SIGTERM and SIGHUP; on Windows, on Ctrl-C and Ctrl-Break.
+"""Long work: how the user stops it, and sees how far it is.
+
+On Ctrl-C, SIGTERM and SIGHUP, on Windows on Ctrl-C and Ctrl-Break, it stops in an orderly way.
 
 While there is nothing to undo, the system ends the process. Inside `deferred`, the first signal is noted, and `check`,
 which all that takes long calls, raises Stopped; a second one ends the process at once. No handler raises an exception,
 but where code waits for the reader of a pipe: it could leave a lock held, and h5py would swallow it.
+
+Passes tell how far their stages are, such as "reverse" and "verify", and a command may show it.
 """
 
 from __future__ import annotations
@@ -15,12 +19,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from revseq_cli.core import platform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    Advance = Callable[[int], None]  # is called with how many more are done
+    # What shows a stage: it gets the name, the bytes or jobs in all (0 if nobody knows) and what they are.
+    Watcher = Callable[[str, int, str], AbstractContextManager[Advance]]
 
 PATIENCE = 0.1  # seconds between two calls of `check` in all code that waits
 _TWICE = 0.2  # seconds: a signal to a process and to its group, as `timeout` sends it, comes twice and is one
 _received: list[tuple[int, float]] = []  # signals, and when they came
 _is_command = _is_waiting = False
+watchers: list[Watcher] = []  # the last one shows the stages; a worker has none, since the parent shows what there is
 _depth = 0  # of contexts of `deferred`
 
 
@@ -86,6 +96,7 @@ def leave_to_parent() -> None:
     global _depth
     _depth = 0  # of the parent, whose fork this may be
     _received.clear()
+    watchers.clear()
     for number in platform.SIGNALS:
         signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
 
@@ -93,3 +104,18 @@ def leave_to_parent() -> None:
 def die() -> NoReturn:
     """End the process by the signal that came, or by SIGINT."""
     platform.end_by(_received[0][0] if _received else signal.SIGINT)
+
+
+@contextlib.contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """Show the stages that begin inside by `watcher`."""
+    watchers.append(watcher)
+    try:
+        yield
+    finally:
+        watchers.pop()
+
+
+def begun(name: str, total: int, unit: str = "bytes") -> AbstractContextManager[Advance]:
+    """A stage, which ends with the context: the function to call with how many more bytes, or other units, are done."""
+    return watchers[-1](name, total, unit) if watchers else contextlib.nullcontext(lambda _: None)

@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from revseq_cli.core import platform, progress, signals, thresholds
+from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.errors import (
     FileThereError,
     FormatError,
@@ -532,7 +532,7 @@ class NewObject(AtomicFile):
         fs, inside = system(self.name)
         create = not self._overwrite and "mode" in inspect.signature(fs._put_file).parameters  # noqa: SLF001
         size = os.path.getsize(self.temporary)  # noqa: PTH202 - a string
-        with progress.begun("put", size) as advance, worded(self.name, "write"):
+        with signals.begun("put", size) as advance, worded(self.name, "write"):
             callback = Callback()
             callback.relative_update = advance
             options = {"mode": "create"} if create else {}

@@ -13,7 +13,7 @@ from revseq_cli.core import dtypes
 from revseq_cli.core.dtypes import bits, native, word
 from revseq_cli.core.errors import UsageError
 from revseq_cli.operator import kernel
-from revseq_cli.pipeline.blocks import lengths_of, sizes_of
+from revseq_cli.pipeline.plan import lengths_of, sizes_of
 from revseq_cli.pipeline.tasks import Task, completed, reading_back, untrue
 
 if TYPE_CHECKING:

@@ -2,25 +2,108 @@
 
 from __future__ import annotations
 
-from math import lcm, prod
+import itertools
+from dataclasses import dataclass, replace
+from math import isqrt, lcm, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from revseq_cli.core import platform, thresholds
 from revseq_cli.core.errors import EngineError
 from revseq_cli.formats.contract import Sink, Source
 from revseq_cli.formats.raw import cut_alignment_of, cut_alignments_of
 from revseq_cli.pipeline import AUTO, DASK, DEFAULT_MEMORY, PROCESSES, SERIAL
-from revseq_cli.pipeline.blocks import Blocks, cut
 
 if TYPE_CHECKING:
-    from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.pipeline.two_pass import Tiling
+    from collections.abc import Iterator
+
+    from revseq_cli.formats.contract import Region
 
     Alignment = tuple[int, ...]  # for each dimension, the multiple of indices at which to cut
 
 _BYTES_OF_A_DIFFERENCE = 64  # for an element that differs, beside its values: its index, the difference, the tolerance
 _BYTES_OF_A_LENGTH = 16  # beside the length itself: as an index, and what is computed from that
+_BYTES_OF_A_COLUMN = 7  # for each element of a block: a length, and indices that sort it, of ten rows or more
+# A block has about so many rows, since each sorts its columns anew; a stripe of whole lines has at most such a part of
+# a block's elements.
+_USUAL_ROWS, _STRIPE_PART = 16, 4
+
+
+def sizes_of(region: Region) -> tuple[int, ...]:
+    """The sizes of a region."""
+    return tuple(part.stop - part.start for part in region)
+
+
+def lengths_of(region: Region, axis: int) -> Region:
+    """The region of the lengths that belongs to a region of the values."""
+    return (*region[:axis], slice(0, 1), *region[axis + 1 :])
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks of `extents` indices in each dimension, smaller at the far ends; they are computed while iterating."""
+
+    sizes: tuple[int, ...]
+    extents: tuple[int, ...]
+    axis: int | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of blocks, which may be too large for len()."""
+        return prod(map(len, self._cuts()))
+
+    def __iter__(self) -> Iterator[Region]:
+        """The blocks in C order; none for a tensor without elements."""
+        cuts = self._cuts()
+        for number in range(self.count):  # itertools.product would first list every cut of every dimension
+            block = []
+            for starts, size in zip(reversed(cuts), reversed(self.sizes), strict=True):
+                number, i = divmod(number, len(starts))
+                block.append(slice(starts[i], min(starts[i] + starts.step, size)))
+            yield tuple(reversed(block))
+
+    def _cuts(self) -> list[range]:
+        return [range(0, size, extent) for size, extent in zip(self.sizes, self.extents, strict=True)]
+
+    @property
+    def elements(self) -> int:
+        """The number of elements in the largest block."""
+        return prod(self.extents)
+
+    @property
+    def cuts_lines(self) -> bool:
+        """Whether lines are cut, since a whole one is too large for a block."""
+        return self.axis is not None and self.extents[self.axis] < self.sizes[self.axis]
+
+    def run(self, order: str) -> int:
+        """The number of a block's elements that lie one after another in the memory order `order`."""
+        run = 1
+        for d in reversed(_slowest_first(len(self.sizes), order)):
+            run *= self.extents[d]
+            if self.extents[d] < self.sizes[d]:
+                break
+        return run
+
+
+def cut(sizes: tuple[int, ...], axis: int | None, *, most: int, alignment: tuple[int, ...], order: str = "C") -> Blocks:
+    """Cut the slowest dimension first, at multiples of its alignment, until a block has at most `most` elements.
+
+    The axis comes last in any order, so that lines stay whole as long as one of them fits. `order` is the memory order,
+    "C" or "F". No block is smaller than one alignment in each dimension, and so it may have more than `most`.
+    """
+    extents = [max(1, size) for size in sizes]
+    others = (d for d in _slowest_first(len(sizes), order) if d != axis)
+    for d in itertools.chain(others, [] if axis is None else [axis]):
+        across = prod(extents) // extents[d]
+        steps = most // (across * alignment[d])
+        extents[d] = min(extents[d], max(1, steps) * alignment[d])
+        if steps:
+            break
+    return Blocks(sizes, tuple(extents), axis)
+
+
+def _slowest_first(rank: int, order: str) -> range:
+    return range(rank) if order == "C" else range(rank)[::-1]
 
 
 class Resources(NamedTuple):
@@ -44,6 +127,72 @@ class Resources(NamedTuple):
     def elsewhere(self) -> bool:
         """Whether the workers may have another current folder, so that paths must be absolute."""
         return self.engine == DASK
+
+
+class Tiling(NamedTuple):
+    """How a tensor passes through a temporary file, seen as columns along its axis, and rows across them.
+
+    `panels` have whole columns; those of a panel are sorted, and are stripes of `width` columns in the file. `blocks`
+    are rows of a panel: each is read at once and written as tiles, which are its parts of the stripes; then each is
+    read from tiles and written at once.
+    """
+
+    panels: Blocks
+    blocks: Blocks
+    width: int
+    order: str
+
+    @property
+    def run(self) -> int:
+        """The elements that are read or written as one run: of a tile, or, if they are fewer, of input and output."""
+        rows = self.blocks.extents[self.blocks.axis or 0]
+        return min(self.width * rows, self.blocks.run(self.order))
+
+
+def make_tiling(sizes: tuple[int, ...], axis: int, *, most: int, order: str = "C") -> Tiling:
+    """The tiling with blocks of at most `most` elements, whose runs are as long in the file as in input and output.
+
+    A tile has `rows * width` elements, a row of a block has `most / rows`, and `width` is a constant.
+    """
+    width = max(1, most // _STRIPE_PART // max(1, sizes[axis]))
+    columns = max(1, min(isqrt(most * width), most // _USUAL_ROWS))
+    panels = cut(sizes, axis, most=columns * sizes[axis], alignment=(1,) * len(sizes), order=order)
+    # A dimension has a whole number of panels, or nearly so.
+    even = (max(1, -(-n // max(1, round(n / extent)))) for n, extent in zip(sizes, panels.extents, strict=True))
+    panels = replace(panels, extents=tuple(even))
+    columns = panels.elements // panels.extents[axis]
+    rows = min(max(1, most // columns), panels.extents[axis])
+    extents = tuple(rows if d == axis else extent for d, extent in enumerate(panels.extents))
+    return Tiling(panels, Blocks(sizes, extents, axis), min(width, columns), order)
+
+
+def _best_tiling(source: Source, axis: int, cost: int, workers: int, memory: int) -> tuple[Tiling, int]:
+    """The tiling for `workers` that share the memory, and their number: fewer where larger blocks make longer runs.
+
+    An element of a block takes `cost` bytes.
+    """
+    item = source.dtype.itemsize
+    for count in range(workers, 0, -1):
+        most = max(1, memory // count // cost)
+        block = min(most, thresholds.BLOCK_BYTES // item)
+        tiling = make_tiling(source.sizes, axis, most=block, order=source.order)
+        while block < most and tiling.run * item < thresholds.LONG_RUN:
+            block = min(most, 2 * block)
+            tiling = make_tiling(source.sizes, axis, most=block, order=source.order)
+        if tiling.run * item >= thresholds.LONG_RUN:
+            break
+    return tiling, count
+
+
+class Reversal(Protocol):
+    """What there is to know of a job."""
+
+    @property
+    def values(self) -> Source: ...  # noqa: D102
+    @property
+    def lengths(self) -> Source: ...  # noqa: D102
+    @property
+    def axis(self) -> int: ...  # noqa: D102
 
 
 class Plan(NamedTuple):
@@ -81,7 +230,7 @@ class Plan(NamedTuple):
         return f"{self.engine}, workers: {self.workers}, {self.bytes:,} bytes of memory"
 
 
-def plan_reversal(job: Job, resources: Resources, other: Source | Sink | None = None, extra: int = 0) -> Plan:
+def plan_reversal(job: Reversal, resources: Resources, other: Source | Sink | None = None, extra: int = 0) -> Plan:
     """The plan of a reversal into a sink, or of its comparison with a source; EngineError if the memory is too small.
 
     Of a source, `extra` bytes are held for each element, beside those that are compared.
@@ -172,9 +321,13 @@ def _of_workers(
     """
     item, size = source.dtype.itemsize, 1 if axis is None else max(1, source.sizes[axis])
     line = (copies * item + extra) * size + (lengths.dtype.itemsize + _BYTES_OF_A_LENGTH if lengths else 0)
-    most = max(1, memory // workers * size // line)
+    share, chunks = memory // workers, [side.chunks for side in (source, other) if side and side.chunks]
+    largest, whole = max([0, *map(prod, chunks)]), len(chunks) * item
+    most = share * size // line
+    if axis is None and most < largest:  # chunks are decoded and encoded whole, also where they reach beyond the tensor
+        most = (share - largest * whole) // (line - whole)
+    most = max(1, most)
     usual = thresholds.BLOCK_BYTES // (8 if extra else item)  # 8 where computed with
-    chunks = [side.chunks for side in (source, other) if side and side.chunks]
     alignments = _alignments(source, other, axis)
     blocks, is_cheap = _cut(source, axis, alignments, most, usual)
     spooled, tiling, direct = 0, None, 0
@@ -198,16 +351,15 @@ def _of_workers(
             else:
                 direct, is_cheap = -(-least * line // size), False
                 if _have_room(folder, 2 * source.desc.total_bytes):
-                    from revseq_cli.pipeline import two_pass  # few jobs need it
-
-                    # There is no scratch but for a stripe.
-                    line = ((copies - 1) * item + two_pass.BYTES_OF_A_COLUMN) * size
-                    tiling, workers = two_pass.best_tiling(source, axis, line // size, workers, memory)
+                    line = ((copies - 1) * item + _BYTES_OF_A_COLUMN) * size  # there is no scratch but for a stripe
+                    tiling, workers = _best_tiling(source, axis, line // size, workers, memory)
                     blocks = tiling.blocks
-    # A chunk that is larger than a block is decoded or encoded alone, and held as often as an element of a copy.
-    of_chunks = max([0, *map(prod, chunks)]) * copies * item
-    of_lengths = lengths.least_bytes if lengths else 0
-    bytes_of_one = max(-(-blocks.elements * line // size), of_chunks, source.least_bytes, of_lengths)
+    bytes_of_one = -(-blocks.elements * line // size)
+    if axis is None:
+        bytes_of_one += max(0, largest - blocks.elements) * whole
+    else:  # a copy decodes or encodes it on the way, and holds it as often as a block's elements
+        bytes_of_one = max(bytes_of_one, largest * copies * item, lengths.least_bytes if lengths else 0)
+    bytes_of_one = max(bytes_of_one, source.least_bytes)
     workers = max(1, min(workers, blocks.count))
     return Plan(blocks, "", workers, bytes_of_one * workers, spooled, tiling, direct), is_cheap
 

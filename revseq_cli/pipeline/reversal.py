@@ -13,8 +13,7 @@ from revseq_cli.core import thresholds
 from revseq_cli.formats.in_memory import MemorySink, MemorySource
 from revseq_cli.formats.npy import scratch
 from revseq_cli.operator import kernel
-from revseq_cli.pipeline.blocks import cut, lengths_of
-from revseq_cli.pipeline.plan import Plan, Resources, plan_reversal
+from revseq_cli.pipeline.plan import Plan, Resources, cut, lengths_of, plan_reversal
 from revseq_cli.pipeline.tasks import Task, completed, deliver_all, move, reading_back, spooled, untrue
 from revseq_cli.pipeline.views import Computed, Derived, PlacedSource, ScannedSource
 

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from revseq_cli.core import platform, progress, signals, thresholds
+from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.errors import EngineError, FormatError
 from revseq_cli.formats.npy import scratch
 from revseq_cli.pipeline import DASK, SERIAL
-from revseq_cli.pipeline.blocks import sizes_of
-from revseq_cli.pipeline.plan import Plan, plan_move
+from revseq_cli.pipeline.plan import Plan, plan_move, sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -142,7 +141,7 @@ def completed(
     stage: str, tasks: Iterable[Task], plan: Plan, source: Source, *, in_order: bool = False
 ) -> Generator[tuple[Region, Any], None, None]:
     """Run a stage of tasks, which together read all of the source: region and result, in the order of `results`."""
-    with progress.begun(stage, source.desc.total_bytes) as advance:
+    with signals.begun(stage, source.desc.total_bytes) as advance:
         for region, result in results(tasks, plan, in_order=in_order):
             yield region, result
             advance(prod(sizes_of(region)) * source.dtype.itemsize)

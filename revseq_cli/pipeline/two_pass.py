@@ -16,10 +16,10 @@ within 64 MiB, on a disk, take 9 s so, and 106 s in short runs.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, replace
-from math import isqrt, prod
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from revseq_cli.core.errors import TensorIOError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import FileTransaction, Scratch
 from revseq_cli.operator import kernel
-from revseq_cli.pipeline.blocks import Blocks, cut, sizes_of
+from revseq_cli.pipeline.plan import Tiling, sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,66 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import ReadTask, Region, Source
-
-BYTES_OF_A_COLUMN = 7  # for each element of a block: a length, and indices that sort it, of ten rows or more
-# A block has about so many rows, since each sorts its columns anew; a stripe of whole lines has at most such a part of
-# a block's elements.
-_USUAL_ROWS, _STRIPE_PART = 16, 4
-
-
-class Tiling(NamedTuple):
-    """How a tensor passes through a temporary file, seen as columns along its axis, and rows across them.
-
-    `panels` have whole columns; those of a panel are sorted, and are stripes of `width` columns in the file. `blocks`
-    are rows of a panel: each is read at once and written as tiles, which are its parts of the stripes; then each is
-    read from tiles and written at once.
-    """
-
-    panels: Blocks
-    blocks: Blocks
-    width: int
-    order: str
-
-    @property
-    def run(self) -> int:
-        """The elements that are read or written as one run: of a tile, or, if they are fewer, of input and output."""
-        rows = self.blocks.extents[self.blocks.axis or 0]
-        return min(self.width * rows, self.blocks.run(self.order))
-
-
-def make_tiling(sizes: tuple[int, ...], axis: int, *, most: int, order: str = "C") -> Tiling:
-    """The tiling with blocks of at most `most` elements, whose runs are as long in the file as in input and output.
-
-    A tile has `rows * width` elements, a row of a block has `most / rows`, and `width` is a constant.
-    """
-    width = max(1, most // _STRIPE_PART // max(1, sizes[axis]))
-    columns = max(1, min(isqrt(most * width), most // _USUAL_ROWS))
-    panels = cut(sizes, axis, most=columns * sizes[axis], alignment=(1,) * len(sizes), order=order)
-    # A dimension has a whole number of panels, or nearly so.
-    even = (max(1, -(-n // max(1, round(n / extent)))) for n, extent in zip(sizes, panels.extents, strict=True))
-    panels = replace(panels, extents=tuple(even))
-    columns = panels.elements // panels.extents[axis]
-    rows = min(max(1, most // columns), panels.extents[axis])
-    extents = tuple(rows if d == axis else extent for d, extent in enumerate(panels.extents))
-    return Tiling(panels, Blocks(sizes, extents, axis), min(width, columns), order)
-
-
-def best_tiling(source: Source, axis: int, cost: int, workers: int, memory: int) -> tuple[Tiling, int]:
-    """The tiling for `workers` that share the memory, and their number: fewer where larger blocks make longer runs.
-
-    An element of a block takes `cost` bytes.
-    """
-    item = source.dtype.itemsize
-    for count in range(workers, 0, -1):
-        most = max(1, memory // count // cost)
-        block = min(most, thresholds.BLOCK_BYTES // item)
-        tiling = make_tiling(source.sizes, axis, most=block, order=source.order)
-        while block < most and tiling.run * item < thresholds.LONG_RUN:
-            block = min(most, 2 * block)
-            tiling = make_tiling(source.sizes, axis, most=block, order=source.order)
-        if tiling.run * item >= thresholds.LONG_RUN:
-            break
-    return tiling, count
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from revseq_cli.formats.contract import ReadTask, Source, inside
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.meaning import FILL, MISSING
 from revseq_cli.operator.spec import lengths_sizes
-from revseq_cli.pipeline.blocks import cut, sizes_of
+from revseq_cli.pipeline.plan import cut, sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

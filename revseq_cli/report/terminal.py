@@ -8,13 +8,13 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from revseq_cli.core import progress
+from revseq_cli.core import signals
 from revseq_cli.core.errors import RevseqError, listed, shown_line
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-    from revseq_cli.core.progress import Advance
+    from revseq_cli.core.signals import Advance
 
 
 # Each has a contrast of at least 4.5 on both. Of the 240 fixed colours of a terminal six have; the first 16 differ from
@@ -182,7 +182,7 @@ class Progress:
 
     def __enter__(self) -> None:
         self._due = time.monotonic() + _DELAY
-        self._watching = progress.watched(self._stage)
+        self._watching = signals.watched(self._stage)
         self._watching.__enter__()
 
     def __exit__(self, *error: object) -> None:

@@ -20,9 +20,8 @@ from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.in_memory import MemorySink, MemorySource
 from revseq_cli.pipeline import SERIAL, reversal, summaries
 from revseq_cli.pipeline.assembly import Job, Request
-from revseq_cli.pipeline.blocks import cut
 from revseq_cli.pipeline.jobs import load
-from revseq_cli.pipeline.plan import Plan, Resources, plan_reversal
+from revseq_cli.pipeline.plan import Plan, Resources, cut, plan_reversal
 from revseq_cli.pipeline.views import PlacedSource
 
 REAL = ["serial", "processes"]

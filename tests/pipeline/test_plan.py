@@ -18,12 +18,14 @@ from revseq_cli.formats import file_io
 from revseq_cli.formats.contract import Sink, Storage
 from revseq_cli.formats.in_memory import MemorySource
 from revseq_cli.formats.raw import RawSource, RawTensor
-from revseq_cli.pipeline import ENGINES, plan, two_pass
+from revseq_cli.pipeline import ENGINES, plan
 from revseq_cli.pipeline.assembly import Job
-from revseq_cli.pipeline.blocks import Blocks, cut
 from revseq_cli.pipeline.plan import (
+    Blocks,
     Plan,
     Resources,
+    cut,
+    make_tiling,
     plan_copy,
     plan_fold,
     plan_move,
@@ -31,7 +33,6 @@ from revseq_cli.pipeline.plan import (
     plan_reversal,
 )
 from revseq_cli.pipeline.reversal import reversed_output
-from revseq_cli.pipeline.two_pass import make_tiling
 
 MANY = 1 << 40  # bytes of memory
 SOME, MUCH = 1 << 25, 1 << 28  # bytes that are worth processes: with filters, and without
@@ -373,8 +374,8 @@ def test_plans_on_paper_are_found_at_once_fit_and_cover_all(monkeypatch, shard):
         counts.weighed += 1
         return real(*args, **options)
 
-    for module, name in ((plan, "cut"), (two_pass, "make_tiling")):
-        monkeypatch.setattr(module, name, functools.partial(counted, getattr(module, name)))
+    for name in ("cut", "make_tiling"):
+        monkeypatch.setattr(plan, name, functools.partial(counted, getattr(plan, name)))
     slowest = 0.0
     for _ in range(COUNT // SHARDS):
         planned, shape = generated(rng)

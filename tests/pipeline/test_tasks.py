@@ -20,8 +20,7 @@ from processes import FEW, gone, members, until, workers
 from revseq_cli.core import signals
 from revseq_cli.core.errors import EngineError
 from revseq_cli.core.processes import Workers
-from revseq_cli.pipeline.blocks import Blocks
-from revseq_cli.pipeline.plan import Plan
+from revseq_cli.pipeline.plan import Blocks, Plan
 from revseq_cli.pipeline.tasks import results, run
 
 

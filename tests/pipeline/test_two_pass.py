@@ -28,8 +28,7 @@ from revseq_cli.formats.in_memory import MemorySink
 from revseq_cli.pipeline import reversal
 from revseq_cli.pipeline.assembly import Job, Request
 from revseq_cli.pipeline.jobs import load
-from revseq_cli.pipeline.plan import Plan, Resources, plan_reversal
-from revseq_cli.pipeline.two_pass import make_tiling
+from revseq_cli.pipeline.plan import Plan, Resources, make_tiling, plan_reversal
 
 JOB = ("run", "x.npy", "n.npy", "--axis", 0, "-o", "y.npy", "--memory", "60K")
 AT_ANY_SIZE = "from revseq_cli.core import thresholds; thresholds.WORTH_TILES = 0"
