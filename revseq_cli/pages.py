@@ -16,7 +16,7 @@ from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.in_memory import MemorySource
+from revseq_cli.formats.raw import MemorySource
 from revseq_cli.formats.table import TEXT, by_suffix, packing_of
 from revseq_cli.formats.text import read_bytes, text_of
 from revseq_cli.operator import kernel, spec

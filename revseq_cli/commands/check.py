@@ -81,14 +81,11 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     counts = summaries.count_lengths(job, Resources()) if lowest else None
     failing = spec.broken(constraints)
     hint = jobs.suggestion(job) if failing else ""
-    notes = (*job.notes, *job.absent_notes())
     if console.as_json:
         report = {"level": level.short, "valid": not failing, **objects.job(job.values.desc, job.descs[1], job.axis)}
         report |= {"BatchAxis": job.batch_axis, "hint": hint, "lowest_level": lowest and lowest.short}
         told = [{"label": each.label(), **asdict(each)} for each in constraints]
-        click.echo(
-            objects.text_of(report | {"lengths": counts and counts._asdict(), "notes": notes, "constraints": told})
-        )
+        click.echo(objects.text_of(report | {"lengths": counts and counts._asdict(), "constraints": told}))
     elif not console.quiet:
         printer = terminal.console(color=console.colored)
         by, count = "the operator" if level is FeatureLevel.NONE else level, len(constraints)
@@ -97,7 +94,6 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
             verdict = f"{by} refuses it: {len(failing)} of {count} constraints {'fail' if failing[1:] else 'fails'}"
         lines = [*_constraints(constraints, hint, printer.width, every=every)]
         about = [*_about(job, counts, lowest, printer.width)]
-        about += [line for note in notes for line in terminal.hanging("Note: ", printable(note), printer.width)]
         terminal.print_lines(printer, [verdict], terminal.BAD if failing else terminal.GOOD)
         terminal.print_lines(printer, ["", *lines] if lines else [], marked=True)
         terminal.print_lines(printer, ["", *about])

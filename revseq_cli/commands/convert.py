@@ -58,7 +58,6 @@ def command(
 
     DST is a file, or - for standard output, which gets text, or .npy or JSON with -f npy or -f json, made in memory.
     """
-    from revseq_cli.formats.contract import Layout  # --help must not load NumPy
     from revseq_cli.formats.references import Reference, create_sink
     from revseq_cli.pipeline import jobs
     from revseq_cli.report import objects
@@ -73,9 +72,8 @@ def command(
     reference = Reference.output(dst, format_name, [reference], "revseq convert ... -")
     if not to_file:
         _print(source, base.printed_format(reference.format, "use {} as DST"), full=full)
-        console.note(*source.notes)
         return
-    sink = create_sink(reference, source, overwrite=overwrite, inputs=source.files, layout=Layout(only=True))
+    sink = create_sink(reference, source, overwrite=overwrite, inputs=source.files, only=True)
     _write(source, sink, resources, console, verify=verify)
     if console.as_json:
         written = {"output": reference.path, "verified": verify, "notes": sink.notes}
@@ -95,15 +93,13 @@ def _write(source: Source, sink: FileSink, resources: Resources, console: Consol
             copy(source, sink, plan)
             if verify:
                 verify_copy(source, sink, plan)
-                sink.notes += source.absent_notes()
-            sink.notes += source.notes
             source.recheck()
         sink.notes += tuple(transaction.notes)
 
 
 def _print(source: Source, row: Format, *, full: bool) -> None:
     """Print the tensor in the format of `row`; on a terminal a long text is shortened, unless `full` is set."""
-    from revseq_cli.formats.in_memory import MemorySource
+    from revseq_cli.formats.raw import MemorySource
     from revseq_cli.formats.text import require_text
     from revseq_cli.report import view
     from revseq_cli.text.numbers import header

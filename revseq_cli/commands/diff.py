@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.commands.base import Console
-    from revseq_cli.core.tensors import TensorDesc
-    from revseq_cli.formats.contract import Region, Source
+    from revseq_cli.core.tensors import Region, TensorDesc
+    from revseq_cli.formats.contract import Source
     from revseq_cli.pipeline.assembly import Job
     from revseq_cli.pipeline.comparison import Pair, Tolerance
     from revseq_cli.pipeline.plan import Resources
@@ -121,7 +121,6 @@ def command(
             a, b = _opened_tensors(tensors, settings, resources)
             if a.desc == b.desc:
                 pair = comparison.Pair(a, b, plan_pair(a, b, resources))
-        notes[:0] = [*a.notes, *(job or b).notes]
         file = None
         if picture and pair:
             file = options.new_picture(picture, [*a.files, *(job or b).files], overwrite=overwrite)

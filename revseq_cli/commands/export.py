@@ -69,7 +69,7 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
             e.hint = "no feature level of DirectML runs such a job"
         raise
     files, notes = _write(job, Path(output), overwrite=overwrite)
-    console.note(*job.notes, *job.clamping(summaries.count_lengths(job, Resources()).clamped), *notes)
+    console.note(*job.clamping(summaries.count_lengths(job, Resources()).clamped), *notes)
     result, name = _beside(Path(output), spec.OUTPUT), Path(output).name
     name = f".\\{name}" if name.startswith("-") else name  # or it would be an option
     there = f"dxdispatch.exe {name}" if re.fullmatch(r"[\w.\\-]+", name) else f'dxdispatch.exe "{name}"'
@@ -77,7 +77,7 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
     if console.as_json:
         report = {**objects.job(job.values.desc, job.lengths.desc, job.axis), "output": files[0]}
         report |= {"files": files, "result": str(result), "command": there, "comparison": here}
-        click.echo(objects.text_of({**report, "notes": job.notes}))
+        click.echo(objects.text_of(report))
     elif not console.quiet:
         lines = ["wrote, to be copied into one folder on Windows:", *(f"  {name}" for name in files)]
         lines += ["Type there, with DxDispatch of https://github.com/microsoft/DirectML:", f"  {there}"]
@@ -114,7 +114,7 @@ def _write(job: Job, path: Path, *, overwrite: bool) -> tuple[list[str], list[st
     import numpy as np
 
     from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
-    from revseq_cli.formats.in_memory import MemorySource
+    from revseq_cli.formats.raw import MemorySource
     from revseq_cli.formats.references import Reference, create_sink
     from revseq_cli.operator.spec import INPUT, LENGTHS
     from revseq_cli.pipeline import plan, tasks

@@ -126,12 +126,11 @@ class Delivery(NamedTuple):
         cls, job: Job, request: Request, output: str, resources: Resources, *, overwrite: bool, only: bool
     ) -> Delivery:
         """The job of that request with its new file; every error that is known before writing is raised."""
-        from revseq_cli.formats.contract import Layout
         from revseq_cli.formats.references import Reference, create_sink
         from revseq_cli.pipeline.plan import plan_reversal
 
         reference = Reference.output(output, request.format, filter(None, request.references))
-        sink = create_sink(reference, job.values, overwrite=overwrite, inputs=job.files, layout=Layout(only))
+        sink = create_sink(reference, job.values, overwrite=overwrite, inputs=job.files, only=only)
         return cls(job, sink, plan_reversal(job, resources, sink))
 
     @property
@@ -150,10 +149,9 @@ class Delivery(NamedTuple):
         together = FileTransaction(sink.file, *([drawing] if drawing else []))
         with together, sink:
             clamped = reversal.reverse(job, sink, self.plan)
-            sink.notes += (*job.notes, *job.clamping(clamped))
+            sink.notes += job.clamping(clamped)
             if verify:
                 reversal.verify(job, sink, self.plan)
-                sink.notes += job.absent_notes()
             job.recheck()
             if drawing:
                 drawing.write(_picture(job, sink.written()))
@@ -222,7 +220,7 @@ def _print(
     else:
         click.echo(view.result_text(job.lengths, job.axis, result, room, console.marks), color=True)
     sys.stdout.flush()
-    console.note(*job.notes, *job.clamping(clamped))
+    console.note(*job.clamping(clamped))
     if drawing:
         with FileTransaction(drawing) as together:
             drawing.write(_picture(job, result))

@@ -136,6 +136,7 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
     """
     from revseq_cli.formats import references
     from revseq_cli.formats.contents import number_of
+    from revseq_cli.formats.contract import Storage
     from revseq_cli.pipeline import jobs
     from revseq_cli.report import objects
 
@@ -146,39 +147,39 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
     example = jobs.example_of(reference) if number_of(reference.key) is not None else None
     if example:
         for role in example.example.tensors:
-            yield _opened(example.tensor(role, types), f"{name}::{role}", headers=headers, stats=stats)
+            yield _opened(example.tensor(role, types), f"{name}::{role}", stats=stats)
         return
     contents = references.contents(reference, types)
     if contents and not stats and (headers or contents.only is None):
-        told = [
-            objects.described(contents.name_of(item), item, item.desc, contents.format, item.details)
-            for item in contents.tensors
-            if item.desc
-        ]
+        told = []
+        for item in contents.tensors:
+            if item.desc:
+                row, storage = contents.name_of(item), Storage(contents.format, item.details)
+                told.append(objects.described(row, item, item.desc, storage, attributes=item.attributes))
         yield _Shown(told, contents)
         return
     keys = [item.key for item in contents.tensors] if contents and stats else [reference.key]
     for key in keys:
         jobs.refuse_sizes([reference], types.sizes)
         source = references.open_source(replace(reference, key=key), types)
-        yield _opened(source, source.name if source.key else name, headers=headers, stats=stats)
+        yield _opened(source, source.name if source.key else name, stats=stats)
 
 
-def _opened(source: Source, name: str, *, headers: bool, stats: bool) -> _Shown:
-    """What is told of a tensor; with `headers` no more than its header says, with `stats` its statistics, too."""
+def _opened(source: Source, name: str, *, stats: bool) -> _Shown:
+    """What is told of a tensor, with `stats` of its statistics, too."""
     from revseq_cli.pipeline import summaries
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report import objects
 
-    more: dict[str, Any] = {} if headers else {"notes": (*source.notes, *source.absent_notes())}
-    if source.attributes is not None:
-        more["attribute_values"] = {}
-        with contextlib.suppress(RevseqError):  # of attributes that cannot be read
-            for key, value in source.meaning().attributes.items():
-                more["attribute_values"][key] = value.tolist() if hasattr(value, "tolist") else value
+    more: dict[str, Any] = {}
+    with contextlib.suppress(RevseqError):  # of attributes that cannot be read
+        if meaning := source.meaning():
+            values = meaning.attributes.items()
+            more["attribute_values"] = {key: v.tolist() if hasattr(v, "tolist") else v for key, v in values}
+            more["attributes"] = len(values)
     if stats:
         more["statistics"] = objects.statistics(summaries.statistics(source, Resources()))
-    return _Shown([objects.described(name, source, source.desc, *source.storage, **more)], source)
+    return _Shown([objects.described(name, source, source.desc, source.storage, **more)], source)
 
 
 def _nodes_of(reference: Reference) -> Contents:

@@ -1,12 +1,20 @@
-"""Data types and sizes of tensors. This module loads no NumPy, since completion needs it."""
+"""Data types and sizes of tensors, and regions of them. This module loads no NumPy, since completion needs it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
+from typing import TYPE_CHECKING, Any
 
 from revseq_cli.core.errors import UsageError, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+Region = tuple[slice, ...]  # of a tensor: for each dimension a slice with a start and a stop, without a step
 
 
 class DataType(Enum):
@@ -94,3 +102,30 @@ def numbers_of(rank: int) -> str:
 def braced(sizes: tuple[int, ...]) -> str:
     """Sizes as the reference page writes them: {1,1,3,4}."""
     return "{" + ",".join(map(str, sizes)) + "}"
+
+
+def chunk_boxes(region: Region, chunks: tuple[int, ...]) -> Iterator[Region]:
+    """The part of each chunk that is in the region; no list is kept."""
+    if not region:
+        yield ()
+        return
+    part, chunk = region[0], chunks[0]
+    for start in range(part.start // chunk * chunk, part.stop, chunk):
+        for rest in chunk_boxes(region[1:], chunks[1:]):
+            yield slice(max(start, part.start), min(start + chunk, part.stop)), *rest
+
+
+def chunk_start(part: Region, chunks: tuple[int, ...]) -> list[int]:
+    """The first index, in each dimension, of the chunk that a part is of."""
+    return [side.start // chunk * chunk for side, chunk in zip(part, chunks, strict=True)]
+
+
+def inside(part: Region, whole: Region) -> Region:
+    """A part of a region, as indices into that region's values."""
+    return tuple(slice(p.start - w.start, p.stop - w.start) for p, w in zip(part, whole, strict=True))
+
+
+def parts(region: Region, values: NDArray[Any], chunks: tuple[int, ...]) -> Iterator[tuple[Region, NDArray[Any]]]:
+    """Each chunk of a region that begins at a chunk: its own region, up to the end of that one, and its values."""
+    for box in chunk_boxes(region, chunks):
+        yield box, values[inside(box, region)]

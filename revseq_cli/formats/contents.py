@@ -1,8 +1,9 @@
-"""What is in a file: how its tensors are named, the one that a name means, and lists of all of them."""
+"""What is in a file: how its tensors are named, the one that a name means, lists of all; what is refused anywhere."""
 
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.core import platform
@@ -10,12 +11,15 @@ from revseq_cli.core.errors import FormatError, SeveralError, UsageError, can_be
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from types import ModuleType
     from typing import Self
 
     from revseq_cli.core.errors import RevseqError
     from revseq_cli.core.tensors import TensorDesc
 
 _MOST_PROPOSED = 10  # words to type, in a hint
+# Keras's definition of a decompression bomb: more than so many bytes, and more than so many times what is stored.
+_BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
 GROUP = "group"  # what an Item is that has others in it
 
 
@@ -75,6 +79,32 @@ def refuse_taken(key: str, names: Collection[str], path: str) -> None:
     """UsageError for a new tensor in a copy of a file that has another of that name."""
     if key in names:
         raise UsageError(f"has another tensor {key}", "a name that is free", "leave out the copy with --only", path)
+
+
+def refuse_bomb(
+    unpacked: int, stored: int, remedy: str, where: str, found: str = "declares {} bytes and stores {}"
+) -> None:
+    """FormatError if a file declares, or unpacks to, far more bytes than the `stored` ones.
+
+    `remedy` is what to do if the user wants the file nevertheless, and `found` has a {} for each number.
+    """
+    if unpacked > _BOMB_BYTES and unpacked > _BOMB_RATIO * stored:
+        wanted, hint = f"at most {_BOMB_RATIO} times what is stored", f"if it is what you want, {remedy}"
+        raise FormatError(found.format(unpacked, stored), wanted, hint, where)
+
+
+def extra(package: str, found: str, where: str, name: str = "") -> ModuleType:
+    """An optional package; FormatError about `where` if it is not installed."""
+    try:
+        return import_module(package)
+    except ModuleNotFoundError:
+        wanted = name or package
+        raise FormatError(found, f"the package {wanted}", platform.pip(f"install {wanted}"), where) from None
+
+
+def not_whole(found: str, where: str) -> FormatError:
+    """The error for a file that is truncated or damaged."""
+    return FormatError(found, "the whole file", "fetch it again", where)
 
 
 class Item(NamedTuple):

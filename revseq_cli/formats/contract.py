@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
-from revseq_cli.core import platform
 from revseq_cli.core.dtypes import data_type_of
-from revseq_cli.core.errors import FormatError
-from revseq_cli.core.tensors import TensorDesc
+from revseq_cli.core.tensors import Region, TensorDesc
 from revseq_cli.formats import file_io
-from revseq_cli.formats.meaning import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
     from typing import Self
 
     import numpy as np
@@ -30,63 +24,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.meaning import Meaning
     from revseq_cli.text.examples import Text
 
-Region = tuple[slice, ...]  # of a tensor: for each dimension a slice with a start and a stop, without a step
 WriteResult = tuple[Region, "NDArray[Any]"]
-
-# Keras's definition of a decompression bomb: more than so many bytes, and more than so many times what is stored.
-_BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
-_DECLARED = "declares {} bytes and stores {}"
-
-
-def chunk_boxes(region: Region, chunks: tuple[int, ...]) -> Iterator[Region]:
-    """The part of each chunk that is in the region; no list is kept."""
-    if not region:
-        yield ()
-        return
-    part, chunk = region[0], chunks[0]
-    for start in range(part.start // chunk * chunk, part.stop, chunk):
-        for rest in chunk_boxes(region[1:], chunks[1:]):
-            yield slice(max(start, part.start), min(start + chunk, part.stop)), *rest
-
-
-def chunk_start(part: Region, chunks: tuple[int, ...]) -> list[int]:
-    """The first index, in each dimension, of the chunk that a part is of."""
-    return [each.start // chunk * chunk for each, chunk in zip(part, chunks, strict=True)]
-
-
-def inside(part: Region, whole: Region) -> Region:
-    """A part of a region, as indices into that region's values."""
-    return tuple(slice(p.start - w.start, p.stop - w.start) for p, w in zip(part, whole, strict=True))
-
-
-def parts(region: Region, values: NDArray[Any], chunks: tuple[int, ...]) -> Iterator[WriteResult]:
-    """Each chunk of a region that begins at a chunk: its own region, up to the end of that one, and its values."""
-    for box in chunk_boxes(region, chunks):
-        yield box, values[inside(box, region)]
-
-
-def refuse_bomb(unpacked: int, stored: int, remedy: str, where: str, found: str = _DECLARED) -> None:
-    """FormatError if a file declares, or unpacks to, far more bytes than the `stored` ones.
-
-    `remedy` is what to do if the user wants the file nevertheless, and `found` has a {} for each number.
-    """
-    if unpacked > _BOMB_BYTES and unpacked > _BOMB_RATIO * stored:
-        wanted, hint = f"at most {_BOMB_RATIO} times what is stored", f"if it is what you want, {remedy}"
-        raise FormatError(found.format(unpacked, stored), wanted, hint, where)
-
-
-def extra(package: str, found: str, where: str, name: str = "") -> ModuleType:
-    """An optional package; FormatError about `where` if it is not installed."""
-    try:
-        return import_module(package)
-    except ModuleNotFoundError:
-        wanted = name or package
-        raise FormatError(found, f"the package {wanted}", platform.pip(f"install {wanted}"), where) from None
-
-
-def not_whole(found: str, where: str) -> FormatError:
-    """The error for a file that is truncated or damaged."""
-    return FormatError(found, "the whole file", "fetch it again", where)
 
 
 class Storage(NamedTuple):
@@ -100,7 +38,7 @@ class ReadTask(Protocol):
     """Reads one region, in the worker that computes it; small, frozen, and picklable."""
 
     def read(self) -> NDArray[Any]:
-        """The values of the region, of the source's `dtype`, in any memory order.
+        """The values of the region, of the source's `dtype`, in any memory order; the caller may overwrite them.
 
         TensorIOError if the file cannot be read, or is not as it was; FormatError if a chunk or a member is damaged.
         """
@@ -123,11 +61,9 @@ class Source(ABC):
     """An input tensor whose header has been read, and whose values have not.
 
     `name` is the user's name for it, `key` its name inside its file. `order` is the memory order, "C" or "F". `chunks`
-    are the sizes of what is decoded as one, or None; `encoded` says that filters decode it, and `reads_anew` that the
-    caller may overwrite what its read tasks read. `path` and `identity` are its file and that file's state; without a
-    path it is in memory. `notes` say what is unusual about it. `dimensions` are the names of its dimensions, "" for a
-    nameless one, or none at all; `attributes` is the number of its attributes, or None. `assumes_type` says that it is
-    of text which states no data type.
+    are the sizes of what is decoded as one, or None, and `encoded` says that filters decode it. `path` and `identity`
+    are its file and that file's state; without a path it is in memory. `dimensions` are the names of its dimensions, ""
+    for a nameless one, or none at all. `assumes_type` says that it is of text which states no data type.
     """
 
     name: str
@@ -138,12 +74,9 @@ class Source(ABC):
     order: str = "C"
     chunks: tuple[int, ...] | None = None
     encoded = False
-    identity: Identity | None = None
     path = ""
-    notes: tuple[str, ...] = ()
+    identity: Identity | None = None
     dimensions: tuple[str, ...] = ()
-    attributes: int | None = None
-    reads_anew = False
     assumes_type = False
 
     @property
@@ -188,13 +121,9 @@ class Source(ABC):
         """Whether a copy of its whole file is what the name of an output in its format promises."""
         return True
 
-    def meaning(self) -> Meaning:
-        """What its file says about it besides its elements: names of dimensions, attributes, coordinates."""
-        return NOTHING
-
-    def absent_notes(self) -> tuple[str, ...]:
-        """Notes on values that are not stored, and are read as a fill value."""
-        return ()
+    def meaning(self) -> Meaning | None:
+        """What its file says about it besides its elements; None in a format that has no place for it."""
+        return None
 
     def read(self) -> NDArray[Any]:
         """The whole tensor."""
@@ -211,37 +140,22 @@ class BlockWriter(Protocol):
         """
 
 
-class Layout(NamedTuple):
-    """How to store an output.
-
-    Where input and output have one format, the output is a copy of the input's whole file with this tensor replaced, or
-    added beside it under another name; `only` asks for a file of this tensor alone. HDF5 is another format than NetCDF.
-    """
-
-    only: bool = False
-
-
 class Sink(contextlib.AbstractContextManager["Sink", None]):
     """An output tensor, as a context: entered before the first block, complete when it is left without an error.
 
-    `chunks` are the sizes of what is encoded as one, or None; `encoded` says that filters encode it, and `in_workers`
-    that block writers store it, and pass neither values nor chunks to the parent. With `in_order`, it receives what
-    they leave in the order of the blocks, so that the same job writes the same bytes. `notes` say what of the input's
-    file was not copied. Temporary files of the pass lie next to the file `beside`.
+    Two facts say how it is written: `in_workers`, that block writers store it, and pass neither values nor chunks to
+    the parent; and `in_order`, that it receives what they leave in the order of the blocks. `chunks` and `encoded` are
+    as in a source. `notes` say what of the input's file was not copied, and `kept` is the number of bytes that were.
+    Temporary files of the pass lie next to the file `beside`.
     """
 
-    chunks: tuple[int, ...] | None = None
-    encoded = False
     in_workers = True
     in_order = False
+    chunks: tuple[int, ...] | None = None
+    encoded = False
     notes: tuple[str, ...] = ()
+    kept = 0
     beside = ""
-    _kept = 0
-
-    @property
-    def kept(self) -> int:
-        """The number of bytes of the input's file that are copied with the tensor; texts are a guess."""
-        return self._kept
 
     @abstractmethod
     def block_writer(self, region: Region) -> BlockWriter:
@@ -258,7 +172,7 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
 class FileSink(Sink):
     """A sink of one new file or folder: `start`, `finish`, `abandon` and `reopen` work on the temporary file.
 
-    Who enters the sink has created that file, and gives it its name, by a `FileTransaction` around the sink.
+    The command creates that file, and gives it its name, by a `FileTransaction` around the sink.
     """
 
     def __init__(self, file: AtomicFile) -> None:
@@ -290,22 +204,18 @@ class FileSink(Sink):
             self._finished = True
 
     def __enter__(self) -> Self:
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.abandon)
             self.start()
-        except BaseException:
-            self.abandon()
-            raise
+            undo.pop_all()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.abandon)
             if kind is None:
                 self.complete()
-        except BaseException:
-            self.abandon()
-            raise
-        if kind is not None:
-            self.abandon()
+                undo.pop_all()
 
 
 class Address(Protocol):
@@ -325,10 +235,12 @@ class FormatModule(Protocol):
     def open_source(self, address: Address, types: TextTypes) -> Source:
         """Read the header of a tensor, or a whole text; SeveralError if the file has several and none is named."""
 
-    def create_sink(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:
+    def create_sink(self, file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:
         """The sink of a new tensor, which has the sizes and data type of `template`; nothing is written yet.
 
-        `key` is the tensor's name in the file, "" in a format without names.
+        `key` is the tensor's name in the file, "" in a format without names. Where input and output have one format,
+        the output is a copy of the input's whole file with this tensor replaced, or added beside it under another name;
+        or with `only` a file of this tensor alone.
         """
 
     def contents(self, address: Address, types: TextTypes) -> Contents | None:

@@ -16,8 +16,8 @@ from revseq_cli.core.dtypes import data_type_of, require_sizes
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats import file_io
-from revseq_cli.formats.contents import Contents, Item, chosen, only_of
-from revseq_cli.formats.contract import Storage, not_whole
+from revseq_cli.formats.contents import Contents, Item, chosen, not_whole, only_of
+from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.meaning import ENCODING, Attributes, Meaning, Variable, is_small, joined, plain
 from revseq_cli.formats.raw import RawReadTask, RawSource, RawTensor
 
@@ -146,7 +146,7 @@ class NetCDF3Source(RawSource):
         require_sizes(self._variable.sizes, where)
         storage = Storage("nc3", {"variable": self.key} | _details(self._variable))
         super().__init__(self._header.tensor(self.key, path), identity, storage)
-        self.dimensions, self.attributes = self._variable.dimensions, len(self._variable.attributes)
+        self.dimensions = self._variable.dimensions
         last = sum((size - 1) * step for size, step in zip(self.sizes, self.tensor.strides or (), strict=True))
         end = self.tensor.offset + last + self.dtype.itemsize
         if prod(self.sizes) and end > identity.size:

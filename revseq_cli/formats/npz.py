@@ -7,11 +7,9 @@ Source of the format: PKWARE's APPNOTE.TXT 6.3.10, whose sections are named belo
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import copy
 import functools
-import os
 import struct
 import zipfile
 import zlib
@@ -20,26 +18,33 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED
 
 from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.dtypes import data_type_of
-from revseq_cli.core.errors import HALVES, FormatError, RevseqError, TensorIOError, listed
+from revseq_cli.core.errors import HALVES, FormatError, RevseqError, TensorIOError
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats import file_io, npy
-from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, only_of, refuse_taken
-from revseq_cli.formats.contract import Storage, not_whole, refuse_bomb
+from revseq_cli.formats.contents import (
+    Contents,
+    Item,
+    TensorNameError,
+    chosen,
+    not_whole,
+    only_of,
+    refuse_bomb,
+    refuse_taken,
+)
 from revseq_cli.formats.raw import RawSink, RawSource, UnpackedSource
-from revseq_cli.formats.table import NPY_MAGIC, ZIP_MAGIC, by_suffix, is_of_store, looks_like
+from revseq_cli.formats.table import NPY_MAGIC, ZIP_MAGIC, looks_like
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from zipfile import ZipFile, ZipInfo
 
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Address, FileSink, Layout, Source, TextTypes
-    from revseq_cli.formats.raw import RawTensor
+    from revseq_cli.formats.contract import Address, FileSink, Source, TextTypes
 
-# What zipfile raises for damage.
+# What zipfile raises for damage; RuntimeError for an encrypted member.
 _DAMAGE = (
-    zipfile.BadZipFile, NotImplementedError, struct.error, zlib.error, ValueError, OverflowError, EOFError, OSError,
+    zipfile.BadZipFile, RuntimeError, struct.error, zlib.error, ValueError, OverflowError, EOFError, OSError,
 )  # fmt: skip
 # Bytes of a directory, enough for some 200,000 members; the file itself declares the size.
 _LARGEST_DIRECTORY = 1 << 24
@@ -47,20 +52,8 @@ _LARGEST_DIRECTORY = 1 << 24
 _LOCAL_BYTES, _LENGTHS = 30, struct.Struct("<2H")
 # APPNOTE 4.3.16: the last record, which ends with the length of the comment behind it.
 _END_MAGIC, _END_BYTES = b"PK\5\6", 22
-# APPNOTE 4.4.4: encrypted, patched data, strongly encrypted, masked headers.
-_UNREADABLE_FLAGS = 1 << 0 | 1 << 5 | 1 << 6 | 1 << 13
 _METHODS = {ZIP_STORED: "stored", ZIP_DEFLATED: "deflated"}
 _SUFFIX = ".npy"
-
-
-def open_source(address: Address, types: TextTypes) -> Source:
-    """The member named by the key, or the only one."""
-    return open_member(address.path, address.key, asked=types.asked)
-
-
-def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:
-    """The sink of a new archive of one member, or of the input's archive with one member replaced or added."""
-    return NpzSink(file, template, key, layout)
 
 
 @contextlib.contextmanager
@@ -97,7 +90,9 @@ class _Bounded:
 
 
 @contextlib.contextmanager
-def _opened(path: str, name: str = "", unchanged: file_io.Identity | None = None) -> Iterator[tuple[int, ZipFile]]:
+def _opened(
+    path: str, name: str = "", unchanged: file_io.Identity | None = None
+) -> Iterator[tuple[file_io.Open, ZipFile]]:
     """An archive, and its file; FormatError if it is damaged, or not the whole file.
 
     zipfile ignores bytes before the first member or behind the directory, and so the first of two archives that were
@@ -112,71 +107,76 @@ def _opened(path: str, name: str = "", unchanged: file_io.Identity | None = None
         with _refusing(not_whole("has no complete zip directory: it is truncated or damaged", name)):
             archive = zipfile.ZipFile(cast("BinaryIO", _Bounded(fd, name)))
         with archive:
-            counts = collections.Counter(info.filename for info in archive.infolist())
-            if twice := [member for member, count in counts.items() if count > 1]:
-                raise FormatError(f"has two members of one name: {listed(twice)}", "each name once", where=name)
+            infos = archive.infolist()
+            if len(archive.NameToInfo) < len(infos):
+                raise FormatError("has two members of one name", "each name once", where=name)
             end = file_io.identity(fd).size - _END_BYTES - len(archive.comment)
             tail = file_io.read_some(fd, _END_BYTES, end, name)
             ends = tail.startswith(_END_MAGIC) and int.from_bytes(tail[-2:], "little") == len(archive.comment)
-            if not ends or min((info.header_offset for info in archive.infolist()), default=0):
+            if not ends or min((info.header_offset for info in infos), default=0):
                 found, hint = "has bytes outside its archive", "were two files joined?"
                 raise FormatError(found, "one archive and nothing else", hint, name)
             yield fd, archive
 
 
-def _data_offset(fd: int, info: ZipInfo, path: str) -> int:
+def _data_offset(fd: file_io.Open, info: ZipInfo, path: str) -> int:
     """The offset of a member's data, behind the local header, which is a whole one."""
     place = info.header_offset + _LOCAL_BYTES
     name, extra = _LENGTHS.unpack(file_io.read_some(fd, _LENGTHS.size, place - _LENGTHS.size, path))
     return int(place + name + extra)
 
 
+def _tensors(archive: ZipFile, path: str) -> dict[str, ZipInfo]:
+    """The members that are tensors, by key, which is the name without .npy; as numpy.load, by their first bytes.
+
+    FormatError for archives of other programs, with what unpacks them.
+    """
+    names, tensors = archive.namelist(), {}
+    if any(name.endswith("/data.pkl") for name in names):
+        hint = f"save a tensor of it in Python: numpy.save('new.npy', torch.load({path!r}).numpy())"
+        raise FormatError("is a file of PyTorch, whose objects are pickled", "a tensor file", hint, path)
+    for info in archive.infolist():
+        is_tensor = info.filename.endswith(_SUFFIX)
+        if not is_tensor and not info.is_dir():
+            with contextlib.suppress(*_DAMAGE), archive.open(info) as file:
+                is_tensor = file.read(len(NPY_MAGIC)) == NPY_MAGIC
+        if is_tensor:
+            key = info.filename.removesuffix(_SUFFIX)
+            tensors[info.filename if key in archive.NameToInfo else key] = info
+    if names and not tensors:
+        folder = path.removesuffix(".zip") + "-files"
+        hint = f"python3 -m zipfile -e {platform.quoted(path)} {platform.quoted(folder)}; then name what is in it"
+        raise FormatError(f"has no tensor: its first member is {names[0]}", "members that are .npy files", hint, path)
+    return tensors
+
+
 class _Member(NamedTuple):
-    """A member that can be read: its data begin at `offset`; `where` is for messages."""
+    """A member that can be read: its data begin at `offset`, with a header; `where` is for messages."""
 
     where: str
-    key: str
     info: ZipInfo
     offset: int
+    header: npy.Header
 
     @classmethod
-    def checked(cls, fd: int, archive: ZipFile, key: str, info: ZipInfo, path: str) -> _Member:
-        """The member; FormatError unless its local header agrees with the directory, and its data end before that."""
-        member = cls(f"{path}::{key}", key, info, 0)
-        if info.flag_bits & _UNREADABLE_FLAGS:
-            raise member.wrong("is encrypted", "plain members", "unpack the archive")
-        if info.compress_type not in _METHODS:
-            found = f"has the compression method {info.compress_type}"
-            raise member.wrong(found, "stored or deflated", "unpack the archive")
-        with _refusing(member.wrong("has a damaged local header", "what the directory says")):
-            archive.open(info).close()
-        member = member._replace(offset=_data_offset(fd, info, member.where))
-        if member.offset + info.compress_size > archive.start_dir:
-            raise member.wrong("its data would lie after the directory")
-        if member.is_stored and info.compress_size != info.file_size:
-            raise member.wrong(f"is stored in {info.compress_size} bytes, and declares {info.file_size}")
-        return member
-
-    @property
-    def is_stored(self) -> bool:
-        """Whether its bytes lie in the file as they are."""
-        return self.info.compress_type == ZIP_STORED
-
-    def wrong(self, found: str, wanted: str = "the whole file", hint: str = "fetch it again") -> FormatError:
-        """The error about this member."""
-        return FormatError(found, wanted, hint, self.where)
+    def of(cls, fd: file_io.Open, archive: ZipFile, info: ZipInfo, where: str) -> _Member:
+        """The member; FormatError unless its local header agrees with the directory, and it ends with its elements."""
+        if info.compress_type not in _METHODS or info.flag_bits & 1:
+            found = "is encrypted" if info.flag_bits & 1 else f"has the compression method {info.compress_type}"
+            raise FormatError(found, "plain members, stored or deflated", "unpack the archive", where)
+        with _refusing(not_whole("is damaged", where)), archive.open(info) as file:
+            head = file.read(npy.HEAD_BYTES)
+        offset = _data_offset(fd, info, where)
+        is_cut = info.compress_type == ZIP_STORED and info.compress_size != info.file_size
+        if is_cut or offset + info.compress_size > archive.start_dir:
+            raise not_whole("is damaged: its size is not that of its data", where)
+        header = npy.Header.of(head, info.file_size, where)
+        header.padding(info.file_size, where)
+        return cls(where, info, offset, header)
 
     def damaged(self) -> FormatError:
         """The error about its data."""
-        return self.wrong(f"is damaged: its CRC-32 is not the {self.info.CRC:08x} that the archive says")
-
-    def header(self, archive: ZipFile, asked: DataType | None) -> npy.Header:
-        """The header of the .npy file; FormatError unless the member ends with the last element."""
-        with _refusing(self.damaged()), archive.open(self.info) as file:
-            head = file.read(npy.HEAD_BYTES)
-        header = npy.Header(head, self.info.file_size, self.where).named(asked)
-        header.check_size(self.info.file_size)
-        return header
+        return not_whole(f"is damaged: its CRC-32 is not the {self.info.CRC:08x} that the archive says", self.where)
 
     def pieces(self, path: str, unchanged: file_io.Identity) -> Iterator[bytes]:
         """The unpacked bytes of the member; FormatError if it is damaged."""
@@ -185,6 +185,26 @@ class _Member(NamedTuple):
             while piece := file.read(thresholds.PIECE):
                 signals.check()
                 yield piece
+
+
+class StoredSource(RawSource):
+    """A stored member, which is read in place."""
+
+    member: _Member
+
+    def recheck(self) -> None:
+        """FormatError if the CRC-32 is wrong, for which all is read once more: regions are read in any order."""
+        with file_io.opened(self.path, self.identity) as fd:
+            crc = _crc(fd, self.member.offset, self.member.info.file_size, self.path)
+        if crc != self.member.info.CRC:
+            raise self.member.damaged()
+
+
+def _crc(fd: file_io.Open, offset: int, size: int, name: str) -> int:
+    crc = 0
+    for piece in file_io.pieces(fd, offset, size, name):
+        crc = zlib.crc32(piece, crc)
+    return crc
 
 
 def open_member(path: str, key: str | None, name: str = "", asked: DataType | None = None) -> Source:
@@ -196,206 +216,99 @@ def open_member(path: str, key: str | None, name: str = "", asked: DataType | No
         if key is not None and key not in infos:
             key = key.removesuffix(_SUFFIX)
         key = chosen(infos, key, name)
-        member = _Member.checked(fd, archive, key, infos[key], name)
-        refuse_bomb(member.info.file_size, member.info.compress_size, "unzip it", member.where)
-        header = member.header(archive, asked)
-    storage = Storage("npz", {"member": member.info.filename, "method": _METHODS[member.info.compress_type]})
-    storage.details.update(header.storage.details)
-    if member.is_stored:
-        return StoredSource(header.tensor(path, member.offset), identity, storage, member)
-    source = UnpackedSource(header.tensor(path), identity, storage, functools.partial(member.pieces, path, identity))
+        info, where = infos[key], f"{name}::{key}"
+        refuse_bomb(info.file_size, info.compress_size, "unzip it", where)
+        member = _Member.of(fd, archive, info, where)
+    header = member.header.named(asked, where)
+    storage = header.storage("npz", member=info.filename, method=_METHODS[info.compress_type])
+    source: RawSource
+    if info.compress_type == ZIP_STORED:
+        source = stored = StoredSource(header.tensor(path, where, member.offset), identity, storage)
+        stored.member = member
+    else:
+        unpack = functools.partial(member.pieces, path, identity)
+        source = UnpackedSource(header.tensor(path, where), identity, storage, unpack)
     source.key = key
     return source
-
-
-def _tensors(archive: ZipFile, path: str) -> dict[str, ZipInfo]:
-    """The members that are tensors, by key, which is the name without .npy; as numpy.load, by their first bytes."""
-    infos = archive.infolist()
-    _refuse_others(infos, path)
-    return {_key(archive, info): info for info in infos if _is_tensor(archive, info)}
-
-
-def _key(archive: ZipFile, info: ZipInfo) -> str:
-    key = info.filename.removesuffix(_SUFFIX)
-    return info.filename if key in archive.NameToInfo else key
-
-
-def _is_tensor(archive: ZipFile, info: ZipInfo) -> bool:
-    """Whether a member is a .npy file, by its name or else by its first bytes."""
-    if info.filename.endswith(_SUFFIX) or info.is_dir():
-        return not info.is_dir()
-    try:
-        with archive.open(info) as file:
-            return file.read(len(NPY_MAGIC)) == NPY_MAGIC
-    except (*_DAMAGE, RuntimeError):  # it is encrypted, or of another method
-        return False
-
-
-def contents(address: Address, types: TextTypes) -> Contents | None:
-    """What the archive holds; None where the address has the name of a member."""
-    path = address.path
-    if address.key is not None:
-        return None
-    with _opened(path) as (fd, archive):
-        tensors = _tensors(archive, path)
-        members = [_item(fd, archive, key, info, path, types.asked) for key, info in tensors.items()]
-        rest = {info.filename for info in archive.infolist()} - {info.filename for info in tensors.values()}
-        others = [Item(name, what="no .npy file") for name in archive.namelist() if name in rest]
-    return Contents(path, "npz", (*members, *others), only_of(members))
-
-
-def _item(fd: int, archive: ZipFile, key: str, info: ZipInfo, path: str, asked: DataType | None) -> Item:
-    """A member by its header; what is wrong with it is told in its place."""
-    try:
-        header = _Member.checked(fd, archive, key, info, path).header(archive, asked)
-    except FormatError as e:
-        return Item(key).refused(e)
-    desc = TensorDesc(data_type_of(header.dtype), header.sizes)
-    details = {"method": _METHODS[info.compress_type], **header.storage.details}
-    return Item(key, desc, sizes=header.sizes, details=details)
-
-
-def _refuse_others(infos: Sequence[ZipInfo], path: str) -> None:
-    """FormatError for archives of other systems: of torch.save, of Keras, or a Zarr store, with what unpacks it."""
-    names = [info.filename for info in infos]
-    if any(name.endswith("/data.pkl") for name in names):
-        hint = f"save a tensor of it in Python: numpy.save('new.npy', torch.load({path!r}).numpy())"
-        raise FormatError("is a file of PyTorch, whose objects are pickled", "a tensor file", hint, path)
-    if of_store := [*filter(is_of_store, names)]:
-        folder = f"{path.removesuffix('.zip').removesuffix('.zarr')}.zarr"
-        hint = _unpacked(path, folder, os.path.dirname(min(of_store, key=len)))  # noqa: PTH120
-        raise FormatError("is a zipped Zarr store", "its folder", hint, path)
-    of_several = [name for name in names if (row := by_suffix(name, reading=True)) and row.keeps_others]
-    if of_several and not any(name.endswith(_SUFFIX) for name in names):  # as of Keras
-        stem, suffix = os.path.splitext(path)  # noqa: PTH122
-        hint = _unpacked(path, stem if suffix else f"{path}-files", of_several[0])
-        raise FormatError(f"is a ZIP file with {of_several[0]}", "that file", hint, path)
-
-
-def _unpacked(path: str, folder: str, member: str) -> str:
-    """A hint at what unpacks the archive into a folder, and what to name then."""
-    name = os.path.normpath(os.path.join(folder, member))  # noqa: PTH118
-    return f"python3 -m zipfile -e {platform.quoted(path)} {platform.quoted(folder)}; then name {platform.quoted(name)}"
-
-
-class StoredSource(RawSource):
-    """A stored member, which is read in place."""
-
-    def __init__(self, tensor: RawTensor, identity: file_io.Identity, storage: Storage, member: _Member) -> None:
-        super().__init__(tensor, identity, storage)
-        self.key, self._member = member.key, member
-
-    def recheck(self) -> None:
-        """FormatError if the CRC-32 is wrong, for which all is read once more: regions are read in any order."""
-        with file_io.opened(self.path, self.identity) as fd:
-            crc = _crc(fd, self._member.offset, self._member.info.file_size, self.path)
-        if crc != self._member.info.CRC:
-            raise self._member.damaged()
-
-
-def _crc(fd: int, offset: int, size: int, name: str) -> int:
-    crc = 0
-    for piece in file_io.pieces(fd, offset, size, name):
-        crc = zlib.crc32(piece, crc)
-    return crc
-
-
-class _Others(NamedTuple):
-    """What a copy of an archive keeps of it: all but the member `replaced`, if there is one.
-
-    `members` are those that stay. The data of those before the offset `begin` stay where they are, and those from
-    `stop` on, up to the directory at `end`, stand behind the new member.
-    """
-
-    members: list[ZipInfo]
-    replaced: ZipInfo | None
-    begin: int
-    stop: int
-    end: int
-    comment: bytes
-
-    @classmethod
-    def of(cls, template: Source, name: str) -> _Others:
-        """Those of the archive of `template`, around its member of that name; FormatError if members overlap."""
-        with _opened(template.path, unchanged=template.identity) as (fd, archive):
-            place, end = 0, archive.start_dir
-            for info in sorted(archive.infolist(), key=lambda info: info.header_offset):
-                if info.header_offset < place or info.header_offset + _LOCAL_BYTES > end:
-                    found, wanted = "has members that overlap", "each byte in one member"
-                    raise FormatError(found, wanted, "fetch it again", template.path)
-                place = _data_offset(fd, info, template.path) + info.compress_size
-            if place > end:
-                raise not_whole("has members after its directory", template.path)
-            replaced = archive.NameToInfo.get(name)
-            begin = replaced.header_offset if replaced else end
-            stop = min((i.header_offset for i in archive.infolist() if i.header_offset > begin), default=end)
-            return cls(archive.infolist(), replaced, begin, stop, end, archive.comment)
 
 
 class NpzSink(RawSink):
     """A new archive with one stored member, or a copy of the input's with that member replaced or added.
 
-    Members are stored and not deflated: floats hardly get smaller, and workers write a stored member in place.
+    Members are stored and not deflated: floats hardly get smaller, and workers write a stored member in place. It
+    stands behind those that are copied.
     """
 
-    def __init__(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> None:
+    def __init__(self, file: AtomicFile, template: Source, key: str, *, only: bool) -> None:
         super().__init__(file)
+        self._old = None if only else template
         name = _member_name(key, file.name)
-        if not layout.only and key == template.key:
+        if self._old and key == template.key:
             name = template.storage.details["member"]
-        self._old = None if layout.only else template
-        self._others = _Others([], None, 0, 0, 0, b"") if layout.only else _Others.of(template, name)
-        replaced = self._others.replaced
+        self._members: list[ZipInfo] = []
+        self._comment = b""
+        # Parts of the input's file that are copied: offset, bytes, and new offset.
+        self._copied = self._kept_parts(self._old, name) if self._old else []
+        self.kept = sum(count for _, count, _ in self._copied)
+        replaced = next((info for info in self._members if info.filename == name), None)
         if replaced and key != template.key:
             refuse_taken(key, [key], template.path)
         if replaced:  # its date, comment and rights stay
             self._info = copy.copy(replaced)
             self._info.flag_bits, self._info.compress_type, self._info.extra = 0, ZIP_STORED, b""
+            self._members[self._members.index(replaced)] = self._info
         else:
             self._info = zipfile.ZipInfo(name)  # of 1 January 1980, so that the same values make the same file
             self._info.create_system = 0  # on every system
+            self._members.append(self._info)
         head = npy.header_bytes(template.dtype, template.sizes, template.order)
         self._info.file_size = self._info.compress_size = len(head) + template.desc.total_bytes
-        self._info.header_offset, self._info.CRC = self._others.begin, 0
+        self._info.header_offset, self._info.CRC = self.kept, 0
         self._local = self._info.FileHeader(zip64=True)
-        self.place(template, self._local + head, at=self._others.begin)
+        self.place(template, self._local + head, at=self.kept)
         self._key, self._data_type = name.removesuffix(_SUFFIX), template.desc.data_type
-        self._kept = self._others.begin + self._others.end - self._others.stop
+
+    def _kept_parts(self, old: Source, name: str) -> list[tuple[int, int, int]]:
+        """The parts around the member of that name, whose members get their new places; FormatError if two overlap."""
+        with _opened(old.path, unchanged=old.identity) as (fd, archive):
+            self._members, self._comment = archive.infolist(), archive.comment
+            begin = stop = place = archive.start_dir
+            for info in sorted(self._members, key=lambda info: info.header_offset, reverse=True):
+                if info.header_offset + _LOCAL_BYTES > place:
+                    break
+                if _data_offset(fd, info, old.path) + info.compress_size > place:
+                    break
+                if info.filename == name:
+                    begin, stop = info.header_offset, place
+                place = info.header_offset
+            else:
+                for info in self._members:
+                    if info.header_offset >= stop:
+                        info.header_offset -= stop - begin
+                    if info.filename != name:
+                        info.filename = info.orig_filename  # as in the file, even if no folder may have that name
+                return [(0, begin, 0), (stop, archive.start_dir - stop, begin)]
+        raise not_whole("has members that overlap", old.path)
 
     def start(self) -> None:
         """Begin the member, and copy the others."""
         super().start()
         if self._old and self._old.identity:
-            _, _, begin, stop, end, _ = self._others
-            copied = [(0, begin, 0), (stop, end - stop, self.tensor.end)]
-            self.file.fill_from(self._old.path, self._old.identity, copied)
+            self.file.fill_from(self._old.path, self._old.identity, self._copied)
 
     def finish(self) -> None:
         """Write the member's header, with the CRC-32 of what is read back, and the directory."""
         super().finish()
-        path, name, others, info = self.file.temporary, self.file.name, self._others, self._info
+        path, name, info = self.file.temporary, self.file.name, self._info
         with file_io.opened(path, name=name) as fd:
             info.CRC = _crc(fd, info.header_offset + len(self._local), info.file_size, name)
         with file_io.opened_to_write(path, name) as fd, file_io.trying_to("write", name):
             file_io.write_all(fd, info.FileHeader(zip64=True), info.header_offset, name)
             with open(fd, "r+b", closefd=False) as file:
-                file.seek(self.tensor.end + others.end - others.stop)
+                file.seek(self.tensor.end)
                 with zipfile.ZipFile(file, "w") as archive:
-                    archive.comment = others.comment
-                    archive.infolist().extend(self._moved())
-
-    def _moved(self) -> Iterator[ZipInfo]:
-        """All members of the new archive, with the new one in place of the replaced one, or at the end."""
-        for info in self._others.members:
-            if info is self._others.replaced:
-                yield self._info
-                continue
-            if info.header_offset >= self._others.stop:
-                info.header_offset += self.tensor.end - self._others.stop
-            info.filename = info.orig_filename  # as it stands in the file, which may be a name that no folder may have
-            yield info
-        if not self._others.replaced:
-            yield self._info
+                    archive.comment = self._comment
+                    archive.infolist().extend(self._members)
 
     def reopen(self) -> Source:
         """The complete file, as an input."""
@@ -409,3 +322,37 @@ def _member_name(key: str, where: str) -> str:
     if not is_whole or {"", ".", ".."} & {*key.split("/")} or {*"\0\\:"} & {*key}:
         raise TensorNameError.of(key, "member", "a name such as x, without .. or a leading /", where)
     return name
+
+
+# The functions of the format.
+
+
+def open_source(address: Address, types: TextTypes) -> Source:
+    """The member named by the key, or the only one."""
+    return open_member(address.path, address.key, asked=types.asked)
+
+
+def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:
+    """The sink of a new archive of one member, or of the input's archive with one member replaced or added."""
+    return NpzSink(file, template, key, only=only)
+
+
+def contents(address: Address, types: TextTypes) -> Contents | None:
+    """What the archive holds; None where the address has the name of a member."""
+    path, items = address.path, []
+    if address.key is not None:
+        return None
+    with _opened(path) as (fd, archive):
+        tensors = _tensors(archive, path)
+        for key, info in tensors.items():
+            try:  # what is wrong with a member is told in its place
+                header = _Member.of(fd, archive, info, f"{path}::{key}").header.named(types.asked, f"{path}::{key}")
+            except FormatError as e:
+                items.append(Item(key).refused(e))
+                continue
+            desc = TensorDesc(data_type_of(header.dtype), header.sizes)
+            details = header.storage(method=_METHODS[info.compress_type]).details
+            items.append(Item(key, desc, sizes=header.sizes, details=details))
+        rest = {*archive.namelist()} - {info.filename for info in tensors.values()}
+        others = [Item(name, what="no .npy file") for name in archive.namelist() if name in rest]
+    return Contents(path, "npz", (*items, *others), only_of(items))

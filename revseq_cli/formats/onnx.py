@@ -13,16 +13,16 @@ from revseq_cli.core.dtypes import dtype_of, require_sizes
 from revseq_cli.core.errors import FormatError, listed
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io
-from revseq_cli.formats.contents import try_hint
-from revseq_cli.formats.contract import FileSink, Source, Storage, extra
-from revseq_cli.formats.in_memory import Gathered, MemorySource
+from revseq_cli.formats.contents import extra, try_hint
+from revseq_cli.formats.contract import FileSink, Source, Storage
+from revseq_cli.formats.raw import Gathered, MemorySource
 from revseq_cli.formats.table import looks_like
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Address, Layout, TextTypes
+    from revseq_cli.formats.contract import Address, TextTypes
 
 MOST_BYTES = (1 << 31) - 1  # of a protobuf message
 # ONNX's numbers of the data types that this program has.
@@ -113,7 +113,7 @@ def write_to(stream: BinaryIO, source: Source) -> None:
     stream.write(_message(source.read(), source, source.key, "the output"))
 
 
-def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has none
+def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG001 - it has none
     """The sink of a new file of one tensor, with or without a name."""
     return _OnnxSink(file, template, key)
 

@@ -21,10 +21,10 @@ from revseq_cli.core.dtypes import dtype_of, native
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_typed, listed, nearest, printable
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats import file_io
-from revseq_cli.formats.contents import chosen
-from revseq_cli.formats.contract import Source, Storage, TextTypes, extra
-from revseq_cli.formats.in_memory import MemorySource
+from revseq_cli.formats.contents import chosen, extra
+from revseq_cli.formats.contract import Source, Storage, TextTypes
 from revseq_cli.formats.onnx import MOST_BYTES, TYPES, parsed
+from revseq_cli.formats.raw import MemorySource
 from revseq_cli.formats.references import Reference, open_source, refuse_shared
 
 if TYPE_CHECKING:
@@ -325,12 +325,11 @@ class NodeJob:
         for source in sources.values():
             source.recheck()
             files += source.files
-        notes = tuple(note for source in sources.values() for note in source.notes)
         tensors: dict[str, Source] = {}
         for name in names:
             _require_tensor(name, values[name], kinds[name], model.path)
             tensors[name] = tensor = NodeTensor(f"{model.path}: {name}", values[name], Storage("onnx", {}), files[0])
-            tensor.path, tensor.origins, tensor.notes = model.path, files, notes
+            tensor.path, tensor.origins = model.path, files
         return tensors
 
 

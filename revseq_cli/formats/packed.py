@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.errors import FormatError, RevseqError
 from revseq_cli.formats import file_io
-from revseq_cli.formats.contract import refuse_bomb
+from revseq_cli.formats.contents import refuse_bomb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Tensors whose elements lie in a file, uncompressed, at an offset: sources and sinks for most formats.
+"""Tensors whose elements lie as they are, in a file or in memory: sources and sinks for most formats.
 
 And raw buffers: the elements alone, little-endian, whose sizes and data type the user names.
 """
@@ -20,20 +20,18 @@ from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.core.tensors import braced
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import refuse_key
-from revseq_cli.formats.contract import BlockWriter, FileSink, ReadTask, Source, Storage, TextTypes
+from revseq_cli.formats.contract import BlockWriter, FileSink, ReadTask, Sink, Source, Storage, TextTypes
 from revseq_cli.formats.table import looks_like
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
+    from revseq_cli.core.tensors import Region
     from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Address, Layout, Region
-    from revseq_cli.formats.file_io import Edge
-
-
-_MOST_MAGIC = 64  # bytes that tell other formats
+    from revseq_cli.formats.contract import Address, WriteResult
+    from revseq_cli.formats.file_io import Edge, Identity
 
 
 def cut_alignments_of(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str = "C") -> list[tuple[int, ...]]:
@@ -78,51 +76,40 @@ class RawTensor:
         """The offset of the first byte behind the elements."""
         return self.offset + prod(self.sizes) * self.dtype.itemsize
 
-    def read(self, fd: int, region: Region) -> NDArray[Any]:
+    def read(self, fd: file_io.Open, region: Region) -> NDArray[Any]:
         """The values of the region, in the file's memory order."""
-        sizes, parts = self._stored(region)
-        values = np.empty([part.stop - part.start for part in parts], self.dtype)
-        buffer = values.reshape(-1).view(np.uint8).data
-        file_io.read_runs(fd, self._runs(sizes, parts, buffer), self.name)
-        return values.T if self.order == "F" else values
+        shape = [part.stop - part.start for part in region]
+        values: NDArray[Any] = np.empty(shape, self.dtype, self.order)  # type: ignore[call-overload]
+        file_io.read_runs(fd, self._runs(region, values), self.name)
+        return values
 
     def write(self, fd: int, region: Region, values: NDArray[Any]) -> list[Edge]:
         """Write the values of the region; return the edges, which the caller writes."""
-        sizes, parts = self._stored(region)
-        stored = np.ascontiguousarray(values.T if self.order == "F" else values, self.dtype)
-        buffer = stored.reshape(-1).view(np.uint8).data
-        return file_io.write_runs(self.path, fd, self._runs(sizes, parts, buffer), self.name)
+        stored = np.asarray(values, self.dtype, self.order)  # type: ignore[call-overload]
+        return file_io.write_runs(self.path, fd, self._runs(region, stored), self.name)
 
-    def _stored(self, region: Region) -> tuple[tuple[int, ...], Region]:
-        """Sizes and region in the file's order: Fortran order is C order with the dimensions reversed."""
-        return (self.sizes[::-1], region[::-1]) if self.order == "F" else (self.sizes, region)
+    def _runs(self, region: Region, values: NDArray[Any]) -> Iterator[tuple[int, memoryview]]:
+        """Each contiguous run of the region: its offset in the file, and its part of the values, in the file's order.
 
-    def _runs(self, sizes: tuple[int, ...], parts: Region, buffer: memoryview) -> Iterator[tuple[int, memoryview]]:
-        """Each contiguous run of the region: its offset in the file, and its part of the buffer."""
-        if not sizes or not buffer:  # one element, or none
-            return iter([(self.offset, buffer)][: len(buffer)])
-        item = self.dtype.itemsize
+        The places of few are computed at once, since runs may be short.
+        """
+        sizes, parts = self.sizes, region
+        if self.order == "F":  # is C order with the dimensions reversed
+            sizes, parts, values = sizes[::-1], parts[::-1], values.T
+        buffer, item = values.reshape(-1).view(np.uint8).data, self.dtype.itemsize
         strides = self.strides or tuple(item * prod(sizes[d + 1 :]) for d in range(len(sizes)))
-        cut = len(sizes)  # from this dimension on, the region is one run of elements
-        run = item
+        cut, run = len(sizes), item  # from the dimension `cut` on, the region is one run of elements
         while cut > 0 and strides[cut - 1] == run:
             cut, run = cut - 1, strides[cut - 1] * sizes[cut - 1]
             if parts[cut] != slice(0, sizes[cut]):
                 break
         start = self.offset + sum(part.start * stride for part, stride in zip(parts[cut:], strides[cut:], strict=True))
         length = item * prod(part.stop - part.start for part in parts[cut:])
-        return self._placed(parts[:cut], strides, start, length, buffer)
-
-    @staticmethod
-    def _placed(
-        parts: Region, strides: Sequence[int], offset: int, length: int, buffer: memoryview
-    ) -> Iterator[tuple[int, memoryview]]:
-        """The runs of `length` bytes at each index of the parts, of which few are held at once: runs may be short."""
-        count = len(buffer) // length
+        count = len(buffer) // max(1, length)
         for first in range(0, count, thresholds.RUNS_AT_ONCE):
             numbers = np.arange(first, min(first + thresholds.RUNS_AT_ONCE, count))
-            places = np.full(len(numbers), offset)
-            for part, stride in reversed([*zip(parts, strides, strict=False)]):
+            places = np.full(len(numbers), start)
+            for part, stride in reversed([*zip(parts[:cut], strides, strict=False)]):
                 numbers, index = np.divmod(numbers, part.stop - part.start)
                 places += (part.start + index) * stride
             for number, place in enumerate(places.tolist(), first):
@@ -134,7 +121,7 @@ class RawReadTask:
     """Reads one region; TensorIOError if the file is not as it was when its header was read."""
 
     tensor: RawTensor
-    unchanged: file_io.Identity
+    unchanged: Identity
     region: Region
 
     def read(self) -> NDArray[Any]:
@@ -146,9 +133,7 @@ class RawReadTask:
 class RawSource(Source):
     """A tensor whose elements lie uncompressed in a file; the format has read their offset from the header."""
 
-    reads_anew = True
-
-    def __init__(self, tensor: RawTensor, unchanged: file_io.Identity, storage: Storage) -> None:
+    def __init__(self, tensor: RawTensor, unchanged: Identity, storage: Storage) -> None:
         self.tensor, self.unchanged, self.identity, self.storage = tensor, unchanged, unchanged, storage
         self.name, self.path = tensor.name, tensor.path
         self.dtype, self.sizes, self.order = tensor.dtype, tensor.sizes, tensor.order
@@ -172,7 +157,7 @@ class UnpackedSource(RawSource):
     """
 
     def __init__(
-        self, tensor: RawTensor, identity: file_io.Identity, storage: Storage, unpack: Callable[[], Iterator[Any]]
+        self, tensor: RawTensor, identity: Identity, storage: Storage, unpack: Callable[[], Iterator[Any]]
     ) -> None:
         super().__init__(tensor, identity, storage)
         self._unpack, self._is_unpacked = unpack, False
@@ -245,15 +230,13 @@ class RawSink(FileSink):
         super().__init__(file)
         self._edges: list[Edge] = []
 
-    def place(
-        self, template: Source, head: bytes = b"", at: int = 0, behind: int = 0, dtype: np.dtype[Any] | None = None
-    ) -> None:
-        """Place the elements behind `head`, which begins at the offset `at`, and `behind` more bytes.
+    def place(self, template: Source, head: bytes = b"", at: int = 0, dtype: np.dtype[Any] | None = None) -> None:
+        """Place the elements behind `head`, which begins at the offset `at`.
 
         They have the sizes of `template`. Where no `dtype` is given, they have its dtype and its memory order, too.
         """
         order = "C" if dtype else template.order
-        self.head, self.head_at, offset = head, at, at + len(head) + behind
+        self.head, self.head_at, offset = head, at, at + len(head)
         self.tensor = RawTensor(
             self.file.temporary, self.file.name, offset, dtype or template.dtype, template.sizes, order
         )
@@ -288,6 +271,83 @@ class RawSink(FileSink):
         self._edges.clear()
 
 
+# In memory: text, standard input, arguments, and what is printed whole.
+
+
+@dataclass(frozen=True)
+class MemoryReadTask:
+    """A read task that carries the values of its region, which nobody may overwrite."""
+
+    values: NDArray[Any]
+
+    def read(self) -> NDArray[Any]:
+        """The values of the region."""
+        return self.values
+
+
+class MemorySource(Source):
+    """A tensor in memory: from text, standard input or an argument."""
+
+    def __init__(self, name: str, values: NDArray[Any], storage: Storage, identity: Identity | None = None) -> None:
+        self.name, self._values, self.storage, self.identity = name, values, storage, identity
+        self.dtype, self.sizes = values.dtype, values.shape
+        self.order = "F" if values.flags.f_contiguous and not values.flags.c_contiguous else "C"
+
+    @classmethod
+    def of(cls, source: Source) -> MemorySource:
+        """A copy of another source in memory, with its memory order."""
+        copy = cls(source.name, source.read(), source.storage)
+        copy.order = source.order
+        return copy
+
+    def read_task(self, region: Region) -> ReadTask:
+        """A read task with the values of the region."""
+        values = np.asarray(self._values[region]).view()  # without dimensions, NumPy returns a scalar
+        values.flags.writeable = False
+        return MemoryReadTask(values)
+
+
+class Handing:
+    """A block writer that sends every block to the parent."""
+
+    def deliver(self, region: Region, values: NDArray[Any]) -> object:
+        """The region and its values."""
+        return region, values
+
+
+class Gathered(Sink):
+    """A base of sinks that gather the whole tensor in memory, in `values`."""
+
+    values: NDArray[Any]
+    in_workers = False
+
+    def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
+        """A block writer that sends the values to the parent."""
+        return Handing()
+
+    def receive(self, write_result: object) -> None:
+        """Store a block, which is its region and its values."""
+        region, values = cast("WriteResult", write_result)
+        self.values[region] = values
+
+
+class MemorySink(Gathered):
+    """A tensor gathered in memory, with the sizes, data type and memory order of `template`."""
+
+    def __init__(self, template: Source) -> None:
+        self._order = template.order
+        self.values = np.empty(template.sizes, template.dtype)
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def written(self) -> Source:
+        """The gathered tensor."""
+        source = MemorySource("the result", self.values, Storage("memory", {}))
+        source.order = self._order
+        return source
+
+
 # Raw buffers, as a format of their own.
 
 
@@ -297,7 +357,7 @@ def open_source(address: Address, types: TextTypes) -> Source:
     return _buffer(address.path, address.path, types)
 
 
-def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG001 - it has neither
+def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG001 - it has neither
     """The sink of a new file, in C order."""
     return BufferSink(file, template)
 
@@ -310,25 +370,22 @@ def write_to(stream: BinaryIO, source: Source) -> None:
 def _buffer(path: str, name: str, types: TextTypes) -> RawSource:
     """The elements of a file, of the sizes and the data type that the user names; `name` is for messages."""
     with file_io.opened(path, name=name) as fd:
-        identity, head = file_io.identity(fd), file_io.read_some(fd, _MOST_MAGIC, 0, name)
+        identity, head = file_io.identity(fd), file_io.read_some(fd, 64, 0, name)
     if types.sizes is None:
         seems, _ = looks_like(head)
         found = f"is a raw buffer by its suffix, of {identity.size:,} bytes, and no sizes are given"
         hint = f"it looks like {seems}: rename it, or add --sizes ..." if seems.startswith("a") else "add --sizes ..."
         raise UsageError(found, "one for each dimension, such as 2x3x4", hint, name)
     data_type = types.asked or types.default
-    known = prod(size for size in types.sizes if size >= 0)
-    rest = identity.size // data_type.size // max(1, known)
+    rest = identity.size // data_type.size // max(1, prod(size for size in types.sizes if size >= 0))
     sizes = tuple(rest if size < 0 else size for size in types.sizes)
     require_sizes(sizes, name)
-    needed = prod(sizes) * data_type.size
-    if identity.size != needed:
-        count = prod(sizes)
-        each = (
-            f", {identity.size // count} for each of {count:,} elements" if count and identity.size % count == 0 else ""
-        )
-        wanted = f"{needed:,}: {data_type.name} {braced(sizes)}"
-        raise FormatError(f"has {identity.size:,} bytes{each}", wanted, "", name)
+    count = prod(sizes)
+    if identity.size != count * data_type.size:
+        fits = count and identity.size % count == 0
+        share = f", {identity.size // count} for each of {count:,} elements" if fits else ""
+        wanted = f"{count * data_type.size:,}: {data_type.name} {braced(sizes)}"
+        raise FormatError(f"has {identity.size:,} bytes{share}", wanted, "", name)
     tensor = RawTensor(path, name, 0, dtype_of(data_type).newbyteorder("<"), sizes)
     return RawSource(tensor, identity, Storage("raw", {}))
 

@@ -28,8 +28,6 @@ from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io, npy, table
 from revseq_cli.formats.atomic_file import AtomicFile, NewFolder
 from revseq_cli.formats.contents import TensorNameError, proposed, refuse_key, try_hint
-from revseq_cli.formats.contract import Layout
-from revseq_cli.formats.meaning import lost_in
 from revseq_cli.formats.table import HDF5, JSON, NPY, ONNX, RAW, TEXT, ZARR, Format, Packing, by_suffix, named
 
 if TYPE_CHECKING:
@@ -381,7 +379,7 @@ def create_sink(
     *,
     overwrite: bool,
     inputs: Iterable[file_io.Identity] = (),
-    layout: Layout = Layout(),  # noqa: B008 - it is immutable
+    only: bool = False,
 ) -> FileSink:
     """The sink of a result with the sizes and data type of `template`; RevseqError now for all that could refuse it."""
     path, key = reference.path, reference.key
@@ -391,7 +389,7 @@ def create_sink(
     own = named(template.storage.format)
     row = named(reference.format) or by_suffix(path)
     one_colon = not key and by_suffix(path.rpartition(":")[0])
-    if row is None and not one_colon and own and own.keeps_others and not layout.only:
+    if row is None and not one_colon and own and own.keeps_others and not only:
         row = own  # a copy of the input's whole file is what that is, whatever its suffix: MATLAB's .mat may be HDF5
     if row is None:
         raise _unknown(reference, table.written())
@@ -400,11 +398,10 @@ def create_sink(
         raise FormatError(f"would be a file of {row.name}, which is only read", f"one of {known}", where=path)
     if row is HDF5 and table.is_netcdf(path):
         _require_type_of_netcdf(template, reference)
-    if row is not own or not template.can_copy_to(path):
-        layout = layout._replace(only=True)
+    only = only or row is not own or not template.can_copy_to(path)
     if not row.names:
         refuse_key(key, f"a {row.suffixes[0]} file", path, f"try {platform.typed(path)}")
-    if key is not None and (layout.only or not overwrite) and _exists(path):
+    if key is not None and (only or not overwrite) and _exists(path):
         found = "names a dataset inside an existing file as output"
         wanted = "a new file: its other datasets would be lost"
         hint = f"write to another file, such as {platform.quoted(f'new{Path(path).suffix}::{key}')}"
@@ -412,7 +409,7 @@ def create_sink(
     file = _new_file(path, folder=row is ZARR)(path, overwrite=overwrite, inputs=inputs)
     name = key if key is not None else template.key or ("" if row in (ZARR, ONNX) else "tensor")
     try:
-        sink = row.load().create_sink(file, template, name, layout)
+        sink = row.load().create_sink(file, template, name, only=only)
     except TensorNameError as e:
         if key is None:  # the name is the input's, not the user's
             e.hint = f"give it another name: {platform.typed(f'{path}::tensor')}"
@@ -422,9 +419,14 @@ def create_sink(
         sink.notes += (f"{template.name} states no data type: it is {data_type} in {file.name}; --dtype names another",)
     if row not in (HDF5, ZARR):
         try:
-            sink.notes += lost_in(row.name, template.meaning())
+            meaning = template.meaning()
         except RevseqError as e:  # who writes such a format does not need it
+            meaning = None
             sink.notes += (f"names and attributes of {template.name} cannot be read: {e.found}",)
+        if meaning:
+            from revseq_cli.formats.meaning import lost_in  # most files say nothing
+
+            sink.notes += lost_in(row.name, meaning)
     return sink
 
 

@@ -20,7 +20,7 @@ from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import Contents, Item, part_of, refuse_key, try_hint
 from revseq_cli.formats.contract import FileSink, Source, Storage, TextTypes
-from revseq_cli.formats.in_memory import Gathered, MemorySource
+from revseq_cli.formats.raw import Gathered, MemorySource
 from revseq_cli.formats.table import encoding_by_mark, looks_like
 from revseq_cli.text import numbers, tables
 from revseq_cli.text.examples import Text, part
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Address, Layout
+    from revseq_cli.formats.contract import Address
     from revseq_cli.formats.file_io import Identity
     from revseq_cli.formats.table import Packing
 
@@ -157,7 +157,7 @@ class TextFormat:
         """The tensor that the key names, or the only one."""
         return self.read(address.text, address.key, types)
 
-    def create_sink(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:  # noqa: ARG002 - it has neither
+    def create_sink(self, file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG002 - it has neither
         """The sink of a new text file."""
         return TextSink(file, template, self)
 

@@ -32,8 +32,8 @@ def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int, *, overwrite
     """A copy of `values` in which the first `length` elements of each line along `axis` are reversed.
 
     `lengths` is unsigned, of any width, and has the shape of `values` but 1 along `axis`; a length above the axis size
-    is clamped to it. The result has the memory order of `values`. With `overwrite`, it may use their memory: blocks of
-    a long first axis are so large that the system would have to clear the pages of each new one.
+    is clamped to it. The result has the memory order of `values`. With `overwrite`, it may use their memory, unless
+    it is read-only: blocks of a long first axis are so large that the system would have to clear the pages of others.
     """
     if not values.size:
         return values.copy()
@@ -44,7 +44,7 @@ def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int, *, overwrite
     clamped = clamp(of_lines, size).reshape(outer, -1)
     words = np.ascontiguousarray(values).reshape(-1).view(word_of(values.itemsize * shared)).reshape(outer, size, -1)
     strategy = _choose(words)
-    out = words if overwrite and strategy is _by_columns else np.empty_like(words)
+    out = words if overwrite and values.flags.writeable and strategy is _by_columns else np.empty_like(words)
     strategy(out, words, clamped)
     return out.reshape(-1).view(values.dtype).reshape(values.shape)
 

@@ -180,15 +180,6 @@ class Job:
         self.values.recheck()
         self.lengths.recheck()
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is unusual about the inputs' files."""
-        return tuple(dict.fromkeys((*self.values.notes, *self.lengths.notes)))
-
-    def absent_notes(self) -> tuple[str, ...]:
-        """A sentence for each part of the inputs that is not stored, and what is read in its place."""
-        return (*self.values.absent_notes(), *self.lengths.absent_notes())
-
 
 def make(values: Source, lengths: Source | None, request: Request) -> Job:
     """The job of two open tensors; `lengths` is None where they are told by the padding of the values.
@@ -246,7 +237,8 @@ def unsigned(lengths: Source, asked: DataType | None) -> Source:
 
 def refuse_packed(lengths: Source) -> None:
     """FormatError for lengths that stand for others by the attributes of their file."""
-    attributes = lengths.meaning().attributes
+    meaning = lengths.meaning()
+    attributes = meaning.attributes if meaning else {}
     if np.any(attributes.get("scale_factor", 1) != 1) or np.any(attributes.get("add_offset", 0) != 0):
         told = listed(f"{name} {attributes[name]}" for name in ("scale_factor", "add_offset") if name in attributes)
         unpacked = f"xarray.open_dataset({lengths.path!r})[{lengths.key.rpartition('/')[2]!r}].values"
@@ -395,7 +387,8 @@ def _compare_coordinates(values: Source, lengths: Source, places: Places | None)
 
 def _coordinate(source: Source, name: str) -> NDArray[Any] | None:
     """The coordinate of a dimension, as numbers or texts; None where there is none to compare."""
-    variable = next((each for each in source.meaning().coordinates if each.name == name), None)
+    meaning = source.meaning()
+    variable = next((each for each in meaning.coordinates if each.name == name), None) if meaning else None
     if variable is None:
         return None
     values, attributes = variable.values, variable.attributes

@@ -19,7 +19,8 @@ from revseq_cli.pipeline.tasks import Task, completed, reading_back, untrue
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Region, Sink, Source
+    from revseq_cli.core.tensors import Region
+    from revseq_cli.formats.contract import Sink, Source
     from revseq_cli.pipeline.assembly import Job
     from revseq_cli.pipeline.plan import Plan
 

@@ -17,7 +17,7 @@ from revseq_cli.pipeline import AUTO, DASK, DEFAULT_MEMORY, PROCESSES, SERIAL
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from revseq_cli.formats.contract import Region
+    from revseq_cli.core.tensors import Region
 
     Alignment = tuple[int, ...]  # for each dimension, the multiple of indices at which to cut
 

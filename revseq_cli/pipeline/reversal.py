@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from revseq_cli.core import thresholds
-from revseq_cli.formats.in_memory import MemorySink, MemorySource
 from revseq_cli.formats.npy import scratch
+from revseq_cli.formats.raw import MemorySink, MemorySource
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline.plan import Plan, Resources, cut, lengths_of, plan_reversal
 from revseq_cli.pipeline.tasks import Task, completed, deliver_all, move, reading_back, spooled, untrue
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Region, Sink, Source
+    from revseq_cli.core.tensors import Region
+    from revseq_cli.formats.contract import Sink, Source
     from revseq_cli.pipeline.assembly import Job
 
     ReadTaskOf = Callable[[Region], Computed]
@@ -38,7 +39,7 @@ def _read_task(job: Job, region: Region) -> Computed:
     lengths, part = job.lengths.read_task(lengths_of(region, job.axis)), region[job.axis]
     if part.stop - part.start < job.values.sizes[job.axis]:
         return Computed(partial(_reverse_cut, job.values, job.axis, region), (lengths,))
-    step = partial(kernel.reverse, axis=job.axis, overwrite=job.values.reads_anew)
+    step = partial(kernel.reverse, axis=job.axis, overwrite=True)
     return Computed(step, (job.values.read_task(region), lengths))
 
 

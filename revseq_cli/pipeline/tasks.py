@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
     from concurrent.futures import Future
 
-    from revseq_cli.formats.contract import BlockWriter, ReadTask, Region, Sink, Source
+    from revseq_cli.core.tensors import Region
+    from revseq_cli.formats.contract import BlockWriter, ReadTask, Sink, Source
 
 _BATCH_TASKS = 256  # at most, in one batch
 

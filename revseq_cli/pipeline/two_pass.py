@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import ReadTask, Region, Source
+    from revseq_cli.core.tensors import Region
+    from revseq_cli.formats.contract import ReadTask, Source
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ import numpy as np
 from revseq_cli.core import dtypes, thresholds
 from revseq_cli.core.dtypes import data_type_of, dtype_of
 from revseq_cli.core.errors import FormatError, UsageError
-from revseq_cli.core.tensors import DataType
-from revseq_cli.formats.contract import ReadTask, Source, inside
-from revseq_cli.formats.in_memory import MemorySource
+from revseq_cli.core.tensors import DataType, inside
+from revseq_cli.formats.contract import ReadTask, Source
 from revseq_cli.formats.meaning import FILL, MISSING
+from revseq_cli.formats.raw import MemorySource
 from revseq_cli.operator.spec import lengths_sizes
 from revseq_cli.pipeline.plan import cut, sizes_of
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Region
+    from revseq_cli.core.tensors import Region
     from revseq_cli.formats.file_io import Identity
 
     # For each dimension of the lengths that of the values, or None for a size of 1 that goes along none of them.
@@ -60,7 +60,7 @@ class View(Source):
         self.source = source
         self.name, self.dtype, self.order, self.storage = source.name, source.dtype, source.order, source.storage
         self.identity, self.path = source.identity, source.path
-        self.notes, self.encoded = source.notes, source.encoded
+        self.encoded = source.encoded
         self.sizes, self.chunks = self.placed(source.sizes), self.placed(source.chunks) if source.chunks else None
 
     def placed(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
@@ -90,10 +90,6 @@ class View(Source):
     def recheck(self) -> None:
         """TensorIOError if the source's file is not as it was."""
         self.source.recheck()
-
-    def absent_notes(self) -> tuple[str, ...]:
-        """The notes of the source."""
-        return self.source.absent_notes()
 
 
 class Derived(View):
@@ -215,7 +211,8 @@ def missing_marks(source: Source) -> tuple[Any, ...]:
 
     NaN is not among them: it is a missing element by itself.
     """
-    meaning = source.meaning()
+    if not (meaning := source.meaning()):
+        return ()
     stated = [meaning.attributes.get(name, ()) for name in MISSING]
     if meaning.default_fill is not None and FILL not in meaning.attributes:
         stated.append(meaning.default_fill)

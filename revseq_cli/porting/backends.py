@@ -13,9 +13,10 @@ import numpy as np
 from revseq_cli.core import platform
 from revseq_cli.core.dtypes import bits, native
 from revseq_cli.core.errors import EngineError, FormatError, UsageError, listed
-from revseq_cli.formats.contract import Storage, extra
-from revseq_cli.formats.in_memory import MemorySource
+from revseq_cli.formats.contents import extra
+from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.onnx_models import RUNTIME, package, saying, unwritten, writes_all
+from revseq_cli.formats.raw import MemorySource
 from revseq_cli.operator import kernel
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from revseq_cli.core import dtypes
 from revseq_cli.core.dtypes import bits, native
 from revseq_cli.core.tensors import braced
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.in_memory import MemorySource
+from revseq_cli.formats.raw import MemorySource
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline.comparison import Pair, unequal
 from revseq_cli.pipeline.plan import plan_reversal

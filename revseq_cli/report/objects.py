@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from revseq_cli.core.errors import RevseqError
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contents import Contents, Item
-    from revseq_cli.formats.contract import Source
+    from revseq_cli.formats.contract import Source, Storage
     from revseq_cli.pipeline.comparison import Differences
     from revseq_cli.pipeline.plan import Plan
     from revseq_cli.pipeline.summaries import Statistics
@@ -182,13 +182,11 @@ def outcome(outcome: Outcome) -> str:
     return text_of(told | ({"plan": outcome.plan._asdict()} if outcome.plan else {}))
 
 
-def described(
-    name: str, tensor: Source | Item, desc: TensorDesc, format_name: str, storage: Mapping[str, str], **more: object
-) -> dict[str, Any]:
+def described(name: str, tensor: Source | Item, desc: TensorDesc, storage: Storage, **more: object) -> dict[str, Any]:
     """What `show` tells of a tensor: its names of dimensions, how many attributes it has, and how it is stored."""
     dimensions = [each or None for each in tensor.dimensions]
-    about = {"bytes": desc.total_bytes, "dimensions": dimensions, "attributes": tensor.attributes}
-    return {"name": name, **_desc(desc), **about, "format": format_name, "storage": storage, "notes": (), **more}
+    about = {"bytes": desc.total_bytes, "dimensions": dimensions, "attributes": None}
+    return {"name": name, **_desc(desc), **about, "format": storage.format, "storage": storage.details, **more}
 
 
 def statistics(found: Statistics) -> dict[str, object]:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Region, Source
+    from revseq_cli.core.tensors import Region
+    from revseq_cli.formats.contract import Source
 
     Mask = Callable[[Region], NDArray[np.bool_]]
 

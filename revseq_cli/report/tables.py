@@ -45,7 +45,6 @@ def show(
         ("bytes", f"{desc.total_bytes:,}"),
         ("storage", f"{storage.format}{', ' if details else ''}{details}"),
         *(("" if i else "attributes", line) for i, line in enumerate(_stated(attributes))),
-        *(("note", printable(note)) for note in (*source.notes, *source.absent_notes())),
     ]
     if statistics:
         told = {**statistics, **{end: _element(statistics[end], source) for end in ("min", "max")}}

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Region, Source
+    from revseq_cli.core.tensors import Region
+    from revseq_cli.formats.contract import Source
 
 # Tensors with more elements are shortened: on a terminal, and in a preview.
 MOST_ON_TERMINAL = 1000

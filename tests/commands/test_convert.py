@@ -16,7 +16,7 @@ from tensor_files import held
 
 from revseq_cli.core import platform
 from revseq_cli.core.errors import EngineError
-from revseq_cli.formats.in_memory import MemorySink
+from revseq_cli.formats.raw import MemorySink
 from revseq_cli.pipeline import comparison
 from revseq_cli.pipeline.plan import Resources, plan_copy
 

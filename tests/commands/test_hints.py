@@ -1,11 +1,7 @@
 """What hints say to type makes what was meant, bit for bit; and where that is not known, nothing is proposed."""
 
 import json
-import os
 import shlex
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import h5py
@@ -139,25 +135,6 @@ def test_a_tilde_that_no_shell_expanded(revseq, files):
     (files / "~").mkdir()
     (files / "x.npy").rename(files / "~" / "x.npy")
     revseq("run", "~/x.npy", "n.npy", "--axis", 1, env=home).ok()
-
-
-def test_a_model_of_keras(revseq, tmp_path):
-    """Its weights are in an HDF5 file in a ZIP file, with the members that Keras 3 writes; the hint is typed."""
-    with h5py.File(tmp_path / "model.weights.h5", "w") as f:
-        f["layers/dense/vars/0"] = np.arange(6, dtype="f4").reshape(3, 2)
-        f["layers/dense/vars"].attrs["name"] = "dense"
-    with zipfile.ZipFile(tmp_path / "m.keras", "w") as archive:
-        for name in ("metadata.json", "config.json"):
-            archive.writestr(name, "{}")
-        archive.write(tmp_path / "model.weights.h5", "model.weights.h5")
-    hint = "python3 -m zipfile -e m.keras m; then name m/model.weights.h5"
-    for args in (("show", "m.keras"), ("run", "m.keras", "[2]", "--axis", 0)):
-        revseq(*args).refused("is a ZIP file with model.weights.h5", hint.replace("/", os.sep))
-    subprocess.run([sys.executable, *hint.split(";")[0].split()[1:]], cwd=tmp_path, check=True)
-    revseq("run", "m/model.weights.h5", 2, "--axis", 0, "-o", "r.weights.h5").ok()
-    with h5py.File(tmp_path / "r.weights.h5") as f:
-        assert f["layers/dense/vars/0"][...].tolist() == [[2, 3], [0, 1], [4, 5]]
-        assert f["layers/dense/vars"].attrs["name"] == "dense"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from tensor_files import open_
 
 from revseq_cli.formats import references
 from revseq_cli.formats.atomic_file import FileTransaction
-from revseq_cli.formats.contract import Layout
 
 SHAPE, CHUNKS = (7, 50, 33), (3, 16, 10)  # the last chunk of each dimension lies across the tensor's end
 VALUES = np.cumsum(np.random.default_rng(5).integers(-2, 3, SHAPE), 1).astype("i4")
@@ -169,9 +168,9 @@ def make(path, values=VALUES, chunks=CHUNKS, libver="earliest", **options):
         f.create_dataset("x", data=values, chunks=chunks, **options)
 
 
-def sink_for(folder, like, name=None, **layout):
+def sink_for(folder, like, name=None, only=False):
     reference = references.Reference(str(folder / "y.h5"), name)
-    return references.create_sink(reference, like, overwrite=True, layout=Layout(**layout))
+    return references.create_sink(reference, like, overwrite=True, only=only)
 
 
 def lzf_of(data):

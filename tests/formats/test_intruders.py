@@ -269,7 +269,7 @@ def test_of_files_that_belong_together_one_cannot_be_created(files, monkeypatch,
 
 
 def test_a_folder_that_cannot_be_flushed_is_among_the_notes(files, monkeypatch):
-    source = npy.NpySource(str(files / "x.npy"))
+    source = npy.open_npy(str(files / "x.npy"), "x.npy", None)
     sink = references.create_sink(references.Reference(str(files / "y.npy")), source, overwrite=False)
     together = FileTransaction(sink.file)
     with together, sink:

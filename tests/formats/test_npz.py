@@ -15,7 +15,6 @@ from tensor_files import open_, write
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
 from revseq_cli.formats import npz, references
 from revseq_cli.formats.atomic_file import FileTransaction
-from revseq_cli.formats.contract import Layout
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 N = np.array([[2], [4], [3]], np.uint32)
@@ -104,7 +103,7 @@ def test_large_sizes_take_64_bits(tmp_path, monkeypatch):
 def test_encrypted_members(refused, tmp_path, flag):
     archive(tmp_path / "x.npz", **{"x.npy": npy()})
     patched(tmp_path / "x.npz", 8, flag.to_bytes(2, "little"))
-    refused("x.npz", "x.npz::x: is encrypted")
+    refused("x.npz", "x.npz::x: is encrypted" if flag == 1 else "x.npz::x: is damaged")
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
@@ -118,21 +117,21 @@ def test_two_members_of_one_name(refused, tmp_path):
         file.writestr("x.npy", npy())
         with pytest.warns(UserWarning, match="Duplicate"):
             file.writestr("x.npy", npy(X + 1))
-    refused("x.npz", "x.npz: has two members of one name: x.npy")
+    refused("x.npz", "x.npz: has two members of one name")
 
 
 @pytest.mark.parametrize(
     ("at", "data", "problem"),
     [
-        (16, b"\1\2\3\4", "its CRC-32 is not the 04030201 that"),
+        (16, b"\1\2\3\4", "x.npz::x: is damaged"),
         (24, (1 << 30).to_bytes(4, "little"), "has 1073741648 bytes after its last element"),
-        (24, (175).to_bytes(4, "little"), "is damaged: its CRC-32 is not"),
-        (24, (0).to_bytes(4, "little"), "is damaged: its CRC-32 is not"),
+        (24, (175).to_bytes(4, "little"), "x.npz::x: is damaged"),
+        (24, (0).to_bytes(4, "little"), "x.npz::x: is damaged"),
         (24, (177).to_bytes(4, "little"), "has 1 bytes after its last element"),
         (24, (0xFFFFFFF0).to_bytes(4, "little"), "x.npz::x: "),
         (20, (3).to_bytes(4, "little"), "is damaged"), (20, (1 << 30).to_bytes(4, "little"), "x.npz::x: "),
-        (10, (0).to_bytes(2, "little"), "stored in 102 bytes, and declares 176"), (42, (7).to_bytes(4, "little"), "outside its archive"),
-        (46, b"y", "damaged local header"),
+        (10, (0).to_bytes(2, "little"), "x.npz::x: is damaged"), (42, (7).to_bytes(4, "little"), "outside its archive"),
+        (46, b"y", "x.npz::y: is damaged"),
     ],
 )  # fmt: skip
 def test_a_directory_that_lies(refused, streamed, tmp_path, at, data, problem):
@@ -419,7 +418,7 @@ def test_an_archive_behind_4_gib(tmp_path, monkeypatch, limit):
     monkeypatch.setattr(zipfile, "ZIP64_LIMIT", limit)
     like = open_(f"{tmp_path / 'x.npz'}::x")
     reference = references.Reference(str(tmp_path / "y.npz"))
-    sink = references.create_sink(reference, like, overwrite=False, layout=Layout())
+    sink = references.create_sink(reference, like, overwrite=False, only=False)
     with FileTransaction(sink.file), sink:
         sink.receive(
             sink.block_writer(tuple(slice(0, size) for size in BIG.shape)).deliver(
@@ -442,5 +441,5 @@ def test_members_that_overlap(revseq, tmp_path):
     (tmp_path / "x.npz").write_bytes(data)
     done = revseq(*COPY).refused("x.npz")
     # zipfile itself finds it since Python 3.14, and some earlier ones.
-    assert "x.npz: has members that overlap" in done.err or "x.npz::x: has a damaged local header" in done.err
+    assert "x.npz: has members that overlap" in done.err or "x.npz::x: is damaged" in done.err
     assert not (tmp_path / "y.npz").exists()

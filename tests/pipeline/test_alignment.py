@@ -18,7 +18,7 @@ from tensor_files import held
 
 from revseq_cli.core.errors import FormatError
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.in_memory import MemorySource
+from revseq_cli.formats.raw import MemorySource
 from revseq_cli.pipeline.assembly import align
 from revseq_cli.pipeline.views import PlacedSource, ScannedSource
 

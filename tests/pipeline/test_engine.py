@@ -17,7 +17,7 @@ from tensor_files import held
 
 from revseq_cli.core.errors import EngineError, TensorIOError
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.in_memory import MemorySink, MemorySource
+from revseq_cli.formats.raw import MemorySink, MemorySource
 from revseq_cli.pipeline import SERIAL, reversal, summaries
 from revseq_cli.pipeline.assembly import Job, Request
 from revseq_cli.pipeline.jobs import load

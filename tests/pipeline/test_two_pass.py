@@ -24,7 +24,7 @@ from revseq_cli.core import thresholds
 from revseq_cli.core.errors import EngineError, TensorIOError
 from revseq_cli.formats import references
 from revseq_cli.formats.atomic_file import FileTransaction
-from revseq_cli.formats.in_memory import MemorySink
+from revseq_cli.formats.raw import MemorySink
 from revseq_cli.pipeline import reversal
 from revseq_cli.pipeline.assembly import Job, Request
 from revseq_cli.pipeline.jobs import load

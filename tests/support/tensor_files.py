@@ -6,7 +6,7 @@ from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import references
 from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.contract import Storage, TextTypes
-from revseq_cli.formats.in_memory import MemorySource
+from revseq_cli.formats.raw import MemorySource
 
 
 def open_(path, asked=None):

@@ -13,7 +13,7 @@ from revseq_cli.core.errors import FormatError
 from revseq_cli.formats import file_io, table
 from revseq_cli.formats.contents import refuse_key
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.in_memory import MemorySource
+from revseq_cli.formats.raw import MemorySource
 
 MODULE = "revseq_cli.formats.tiny"
 ROW = table.Format("tiny", (), "tiny", read_only=(".tiny",))
@@ -38,7 +38,7 @@ def open_source(address, types):
     return MemorySource(address.path, values, Storage("tiny", {}))
 
 
-def create_sink(file, like, key, layout):
+def create_sink(file, like, key, *, only):
     raise AssertionError("asked to write what is only read")
 
 

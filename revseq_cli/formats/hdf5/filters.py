@@ -16,7 +16,7 @@ from h5py import h5s, h5z
 
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError
-from revseq_cli.formats.contract import parts
+from revseq_cli.core.tensors import parts
 from revseq_cli.formats.hdf5 import types
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Region
+    from revseq_cli.core.tensors import Region
 
 # Short names for HDF5's own filters and for those that hdf5plugin brings: the names in files are long, or empty.
 _NAMES = {

@@ -21,23 +21,24 @@ from h5py import h5d, h5p
 
 from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError, TensorIOError, UsageError, listed, printable, shortened
+from revseq_cli.core.tensors import chunk_boxes
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import refuse_taken
-from revseq_cli.formats.contract import BlockWriter, FileSink, Layout, Source, chunk_boxes
+from revseq_cli.formats.contract import BlockWriter, FileSink, Source
 from revseq_cli.formats.hdf5 import files, types
 from revseq_cli.formats.hdf5.files import RAISED, dataset_at, error_number, opened
 from revseq_cli.formats.hdf5.filters import Chunk, ChunkBlockWriter, take_filters
 from revseq_cli.formats.hdf5.source import Hdf5Source
-from revseq_cli.formats.in_memory import Handing
-from revseq_cli.formats.meaning import FILL, Attributes, Variable, fill_of, typed
-from revseq_cli.formats.raw import RawSink
+from revseq_cli.formats.meaning import FILL, NOTHING, Attributes, Variable, fill_of, typed
+from revseq_cli.formats.raw import Handing, RawSink
 from revseq_cli.formats.table import is_netcdf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from revseq_cli.core.tensors import Region
     from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Region, WriteResult
+    from revseq_cli.formats.contract import WriteResult
 
 # The file format since HDF5 1.8 of 2008: in older ones, an attribute has at most 64 KiB.
 _VERSIONS = ("v108", "latest")
@@ -47,11 +48,11 @@ _LONGEST_COMMAND = 1000  # characters of a command; tensors may be typed as text
 _MOST_HISTORY = 60_000  # bytes; older versions of the file format have no room for an attribute of 64 KiB
 
 
-def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:
+def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:
     """The sink for a tensor like `template`, with the path `key`; RevseqError for every reason to refuse it."""
     name = "/" + "/".join(files.parts_of(key, file.name))
     output: _Copy | _Alone
-    if isinstance(template, Hdf5Source) and not layout.only:
+    if isinstance(template, Hdf5Source) and not only:
         output = _Copy(name, template, file.name)
     else:
         output = _Alone(name, template, file.name)
@@ -138,7 +139,7 @@ class _Alone:
     inner = ()
 
     def __init__(self, name: str, template: Source, where: str) -> None:
-        self.name, self.template, self.meaning, sizes = name, template, template.meaning(), template.sizes
+        self.name, self.template, self.meaning, sizes = name, template, template.meaning() or NOTHING, template.sizes
         self.is_netcdf = is_netcdf(where)
         # NetCDF's library opens a file for writing only if all groups remember the order of their links.
         tracks = True if self.is_netcdf or self.meaning.dimensions else None
@@ -397,7 +398,7 @@ class _DatasetSink(FileSink):
 
     def __init__(self, file: AtomicFile, output: _Copy | _Alone) -> None:
         super().__init__(file)
-        self._output, self._kept, self._template = output, output.kept, output.template
+        self._output, self.kept, self._template = output, output.kept, output.template
 
     def _begin(self, **options: int) -> h5py.Dataset:
         """Create the file with the dataset, whose values are still to be written."""

@@ -11,16 +11,10 @@ import h5py
 import numpy as np
 
 from revseq_cli.core.errors import FormatError, about
+from revseq_cli.core.tensors import chunk_boxes, chunk_start
 from revseq_cli.formats import file_io
-from revseq_cli.formats.contract import (
-    ReadTask,
-    Source,
-    Storage,
-    chunk_boxes,
-    chunk_start,
-    not_whole,
-    refuse_bomb,
-)
+from revseq_cli.formats.contents import not_whole, refuse_bomb
+from revseq_cli.formats.contract import ReadTask, Source, Storage
 from revseq_cli.formats.hdf5 import files, types
 from revseq_cli.formats.hdf5.files import RAISED, dataset_at, opened
 from revseq_cli.formats.hdf5.filters import filters_of, require_filters
@@ -31,8 +25,7 @@ from revseq_cli.formats.table import is_hdf5, is_netcdf, looks_like
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from revseq_cli.core.tensors import DataType
-    from revseq_cli.formats.contract import Region
+    from revseq_cli.core.tensors import DataType, Region
 
 _LAYOUTS = {h5py.h5d.COMPACT: "compact", h5py.h5d.CONTIGUOUS: "contiguous", h5py.h5d.VIRTUAL: "virtual"}
 _MATLAB_NUMBERS = {
@@ -93,7 +86,7 @@ class Hdf5Source(Source):
             self.sizes, self.limits = (*dataset.shape, *self.inner), (*dataset.maxshape, *self.inner)
             self.chunks = (*dataset.chunks, *self.inner) if dataset.chunks else None
             self.encoded = self.properties.get_nfilters() > 0
-            self.dimensions, self.attributes = files.names_of(dataset), h5py.h5a.get_num_attrs(dataset.id)
+            self.dimensions = files.names_of(dataset)
             # Of values that were never written, HDF5 would name a place, too.
             is_contiguous = self.properties.get_layout() == h5py.h5d.CONTIGUOUS and self.stored > 0
             if is_contiguous and not types.is_converted(kind):

@@ -21,7 +21,7 @@ from revseq_cli.core.tensors import DataType, braced
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.contract import Region
+    from revseq_cli.core.tensors import Region
 
 # Floats that NumPy lacks and HDF5 can describe: where sign, exponent and mantissa are, the bits of the latter two, and
 # the exponent's bias. HDF5 cannot say that a float has no infinities; such ones are opaque bytes, as in h5py.

@@ -14,7 +14,7 @@ from revseq_cli.formats.zarr.source import ZarrSource, contents
 
 if TYPE_CHECKING:
     from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Address, FileSink, Layout, Source, TextTypes
+    from revseq_cli.formats.contract import Address, FileSink, Source, TextTypes
 
 __all__ = ["contents", "create_sink", "open_source"]
 
@@ -24,6 +24,6 @@ def open_source(address: Address, types: TextTypes) -> Source:
     return ZarrSource(address.path, address.key, asked=types.asked)
 
 
-def create_sink(file: AtomicFile, template: Source, key: str, layout: Layout) -> FileSink:
+def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:
     """A new store of one array, or the input's store with arrays replaced."""
-    return ZarrSink(file, template, key, layout)
+    return ZarrSink(file, template, key, only=only)

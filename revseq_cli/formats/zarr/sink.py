@@ -16,18 +16,19 @@ import numpy as np
 from revseq_cli.core import dtypes, platform
 from revseq_cli.core.dtypes import is_nameless
 from revseq_cli.core.errors import UsageError, listed
+from revseq_cli.core.tensors import parts
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import copy_file
 from revseq_cli.formats.contents import TensorNameError, refuse_taken
-from revseq_cli.formats.contract import BlockWriter, FileSink, Source, parts
+from revseq_cli.formats.contract import BlockWriter, FileSink, Source
 from revseq_cli.formats.meaning import FILL, NOTHING, fill_of, typed
 from revseq_cli.formats.zarr import metadata, source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from revseq_cli.core.tensors import Region
     from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Layout, Region
     from revseq_cli.formats.meaning import Attributes, Meaning, Value, Variable
 
 _GROUPS: dict[metadata.Version, dict[str, Any]] = {
@@ -43,16 +44,16 @@ class ZarrSink(FileSink):
 
     encoded = True
 
-    def __init__(self, file: AtomicFile, template: Source, key: str, layout: Layout) -> None:
+    def __init__(self, file: AtomicFile, template: Source, key: str, *, only: bool) -> None:
         super().__init__(file)
         source.require_package(file.name)
         self._data_type = template.desc.data_type
         self._variables: tuple[Variable, ...] = ()
         like = template if isinstance(template, source.ZarrSource) else None
-        self._old = None if layout.only else like
+        self._old = None if only else like
         self._key = _checked(key, file.name, like.key if like else "")
         self._replaces = self._old is not None and self._key == self._old.key
-        said = NOTHING if self._old else template.meaning()
+        said = (not self._old and template.meaning()) or NOTHING
         if like:
             self._version, self._shards = like.metadata.version, like.metadata.shards
             array = _copied(like)
@@ -67,10 +68,10 @@ class ZarrSink(FileSink):
             if not self._replaces:
                 self._require_place(self._old)
             self._old_files = metadata.files_in(self._old.store, self._old.name, self._old.at)
-            self._kept = self._old_files.stored - self._old.stored * self._replaces
+            self.kept = self._old_files.stored - self._old.stored * self._replaces
         else:
             self._variables = self._beside(said.coordinates)
-            self._kept = sum(variable.values.nbytes for variable in self._variables)
+            self.kept = sum(variable.values.nbytes for variable in self._variables)
 
     def _require_place(self, old: source.ZarrSource) -> None:
         """UsageError where the input's store has something else at the place of the array that is added."""

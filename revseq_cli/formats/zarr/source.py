@@ -17,19 +17,10 @@ import numpy as np
 from revseq_cli.core import platform
 from revseq_cli.core.dtypes import data_type_of, is_nameless
 from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
-from revseq_cli.core.tensors import TensorDesc
+from revseq_cli.core.tensors import TensorDesc, chunk_boxes, chunk_start, inside
 from revseq_cli.formats import file_io, remote
-from revseq_cli.formats.contents import GROUP, Contents, Item, chosen, only_of
-from revseq_cli.formats.contract import (
-    ReadTask,
-    Source,
-    Storage,
-    chunk_boxes,
-    chunk_start,
-    extra,
-    inside,
-    refuse_bomb,
-)
+from revseq_cli.formats.contents import GROUP, Contents, Item, chosen, extra, only_of, refuse_bomb
+from revseq_cli.formats.contract import ReadTask, Source, Storage
 from revseq_cli.formats.file_io import Identity  # noqa: TC001 - of a NamedTuple
 from revseq_cli.formats.meaning import (
     FILL,
@@ -52,8 +43,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.core.tensors import DataType
-    from revseq_cli.formats.contract import Address, Region, TextTypes
+    from revseq_cli.core.tensors import DataType, Region
+    from revseq_cli.formats.contract import Address, TextTypes
     from revseq_cli.formats.zarr.metadata import Metadata, Version
 
 
@@ -84,7 +75,7 @@ class ZarrSource(Source):
         self.store, self.folder, self.at = path, str(Path(path, self.key)), at
         self.metadata = metadata.read(self.folder, self.name, asked)
         version, self.dtype, self.sizes, self.chunks = self.metadata[:4]
-        self.dimensions, self.attributes = self.metadata.dimensions, self.metadata.attributes
+        self.dimensions = self.metadata.dimensions
         files = self._files()
         self._digest, self.stored = files.digest, files.stored  # bytes of the array's own files
         self._chunk_files = _chunk_files(self.metadata, files.names, self.name) if files.are_listed else None
@@ -97,6 +88,12 @@ class ZarrSource(Source):
         with metadata.errors_worded(self.name, "open"):
             opened(self.array)
         about, details = {"version": str(version), "array": f"/{self.key}"}, details_of(self.metadata)
+        total = prod(-(-size // shard) for size, shard in zip(self.sizes, self.metadata.shards, strict=True))
+        if (
+            absent := 0 if self._chunk_files is None else total - self._chunk_files
+        ):  # they are read as the fill value, whether lost or never written
+            noun = "shards" if self.metadata.shards != self.metadata.chunks else "chunks"
+            details["missing"] = f"{absent:,} of {total:,} {noun}"
         self.storage = Storage("zarr", about | details)
 
     def recheck(self) -> None:
@@ -117,14 +114,6 @@ class ZarrSource(Source):
         codecs = {*self.metadata.codecs} - {"bytes"}  # which only says the byte order
         copies = 6 if "gzip" in codecs else 1 + 2 * bool(codecs)
         return copies * prod(self.metadata.chunks) * self.dtype.itemsize
-
-    def absent_notes(self) -> tuple[str, ...]:
-        """A note on absent chunks: the format reads them as the fill value, whether lost or never written."""
-        noun = "shards" if self.metadata.shards != self.metadata.chunks else "chunks"
-        total = prod(-(-size // shard) for size, shard in zip(self.sizes, self.metadata.shards, strict=True))
-        absent = total - (total if self._chunk_files is None else self._chunk_files)
-        note = f"{absent:,} of {total:,} {noun} of {self.name} are missing, and read as the fill value"
-        return (note,) if absent else ()
 
     def meaning(self) -> Meaning:
         """What the store says of the array."""
