@@ -60,7 +60,7 @@ def test_input_and_lengths_in_one_file(revseq, tmp_path, save):
 def test_it_is_no_stream(revseq, tmp_path):
     np.savez(tmp_path / "x.npz", x=X, n=N)
     job = ("x.npz::x", "x.npz::n", "--axis", 1)
-    revseq("run", *job, "-f", "npz").refused(".npz cannot be written to a pipe")
+    revseq("run", *job, "-f", "npz").refused("npz cannot be written to a pipe")
     revseq("run", "-", *job[1:], stdin=(tmp_path / "x.npz").read_bytes()).refused(".npz cannot be read from a pipe")
 
 

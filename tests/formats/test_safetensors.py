@@ -38,7 +38,7 @@ def test_input_and_lengths_in_one_file(revseq, tmp_path):
     revseq("run", *job, "-o", "z.npz").ok()
     with np.load(tmp_path / "z.npz") as found:
         assert oracle.same_bits(found["x"], EXPECTED)
-    revseq("run", *job, "-f", "safetensors").refused(".safetensors cannot be written to a pipe")
+    revseq("run", *job, "-f", "safetensors").refused("safetensors cannot be written to a pipe")
 
 
 @pytest.mark.parametrize("name", ["", "__metadata__", "\udcff"])
