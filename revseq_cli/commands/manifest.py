@@ -1,4 +1,4 @@
-"""The jobs of a batch: from a manifest in JSON lines or CSV, or one for each file that matches a pattern or is listed.
+"""The jobs of a batch: from a manifest in JSON lines or CSV, or one for each file that matches a pattern.
 
 A column of a manifest is an argument or an option of `run`, by its long name and with its type. All is checked before
 any job runs.
@@ -6,20 +6,20 @@ any job runs.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import glob
 import io
 import json
 import os
 import re
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from revseq_cli.commands import base
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_typed, listed, nearest, printable
+from revseq_cli.core.errors import FormatError, UsageError, about, can_be_typed, listed, nearest, printable
 from revseq_cli.formats import file_io
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.table import by_suffix, is_store, packing_of
@@ -27,32 +27,15 @@ from revseq_cli.formats.text import LARGEST
 from revseq_cli.report.terminal import numbered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     Cells = Collection[tuple[str, str]]  # the columns of a job, each with its text
-    Rows = Iterable[tuple[int, Callable[[], Cells]]]  # the number of each job, and what parses its row
     Columns = Mapping[str, click.Parameter]
 
 _EXAMPLE = 'one job per line, such as {"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}'
 _RECORDS = 'with pandas: to_json(..., orient="records", lines=True)'
 _SEPARATORS = ",;\t"  # of cells: Excel writes semicolons where a comma stands in numbers
-_MOST_PROBLEMS = 20  # of a manifest that a message lists
-
 PATTERN, OUTPUT = platform.quoted("data/*.npy"), platform.quoted("out/{stem}.npy")  # examples, for hints
-
-
-class ManifestError(RevseqError, ValueError):
-    """All that is wrong with a manifest, of which no job is run."""
-
-    def __init__(self, problems: Sequence[RevseqError]) -> None:
-        super().__init__(f"{len(problems)} problems")
-        self.problems = problems
-
-    def parts(self) -> Sequence[RevseqError]:
-        """The first 20 problems, and one that counts the rest."""
-        more = len(self.problems) - _MOST_PROBLEMS
-        rest = [RevseqError(f"and {more} more")] if more > 0 else []
-        return [*self.problems[:_MOST_PROBLEMS], *rest]
 
 
 class Entry(NamedTuple):
@@ -81,16 +64,14 @@ class Jobs(NamedTuple):
 
 
 def read(path: str, columns: Columns, defaults: dict[str, Any]) -> Jobs:
-    """The jobs of a manifest, or of standard input for -; ManifestError with everything that is wrong."""
+    """The jobs of a manifest, or of standard input for -; FormatError for the first thing that is wrong."""
     text = Reference(path).text
     suffix = os.path.splitext(text.name)[1].lower()  # noqa: PTH122 - a string
+    is_json = suffix in (".json", ".jsonl") or (suffix != ".csv" and text.text.lstrip().startswith(("{", "[")))
     own = platform.real_path(path) if text.identity else ""
-    if suffix in (".json", ".jsonl") or (suffix != ".csv" and text.text.lstrip().startswith(("{", "["))):
-        lines = enumerate(text.text.split("\n"), 1)  # not splitlines, which also cuts inside strings
-        rows: Rows = ((n, partial(_json_cells, line)) for n, line in lines if line.strip())
-    else:
-        rows = _csv_rows(text.text, columns)
-    return _jobs(text.name, "line", rows, columns, defaults, own)
+    with about(text.name):
+        rows = _json_rows(text.text) if is_json else _csv_rows(text.text, columns)
+        return Jobs(text.name, "line", _entries(rows, "line", columns, defaults, own))
 
 
 def of_files(
@@ -121,7 +102,10 @@ def of_files(
         found = f"-o {named['output']} is one file for several inputs"
         raise UsageError(found, "an output for each file", f"try -o {OUTPUT}, or with {{sub}} or {{match}} in it")
     name = f"--each {platform.quoted(pattern)}"
-    return _jobs(name, "job", ((n, row.items) for n, row in enumerate(jobs, 1)), columns, defaults)
+    with about(name):
+        return Jobs(
+            name, "job", _entries(((n, row.items()) for n, row in enumerate(jobs, 1)), "job", columns, defaults)
+        )
 
 
 def matching(pattern: str) -> list[str]:
@@ -151,24 +135,35 @@ def placeholders(path: str, pattern: str) -> dict[str, str]:
     return values | {"parent": parent or os.curdir, "sub": sub, "path": path}
 
 
-def _jobs(name: str, noun: str, rows: Rows, columns: Columns, defaults: dict[str, Any], own: str = "") -> Jobs:
-    """The jobs of rows; `own` is the path of the manifest itself. ManifestError with all that is wrong."""
-    entries: list[Entry] = []
-    problems: list[RevseqError] = []
+@contextlib.contextmanager
+def _about_job(noun: str, number: int) -> Iterator[None]:
+    """Say of an error that is raised inside which job it is about."""
     try:
-        for line, parse in rows:
-            try:
-                entries.append(_entry(line, _parsed(parse(), columns), defaults))
-            except (FormatError, UsageError) as e:
-                problems.append(FormatError(f"{noun} {line}: {e.found}", e.wanted, e.hint))
-    except FormatError as e:  # after which no row can be read
-        problems.append(e)
-    problems += _conflicts(entries, noun, own)
-    if not entries and not problems:
-        problems.append(FormatError("contains no job", _EXAMPLE))
-    if problems:
-        raise ManifestError([each.about(name) for each in problems])
-    return Jobs(name, noun, entries)
+        yield
+    except (FormatError, UsageError) as e:
+        raise FormatError(f"{noun} {number}: {e.found}", e.wanted, e.hint) from None
+
+
+def _entries(
+    rows: Iterable[tuple[int, Cells]], noun: str, columns: Columns, defaults: dict[str, Any], own: str = ""
+) -> list[Entry]:
+    """The jobs of rows, which have their numbers; `own` is the path of the manifest itself."""
+    entries: list[Entry] = []
+    for number, cells in rows:
+        with _about_job(noun, number):
+            entries.append(_entry(number, _parsed(cells, columns), defaults))
+    if not entries:
+        raise FormatError("contains no job", _EXAMPLE)
+    _refuse_conflicts(entries, noun, own)
+    return entries
+
+
+def _json_rows(text: str) -> Iterator[tuple[int, Cells]]:
+    for number, line in enumerate(text.split("\n"), 1):  # not splitlines, which also cuts inside strings
+        if line.strip():
+            with _about_job("line", number):
+                cells = _json_cells(line)
+            yield number, cells
 
 
 def _json_cells(line: str) -> Cells:
@@ -191,28 +186,24 @@ def _json_cells(line: str) -> Cells:
     return [(name, text) for name, text in texts if text is not None]
 
 
-def _csv_rows(text: str, columns: Columns) -> Rows:
+def _csv_rows(text: str, columns: Columns) -> Iterator[tuple[int, Cells]]:
     """Each row with the number of its last line, since cells may hold line breaks."""
+    if not text.strip():
+        return
     csv.field_size_limit(LARGEST)  # a cell may be a whole tensor
-    first = re.split(r"[\r\n]", text.lstrip(), maxsplit=1)[0]
+    first = re.split(r"[\r\n]", text, maxsplit=1)[0]
     separator = next((each for each in _SEPARATORS if each in first), ",")
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
-        header = next((cells for cells in rows if any(map(str.strip, cells))), None)
-        if header:
-            _plain(header, columns)
-        for cells in filter(None, rows):
-            yield rows.line_num, partial(_csv_cells, header or [], cells)
+        with _about_job("line", 1):
+            header = _plain(rows.fieldnames or [], columns)
+        for row in rows:
+            if None in row or None in row.values():  # what DictReader has of too many and too few cells
+                wanted = f"{len(header)}, as the first line has"
+                raise FormatError(f"line {rows.line_num}: has too few or too many cells", wanted)
+            yield rows.line_num, [(name, cell) for name, cell in row.items() if cell]
     except csv.Error as e:
-        raise FormatError(f"line {rows.line_num}: is not CSV: {e}") from None
-    except FormatError as e:
-        raise FormatError(f"line {rows.line_num}: {e.found}", e.wanted, e.hint) from None
-
-
-def _csv_cells(header: list[str], cells: list[str]) -> Cells:
-    if len(cells) != len(header):
-        raise FormatError(f"has {len(cells)} cells", f"{len(header)}, as the first line has")
-    return [(name, cell) for name, cell in zip(header, cells, strict=True) if cell]
+        raise FormatError(f"line {rows.reader.line_num}: is not CSV: {e}") from None
 
 
 def _plain(names: Sequence[str], columns: Columns) -> list[str]:
@@ -261,21 +252,20 @@ def _entry(line: int, options: dict[str, Any], defaults: dict[str, Any]) -> Entr
     return Entry(line, defaults | options, platform.real_path(output.path), paths)
 
 
-def _conflicts(entries: list[Entry], noun: str, own: str) -> Iterator[RevseqError]:
-    """The errors of outputs that are the manifest or another job's output, and of inputs that a job writes."""
+def _refuse_conflicts(entries: list[Entry], noun: str, own: str) -> None:
+    """FormatError for an output that is the manifest or another job's output, and for an input that a job writes."""
     writers: dict[str, Entry] = {}
     for entry in entries:
         writers.setdefault(platform.name_key(entry.output), entry)
     for entry in entries:
-        if own and platform.name_key(entry.output) == platform.name_key(own):
-            found = f"{noun} {entry.line}: its output {entry.options['output']} is the manifest itself"
-            yield FormatError(found, "another name")
-        for name, path in {"output": entry.output, **entry.inputs}.items():
-            is_output = name == "output"
-            writer = next((each for each in _writers(path, writers) if each is not entry or not is_output), None)
-            if writer:
-                found = f"{noun} {entry.line}: its {name} {entry.options[name]} is the output of {noun} {writer.line}"
-                yield FormatError(found, "an output of its own" if is_output else "a file that no job here writes")
+        with _about_job(noun, entry.line):
+            if own and platform.name_key(entry.output) == platform.name_key(own):
+                raise FormatError(f"its output {entry.options['output']} is the manifest itself", "another name")
+            for name, path in {"output": entry.output, **entry.inputs}.items():
+                is_output = name == "output"
+                if writer := next((w for w in _writers(path, writers) if w is not entry or not is_output), None):
+                    found = f"its {name} {entry.options[name]} is the output of {noun} {writer.line}"
+                    raise FormatError(found, "an output of its own" if is_output else "a file that no job here writes")
 
 
 def _writers(path: str, writers: Mapping[str, Entry]) -> Iterator[Entry]:

@@ -107,10 +107,9 @@ def test_columns_are_the_options_of_run(revseq):
     names = {max(each.opts, key=len).lstrip("-") for each in run.command.params}
     refused = {*"feed example picture full dry-run json quiet verbose color".split()}
     assert refused < names
-    told = revseq("batch", "-", stdin="".join(f'{{"{name}": "?"}}\n' for name in refused).encode())
-    told.refused(*(f"unknown column '{name}'" for name in refused))
-    taken = revseq("batch", "-", stdin="".join(f'{{"{name}": "?"}}\n' for name in names - refused).encode()).refused()
-    assert "unknown" not in taken.err
+    for name in names:
+        told = revseq("batch", "-", stdin=f'{{"{name}": "?"}}\n'.encode()).refused().err
+        assert (f"unknown column '{name}'" in told) == (name in refused), told
     # Every job has an input, lengths and an output of its own, so there are no defaults for them.
     own = "manifest each lengths output resume dry-run fail-fast json quiet verbose color"
     taken = [max(each.opts, key=len).lstrip("-") for each in batch.command.params]
@@ -164,9 +163,8 @@ def test_json_reports_each_job_in_the_order_of_the_manifest(revseq, files):
         (lines({"output": "y.zarr"}, {"input": "y.zarr/c"}), ["line 2: its input y.zarr/c is the output of line 1"]),
         (lines({"lengths": "./y.npy"}), ["line 1: its lengths ./y.npy is the output of line 1"]),
         (lines({"output": "m.jsonl", "overwrite": True}), ["line 1: its output m.jsonl is the manifest itself"]),
-        (lines(*[{"axis": 1.5}] * 30), ["line 20: ", "Error: and 10 more"]),
         ("input|output\nx.npy|y.npy\n", ["line 1: unknown column 'input|output'"]),
-        ("input,output\nx.npy\n", ["line 2: has 1 cells", "wanted: 2"]),
+        ("input,output\nx.npy\n", ["line 2: has too few or too many cells", "wanted: 2"]),
         ("input,output\nx.npy,\n", ["line 2: no output"]),
         ("input,axis\nx.npy,1\n", ["line 1: no output"]),
         ('input,output\n"x.npy,y.npy\n', ["line 2: is not CSV: unexpected end of data"]),
