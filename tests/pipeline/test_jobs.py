@@ -14,15 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensor_files import held
 
+from revseq_cli.core import thresholds
 from revseq_cli.core.dtypes import numbers
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.pipeline.assembly import Request, make, unsigned
-from revseq_cli.pipeline.views import lengths_by_padding
 
 X = np.random.default_rng(3).random((4, 10, 6)).astype("f4")
 N = np.array([2, 5, 10, 7])
 RIGHT = oracle.expected(X, np.broadcast_to(N.reshape(4, 1, 1), (4, 1, 6)), 1)
+BATCH = ("--axis", 1, "--batch-axis", 0)
 
 
 @pytest.fixture
@@ -39,13 +40,13 @@ def result(folder, name="y.npy"):
 # Lengths
 
 
-@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", ">i8", "f2", "f4", "f8", ">f8"])
-@pytest.mark.parametrize("shape", [(4,), (1, 4), (4, 1)])
-def test_lengths_of_any_number_type_and_form(revseq, files, dtype, shape):
+@pytest.mark.parametrize("dtype", ["u1", "u8", "i2", ">i8", "f2", ">f8"])
+def test_lengths_of_any_number_type_and_form(revseq, files, dtype):
     """As NumPy makes them, and MATLAB, which has doubles and matrices alone."""
-    np.save(files / "n.npy", N.astype(dtype).reshape(shape))
-    revseq("run", "x.npy", "n.npy", "--axis", 1, "--batch-axis", 0, "-o", "y.npy").ok()
-    assert oracle.same_bits(result(files), RIGHT)
+    for shape in ((4,), (1, 4), (4, 1)):
+        np.save(files / "n.npy", N.astype(dtype).reshape(shape))
+        revseq("run", "x.npy", "n.npy", *BATCH, "-o", "y.npy", "--overwrite").ok()
+        assert oracle.same_bits(result(files), RIGHT)
 
 
 @pytest.mark.parametrize(
@@ -60,34 +61,30 @@ def test_lengths_of_any_number_type_and_form(revseq, files, dtype, shape):
 def test_what_is_no_length_is_told_with_its_index(revseq, files, lengths, words):
     np.save(files / "n.npy", np.array(lengths))
     for command in (("run",), ("run", "-o", "y.npy"), ("check",)):
-        done = revseq(*command, "x.npy", "n.npy", "--axis", 1, "--batch-axis", 0)
+        done = revseq(*command, "x.npy", "n.npy", *BATCH)
         assert words in (done.out + done.err).replace("SequenceLengthsTensor DataType:", "DataType is")
         assert done.status in (1, 2)
     assert not (files / "y.npy").exists()
 
 
-@pytest.mark.parametrize("data_type", DataType)
+@pytest.mark.parametrize("data_type", [each for each in DataType if each.kind not in ("bool", "complex")])
 @pytest.mark.parametrize("target", [None, DataType.UINT32, DataType.UINT64])
 def test_lengths_are_exact_or_refused(data_type, target):
     """Against fractions, one value after the other."""
-    if data_type.kind in ("bool", "complex"):
-        return
     values = oracle.random_values(np.random.default_rng(1), (200,), data_type)
     if data_type.kind in ("int", "uint", "float"):
         wide = [0, 1, 2, 255, 2049, 65536, 2**24 + 1, 2**31, 2**32 - 1, 2**32, 2**53 + 1, 2**63, 2**64 - 1]
+        extra = [*wide, *(-n for n in wide), 0.5, -0.0]
+        if data_type.kind != "float":
+            bounds = np.iinfo(values.dtype)
+            extra = [n for n in extra if isinstance(n, int) and bounds.min <= n <= bounds.max]
         with np.errstate(all="ignore"):
-            extra = np.array([*wide, *(-n for n in wide), *([0.5, -0.0] if data_type.kind == "float" else [])], object)
-            fits = np.iinfo(values.dtype) if data_type.kind != "float" else None
-            extra = [n for n in extra if fits is None or fits.min <= n <= fits.max]
-            values = np.concatenate(
-                [values, np.array([*map(float, extra)] if fits is None else extra).astype(values.dtype)]
-            )
+            values = np.concatenate([values, np.array(extra, object).astype(values.dtype)])
     lengths = unsigned(held(values), target)
     largest = np.iinfo(lengths.dtype).max
     for i, number in enumerate(numbers(values).tolist()):
-        is_length = math.isfinite(number) and number == int(number) and 0 <= number <= largest
         task = lengths.read_task((slice(i, i + 1),))
-        if is_length:
+        if math.isfinite(number) and number == int(number) and 0 <= number <= largest:
             assert task.read().tolist() == [int(number)]
         else:
             with pytest.raises(FormatError, match=rf" at \[{i}\] "):
@@ -100,22 +97,20 @@ def test_one_length_is_for_all_lines(revseq, files):
     for job in (("3",), ("[3]",), ("scalar.npy",), ("scalar.npy", "--batch-axis", 0)):
         revseq("run", "x.npy", *job, "--axis", 1, "-o", "y.npy", "--overwrite").ok()
         assert oracle.same_bits(result(files), right)
-    revseq("run", "x.npy", "[3]", "--axis", 1, "--batch-axis", 0).refused("Sizes is {1}", "{4}: one length for each")
+    revseq("run", "x.npy", "[3]", *BATCH).refused("Sizes is {1}", "{4}: one length for each")
 
 
 def test_levels_are_for_those_who_choose_them(revseq, files):
-    job = ("x.npy", "n.npy", "--axis", 1, "--batch-axis", 0)
-    revseq("run", *job).ok()
-    for level in (("--feature-level", "5_0"), ("--feature-level", "DML_FEATURE_LEVEL_5_0")):
-        revseq("run", *job, *level).refused("DataType is INT64", "--lengths-dtype UINT32")
+    job = ("x.npy", "n.npy", *BATCH)
+    for level in ("5_0", "DML_FEATURE_LEVEL_5_0"):
+        revseq("run", *job, "--feature-level", level).refused("DataType is INT64", "--lengths-dtype UINT32")
     revseq("run", *job, env={"REVSEQ_FEATURE_LEVEL": "5.0"}).refused("DataType is INT64")
     revseq("run", *job, "--feature-level", "5_0", "--lengths-dtype", "UINT32").ok()
     np.save(files / "x.npy", X.reshape(1, 1, 1, 1, 1, 1, 4, 10, 6).astype("c8"))
     job = ("x.npy", "n.npy", "--axis", 7, "--batch-axis", 6)
     revseq("run", *job, "-o", "y.npy").ok()
-    done = revseq("run", *job, "--feature-level", "5_0").refused(
-        "DataType is COMPLEX64", "dimension count is 9", "INT64"
-    )
+    words = "DataType is COMPLEX64", "dimension count is 9", "INT64"
+    done = revseq("run", *job, "--feature-level", "5_0").refused(*words)
     assert done.err.count("Error: ") == 4  # all together
 
 
@@ -123,14 +118,13 @@ def test_levels_are_for_those_who_choose_them(revseq, files):
 def test_empty_tensors_are_jobs(revseq, tmp_path, sizes):
     np.save(tmp_path / "x.npy", np.zeros(sizes, "f4"))
     np.save(tmp_path / "n.npy", np.zeros(sizes[:1], "i8"))
-    job = ("x.npy", "n.npy", "--axis", 1, "--batch-axis", 0)
+    job = ("x.npy", "n.npy", *BATCH)
     revseq("run", *job, "-o", "y.npy").ok()
     assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "x.npy").read_bytes()
     revseq("run", "x.npy", "--padding", 0, "--axis", 1, "-o", "z.npy").ok()
     for command in (("run",), ("check",), ("diff", "y.npy", "--job")):
         revseq(*command, *job).ok()
-        for axis in range(len(sizes)):
-            revseq(*command, "x.npy", 9, "--axis", axis).ok()
+        revseq(*command, "x.npy", 9, "--axis", 0).ok()
     revseq("run", *job, "--feature-level", "5_0").refused("Sizes is", "sizes of at least 1")
 
 
@@ -144,42 +138,29 @@ def netcdf(folder, values, dtype, attributes, fill=None):
     return "n.nc"
 
 
-def zarred(folder, values, dtype, attributes, version):
-    made = zarr.create_array(
-        folder / f"{version}.zarr", shape=4, dtype=dtype, attributes=attributes, zarr_format=version
-    )
-    made[:] = np.array(values, dtype)
-    return f"{version}.zarr"
-
-
-@pytest.mark.parametrize(
-    "attributes", [{"scale_factor": 2.0}, {"add_offset": 3}, {"scale_factor": 0.5, "add_offset": 1.0}]
-)
-def test_packed_lengths_are_refused_with_what_to_type(revseq, files, attributes, shell):
-    names = [netcdf(files, N, "i2", attributes), *(zarred(files, N, "i2", attributes, version) for version in (2, 3))]
-    for name in names:
-        job = ("x.npy", name, "--axis", 1, "--batch-axis", 0)
-        done = revseq("run", *job).refused("its lengths are packed, by ", "unpack them: python -c ")
+@pytest.mark.parametrize("attributes", [{"scale_factor": 2.0}, {"add_offset": 3}])
+def test_packed_lengths_are_refused_with_what_to_type(revseq, files, attributes):
+    made = zarr.create_array(files / "n.zarr", data=N.astype("i2"), attributes=attributes)
+    assert made.shape == (4,)
+    for name in (netcdf(files, N, "i2", attributes), "n.zarr"):
+        revseq("run", "x.npy", name, *BATCH).refused("its lengths are packed, by ", "unpack them: python -c ")
     neutral = netcdf(files, N, "i2", {"scale_factor": 1.0, "add_offset": 0.0})
-    revseq("run", "x.npy", neutral, "--axis", 1, "--batch-axis", 0, "-o", "y.npy").ok()
+    revseq("run", "x.npy", neutral, *BATCH, "-o", "y.npy").ok()
     assert oracle.same_bits(result(files), RIGHT)
-    assert done
 
 
 @pytest.mark.parametrize(
     ("attributes", "dtype", "fill", "lengths", "words"),
     [
         ({}, "u4", 9999, [1, 9999, 2, 9999], "9999 at [1] marks a missing length"),
-        ({"missing_value": np.uint32(7)}, "u4", None, [1, 2, 3, 7], "7 at [3] marks a missing length"),
         ({"missing_value": np.array([7, 8], "u4")}, "u4", None, [8, 2, 3, 7], "8 at [0] marks a missing length"),
         ({}, "f8", np.nan, [1, 2, np.nan, 3], "nan at [2] is not a number"),
         ({}, "u4", None, [1, 4294967295, 2, 3], "4294967295 at [1] marks a missing length"),  # NetCDF's default
-        ({}, "i2", -1, [1, -1, 2, 3], "-1 at [1] marks a missing length"),
     ],
 )
 def test_missing_lengths_are_refused(revseq, files, attributes, dtype, fill, lengths, words):
     name = netcdf(files, lengths, dtype, attributes, fill)
-    revseq("run", "x.npy", name, "--axis", 1, "--batch-axis", 0, "-o", "y.npy").refused("n.nc", words)
+    revseq("run", "x.npy", name, *BATCH, "-o", "y.npy").refused("n.nc", words)
     assert not (files / "y.npy").exists()
 
 
@@ -187,7 +168,7 @@ def test_missing_lengths_are_refused(revseq, files, attributes, dtype, fill, len
 def test_a_fill_value_of_zarr_itself_is_a_length(revseq, files, version):
     made = zarr.create_array(files / "n.zarr", shape=4, dtype="u4", fill_value=5, zarr_format=version)
     made[:] = N
-    revseq("run", "x.npy", "n.zarr", "--axis", 1, "--batch-axis", 0, "-o", "y.npy").ok()
+    revseq("run", "x.npy", "n.zarr", *BATCH, "-o", "y.npy").ok()
     assert oracle.same_bits(result(files), RIGHT)
 
 
@@ -195,12 +176,12 @@ def test_a_fill_value_of_zarr_itself_is_a_length(revseq, files, version):
 
 
 def test_negative_axes_count_from_the_end(revseq, files):
-    for axis, batch in ((-2, 0), (1, -3), (-2, -3)):
+    for axis, batch in ((-2, 0), (1, -3)):
         revseq("run", "x.npy", "n.npy", "--axis", axis, "--batch-axis", batch, "-o", "y.npy", "--overwrite").ok()
         assert oracle.same_bits(result(files), RIGHT)
-    for axis in (-4, 3, 99):
+    np.save(files / "full.npy", np.ones((4, 1, 6), "u4"))
+    for axis in (-4, 3):
         revseq("run", "x.npy", "n.npy", "--axis", axis, "--batch-axis", 0).refused(f"Axis is {axis}", "0 to 2")
-        np.save(files / "full.npy", np.ones((4, 1, 6), "u4"))
         revseq("run", "x.npy", "full.npy", "--axis", axis).refused(f"Axis is {axis}", "0 to 2")
     revseq("run", "x.npy", "n.npy", "--axis", 1, "--batch-axis", 1).refused("the batch axis is 1", "not the reversed")
     revseq("run", "x.npy", "n.npy", "--axis", 1, "--batch-axis", 5).refused("the batch axis is 5")
@@ -209,10 +190,9 @@ def test_negative_axes_count_from_the_end(revseq, files):
 @pytest.mark.parametrize(
     ("like", "options", "axis", "batch"),
     [
-        ("onnx", (), 0, 1), ("onnx", ("--axis", 1), 1, 0), ("pytorch", (), 0, 1), ("pytorch", ("--axis", -2), 1, 0),
-        ("pytorch", ("--axis", 0), 0, 1), ("pytorch", ("--axis", 2, "--batch-axis", 0), 2, 0),
-        ("tensorflow", (), 1, 0), ("tensorflow", ("--axis", 1), 1, 0), ("tensorflow", ("--axis", 0), 0, 1), ("tensorflow", ("--axis", 2), 2, 0), ("TensorFlow", ("--axis", -1), 2, 0),
-        ("tensorflow", ("--axis", 0, "--batch-axis", 1), 0, 1),
+        ("onnx", (), 0, 1), ("onnx", ("--axis", 1), 1, 0), ("onnx", ("--batch-axis", 0), 1, 0), ("pytorch", ("--axis", -2), 1, 0),
+        ("pytorch", ("--axis", 2, "--batch-axis", 0), 2, 0), ("tensorflow", (), 1, 0), ("tensorflow", ("--axis", 0), 0, 1),
+        ("TensorFlow", ("--axis", -1), 2, 0),
     ],
 )  # fmt: skip
 def test_presets_of_axes(revseq, files, like, options, axis, batch):
@@ -230,10 +210,9 @@ def test_a_preset_says_nothing_of_other_axes(revseq, tmp_path):
     done = revseq("run", *job).refused("type the one that is meant")
     assert done.err.index("  --batch-axis 1: ") < done.err.index("  --batch-axis 0: ")  # its own comes first
     assert "revseq run" not in done.err
-    revseq("run", "x.npy", "[1, 2, 3, 4]", "--like", "numpy", "--axis", 1).refused("'numpy' is not one of")
 
 
-@pytest.mark.parametrize("sizes", [(5,), (5, 1), (5, 3), (5, 1, 3)])
+@pytest.mark.parametrize("sizes", [(5,), (5, 3)])
 def test_one_length_for_one_sequence(revseq, tmp_path, sizes):
     x = np.arange(np.prod(sizes), dtype="f4").reshape(sizes)
     np.save(tmp_path / "x.npy", x)
@@ -242,39 +221,27 @@ def test_one_length_for_one_sequence(revseq, tmp_path, sizes):
         assert oracle.same_bits(result(tmp_path), np.concatenate([x[3::-1], x[4:]]))
 
 
-NAMED = xarray.DataArray(X, dims=("station", "time", "level"), name="v")
-
-
 def test_axes_by_their_names(revseq, tmp_path):
-    NAMED.to_netcdf(tmp_path / "x.nc")
+    xarray.DataArray(X, dims=("station", "time", "level"), name="v").to_netcdf(tmp_path / "x.nc")
     job = ("x.nc::v", "[2, 5, 10, 7]", "--axis", "time", "--batch-axis", "station")
     revseq("run", *job, "-o", "y.npy").ok()
     assert oracle.same_bits(result(tmp_path), RIGHT)
-    done = revseq("run", *job[:2], "--axis", "tmie").refused(
-        "no dimension is named tmie", "one of station, time, level"
-    )
-    assert "0 to 2, by number" in done.err
+    words = "no dimension is named tmie", "one of station, time, level, or 0 to 2, by number"
+    revseq("run", *job[:2], "--axis", "tmie").refused(*words)
     revseq("run", *job[:4], "--batch-axis", "st").refused("no dimension is named st")
-    done = revseq("run", *job[:2]).refused("no axis is given", "0 to 2, or station, time, level")
-    assert "--axis time --batch-axis station" not in done.err.split("Hint: type")[0]
-    done = revseq("run", *job[:4]).refused("Hint: revseq run")
-    assert done.err.rstrip().endswith("--axis time --batch-axis station")
+    revseq("run", *job[:2]).refused("no axis is given", "0 to 2, or station, time, level")
+    assert revseq("run", *job[:4]).refused("Hint: revseq run").err.endswith("--axis time --batch-axis station\n")
 
 
-def test_numbers_win(revseq, tmp_path):
+def test_a_number_is_never_a_name(revseq, tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as f:
-        x = f.create_dataset("x", data=X)
-        x.dims[0].label, x.dims[1].label = "1", "0"
+        for name, labels in (("x", "10y"), ("twice", "\x1b\x1bc")):
+            x = f.create_dataset(name, data=np.zeros((3, 3, 3), "f4"))
+            x.dims[0].label, x.dims[1].label, x.dims[2].label = labels
     for axis in ("0", " 0 ", "+0", "0.0", "-3"):
-        assert json.loads(revseq("check", "x.h5", "[[[1]]]", "--axis", axis, "--json").out)["Axis"] == 0
-
-
-def test_a_name_that_two_dimensions_have(revseq, tmp_path):
-    with h5py.File(tmp_path / "x.h5", "w") as f:
-        x = f.create_dataset("x", data=np.zeros((3, 3), "f4"))
-        x.dims[0].label = x.dims[1].label = "x\x1b"
-    done = revseq("run", "x.h5", "[[1], [2], [3]]", "--axis", "x\x1b")
-    done.refused(r"2 dimensions are named x\x1b: 0, 1", "0 to 1, by number")
+        assert json.loads(revseq("check", "x.h5::x", "[[[1]]]", "--axis", axis, "--json").out)["Axis"] == 0
+    done = revseq("run", "x.h5::twice", "1", "--axis", "\x1b")
+    done.refused(r"2 dimensions are named \x1b: 0, 1", "0 to 2, by number")
 
 
 @pytest.mark.parametrize("axis", ["1.5", "-0.1", "9" * 5000, "", "time", "0x1", "1e0", "inf", "\uff10"])
@@ -290,7 +257,7 @@ def test_what_is_neither_a_number_nor_a_name(revseq, files, axis):
 # Padding
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f2", "i4", "u1", "?", "c8", ">i2"])
+@pytest.mark.parametrize("dtype", ["f4", "f2", "u1", "?", "c8", ">i2"])
 def test_padding_tells_the_lengths(revseq, tmp_path, dtype):
     x = np.array([[1, 0, 3, 0, 0], [0, 0, 0, 0, 0], [1, 2, 3, 4, 5]]).astype(dtype)
     np.save(tmp_path / "x.npy", x)
@@ -299,30 +266,11 @@ def test_padding_tells_the_lengths(revseq, tmp_path, dtype):
     revseq("run", *job, "-o", "y.npy").ok()
     assert oracle.same_bits(result(tmp_path), right)
     revseq("diff", "y.npy", "--job", *job).ok()
-    assert json.loads(revseq("check", *job, "--json").ok().out)["lengths"] == {
-        "total": 3, "clamped": 0, "unchanged": 1, "least": 0, "greatest": 5,
-    }  # fmt: skip
+    counts = {"total": 3, "clamped": 0, "unchanged": 1, "least": 0, "greatest": 5}
+    assert json.loads(revseq("check", *job, "--json").ok().out)["lengths"] == counts
     assert "from 0 to 5" in revseq("check", *job).ok().out
-    (tmp_path / "jobs.csv").write_text("input,padding,axis,output\nx.npy,0,1,z.npy\n")
-    revseq("batch", "jobs.csv").ok()
-    assert oracle.same_bits(result(tmp_path, "z.npy"), right)
     revseq("batch", "--each", "x.npy", "--padding", 0, "--axis", 1, "-o", "{stem}.out.npy").ok()
     assert oracle.same_bits(result(tmp_path, "x.out.npy"), right)
-
-
-def test_padding_of_nan_and_of_a_batch(revseq, tmp_path):
-    x = np.full((2, 6, 3), np.nan, "f4")
-    x[0, :4], x[0, 1, 2], x[1, :2, 0] = 1.5, np.nan, np.arange(2)
-    np.save(tmp_path / "x.npy", x)
-    lengths = np.zeros((2, 1, 3), "u4")
-    for b, f in np.ndindex(2, 3):
-        known = np.flatnonzero(~np.isnan(x[b, :, f]))
-        lengths[b, 0, f] = known[-1] + 1 if known.size else 0
-    revseq("run", "x.npy", "--padding", "nan", "--axis", 1, "-o", "y.npy").ok()
-    assert oracle.same_bits(result(tmp_path), oracle.expected(x, lengths, 1))
-    revseq("run", "x.npy", "--padding", "NaN", "--axis", 1, "--batch-axis", 0, "-o", "z.npy").ok()
-    wide = np.broadcast_to(lengths.max(2, keepdims=True), (2, 1, 3))
-    assert oracle.same_bits(result(tmp_path, "z.npy"), oracle.expected(x, wide, 1))
 
 
 @pytest.mark.parametrize(
@@ -338,40 +286,33 @@ def test_padding_of_nan_and_of_a_batch(revseq, tmp_path):
 )  # fmt: skip
 def test_padding_that_is_none(revseq, tmp_path, args, words):
     np.save(tmp_path / "x.npy", np.ones((3, 4), "u1"))
-    options = () if "--axis" in args else ("--axis", 1)
-    revseq("run", *args, *options).refused(words)
-
-
-def test_padding_without_an_axis(revseq, tmp_path):
-    np.save(tmp_path / "x.npy", np.ones((3, 4), "u1"))
+    revseq("run", *args, *(() if "--axis" in args else ("--axis", 1))).refused(words)
     revseq("run", "x.npy", "--padding", 0).refused("no axis is given", "0 to 1")
 
 
 @given(st.data())
 def test_padding_block_by_block(data):
-    """In parts of a few elements, as a tensor of any size is read."""
-    from revseq_cli.core import thresholds
-
-    sizes = tuple(data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=4)))
-    axis = data.draw(st.integers(0, len(sizes) - 1))
-    batch = data.draw(st.none() | st.sampled_from([d for d in range(len(sizes)) if d != axis] or [None]))
-    x = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, 3, sizes).astype("i4")
-    before, thresholds.SCANNED_AT_ONCE = thresholds.SCANNED_AT_ONCE, data.draw(st.integers(1, 9))
+    """In parts of a few elements, as a tensor of any size is read; of a number, and of NaN."""
+    draw = data.draw
+    sizes = tuple(draw(st.lists(st.integers(0, 5), min_size=1, max_size=4)))
+    axis = draw(st.integers(0, len(sizes) - 1))
+    batch = draw(st.none() | st.sampled_from([d for d in range(len(sizes)) if d != axis] or [None]))
+    x = np.random.default_rng(draw(st.integers(0, 99))).integers(0, 3, sizes).astype("i4")
+    is_nan = draw(st.booleans())
+    values = np.where(x == 0, np.nan, x) if is_nan else x
+    request = Request("x", axis=axis, batch_axis=batch, padding=math.nan if is_nan else 0)
+    before, thresholds.SCANNED_AT_ONCE = thresholds.SCANNED_AT_ONCE, draw(st.integers(1, 9))
     try:
-        lengths = lengths_by_padding(held(x), axis, batch, 0).read()
-        job = make(held(x), None, Request("x", axis=axis, batch_axis=batch, padding=0))
-        wide = job.lengths.read()
+        found = make(held(values), None, request).lengths.read()
     finally:
         thresholds.SCANNED_AT_ONCE = before
     places = np.arange(1, sizes[axis] + 1).reshape([-1 if d == axis else 1 for d in range(len(sizes))])
     ends = np.where(x != 0, places, 0).max(axis, keepdims=True, initial=0)
     if batch is not None:
-        ends = np.broadcast_to(
-            ends.max(tuple(d for d in range(len(sizes)) if d != batch), keepdims=True, initial=0), ends.shape
-        )
-    assert (wide == ends).all()
-    assert wide.shape == ends.shape
-    assert lengths.size == (ends.size if batch is None else sizes[batch])
+        others = tuple(d for d in range(len(sizes)) if d != batch)
+        ends = np.broadcast_to(ends.max(others, keepdims=True, initial=0), ends.shape)
+    assert found.shape == ends.shape
+    assert (found == ends).all()
 
 
 def test_padding_within_the_memory(revseq, tmp_path):
@@ -385,24 +326,10 @@ def test_padding_within_the_memory(revseq, tmp_path):
         assert oracle.same_bits(result(tmp_path), oracle.expected(x, ends, 1))
 
 
-# Names of tensors
-
-
-@pytest.mark.parametrize("suffix", ["npz", "h5", "zarr"])
-def test_the_tensor_that_fits_is_proposed(revseq, tmp_path, suffix):
+def test_the_tensor_that_fits_is_proposed(revseq, tmp_path):
     tensors = {"lengths": np.array([[1, 2, 3, 4]], "u4"), "other": np.zeros((5, 7), "f4"), "x": np.ones((3, 4), "f4")}
-    if suffix == "npz":
-        np.savez(tmp_path / "t.npz", **tensors)
-    elif suffix == "h5":
-        with h5py.File(tmp_path / "t.h5", "w") as f:
-            f.update(tensors)
-    else:
-        group = zarr.create_group(tmp_path / "t.zarr")
-        for name, value in tensors.items():
-            group.create_array(name, data=value)
-    t, start = f"t.{suffix}", "/" if suffix == "h5" else ""
-    done = revseq("run", f"{t}::x", t, "--axis", 0).refused(f"{t}: has 3 ", f"Hint: try {t}::{start}lengths\n")
-    done = revseq("run", t, "[[1], [2], [3]]", "--axis", 1).refused(f"Hint: try {t}::{start}x\n")
-    done = revseq("run", t, "[[1, 2]]", "--axis", 0).refused(f"{t}: has 3 ")
-    assert f"{t}::{start}x" in done.err
-    revseq("run", f"{t}::x", f"{t}::lengths", "--axis", 0).ok()
+    np.savez(tmp_path / "t.npz", **tensors)
+    revseq("run", "t.npz::x", "t.npz", "--axis", 0).refused("t.npz: has 3 ", "Hint: try t.npz::lengths\n")
+    revseq("run", "t.npz", "[[1], [2], [3]]", "--axis", 1).refused("Hint: try t.npz::x\n")
+    revseq("run", "t.npz", "[[1, 2]]", "--axis", 0).refused("t.npz: has 3 ", "t.npz::x")
+    revseq("run", "t.npz::x", "t.npz::lengths", "--axis", 0).ok()
