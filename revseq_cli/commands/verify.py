@@ -10,7 +10,7 @@ import click
 
 from revseq_cli.commands import base, options
 from revseq_cli.commands.base import Group
-from revseq_cli.core import platform, signals
+from revseq_cli.core import signals
 from revseq_cli.core.errors import RevseqError, UsageError, listed, printable
 
 if TYPE_CHECKING:
@@ -95,8 +95,7 @@ def _checked(
     from revseq_cli.text.examples import NoExampleError
 
     results: list[tuple[str, Report | RevseqError]] = []
-    done: set[tuple[str, int | None]] = set()  # two names of one page are one page
-    empty: set[str] = set()
+    empty = 0
     places = [*_places(named)]
     with signals.begun("verify", len(places), "pages") as advance:
         for page, is_named in places:
@@ -104,21 +103,16 @@ def _checked(
             if isinstance(page, RevseqError):
                 results.append((page.where, page))
                 continue
-            number = _number(page)
-            key = page.name if page.is_piped else platform.file_key(page.path)
-            if (key, number) in done or (key, None) in done:
-                continue
             try:
-                results.append((page.name, _report(page, number, level, console, fix=fix)))
+                results.append((page.name, _report(page, level, console, fix=fix)))
             except NoExampleError as e:
                 if allow_empty or not is_named:
-                    empty.add(key)
-                    continue
-                results.append((page.name, e))
+                    empty += 1
+                else:
+                    results.append((page.name, e))
             except RevseqError as e:
                 results.append((page.name, e.about(page.name)))
-            done.add((key, number))
-    return results, len(empty)
+    return results, empty
 
 
 def _places(named: Iterable[str]) -> Iterator[tuple[Reference | RevseqError, bool]]:
@@ -138,25 +132,15 @@ def _places(named: Iterable[str]) -> Iterator[tuple[Reference | RevseqError, boo
                 yield Reference(page) if isinstance(page, str) else page, False
 
 
-def _number(reference: Reference) -> int | None:
-    """The number of an example behind the name of its page; None without one."""
-    from revseq_cli.formats.contents import number_of
-
-    if reference.key is None:
-        return None
-    number, _, label = reference.key.partition("::")
-    if number_of(number) is None or label:
-        hint = f"try {platform.typed(f'{reference.path}::{number}')}" if label and number_of(number) else ""
-        found = f"no example {reference.key[:40] or repr('')}"
-        raise UsageError(found, "a number, as in page.md::2", hint, reference.path)
-    return number_of(number)
-
-
-def _report(page: Reference, number: int | None, level: FeatureLevel, console: Console, *, fix: bool) -> Report:
+def _report(page: Reference, level: FeatureLevel, console: Console, *, fix: bool) -> Report:
     """Recompute the examples of a page, and rewrite them if that is asked for; RevseqError if it cannot be read."""
     from revseq_cli import pages
     from revseq_cli.core.errors import FormatError
+    from revseq_cli.formats.contents import number_of
 
+    number = number_of(page.key)
+    if page.key is not None and number is None:
+        raise UsageError(f"no example {page.key[:40] or repr('')}", "a number, as in page.md::2", where=page.path)
     text = pages.read_page(page)
     report = pages.verify(text, level, number)
     if not fix or report.right:

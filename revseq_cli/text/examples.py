@@ -28,10 +28,6 @@ _OPERATOR = re.compile(
     r"\bDML_(?:OPERATOR_)?(?!FEATURE|TENSOR)([A-Z0-9_]{1,80})",
     re.MULTILINE | re.IGNORECASE | re.ASCII,
 )
-# What parts two examples: a heading, in Markdown, HTML and reStructuredText, or a command.
-_PARTS = re.compile(
-    r"^[ \t>]*(?:#{1,6}\s|[$>]{1,3} ?\w|([=~^\-])\1{3,}[ \t]*$)|<h[1-6]\b", re.MULTILINE | re.IGNORECASE
-)
 _INTEGER = re.compile(r"([+-]?\d{1,18})[,. ]*", re.ASCII)
 # What to say of an example that lacks a tensor.
 _MISSING = {
@@ -113,18 +109,6 @@ class Example:
             return True
         return role == INPUT or (is_complete and (role != LENGTHS or LENGTHS in self.tensors))
 
-    def complete_by(self, before: Example) -> None:
-        """Take what the complete example before this one has, where this one begins without an InputTensor.
-
-        It may share the InputTensor and the axis; where it is an OutputTensor alone, right below, also the lengths.
-        """
-        is_alone = self.tensors.keys() == {OUTPUT} and not self.axis_line
-        if is_alone and _PARTS.search(self.page, before.tensors[OUTPUT].stop, self.first.start):
-            return
-        if is_alone or self.tensors.keys() in ({LENGTHS}, {LENGTHS, OUTPUT}):
-            self.tensors = {name: before.tensors[name] for name in (INPUT, LENGTHS)} | self.tensors
-            self.axis_line = self.axis_line or before.axis_line
-
 
 def find_examples(page: str, items: Iterable[TensorText | AxisLine]) -> list[Example]:
     """Every example of a page, of this operator or another, from the items that `notation` finds in it.
@@ -158,8 +142,11 @@ def _judge(page: str, examples: list[Example]) -> None:
     named = [(match.start(), match[1].upper()) for match in _OPERATOR.finditer(page)] if "DML_" in page.upper() else []
     mention = page.find(_OURS)
     for before, example in zip([None, *examples], examples, strict=False):
-        if before and before.is_ours and before.axis_line and {INPUT, LENGTHS, OUTPUT} <= before.tensors.keys():
-            example.complete_by(before)
+        # One without an InputTensor shares that of the example before, and perhaps the axis.
+        shares = example.tensors.keys() in ({LENGTHS}, {LENGTHS, OUTPUT})
+        if shares and before and before.is_ours and INPUT in before.tensors:
+            example.tensors[INPUT] = before.tensors[INPUT]
+            example.axis_line = example.axis_line or before.axis_line
         start, other = example.first.start, example.other
         above = bisect.bisect(named, (start, "")) - 1
         operator = named[above][1] if above >= 0 else ""
