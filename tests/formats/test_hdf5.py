@@ -7,7 +7,6 @@ import h5py
 import hdf5plugin
 import numpy as np
 import oracle
-import pandas as pd
 import pytest
 import tables
 import zarr
@@ -304,19 +303,6 @@ def test_a_file_of_pytables(revseq, tmp_path):
         assert oracle.same_bits(f.root.g.c2[:], values)
         assert f.root.c._v_attrs.settings == {"x": 1}
         assert (f.root.c.filters.complib, f.root.g.e.extdim, f.root.g.c2.filters.complib) == ("blosc", 0, "blosc")
-
-
-def test_frames_of_pandas(revseq, tmp_path):
-    """A fixed one, whose numbers are one dataset, beside one in the form of a table, which stays."""
-    frame = pd.DataFrame({"a": np.arange(6.0), "b": np.arange(6.0) * 2}, pd.date_range("2020", periods=6))
-    frame.to_hdf(tmp_path / "x.h5", key="fixed")
-    frame.to_hdf(tmp_path / "x.h5", key="table", format="table")
-    revseq("run", "x.h5::fixed/block0_values", "[3, 2]", "--axis", 0, "--batch-axis", 1, "-o", "y.h5").ok()
-    found = pd.read_hdf(tmp_path / "y.h5", "fixed")
-    assert found["a"].tolist() == [2, 1, 0, 3, 4, 5]
-    assert found["b"].tolist() == [2, 0, 4, 6, 8, 10]
-    assert found.index.equals(frame.index)
-    assert pd.read_hdf(tmp_path / "y.h5", "table").equals(frame)
 
 
 MATLAB = {
