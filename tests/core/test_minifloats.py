@@ -135,29 +135,19 @@ def raw(dataset):
     return found.tobytes()
 
 
-@pytest.mark.parametrize(("chunks", "tag"), [(None, b""), ((300, 5), b"bfloat16")])
-def test_hdf5_of_opaque_elements(revseq, tmp_path, chunks, tag):
-    """As h5py writes ml_dtypes, and with a tag, which h5py itself cannot read."""
+@pytest.mark.parametrize("chunks", [None, (300, 5)])
+def test_hdf5_of_opaque_elements(revseq, tmp_path, chunks):
+    """As h5py writes ml_dtypes."""
     x = words("BFLOAT16")
     with h5py.File(tmp_path / "x.h5", "w") as file:
-        if tag:
-            kind = h5py.h5t.create(h5py.h5t.OPAQUE, 2)
-            kind.set_tag(tag)
-            properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-            if chunks:
-                properties.set_chunk(chunks)
-            dataset = h5py.Dataset(h5py.h5d.create(file.id, b"x", kind, h5py.h5s.create_simple(x.shape), properties))
-            dataset.id.write(h5py.h5s.ALL, h5py.h5s.ALL, x, kind)
-        else:
-            file.create_dataset("x", data=x.view(ml_dtypes.bfloat16), chunks=chunks, maxshape=chunks and (None, None))
+        file.create_dataset("x", data=x.view(ml_dtypes.bfloat16), chunks=chunks, maxshape=chunks and (None, None))
     np.save(tmp_path / "n.npy", lengths("BFLOAT16"))
     job = ("run", "x.h5", "n.npy", "--axis", 1, *NONE, "-o", "y.h5", "--verify")
     revseq(*job).refused("x.h5::/x: its data type is |V2: bytes without a name", "--dtype BFLOAT16")
     revseq(*job, "--dtype", "BFLOAT16").ok()
     with h5py.File(tmp_path / "x.h5") as old, h5py.File(tmp_path / "y.h5") as new:
         assert raw(new["x"]) == expected("BFLOAT16").tobytes()
-        assert new["x"].id.get_type().equal(old["x"].id.get_type())
-        assert (new["x"].chunks, new["x"].maxshape) == (old["x"].chunks, old["x"].maxshape)
+        assert (new["x"].dtype, new["x"].chunks, new["x"].maxshape) == (old["x"].dtype, chunks, old["x"].maxshape)
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -194,19 +184,6 @@ def test_what_is_shown(revseq, tmp_path):
     assert "NaN              2\n" in shown
     for text in ("0.1001", "3.004e+38", "-0", "inf", "nan(0xff81)"):
         assert text in shown
-
-
-def test_diff_of_words(revseq, tmp_path):
-    a = np.array([1, 2, 3, np.nan], ml_dtypes.bfloat16)
-    b = np.array([1, 2.015625, 3, np.nan], ml_dtypes.bfloat16)
-    safetensors.numpy.save_file({"x": a}, tmp_path / "a.safetensors")
-    np.save(tmp_path / "b.npy", b)
-    pair = ("diff", "a.safetensors", "b.npy", "--dtype", "BFLOAT16")
-    found = revseq(*pair)
-    assert (found.status, found.err) == (1, "")
-    assert "1 of 4 elements differ\n  index  A      B\n    [1]  2  2.016\nlargest |A - B|: 0.015625\n" in found.out
-    assert revseq(*pair, "--equal-nan", "--atol", "0.02").status == 0
-    assert "[3]  nan  nan" in revseq(*pair, "--atol", "0.02").out
 
 
 @pytest.mark.parametrize("name", ["BFLOAT16", "FLOAT8_E4M3FN"])

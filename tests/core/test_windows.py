@@ -1,14 +1,11 @@
 """What only Windows has: names, files that others have open, events of the console, and its own limits."""
 
-import contextlib
-import io
 import os
 import signal
 import stat
 import subprocess
 import sys
 import time
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -19,13 +16,11 @@ if sys.platform != "win32":
 import ctypes
 from ctypes import wintypes
 
-from revseq_cli.commands.cli import cli
 from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile
 from revseq_cli.formats.references import Reference
-from revseq_cli.report.terminal import message
 
 ENDED = 0xC000013A  # what cmd.exe shows after Ctrl-C
 LONGEST = 120  # seconds for what takes one, on a busy machine
@@ -53,41 +48,6 @@ if __name__ == "__main__":
     sys.argv = ["revseq", *sys.argv[1:]]
     main()
 """
-
-
-class Done(NamedTuple):
-    """What a run of the command left."""
-
-    status: int
-    out: str = ""
-    err: str = ""
-
-    def ok(self):
-        assert (self.status, self.err) == (0, "")
-        return self
-
-    def refused(self, *words):
-        assert (self.status, self.out) == (2, ""), self.err
-        assert self.err.startswith("Error: ")
-        assert "Traceback" not in self.err
-        assert not [word for word in words if word not in self.err], self.err
-        return self
-
-
-@pytest.fixture
-def revseq(tmp_path, monkeypatch):
-    """Run the command in the folder, in this process."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*args):
-        out = io.StringIO()
-        try:
-            with contextlib.redirect_stdout(out), cli.make_context("revseq", [*args]) as context:
-                return Done(cli.invoke(context) or 0, out.getvalue())
-        except RevseqError as e:
-            return Done(2, out.getvalue(), message(e))
-
-    return run
 
 
 @pytest.fixture

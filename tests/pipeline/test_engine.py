@@ -24,8 +24,6 @@ from revseq_cli.pipeline.jobs import load
 from revseq_cli.pipeline.plan import Plan, Resources, cut, plan_reversal
 from revseq_cli.pipeline.views import PlacedSource
 
-REAL = ["serial", "processes"]
-
 
 @settings(max_examples=50)
 @given(st.data())
@@ -171,16 +169,6 @@ def test_every_pass_asks_at_its_end_whether_its_input_has_changed(which):
 
 
 # Through the command
-
-
-@pytest.mark.parametrize("name", REAL)
-def test_options_of_run(revseq, small, name):
-    done = revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--engine", name, "--jobs", 2, "--memory", "300K",
-                  "--verify", "-v").ok()  # fmt: skip
-    assert name in done.err
-    assert "and verified it" in done.err
-    values, lengths = np.load(small / "x.npy"), np.load(small / "n.npy")
-    assert oracle.same_bits(np.load(small / "y.npy"), expected(values, lengths, 1))
 
 
 def test_a_dry_run_counts_what_goes_through_temporary_files(revseq, tmp_path):

@@ -179,23 +179,6 @@ def test_a_worker_less_where_blocks_are_then_cut_at_rows():
 
 
 @pytest.mark.parametrize(
-    ("name", "cores", "memory", "lines", "workers", "need", "path"),
-    [
-        ("serial", 1, 660, 1, 1, 660, "x.h5"),
-        ("serial", 1, 7000, 10, 1, 6600, "x.h5"),
-        ("serial", 1, MANY, 100, 1, 66_000, "x.h5"),
-        ("processes", 2, 2 * 6600, 10, 2, 2 * 6600, "x.h5"),
-        ("processes", 4, 2 * 9800, 10, 2, 2 * 9800, ""),  # what travels is held twice more: 24.5 bytes
-        ("processes", 8, MANY, 100, 1, 98_000, ""),  # one block needs one worker
-    ],
-)
-def test_blocks_and_memory_of_a_reversal(name, cores, memory, lines, workers, need, path):
-    found = plan_reversal(job((100, 40), chunks=(1, 40), path=path), Resources(name, cores, memory))
-    assert (found.blocks.extents, found.workers, found.bytes) == ((lines, 40), workers, need)
-    assert (found.spooled, found.travels) == (0, not path)
-
-
-@pytest.mark.parametrize(
     ("engine", "path", "to", "copies"),
     [
         ("serial", "", None, 4),
@@ -209,6 +192,7 @@ def test_blocks_and_memory_of_a_reversal(name, cores, memory, lines, workers, ne
 def test_how_often_an_element_is_held(engine, path, to, copies):
     found = plan_reversal(job((1000, 50), path=path), Resources(engine, 1, MANY), to)
     assert found.bytes == pytest.approx(1000 * (50 * 4 * copies + 20), abs=1)
+    assert found.travels == (copies == 6)
 
 
 def test_the_least_memory_is_what_the_error_says():
@@ -218,14 +202,6 @@ def test_the_least_memory_is_what_the_error_says():
             plan_reversal(wide, Resources(name, 2, 659))
         assert caught.value.hint == "try --memory 660"
         assert plan_reversal(wide, Resources(name, 2, 660)).bytes == 660
-
-
-@pytest.mark.parametrize("size", [7, 13, 10_000])
-def test_the_memory_that_a_block_needs_holds_that_block(size):
-    """The cost of an element is a fraction, of which nothing may be lost: a byte less, and there are two blocks."""
-    need = plan_reversal(job((1, size)), Resources("serial", 1, MANY)).bytes
-    assert plan_reversal(job((1, size)), Resources("serial", 1, need)).blocks.count == 1
-    assert plan_reversal(job((1, size)), Resources("serial", 1, need - 1)).blocks.count == 2
 
 
 def test_chunks_count_in_memory_and_cuts():
