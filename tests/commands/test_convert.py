@@ -25,11 +25,11 @@ SERIAL = Resources("serial", 1)
 
 @pytest.mark.needs("peak")
 def test_a_large_file_in_little_memory(tmp_path):
-    np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (64, 1 << 20))[63, -5:] = np.nan
-    _, memory, status = peak(tmp_path, "convert", "x.npy", "y.npy", "--memory", "8MiB", "--verify", "--jobs", 2)
+    np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (24, 1 << 20))[23, -5:] = np.nan
+    _, memory, status = peak(tmp_path, "convert", "x.npy", "y.npy", "--memory", "4MiB", "--verify", "--jobs", 2)
     assert status == 0
-    assert memory < 100 << 10
-    assert np.isnan(np.load(tmp_path / "y.npy", mmap_mode="r")[63, -5:]).all()
+    assert memory < 80 << 10
+    assert np.isnan(np.load(tmp_path / "y.npy", mmap_mode="r")[23, -5:]).all()
 
 
 @pytest.mark.parametrize("other", [np.zeros((40, 30), np.uint16), np.zeros((30, 40), np.int16)])
@@ -83,20 +83,12 @@ def test_through_pipes(revseq, files):
     assert json.loads(text) == {"DataType": "FLOAT32", "Sizes": [3, 4], "Values": values.tolist()}
     binary = revseq("convert", "-", "-", "-f", "npy", stdin=text).ok().raw
     assert oracle.same_bits(np.load(io.BytesIO(binary)), values)
-    revseq("convert", "-", "y.h5", "--verify", stdin=binary).ok()
-    revseq("convert", "-", "y.npy", stdin=(files / "y.h5").read_bytes()).refused(".h5 cannot be read from a pipe")
-
-
-def test_reports(revseq, files):
-    done = revseq("convert", "x.npy", "y.h5", "--json", "--verify").ok()
+    done = revseq("convert", "-", "y.h5", "--verify", "--json", stdin=binary).ok()
     assert json.loads(done.out) == {
-        "input": {"name": "x.npy", "DataType": "FLOAT32", "Sizes": [3, 4]}, "output": "y.h5", "bytes": 48,
+        "input": {"name": "standard input", "DataType": "FLOAT32", "Sizes": [3, 4]}, "output": "y.h5", "bytes": 48,
         "verified": True, "notes": [],
     }  # fmt: skip
-    told = revseq("convert", "x.npy", "z.npy", "-v").ok().err
-    assert told.startswith("1 blocks; serial, workers: 1, ")
-    assert told.endswith("wrote z.npy\n")
-    assert revseq("convert", "x.npy", "w.npy", "-v", "-q").ok().err == ""
+    revseq("convert", "-", "y.npy", stdin=(files / "y.h5").read_bytes()).refused(".h5 cannot be read from a pipe")
 
 
 @pytest.mark.parametrize(
@@ -148,26 +140,9 @@ def test_a_folder_as_output(revseq, files, args, name):
     revseq("convert", "x.npy", name).ok()
 
 
-def test_no_name_inside_a_store_is_a_hint(revseq, files):
-    revseq("convert", "x.npy", "s.zarr").ok()
-    assert "Hint" not in revseq("convert", "x.npy", "s.zarr", "-f", "npy").refused("s.zarr: is a directory").err
-
-
-def test_a_folder_that_is_called_like_standard_output(revseq, files):
-    (files / "-").mkdir()
-    assert revseq("convert", "x.npy", "-").ok().out
-    assert revseq("run", "x.npy", "n.npy", "--axis", 1).ok().out
-
-
 @pytest.mark.parametrize(("name", "outputs"), [("../up", ["y.h5", "y.zarr"]), ("a//b", ["y.h5", "y.npz"])])
 def test_a_name_that_the_other_format_cannot_have(revseq, tmp_path, name, outputs):
     safetensors.numpy.save_file({name: np.arange(3)}, tmp_path / "x.safetensors")
     for output in outputs:
         revseq("convert", "x.safetensors", output).refused(f"give it another name: {output}::tensor")
         revseq("convert", "x.safetensors", f"{output}::tensor").ok()
-
-
-def test_no_text_is_written_that_would_not_be_read(revseq, tmp_path):
-    np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.uint8, (1 << 26, 1))
-    for output in ("y.json", "y.txt"):
-        revseq("convert", "x.npy", output).refused("would be a text of 67108865 brackets")
