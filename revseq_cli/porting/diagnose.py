@@ -224,7 +224,7 @@ class Search:
             there = bits(self.got[np.broadcast_to(explained, self.wrong.shape)])
             is_most = enough and count >= _LEAST_PART * self.count and cost < 2 and not (there == there[0]).all()
             is_told = is_most and not (broken_lines & ~self.wrong_lines).any()
-            return Explanation(cost, f"{text}; {self.share(count)}", count, "part") if is_told else None
+            return Explanation(max(cost, 1), f"{text}; {self.share(count)}", count, "part") if is_told else None
         all_of = "" if self.is_whole else f"; this explains all {count:,} sampled wrong lines"
         if not broken.any():
             return Explanation(cost, text + all_of, count, "all")
@@ -456,35 +456,35 @@ def reading(a: Source, job: Job, tolerance: Tolerance | None, memory: int) -> tu
     if a.desc == values.desc or 8 * (a.desc.total_bytes + values.desc.total_bytes) > memory:
         return "", a, job
     array, x, n = native(a.read()), native(values.read()), job.lengths.read()
-    kept, size = array.shape[axis] if array.ndim == x.ndim else 0, x.shape[axis]
-    if array.dtype == x.dtype and n.max(initial=0) <= kept < size and array.shape == tuple(put(x.shape, axis, kept)):
+    kept, size, longest = array.shape[axis] if array.ndim == x.ndim else 0, x.shape[axis], n.max(initial=0)
+    if array.dtype == x.dtype and longest <= kept < size and array.shape == tuple(put(x.shape, axis, kept)):
         cut = MemorySource(values.name, x.take(range(kept), axis), values.storage)
-        of = "the longest length, " if n.max(initial=0) == kept else ""
+        of = "the longest length, " if longest == kept else ""
         return f"along axis {axis} the output is cut to {of}{kept} of {size}", a, replace(job, values=cut)
-    done = ""
+    done = []
     if array.dtype != x.dtype:
-        done = f"{values.desc.data_type.name} is saved as {a.desc.data_type.name}"
+        done.append(f"{values.desc.data_type.name} is saved as {a.desc.data_type.name}")
         with np.errstate(all="ignore"):
-            cast = array.astype(x.dtype) if {array.dtype.kind, x.dtype.kind} <= {*"fiu"} else None
-        if cast is not None and (cast.astype(array.dtype) == array).all():
+            cast = array.astype(x.dtype) if {array.dtype.kind, x.dtype.kind} <= {*"fiu"} else array
+        if cast.dtype == x.dtype and (cast.astype(array.dtype) == array).all():
             array = cast
         elif array.itemsize == x.itemsize:
-            done, array = f"{done}, byte for byte", array.view(x.dtype)
+            done[0], array = f"{done[0]}, byte for byte", array.view(x.dtype)
         else:
             return "", a, job
     readings = [(done, array)] if array.shape == x.shape else []
-    done += ", and " * bool(done)
-    is_flat = array.ndim == 1 or [n for n in array.shape if n > 1] == [n for n in x.shape if n > 1]
-    if is_flat and array.shape != x.shape and array.size == x.size:
-        text = f"{done}sizes {braced(x.shape)} are saved as {braced(array.shape)}"
-        readings.append((text, array.reshape(x.shape)))
-    for order, other in orders(x.shape):
-        if array.shape == other != x.shape:
-            text = f"{done}the axes of the output are in the order {braced(order)}"
-            readings.append((text, array.transpose(np.argsort(order))))
+    if array.size == x.size and array.shape != x.shape:
+        if array.ndim == 1 or [n for n in array.shape if n > 1] == [n for n in x.shape if n > 1]:
+            saved = f"sizes {braced(x.shape)} are saved as {braced(array.shape)}"
+            readings.append(([*done, saved], array.reshape(x.shape)))
+        readings += [
+            ([*done, f"the axes of the output are in the order {braced(order)}"], array.transpose(np.argsort(order)))
+            for order, other in orders(x.shape)
+            if array.shape == other
+        ]
     right = kernel.reverse(x, n, axis)
-    found = [(int(unequal(array, right, tolerance).sum()), text, array) for text, array in readings]
-    wrong, text, array = min(found, key=lambda row: row[0], default=(0, "", array))
-    if not text or (wrong == x.size and a.dtype != values.dtype):  # integers are no bytes of floats
+    counts = [int(unequal(array, right, tolerance).sum()) for _, array in readings]
+    if not counts or (min(counts) == x.size and a.dtype != values.dtype):  # integers are no bytes of floats
         return "", a, job
-    return text, MemorySource(a.name, array, Storage("memory", {}), a.identity), job
+    done, array = readings[counts.index(min(counts))]
+    return ", and ".join(done), MemorySource(a.name, array, Storage("memory", {}), a.identity), job

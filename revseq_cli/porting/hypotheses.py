@@ -76,13 +76,10 @@ PLACES: tuple[tuple[str, str, Row], ...] = (
     ("start", "what is before the length is rotated by {any}, not reversed", lambda j, n, s, k: (j - k) % n),
     ("start", "the first {N} stay, and the others before the length are reversed",
      lambda j, n, s, k: np.where(j < k, j, n - 1 - j + k)),
-    ("start", "of the part, only {N} at each end are exchanged",
-     lambda j, n, s, k: np.where(np.minimum(j, n - 1 - j) < k, n - 1 - j, j)),
     ("start", "each tile of {K} is reversed by itself", lambda j, n, s, k: np.minimum(j // k * k + k, n) - 1 - j % k),
     ("start", "tiles of {K} are in reverse order, but not what is in them",
      lambda j, n, s, k: np.minimum((i := n - 1 - j) // k * k + k, n) - 1 - i % k),
     ("start", "only the first half is written: it is in place", lambda j, n, s, k: np.maximum(j, n - 1 - j)),
-    ("start", "only the second half is written: it is in place", lambda j, n, s, k: np.minimum(j, n - 1 - j)),
     ("start", "the first element fills the reversed part", lambda j, n, s, k: j * 0),
     ("start", "the part comes from the end of the reversed line", lambda j, n, s, k: s - 1 - j),
     ("line", "the line is rotated by its length, and not reversed", lambda j, n, s, k: (j + n) % s),
@@ -103,34 +100,23 @@ PLACES: tuple[tuple[str, str, Row], ...] = (
 )  # fmt: skip
 
 
-_CAST_TO = ("float16", "float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32")
+_TYPES = ("float16", "float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32")
 
 
 def changes(x: Array, a: Array, r: Array) -> Iterator[tuple[int, str, Any]]:
     """What may have become of values like x, where elements a stand for right ones r: cost, words, and how."""
     dtype, kind = x.dtype, x.dtype.kind
-    if kind == "b":
-        yield 1, "values are turned over: true is false", np.logical_not
-    if kind == "c":
-        yield 1, "imaginary parts are 0", lambda x: x.real.astype(dtype)
     if kind in "fiuc":
         yield 1, "values are negated", np.negative
     if kind not in "fiu":
         return
     yield 1, "values lose their sign", np.abs
     yield 1, "the bytes of elements are in the other order", lambda x: x.byteswap()
-    for to in _CAST_TO:
+    for to in _TYPES:
         yield 1, f"values are cast to {to.upper()} and back", lambda x, to=to: x.astype(to).astype(dtype)
-    for to in _CAST_TO[3:]:
-        ends = np.iinfo(to).min, np.iinfo(to).max
-        text = f"values are cut to integers and saturated to {to.upper()}"
-        yield 1, text, lambda x, ends=ends: np.clip(np.trunc(x), *ends).astype(dtype)
     if (a == a).all():
-        yield (
-            2,
-            f"values are clipped to {a.min():.7g} and {a.max():.7g}",
-            partial(np.clip, a_min=a.min(), a_max=a.max()),
-        )
+        low, high = a.min(), a.max()
+        yield 2, f"values are clipped to {low:.7g} and {high:.7g}", lambda x: np.clip(x, low, high)
     x_y = np.stack([r, a]).astype(np.float64)
     x_y = x_y[:, np.isfinite(x_y).all(0)]
     if x_y.shape[1] > 1 and np.ptp(x_y, 1).all():  # factor and sum, as the least and the greatest tell; of few digits
@@ -148,7 +134,8 @@ def changes(x: Array, a: Array, r: Array) -> Iterator[tuple[int, str, Any]]:
         yield 1, f"values are {verb} to integers", how
     for k in range(1, 8):
         yield 2, f"values are rounded to {k} decimals", partial(np.round, decimals=k)
-        yield 2, f"values are rounded to {k} significant digits", partial(_to_digits, k)
+        digits = np.frompyfunc(lambda value, k=k: float(f"{value:.{k}g}"), 1, 1)
+        yield 2, f"values are rounded to {k} significant digits", lambda x, f=digits: f(x).astype(dtype)
     for unit in _units(a):
         yield 2, f"values are rounded to multiples of {unit:.6g}", lambda x, k=unit: (np.rint(x / k) * k).astype(dtype)
 
@@ -163,11 +150,6 @@ def _to_bfloat16(x: Array, *, nearest: bool) -> Array:
     words = bits(single)
     words = words + (0x7FFF + (words >> 16 & 1)) * nearest >> 16 << 16
     return np.where(x != x, single, words.astype("u4").view("f4")).astype(x.dtype)
-
-
-def _to_digits(k: int, x: Array) -> Array:
-    unit = 10.0 ** (np.floor(np.log10(np.abs(x.astype(np.float64)))) - k + 1)
-    return np.where(np.isfinite(unit) & (unit > 0), np.rint(x / unit) * unit, x).astype(x.dtype)
 
 
 def _units(a: Array) -> list[float]:
@@ -253,12 +235,9 @@ class Lines(NamedTuple):
         runs = np.split(indices, np.flatnonzero(np.diff(indices) != 1) + 1)
         names = [name for run in runs for name in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run))]
         listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-        several = len(indices) > 1
         if d == (0 if self.axis else 1):
-            return f"batch{'es' * several} {listed}"
-        return (
-            f"ind{'ices' if several else 'ex'} {listed} {'along the axis' if d == self.axis else f'in dimension {d}'}"
-        )
+            return f"batch{'es' * (len(indices) > 1)} {listed}"
+        return f"ind{'ices' if len(indices) > 1 else 'ex'} {listed} in dimension {d}"
 
 
 class Idea(NamedTuple):
@@ -299,8 +278,8 @@ def ideas(lines: Lines) -> Iterator[Idea]:
     for size in (2, 4, 8):
         raw = flat.astype(f"u{width}").tobytes().ljust(8 * flat.size, b"\0")[: size * flat.size]
         others[f"lengths are read as words of {8 * size} bits"] = np.frombuffer(raw, f"u{size}").astype(np.int64)
-    for text, other in others.items():
-        yield Idea(1, text, lambda at, k, other=other: lines.home(at, other[lines.number(at)]))
+    for text, table_read in others.items():
+        yield Idea(1, text, lambda at, k, table=table_read: lines.home(at, table[lines.number(at)]))
     for what, cost, text, move in _moves(lines, dims):
         yield Idea(cost, f"{what} of the output come {text}", lambda at, k, move=move: lines.home(move(at, k)))
         yield Idea(cost, f"{what} of the input are read {text}", lambda at, k, move=move: move(lines.home(at), k))
@@ -313,11 +292,9 @@ def ideas(lines: Lines) -> Iterator[Idea]:
             text += f", with lengths by the index in dimension {b}, not {d}" * (b != d)
             yield Idea(1, text, lambda at, k, a=a, d=d, b=b: put(
                 at, a, mirrored(at[a], np.minimum(lines.length(put(at, d, at[b])), shape[a]))))  # fmt: skip
-    for order, other_shape in orders(shape):
-        if other_shape == shape:
-            continue
-        there = lines._replace(shape=other_shape, axis=order.index(axis), lengths=table.transpose(order))
-        text = f"memory of sizes {shape} is taken for one of {other_shape}"
+    for order, other in ((order, other) for order, other in orders(shape) if other != shape):
+        there = lines._replace(shape=other, axis=order.index(axis), lengths=table.transpose(order))
+        text = f"memory of sizes {shape} is taken for one of {other}"
         yield Idea(1, text, lambda at, k, there=there: place_of(
             number_of(there.home(place_of(number_of(at, shape), there.shape)), there.shape), shape))  # fmt: skip
 
@@ -358,7 +335,6 @@ TESTS: tuple[tuple[int, int, str, Callable[..., Any], Row], ...] = (
     (1, 0, "is {}", lambda w, r: ("odd" if w[0] % 2 else "even",), lambda q, k: q % 2 == (k == "odd")),
     (0, 1, "is above {}", lambda w, r: (r[r < w.min()].max(),) if (r < w.min()).any() else None, lambda q, k: q > k),
     (0, 1, "is below {}", lambda w, r: (r[r > w.max()].min(),) if (r > w.max()).any() else None, lambda q, k: q < k),
-    (1, 1, "is not {}", lambda w, r: (r[0],) if (r == r[0]).all() else None, lambda q, k: q != k),
     (1, 2, "is {} to {}", lambda w, r: (w.min(), w.max()), lambda q, low, high: (q >= low) & (q <= high)),
     (1, 1, "has the remainder {1} by {0}",
      lambda w, r: (k, w.min() % k) if (k := int(np.gcd.reduce(w - w.min()))) > 1 else None,
@@ -379,7 +355,6 @@ def quantities(lines: Lines, at: Places, right: Array | None = None) -> list[tup
     n = np.minimum(long, s)
     rows[:0] = [(0, "elements behind the length", j >= n), (0, "elements before the length", j < n)]
     rows.append((3, "elements whose distance behind the length", j - n))
-    rows.append((4, "elements whose distance from the nearer end of the reversed part", np.minimum(j, n - 1 - j)))
     rows.append((4, "elements whose place in memory", number_of(at, lines.shape)))
     for k in (4, 8, 16, 32):
         text = f"the part of lines behind the last whole block of {k} before the length"

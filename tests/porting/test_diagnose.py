@@ -198,7 +198,7 @@ def test_a_large_tensor_is_explained_by_a_sample(words, sizes, memory):
     x, n = a_job(sizes, of_batch=False)
     n = np.minimum(n, sizes[1])
     job = revseq_cli.arrays.job_of(x, n, 1, None, mask=False, padding=None)
-    a = revseq_cli.arrays._source(LARGE[words](x, n), "a")
+    a = revseq_cli.arrays._ArraySource("a", LARGE[words](x, n))
     with opened(a, job, Resources("serial")) as pair:
         found = compared("compare", pair, None)
         lines, mistakes = diagnose(pair, job, found, None, memory)

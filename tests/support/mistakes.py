@@ -250,7 +250,7 @@ _VALUES = {
     "quantised": (of_values(lambda v: np.rint(v / 0.5) * 0.5, "f"), "multiples of 0.5"),
     "printed": (of_values(lambda v: np.array([float(f"{e:.1f}") for e in v.ravel()]).reshape(v.shape), "f"), "1 decimals|multiples of 0.1"),
     "clipped": (of_values(lambda v: np.clip(v, -100, 100), "f"), "clipped to -100 and 100"),
-    "saturated to INT8": (of_values(lambda v: np.clip(v, -128, 127), "i"), "INT8"),
+    "saturated to INT8": (of_values(lambda v: np.clip(v, -128, 127), "i"), "clipped to -128 and 127"),
     "wrapped to UINT8": (of_values(lambda v: v % 256, "i"), "UINT8"),
     "added to the input": (lambda job: job.right + job.x, "input is added"),
 }  # fmt: skip
