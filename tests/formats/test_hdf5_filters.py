@@ -143,7 +143,7 @@ def test_h69_parameters_come_out_as_they_went_in(folder, revseq, name, options):
             old, made = f["x"], g[new or "x"]
             assert oracle.same_bits(made[()], expected(values, lengths, 1))
             assert filters_of(made) == filters_of(old)
-            assert made.id.get_storage_size() == pytest.approx(old.id.get_storage_size(), rel=0.5)
+            assert made.id.get_storage_size() <= 2 * old.id.get_storage_size()  # the values are in another order
             assert {mask for mask, _ in masks(made).values()} == {mask for mask, _ in masks(old).values()}
 
 
