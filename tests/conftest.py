@@ -50,7 +50,6 @@ for number in () if WINDOWS else (signal.SIGHUP, signal.SIGINT):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--rewrite-samples", action="store_true", help="write the golden samples anew, to be reviewed")
     parser.addoption(
         "--golden-jobs", type=Path, metavar="FOLDER", help="what the golden jobs left, to hold two systems together"
     )

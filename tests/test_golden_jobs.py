@@ -56,7 +56,6 @@ SECTIONS = {
         "batch - --json <samples/batch.jsonl",
     ],
     "samples": [
-        *(f"run samples/accepted/{name}" for name in sorted(each.name for each in SAMPLES.glob("accepted/*.txt"))),
         *(f"{command} samples/example{n}.txt" for n in (1, 2) for command in ("run", "check", "verify")),
         "check samples/example1.txt --json", "1 check f8.npy m.npy --axis 1 --feature-level 4_0",
         'run "[[1, 2, 3, 4], [5, 6, 7, 8]]" "[[3], [9]]" --axis 1', "verify samples/page.md --json",
@@ -66,8 +65,7 @@ SECTIONS = {
         "check c.npy n.npy --axis 1 --color always",
     ],
     "refusals": [
-        *(f"2 run samples/refused/{name}" for name in sorted(each.name for each in SAMPLES.glob("refused/*.txt"))
-          if "level-" not in name and "type-differs" not in name),
+        '2 run "[[1, 2], [3]]" "[[1]]" --axis 1', '2 run "[[1, 16777217]]" "[[1]]" --axis 1',
         "2 run absent.npy n.npy --axis 1", "2 run c.npy n.npy --axis 7", "2 run c.npy n0.npy --axis 1", "2 convert c.npy c.npy",
         "2 convert c.npy samples/", "2 show c.npy::a", "2 show ü.npy", "2 run", "2 nothing",
     ],
