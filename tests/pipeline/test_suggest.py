@@ -3,6 +3,8 @@
 import re
 import shlex
 
+import h5py
+import hints
 import numpy as np
 import oracle
 import pytest
@@ -16,70 +18,94 @@ from revseq_cli.operator.spec import FeatureLevel, violations
 from revseq_cli.pipeline import SYSTEMS, suggest
 from revseq_cli.pipeline.assembly import Request, make
 
-HINT = re.compile(r"^Hint: revseq (.*)$", re.MULTILINE)
+RNG = np.random.default_rng(30)
+X = oracle.random_values(RNG, (4, 10, 6), oracle.DATA_TYPES[1])
+CUBE = oracle.random_values(RNG, (4, 4, 4), oracle.DATA_TYPES[1])
+UP_TO_10, UP_TO_6 = np.array([2, 5, 10, 7]), np.array([2, 5, 6, 1])
+FULL = np.array([[[3]], [[0]], [[10]], [[2]]], "u4").repeat(6, 2)
+SQUARE, SQUARE_LENGTHS = X[:, :4, :3], [4, 1, 3, 2]
+
+
+def batched(values, lengths, axis, batch_axis):
+    """The meaning of one length for each index of the batch axis."""
+    shape = [size if d == batch_axis else 1 for d, size in enumerate(values.shape)]
+    full = [1 if d == axis else size for d, size in enumerate(values.shape)]
+    return oracle.expected(values, np.broadcast_to(np.reshape(lengths, shape), full), axis)
+
+
+SMALL = np.array(UP_TO_10, "u4")
+AXES = ("--axis", 1, "--batch-axis", 0)
+# The tensors, what is typed, and words of the hint; the job along axis 1 with the batch axis 0 is meant.
+MEANT = {
+    "the batch axis": (X, UP_TO_10, ("x.npy", "n.npy", "--axis", 1), "--batch-axis 0"),
+    "a vector of MATLAB": (X, np.array([[2.0], [5], [10], [7]]), ("x.npy", "n.npy", "--axis", 1), "--batch-axis 0"),
+    "the axis": (X, FULL, ("x.npy", "n.npy"), "--axis 1"),
+    "another axis": (X, FULL, ("x.npy", "n.npy", "--axis", 2), "--axis 1"),
+    "no batch axis": (X, FULL, ("x.npy", "n.npy", *AXES), "revseq run x.npy n.npy --axis 1"),
+    "a cast": (X, UP_TO_10, ("x.npy", "n.npy", *AXES, "--feature-level", "5_0"), "--lengths-dtype UINT32"),
+    "a type of lengths": (X, np.array([2, 5, 2**32, 7]), ("x.npy", "n.npy", *AXES, "--feature-level", "5_0"), "--lengths-dtype UINT64"),
+    "no level": (X.astype("c8"), UP_TO_10, ("x.npy", "n.npy", *AXES, "--feature-level", "4_0"), "--feature-level none"),
+    "a level": (X, SMALL, ("x.npy", "n.npy", "--feature-level", "3_0", *AXES), "--feature-level 4_0"),
+    "all together": (X, UP_TO_10, ("x.npy", "n.npy", "--axis=1", "--feature-level", "2_1"), "--feature-level 4_0"),
+    "a mask": (X, np.arange(10) < np.array(UP_TO_10)[:, None], ("x.npy", "n.npy", "--axis", 1), "--mask"),
+    "a type that is there": (X, SMALL, ("x.npy", "n.npy", "--like", "onnx", "--axis", 1, "--feature-level", "2_0"), "--feature-level 4_0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_a_hint_makes_what_was_meant(revseq, tmp_path, name):
+    values, lengths, args, words = MEANT[name]
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", lengths)
+    typed = ["run", *map(str, args), "-o", "y.npy"]
+    told = revseq(*typed).refused(words).err
+    revseq(*hints.typed(typed, told)).ok()
+    right = oracle.expected(values, FULL, 1) if lengths is FULL else batched(values, UP_TO_10, 1, 0)
+    assert oracle.same_bits(np.load(tmp_path / "y.npy"), right)
+
+
+# The tensors and what is typed, where more than one thing may be meant.
+OPEN = {
+    "no axis": (X, UP_TO_6, ()),
+    "exchanged axes": (X, UP_TO_10, ("--axis", 0, "--batch-axis", 1)),
+    "no axis of a cube": (CUBE, [1, 2, 3, 4], ()),
+    "only the axis": (CUBE, [1, 2, 3, 4], ("--axis", 0)),
+    "an axis of which a system says nothing": (CUBE, [1, 2, 3, 4], ("--like", "onnx", "--axis", 2)),
+    "a square vector": (SQUARE[:, :, 0], np.array([SQUARE_LENGTHS]), ("--axis", 1)),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_where_several_may_be_meant_none_is_proposed(revseq, tmp_path, name):
+    values, lengths, args = OPEN[name]
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", np.array(lengths))
+    done = revseq("run", "x.npy", "n.npy", *args).refused("\nHint: type the one that is meant")
+    assert done.err.count("\n  --") > 1
+    assert hints.typed(["run"], done.err) is None
 
 
 @pytest.fixture
 def files(tmp_path):
     np.save(tmp_path / "x.npy", np.arange(240, dtype="f4").reshape(4, 10, 6))
-    np.save(tmp_path / "n.npy", np.array([2, 5, 10, 7]))
+    np.save(tmp_path / "n.npy", UP_TO_10)
     return tmp_path
 
 
-@pytest.fixture
-def follow(revseq):
-    """Type what a refused command is told to type; the message, and what that command did."""
-
-    def run(*args):
-        told = revseq(*args).refused()
-        command = HINT.search(told.err)
-        assert command, told.err
-        return told.err, revseq(*shlex.split(command[1])).ok()
-
-    return run
-
-
-def test_one_fit_is_proposed_as_a_command_line(follow, files):
-    right = oracle.expected(np.load(files / "x.npy"), np.full((4, 1, 6), 3, "u4"), 1)
-    np.save(files / "full.npy", np.full((4, 1, 6), 3, "u4"))
-    for i, job in enumerate(
-        [
-            ("full.npy",),
-            ("full.npy", "--axis=2"),
-            ("full.npy", "--axis", 2),
-            ("full.npy", "--axis", 1, "--batch-axis", 0),
-        ]
-    ):
-        told, _ = follow("run", "x.npy", *job, "-o", f"y{i}.npy")
-        assert told.endswith("--axis 1\n") or "--batch-axis" in job
-        assert oracle.same_bits(np.load(files / f"y{i}.npy"), right)
-    told, _ = follow("run", "x.npy", "n.npy", "--axis", 1, "-o", "z.npy")
-    assert told.endswith("Hint: revseq run x.npy n.npy --axis 1 -o z.npy --batch-axis 0\n")
-
-
-def test_several_fits_are_listed_and_none_is_proposed(revseq, files):
-    done = revseq("run", "x.npy", "n.npy", "-o", "y.npy").refused(
-        "no axis is given", "wanted: the dimension to reverse"
-    )
-    assert "revseq run" not in done.err
+def test_what_is_listed(revseq, files):
+    done = revseq("run", "x.npy", "n.npy", "-o", "y.npy").refused("no axis is given", "the dimension to reverse")
     assert "  --axis 1 --batch-axis 0: a length for each of the 4 indices of axis 0" in done.err
     assert "of 6 elements; lengths 2 to 10, of which 2 are above 6" in done.err
+    np.save(files / "x.npy", np.zeros((4, 6, 1)))
+    assert "--axis 2" not in revseq("run", "x.npy", "n.npy").refused("--axis 1 --batch-axis 0").err
     np.save(files / "x.npy", np.zeros((4,) * 8, "f4"))
     done = revseq("run", "x.npy", "n.npy").refused("  and 50 more\n")
     assert len(done.err.splitlines()) < 12
-
-
-def test_an_axis_of_size_1_is_not_proposed(revseq, files):
-    np.save(files / "x.npy", np.zeros((4, 6, 1)))
-    done = revseq("run", "x.npy", "n.npy").refused("--axis 1 --batch-axis 0")
-    assert "--axis 2" not in done.err
-
-
-@pytest.mark.parametrize("shape", [(1, 4), (4, 1)])
-def test_the_vectors_of_matlab(follow, files, shape):
-    np.save(files / "n.npy", np.array([2.0, 5, 10, 7]).reshape(shape))
-    told, _ = follow("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy")
-    assert told.endswith("--batch-axis 0\n")
+    np.save(files / "x.npy", np.zeros((2, 3, 4), "f4"))
+    np.save(files / "m.npy", np.array([[1, 1, 0], [1, 0, 0]]))
+    done = revseq("run", "x.npy", "m.npy").refused("type the one that is meant")
+    assert "  --axis 2: 6 lines, of 4 elements; lengths 0 to 1" in done.err
+    assert "  --axis 1 --mask: a mask" in done.err
 
 
 @pytest.mark.parametrize("command", ["run", "check", "export", "diff"])
@@ -96,43 +122,19 @@ def test_a_level_gets_its_cast_and_the_axes_together(revseq, files, command):
     assert revseq(*shlex.split(hint)).status == (1 if command == "diff" else 0)
 
 
-def test_a_type_that_holds_the_lengths(follow, files, revseq):
-    np.save(files / "n.npy", np.array([2, 5, 2**32, 7]))
-    told, done = follow(
-        "run", "x.npy", "n.npy", "--axis", 1, "--batch-axis", 0, "--feature-level", "5_0", "-o", "y.npy"
-    )
-    assert told.endswith("--lengths-dtype UINT64\n")
-    assert "1 of 4 lengths exceeds the axis size (10)" in done.err
-    np.save(files / "n.npy", np.array([2, -5, 3, 7]))  # no cast helps
+def test_what_no_cast_helps(revseq, files):
+    np.save(files / "n.npy", np.array([2, -5, 3, 7]))
     job = ("run", "x.npy", "n.npy", "--axis", 1, "--batch-axis", 0, "--feature-level", "5_0")
     assert "revseq run" not in revseq(*job).refused("DataType is INT64").err
 
 
-def test_the_lowest_level_that_takes_the_values(follow, files):
-    np.save(files / "x.npy", np.zeros((4, 10, 6)))  # FLOAT64 is of level 5.0
-    told, _ = follow("run", "x.npy", "n.npy", "--axis", 1, "--batch-axis", 0, "--feature-level", "4_0", "-o", "z.npy")
-    assert told.endswith("-o z.npy --lengths-dtype UINT32 --feature-level 5_0\n")
-    np.save(files / "x.npy", np.zeros((4, 10, 6), "c8"))
-    told, _ = follow("run", "x.npy", "n.npy", "--axis", 1, "--batch-axis", 0, "--feature-level", "4_0", "-o", "y.npy")
-    assert told.endswith("--feature-level none\n")
-
-
-def test_what_is_typed_stays(follow, files, revseq):
-    _, done = follow("run", "--batch-axis", 0, "--", "[[1, 2], [3, 4]]", "[2, 1]")
-    assert "[[2, 1]," in done.out
-    tensor = str([[*range(400)]])
-    done = revseq("run", tensor, "[[3]]").refused()
+def test_what_is_typed_stays(revseq, files):
+    done = revseq("run", "--batch-axis", 0, "--", "[[1, 2], [3, 4]]", "[2, 1]").refused()
+    assert "[[2, 1]," in revseq(*hints.typed([], done.err)).ok().out
+    done = revseq("run", str([[*range(400)]]), "[[3]]").refused()
     assert done.err.endswith("Hint: use --axis 1\n")  # of a long command, only the options
     (files / "jobs.csv").write_text("input,lengths,axis,batch-axis,output\nx.npy,n.npy,1,,y.npy\n")
     assert revseq("batch", "jobs.csv").err.endswith("Hint: use --batch-axis 0\n")
-
-
-def test_a_mask_among_the_choices(revseq, files):
-    np.save(files / "x.npy", np.zeros((2, 3, 4), "f4"))
-    np.save(files / "m.npy", np.array([[1, 1, 0], [1, 0, 0]]))
-    done = revseq("run", "x.npy", "m.npy").refused("type the one that is meant")
-    assert "  --axis 2: 6 lines, of 4 elements; lengths 0 to 1" in done.err, done.err
-    assert "  --axis 1 --mask: a mask" in done.err
 
 
 @pytest.mark.parametrize("lengths", [[1, 2], [[1, 2, 3]], [1, 2, 3, 4, 5]])
@@ -142,10 +144,25 @@ def test_nothing_is_proposed_that_does_not_fit(revseq, files, lengths):
         assert "Hint" not in revseq("run", "x.npy", "n.npy", *options).refused().err
 
 
-@pytest.mark.parametrize("typed", ["3,2,1,4", "3 2 1 4", "3, 2, 1, 4"])
+@pytest.mark.parametrize("typed", ["3,2,1,4", "3 2 1 4"])
 def test_lengths_that_are_typed_without_brackets(revseq, files, typed):
     done = revseq("run", "x.npy", typed, "--axis", 1, "--batch-axis", 0)
     done.refused("no such file\nHint: type '[3, 2, 1, 4]'\n")
+
+
+def test_names_of_dimensions_are_proposed_by_name(revseq, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        for name, values, names in (("x", CUBE, "abc"), ("n", np.array([1, 2, 3, 4], "u4"), "a")):
+            f[name] = values
+            f[name].attrs["DIMENSION_LABELS"] = [*map(str.encode, names)]
+    told = revseq("run", "x.h5::x", "x.h5::n", "--axis", "b", "--batch-axis", "c", "-o", "y.npy").refused().err
+    assert "--batch-axis a" not in told
+    again = hints.typed(["run"], told)
+    assert again == ["run", "x.h5::x", "x.h5::n", "--axis", "b", "-o", "y.npy"]
+    revseq(*again).ok()
+    assert oracle.same_bits(np.load(tmp_path / "y.npy"), batched(CUBE, [1, 2, 3, 4], 1, 0))
+    told = revseq("run", "x.h5::x", "[1, 2, 3, 4]", "--axis", "b").refused().err
+    assert "  --batch-axis a: a length for each of the 4 indices" in told
 
 
 def fits_of(values, lengths, **options):
