@@ -8,7 +8,6 @@ import numpy as np
 import oracle
 import pytest
 from processes import peak
-from tensor_files import write
 
 from revseq_cli.core.tensors import DataType
 
@@ -38,10 +37,9 @@ def test_what_is_told(revseq, pair):
     pair(X, b)
     shown = "2 of 12 elements differ\n   index   A    B\n  [0, 1]   1  1.5\n  [2, 3]  11  -11\n"
     assert shown in revseq("diff", "a.npy", "b.npy").out
-    assert revseq("diff", "a.npy", "b.npy", "--first", 1).out.count("[") == 1
-    assert revseq("diff", "a.npy", "b.npy", "--first", 0).out.count("[") == 0
-    for quiet, status in ((("a.npy", "b.npy"), 1), (("a.npy", "a.npy"), 0), (("a.npy", "[1]"), 1)):
-        done = revseq("diff", *quiet, "-q")
+    assert [revseq("diff", "a.npy", "b.npy", "--first", n).out.count("[") for n in (1, 0)] == [1, 0]
+    for args, status in ((("a.npy", "b.npy"), 1), (("a.npy", "a.npy"), 0), (("a.npy", "[1]"), 1)):
+        done = revseq("diff", *args, "-q")
         assert (done.status, done.out, done.err) == (status, "", "")
 
 
@@ -131,10 +129,7 @@ def test_a_large_file_in_little_memory(tmp_path):
 
 
 def test_names_and_pipes(revseq, pair):
-    folder = pair(X, X)
-    data = (folder / "a.npy").read_bytes()
-    (folder / "a.dat").write_bytes(data)
-    revseq("diff", "a.npy", "a.dat", "-f", "npy").ok()
+    data = (pair(X, X) / "a.npy").read_bytes()
     for args in (("-", "a.npy"), ("a.npy", "-")):
         assert "standard input" in revseq("diff", *args, stdin=data).ok().out
     revseq("diff", "a.npy", "-", stdin=json.dumps(X.tolist()).encode()).ok()
@@ -174,26 +169,21 @@ def test_bad_input(revseq, pair, args, words):
 def judged(revseq, tmp_path):
     """Save A and the job, and return the report of `diff --job`."""
 
-    def run(a, x, n, axis=AXIS, *options, status=1, form=".npy"):
-        np.save(tmp_path / "a.npy", a)
-        np.save(tmp_path / "x.npy", x)
-        np.save(tmp_path / "n.npy", n)
-        if form != ".npy":
-            for name in "ax":
-                revseq("convert", f"{name}.npy", f"{name}{form}", "--overwrite").ok()
-        names = (f"a{form}", "--job", f"x{form}", "n.npy")
-        found = report(revseq("diff", *names, "--axis", axis, "--json", *options), status)
+    def run(a, x, n, axis=AXIS, *options):
+        for name, values in (("a", a), ("x", x), ("n", n)):
+            np.save(tmp_path / f"{name}.npy", values)
+        found = report(revseq("diff", "a.npy", "--job", "x.npy", "n.npy", "--axis", axis, "--json", *options), 1)
         return {**found, "mistakes": [mistake["text"] for mistake in found["mistakes"]]}
 
     return run
 
 
-def job(seed=0, most=12, sizes=SIZES, axis=AXIS, kind=np.uint32):
+def job(seed=0, sizes=SIZES, axis=AXIS):
     """Random values and lengths; some lengths are 0, some are above the axis size."""
     rng = np.random.default_rng(seed)
     of_lengths = [1 if d == axis else size for d, size in enumerate(sizes)]
-    lengths = rng.integers(0, most, of_lengths).astype(kind)
-    lengths.reshape(-1)[:3] = 5, most, 0
+    lengths = rng.integers(0, 12, of_lengths).astype(np.uint32)
+    lengths.reshape(-1)[:3] = 5, 12, 0
     return oracle.random_values(rng, sizes, DataType.FLOAT32), lengths
 
 
@@ -240,7 +230,7 @@ def test_a_large_job_in_little_memory(tmp_path):
 
 def test_a_whole_job(revseq, tmp_path):
     x, n = job(sizes=(40, 50), axis=1)
-    for name, values in (("a", oracle.expected(x, n, 1)), ("x", x), ("n", n)):
+    for name, values in (("x", x), ("n", n)):
         np.save(tmp_path / f"{name}.npy", values)
     (tmp_path / "e.txt").write_text(revseq("run", "x.npy", "n.npy", "--axis", 1, "--example").ok().out)
     revseq("diff", "e.txt::OutputTensor", "--job", "e.txt").ok()
@@ -250,12 +240,16 @@ def test_a_whole_job(revseq, tmp_path):
 def test_what_is_told_of_a_job(revseq, tmp_path):
     np.save(tmp_path / "x.npy", np.arange(1, 9, dtype=np.float32).reshape(2, 4))
     np.save(tmp_path / "a.npy", np.array([[4, 3, 2, 1], [8, 7, 6, 5]], np.float32))
-    done = revseq("diff", "a.npy", "--job", "x.npy", "[3, 0]", "--axis", 1, "--batch-axis", 0, "--first", 2)
+    job = ("--axis", 1, "--batch-axis", 0, "--first", 0)
+    done = revseq("diff", "a.npy", "--job", "x.npy", "[3, 0]", *job)
     assert "8 of 8 elements differ, in 2 of 2 lines, 3 inside the reversed part, 5 behind it\n" in done.out
-    assert revseq("diff", "a.npy", "--job", "x.npy", "[4, 9]", "--axis", 1, "--batch-axis", 0, "--first", 0).ok()
-    found = revseq("diff", "a.npy", "--job", "x.npy", "[2, 4]", "--axis", 1, "--batch-axis", 0, "--first", 0)
-    assert "explained by: whole lines are reversed\n" in found.out
-    assert "wrong are just batch 0 of 2\n" in found.out
+    told = "Note: 1 of 2 lengths exceeds the axis size (4) and is clamped to 4\n"
+    assert revseq("diff", "a.npy", "--job", "x.npy", "[4, 9]", *job).ok().err == told
+    assert json.loads(revseq("diff", "a.npy", "--job", "x.npy", "[4, 9]", *job, "--json").ok().out)["notes"] == [
+        told[6:-1]
+    ]
+    found = revseq("diff", "a.npy", "--job", "x.npy", "[2, 4]", *job)
+    assert "wrong are just batch 0 of 2\nexplained by: whole lines are reversed\n" in found.out
     assert "index  A" not in found.out
 
 
@@ -306,27 +300,6 @@ def test_a_picture_marks_what_differs(revseq, tmp_path):
     assert not (tmp_path / "no.svg").exists()
 
 
-def test_a_picture_of_a_large_tensor_is_shortened(revseq, tmp_path):
-    values = np.zeros((50, 60, 70), np.int32)
-    np.save(tmp_path / "x.npy", values)
-    values[49, 0, 0] = 987
-    np.save(tmp_path / "a.npy", values)
-    assert revseq("diff", "a.npy", "x.npy", "--picture", "d.svg").status == 1
-    svg = (tmp_path / "d.svg").read_text()
-    assert svg.count(">shown: 72 of 210,000 elements</text>") == 1
-    assert len(svg) < 200_000
-
-
-def test_clamping_is_told(revseq, tmp_path):
-    np.save(tmp_path / "x.npy", np.arange(40, dtype="f4").reshape(2, 5, 4))
-    np.save(tmp_path / "n.npy", np.array([9, 2]))
-    job = ("x.npy", "n.npy", "--axis", 1, "--batch-axis", 0, "--lengths-dtype", "UINT32")
-    told = "Note: 1 of 2 lengths exceeds the axis size (5) and is clamped to 5\n"
-    assert revseq("run", *job, "-o", "y.npy").ok().err == told
-    assert revseq("diff", "y.npy", "--job", *job).ok().err == told
-    assert json.loads(revseq("diff", "y.npy", "--job", *job, "--json").ok().out)["notes"] == [told[6:-1]]
-
-
 @pytest.mark.parametrize("engine", ["serial", "processes"])
 @pytest.mark.parametrize(("axis", "memory"), [(0, "1GiB"), (1, "3KB"), (0, "3KB")])
 def test_all_engines_and_cut_lines(judged, engine, axis, memory):
@@ -337,18 +310,6 @@ def test_all_engines_and_cut_lines(judged, engine, axis, memory):
     assert found["wrong_lines"]["count"] == found["lines"] == sum(1 < each <= x.shape[axis] for each in n.ravel())
 
 
-@pytest.mark.parametrize("data_type", DataType)
-def test_wrong_outputs_of_every_data_type(revseq, tmp_path, data_type):
-    x = oracle.random_values(np.random.default_rng(1), (5, 8, 3), data_type)
-    form = "npz" if data_type.kind == "complex" else "safetensors"  # which has no COMPLEX128
-    write(tmp_path / f"x.{form}", x)
-    np.save(tmp_path / "n.npy", np.full((5, 1, 3), 7, np.uint32))
-    job = ("--job", f"x.{form}", "n.npy", "--axis", 1, "--feature-level", "none")
-    found = report(revseq("diff", f"x.{form}", *job, "--json"), 1)
-    texts = [mistake["text"] for mistake in found["mistakes"]]
-    assert (found["lines"], texts) == (15, ["nothing is reversed: the output is the input"])
-
-
 def test_an_output_of_other_sizes_is_read_first(judged):
     x, n = job()
     right = oracle.reverse(x, n, AXIS)
@@ -356,17 +317,12 @@ def test_an_output_of_other_sizes_is_read_first(judged):
     found = judged(np.ascontiguousarray(right.swapaxes(0, 1)), x, n)
     assert (found["equal"], found["different"], found["mistakes"]) == (False, 0, [told])
     assert found["A"]["Sizes"] == [4, 5, 9, 3]
-    found = judged(np.ascontiguousarray(x.swapaxes(0, 1)), x, n)
-    assert found["mistakes"] == [told, "nothing is reversed: the output is the input"]
     assert judged(right[:, :, :, :2].copy(), x, n)["different"] is None
 
 
-def test_the_hint_for_rounding_makes_them_equal(revseq, tmp_path):
-    right = np.linspace(1, 2, 12, dtype=np.float32).reshape(3, 4)
-    np.save(tmp_path / "a.npy", np.nextafter(right, np.float32(9)))
-    np.save(tmp_path / "b.npy", right)
+def test_the_hint_for_rounding_makes_them_equal(revseq, pair):
+    right = np.linspace(1, 2, 12, dtype=np.float32)
+    pair(np.nextafter(right, np.float32(9)), right)
     done = revseq("diff", "a.npy", "b.npy").failed()
     assert done.out.endswith("Hint: the differences are as small as rounding: add --ulp 1\n")
     revseq("diff", "a.npy", "b.npy", "--ulp", 1).ok()
-    done = revseq("diff", "[nan]", "[nan(0x7fc00001)]").failed()
-    assert done.out.endswith("Hint: add --equal-nan to treat all NaNs as equal\n")

@@ -111,18 +111,6 @@ def test_a_picture(revseq, tmp_path):
     assert not re.search(r"@import|url\(|href|<script", text)
 
 
-def test_differences(revseq, tmp_path):
-    values, wrong = "[[1, 2, 3, 0, 0], [4, 5, 0, 0, 0]]", "[[3, 2, 1, 0, 0], [4, 5, 0, 0, 0]]"
-    job = ("--job", values, "[3, 2]", "--axis", 1, "--batch-axis", 0)
-    revseq("diff", wrong, *job, "--picture", "x.svg").failed()
-    root = ET.parse(tmp_path / "x.svg").getroot()
-    for number in (0, 1):
-        assert marks(root, number) == [["copied"] * 5, ["different"] * 2 + ["copied"] * 3]
-    assert "2 of 10 elements differ" in words_of(root)
-    revseq("diff", values, wrong, "--picture", "pair.svg").failed()
-    assert "axis" not in (tmp_path / "pair.svg").read_text()
-
-
 def test_long_numbers_are_rounded_and_have_their_digits_in_a_tooltip(tmp_path):
     values = np.array([[1 / 3, -1.2345678901234567e-300, np.nan, 2.0, 0.1, 1e17]])
     root = drawn(values, equal_lengths((1, 6), 1), 1)
@@ -137,7 +125,7 @@ def test_long_numbers_are_rounded_and_have_their_digits_in_a_tooltip(tmp_path):
 @pytest.mark.parametrize(
     "sizes", [(1,), (17,), (1000,), (5000, 20), (30, 30, 30), (1,) * 62 + (40, 40), (2,) * 14, (2,) * 8 + (1,) * 56]
 )
-@pytest.mark.parametrize("value", [-1.2345678901234567e-300 * (1 + 1j), -(2**63), False])
+@pytest.mark.parametrize("value", [-1.2345678901234567e-300 * (1 + 1j), False])
 def test_no_picture_is_too_large(value, sizes):
     values = np.broadcast_to(np.array(value), sizes)
     for axis in {0, len(sizes) - 1}:
