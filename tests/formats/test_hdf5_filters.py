@@ -1,6 +1,5 @@
 """Chunks that workers encode and the parent stores: every property that such a direct write could get wrong."""
 
-import pickle
 from pathlib import Path
 
 import h5py
@@ -179,32 +178,6 @@ def test_a_chunk_in_the_place_of_one_with_another_filter_mask(folder, revseq):
         assert f["x"].id.get_chunk_info(0).filter_mask == 1  # LZF cannot make it smaller
 
 
-@pytest.mark.parametrize("axis", [0, 2])
-def test_a_copy_has_little_dead_space(folder, revseq, axis):
-    """New chunks fill the room of old ones; along the first axis they are a tenth larger."""
-    rng, sizes = np.random.default_rng(1), (32, 64, 256)
-    with h5py.File(folder / "x.h5", "w") as f:
-        for name in "abx":
-            values = np.cumsum(rng.integers(-3, 4, sizes), axis=2)
-            f.create_dataset(name, data=values.astype("f4"), chunks=(4, 32, 64), compression="gzip")
-    np.save(folder / "n.npy", rng.integers(0, 300, [1 if d == axis else n for d, n in enumerate(sizes)], np.uint32))
-    revseq("run", "x.h5::x", "n.npy", "--axis", axis, "-o", "y.h5").ok()
-
-    def dead(path):
-        with h5py.File(path) as f:
-            return path.stat().st_size - sum(f[name].id.get_storage_size() for name in "abx")
-
-    assert dead(folder / "y.h5") - dead(folder / "x.h5") <= 0.01 * (folder / "y.h5").stat().st_size
-
-
-def test_what_travels_is_small(folder):
-    make(folder / "x.h5", np.zeros((4096, 64), "u1"), (1, 64), compression=4)
-    source, region = open_(folder / "x.h5"), (slice(7, 9), slice(0, 64))
-    assert len(pickle.dumps(source.read_task(region))) < 1000
-    assert len(pickle.dumps(source)) < 5000  # where lines are cut
-    assert oracle.same_bits(pickle.loads(pickle.dumps(source)).read_task(region).read(), np.zeros((2, 64), "u1"))
-
-
 @pytest.mark.parametrize(("only", "name"), [(False, "x"), (True, "x"), (False, "new")])
 def test_bytes_of_chunks_without_filters_are_reserved_before(folder, only, name):
     """So a full disk is told before the work; of the chunks that the file has already, none is counted twice."""
@@ -217,14 +190,3 @@ def test_bytes_of_chunks_without_filters_are_reserved_before(folder, only, name)
         sink.receive(sink.block_writer(whole).deliver(whole, source.read()))
     with h5py.File(folder / "y.h5") as f:
         assert f.id.get_filesize() == (folder / "y.h5").stat().st_size
-
-
-@pytest.mark.needs("HDF5")
-def test_the_same_bytes_each_time(folder, revseq):
-    """Chunks are stored in the order of the blocks, and not in that in which workers end."""
-    make(folder / "x.h5", compression="gzip", fletcher32=True)
-    outputs = set()
-    for _ in range(3):
-        revseq(*JOB, "--overwrite", "--engine", "processes").ok()
-        outputs.add((folder / "y.h5").read_bytes())
-    assert len(outputs) == 1
