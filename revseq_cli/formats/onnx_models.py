@@ -19,7 +19,7 @@ import numpy as np
 from revseq_cli.core import platform
 from revseq_cli.core.dtypes import dtype_of, native
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_typed, listed, nearest, printable
-from revseq_cli.core.tensors import DataType, TensorDesc
+from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import chosen, extra
 from revseq_cli.formats.contract import Source, Storage, TextTypes
@@ -59,12 +59,6 @@ class Stated(NamedTuple):
     def __str__(self) -> str:
         sizes = "any" if self.sizes is None else "{" + ",".join(map(str, self.sizes)) + "}"
         return f"(Sizes:{sizes}, DataType:{self.data_type.name if self.data_type else 'any'})"
-
-    def allows(self, desc: TensorDesc) -> bool:
-        """Whether a tensor may be such a value."""
-        sizes = desc.sizes if self.sizes is None else self.sizes
-        fits = [isinstance(size, str) or size == other for size, other in zip(sizes, desc.sizes, strict=False)]
-        return self.data_type in (None, desc.data_type) and len(sizes) == len(desc.sizes) and all(fits)
 
 
 class Node(NamedTuple):
@@ -111,18 +105,16 @@ class Model:
         self.nodes = {node.key: node for node in named}  # by the name, or that of the output where others have it
 
     def _node(self, node: Any) -> Node:  # noqa: ANN401 - a NodeProto
-        if (len(node.input), len(node.output)) != (2, 1) or not all((*node.input, *node.output)):
-            counts = [sum(map(bool, names)) for names in (node.input, node.output)]
-            found = f"{OPERATOR} {node.name or 'without a name'} has {counts[0]} inputs and {counts[1]} outputs"
-            raise FormatError(found, "2 and 1", where=self.path)
-        axes = {"time_axis": 0, "batch_axis": 1}
-        for attribute in node.attribute:
-            if attribute.name not in axes or attribute.type != _INT:
-                found = f"{OPERATOR} has the attribute {str(attribute.name)[:80]}"
-                raise FormatError(found, f"integers {' and '.join(axes)}", where=self.path)
-            axes[attribute.name] = attribute.i
-        values, lengths, output = map(str, (*node.input, *node.output))
-        return Node(str(node.name) or output, values, lengths, output, **axes)
+        axes = {str(attribute.name): attribute.i for attribute in node.attribute if attribute.type == _INT}
+        names = [*map(str, (*node.input, *node.output))]
+        is_whole = (len(node.input), len(node.output), len(axes)) == (2, 1, len(node.attribute)) and all(names)
+        if not is_whole or not axes.keys() <= {"time_axis", "batch_axis"}:
+            found = f"{OPERATOR} {node.name or 'without a name'} is not as ONNX has it"
+            raise FormatError(found, "2 inputs, 1 output, and the integers time_axis and batch_axis", where=self.path)
+        values, lengths, output = names
+        return Node(
+            str(node.name) or output, values, lengths, output, axes.get("time_axis", 0), axes.get("batch_axis", 1)
+        )
 
     def node(self, key: str | None) -> Node:
         """The node with that name or output; without a key, the only one, or else a SeveralError."""
@@ -260,11 +252,8 @@ class NodeJob:
             raise UsageError(f"no values are given for {listed(missing)}", told, f"add {options}", model.path)
         self._tensors: dict[str, Source] = {}
         for name in needed & references.keys():
-            stated = model.inputs[name]
-            source = open_source(references[name], TextTypes(stated.data_type, DataType.FLOAT32))
-            if not stated.allows(source.desc):
-                raise FormatError(f"is {source.desc}", f"{name} {stated}, as the model states it", where=source.name)
-            self._tensors[name] = source
+            types = TextTypes(model.inputs[name].data_type, DataType.FLOAT32)
+            self._tensors[name] = open_source(references[name], types)
         if computed := [name for name in wanted if name not in self._tensors]:
             self._tensors |= self._run(computed)
         self._axes = node.axes(len(self._tensors[node.values].sizes), model.path)
