@@ -74,16 +74,6 @@ class TestPages:
         assert done.err == "Error: docs/gone.md: no such file\n"
         assert "6 examples, 0 wrong" in done.out
 
-    def test_a_folder_that_nobody_may_read(self, docs, monkeypatch):
-        def scan(path, scandir=os.scandir):
-            if Path(path).name == "b":
-                raise PermissionError(13, "Permission denied", str(path))
-            return scandir(path)
-
-        monkeypatch.setattr(os, "scandir", scan)
-        (error,) = [each for each in pages.pages_below(str(docs)) if not isinstance(each, str)]
-        assert (error.where, error.found) == (str(docs / "b"), "cannot read: Permission denied")
-
     def test_a_bad_page_does_not_hide_the_good_ones(self, revseq, docs):
         (docs / "aa.md").write_bytes(WRONG.encode() + b"\xff")
         done = revseq("verify", "docs").failed()

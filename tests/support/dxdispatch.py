@@ -45,10 +45,7 @@ def _buffer(resource, folder):
     assert set(resource) == {"initialValuesDataType", "initialValues", "sizeInBytes"}
     dtype = np.dtype(TYPES[resource["initialValuesDataType"]])
     values, size = resource["initialValues"], resource["sizeInBytes"]
-    if isinstance(values, list):
-        assert all(type(v) in (int, float) or (dtype.kind == "f" and v in ("nan", "inf", "-inf")) for v in values)
-        data = np.array([float(v) if dtype.kind == "f" else v for v in values], dtype).tobytes()
-    elif "sourcePath" in values:
+    if "sourcePath" in values:
         data = _npy(folder / values["sourcePath"], dtype)
     else:
         assert set(values) == {"value", "valueCount"}
