@@ -100,8 +100,9 @@ def command(
     with signals.deferred():
         skipped = {n: _skipped(entry) for n, entry in enumerate(entries) if resume and _is_up_to_date(entry)}
         left = [n for n in range(len(entries)) if n not in skipped]
-        pool = Pool(entries, defaults["cores"], fail_fast, dry_run, console.verbose > 1)
-        with signals.begun("batch", len(left), "jobs") as advance, contextlib.closing(pool.outcomes(left)) as ended:
+        pool = Pool(entries, left, defaults["cores"], fail_fast=fail_fast)
+        ending = pool.outcomes(plans=dry_run, shows_errors=console.verbose > 1)
+        with signals.begun("batch", len(left), "jobs") as advance, contextlib.closing(ending) as ended:
             try:
                 for outcome in _in_order(skipped, ended):
                     outcomes.append(outcome)

@@ -10,13 +10,11 @@ from __future__ import annotations
 import functools
 import os
 import shutil
-import stat
 import time
 import traceback
 from collections import deque
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.commands import base, options, run
 from revseq_cli.core import platform, processes, signals
@@ -31,111 +29,109 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from revseq_cli.commands.manifest import Entry
-    from revseq_cli.core.errors import RevseqError
 
 _OF_OUTPUT = ("output", "overwrite", "verify", "only")  # options that say nothing of the job itself
 # Workers wait for the disk most of the time, so there are so many where there are fewer cores. Each has so many jobs,
-# or bytes of inputs; small jobs, by the bytes of their tensors in files or held in memory, are submitted together.
-_JOB_WORKERS, _JOBS_OF_A_WORKER, _WORTH_A_WORKER, _JOBS_TOGETHER = 8, 32, 1 << 26, 8
+# or bytes of inputs. The tensors of a small job have so many bytes, in files or held in memory.
+_JOB_WORKERS, _JOBS_OF_A_WORKER, _WORTH_A_WORKER = 8, 32, 1 << 26
 _SMALL_IN_FILES, _SMALL_HELD = 1 << 25, 1 << 20
 _LONGEST_CLEANUP = 1.0  # seconds: processes of a job end just after the worker that started them
 
 
-@dataclass
-class Pool:
-    """Runs jobs in worker processes, which get a copy of it.
+class Setup(NamedTuple):
+    """What each worker gets: the jobs, how many of them share the memory, and a part of temporary files' names.
 
-    With `plans`, jobs are planned, and nothing is written. With `fail_fast`, no more begin after one has failed.
+    With `plans`, jobs are planned, and nothing is written. With `shows_errors`, tracebacks are printed.
     """
 
     entries: list[Entry]
-    cores: int | None
-    fail_fast: bool
+    workers: int
     plans: bool
-    traceback: bool
-    tag: str = field(default_factory=lambda: os.urandom(4).hex())  # a part of temporary files' names
-    workers: int = 1  # that share the memory
-    _queue: deque[int] = field(default_factory=deque)
-    _alone: deque[int] = field(default_factory=deque)
-    # The jobs under way, and what stood under the names of their outputs before; and those whose outputs were written,
-    # but whose worker died before it said so.
-    _begun: dict[int, Any] = field(default_factory=dict)
-    _written: set[int] = field(default_factory=set)
+    shows_errors: bool
+    tag: str
 
-    def outcomes(self, jobs: Iterable[int]) -> Generator[tuple[int, Outcome], None, None]:
+
+class Pool:
+    """Runs jobs in worker processes. With `fail_fast`, no more begin after one has failed."""
+
+    def __init__(self, entries: list[Entry], jobs: Iterable[int], cores: int | None, *, fail_fast: bool) -> None:
+        self._entries, self._fail_fast = entries, fail_fast
+        sizes = {job: sum(map(_size_of, entries[job].inputs.values())) for job in jobs}
+        large = {job for job, size in sizes.items() if _is_large(entries[job], size)}
+        self._alone, self._queue = deque(sorted(large)), deque(job for job in sizes if job not in large)
+        worth = len(self._queue) / _JOBS_OF_A_WORKER + sum(sizes[job] for job in self._queue) / _WORTH_A_WORKER
+        # A job at an address waits most of the time.
+        worth += sum(any(map(platform.is_remote, entries[job].inputs.values())) for job in self._queue)
+        most = cores or max(platform.cores(), _JOB_WORKERS)
+        self._workers = max(1, min(most, len(self._queue), int(worth)))
+        # The jobs under way, and what stood under the names of their outputs before; and those whose outputs were
+        # written, but whose worker died before it said so.
+        self._begun: dict[int, Any] = {}
+        self._written = set[int]()
+
+    def outcomes(self, *, plans: bool, shows_errors: bool) -> Generator[tuple[int, Outcome], None, None]:
         """Each job that has ended; what is under way is undone where this is closed."""
-        worth = 0.0
-        for job in jobs:
-            size = sum(map(size_of, self.entries[job].inputs.values()))
-            if _is_large(self.entries[job], size):
-                self._alone.append(job)
-            else:
-                self._queue.append(job)
-                is_far = any(map(platform.is_remote, self.entries[job].inputs.values()))  # it waits most of the time
-                worth += is_far or 1 / _JOBS_OF_A_WORKER + size / _WORTH_A_WORKER
-        most = self.cores or max(platform.cores(), _JOB_WORKERS)
-        self.workers = max(1, min(most, len(self._queue), int(worth)))
+        setup = Setup(self._entries, self._workers, plans, shows_errors, os.urandom(4).hex())
         while self._queue or self._alone:
             is_alone = bool(self._alone)
-            workers = processes.Workers(1 if is_alone else self.workers, functools.partial(_begin, self))
+            workers = processes.Workers(1 if is_alone else self._workers, functools.partial(_begin, setup))
             try:
-                yield from self._run(workers, is_alone=is_alone)
+                for job, outcome in self._run(workers, is_alone=is_alone):
+                    if outcome:
+                        yield job, self._ended(outcome)
+                    else:
+                        self._alone.append(job)
             except processes.DiedError:
-                self._close(workers)
+                self._close(workers, setup.tag)
                 begun, self._begun = self._begun, {}
-                if is_alone:
-                    wanted = "files that the library can read, and enough memory"
-                    error = EngineError(f"its process died: {workers.ended_by}", wanted)
-                    yield from ((job, self._ended(_outcome(self.entries[job], error))) for job in begun)
-                else:
-                    after = {job: base.file_state(self.entries[job].output) for job in begun}
-                    self._written |= {job for job, before in begun.items() if after[job] not in (None, before)}
-                    self._alone.extend(begun)
+                for job, before in begun.items():
+                    entry = self._entries[job]
+                    if is_alone:
+                        wanted = "files that the library can read, and enough memory"
+                        error = EngineError(f"its process died: {workers.ended_by}", wanted)
+                        yield job, self._ended(Outcome(entry.line, entry.options["output"], error))
+                    else:
+                        self._alone.append(job)
+                        if base.file_state(entry.output) not in (None, before):
+                            self._written.add(job)
             finally:
-                self._close(workers)
+                self._close(workers, setup.tag)
 
-    def _run(self, workers: processes.Workers, *, is_alone: bool) -> Iterator[tuple[int, Outcome]]:
+    def _run(self, workers: processes.Workers, *, is_alone: bool) -> Iterator[tuple[int, Outcome | None]]:
         """Run the jobs that are to be alone, one after another, or the others side by side."""
         from concurrent.futures import FIRST_COMPLETED, wait
 
-        queue, count, pending = (self._alone if is_alone else self._queue), workers.workers, set["Future[Any]"]()
-        is_single = is_alone or self.fail_fast
-        window = count if is_single else 2 * count  # so that the next ones of a worker are there in time
+        queue, pending = (self._alone if is_alone else self._queue), dict["Future[Any]", int]()
+        # Twice as many as there are workers, so that the next one of each is there in time.
+        window = workers.workers if is_alone or self._fail_fast else 2 * workers.workers
         while queue or pending:
             while queue and len(pending) < window:
-                # Fewer at the end, so that all workers end at about one time.
-                size = 1 if is_single else min(_JOBS_TOGETHER, len(queue) // (4 * count))
-                jobs = [queue.popleft() for _ in range(max(1, size))]
-                self._begun |= {job: base.file_state(self.entries[job].output) for job in jobs}
-                task = functools.partial(_run_jobs, jobs, is_alone=is_alone, written=self._written.intersection(jobs))
-                pending.add(workers.submit(task))
+                job = queue.popleft()
+                self._begun[job] = base.file_state(self._entries[job].output)
+                task = functools.partial(_run_job, job, is_alone=is_alone, is_written=job in self._written)
+                pending[workers.submit(task)] = job
             done = wait(pending, signals.PATIENCE, FIRST_COMPLETED).done
             signals.check()
             if not done:
                 workers.check()
             for future in done:
-                results = workers.result(future)
-                pending.remove(future)
-                for job, outcome in results:
-                    del self._begun[job]
-                    if outcome:
-                        yield job, self._ended(outcome)
-                    else:  # a part of the memory was not enough
-                        self._alone.append(job)
+                outcome = workers.result(future)
+                job = pending.pop(future)
+                del self._begun[job]
+                yield job, outcome
 
     def _ended(self, outcome: Outcome) -> Outcome:
-        """Let no more jobs begin after a failure, with `fail_fast`."""
-        if self.fail_fast and outcome.error:
+        if self._fail_fast and outcome.error:
             self._queue.clear()
             self._alone = deque(job for job in self._alone if job in self._written)
         return outcome
 
-    def _close(self, workers: processes.Workers) -> None:
+    def _close(self, workers: processes.Workers, tag: str) -> None:
         """Kill the workers, and remove what they have left of the jobs that were under way."""
         workers.close()
-        folders = {Path(self.entries[job].output).parent for job in self._begun}
+        folders = {Path(self._entries[job].output).parent for job in self._begun}
         end = time.monotonic() + _LONGEST_CLEANUP
-        while left := [path for folder in folders for path in folder.glob(f".revseq-{self.tag}*.tmp")]:
+        while left := [path for folder in folders for path in folder.glob(f".revseq-{tag}*.tmp")]:
             for path in left:
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
@@ -146,15 +142,14 @@ class Pool:
             time.sleep(0.01)
 
 
-def size_of(path: str) -> int:
+def _size_of(path: str) -> int:
     """The bytes of a file, or of all files in a folder; 0 where there is none."""
+    if os.path.isdir(path):  # noqa: PTH112 - a string
+        return sum(each.stat().st_size for each in Path(path).rglob("*") if each.is_file())
     try:
-        status = os.stat(path)  # noqa: PTH116 - a string
+        return os.stat(path).st_size  # noqa: PTH116
     except OSError:
         return 0
-    if stat.S_ISDIR(status.st_mode):
-        return sum(each.stat().st_size for each in Path(path).rglob("*") if each.is_file())
-    return status.st_size
 
 
 def _is_large(entry: Entry, size: int) -> bool:
@@ -166,59 +161,47 @@ def _is_large(entry: Entry, size: int) -> bool:
     return size > (_SMALL_HELD if is_held else _SMALL_IN_FILES)
 
 
-_pools: list[Pool] = []  # that this process, a worker, belongs to
+_setup: list[Setup] = []  # of this process, a worker
 
 
-def _begin(pool: Pool) -> None:
-    atomic_file.tag = pool.tag
-    _pools[:] = [pool]
+def _begin(setup: Setup) -> None:
+    atomic_file.tag = setup.tag
+    _setup[:] = [setup]
 
 
-def _run_jobs(jobs: list[int], *, is_alone: bool, written: set[int]) -> list[tuple[int, Outcome | None]]:
-    """Run jobs, one after another; None for one whose part of the memory is not enough.
-
-    The outputs of those that are `written` may be replaced.
-    """
-    [pool] = _pools
-    outcomes: list[tuple[int, Outcome | None]] = []
-    with signals.deferred():
-        for job in jobs:
-            entry = pool.entries[job]
-            try:
-                outcomes.append((job, _outcome_of(entry, pool, is_alone=is_alone, is_written=job in written)))
-            except Exception as e:  # noqa: BLE001 - any error ends this job alone
-                signals.check()  # a signal may have caused it
-                if pool.traceback:
-                    traceback.print_exception(e)
-                is_short = isinstance(e, EngineError) and not is_alone
-                outcomes.append((job, None if is_short else _outcome(entry, worded(e, entry.options["output"]))))
-    return outcomes
+def _run_job(job: int, *, is_alone: bool, is_written: bool) -> Outcome | None:
+    """Run a job, whose output may be replaced if it `is_written`; None where its part of the memory is not enough."""
+    [setup] = _setup
+    entry = setup.entries[job]
+    try:
+        with signals.deferred():
+            return _outcome_of(entry, setup, is_alone=is_alone, is_written=is_written)
+    except Exception as e:  # noqa: BLE001 - any error ends this job alone
+        signals.check()  # a signal may have caused it
+        if setup.shows_errors:
+            traceback.print_exception(e)
+        if isinstance(e, EngineError) and not is_alone:
+            return None
+        return Outcome(entry.line, entry.options["output"], worded(e, entry.options["output"]))
 
 
-def _outcome_of(entry: Entry, pool: Pool, *, is_alone: bool, is_written: bool) -> Outcome:
+def _outcome_of(entry: Entry, setup: Setup, *, is_alone: bool, is_written: bool) -> Outcome:
     job_options = {name: value for name, value in entry.options.items() if name not in _OF_OUTPUT}
     if not is_alone:
-        job_options |= {"cores": 1, "memory": max(1, job_options["memory"] // pool.workers)}
+        job_options |= {"cores": 1, "memory": max(1, job_options["memory"] // setup.workers)}
     resources = options.take_resources(job_options)
     request = options.request_of(absolute=resources.elsewhere, **job_options)
     job = run.loaded(request)
-    size = job.values.desc.total_bytes
-    folder = os.path.dirname(entry.output)  # noqa: PTH120 - a string
-    if platform.is_remote(entry.output):  # where there are no folders
-        folder = os.curdir
-    if pool.plans and not os.path.isdir(folder):  # noqa: PTH112 - which would be made
-        return _outcome(entry, bytes=size, plan=run.plan_of(job, resources).traffic)
+    output, overwrite, verify, only = (entry.options[name] for name in _OF_OUTPUT)
+    outcome = Outcome(entry.line, output, None, bytes=job.values.desc.total_bytes)
+    folder = os.curdir if platform.is_remote(entry.output) else os.path.dirname(entry.output)  # noqa: PTH120 - strings
+    if setup.plans and not os.path.isdir(folder):  # noqa: PTH112 - which would be made
+        return outcome._replace(plan=run.plan_of(job, resources).traffic)
     if is_written and os.path.isdir(entry.output):  # noqa: PTH112 - a folder is never replaced
         shutil.rmtree(entry.output)
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-    output, verify, only = (entry.options[name] for name in ("output", "verify", "only"))
-    overwrite = is_written or entry.options["overwrite"]
-    delivery = run.Delivery.of(job, request, output, resources, overwrite=overwrite, only=only)
-    if pool.plans:
-        return _outcome(entry, bytes=size, plan=delivery.planned.traffic)
+    delivery = run.Delivery.of(job, request, output, resources, overwrite=overwrite or is_written, only=only)
+    if setup.plans:
+        return outcome._replace(plan=delivery.planned.traffic)
     clamped = delivery.run(verify=verify)
-    return _outcome(entry, bytes=size, verified=verify, notes=tuple(delivery.sink.notes), clamped=clamped)
-
-
-def _outcome(entry: Entry, error: RevseqError | None = None, **more: Any) -> Outcome:
-    return Outcome(entry.line, entry.options["output"], error, **more)
+    return outcome._replace(verified=verify, notes=tuple(delivery.sink.notes), clamped=clamped)
