@@ -130,7 +130,9 @@ def dataset_at(file: h5py.File, place: str, where: str) -> h5py.Dataset:
 def attribute(item: h5py.HLObject, name: str) -> Any:  # noqa: ANN401 - of any type
     """An attribute in the neutral form; None where there is none, or that form has no place for it."""
     try:
-        value = item.attrs.get(name)
+        if not h5py.h5a.exists(item.id, name.encode()):  # to ask is much faster than the error
+            return None
+        value = item.attrs[name]
     except RAISED:  # of a type that h5py lacks
         return None
     return "" if isinstance(value, h5py.Empty) and value.dtype.kind == "S" else plain(value)
@@ -201,7 +203,7 @@ def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
     It is the dimension's label, which h5py sets, or else the last part of the path of its first scale, which is how
     NetCDF names dimensions. A scale itself is the scale of its first dimension.
     """
-    if not any(name in dataset.attrs for name in ("CLASS", "DIMENSION_LIST", LABELS)):  # most datasets have none
+    if not any(h5py.h5a.exists(dataset.id, name) for name in (b"CLASS", b"DIMENSION_LIST", LABELS.encode())):
         return ()
     labels = attribute(dataset, LABELS)
     labels = [labels] if isinstance(labels, str) else labels

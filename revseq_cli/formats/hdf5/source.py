@@ -39,7 +39,7 @@ def refuse_other_programs(dataset: h5py.Dataset) -> None:
     kind = files.attribute(dataset, "MATLAB_class")
     if isinstance(kind, str) and kind not in _MATLAB_NUMBERS:
         raise FormatError(f"its data type is MATLAB's {kind}", "numbers")
-    if np.array_equal(files.attribute(dataset, "MATLAB_empty"), 1):
+    if (empty := files.attribute(dataset, "MATLAB_empty")) is not None and np.all(empty == 1):
         raise FormatError("is an empty array of MATLAB, whose numbers are its sizes", "an array with elements")
 
 
