@@ -1,54 +1,56 @@
-"""Zarr arrays as inputs: `store.zarr::array/path`, or the only array of the store; the package zarr decodes chunks."""
+"""Zarr arrays as inputs: `store.zarr::array/path`, or the only array of the store.
+
+The package zarr decodes chunks: strict, so that only an absent chunk is read as fill value, and in the calling thread.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import contextlib
+import errno
 import functools
 import os
-import re
+import struct
 import warnings
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
+import zarr
+from zarr.abc.store import RangeByteRequest, SuffixByteRequest
+from zarr.api import asynchronous
+from zarr.core.buffer import default_buffer_prototype
+from zarr.storage import FsspecStore, LocalStore
 
 from revseq_cli.core import platform
-from revseq_cli.core.dtypes import data_type_of, is_nameless
+from revseq_cli.core.dtypes import is_nameless
 from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
-from revseq_cli.core.tensors import TensorDesc, chunk_boxes, chunk_start, inside
+from revseq_cli.core.tensors import chunk_boxes, chunk_start, inside
 from revseq_cli.formats import file_io, remote
-from revseq_cli.formats.contents import GROUP, Contents, Item, chosen, extra, only_of, refuse_bomb
+from revseq_cli.formats.contents import chosen, refuse_bomb
 from revseq_cli.formats.contract import ReadTask, Source, Storage
 from revseq_cli.formats.file_io import Identity  # noqa: TC001 - of a NamedTuple
-from revseq_cli.formats.meaning import (
-    FILL,
-    MISSING,
-    MOST_BYTES,
-    VALID,
-    Attributes,
-    Meaning,
-    Variable,
-    as_texts,
-    is_small,
-    plain,
-)
+from revseq_cli.formats.meaning import FILL, MISSING, MOST_BYTES, VALID, Meaning, Variable, as_texts, is_small, plain
 from revseq_cli.formats.table import looks_like
 from revseq_cli.formats.zarr import metadata
+from revseq_cli.formats.zarr.metadata import Metadata, Version, node_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Coroutine, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
     from revseq_cli.core.tensors import DataType, Region
-    from revseq_cli.formats.contract import Address, TextTypes
-    from revseq_cli.formats.zarr.metadata import Metadata, Version
+    from revseq_cli.formats.meaning import Attributes
 
-
+_Result = TypeVar("_Result")
 _TEXT_BYTES = 1 << 6  # of a text without a fixed length, as far as a header says
+# What is wanted where zarr cannot do this with an array.
+_WANTED = {"open": "metadata that the package zarr reads", "read": "a whole store", "write": ""}
 
 
 class ZarrSource(Source):
@@ -62,39 +64,39 @@ class ZarrSource(Source):
 
     def __init__(self, path: str, key: str | None, name: str = "", asked: DataType | None = None, at: str = "") -> None:
         name = name or path
-        require_package(name)
         if platform.is_remote(path):
             at, path = path, remote.mirror(path)
-        _require_folder(path, name)
-        refuse_streams(path)
+        if not Path(path).is_dir():
+            with file_io.opened(path) as fd:
+                seems, hint = looks_like(file_io.read_some(fd, 64, 0, path))
+            raise FormatError(f"is not a Zarr store: it looks like {seems}", "a folder", hint, name)
         key = key and key.strip("/")
-        if key is None or not metadata.holds(path, key):  # a store may have very many arrays
+        node = None if key is None else node_at(path, key)
+        if not node or not node.is_array:  # a store may have very many arrays
             key = chosen(metadata.arrays_in(path), key, name)
-        self.key = key
-        self.name = f"{name}::{self.key}" if self.key else name
-        self.store, self.folder, self.at = path, str(Path(path, self.key)), at
-        self.metadata = metadata.read(self.folder, self.name, asked)
-        version, self.dtype, self.sizes, self.chunks = self.metadata[:4]
-        self.dimensions = self.metadata.dimensions
+            node = node_at(path, key)
+        if key is None or node is None:
+            raise metadata.changed(name)
+        self.key, self.node, self.name = key, node, f"{name}::{key}" if key else name
+        self.store, self.folder, self.at = path, str(Path(path, key)), at
+        array = self.metadata = metadata.read(node, self.name, asked)
+        self.dtype, self.sizes, self.chunks, self.dimensions = array.dtype, array.sizes, array.chunks, array.dimensions
+        self.path = str(Path(self.folder, metadata.ARRAY_FILES[array.version][0]))
+        details = {"version": str(array.version), "array": f"/{key}", **array.details}
         files = self._files()
         self._digest, self.stored = files.digest, files.stored  # bytes of the array's own files
-        self._chunk_files = _chunk_files(self.metadata, files.names, self.name) if files.are_listed else None
-        declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
         if files.are_listed:
+            declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
             refuse_bomb(declared, self.stored, "write it again uncompressed", self.name)
-        self.path = str(Path(self.folder, metadata.ARRAY_FILES[version][0]))
-        self.array = Stored.of(self.folder, version, f"{at}/{self.key}".rstrip("/") if at else "")
+            total = prod(-(-size // shard) for size, shard in zip(self.sizes, array.shards, strict=True))
+            if absent := total - _count_chunks(array, files.names, self.name):
+                noun = "shards" if array.shards != array.chunks else "chunks"  # read as fill value, lost or not
+                details["missing"] = f"{absent:,} of {total:,} {noun}"
+        self.array = Stored.of(self.folder, array.version, f"{at}/{key}".rstrip("/") if at else "")
         self.identity = self.array.unchanged
-        with metadata.errors_worded(self.name, "open"):
-            opened(self.array)
-        about, details = {"version": str(version), "array": f"/{self.key}"}, details_of(self.metadata)
-        total = prod(-(-size // shard) for size, shard in zip(self.sizes, self.metadata.shards, strict=True))
-        if (
-            absent := 0 if self._chunk_files is None else total - self._chunk_files
-        ):  # they are read as the fill value, whether lost or never written
-            noun = "shards" if self.metadata.shards != self.metadata.chunks else "chunks"
-            details["missing"] = f"{absent:,} of {total:,} {noun}"
-        self.storage = Storage("zarr", about | details)
+        with errors_worded(self.name, "open"):
+            self.array.opened("r")
+        self.storage = Storage("zarr", details)
 
     def recheck(self) -> None:
         """TensorIOError if any file of the array is not as it was."""
@@ -115,31 +117,83 @@ class ZarrSource(Source):
         copies = 6 if "gzip" in codecs else 1 + 2 * bool(codecs)
         return copies * prod(self.metadata.chunks) * self.dtype.itemsize
 
-    def meaning(self) -> Meaning:
-        """What the store says of the array."""
-        return meaning_of(self)
-
     def read_task(self, region: Region) -> ReadTask:
         """A read task that decodes the chunks of the region."""
         return ZarrReadTask(self.array, self.name, self.metadata, region)
 
+    def meaning(self) -> Meaning:
+        """What the store says of the array, as xarray has it in versions 2 and 3."""
+        attributes, left = _neutral(self.node)
+        coordinates, groups = list[Variable](), list[dict[str, Any]]()
+        parts = self.key.split("/")[:-1]
+        for name, size in zip(self.dimensions, self.sizes, strict=False):
+            key = "/".join([*parts, name])
+            if not name or "/" in name or not self.key or key == self.key:
+                continue
+            try:
+                node = node_at(self.store, key)
+                if not node or not node.is_array:
+                    continue
+                coordinate = self._coordinate(key, node, size)
+            except RevseqError as e:
+                left.append(f"the variable {name} ({e.found})")
+                continue
+            if coordinate:
+                coordinates.append(coordinate)
+            else:
+                left.append(f"the variable {name}")
+        for i in range(len(parts) + 1 if self.key else 0):
+            group = node_at(self.store, "/".join(parts[:i]))
+            groups.append(_neutral(group)[0] if group else {})
+            groups[-1].pop("coordinates", None)
+        return Meaning(self.dimensions, attributes, tuple(coordinates), tuple(groups), left=tuple(left))
 
-def details_of(found: Metadata) -> dict[str, str]:
-    """How an array is stored: its chunks and codecs."""
-    return {"chunks": str(found.chunks), "codecs": ", ".join(found.codecs)}
+    def _coordinate(self, key: str, node: metadata.Node, size: int) -> Variable | None:
+        """The coordinate of a dimension of that name and size; None for what is none, or is large."""
+        folder, name, at = str(Path(self.store, key)), key.rpartition("/")[2], f"{self.at}/{key}" if self.at else ""
+        array = metadata.read(node, name, texts=True)
+        stored, itemsize = metadata.files_in(folder, name, at).stored, array.dtype.itemsize
+        itemsize = _TEXT_BYTES if array.dtype.kind == "O" else itemsize
+        is_one = array.dimensions == (name,) and array.sizes == (size,)
+        if not is_one or stored > MOST_BYTES or not is_small(array.sizes, itemsize, array.shards):
+            return None
+        if array.dtype.kind in "USO":
+            with errors_worded(folder, "read"):
+                values = as_texts(Stored.of(folder, array.version, at).read((...,)))
+        else:
+            values = ZarrSource(self.store, key, at=self.at).read()
+        return Variable(name, (name,), _neutral(node)[0], values)
 
 
-def _chunk_files(found: Metadata, names: list[str], where: str) -> int:
+def _count_chunks(array: Metadata, names: list[str], where: str) -> int:
     """The number of files that are chunks or shards; FormatError where they have the names of another separator."""
-    count = sum(map(metadata.chunk_files(found, found.separator), names))
-    other = "." if found.separator == "/" else "/"
-    if len(found.sizes) + bool(found.key_start) > 1 and found.sizes:
-        wrong = next(filter(metadata.chunk_files(found, other), names), "")
-        if wrong:
-            text = f"has the chunk file {wrong}, and by its metadata {found.separator} stands between the numbers"
-            field = "dimension_separator" if found.version == 2 else "separator"
-            raise FormatError(text, f'"{field}": "{other}" in its metadata, or files of other names', where=where)
-    return count
+    other = "." if array.separator == "/" else "/"
+    are_several = array.sizes and len(array.sizes) + bool(array.key_start) > 1
+    if wrong := next(filter(array.is_chunk(other), names), "") if are_several else "":
+        found = f"has the chunk file {wrong}, and by its metadata {array.separator} stands between the numbers"
+        field = "dimension_separator" if array.version == 2 else "separator"
+        raise FormatError(found, f'"{field}": "{other}" in its metadata, or files of other names', where=where)
+    return sum(map(array.is_chunk(array.separator), names))
+
+
+def _neutral(node: metadata.Node) -> tuple[Attributes, list[str]]:
+    """The attributes of an array or a group, and the names of those that have no place in the neutral form.
+
+    In version 2, xarray's fill value is that of the array, where a 0 is nobody's choice; in version 3 one of floats is
+    eight bytes, in base 64.
+    """
+    values = {name: plain(value) for name, value in node.attributes.items() if name != metadata.DIMENSIONS}
+    attributes = {name: value for name, value in values.items() if value is not None}
+    fill = node.fields.get("fill_value") if node.version == 2 else None
+    if fill and metadata.DIMENSIONS in node.attributes and FILL not in attributes:
+        attributes[FILL] = plain(fill)
+    for name in {*MISSING, *VALID} & attributes.keys():
+        if isinstance(text := attributes[name], str):
+            with contextlib.suppress(ValueError, struct.error):
+                attributes[name] = plain(struct.unpack("<d", base64.b64decode(text))[0])
+            with contextlib.suppress(ValueError):
+                attributes[name] = plain(float(text))
+    return attributes, [name for name, value in values.items() if value is None]
 
 
 @dataclass(frozen=True)
@@ -171,10 +225,9 @@ class ZarrReadTask:
         return values
 
     def _values(self, region: Region) -> NDArray[Any]:
-        with metadata.errors_worded(self.name, "read"):
-            values = np.asarray(opened(self.array)[region])
-            nameless = is_nameless(values.dtype)
-            return values.view(self.metadata.dtype) if nameless else np.asarray(values, self.metadata.dtype)
+        with errors_worded(self.name, "read"):
+            values, dtype = self.array.read(region), self.metadata.dtype
+            return values.view(dtype) if is_nameless(values.dtype) else np.asarray(values, dtype)
 
     def _blame_chunk(self) -> None:
         """FormatError with the first chunk of the region that cannot be read."""
@@ -186,6 +239,9 @@ class ZarrReadTask:
                 why = f": {e.found}" if isinstance(e, FormatError) else ", or takes more memory than there is"
                 found = f"the chunk at {chunk_start(box, self.metadata.chunks)} is damaged{why}"
                 raise FormatError(found, "the whole store", "fetch it again", self.name) from None
+
+
+# The package zarr.
 
 
 class Stored(NamedTuple):
@@ -214,184 +270,128 @@ class Stored(NamedTuple):
         path = str(Path(self.folder, metadata.ARRAY_FILES[self.version][0]))
         return contextlib.nullcontext() if self.at else file_io.opened(path, self.unchanged)
 
+    def opened(self, mode: Literal["r", "r+"]) -> Any:  # noqa: ANN401 - zarr's AsyncArray
+        """The array of the package zarr, opened once in each process for each state of its metadata."""
+        return _opened(self, mode, remote.thread() if self.at else None)
 
-def opened(array: Stored, mode: Literal["r", "r+"] = "r") -> Any:  # noqa: ANN401 - zarr's Array
-    """The array of the package zarr, opened once in each process for each state of its metadata.
+    def read(self, region: tuple[Any, ...]) -> NDArray[Any]:
+        """The elements of a region."""
+        return np.asarray(done(self.opened("r").getitem(region), self.at))
 
-    Every chunk that is written is stored, also one of nothing but the fill value: to zarr, all NaNs are equal.
-    """
-    return _opened(array, mode, remote.thread() if array.at else None)
+    def write(self, region: tuple[Any, ...], values: NDArray[Any]) -> None:
+        """Write the elements of a region."""
+        done(self.opened("r+").setitem(region, values), self.at)
 
 
 @functools.lru_cache(maxsize=8)
-def _opened(array: Stored, mode: Literal["r", "r+"], _: object) -> Any:  # noqa: ANN401 - zarr's Array
-    from revseq_cli.formats.zarr import store  # the package takes a while to load
+def _opened(array: Stored, mode: Literal["r", "r+"], _: object) -> Any:  # noqa: ANN401 - zarr's AsyncArray
+    """The array, which stores every chunk: to zarr, all NaNs are equal.
 
+    Asked to do so for an array that exists, zarr's own function does not.
+    """
+    read_only = mode == "r"
+    store: Any = _StoreAt(array.at, array.files, read_only=read_only) if array.at else None
+    store = store or StrictStore(array.folder, read_only=read_only)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # zarr warns about codecs that the specification does not have
-        return store.open_array(array.folder, array.version, mode, array.at, array.files)
+        opened: Any = done(asynchronous.open_array(store=store, mode=mode, zarr_format=array.version), array.at)
+        return zarr.AsyncArray(opened.metadata, opened.store_path, {"write_empty_chunks": True})
 
 
-def require_package(where: str) -> None:
-    """FormatError where the package zarr is not installed."""
-    extra("zarr", "is a Zarr store", where)
+def done(work: Coroutine[Any, Any, _Result], at: str = "") -> _Result:
+    """Run a coroutine to its end and return its result; its other tasks are cancelled if it fails.
 
+    By itself zarr starts a thread for its event loop, and more for files and codecs. Where one cannot be started, or
+    ends because memory is out, its caller waits forever. And a process with threads cannot be forked: two workers were
+    ready after 0.05 s, and after 2.3 s where they had to load zarr again. This program's workers do blocks in parallel.
 
-def _require_folder(path: str, name: str) -> None:
-    """TensorIOError for a store that does not exist, FormatError for a file."""
-    if Path(path).is_dir():
-        return
-    with file_io.opened(path) as fd:
-        seems, hint = looks_like(file_io.read_some(fd, 64, 0, path))
-    raise FormatError(f"is not a Zarr store: it looks like {seems}", "a folder", hint, name)
-
-
-def refuse_streams(store: str) -> None:
-    """TensorIOError if standard output or standard error goes to a file of the store, of whichever array."""
-    inodes = file_io.stream_inodes()
-    pending = [store] if inodes else []
-    while pending:
-        with file_io.trying_to("read", store):
-            entries = list(os.scandir(pending.pop()))
-        pending += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-        for entry in entries:
-            if entry.inode() in inodes:  # known without a system call, unlike the status
-                file_io.refuse_stream(os.lstat(entry.path), entry.path)
-
-
-# What a store says of an array, as xarray has it in versions 2 and 3, in the neutral form.
-
-
-def _neutral(fields: dict[str, Any]) -> tuple[Attributes, list[str]]:
-    """Attributes of JSON, and the names of those that have no place in the neutral form."""
-    found = {name: plain(value) for name, value in fields.items() if name != metadata.DIMENSIONS}
-    return {n: v for n, v in found.items() if v is not None}, [n for n, v in found.items() if v is None]
-
-
-def _stated(folder: Path) -> tuple[Attributes, list[str]]:
-    """The attributes of an array, and the names of those that have no place in the neutral form.
-
-    In version 2, xarray's fill value is that of the array, where a 0 is nobody's choice; in version 3 one of floats is
-    eight bytes, in base 64.
+    What is `at` an address is done where its connections are. Of errors in a group, as tasks raise them, the first one
+    is raised: it says what is wrong.
     """
-    version, fields, attributes = metadata.described(folder)
-    neutral, lost = _neutral(attributes)
-    if version == 2 and metadata.DIMENSIONS in attributes and FILL not in neutral and fields.get("fill_value"):
-        neutral[FILL] = plain(fields["fill_value"])
-    for name in {*MISSING, *VALID} & neutral.keys():
-        neutral[name] = plain(metadata.decoded(neutral[name]))
-    return neutral, lost
-
-
-def meaning_of(array: ZarrSource) -> Meaning:
-    """What its store says of an array."""
-    store, key, found = array.store, array.key, array.metadata
-    attributes, left = _stated(Path(store, key))
-    coordinates = []
-    for name, size in zip(found.dimensions, found.sizes, strict=False):
-        other = f"{key.rpartition('/')[0]}/{name}".lstrip("/")
-        if not name or "/" in name or not key or other == key or not metadata.holds(store, other):
-            continue
+    with contextlib.closing(work):
         try:
-            coordinate = _coordinate(array, other, size)
-        except RevseqError as e:
-            left.append(f"the variable {name} ({e.found})")
-            continue
-        if coordinate:
-            coordinates.append(coordinate)
-        else:
-            left.append(f"the variable {name}")
-    parents = [*Path(key).parents][::-1] if key else []
-    groups = (metadata.attributes_of_group(store, "" if str(each) == "." else each.as_posix()) for each in parents)
-    plain_groups = tuple({n: v for n, v in _neutral(each or {})[0].items() if n != "coordinates"} for each in groups)
-    return Meaning(found.dimensions, attributes, tuple(coordinates), plain_groups, left=tuple(left))
+            if at:
+                return remote.done(work)
+            with asyncio.Runner(loop_factory=remote.Loop) as runner:
+                return runner.run(work)
+        except ExceptionGroup as group:
+            error: Exception = group
+            while isinstance(error, ExceptionGroup):
+                error = error.exceptions[0]
+            raise error from None
 
 
-def _coordinate(array: ZarrSource, key: str, size: int) -> Variable | None:
-    """The coordinate of a dimension of that name and size; None for what is none, or is large."""
-    folder, name, at = Path(array.store, key), key.rpartition("/")[2], f"{array.at}/{key}" if array.at else ""
+class StrictStore(LocalStore):
+    """The files of an array's folder, in which there are no links; what is neither absent nor a whole file is an error.
+
+    Zarr's own store takes other things for absent chunks: a folder in place of a file, a file in place of a folder, an
+    empty shard, and a chunk that lies beyond the end of its shard.
+    """
+
+    async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:  # noqa: ANN401 - zarr's Buffer
+        """The bytes of a file or a range of it; None where there is no file, FormatError for anything else."""
+        return self._checked(await super().get(key, prototype, byte_range), key, byte_range)
+
+    def get_sync(self, key: str, *, prototype: Any = None, byte_range: Any = None) -> Any:  # noqa: ANN401
+        """The bytes as `get` has them, for those parts of zarr that do not wait for a coroutine."""
+        return self._checked(super().get_sync(key, prototype=prototype, byte_range=byte_range), key, byte_range)
+
+    def _checked(self, data: Any, key: str, byte_range: Any) -> Any:  # noqa: ANN401 - zarr's
+        if data is None:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                os.lstat(self.root / key)
+                raise FormatError(f"{key} is not a regular file")
+            if any(os.path.lexists(above) and not above.is_dir() for above in (self.root / key).parents):
+                raise FormatError(f"{key}: a file stands in place of one of its folders")
+        return _whole(data, key, byte_range)
+
+
+def _whole(data: Any, key: str, byte_range: Any) -> Any:  # noqa: ANN401 - zarr's
+    """The data; FormatError where the file lacks bytes of the range."""
+    wanted = 1
+    match byte_range:
+        case RangeByteRequest():
+            wanted = max(1, byte_range.end - byte_range.start)
+        case SuffixByteRequest():
+            wanted = byte_range.suffix
+    if data is not None and len(data) < wanted:
+        raise FormatError(f"{key} is truncated: {len(data)} bytes where {wanted} are promised")
+    return data
+
+
+class _StoreAt(FsspecStore):
+    """The chunks of an array at an address, with its files of metadata, which need not be there yet."""
+
+    def __init__(self, at: str, files: Iterable[tuple[str, bytes]], *, read_only: bool) -> None:
+        fs, path = remote.system(at)
+        super().__init__(fs, read_only=read_only, path=path)
+        self._at, self._files = at, dict(files)
+
+    async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:  # noqa: ANN401 - zarr's Buffer
+        """The bytes of an object or a range of it; None where there is none."""
+        prototype = prototype or default_buffer_prototype()
+        if key.rpartition("/")[2] in metadata.FILES:
+            return prototype.buffer.from_bytes(self._files[key]) if key in self._files else None
+        call = functools.partial(super().get, key, prototype, byte_range)
+        with remote.worded(f"{self._at}/{key}", "read"):
+            return _whole(await remote.tried(self._at, call), key, byte_range)
+
+    async def set(self, key: str, value: Any, byte_range: Any = None) -> None:  # noqa: ANN401 - zarr's Buffer
+        """Put the bytes of an object."""
+        with remote.worded(f"{self._at}/{key}", "write"):
+            await remote.tried(self._at, functools.partial(super().set, key, value, byte_range))
+
+
+@contextlib.contextmanager
+def errors_worded(where: str, doing: str) -> Iterator[None]:
+    """Turn any error of zarr and of its codecs into a RevseqError about `where`; `doing` is a key of `_WANTED`."""
     try:
-        version, fields, attributes = metadata.described(folder)
-        dimensions = metadata.dimensions_of(version, fields, attributes)
-        if dimensions != (name,) or fields["shape"] != [size]:
-            return None
-        if metadata.files_in(str(folder), name, at).stored > MOST_BYTES:
-            return None
-        if bytes_of_text := _text_bytes(version, fields):
-            chunks = fields["chunks"] if version == 2 else fields["chunk_grid"]["configuration"]["chunk_shape"]
-            if not is_small((size,), bytes_of_text, tuple(chunks)):
-                return None
-            return Variable(name, dimensions, _stated(folder)[0], _texts(Stored.of(str(folder), version, at)))
-        found = metadata.read(str(folder), name)
-        if not is_small(found.sizes, found.dtype.itemsize, found.shards):
-            return None
-        return Variable(name, dimensions, _stated(folder)[0], ZarrSource(array.store, key, at=array.at).read())
-    except (KeyError, TypeError, AttributeError):
-        raise FormatError("has damaged metadata") from None
-
-
-def _text_bytes(version: metadata.Version, fields: dict[str, Any]) -> int:
-    """The bytes of a text of an array, as far as its header says; 0 for one of numbers, or whose codecs run code."""
-    codecs = {*metadata.codec_names(metadata.codecs(version, fields), "id" if version == 2 else "name")}
-    kind = fields["dtype"] if version == 2 else fields["data_type"]
-    if version == 2:
-        if kind == "|O":
-            return _TEXT_BYTES if "vlen-utf8" in codecs and codecs <= {"vlen-utf8", *metadata.NUMCODECS} else 0
-        fixed = re.fullmatch(r"[<>|][US](\d{1,6})", kind)
-        return 4 * int(fixed[1]) if fixed and codecs <= {*metadata.NUMCODECS} else 0
-    name, settings = (kind["name"], kind.get("configuration", {})) if isinstance(kind, dict) else (kind, {})
-    if not codecs <= {"vlen-utf8", "bytes", "zstd", "gzip", "blosc", "crc32c"}:
-        return 0
-    if name in ("fixed_length_utf32", "null_terminated_bytes"):
-        return int(settings["length_bytes"])
-    return _TEXT_BYTES if name == "string" else 0
-
-
-def _texts(array: Stored) -> NDArray[Any]:
-    """The texts of an array, which the strict store reads, as a tensor's chunks."""
-    with metadata.errors_worded(array.folder, "read"):
-        return as_texts(np.asarray(opened(array)[(...,)]))
-
-
-# What is in a store.
-
-
-def contents(address: Address, types: TextTypes) -> Contents | None:
-    """What the store or the group holds; None where the address is that of an array, or of nothing."""
-    store, key = address.path, (address.key or "").strip("/")
-    if platform.is_remote(store):
-        store = remote.mirror(store)
-    found = metadata.attributes_of_group(store, key)
-    if found is None:
-        return None
-    items = tuple(_items(store, key, types.asked))
-    arrays = [item for item in items if not item.is_group]
-    return Contents(
-        address.path, "zarr", items, None if address.key is not None else only_of(arrays), key, len(found), is_tree=True
-    )
-
-
-def _items(store: str, key: str, asked: DataType | None) -> Iterator[Item]:
-    """Everything in a group, depth first and by name."""
-    pending = [(each, 0) for each in metadata.folders_in(store, key)]
-    while pending:
-        below, depth = pending.pop()
-        item = _item(store, below, depth, asked)
-        yield item
-        if item.is_group:
-            pending += [(each, depth + 1) for each in metadata.folders_in(store, below)]
-
-
-def _item(store: str, key: str, depth: int, asked: DataType | None) -> Item:
-    """The array or the group in a folder; what is wrong with its metadata is told in its place."""
-    item = Item(key, depth=depth)
-    try:
-        if (attributes := metadata.attributes_of_group(store, key)) is not None:
-            return item._replace(what=GROUP, attributes=len(attributes))
-        found = metadata.read(str(Path(store, key)), key, asked)
-        item = item._replace(
-            sizes=found.sizes, dimensions=found.dimensions, attributes=found.attributes, details=details_of(found)
-        )
-        return item._replace(desc=TensorDesc(data_type_of(found.dtype), found.sizes))
-    except RevseqError as e:
-        return item.refused(e)
+        yield
+    except (RevseqError, *MEMORY_ENDED):
+        raise
+    except Exception as e:  # noqa: BLE001 - codecs raise errors of any class
+        # EINVAL comes from an offset in the index of a damaged shard.
+        if isinstance(e, OSError) and e.errno not in (None, errno.EINVAL):
+            raise file_io.failed(where, doing, e) from None
+        found = f"zarr cannot {doing} it: {str(e)[:200] or type(e).__name__}"
+        raise FormatError(found, _WANTED[doing], where=where) from None
