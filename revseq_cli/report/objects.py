@@ -176,10 +176,10 @@ def convert(name: str, desc: TensorDesc, **written: object) -> str:
 
 def outcome(outcome: Outcome) -> str:
     """The report of `batch` on one job, with a plan for `--dry-run`."""
-    error = outcome.error
-    told = {**outcome._asdict(), "ok": not error, "errors": errors_of(error), "error": error and message(error)}
-    told.pop("plan")
-    return text_of(told | ({"plan": outcome.plan._asdict()} if outcome.plan else {}))
+    error, plan = outcome.error, outcome.plan
+    told = {name: value for name, value in outcome._asdict().items() if name != "plan"}
+    told |= {"ok": not error, "errors": errors_of(error), "error": error and message(error)}
+    return text_of(told | ({"plan": plan._asdict()} if plan else {}))
 
 
 def described(name: str, tensor: Source | Item, desc: TensorDesc, storage: Storage, **more: object) -> dict[str, Any]:
@@ -214,30 +214,22 @@ def show(
 
 def diff(comparison: Comparison) -> str:
     """The report of `diff`; members are null for tensors of different data types or sizes."""
-    a, b, found, why = comparison.a, comparison.b, comparison.differences, comparison.why
+    a, b, found, axis, why, notes = comparison
     report: dict[str, object] = {"equal": comparison.equal}
     for key, side, role in zip("AB", (a, b), comparison.roles, strict=True):
         report[key] = {"name": side.name, "role": role, **_desc(side.desc)}
-    report |= {"Axis": comparison.axis, **_differences(found)}
-    wrong = found if comparison.axis is not None else None
-    report |= {"lines": wrong and wrong.line_count, "inside": wrong and wrong.inside}
-    report["behind"] = wrong and wrong.count - wrong.inside
+    report["Axis"] = axis
+    names = {"total": "total", "different": "count", "both_nan": "nans"}
+    names |= {name: name for name in ("largest_absolute", "largest_relative", "largest_ulps")}
+    report |= {key: getattr(found, name, None) for key, name in names.items()}
+    first = first_differences(found) if found else []
+    report["first"] = [{"index": index, "A": of_a, "B": of_b} for index, of_a, of_b in first]
+    of_job = found if axis is not None else None
+    report |= {"lines": of_job and of_job.line_count, "inside": of_job and of_job.inside}
+    report["behind"] = of_job and of_job.count - of_job.inside
     report["wrong_lines"] = why.lines and why.lines._asdict() if why else None
     report["mistakes"] = [each._asdict() for each in comparison.mistakes]
-    return text_of(report | {"hint": comparison.hint, "notes": comparison.notes})
-
-
-def _differences(found: Differences | None) -> dict[str, object]:
-    rows = [{"index": index, "A": a, "B": b} for index, a, b in first_differences(found)] if found else []
-    return {
-        "total": found and found.total,
-        "different": found and found.count,
-        "both_nan": found and found.nans,
-        "largest_absolute": found and found.largest_absolute,
-        "largest_relative": found and found.largest_relative,
-        "largest_ulps": found and found.largest_ulps,
-        "first": rows,
-    }
+    return text_of(report | {"hint": comparison.hint, "notes": notes})
 
 
 def failure(error: RevseqError, status: int) -> str:

@@ -132,8 +132,8 @@ class _Drawing:
         self.tensors, self.axis, self.lengths_of, self.mask = tensors, axis, lengths, mask
         self.sizes = sizes = tensors[0][1].sizes
         self.order = sorted(range(len(sizes)), key=lambda d: d == axis)
-        limits = view.Limits(_MOST_ELEMENTS, _LONGEST, most_columns, _MOST_TABLES)
-        ends = view.ends_of(tuple(sizes[d] for d in self.order), limits)
+        turned = tuple(sizes[d] for d in self.order)
+        ends = view.ends_of(turned, _MOST_ELEMENTS, _LONGEST, most_columns, _MOST_TABLES)
         self.ends = [ends[self.order.index(d)] for d in range(len(sizes))]
         shown = [view.elements(source, self.ends) for _, source in tensors]
         self.left_out = view.left_out(shown[0].size, sizes, self.ends) if shown[0].size else "no elements"

@@ -21,36 +21,34 @@ _LONGEST_ATTRIBUTE = 100  # characters of an attribute's name and value
 _PREVIEW_CHUNK = 1 << 28  # bytes; of larger chunks no preview is shown, since they are decoded whole
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contents import Contents, Item
     from revseq_cli.formats.contract import Source
-    from revseq_cli.pipeline.comparison import Differences
-    from revseq_cli.porting.diagnose import Diagnosis
 
 
 def show(
     source: Source, attributes: dict[str, Any], statistics: dict[str, Any] | None, *, preview: bool, room: view.Room
 ) -> str:
     """The text of `show` for one tensor: data type, sizes and storage, attributes, any statistics, and a preview."""
-    desc, storage = source.desc, source.storage
-    details = details_of(storage.details)
-    rows = [
-        ("DataType", desc.data_type.name),
-        ("Sizes", braced(desc.sizes)),
-        ("dimension count", str(desc.dimension_count)),
-        *[("dimensions", names_of(source.dimensions))] * bool(source.dimensions),
-        ("elements", f"{desc.element_count:,}"),
-        ("bytes", f"{desc.total_bytes:,}"),
-        ("storage", f"{storage.format}{', ' if details else ''}{details}"),
-        *(("" if i else "attributes", line) for i, line in enumerate(_stated(attributes))),
-    ]
-    if statistics:
-        told = {**statistics, **{end: _element(statistics[end], source) for end in ("min", "max")}}
-        missing = told.pop("missing")
-        told |= {"missing": f"{missing:,}, left out"} if missing else {}
-        rows += [(key, "-" if value is None else str(value)) for key, value in told.items()]
+    desc, details = source.desc, details_of(source.storage.details)
+    rows = [("DataType", desc.data_type.name), ("Sizes", braced(desc.sizes))]
+    rows += [("dimension count", str(desc.dimension_count))]
+    rows += [("dimensions", _names_of(source))] * bool(source.dimensions)
+    rows += [("elements", f"{desc.element_count:,}"), ("bytes", f"{desc.total_bytes:,}")]
+    rows += [("storage", ", ".join(filter(None, (source.storage.format, details))))]
+    for i, (name, value) in enumerate(attributes.items()):  # as ncdump -h has them
+        text = json.dumps(value, ensure_ascii=False).removeprefix("[").removesuffix("]")
+        rows.append(("" if i else "attributes", printable(shortened(f"{name} = {text}", _LONGEST_ATTRIBUTE))))
+    dtype = dtypes.numbers(np.empty(0, source.dtype)).dtype
+    for key, value in (statistics or {}).items():
+        if key in ("min", "max") and value is not None and dtype.kind == "f":
+            rows.append((key, render(np.array([value], dtype))[0]))  # as an element is printed
+        elif key != "missing":
+            rows.append((key, "-" if value is None else str(value)))
+        elif value:
+            rows.append((key, f"{value:,}, left out"))
     lines = [printable(source.name)]
     for key, text in rows:
         head = f"  {key:<15}  "
@@ -64,30 +62,37 @@ def show(
     return "\n".join(lines)
 
 
-def _stated(attributes: dict[str, Any]) -> Iterator[str]:
-    """The attributes with their values, as ncdump -h has them; long ones are cut."""
-    for name, value in attributes.items():
-        text = json.dumps(value, ensure_ascii=False).removeprefix("[").removesuffix("]")
-        yield printable(shortened(f"{name} = {text}", _LONGEST_ATTRIBUTE))
-
-
 def listing(contents: Contents, screen: tuple[int, int] | None = None) -> str:
     """The table of what a file or a group holds; cut to a screen of so many columns and lines, if one is given."""
-    items = contents.items
+    items, tensors = contents.items, contents.tensors
     shown = _fitting(items, max(1, screen[1] - _AROUND)) if screen else items
     hidden = {item.key for item in items} - {item.key for item in shown}
-    lines = [_head(contents), *_table([_row(contents, item, hidden) for item in shown], screen[0] if screen else 0)]
-    return "\n".join([*lines, *([_below(contents, shown, len(hidden))] if screen else [])]).rstrip("\n")
-
-
-def names_of(dimensions: Iterable[str]) -> str:
-    """The names of dimensions, with - for one without."""
-    return ", ".join(printable(name) or "-" for name in dimensions)
+    groups = [item for item in items if item.is_group]
+    counts = {"tensor": len(tensors), "group": len(groups), "other": len(items) - len(tensors) - len(groups)}
+    counts["attribute"] = contents.attributes or 0
+    told = [terminal.counted(count, noun) for noun, count in counts.items() if count or noun == "tensor"]
+    lines = [f"{printable(contents.name)}: {', '.join([contents.format, *told])}"]
+    lines += _table([_row(contents, item, hidden) for item in shown], screen[0] if screen else 0)
+    if screen:
+        to_type = [
+            item for item in (groups if hidden else tensors) if item.key.isprintable() and item.key not in hidden
+        ]
+        command = f"revseq show {platform.typed(contents.name_of(to_type[0]))}" if to_type else ""
+        if hidden:
+            more = f", {command} a group" if command else ""
+            lines.append(f"{len(hidden):,} of {len(items):,} are not shown: --full shows all{more}")
+        elif command:
+            lines.append(f"one of them: {command}")
+    return "\n".join(lines)
 
 
 def details_of(details: dict[str, str]) -> str:
     """How a tensor is stored, in words."""
     return printable(", ".join(f"{key} {value or repr(value)}" for key, value in details.items()))
+
+
+def _names_of(tensor: Source | Item) -> str:
+    return ", ".join(printable(name) or "-" for name in tensor.dimensions)
 
 
 def _fitting(items: Sequence[Item], most: int) -> Sequence[Item]:
@@ -99,22 +104,11 @@ def _fitting(items: Sequence[Item], most: int) -> Sequence[Item]:
     return next((level for level in levels if len(level) <= most), [item for item in items if not item.depth][:most])
 
 
-def _head(contents: Contents) -> str:
-    """The name of what is listed, its format, and how much is in it."""
-    groups = sum(item.is_group for item in contents.items)
-    tensors = len(contents.tensors)
-    counts = {
-        "tensor": tensors, "group": groups, "other": len(contents.items) - tensors - groups,
-        "attribute": contents.attributes or 0,
-    }  # fmt: skip
-    told = (f"{n:,} {noun}{'s' * (n != 1)}" for noun, n in counts.items() if n or noun == "tensor")
-    return f"{printable(contents.name)}: {', '.join([contents.format, *told])}"
-
-
 def _row(contents: Contents, item: Item, hidden: Collection[str]) -> list[str]:
     """The cells of an item; one without sizes has only its name and what it is. A group's `hidden` ones are counted."""
     label = item.key.rpartition("/")[2] if contents.is_tree else item.key
-    name = "  " * item.depth + _typed(label)
+    # As a shell takes it; what no terminal shows is escaped.
+    name = "  " * item.depth + (platform.quoted(label) if label and label.isprintable() else printable(label))
     attributes = f"{item.attributes:,}" if item.attributes is not None else ""
     if item.is_group:
         inside = sum(key.startswith(f"{item.key}/") for key in hidden)
@@ -122,12 +116,7 @@ def _row(contents: Contents, item: Item, hidden: Collection[str]) -> list[str]:
     if item.sizes is None:
         return [name, printable(item.what)]
     kind = item.desc.data_type.name if item.desc else printable(item.what)
-    return [name, kind, braced(item.sizes), names_of(item.dimensions), attributes, details_of(item.details)]
-
-
-def _typed(label: str) -> str:
-    """A name as a shell takes it; what no terminal shows is escaped."""
-    return (platform.quoted(label) if label else "") if label.isprintable() else printable(label)
+    return [name, kind, braced(item.sizes), _names_of(item), attributes, details_of(item.details)]
 
 
 def _table(rows: list[list[str]], screen: int) -> Iterator[str]:
@@ -152,76 +141,40 @@ def _table(rows: list[list[str]], screen: int) -> Iterator[str]:
         yield line
 
 
-def _below(contents: Contents, shown: Sequence[Item], hidden: int) -> str:
-    """What to type to see more; "" if nothing can be typed."""
-    if not hidden:
-        items = [item for item in contents.tensors if item.key.isprintable()]
-        return f"one of them: revseq show {platform.typed(contents.name_of(items[0]))}" if items else ""
-    groups = [item for item in shown if item.is_group and item.key.isprintable()]
-    one = f", revseq show {platform.typed(contents.name_of(groups[0]))} a group" if groups else ""
-    return f"{hidden:,} of {len(contents.items):,} are not shown: --full shows all{one}"
-
-
 def diff(comparison: Comparison) -> str:
     """The text of `diff`: both tensors, how many elements differ and where, the first of them, and by how much."""
     a, b, found, axis, why, _ = comparison
-    labels = comparison.roles
-    lines = [
-        f"{label + ':':<{len(labels[1]) + 1}} {each.desc}  {printable(each.name)}"
-        for label, each in zip(labels, (a, b), strict=True)
-    ]
-    if axis is not None:
-        lines[1] += f", reversed along axis {axis}"
-    if found:
-        equal = f"equal, {terminal.counted(found.total, 'element')}"
-        lines.append(equal if comparison.equal else _difference(comparison))
-        lines += _explanation(why) if why else ()
-        rows = [(str(index), *values) for index, *values in first_differences(found)]
-        if rows:
-            rows.insert(0, ("index", *labels))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines += ["  " + "  ".join(map(str.rjust, row, widths)) for row in rows]
-        largest = (found.largest_absolute, found.largest_relative)
-        names = (f"|A - {labels[1]}|", f"|A - {labels[1]}| / |{labels[1]}|")
-        lines += [f"largest {name}: {n:.7g}" for name, n in zip(names, largest, strict=True) if n is not None]
-        if found.wider and found.largest_ulps:
-            lines.append(f"largest distance in steps of the data type: {found.largest_ulps:,}")
-        if found.nans:
-            lines.append(f"NaN in both: {found.nans:,} of the elements that differ")
-    else:
-        lines.append(_difference(comparison))
-    if comparison.hint:
-        lines.append(f"Hint: {comparison.hint}")
-    return "\n".join(lines)
-
-
-def _difference(comparison: Comparison) -> str:
-    """In how many elements and lines both differ, or in what else."""
-    a, b, found, axis, *_ = comparison
+    roles, sides = comparison.roles, (a, b)
+    heads = [f"{role + ':':<{len(roles[1]) + 1}}" for role in roles]
+    lines = [f"{head} {side.desc}  {printable(side.name)}" for head, side in zip(heads, sides, strict=True)]
+    lines[1] += f", reversed along axis {axis}" if axis is not None else ""
     if not found:
         unlike = {"DataType": a.desc.data_type != b.desc.data_type, "Sizes": a.sizes != b.sizes}
-        return f"different {' and '.join(name for name, differs in unlike.items() if differs)}"
+        return "\n".join([*lines, f"different {' and '.join(name for name, differs in unlike.items() if differs)}"])
     told = f"{found.count:,} of {found.total:,} elements differ"
-    if found.count and axis is not None:
-        told += f", {_places(found, b.desc.element_count // b.sizes[axis])}"
-    return told
-
-
-def _explanation(why: Diagnosis) -> Iterator[str]:
-    """Which lines are wrong, and what explains that."""
-    if why.lines and why.lines.rule and why.lines.count < why.lines.of:
-        yield f"wrong are just {why.lines.rule}"
-    for i, mistake in enumerate(why.mistakes):
-        yield f"{'         and:' if i else 'explained by:'} {mistake.text}"
-
-
-def _places(found: Differences, total: int) -> str:
-    """In how many lines there are differences, and whether inside or behind the reversed parts."""
-    lines, inside, behind = found.line_count, found.inside, found.count - found.inside
-    where = f"{inside:,} inside the reversed part, {behind:,} behind it"
-    if not inside or not behind:
-        where = f"only {'inside' if inside else 'behind'} the reversed part"
-    return f"in {lines:,} of {total:,} lines, {where}"
+    if comparison.equal:
+        told = f"equal, {terminal.counted(found.total, 'element')}"
+    elif found.count and axis is not None:
+        inside, behind = found.inside, found.count - found.inside
+        where = f"{inside:,} inside the reversed part, {behind:,} behind it"
+        if not inside or not behind:
+            where = f"only {'inside' if inside else 'behind'} the reversed part"
+        told += f", in {found.line_count:,} of {b.desc.element_count // b.sizes[axis]:,} lines, {where}"
+    lines.append(told)
+    if why and why.lines and why.lines.rule and why.lines.count < why.lines.of:
+        lines.append(f"wrong are just {why.lines.rule}")
+    lines += [f"{'         and:' if i else 'explained by:'} {one.text}" for i, one in enumerate(comparison.mistakes)]
+    rows = [(str(index), *values) for index, *values in first_differences(found)]
+    rows[:0] = [("index", *roles)] * bool(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines += ["  " + "  ".join(map(str.rjust, row, widths)) for row in rows]
+    largest = {f"|A - {roles[1]}|": found.largest_absolute, f"|A - {roles[1]}| / |{roles[1]}|": found.largest_relative}
+    lines += [f"largest {name}: {number:.7g}" for name, number in largest.items() if number is not None]
+    if found.wider and found.largest_ulps:
+        lines.append(f"largest distance in steps of the data type: {found.largest_ulps:,}")
+    if found.nans:
+        lines.append(f"NaN in both: {found.nans:,} of the elements that differ")
+    return "\n".join([*lines, *([f"Hint: {comparison.hint}"] if comparison.hint else [])])
 
 
 def plan(planned: Planned) -> str:
@@ -277,12 +230,6 @@ def batch_plan(outcomes: Sequence[Outcome], file_systems: Sequence[dict[str, Any
 def _counts(jobs: int, counts: dict[str, int]) -> str:
     told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
     return f"{terminal.counted(jobs, 'job')}: {told or 'nothing'}"
-
-
-def _element(value: float | None, source: Source) -> object:
-    """A number as an element of the tensor is printed; None stays."""
-    dtype = dtypes.numbers(np.empty(0, source.dtype)).dtype
-    return value if value is None or dtype.kind != "f" else render(np.array([value], dtype))[0]
 
 
 def axis_text(values: TensorDesc, axis: int) -> str:

@@ -40,18 +40,8 @@ UNCOLORED = Marks("1;4", "1;4")  # bold and underlined
 
 # For each dimension the slices of indices that are shown: the whole dimension, its two ends, or its first index.
 Ends = list[list[slice]]
-
-
-class Limits(NamedTuple):
-    """What is shown of a tensor at most: elements, indices of each dimension and of the last one, and tables.
-
-    A table has the last two dimensions.
-    """
-
-    elements: float = inf
-    indices: float = inf
-    columns: float = inf
-    tables: float = inf
+# Which of the shown elements are highlighted, and the terminal code for them.
+Highlight = tuple["NDArray[np.bool_]", str]
 
 
 class Room(NamedTuple):
@@ -65,24 +55,29 @@ class Room(NamedTuple):
 EVERYTHING = Room()
 
 
-def ends_of(sizes: tuple[int, ...], limits: Limits) -> Ends:
-    """The indices that are shown of a tensor."""
-    longest = [limits.indices] * len(sizes)
-    longest[-1:] = [min(limits.indices, limits.columns)] * bool(sizes)
-    fits = prod(sizes) <= limits.elements and prod(sizes[:-2]) <= limits.tables
+def ends_of(
+    sizes: tuple[int, ...], elements: float, indices: float = inf, columns: float = inf, tables: float = inf
+) -> Ends:
+    """The indices that are shown of a tensor: at most so many elements, indices of a dimension, columns and tables.
+
+    A table has the last two dimensions.
+    """
+    longest = [indices] * len(sizes)
+    longest[-1:] = [min(indices, columns)] * bool(sizes)
+    fits = prod(sizes) <= elements and prod(sizes[:-2]) <= tables
     if fits and all(map(operator.le, sizes, longest)):
         return [[slice(0, size)] for size in sizes]
     ends: Ends = []
-    kept = tables = 1
+    kept = shown_tables = 1
     for size, most in zip(reversed(sizes), reversed(longest), strict=True):  # the innermost are whole if there is room
         if len(ends) >= 2:  # the dimensions of the tables are done
-            most = min(most, limits.tables / tables)
+            most = min(most, tables / shown_tables)
         choices = [] if size > 2 * _EDGE + 1 else [[slice(0, size)]]
         choices += [[slice(0, edge), slice(size - edge, size)] for edge in (_EDGE, 1) if 2 * edge < size]
-        fitting = (parts for parts in choices if count(parts) <= most and kept * count(parts) <= limits.elements)
+        fitting = (parts for parts in choices if count(parts) <= most and kept * count(parts) <= elements)
         ends.append(next(fitting, [slice(0, 1)]))
         kept *= count(ends[-1])
-        tables = prod(map(count, ends[2:]))
+        shown_tables = prod(map(count, ends[2:]))
     return ends[::-1]
 
 
@@ -178,39 +173,27 @@ def example_text(
     A tensor with no room for all elements is shortened. With `marks`, elements are highlighted, and a line says how
     many lengths are clamped, if they are all shown.
     """
-    size, ends = values.sizes[axis], ends_of(values.sizes, Limits(room.elements))
+    size, ends = values.sizes[axis], ends_of(values.sizes, room.elements)
     reversal = Reversal.of(lengths, axis, size, ends)
-    moved = marks and _Highlight(reversal.moved, marks.moved)
-    clamped = marks and _Highlight(reversal.clamped, marks.clamped)
+    moved = (reversal.moved, marks.moved) if marks else None
+    clamped = (reversal.clamped, marks.clamped) if marks else None
     of_lengths = _tensor("SequenceTensor", lengths, reversal.ends, clamped, room)
     if marks and reversal.clamped.any() and reversal.clamped.size == lengths.desc.element_count:
         of_lengths += f"\n// lengths clamped to {size}: {np.count_nonzero(reversal.clamped)}"
-    first, last = (
-        _tensor(name, each, ends, moved, room) for name, each in (("InputTensor", values), ("OutputTensor", result))
-    )
+    first, last = (_tensor(f"{name}Tensor", tensor, ends, moved, room)
+                   for name, tensor in (("Input", values), ("Output", result)))  # fmt: skip
     return "\n\n".join([first, of_lengths, f"Axis: {axis}", last])
 
 
 def result_text(lengths: Source, axis: int, result: Source, room: Room, marks: Marks | None) -> str:
     """The OutputTensor, as far as there is room; with `marks`, reversed elements are highlighted."""
-    ends = ends_of(result.sizes, Limits(room.elements))
-    highlight = marks and _Highlight(Reversal.of(lengths, axis, result.sizes[axis], ends).moved, marks.moved)
-    return _tensor("OutputTensor", result, ends, highlight, room)
+    ends = ends_of(result.sizes, room.elements)
+    moved = (Reversal.of(lengths, axis, result.sizes[axis], ends).moved, marks.moved) if marks else None
+    return _tensor("OutputTensor", result, ends, moved, room)
 
 
-def _tensor(name: str, source: Source, ends: Ends, highlight: _Highlight | None, room: Room) -> str:
+def _tensor(name: str, source: Source, ends: Ends, highlight: Highlight | None, room: Room) -> str:
     return f"{header(name, source.desc)}\n{shown(source, ends, room, highlight, '--full prints all')}"
-
-
-class _Highlight(NamedTuple):
-    """The terminal code for the elements that `mask` selects, of those that are shown."""
-
-    mask: NDArray[np.bool_]
-    code: str
-
-    def mark(self, i: int, text: str) -> str:
-        """The text of the i-th shown element, in C order, with the code if it is selected."""
-        return f"\x1b[{self.code}m{text}\x1b[0m" if self.mask.flat[i] else text
 
 
 def shortened(source: Source, room: Room, more: str = "") -> str:
@@ -218,37 +201,40 @@ def shortened(source: Source, room: Room, more: str = "") -> str:
 
     Only what is shown is read.
     """
-    return shown(source, ends_of(source.sizes, Limits(room.elements)), room, more=more)
+    return shown(source, ends_of(source.sizes, room.elements), room, more=more)
 
 
 def shown(
-    source: Source, ends: Ends, room: Room = EVERYTHING, highlight: _Highlight | None = None, more: str = ""
+    source: Source, ends: Ends, room: Room = EVERYTHING, highlight: Highlight | None = None, more: str = ""
 ) -> str:
     """The rows of the indices in `ends`, as many columns as there is room for.
 
     If these are not all elements, a line below says how many and which, and `more`.
     """
-    sizes, dots = source.sizes, room.dots
-    values = elements(source, ends)
+    sizes, values = source.sizes, elements(source, ends)
     if not prod(sizes) or not sizes:
         return body(rows_of(values, rendered), sizes)
-    gaps = [*map(gap, ends)]
-    columns = _columns(rendered(values), values.shape, gaps[-1], room) if room.columns < inf else values.shape[-1]
-    cut = columns < values.shape[-1]
-    if cut:
-        values = values[..., :columns]
-        highlight = highlight and highlight._replace(mask=highlight.mask[..., :columns])
+    texts, width, gaps = rendered(values), values.shape[-1], [*map(gap, ends)]
+    columns = _columns(texts, values.shape, gaps[-1], room) if room.columns < inf else width
+    told = [left_out(len(texts) // width * columns, sizes, ends)]
+    if columns < width:
+        texts = [text for i, text in enumerate(texts) if i % width < columns]
         gaps[-1] = columns
-    if highlight or gaps[-1]:
-        mark = highlight.mark if highlight else None
-        rows = aligned(rendered(values), columns, gaps[-1], mark, dots)
-    else:
-        rows = rows_of(values, rendered)
-    text = body(rows, values.shape, gaps, dots)
-    told = [left_out(values.size, sizes, ends)]
-    told += [f"the first {f'{columns} ' * (columns > 1)}of {sizes[-1]:,} in each row"] * cut
+        told.append(f"the first {f'{columns} ' * (columns > 1)}of {sizes[-1]:,} in each row")
     told += [more] * bool(more)
-    return "\n".join([text, *_comment(told, room.columns)]) if told[0] else text
+
+    mark = None
+    if highlight:
+        marked, code = highlight[0][..., :columns].ravel().tolist(), highlight[1]
+
+        def mark(i: int, text: str) -> str:
+            return f"\x1b[{code}m{text}\x1b[0m" if marked[i] else text
+
+    rows = aligned(texts, columns, gaps[-1], mark, room.dots)
+    text = body(rows, (*values.shape[:-1], columns), gaps, room.dots)
+    line = f"// {'; '.join(told)}"
+    below = [line] if len(line) <= room.columns else [f"// {each}" for each in told]
+    return "\n".join([text, *below]) if told[0] else text
 
 
 def _columns(texts: list[str], sizes: tuple[int, ...], gap: int, room: Room) -> int:
@@ -263,11 +249,4 @@ def _columns(texts: list[str], sizes: tuple[int, ...], gap: int, room: Room) -> 
     reach = [longest[0] + n * len(", ") + n * max(longest[1 : n + 1], default=0) for n in range(width)]
     if reach[-1] + (dots if gap else 0) <= columns:
         return width
-    fitting = sum(each + dots <= columns for each in reach[: gap or width - 1])
-    return max(1, fitting)
-
-
-def _comment(told: list[str], columns: float) -> list[str]:
-    """What is told below a tensor, in one line if that fits."""
-    line = f"// {'; '.join(told)}"
-    return [line] if len(line) <= columns else [f"// {each}" for each in told]
+    return max(1, sum(each + dots <= columns for each in reach[: gap or width - 1]))

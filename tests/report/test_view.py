@@ -67,7 +67,7 @@ def test_rows_fit_and_their_columns_line_up(sizes, seed, columns, marked):
     random = np.random.default_rng(seed)
     values = np.trunc(random.standard_normal(sizes) * 10 ** random.integers(0, 18, sizes))
     source = held(values.astype(np.int64))
-    ends = view.ends_of(source.sizes, view.Limits(200))
+    ends = view.ends_of(source.sizes, 200)
     lengths = held(np.full([*sizes[:-1], 1], 3))
     marks = view.Marks("", "") if marked else None
     text = view.result_text(lengths, len(sizes) - 1, source, view.Room(200, columns, "…"), marks)
