@@ -118,9 +118,8 @@ def _by_windows(out: Words, words: Words, lengths: Lengths) -> None:
         part = words[start : start + lines].reshape(-1)
         n = len(part) // size
         copies[:n] = part.view(item)
-        windows[(firsts[:n] + lengths[start : start + n, 0])[::-1]] = (
-            part[::-1].copy().view(item)
-        )  # the last comes first
+        backwards = part[::-1].copy().view(item)  # the last line comes first
+        windows[(firsts[:n] + lengths[start : start + n, 0])[::-1]] = backwards
         out[start : start + n].reshape(-1).view(item)[...] = copies[:n]
 
 
@@ -166,16 +165,16 @@ def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
 def _by_index(out: Words, words: Words, lengths: Lengths) -> None:
     """A length for each (outer, inner), short lines: a tile's index is computed from its lengths, and gathered."""
     outer, size, inner = words.shape
-    columns = inner if size * inner <= thresholds.TILE_ROW else thresholds.TILE_ROW // size
-    rows = min(outer, max(1, thresholds.TILE // (size * columns)))
-    tile = _Tile(rows, size, columns)
-    for left in range(0, inner, columns):
-        if inner - left < columns:
-            tile = _Tile(rows, size, inner - left)
-        across = slice(left, left + tile.columns)
+    most = inner if size * inner <= thresholds.TILE_ROW else thresholds.TILE_ROW // size
+    rows = min(outer, max(1, thresholds.TILE // (size * most)))
+    for left in range(0, inner, most):
+        columns = min(most, inner - left)
+        if left == 0 or columns < most:
+            index_of = _tile_index(rows, size, columns)
+        across = slice(left, left + columns)
         for start in range(0, outer, rows):
             part = slice(start, min(start + rows, outer))
-            index = tile.index(lengths[part, across])
+            index = index_of(lengths[part, across])
             source, to = words[part, :, across], out[part, :, across]
             if columns == inner:  # else a part of every row is not contiguous: it is copied, there and back
                 np.take(source.reshape(-1), index, out=to.reshape(-1), mode="wrap")
@@ -183,34 +182,30 @@ def _by_index(out: Words, words: Words, lengths: Lengths) -> None:
                 to[...] = source.reshape(-1).take(index, mode="wrap").reshape(to.shape)
 
 
-class _Tile:
-    """What all tiles of `rows` x `size` x `columns` elements share; flat arrays, since short inner loops are slow.
+def _tile_index(rows: int, size: int, columns: int) -> Callable[[Lengths], NDArray[np.uint16]]:
+    """The function from lengths of shape (rows or fewer, columns) to where each element of their tile comes from.
 
-    Indices have 16 bits, so that little memory moves. Those of a row are below `TILE_ROW`,
-    a quarter of what 16 bits hold.
+    Indices are flat, since short inner loops are slow, and have 16 bits, so that little memory moves. Those of a row
+    are below `TILE_ROW`, a quarter of what 16 bits hold.
     """
+    stays = np.uint16(1 << 15)
+    row, j, column = (i.reshape(-1) for i in np.indices((rows, size, columns), np.uint16))
+    first, offset = row * np.uint16(size * columns) + column, j * np.uint16(columns)
+    stay = offset | stays
 
-    _STAYS = np.uint16(1 << 15)
-
-    def __init__(self, rows: int, size: int, columns: int) -> None:
-        self.columns, self._size = columns, size
-        row, j, column = (i.reshape(-1) for i in np.indices((rows, size, columns), np.uint16))
-        self._first = row * np.uint16(size * columns) + column
-        self._offset = j * np.uint16(columns)
-        self._stay = self._offset | self._STAYS
-
-    def index(self, lengths: Lengths) -> NDArray[np.uint16]:
-        """Where each element of a tile comes from, as a flat index; `lengths` has shape (rows or fewer, columns)."""
+    def index_of(lengths: Lengths) -> NDArray[np.uint16]:
         # The last element that moves, for each row as an item, which is repeated faster than one by one.
-        last = ((lengths - 1) * self.columns).astype(np.uint16, order="C")
-        index = last.view(f"V{2 * self.columns}").repeat(self._size).view(np.uint16)
+        last = ((lengths - 1) * columns).astype(np.uint16, order="C")
+        index = last.view(f"V{2 * columns}").repeat(size).view(np.uint16)
         n = len(index)
-        # Where the mirror image lies; where an element stays, that is below 0, and becomes more than any `_stay`.
-        index -= self._offset[:n]
-        np.minimum(index, self._stay[:n], out=index)
-        index &= ~self._STAYS
-        index += self._first[:n]
+        # Where the mirror image lies; where an element stays, that is below 0, and becomes more than any `stay`.
+        index -= offset[:n]
+        np.minimum(index, stay[:n], out=index)
+        index &= ~stays
+        index += first[:n]
         return index
+
+    return index_of
 
 
 def count_clamped(lengths: NDArray[Any], size: int) -> int:
