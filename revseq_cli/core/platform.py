@@ -153,8 +153,10 @@ def lies_in_memory(file: int | str) -> bool:
 
 @functools.cache  # a worker opens a file for each block
 def _devices_in_memory() -> set[int]:
-    devices = set()
-    with contextlib.suppress(OSError):  # there is no such file elsewhere
+    devices: set[int] = set()
+    if sys.platform != "linux":
+        return devices
+    with contextlib.suppress(OSError):
         # Lines end with \n alone: other line breaks may be part of a mount point.
         for line in Path("/proc/self/mountinfo").read_bytes().split(b"\n"):
             if line.partition(b" - ")[2].startswith((b"tmpfs ", b"ramfs ")):
