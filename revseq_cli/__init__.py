@@ -79,15 +79,15 @@ def reverse_subsequences(
 
     Raises
     ------
-    SpecError
-        A ValueError that names every rule of the operator that the arrays break.
-    FormatError
-        A ValueError, for what NumPy cannot make an array of, a dtype that no tensor has, a masked array, a length that
-        is negative, a fraction or NaN, a mask in which a one follows a zero, and coordinates that differ.
-    UsageError
-        A ValueError, for an axis that is not given or has an unknown name, and for a padding that the dtype lacks.
+    SpecError, FormatError, UsageError
+        ValueErrors: rules of the operator that the arrays break, all together; what is no array or no length, a mask in
+        which a one follows a zero, and coordinates that differ; an axis or a padding that is none.
     TypeError
         For an axis that is neither an integer nor a name, and for a padding that is no number.
+
+    Notes
+    -----
+    The rules are those of Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC.
 
     Examples
     --------
@@ -130,8 +130,7 @@ def explain(
 ) -> Explanation:
     """Compare an array with the result of `reverse_subsequences`: which lines are wrong, and what explains them.
 
-    It works like `revseq diff` with an output and a job. It compares bits, or values if you pass `atol`, `rtol`, `ulp`
-    or `equal_nan`.
+    It works like `revseq diff` with an output and a job, and raises the errors of `reverse_subsequences`.
 
     Parameters
     ----------
@@ -153,12 +152,6 @@ def explain(
         `differing` elements, the `first` of them, the wrong `lines` (`count` of `of` lines, and the simplest `rule`
         that separates them from the right ones), `mistakes` that explain them (each has a `text`, and the number of
         `lines` that it explains), and in `reading` what was undone.
-
-    Raises
-    ------
-    FormatError, UsageError
-        ValueErrors, for an `output` of any other shape or dtype, for a tolerance below 0, and as in
-        `reverse_subsequences`.
 
     Examples
     --------
@@ -205,11 +198,6 @@ def violations(
     tuple of Constraint
         Empty if DirectML accepts the arrays. Each Constraint has `tensor`, `property`, `found`, `wanted`, and `rule`,
         the source of the constraint in DirectML's documentation.
-
-    Raises
-    ------
-    UsageError, FormatError, TypeError
-        As in `reverse_subsequences`, and for a level that does not exist, or is not a string.
 
     Examples
     --------

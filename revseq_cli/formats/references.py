@@ -186,18 +186,11 @@ class Reference:
         if colon and key and os.path.exists(file):  # noqa: PTH110 - any text
             return try_hint(file, key)
         path = Path(self.path)
-        try:
-            names = [each.name for each in itertools.islice(path.parent.iterdir(), _MOST_LOOKED_AT)]
-        except OSError:
-            return ""
-        same = [name for name in names if path.name.casefold() in (name.casefold(), Path(name).stem.casefold())]
-        if (
-            path.suffix
-            and not same
-            and (near := nearest(path.name, (n for n in names if n.endswith(path.suffix)), 0.8))
-        ):
-            same = [near]
-        return proposed([f"{path.with_name(name)}{f'::{self.key}' * bool(self.key)}" for name in sorted(same)])
+        names = [each.name for each in itertools.islice(path.parent.glob("*"), _MOST_LOOKED_AT)]
+        near = [name for name in names if path.name.casefold() in (name.casefold(), Path(name).stem.casefold())]
+        if path.suffix and not near:
+            near = [*filter(None, [nearest(path.name, (n for n in names if n.endswith(path.suffix)), 0.8)])]
+        return proposed([f"{path.with_name(name)}{f'::{self.key}' * bool(self.key)}" for name in sorted(near)])
 
     @functools.cached_property
     def text(self) -> Text:
@@ -281,9 +274,9 @@ def _unknown(reference: Reference, rows: Sequence[Format]) -> RevseqError:
     if os.path.isdir(path):  # noqa: PTH112 - any text
         return TensorIOError("is a directory", "a tensor file", where=path)
     if reference.is_onnx_model:
-        hint = f"to list its nodes: revseq show {platform.quoted(path)}"
-        if not os.path.exists(path):  # noqa: PTH110 - any text
-            hint = f"try {platform.typed(os.path.splitext(path)[0] + '.pb')}"  # noqa: PTH122
+        hint = f"try {platform.typed(str(Path(path).with_suffix('.pb')))}"
+        if os.path.exists(path):  # noqa: PTH110 - any text
+            hint = f"to list its nodes: revseq show {platform.quoted(path)}"
         return FormatError("is a model of ONNX", "a tensor", hint, path)
     file, _, key = path.rpartition(":")
     if by_suffix(file) and not reference.key:
