@@ -48,27 +48,20 @@ def computed(job: Job, on: str, memory: int) -> Source:
     clamped = kernel.clamp(lengths, values.shape[job.axis]).astype(np.int64)
     if provider == CPU and not clamped.all() and not writes_all(runtime):
         raise unwritten(runtime, job.lengths.name)
-    # The job's dimensions `axes` go to `places` of the tensor: the axis alone, where each line has a length.
-    axes = (job.axis,) if job.batch_axis is None else (job.axis, job.batch_axis)
-    time = 0 if axes == (0, 1) else 1
-    places = (-1,) if job.batch_axis is None else (time, 1 - time)
-    moved, counts = (np.moveaxis(array, axes, places) for array in (native(values), clamped))
-    if job.batch_axis is None:
-        lines, counts = moved.reshape(-1, values.shape[job.axis]), counts.reshape(-1)
-    else:  # repeated along all other dimensions
-        lines, counts = moved, counts.reshape(values.shape[job.batch_axis], -1)[:, 0]
+    moved = np.moveaxis(native(values), job.axis, -1)
+    lines, counts = moved.reshape(-1, values.shape[job.axis]), np.moveaxis(clamped, job.axis, -1).reshape(-1)
     own = lines.dtype.kind in "fiub"  # others, such as BFLOAT16 and COMPLEX64, run as words of the same bits
     given = np.ascontiguousarray(lines) if own else bits(lines)
     if given.dtype.kind == "V":
         found = f"{RUNTIME} has no ReverseSequence of {job.values.desc.data_type.name}"
         raise FormatError(found, where=job.values.name)
     with saying(name, EngineError):
-        session = _session(runtime, provider, given.dtype, given.ndim, time)
+        session = _session(runtime, provider, given.dtype)
         (made,) = session.run(None, {"x": given, "n": np.ascontiguousarray(counts)})
     if (made.dtype, made.shape) != (given.dtype, given.shape):
         found = f"returned elements {made.dtype} of sizes {made.shape}"
         raise EngineError(found, f"{given.dtype} of sizes {given.shape}, like its input", where=name)
-    elements = np.moveaxis(made.view(values.dtype.newbyteorder("=")).reshape(moved.shape), places, axes)
+    elements = np.moveaxis(made.view(values.dtype.newbyteorder("=")).reshape(moved.shape), -1, job.axis)
     return MemorySource(name, elements, Storage("onnxruntime", {}))
 
 
@@ -86,13 +79,13 @@ def _provider(on: str) -> tuple[ModuleType, str]:
     raise UsageError(f"{RUNTIME} {runtime.__version__} has no {on[:40]} here", f"one of {listed(providers)}", hint)
 
 
-def _session(runtime: ModuleType, provider: str, dtype: np.dtype[Any], rank: int, time: int) -> Any:  # noqa: ANN401
-    """A session with the operator alone, on that provider alone; FormatError where there is none."""
+def _session(runtime: ModuleType, provider: str, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401
+    """A session with the operator alone, on lines, on that provider alone; FormatError where there is none."""
     onnx = extra("onnx", "gets its model from the package onnx", RUNTIME)
     kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
-    x, y = (onnx.helper.make_tensor_value_info(name, kind, [None] * rank) for name in "xy")
+    x, y = (onnx.helper.make_tensor_value_info(name, kind, [None, None]) for name in "xy")
     n = onnx.helper.make_tensor_value_info("n", onnx.TensorProto.INT64, [None])
-    node = onnx.helper.make_node("ReverseSequence", ["x", "n"], ["y"], time_axis=time, batch_axis=1 - time)
+    node = onnx.helper.make_node("ReverseSequence", ["x", "n"], ["y"], time_axis=1, batch_axis=0)
     graph = onnx.helper.make_graph([node], "job", [x, n], [y])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 10)], ir_version=5)
     options = runtime.SessionOptions()
