@@ -239,7 +239,7 @@ class TestParts:
         assert revseq("convert", part, "-", cwd=ROOT).ok().out == printed
         assert revseq("run", *job, cwd=ROOT).ok().out == printed
         assert revseq("convert", "--", "-::2::OutputTensor", "-", stdin=PAGE.encode()).ok().out == printed
-        assert revseq("show", part, "--shape", cwd=ROOT).ok().out == "3 2\n"
+        assert "{3,2}" in revseq("show", part, cwd=ROOT).ok().out
         revseq("diff", part, "--job", *job, cwd=ROOT).ok()
 
     @pytest.mark.parametrize(
