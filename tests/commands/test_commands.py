@@ -42,34 +42,20 @@ def test_options_override_the_job_file(revseq, tmp_path):
     [
         (("none.npy", "n.npy"), ("none.npy: no such file",)), ((".", "n.npy"), (".: is a directory",)), (("noext", "n.npy"), ("has no suffix", "add -f")),
         (("x.dat", "n.npy"), ("x.dat: has the unknown suffix .dat", "add -f npy|h5|npz|safetensors|zarr|onnx|raw|json|text")),
-        (("text.npy", "n.npy"), ("n.npy: Sizes is {3,1}",)),
-        (("cut.npy", "n.npy"), ("cut.npy: is truncated", "promises 176")),
-        (("object.npy", "n.npy"), ("data type object", "never loaded")),
-        (("struct.npy", "n.npy"), ("data type is [('a'", "is structured", "save each field")),
         (("x.npy", "i.npy", "--feature-level", "5_0"), ("i.npy: DataType is INT64", "--lengths-dtype UINT32")),
-        (("x.npy", "f.npy"), ("f.npy: 1.5 at [1, 0] is not whole",)), (("x.npy", "x.npy"), ("x.npy: Sizes is {3,4}", "{3,1}")),
-        (("x.npy::a", "n.npy"), ("a .npy file has one tensor",)), (("x.npy",), ("no lengths are given",)),
-        (("x.npy", "[[2], [4]]"), ("Sizes is {2,1}", "{3,1}")), (("x.npy", "[[2], [4], [3.5]]"), ("3.5 is a fraction",)),
-        (("x.npy", "[[2], [4], [-3]]"), ("-3 does not fit UINT32",)), (("x.npy", "[[2, 4, 3]"), ("is missing",)),
+        (("x.npy", "x.npy"), ("x.npy: Sizes is {3,4}", "{3,1}")), (("x.npy::a", "n.npy"), ("a .npy file has one tensor",)),
+        (("x.npy",), ("no lengths are given",)), (("x.npy", "[[2], [4]]"), ("Sizes is {2,1}", "{3,1}")),
+        (("x.npy", "[[2], [4], [3.5]]"), ("3.5 is a fraction",)), (("x.npy", "[[2], [4], [-3]]"), ("-3 does not fit UINT32",)),
         (("x.npy", "n.npy", "--dtype", "INT8"), ("DataType is FLOAT32, and INT8 is asked for",)),
-        (("x.npy", "n.npy", "--dtype", "FLOAT99"), ("'FLOAT99' is not a data type",)),
         (("x.npy", "n.npy", "--feature-level", "7_0"), ("'7_0' is not a feature level",)),
         (("x.npy", "n.npy", "--feature-level", "1_0"), ("feature level is 1_0",)),
         (("x.npy", "n.npy", "--nonsense"), ("No such option", "revseq run --help")),
-        (("neg.npy", "i-.npy", "--lengths-dtype", "UINT32"), ("i-.npy: -1 at [1, 0] is negative",)),
     ],
 )  # fmt: skip
 def test_bad_input(revseq, files, args, words):
     (files / "x.dat").write_bytes(b"")
     (files / "noext").write_bytes(b"")
-    (files / "text.npy").write_text("[[1, 2]]")
-    (files / "cut.npy").write_bytes((files / "x.npy").read_bytes()[:-10])
-    np.save(files / "object.npy", np.array([[None]]), allow_pickle=True)
-    np.save(files / "struct.npy", np.zeros((3, 4), [("a", "f4")]))
-    np.save(files / "neg.npy", INPUT)
     np.save(files / "i.npy", LENGTHS.astype(np.int64))
-    np.save(files / "i-.npy", np.array([[1], [-1], [-2]]))
-    np.save(files / "f.npy", np.array([[2], [1.5], [3]]))
     before = content(files)
     revseq("run", *args, "--axis", 1, "-o", "y.npy").refused(*words)
     assert content(files) == before
@@ -224,11 +210,6 @@ def test_clamping_is_told(revseq, tmp_path):
     assert revseq("run", *job, "-o", "quiet.npy", "-q").ok().err == ""
     report = json.loads(revseq("run", *job, "-o", "z.npy", "--json").ok().out)
     assert (report["clamped"], report["notes"]) == (2, [CLAMPED])
-    rows = b"input,lengths,axis,output\nx.npy,lengths.npy,2,b.npy\nx.npy,lengths.npy,1,c.npy\n"
-    options = ("--batch-axis", 0, "--lengths-dtype", "UINT32", "--json")
-    done = revseq("batch", "-", *options, stdin=rows).ok()
-    assert [json.loads(line)["clamped"] for line in done.out.splitlines()] == [2, 0]
-    assert done.err == f"Note: standard input: line 2: {CLAMPED}\n"
     one = revseq("run", "[[1, 2]]", "[[3]]", "--axis", 1).ok()
     assert one.err == "Note: 1 of 1 length exceeds the axis size (2) and is clamped to 2\n"
     assert revseq("run", "[[1, 2]]", "[[2]]", "--axis", 1).ok().err == ""
@@ -298,10 +279,9 @@ def test_standard_output_under_a_name_that_promises_another_format(shell, files,
 
 
 @pytest.mark.needs("proc", "shell")
-@pytest.mark.parametrize("line", ["run x.npy n.npy --axis 1 > y.txt", "run x.npy n.npy --axis 1 -f text > y.npy", "run x.npy n.npy --axis 1 > y",
-                                  "run x.npy n.npy --axis 1 --example > y.json", "check x.npy n.npy --axis 1 > y.csv", "run x.npy n.npy --axis 1 | cat > y.npy"])  # fmt: skip
-def test_text_under_any_other_name(shell, files, line):
-    assert shell(f"revseq {line}").ok().err == ""
+@pytest.mark.parametrize("target", ["> y.txt", "-f text > y.npy", "> y", "--example > y.json", "| cat > y.npy"])
+def test_text_under_any_other_name(shell, files, target):
+    assert shell(f"revseq run x.npy n.npy --axis 1 {target}").ok().err == ""
 
 
 @pytest.mark.needs("shell")
@@ -324,15 +304,15 @@ def test_what_other_tools_call_otherwise(revseq, files):
 
 
 @pytest.mark.parametrize(
-    ("command", "typed", "hint", "meant"),
+    ("typed", "hint", "meant"),
     [
-        ("run", "--json", "use -f json in place of --json", "-f json"), ("run", "--verify", "add -o out.npy", "--verify -o out.npy"),
-        ("run", "--only", "leave out --only", ""), ("run", "-f h5", "add -o out.h5", "-f h5 -o out.h5"), ("run", "-f npz", "add -o out.npz", "-f npz -o out.npz"),
-        ("run", "--example -o y.txt", "leave out -o and -f, and add > example.txt", "--example"),
-        ("run", "-o y.npy --scheduler tcp://a:1 --dry-run", "add --engine dask", "-o y.npy --scheduler tcp://a:1 --dry-run --engine dask"),
+        ("--json", "use -f json in place of --json", "-f json"), ("--verify", "add -o out.npy", "--verify -o out.npy"),
+        ("--only", "leave out --only", ""), ("-f h5", "add -o out.h5", "-f h5 -o out.h5"),
+        ("--example -o y.txt", "leave out -o and -f, and add > example.txt", "--example"),
+        ("-o y.npy --scheduler tcp://a:1 --dry-run", "add --engine dask", "-o y.npy --scheduler tcp://a:1 --dry-run --engine dask"),
     ],
 )  # fmt: skip
-def test_hints_at_options_typed_as_they_are_printed(revseq, files, command, typed, hint, meant):
-    job = (command, "x.npy", "n.npy", "--axis", 1)
+def test_hints_at_options_typed_as_they_are_printed(revseq, files, typed, hint, meant):
+    job = ("run", "x.npy", "n.npy", "--axis", 1)
     revseq(*job, *typed.split()).refused(f"Hint: {hint}\n")
     revseq(*job, *meant.split()).ok()
