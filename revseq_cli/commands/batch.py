@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
-import shutil
 import sys
 import time
 from collections import defaultdict
@@ -19,7 +19,7 @@ from revseq_cli.core import platform
 from revseq_cli.core.errors import DiskFullError, FileThereError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Hashable, Iterable, Iterator
 
     from revseq_cli.commands.base import Console
     from revseq_cli.commands.manifest import Entry, Jobs
@@ -56,7 +56,9 @@ _DEFAULTS = [each for name, each in _COLUMNS.items() if name not in ("input", "l
     "--resume", is_flag=True,
     help="Skip each job whose output exists and is not older than its inputs; one that is older is replaced.",
 )  # fmt: skip
-@Group.PRINT.option("--dry-run", is_flag=True, help="Check every job and the free space on disks, and write nothing.")
+@Group.PRINT.option(
+    "--dry-run", is_flag=True, help="Check every job, print what all read and write, and write nothing."
+)
 @Group.WORK.option("--fail-fast", is_flag=True, help="Start no more jobs after one has failed.")
 @options.output_options
 def command(
@@ -88,7 +90,8 @@ def command(
     """
     from revseq_cli.commands.pool import Pool  # --help must not load NumPy
     from revseq_cli.core import signals
-    from revseq_cli.report import objects, tables
+    from revseq_cli.report import tables
+    from revseq_cli.report.objects import Outcome
 
     jobs = _jobs(manifest, each, {"lengths": lengths, "output": output}, defaults)
     if not jobs:
@@ -98,39 +101,30 @@ def command(
     entries = [each._replace(options=each.options | {"overwrite": True}) if resume else each for each in jobs.entries]
     outcomes: list[Outcome] = []
     with signals.deferred():
-        skipped = {n: _skipped(entry) for n, entry in enumerate(entries) if resume and _is_up_to_date(entry)}
-        left = [n for n in range(len(entries)) if n not in skipped]
+        done = {n for n, entry in enumerate(entries) if resume and _is_up_to_date(entry)}
+        left = [n for n in range(len(entries)) if n not in done]
+        skipped = (
+            (n, Outcome(entries[n].line, entries[n].options["output"], None, skipped=True)) for n in sorted(done)
+        )
         pool = Pool(entries, left, defaults["cores"], fail_fast=fail_fast)
         ending = pool.outcomes(plans=dry_run, shows_errors=console.verbose > 1)
         with signals.begun("batch", len(left), "jobs") as advance, contextlib.closing(ending) as ended:
             try:
-                for outcome in _in_order(skipped, ended):
+                for outcome in _in_order(itertools.chain(skipped, ended)):
                     outcomes.append(outcome)
                     _print_outcome(outcome, jobs, console)
                     advance(not outcome.skipped)
             except signals.Stopped:
-                done = sum(not outcome.error for outcome in outcomes)
+                count = sum(not outcome.error for outcome in outcomes)
                 again = "nothing was written" if dry_run else "--resume runs the rest"
-                console.note(f"stopped after reporting {done} of {len(entries)} outputs; {again}")
+                console.note(f"stopped after reporting {count} of {len(entries)} outputs; {again}")
                 raise
             finally:
                 _print_notes_and_errors(outcomes, jobs, console)
-    failed = any(outcome.error for outcome in outcomes)
-    if not dry_run:
-        if not (console.as_json or console.quiet):
-            click.echo(tables.batch(outcomes, len(entries), time.monotonic() - began))
-        return int(failed)
-    disks = _needs(outcomes, {entry.line: entry.output for entry in entries})
-    if console.as_json:
-        click.echo(objects.text_of({"file_systems": disks}))
-    elif not console.quiet:
-        click.echo(tables.batch_plan(outcomes, disks))
-    for disk in disks:
-        if disk["needed_bytes"] > disk["free_bytes"]:
-            failed = True
-            found = f"{disk['needed_bytes']:,} bytes may be needed, and {disk['free_bytes']:,} are free"
-            console.error(DiskFullError(found, "", "free some space, or write to another disk", disk["path"]))
-    return int(failed)
+    if not (console.as_json or console.quiet):
+        seconds = time.monotonic() - began
+        click.echo(tables.batch_plan(outcomes) if dry_run else tables.batch(outcomes, len(entries), seconds))
+    return int(any(outcome.error for outcome in outcomes))
 
 
 def _jobs(path: str | None, pattern: str | None, templates: dict[str, Any], defaults: dict[str, Any]) -> Jobs | None:
@@ -174,15 +168,9 @@ def _newest(path: str) -> int | None:
     return max([latest, *(each.stat().st_mtime_ns for each in below)])
 
 
-def _skipped(entry: Entry) -> Outcome:
-    from revseq_cli.report.objects import Outcome
-
-    return Outcome(entry.line, entry.options["output"], None, skipped=True)
-
-
-def _in_order(skipped: Mapping[int, Outcome], ended: Iterable[tuple[int, Outcome]]) -> Iterator[Outcome]:
+def _in_order(ended: Iterable[tuple[int, Outcome]]) -> Iterator[Outcome]:
     """The outcomes, each with the index of its job, in the order of these, as soon as all before have ended."""
-    following, waiting = 0, {**skipped}
+    following, waiting = 0, dict[int, "Outcome"]()
     for job, outcome in ended:
         waiting[job] = outcome
         while following in waiting:
@@ -219,20 +207,3 @@ def _print_notes_and_errors(outcomes: Iterable[Outcome], jobs: Jobs, console: Co
     for alike in errors.values():
         for part in together([*alike.values()]):
             console.error(part, jobs.place([*alike]))
-
-
-def _needs(outcomes: Iterable[Outcome], paths: Mapping[int, str]) -> list[dict[str, Any]]:
-    """What the jobs write to each file system, temporary files too; `paths` has their outputs by their lines.
-
-    Sizes are those of tensors: compression takes less, and text more.
-    """
-    needs: dict[str, int] = defaultdict(int)
-    for outcome in outcomes:
-        if outcome.plan and not platform.is_remote(paths[outcome.line]):
-            folder = os.path.dirname(paths[outcome.line])  # noqa: PTH120 - strings
-            while not os.path.ismount(folder):
-                folder = os.path.dirname(folder)  # noqa: PTH120
-            needs[folder] += outcome.plan.write_bytes
-    return [
-        {"path": path, "needed_bytes": size, "free_bytes": shutil.disk_usage(path).free} for path, size in needs.items()
-    ]

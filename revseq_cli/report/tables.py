@@ -216,15 +216,13 @@ def batch(outcomes: Sequence[Outcome], jobs: int, seconds: float) -> str:
     return f"{_counts(jobs, counts | {'not begun': jobs - len(outcomes)})}; {size:,} bytes in {seconds:.2f} s"
 
 
-def batch_plan(outcomes: Sequence[Outcome], file_systems: Sequence[dict[str, Any]]) -> str:
-    """What a batch would do: its jobs and their bytes, and what it needs on each file system."""
+def batch_plan(outcomes: Sequence[Outcome]) -> str:
+    """What a batch would do: its jobs and their bytes."""
     plans = [outcome.plan for outcome in outcomes if outcome.plan]
     counts = {"to do": len(plans), "skipped": sum(outcome.skipped for outcome in outcomes)}
     counts["wrong"] = sum(outcome.error is not None for outcome in outcomes)
     read, written = sum(plan.read_bytes for plan in plans), sum(plan.write_bytes for plan in plans)
-    lines = [f"{_counts(len(outcomes), counts)}; {read:,} bytes to read, {written:,} to write"]
-    text = "{path}: {needed_bytes:,} bytes needed, {free_bytes:,} bytes free"
-    return "\n".join(map(printable, [*lines, *(text.format(**each) for each in file_systems)]))
+    return f"{_counts(len(outcomes), counts)}; {read:,} bytes to read, {written:,} to write"
 
 
 def _counts(jobs: int, counts: dict[str, int]) -> str:

@@ -304,7 +304,7 @@ def test_resume_skips_what_is_up_to_date(revseq, files):
 
     def run(*args):
         found = reports(revseq("batch", "m.jsonl", "--json", *args).ok())
-        return [each["skipped"] for each in found if "skipped" in each]
+        return [each["skipped"] for each in found]
 
     assert run() == [False] * 4
     assert run("--resume") == [True] * 4
@@ -337,26 +337,21 @@ def test_a_dry_run_checks_all_and_writes_nothing(revseq, files):
     before = {path.name for path in files.iterdir()}
     found = reports(revseq("batch", "m.jsonl", "--dry-run", "--json").ok())
     plan = {"read_bytes": 60, "write_bytes": 48, "size": 48}
-    assert [each.get("plan") for each in found] == [plan] * 4 + [None]
-    (disk,) = found[-1]["file_systems"]
-    assert disk["needed_bytes"] == 4 * 48 < disk["free_bytes"]
+    assert [each["plan"] for each in found] == [plan] * 4
     assert {path.name for path in files.iterdir()} == before
     table = revseq("batch", "m.jsonl", "--dry-run").ok()
     assert table.out.startswith("4 jobs: 4 to do; 240 bytes to read, 192 to write\n")
     (files / "y3.npy").write_bytes(b"old")
     done = revseq("batch", "m.jsonl", "--dry-run", "--json").failed("line 4: y3.npy: already exists")
-    assert [each["ok"] for each in reports(done)[:-1]] == [True, True, True, False]
-    (disk,) = reports(revseq("batch", "m.jsonl", "--dry-run", "--json", "--overwrite").ok())[-1]["file_systems"]
-    assert disk["needed_bytes"] == 4 * 48  # what is replaced stays until its output is complete
+    assert [each["ok"] for each in reports(done)] == [True, True, True, False]
 
 
 @pytest.mark.needs("mounts")
-def test_a_full_disk_is_told_before_and_once(files, revseq, small_disk):
+def test_a_full_disk_is_told_once(files, revseq, small_disk):
     np.save(files / "large.npy", np.ones((3, 1 << 17), np.float32))
     rows = [{"input": "large.npy", "output": f"{small_disk}/y{i}.npy"} for i in range(8)]
     rows[3] |= {"input": "x.npy"}
     (files / "m.jsonl").write_text(lines(*rows))
-    revseq("batch", "m.jsonl", "--dry-run").failed(f"Error: {small_disk}: ", "bytes may be needed")
     done = revseq("batch", "m.jsonl", "--json").failed()
     assert [each["ok"] for each in reports(done)] == [i == 3 for i in range(8)]
     assert done.err.count("Error: ") == 1
