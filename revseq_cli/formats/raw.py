@@ -142,7 +142,8 @@ class RawSource(Source):
     def cut_alignments(self) -> list[tuple[int, ...]]:
         """Regions whose elements are one run: one that is worth a system call, and one as long as a CPU cache line."""
         if platform.is_remote(self.path):
-            return [cut_alignment_of(thresholds.REMOTE_RUN // self.dtype.itemsize, self.sizes, self.order)]
+            alignment = cut_alignment_of(thresholds.REMOTE_RUN // self.dtype.itemsize, self.sizes, self.order)
+            return [alignment, *cut_alignments_of(self.dtype, self.sizes, self.order)]
         return cut_alignments_of(self.dtype, self.sizes, self.order)
 
     def read_task(self, region: Region) -> ReadTask:
@@ -248,14 +249,16 @@ class RawSink(FileSink):
             file_io.write_all(fd, self.head, self.head_at, self.file.name)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
-        """A block writer that writes into the temporary file."""
-        return RawBlockWriter(self.tensor)
+        """A block writer that writes into the temporary file, unless no worker sees that."""
+        return RawBlockWriter(self.tensor) if self.in_workers else Handing()
 
     def receive(self, write_result: object) -> None:
         """Gather edges, and write them if they are many.
 
         Writes through the page cache and direct ones wait for each other.
         """
+        if not self.in_workers:
+            write_result = RawBlockWriter(self.tensor).deliver(*cast("tuple[Region, NDArray[Any]]", write_result))
         self._edges += cast("list[Edge]", write_result)
         if len(self._edges) >= thresholds.MOST_EDGES:
             self._write_edges()

@@ -373,8 +373,12 @@ def create_sink(
     overwrite: bool,
     inputs: Iterable[file_io.Identity] = (),
     only: bool = False,
+    elsewhere: bool = False,
 ) -> FileSink:
-    """The sink of a result with the sizes and data type of `template`; RevseqError now for all that could refuse it."""
+    """The sink of a result with the sizes and data type of `template`; RevseqError now for all that could refuse it.
+
+    Workers that are `elsewhere` need not see the temporary file of an output at an address.
+    """
     path, key = reference.path, reference.key
     if packing := table.packing_of(path):
         found, wanted = "a packed file is only read", f"a name without {packing.suffix}"
@@ -407,6 +411,8 @@ def create_sink(
         if key is None:  # the name is the input's, not the user's
             e.hint = f"give it another name: {platform.typed(f'{path}::tensor')}"
         raise
+    if elsewhere and platform.is_remote(path) and not file.address:
+        sink.in_workers = False
     if template.assumes_type and not row.is_text:
         data_type = template.desc.data_type.name
         sink.notes += (f"{template.name} states no data type: it is {data_type} in {file.name}; --dtype names another",)

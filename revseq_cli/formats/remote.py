@@ -12,17 +12,16 @@ import contextlib
 import functools
 import hashlib
 import inspect
-import io
-import json
 import os
 import shutil
 import tempfile
 import threading
 import time
+from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
-from revseq_cli.core import platform, signals, thresholds
+from revseq_cli.core import errors, platform, signals, thresholds
 from revseq_cli.core.errors import (
     FileThereError,
     FormatError,
@@ -30,30 +29,31 @@ from revseq_cli.core.errors import (
     RevseqError,
     TensorIOError,
     UsageError,
-    without_secrets,
-)
+)  # fmt: skip
 from revseq_cli.formats.atomic_file import AtomicFile, temporary_name
 from revseq_cli.formats.file_io import Identity
-from revseq_cli.formats.table import STORE_FILES, is_of_store, is_store
+from revseq_cli.formats.table import is_of_store, is_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator
 
 _Result = TypeVar("_Result")
-# The package that reads a scheme, as its users call it, and the schemes whose packages try again by themselves.
-_PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "http": "aiohttp", "https": "aiohttp"}
-_PACKAGES |= dict.fromkeys(("az", "abfs", "abfss", "adl"), "adlfs")
+_Range = tuple[int, int, list[tuple[int, memoryview]]]  # start, stop, and the buffers to fill, with their offsets
 _WEB = ("http", "https")
+# The package for a scheme, as fsspec calls it. All but that of the web try again by themselves, and put in one step.
+_PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", **dict.fromkeys(_WEB, "aiohttp")}
+_PACKAGES |= dict.fromkeys(("az", "abfs", "abfss", "adl"), "adlfs")
 _RIGHTS = {
     "s3fs": "aws configure, or AWS_PROFILE; for a public bucket FSSPEC_S3_ANON=true",
     "gcsfs": "gcloud auth application-default login",
     "adlfs": "AZURE_STORAGE_ACCOUNT_NAME and a key or token",
 }
 _PAUSES = (0.3, 1.0)  # seconds before the second try and the third
-_CONTENT = ("ETag", "etag", "md5Hash", "generation", "content_md5", "Content-MD5", "ino")
+# What filesystems say of the content of a file and of its time, the best first.
+_CONTENT = ("ETag", "etag", "md5Hash", "content_md5", "Content-MD5", "generation", "ino")
 _TIME = ("LastModified", "last_modified", "Last-Modified", "updated", "mtime", "created")
-_MOST_OPEN = 16  # files that a thread keeps open
-_FRESH = 2.0  # seconds that a state holds, while formats look at one file in turn
+_MOST_OPEN = 16  # files of a thread
+FRESH = 2.0  # seconds that a state holds, while formats look at one file in turn
 
 
 class FolderError(TensorIOError):
@@ -68,7 +68,7 @@ class Address(str):
 
     def __new__(cls, text: str) -> Address:
         """Of an Address, the same."""
-        self = super().__new__(cls, without_secrets(text))
+        self = super().__new__(cls, errors.without_secrets(text))
         self.full = getattr(text, "full", text)
         return self
 
@@ -89,56 +89,67 @@ class Loop(asyncio.SelectorEventLoop):
         return future
 
 
-class _Here:
-    """The loop, the filesystems and the open files of one thread of one process: a fork can use none of its parent."""
+class Here:
+    """The loop, filesystems and open files of one thread of one process: a fork can use none of its parent."""
 
     def __init__(self) -> None:
         self.loop = Loop()
         self.loop.set_exception_handler(lambda *_: None)  # sessions are left to the end of the process
         self.systems: dict[object, Any] = {}
         self.files: dict[str, File] = {}
-        self.mirrors: dict[str, tuple[float, tempfile.TemporaryDirectory[str]]] = {}
+        self.mirrors: dict[str, tuple[float, tempfile.TemporaryDirectory[str]]] = {}  # of Zarr's metadata, by address
+        atexit.register(self.close)
 
-
-_all: dict[tuple[int, int], _Here] = {}  # what is a parent's stays, since to close it would disturb the parent
+    def close(self) -> None:
+        """Close all files: HDF5 does not survive a file of Python's that goes before it."""
+        for file in self.files.values():
+            file.at_end.close()
 
 
 def thread() -> tuple[int, int]:
-    """What tells this thread from others, in whatever process; connections are of one."""
+    """What tells this thread from others, in whatever process."""
     return os.getpid(), threading.get_ident()
 
 
-def _here() -> _Here:
-    if thread() not in _all:
-        _all[thread()] = _Here()
-    return _all[thread()]
+@functools.cache  # what is a parent's stays, since to close it would disturb the parent
+def _of(_: tuple[int, int]) -> Here:
+    return Here()
+
+
+def here() -> Here:
+    """What this thread has at addresses."""
+    return _of(thread())
+
+
+# Calls
 
 
 def system(path: str) -> tuple[Any, str]:
     """The filesystem of an address, whose methods are coroutines, and the path in it."""
-    address = Address(path)
-    scheme = address.partition("://")[0].lower()
+    address, scheme = Address(path), path.partition("://")[0].lower()
     try:
         import fsspec
         from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 
         kind = fsspec.get_filesystem_class(scheme)
     except ImportError:
-        package = _PACKAGES.get(scheme, f"that fsspec needs for {scheme}")
-        hint = platform.pip(f"install fsspec {package}") if scheme in _PACKAGES else ""
-        raise FormatError(f"is an address of {scheme}", f"the package {package}", hint, address) from None
+        package = _PACKAGES.get(scheme, "")
+        hint = platform.pip(f"install fsspec {package}")
+        raise FormatError(
+            f"is an address of {scheme}", f"fsspec and {package or 'its package'}", hint, address
+        ) from None
     except ValueError:
         raise UsageError(f"fsspec knows no {scheme}", "s3, gs, az, https or another", where=address) from None
-    options = kind._get_kwargs_from_urls(address.full)  # noqa: SLF001 - fsspec's own way from address to filesystem
+    options = kind._get_kwargs_from_urls(address.full)
     if kind.async_impl:
         options |= {"asynchronous": True, "use_listings_cache": False, "skip_instance_cache": True}
-    if scheme == "local":
+    elif scheme == "local":
         options["auto_mkdir"] = True
-    systems, key = _here().systems, (scheme, repr(sorted(options.items())))
+    systems, key = here().systems, (scheme, repr(options))
     if key not in systems:
         made = kind(**options)
         systems[key] = made if kind.async_impl else AsyncFileSystemWrapper(made, asynchronous=True)
-    return systems[key], kind._strip_protocol(address.full)  # noqa: SLF001
+    return systems[key], kind._strip_protocol(address.full)
 
 
 def done(work: Coroutine[Any, Any, _Result], *, stops: bool = True) -> _Result:
@@ -154,7 +165,7 @@ def done(work: Coroutine[Any, Any, _Result], *, stops: bool = True) -> _Result:
         finally:
             task.cancel()
 
-    return _here().loop.run_until_complete(watched())
+    return here().loop.run_until_complete(watched())
 
 
 async def tried(path: str, call: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
@@ -164,24 +175,18 @@ async def tried(path: str, call: Callable[[], Coroutine[Any, Any, _Result]]) -> 
         try:
             return await call()
         except Exception as e:
-            if not _may_pass(e):
+            cause, status = _cause(e)
+            is_of_web = type(cause).__module__.startswith("aiohttp") and not status
+            if not is_of_web and status < 500 and not isinstance(cause, (ConnectionError, TimeoutError, EOFError)):
                 raise
         await asyncio.sleep(pause)
     return await call()
 
 
-def _cause(error: BaseException) -> BaseException:
-    """What an error is about: fsspec calls a web server's refusal a file that is not there."""
-    return error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ else error
-
-
-def _may_pass(error: BaseException) -> bool:
-    cause = _cause(error)
-    status = getattr(cause, "status", None)
-    if status:
-        return bool(status >= 500 or status == 429)
-    is_of_web = type(cause).__module__.partition(".")[0] == "aiohttp"
-    return is_of_web or isinstance(cause, (ConnectionError, TimeoutError, EOFError))
+def _cause(error: BaseException) -> tuple[BaseException, int]:
+    """What an error is about, and a web server's status: fsspec calls any refusal a file that is not there."""
+    cause = error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ else error
+    return cause, getattr(cause, "status", None) or 0
 
 
 def call(path: str, method: str, *arguments: object, stops: bool = True, doing: str = "read", **options: object) -> Any:  # noqa: ANN401
@@ -203,41 +208,46 @@ def worded(path: str, doing: str) -> Iterator[None]:
 
 
 def _error(error: Exception, address: Address, doing: str) -> TensorIOError:
-    """The error for what a library raised, without its own words where these are of a known kind."""
-    cause, scheme = _cause(error), address.partition("://")[0]
-    status, package = getattr(cause, "status", None), _PACKAGES.get(scheme, "")
-    if isinstance(cause, FileNotFoundError) or status in (404, 410) or "NoSuchBucket" in str(cause):
-        what = "no such bucket, or no such file in it" if package and scheme not in _WEB else "no such file"
-        return MissingFileError(what, where=address)
+    (cause, status), package = _cause(error), _PACKAGES.get(address.partition("://")[0], "")
+    kind = type(cause).__name__
+    words = errors.without_secrets(" ".join(str(cause).split()))[:200] or kind
+    if isinstance(cause, FileNotFoundError) or status in (404, 410) or "NoSuchBucket" in words:
+        what = "file" if package in ("", "aiohttp") else "bucket, or no such file in it"
+        return MissingFileError(f"no such {what}", where=address)
     if isinstance(cause, IsADirectoryError):
         return FolderError("is a folder", "a tensor file", where=address)
     if isinstance(cause, FileExistsError):
         return FileThereError("already exists", "a new file", "add --overwrite to replace it", address)
-    if isinstance(cause, PermissionError) or status in (401, 403) or "Credentials" in type(cause).__name__:
-        words = "there are no credentials" if "NoCredentials" in type(cause).__name__ else "no right to"
+    if isinstance(cause, PermissionError) or status in (401, 403) or "Credentials" in kind:
+        words = "there are no credentials" if kind == "NoCredentialsError" else "no right to"
         return TensorIOError(f"cannot {doing}: {words}", "credentials that may", _RIGHTS.get(package, ""), address)
     if status:
         words = f"the server answers {status} {getattr(cause, 'message', '')}".strip()
     elif isinstance(cause, TimeoutError):
         words = "the server does not answer"
-    else:
-        words = without_secrets(" ".join(str(cause).split()))[:200] or type(cause).__name__
     return TensorIOError(f"cannot {doing}: {words}", "a server that answers", "try again later", address)
 
 
-def _digest(*values: object) -> int:
-    return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=7).digest())
+# Files that are read
 
 
 def _identity(path: str, info: dict[str, Any]) -> Identity:
-    """The state of a file: its address, what says its content, such as an ETag, its size, and its time."""
+    """The state of a file: its address, what says its content, such as an ETag, its size, and its time in ns."""
     if info["type"] == "directory":
         raise FolderError("is a folder", "a tensor file", where=Address(path))
     if info.get("size") is None:
         found, wanted = "the server does not say how large it is", "a server that does"
         raise TensorIOError(found, wanted, "download it first", Address(path))
-    content, time = ([info[name] for name in names if info.get(name)] for names in (_CONTENT, _TIME))
-    return Identity(_digest(Address(path).full), _digest(*content), info["size"], _digest(*time), 0)
+    moment: Any = next((info[name] for name in _TIME if info.get(name)), 0)
+    if isinstance(moment, str):
+        moment = parsedate_to_datetime(moment)
+    moment = moment.timestamp() if hasattr(moment, "timestamp") else moment
+    content = _digest([info[name] for name in _CONTENT if info.get(name)])
+    return Identity(_digest(Address(path).full), content, info["size"], int(1e9 * moment), 0)
+
+
+def _digest(value: object) -> int:
+    return int.from_bytes(hashlib.blake2b(repr(value).encode(), digest_size=7).digest())
 
 
 class File:
@@ -248,7 +258,7 @@ class File:
         self.error: BaseException | None = None  # the first one in a stream, which a library may lose
         self.hdf5: Any = None  # h5py's file, which stays open as long as this one does
         self.at_end = contextlib.ExitStack()
-        self._head, self.asked = b"", time.monotonic()
+        self.asked, self._head = time.monotonic(), b""
 
     def read_runs(self, runs: Iterable[tuple[int, memoryview]], name: str) -> None:
         """Fill each buffer from its offset; the ranges of some MiB are asked for together."""
@@ -270,10 +280,12 @@ class File:
 
     def _fetched(self, ranges: list[_Range], name: str) -> list[bytes]:
         async def fetched(start: int, stop: int) -> bytes:
-            if stop - start == self.identity.size:  # which a server without ranges can send, too
-                data = await fs._cat_file(inside)  # noqa: SLF001
-            else:
-                data = await fs._cat_file(inside, start=start, end=stop, **options)  # noqa: SLF001
+            options: dict[str, Any] = {}
+            if stop - start < self.identity.size:  # a server without ranges can send all of it
+                options = {"start": start, "end": stop} | (
+                    {"raise_for_status": _require_ranges} if is_web(self.path) else {}
+                )
+            data = await fs._cat_file(inside, **options)
             if len(data) != stop - start:
                 raise TensorIOError("ended while it was read", "a file that does not change", where=name)
             return cast("bytes", data)
@@ -283,15 +295,33 @@ class File:
 
         with worded(self.path, "read"):
             fs, inside = system(self.path)
-            options = {"raise_for_status": _require_ranges} if self.path.startswith(_WEB) else {}
             return done(together())
 
-    def stream(self) -> Stream:
-        """The file as a stream for libraries, which read it in small pieces."""
-        return Stream(self)
+    def stream(self) -> BinaryIO:
+        """The file as a stream with a cache of blocks, for libraries, which read it in small pieces."""
+        from fsspec.spec import AbstractBufferedFile
+
+        class Stream(AbstractBufferedFile):  # type: ignore[misc]
+            def _fetch_range(_, start: int, stop: int) -> bytes:  # noqa: N805
+                data = bytearray(min(stop, self.identity.size) - start)
+                try:
+                    self.read_runs([(start, memoryview(data))], self.path)
+                except BaseException as e:
+                    self.error = self.error or e
+                    raise
+                return bytes(data)
+
+        cache = {"cache_type": "blockcache", "cache_options": {"maxblocks": 8}}
+        return cast(
+            "BinaryIO", Stream(None, self.path, "rb", thresholds.REMOTE_BLOCK, size=self.identity.size, **cache)
+        )
 
 
-_Range = tuple[int, int, list[tuple[int, memoryview]]]  # start, stop, and the buffers that are filled from it
+async def _require_ranges(response: Any) -> None:  # noqa: ANN401 - aiohttp's
+    """FormatError where a server would send the whole file; of other errors fsspec tells."""
+    if response.status == 200:
+        found, where = "its server sends whole files only", errors.without_secrets(str(response.url))
+        raise FormatError(found, "a server that sends ranges", "download it first", where)
 
 
 def _ranges(runs: Iterable[tuple[int, memoryview]]) -> Iterator[list[_Range]]:
@@ -302,13 +332,13 @@ def _ranges(runs: Iterable[tuple[int, memoryview]]) -> Iterator[list[_Range]]:
         for done in range(0, len(run), thresholds.REMOTE_PIECE):
             part, start = run[done : done + thresholds.REMOTE_PIECE], place + done
             stop = start + len(part)
-            if ranges and 0 <= start - ranges[-1][1] <= thresholds.REMOTE_GAP:
-                first, end, parts = ranges[-1]
-                if stop - first <= thresholds.REMOTE_PIECE:
-                    ranges[-1] = first, stop, [*parts, (start, part)]
-                    total += stop - end
-                    continue
-            if ranges and total + len(part) > thresholds.REMOTE_AT_ONCE:
+            first, end, parts = ranges[-1] if ranges else (0, -1, [])
+            if 0 <= start - end <= thresholds.REMOTE_GAP and stop - first <= thresholds.REMOTE_PIECE and parts:
+                parts.append((start, part))
+                ranges[-1] = first, stop, parts
+                total += stop - end
+                continue
+            if total + len(part) > thresholds.REMOTE_AT_ONCE and ranges:
                 yield ranges
                 ranges, total = [], 0
             ranges.append((start, stop, [(start, part)]))
@@ -317,58 +347,11 @@ def _ranges(runs: Iterable[tuple[int, memoryview]]) -> Iterator[list[_Range]]:
         yield ranges
 
 
-async def _require_ranges(response: Any) -> None:  # noqa: ANN401 - aiohttp's
-    """FormatError where a server would send the whole file; of other errors fsspec tells."""
-    if response.status == 200:
-        found, wanted = "its server sends whole files only", "a server that sends ranges"
-        raise FormatError(found, wanted, "download it first", without_secrets(str(response.url)))
-
-
-class Stream(io.RawIOBase):
-    """A file as a stream, with a cache of blocks."""
-
-    def __init__(self, file: File) -> None:
-        from fsspec.caching import BlockCache
-
-        self._file, self._place = file, 0
-        self._cache = BlockCache(thresholds.REMOTE_BLOCK, self._fetch, file.identity.size, maxblocks=16)
-
-    def _fetch(self, start: int, stop: int) -> bytes:
-        data = bytearray(max(0, min(stop, self._file.identity.size) - start))
-        self._file.read_runs([(start, memoryview(data))], self._file.path)
-        return bytes(data)
-
-    def readable(self) -> bool:  # noqa: D102
-        return True
-
-    def seekable(self) -> bool:  # noqa: D102
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:  # noqa: D102
-        self._place = offset + (0, self._place, self._file.identity.size)[whence]
-        return self._place
-
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401, D102 - any buffer
-        view = memoryview(buffer).cast("B")
-        stop = min(self._place + len(view), self._file.identity.size)
-        count = max(0, stop - self._place)
-        try:
-            if count > thresholds.REMOTE_BLOCK:
-                self._file.read_runs([(self._place, view[:count])], self._file.path)
-            else:
-                view[:count] = self._cache._fetch(self._place, stop) if count else b""  # noqa: SLF001 - as fsspec calls it
-        except BaseException as e:
-            self._file.error = self._file.error or e
-            raise
-        self._place += count
-        return count
-
-
 def opened(path: str, unchanged: Identity | None, *, afresh: bool = False) -> File:
     """The file; the server is asked for its state, unless this thread has it open as it was at `unchanged`."""
-    files, key = _here().files, Address(path).full
+    files, key = here().files, Address(path).full
     file = files.pop(key, None)
-    is_asked = file and (file.identity == unchanged or (unchanged is None and time.monotonic() - file.asked < _FRESH))
+    is_asked = file and (file.identity == unchanged or (unchanged is None and time.monotonic() - file.asked < FRESH))
     if not file or not is_asked or afresh:
         identity = _identity(path, call(path, "info"))
         if not file or file.identity != identity:
@@ -379,21 +362,11 @@ def opened(path: str, unchanged: Identity | None, *, afresh: bool = False) -> Fi
     return file
 
 
-@atexit.register
-def _close() -> None:
-    """Close what is open: HDF5 does not survive a file of Python's that goes before it."""
-    if here := _all.get(thread()):
-        for file in here.files.values():
-            file.at_end.close()
-
-
 def state(path: str, *, stops: bool = True) -> Identity | None:
-    """The state of a file; None where there is none, or a folder."""
-    try:
-        info = call(path, "info", stops=stops)
-    except MissingFileError:
-        return None
-    return None if info["type"] == "directory" else _identity(path, info)
+    """The state of a file now; None where there is none."""
+    with contextlib.suppress(MissingFileError, FolderError):
+        return _identity(path, call(path, "info", stops=stops))
+    return None
 
 
 def is_folder(path: str) -> bool:
@@ -417,65 +390,30 @@ def listed(path: str) -> dict[str, Identity]:
     if is_web(path):
         return {}
     inside = system(path)[1].rstrip("/") + "/"
-    try:
-        found = call(path, "find", detail=True)
-    except MissingFileError:
-        return {}
+    found = call(path, "find", detail=True)
     return {name.removeprefix(inside): _identity(name, info) for name, info in found.items()}
 
 
-_METADATA = [".zattrs", ".zmetadata", *STORE_FILES]
+def contents(path: str, names: Iterable[str]) -> dict[str, bytes]:
+    """The bytes of the files of these names below an address, as far as they are there; all are asked for together."""
 
-
-def _is_metadata(name: str) -> bool:
-    return name.rpartition("/")[2] in _METADATA
-
-
-def mirror(path: str) -> str:
-    """A folder with the files of metadata of the Zarr store at an address; MissingFileError where there is none.
-
-    A web server lists no files: its stores have copies of all metadata at one place, or are one array.
-    """
-    mirrors, key = _here().mirrors, Address(path).full
-    if key in mirrors and time.monotonic() - mirrors[key][0] < _FRESH:
-        return mirrors[key][1].name
-    asked, (fs, inside) = time.monotonic(), system(path)
-
-    async def content(name: str) -> bytes:
+    async def content(name: str) -> tuple[str, bytes]:
         with contextlib.suppress(FileNotFoundError):
-            return cast("bytes", await tried(path, lambda: fs._cat_file(f"{inside}/{name}")))  # noqa: SLF001
-        return b""
+            return name, await tried(path, lambda: fs._cat_file(f"{inside}/{name}"))
+        return name, b""
 
-    async def contents() -> list[bytes]:
+    async def together() -> list[tuple[str, bytes]]:
         return await asyncio.gather(*map(content, names))
 
-    names = [name for name in listed(path) if _is_metadata(name)] or _METADATA
     with worded(path, "read"):
-        files = dict(zip(names, done(contents()), strict=True))
-    if not any(files.values()):
-        raise MissingFileError("no such store", where=Address(path))
-    if is_web(path):
-        files |= _consolidated(files)
-    folder = tempfile.TemporaryDirectory(prefix="revseq-")  # it ends with the process
-    for name, data in files.items():
-        target = Path(folder.name, name)
-        if data and target.resolve().is_relative_to(Path(folder.name).resolve()):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(data)
-    mirrors[key] = asked, folder
-    return folder.name
+        fs, inside = system(path)
+        return {name: data for name, data in done(together()) if data}
 
 
-def _consolidated(files: dict[str, bytes]) -> dict[str, bytes]:
-    """The files of metadata that a store has a copy of in those at its root."""
-    with contextlib.suppress(ValueError, AttributeError, TypeError):
-        if files.get(".zmetadata"):
-            return {
-                name: json.dumps(each).encode() for name, each in json.loads(files[".zmetadata"])["metadata"].items()
-            }
-        copies = json.loads(files.get("zarr.json") or b"{}").get("consolidated_metadata") or {}
-        return {f"{name}/zarr.json": json.dumps(each).encode() for name, each in copies.get("metadata", {}).items()}
-    return {}
+def newest(path: str) -> int | None:
+    """When a file, or anything below an address, was changed last, in nanoseconds; None where there is none."""
+    file = state(path)
+    return file.changed if file else max((each.changed for each in listed(path).values()), default=None)
 
 
 def matching(pattern: str) -> list[Address]:
@@ -485,103 +423,95 @@ def matching(pattern: str) -> list[Address]:
     return [Address(name) for name, info in sorted(names.items()) if info["type"] != "directory" or is_store(name)]
 
 
-def newest(path: str) -> int | None:
-    """When a file, or anything below an address, was changed last, in nanoseconds; None where there is none."""
-    try:
-        infos = call(path, "find", detail=True).values() if is_folder(path) else [call(path, "info")]
-    except MissingFileError:
-        return None
-    return max((_moment(info[name]) for info in infos for name in _TIME if info.get(name)), default=None)
-
-
-def _moment(time: Any) -> int:  # noqa: ANN401 - as a library has it
-    if isinstance(time, str):
-        from email.utils import parsedate_to_datetime
-
-        time = parsedate_to_datetime(time)
-    return int(1e9 * (time.timestamp() if hasattr(time, "timestamp") else time))
+# Files that are written
 
 
 class NewObject(AtomicFile):
     """A file to write at an address: it is written here, and put there when it is complete, which is one step."""
 
     _mode = 0o600
-    is_named = False
 
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
         self.name, self._overwrite, self.is_created, self._old = Address(path), overwrite, False, None
-        if path.startswith(_WEB):
+        if is_web(path):
             raise UsageError("is only read", "an address of a bucket", "write it here, then upload it", self.name)
-        old = state(path)
         if any(identity.device == _digest(self.name.full) for identity in inputs):
             wanted = "another file: there is no in-place execution, as in DirectML"
             raise TensorIOError("is an input of this job", wanted, "give the output another name", self.name)
-        if old and not overwrite:
-            raise FileThereError("already exists", "a new file", "add --overwrite to replace it", self.name)
+        self._check(inputs)
         self.temporary = self.beside = os.path.join(tempfile.gettempdir(), temporary_name())  # noqa: PTH118 - a string
+
+    def _check(self, inputs: Iterable[Identity]) -> None:  # noqa: ARG002 - that is done
+        if state(self.name) and not self._overwrite:
+            raise FileThereError("already exists", "a new file", "add --overwrite to replace it", self.name)
 
     def flush(self) -> None:
         """Nothing to flush: the file is put, and then removed."""
 
+    def flush_folder(self) -> None:
+        """Nothing to flush: the server has the file."""
+
     def take_name(self) -> None:
         """Put the file; without `overwrite` it never replaces another, as far as the server can tell."""
+        self._check(())
+        fs, inside = system(self.name)
+        is_one_step = self.name.partition("://")[0] in (*_PACKAGES, "memory")
+        can_refuse = not self._overwrite and "mode" in inspect.signature(fs._put_file).parameters
+        options = {"mode": "create"} if can_refuse else {}
+        target = inside if is_one_step else f"{inside.rpartition('/')[0]}/{temporary_name()}"
+        with signals.begun("put", os.path.getsize(self.temporary)) as advance:  # noqa: PTH202 - a string
+            self._put(self.temporary, target, advance, **options)
+        if not is_one_step:
+            call(self.name.replace(inside, target), "mv", inside, doing="write")
+
+    def _put(self, path: str, target: str, advance: Callable[[int], None] | None = None, **options: object) -> None:
         from fsspec.callbacks import Callback
 
-        if not self._overwrite and state(self.name):
-            raise FileThereError("was created by another program meanwhile", "a new file", where=self.name)
-        fs, inside = system(self.name)
-        create = not self._overwrite and "mode" in inspect.signature(fs._put_file).parameters  # noqa: SLF001
-        size = os.path.getsize(self.temporary)  # noqa: PTH202 - a string
-        with signals.begun("put", size) as advance, worded(self.name, "write"):
-            callback = Callback()
-            callback.relative_update = advance
-            options = {"mode": "create"} if create else {}
-            is_atomic = self.name.partition("://")[0] in (*_PACKAGES, "memory")
-            target = inside if is_atomic else f"{inside.rpartition('/')[0]}/{temporary_name()}"
-            done(tried(self.name, lambda: fs._put_file(self.temporary, target, callback=callback, **options)))  # noqa: SLF001
-            if not is_atomic:
-                done(fs._mv(target, inside))  # noqa: SLF001
-
-    def flush_folder(self) -> None:
-        """The server has it."""
+        fs, callback = system(self.name)[0], Callback()
+        callback.relative_update = advance or callback.relative_update
+        with worded(self.name, "write"):
+            done(tried(self.name, lambda: fs._put_file(path, target, callback=callback, **options)))
 
 
 class NewStore(NewObject):
     """A Zarr store to write at an address: workers put its chunks there, and the folder `temporary` has all else.
 
-    The latter is put at the end, and last what makes it a store.
+    The latter is put at the end, and last what makes it a store. A mark at the address keeps other runs from it.
     """
 
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
         super().__init__(path.rstrip("/"), overwrite=overwrite, inputs=inputs)
         self.address = self.name
-        if call(path, "find"):
-            wanted = "a new one: a folder is never replaced"
-            raise TensorIOError("already exists", wanted, "give it another name", self.name)
+        self._mark, self._is_named = f"{self.name}/{temporary_name()}", False
+
+    def _check(self, inputs: Iterable[Identity]) -> None:  # noqa: ARG002 - see above
+        if [*listed(self.name)] != ([self._mark.rpartition("/")[2]] if self.is_created else []):
+            wanted, hint = "a new one: a folder is never replaced", "give it another name, or remove what is there"
+            raise TensorIOError("already exists, or is being written", wanted, hint, self.name)
 
     def create(self) -> None:
-        """Create the folder here."""
+        """Create the folder here, and the mark there."""
         os.mkdir(self.temporary, 0o700)  # noqa: PTH102 - a string
+        call(self._mark, "pipe_file", b"", doing="write")
         self.is_created = True
+        self._check(())
 
     def take_name(self) -> None:
         """Put the files of the folder, those of metadata last, and of these the outermost."""
-        fs, inside = system(self.name)
-        names = [
-            each.relative_to(self.temporary).as_posix() for each in Path(self.temporary).rglob("*") if each.is_file()
-        ]
-        names.sort(key=lambda name: (_is_metadata(name), -name.count("/"), is_of_store(name)))
+        here, inside = Path(self.temporary), system(self.name)[1]
+        names = [each.relative_to(here).as_posix() for each in here.rglob("*") if each.is_file()]
+        names.sort(key=lambda name: (name.rpartition("/")[2][:2] in (".z", "za"), -name.count("/"), is_of_store(name)))
         for name in names:
-            with worded(f"{self.name}/{name}", "write"):
-                put = functools.partial(fs._put_file, f"{self.temporary}/{name}", f"{inside}/{name}")  # noqa: SLF001
-                done(tried(self.name, put))
-        self.is_named = True
+            self._put(str(here / name), f"{inside}/{name}")
+        self._is_named = True
 
     def remove(self) -> None:
-        """Remove the folder here, and the chunks that have become no store, as far as that can be done."""
+        """Remove the folder here, and there the mark, or all that has become no store, as far as that can be done."""
+        shutil.rmtree(self.temporary, ignore_errors=True)
         if self.is_created:
-            shutil.rmtree(self.temporary, ignore_errors=True)
             self.is_created = False
-            if not self.is_named:
-                with contextlib.suppress(RevseqError):
+            with contextlib.suppress(RevseqError):
+                if self._is_named:
+                    call(self._mark, "rm_file", stops=False)
+                else:
                     call(self.name, "rm", recursive=True, stops=False)

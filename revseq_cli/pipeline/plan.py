@@ -341,6 +341,8 @@ def _of_workers(
         folder = str(Path(platform.real_path(other.beside)).parent)
         in_memory = platform.lies_in_memory(source.path) and platform.lies_in_memory(folder)
         short = thresholds.SHORT_RUN // (4 if in_memory else 1)
+        if platform.is_remote(source.path):
+            short = thresholds.LONG_RUN
         if blocks.run(source.order) * item < short:
             extents = [*_rounded_up(cut_alignment_of(short // item, source.sizes, source.order), alignments[-1])]
             extents[axis] = size

@@ -6,11 +6,14 @@ nothing. No link is followed. Source of the format: the specifications of versio
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import stat
+import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -18,7 +21,7 @@ import numpy as np
 
 from revseq_cli.core import platform, signals
 from revseq_cli.core.dtypes import data_type_of, dtype_of, is_nameless, named, require_sizes
-from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError
+from revseq_cli.core.errors import FormatError, MissingFileError, RevseqError, TensorIOError
 from revseq_cli.core.tensors import DataType, TensorDesc, braced
 from revseq_cli.formats import file_io, remote
 from revseq_cli.formats.contents import GROUP, Contents, Item, only_of
@@ -50,6 +53,42 @@ _TYPES = {str(dtype_of(each)): dtype_of(each) for each in DataType if each.kind 
 # How the package zarr stores dtypes that the format lacks: as bytes without a data type.
 _TYPES |= {f"raw_bytes {size}": np.dtype(f"V{size}") for size in {each.size for each in DataType}}
 _TEXT_TYPES = {"fixed_length_utf32": ("U", 4), "null_terminated_bytes": ("S", 1)}  # each with the bytes of a character
+
+
+def mirror(path: str) -> str:
+    """A folder with the files of metadata of the store at an address; MissingFileError where there is none.
+
+    A web server lists no files: its stores have copies of all metadata at one place, or are one array.
+    """
+    mirrors, asked = remote.here().mirrors, time.monotonic()
+    if path in mirrors and asked - mirrors[path][0] < remote.FRESH:
+        return mirrors[path][1].name
+    names = [name for name in remote.listed(path) if name.rpartition("/")[2] in (*FILES, ".zmetadata")]
+    files = remote.contents(path, names or [*FILES, ".zmetadata"])
+    if not files:
+        raise MissingFileError("no such store", where=path)
+    if remote.is_web(path):
+        files |= _consolidated(files)
+    folder = tempfile.TemporaryDirectory(prefix="revseq-")  # it ends with the process
+    for name, data in files.items():
+        target = Path(folder.name, name)
+        if target.resolve().is_relative_to(Path(folder.name).resolve()):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+    mirrors[path] = asked, folder
+    return folder.name
+
+
+def _consolidated(files: dict[str, bytes]) -> dict[str, bytes]:
+    """The files of metadata of which those at the root of a store have copies."""
+    with contextlib.suppress(ValueError, AttributeError, TypeError, KeyError):
+        if ".zmetadata" in files:
+            copies = json.loads(files[".zmetadata"])["metadata"]
+        else:
+            below = json.loads(files["zarr.json"])["consolidated_metadata"]["metadata"]
+            copies = {f"{name}/zarr.json": fields for name, fields in below.items()}
+        return {name: json.dumps(fields).encode() for name, fields in copies.items()}
+    return {}
 
 
 class Node(NamedTuple):
@@ -125,7 +164,7 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
     """What the store or the group holds; None where the address is that of an array, or of nothing."""
     store, key = address.path, (address.key or "").strip("/")
     if platform.is_remote(store):
-        store = remote.mirror(store)
+        store = mirror(store)
     group = node_at(store, key)
     if group is None or group.is_array:
         return None

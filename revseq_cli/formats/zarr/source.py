@@ -65,7 +65,7 @@ class ZarrSource(Source):
     def __init__(self, path: str, key: str | None, name: str = "", asked: DataType | None = None, at: str = "") -> None:
         name = name or path
         if platform.is_remote(path):
-            at, path = path, remote.mirror(path)
+            at, path = path, metadata.mirror(path)
         if not Path(path).is_dir():
             with file_io.opened(path) as fd:
                 seems, hint = looks_like(file_io.read_some(fd, 64, 0, path))
