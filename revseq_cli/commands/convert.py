@@ -73,7 +73,9 @@ def command(
     if not to_file:
         _print(source, base.printed_format(reference.format, "use {} as DST"), full=full)
         return
-    sink = create_sink(reference, source, overwrite=overwrite, inputs=source.files, only=True, elsewhere=resources.elsewhere)
+    sink = create_sink(
+        reference, source, overwrite=overwrite, inputs=source.files, only=True, elsewhere=resources.elsewhere
+    )
     _write(source, sink, resources, console, verify=verify)
     if console.as_json:
         written = {"output": reference.path, "verified": verify, "notes": sink.notes}

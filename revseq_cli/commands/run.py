@@ -130,7 +130,9 @@ class Delivery(NamedTuple):
         from revseq_cli.pipeline.plan import plan_reversal
 
         reference = Reference.output(output, request.format, filter(None, request.references))
-        sink = create_sink(reference, job.values, overwrite=overwrite, inputs=job.files, only=only, elsewhere=resources.elsewhere)
+        sink = create_sink(
+            reference, job.values, overwrite=overwrite, inputs=job.files, only=only, elsewhere=resources.elsewhere
+        )
         return cls(job, sink, plan_reversal(job, resources, sink))
 
     @property
