@@ -28,7 +28,6 @@ from revseq_cli.pipeline.plan import plan_reversal
 from revseq_cli.pipeline.reversal import made_ready, reversed_output
 from revseq_cli.pipeline.tasks import spooled
 from revseq_cli.porting.hypotheses import (
-    TESTS,
     Idea,
     Lines,
     changes,
@@ -49,8 +48,8 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.porting.hypotheses import Array, Places
 
-# Elements of a sample at most, so many as are few in any memory, what each takes to compute with, and long lines.
-_MOST, _FEW, _BYTES, _LINES = 1 << 18, 1 << 12, 256, 16
+# Elements of a sample at most, and of one of long lines; so many as are few in any memory; what each takes in it.
+_MOST, _MOST_LONG, _FEW, _BYTES = 1 << 18, 1 << 20, 1 << 12, 256
 _PROBES, _MOST_NUMBERS = 64, 6  # wrong elements that are asked first; numbers of a sentence that are tried on all
 _MOST_NAMED = 6  # runs of indices, exchanged batches, other lengths
 _LEAST_PART, _LEAST_WITNESSES = 0.7, 3  # what explains fewer of the wrong lines, or fewer independent ones, is not told
@@ -281,7 +280,8 @@ def _sample(
     shape, size, most = lines.shape, lines.shape[lines.axis], max(_FEW, memory // _BYTES)
     index = [np.arange(size) for size in shape]
     if prod(shape) > min(_MOST, most):
-        room = max(min(_MOST, most) // size // 4, min(_LINES, most // size))  # of the others, as many tell as much
+        # Of many lines, a quarter tells as much; of the longest, one is looked at.
+        room = max(min(_MOST, most) // size // 4, min(max(1, _MOST_LONG // size), most // size))
         if not room:
             return None
         some = np.argwhere(wrong)
@@ -326,21 +326,27 @@ def _rule(rows: list[tuple[int, str, Any]], wrong: Array, others: Array, bits: f
     """
     count, rest = _witnesses(wrong, others)
     best, rule = (lgamma(count + rest + 1) - lgamma(count + 1) - lgamma(rest + 1)) / log(2) - bits, ""
-    some = [places[:: 1 + len(places) // 2048] for places in map(np.flatnonzero, (wrong, others))]
     for cost, text, quantity in rows if best > 0 else ():
-        wide = np.broadcast_to(quantity, wrong.shape)
-        few = [wide.reshape(-1)[places] for places in some]
-        width = log2(1 + len(np.unique(np.concatenate(few))))
-        for base, share, phrase, fit, holds in TESTS:
-            total = cost + base + share * width
-            if total >= best or (wide.dtype == bool) is not (phrase == "") or (share and not numbers):
-                continue
-            for w, r in (few, (wide[wrong], wide[others])):  # what fails a few need not be tried on all
-                k = fit(w, r)
-                if k is None or not holds(w, *k).all() or holds(r, *k).any():
-                    break
-            else:
-                best, rule = total, f"{text} {phrase.format(*k)}".strip()
+        w, r = (np.broadcast_to(quantity, wrong.shape)[mask] for mask in (wrong, others))
+        if w.dtype == bool:
+            tests = [(0, 0, "", w.all() and not r.any())]
+        else:
+            low, high, step = int(w.min()), int(w.max()), int(np.gcd.reduce(w - w.min()))
+            below, above, is_apart = r[r < low], r[r > high], not ((r >= low) & (r <= high)).any()
+            tests = [
+                (0, 1, f"is {low}", is_apart and low == high),
+                (1, 0, f"is {'odd' if low % 2 else 'even'}", step % 2 == 0 and not (r % 2 == low % 2).any()),
+                (0, 1, f"is above {below.max() if below.size else low}", is_apart and not above.size),
+                (0, 1, f"is below {above.min() if above.size else high}", is_apart and not below.size),
+                (1, 2, f"is {low} to {high}", is_apart),
+                (1, 1, f"has the remainder {low % max(step, 1)} by {step}",
+                 step > 1 and not (r % step == low % step).any()),
+            ]  # fmt: skip
+        for base, share, phrase, holds in tests if numbers or w.dtype == bool else tests[1:2]:
+            some = np.concatenate([values[:: 1 + len(values) // 2048] for values in (w, r)])
+            total = cost + base + (share and share * log2(1 + len(np.unique(some))))  # for each bit of its numbers
+            if holds and total < best:
+                best, rule = total, f"{text} {phrase}".strip()
     return rule
 
 

@@ -327,21 +327,6 @@ def _moves(lines: Lines, dims: list[int]) -> Iterator[tuple[str, int, str, Any]]
     yield "elements", 1, f"{text}, with zeros outside", lambda at, k: place_of(number_of(at, shape) + k, shape)
 
 
-# What is so of a quantity of all that is wrong, w, and of no others, r: the cost, also for each bit of its values; the
-# words; the numbers in them; and the test.
-TESTS: tuple[tuple[int, int, str, Callable[..., Any], Row], ...] = (
-    (0, 0, "", lambda w, r: (), lambda q: q),
-    (0, 1, "is {}", lambda w, r: (w[0],) if (w == w[0]).all() else None, lambda q, k: q == k),
-    (1, 0, "is {}", lambda w, r: ("odd" if w[0] % 2 else "even",), lambda q, k: q % 2 == (k == "odd")),
-    (0, 1, "is above {}", lambda w, r: (r[r < w.min()].max(),) if (r < w.min()).any() else None, lambda q, k: q > k),
-    (0, 1, "is below {}", lambda w, r: (r[r > w.max()].min(),) if (r > w.max()).any() else None, lambda q, k: q < k),
-    (1, 2, "is {} to {}", lambda w, r: (w.min(), w.max()), lambda q, low, high: (q >= low) & (q <= high)),
-    (1, 1, "has the remainder {1} by {0}",
-     lambda w, r: (k, w.min() % k) if (k := int(np.gcd.reduce(w - w.min()))) > 1 else None,
-     lambda q, k, rest: q % k == rest),
-)  # fmt: skip
-
-
 def quantities(lines: Lines, at: Places, right: Array | None = None) -> list[tuple[int, str, Any]]:
     """What a rule may be about, with its cost: of lines, at their first places; or of elements that are `right`."""
     long, s, j = lines.length(at), lines.shape[lines.axis], at[lines.axis]
