@@ -197,8 +197,9 @@ class Text:
     @functools.cached_property
     def examples(self) -> list[Example]:
         """The examples that page.md::1 and so on name: those of this operator, or else all that have an InputTensor."""
-        examples = [example for example in find_examples(self.text, self.items) if INPUT in example.tensors]
-        return [example for example in examples if example.is_ours] or examples
+        examples = find_examples(self.text, self.items)
+        ours = [example for example in examples if example.is_ours]
+        return ours or [example for example in examples if INPUT in example.tensors]
 
     def page_examples(self) -> list[Example]:
         """Every example of a page, of this operator or another; none of a text that is no page."""

@@ -276,14 +276,14 @@ def parse(page: str, text: str) -> list[TensorText | AxisLine]:
     `text` is the page with blanks for comments and markup. FormatError for anything behind the last bracket of that one
     tensor.
     """
-    if _BARE.match(text) or _CALL.match(text) or (text.lstrip()[:1] == "[" and not _HEADER_START.search(text)):
+    if _BARE.match(text) or _CALL.match(text) or (text.lstrip()[:1] == "[" and not any(_headers(text))):
         return [_bare(page, text)]
     return [*parse_page(page, text)]
 
 
 def parse_page(page: str, text: str) -> Iterator[TensorText | AxisLine]:
     """The tensors and Axis lines of a page, which may begin with a bracket, as [TOC] does."""
-    headers = list(itertools.islice(_HEADER_START.finditer(text), MOST_TENSORS + 1))
+    headers = list(itertools.islice(_headers(text), MOST_TENSORS + 1))
     if len(headers) > MOST_TENSORS:
         raise FormatError(f"holds more than {MOST_TENSORS} tensors", "a page with some examples")
     line, counted, end = 1, 0, 0
@@ -300,6 +300,16 @@ def parse_page(page: str, text: str) -> Iterator[TensorText | AxisLine]:
             opened, stop = number.span(1)
         yield TensorText(match["name"], line, page, text, start, opened, stop)
     yield from _axes(text, end, len(text))
+
+
+def _headers(text: str) -> Iterator[re.Match[str]]:
+    """The start of each header: the word Sizes is searched first, then its line, since most of a text is numbers."""
+    before = 0
+    for mark in re.finditer("Sizes", text):
+        start = text.rfind("\n", before, mark.start()) + 1
+        if (start or not before) and (header := _HEADER_START.match(text, start)):
+            yield header
+        before = mark.end()
 
 
 def _axes(text: str, start: int, stop: int) -> Iterator[AxisLine]:

@@ -235,6 +235,12 @@ class TestExamples:
         assert (finding.line, finding.column) == (line, column)
         assert "others have 4" in finding.message
 
+    def test_an_example_has_one_number_in_all_commands(self, revseq, tmp_path):
+        (tmp_path / "x.md").write_text(f"{NAMED}{FIRST[FIRST.index('SequenceTensor') :]}{FIRST}")
+        revseq("run", "x.md::1").refused("the example has no InputTensor")
+        for command in ("run", "verify"):
+            revseq(command, "x.md::2").ok()
+
     def test_examples_of_other_operators_are_told_apart(self):
         others = "## DML_GRU_OPERATOR_DESC\n\n" + FIRST.replace(
             "SequenceTensor", "WeightTensor: (Sizes:{1}, DataType:INT8)\n[1]\nSequenceTensor"
