@@ -26,7 +26,6 @@ from revseq_cli.core.processes import packed
 try:
     import dask
     import distributed
-    from distributed.scheduler import KilledWorker
 except ImportError:
     hint = platform.pip("install distributed")
     raise EngineError("the engine dask needs the package dask", "dask.distributed", hint) from None
@@ -198,9 +197,6 @@ class Cluster:
             yield
         except (RevseqError, *MEMORY_ENDED):
             raise
-        except KilledWorker as e:
-            found = f"{e.allowed_failures + 1} workers died with the same block"
-            raise EngineError(found, "workers that live; out of memory?", "try a smaller --memory") from None
         except (Exception, CancelledError) as e:
             signals.check()
             # Errors of a block come as results, so that an OSError here is about the connection.
@@ -208,4 +204,5 @@ class Cluster:
                 hint = "dask scheduler, dask worker, and the same command again; an old output is as it was"
                 raise EngineError("the scheduler disconnected", "a running scheduler", hint, self._address) from None
             found = f"a worker failed: {type(e).__name__}: {str(e)[:200]}"
-            raise EngineError(found, "the same revseq and files on every worker", where=self._address) from e
+            wanted = "workers that live, with the same revseq and files"
+            raise EngineError(found, wanted, where=self._address) from e

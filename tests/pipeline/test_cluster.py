@@ -1,13 +1,11 @@
 """The dask engine against a real scheduler and real workers over TCP, and what becomes of it when one of them fails."""
 
-import contextlib
 import logging
 import os
 import signal
 import socket
 import subprocess
 import sys
-import threading
 
 import h5py
 import numpy as np
@@ -235,14 +233,6 @@ def test_a_worker_that_dies_is_replaced(tmp_path, site, job):
 
 
 @pytest.mark.long
-def test_workers_that_die_with_the_same_block(monkeypatch, site, tmp_path, job):
-    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "0")
-    made = site()
-    made.worker(DEADLY)
-    ended(start(tmp_path, *made.ready(1).options), tmp_path, "died with the same block")
-
-
-@pytest.mark.long
 def test_a_late_worker_of_another_version(tmp_path, site, job):
     made = site(1, STUCK.replace("LONG", "0.5"))
     process = under_way(made, tmp_path)
@@ -301,26 +291,6 @@ def test_nobody_there(monkeypatch, site):
         cluster._connected(address).close()
         cluster._connected.cache_clear()
         logging.disable(logging.NOTSET)
-
-
-def test_something_else_listens_there(monkeypatch):
-    def serve():
-        with contextlib.suppress(OSError):
-            while True:
-                taken.append(server.accept()[0])
-                taken[-1].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-
-    monkeypatch.setattr(cluster, "_LONGEST_CALL", 0.4)
-    taken = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=serve, daemon=True).start()
-        with pytest.raises(EngineError, match="no dask scheduler answers"):
-            cluster.Cluster(f"tcp://127.0.0.1:{server.getsockname()[1]}")
-        with contextlib.suppress(OSError):  # Windows ends what waits there when it is closed
-            server.shutdown(socket.SHUT_RDWR)
-    for connection in taken:
-        connection.close()
-    logging.disable(logging.NOTSET)
 
 
 def test_a_signal_while_the_scheduler_is_silent(tmp_path, job):

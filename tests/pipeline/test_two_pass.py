@@ -1,10 +1,7 @@
 """Tensors that pass through a temporary file, since lines along the first axis are short runs of every row."""
 
-import errno
 import json
 import os
-import subprocess
-import time
 from dataclasses import replace
 from math import prod
 
@@ -14,10 +11,9 @@ import pytest
 from folders import names
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from needs import WINDOWS, existing_signals
+from needs import WINDOWS
 from observed import observed
 from oracle import expected
-from processes import COMMAND, until
 from tensor_files import held
 
 from revseq_cli.core import thresholds
@@ -120,37 +116,6 @@ def test_a_disk_that_loses_its_room_meanwhile(revseq, small):
     revseq(*JOB[:-1], err.split("--memory ")[1].split(",")[0], code=code).ok()
 
 
-@pytest.mark.needs("positioned calls")
-@pytest.mark.parametrize(
-    ("call", "number"),
-    [("open", errno.EMFILE), ("preadv", errno.EIO), ("posix_fallocate", errno.ENOSPC), ("pwrite", errno.ENOSPC),
-     ("close", errno.EIO), ("unlink", errno.EIO)],
-)  # fmt: skip
-def test_h41_the_nth_call_that_fails(revseq, small, tmp_path_factory, call, number):
-    told = tmp_path_factory.mktemp("told") / "failed"
-    right = expected(np.load(small / "x.npy"), np.load(small / "n.npy"), 0)
-    for n in (*range(1, 20), 30, 60, 10_000):
-        (small / "y.npy").write_bytes(b"old")
-        fault = {"call": call, "number": number, "n": n, "told": str(told)}
-        done = revseq(*JOB, "--overwrite", "--jobs", 1, thresholds={"WORTH_TILES": 0}, fault=fault)
-        left = names(small) - {"x.npy", "n.npy", "y.npy"}
-        assert not left or call == "unlink"
-        if done.status == 0:
-            assert oracle.same_bits(np.load(small / "y.npy"), right)
-        else:
-            assert done.status == 2
-            assert done.err.startswith("Error: ")
-            assert "Traceback" not in done.err
-            if (small / "y.npy").read_bytes() != b"old":  # an error of what comes behind the naming
-                assert oracle.same_bits(np.load(small / "y.npy"), right)
-        for name in left:
-            (small / name).unlink()
-        if not told.read_bytes():  # there are no more such calls
-            break
-    assert not told.read_bytes()
-    assert done.status == 0
-
-
 def test_an_input_that_changes_between_the_passes(small, monkeypatch):
     monkeypatch.setattr(thresholds, "WORTH_TILES", 0)
     monkeypatch.setattr(thresholds, "LENGTHS_AT_ONCE", 0)  # else they are read at the beginning
@@ -163,20 +128,3 @@ def test_an_input_that_changes_between_the_passes(small, monkeypatch):
     with changed, FileTransaction(sink.file), sink, change:
         reversal.reverse(job, sink, found)
     assert names(small) == {"x.npy", "n.npy"}
-
-
-@pytest.mark.needs("signals")
-@pytest.mark.parametrize(("number", "delay"), [*zip(existing_signals("SIGINT", "SIGTERM"), (0, 0.4), strict=False)])
-def test_h43_a_signal_while_there_is_a_temporary_file(tmp_path, number, delay):
-    np.lib.format.open_memmap(tmp_path / "x.npy", "w+", "u4", (1 << 15, 1 << 10))
-    np.save(tmp_path / "n.npy", np.ones((1, 1 << 10), np.uint32))
-    (tmp_path / "y.npy").write_bytes(b"old")
-    command = [*COMMAND, *map(str, JOB[:-1]), "4MiB", "--overwrite"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, start_new_session=True)
-    until(lambda: len(names(tmp_path)) == 5 or process.poll() is not None)
-    time.sleep(delay)
-    process.send_signal(number)
-    process.communicate()
-    assert process.returncode in (-number, 0)
-    assert names(tmp_path) == {"x.npy", "n.npy", "y.npy"}
-    assert process.returncode == 0 or (tmp_path / "y.npy").read_bytes() == b"old"
