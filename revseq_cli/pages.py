@@ -43,25 +43,16 @@ _MORE_BRACKETS = re.compile(r"(?:[\s,]*\])*")  # behind the rows, one too many
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What is wrong with an example: at a line and column of the page, with that line and a caret below it."""
-
-    message: str
-    line: int
-    column: int
-    context: str
-
-
-@dataclass(frozen=True)
 class Verdict:
     """What is found of an example: the `number`-th of its page, from 1, which begins at `line`.
 
-    `clamped` counts its lengths above the axis size. `fixed` says that its OutputTensor was rewritten.
+    `findings` say what is wrong with it, each at its place. `clamped` counts its lengths above the axis size. `fixed`
+    says that its OutputTensor was rewritten.
     """
 
     number: int
     line: int
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[PlacedError, ...] = ()
     clamped: int = 0
     fixed: bool = False
 
@@ -156,11 +147,7 @@ def _examined(number: int, example: Example, text: Text, level: FeatureLevel) ->
         errors = [e]
     except RevseqError as e:
         errors = [error_at(text.text, example.first.start, e.found, e.wanted)]
-    findings = []
-    for error in errors:
-        message = f"{error.problem}; wanted: {error.wanted}" if error.wanted else error.problem
-        findings.append(Finding(message, error.line, error.column, error.context))
-    return Verdict(number, example.first.line, tuple(findings), clamped)
+    return Verdict(number, example.first.line, tuple(errors), clamped)
 
 
 def _inputs(example: Example) -> tuple[NDArray[Any], NDArray[Any], int]:
@@ -197,8 +184,8 @@ def _compared(output: TensorText, expected: NDArray[Any]) -> Iterator[PlacedErro
         yield output.error(int(places[first]), f"{message}; {wrong.size} of {written.size} elements differ")
 
 
-def fix(text: Text, level: FeatureLevel, number: int | None = None) -> tuple[bytes, Report]:
-    """The bytes of a page with every wrong OutputTensor rewritten, or only that of one example; and the report then.
+def fix(text: Text, before: Report, level: FeatureLevel, number: int | None = None) -> tuple[bytes, Report]:
+    """The bytes of a page with every OutputTensor rewritten that `before` says is wrong; and the report then.
 
     Its rows are written as we print them. FormatError if an example stays wrong: a page is put right as a whole or not
     at all.
@@ -208,7 +195,6 @@ def fix(text: Text, level: FeatureLevel, number: int | None = None) -> tuple[byt
     if packing_of(text.name):
         raise FormatError("is packed", "a page that is not", where=text.name)
     examples, _ = _examples(text)
-    before = verify(text, level, number)
     parts, end = [], 0
     for verdict in before.verdicts:
         if not verdict.right:
@@ -220,15 +206,14 @@ def fix(text: Text, level: FeatureLevel, number: int | None = None) -> tuple[byt
             end = stop
     fixed = replace(text, text="".join([*parts, text.text[end:]]))
     after = verify(fixed, level, number)
+    if wrong := [verdict for verdict in after.verdicts if not verdict.right]:
+        found = f"example {wrong[0].number} cannot be fixed: {wrong[0].findings[0].message}"
+        raise FormatError(found, where=text.name)
     if len(after.verdicts) != len(before.verdicts):
         raise FormatError("its rows contain a heading", where=text.name)
-    verdicts = []
-    for old, new in zip(before.verdicts, after.verdicts, strict=True):
-        if not new.right:
-            found = f"example {new.number} cannot be fixed: {new.findings[0].message}"
-            raise FormatError(found, where=text.name)
-        verdicts.append(replace(new, fixed=not old.right))
-    return text.mark + fixed.text.encode(text.encoding), replace(after, verdicts=tuple(verdicts))
+    pairs = zip(before.verdicts, after.verdicts, strict=True)
+    verdicts = tuple(replace(new, fixed=not old.right) for old, new in pairs)
+    return text.mark + fixed.text.encode(text.encoding), replace(after, verdicts=verdicts)
 
 
 def _rewritten(example: Example, text: Text, level: FeatureLevel) -> tuple[int, int, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -146,7 +146,7 @@ def _report(page: Reference, level: FeatureLevel, console: Console, *, fix: bool
     if not fix or report.right:
         return report
     try:
-        data, fixed = pages.fix(text, level, number)
+        data, fixed = pages.fix(text, report, level, number)
     except FormatError as e:
         return replace(report, unfixed=e.found)
     console.note(*pages.write_page(text, data))
@@ -210,6 +210,13 @@ def _page(name: str, page: Report | RevseqError) -> dict[str, object]:
     if isinstance(page, RevseqError):
         error = {"error": terminal.message(page), "errors": objects.errors_of(page)}
         return {"page": name, **error, "examples": [], "skipped": 0}
-    examples = [{**asdict(verdict), "right": verdict.right} for verdict in page.verdicts]
+    places = ("message", "line", "column", "context")
+    examples = [
+        {
+            **vars(verdict), "right": verdict.right,
+            "findings": [{name: getattr(error, name) for name in places} for error in verdict.findings],
+        }
+        for verdict in page.verdicts
+    ]  # fmt: skip
     report = {"examples": examples, "skipped": page.skipped, "unfixed": page.unfixed or None}
     return {"page": name, "error": None, "errors": [], **report}

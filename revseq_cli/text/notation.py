@@ -98,6 +98,11 @@ class PlacedError(FormatError):
         args = (self.problem, self.wanted, self.line, self.column, self.context, self.hint, self.where)
         return type(self), args
 
+    @property
+    def message(self) -> str:
+        """What is wrong there, and what is wanted."""
+        return f"{self.problem}; wanted: {self.wanted}" if self.wanted else self.problem
+
 
 def error_at(text: str, offset: int, found: str, wanted: str = "", hint: str = "") -> PlacedError:
     """A FormatError about that place of the text: with line and column, the line itself, and a caret below it."""

@@ -386,7 +386,7 @@ class TestFix:
         path = tmp_path / "x.md"
         path.write_text(WRONG)
         page = pages.read_page(Reference(str(path)))
-        data, _ = pages.fix(page, FeatureLevel.NONE)
+        data, _ = pages.fix(page, pages.verify(page, FeatureLevel.NONE), FeatureLevel.NONE)
         path.write_text("other")
         with pytest.raises(OSError, match="changed while it was read"):
             pages.write_page(page, data)
@@ -405,7 +405,8 @@ class TestFix:
             text = text[: offset + start] + new + text[offset + end :]
         path = tmp_path_factory.mktemp("fix") / "x.md"
         path.write_text(text)
-        fixed, report = pages.fix(pages.read_page(Reference(str(path))), FeatureLevel.V5_0)
+        page = pages.read_page(Reference(str(path)))
+        fixed, report = pages.fix(page, pages.verify(page, FeatureLevel.V5_0), FeatureLevel.V5_0)
         assert report.right
         assert fixed.decode() == PAGE
 
