@@ -160,9 +160,8 @@ class Console:
         """How printed tensors highlight elements; None for no highlights, as in a pipe, which a program may read."""
         from revseq_cli.report import view
 
-        if self.color == "always":
-            return view.COLORED
-        if self.color == "never" or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+        is_shown = sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and self.color != "never"
+        if not is_shown and self.color != "always":
             return None
         return view.COLORED if self.colored else view.UNCOLORED
 
