@@ -73,9 +73,7 @@ def command(
     from revseq_cli.report import objects  # --help must not load NumPy
 
     if names and (stats or console.as_json):
-        raise UsageError(
-            "--names prints names alone", "neither --stats nor --json with it", "leave it out: --json has all"
-        )
+        raise UsageError("--names prints names alone", "neither --stats nor --json with it", "leave out --names")
     types = TextTypes(dtype, DataType.FLOAT32, sizes=sizes)
     shown: list[_Shown] = []
     errors: dict[str, RevseqError] = {}
