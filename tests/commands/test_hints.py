@@ -42,24 +42,12 @@ def test_a_name_or_a_value_that_a_hint_proposes(revseq, tmp_path, name):
         assert oracle.same_bits(np.load(tmp_path / "y.npy"), RIGHT)
 
 
-JOB = ("[[1, 2, 3], [4, 5, 6]]", "[[2], [3]]", "--axis", 1)
-
-
-@pytest.mark.parametrize(
-    ("words", "same"),
-    [
-        (("run", "array([[1, 2, 3],\n       [4, 5, 6]])", "array([[2], [3]])", "--axis", 1), ("run", *JOB)),
-        (("run", "tensor([[1., 2., 3.],\n        [4., 5., 6.]])", "tensor([[2],\n        [3]])", "--axis", 1), ("run", *JOB)),
-        (("run", "[[1 2 3]\n [4 5 6]]", "[[2]\n [3]]", "--axis", 1), ("run", *JOB)),
-        (("run", "[[1. 2. 3.]\n [4. 5. 6.]]", "[2 3]", "--axis", 1, "--batch-axis", 0), ("run", *JOB)),
-        (("run", "torch.tensor([[1., nan, -inf]], device='cuda:0', dtype=torch.float64, grad_fn=<MulBackward0>)", "[[2]]", "--axis", 1), ("run", "[[1, nan, -inf]]", "[[2]]", "--axis", 1, "--dtype", "FLOAT64")),
-        (("run", "np.array([[1, -2]], dtype=int8)", "[[2]]", "--axis", 1), ("run", "[[1, -2]]", "[[2]]", "--axis", 1, "--dtype", "INT8")),
-    ],
-)  # fmt: skip
-def test_words_of_other_tools(revseq, words, same):
-    done = revseq(*words).ok()
-    assert done.out == revseq(*same).ok().out
-    assert "Hint" not in done.err
+def test_tensors_as_numpy_and_pytorch_print_them(revseq):
+    right = revseq("run", "[[1, 2, 3], [4, 5, 6]]", "[[2], [3]]", "--axis", 1).ok().out
+    for job in (
+        ("array([[1, 2, 3],\n       [4, 5, 6]])", "tensor([[2],\n        [3]])"), ("[[1. 2. 3.]\n [4. 5. 6.]]", "[[2]\n [3]]"),
+    ):  # fmt: skip
+        assert revseq("run", *job, "--axis", 1).ok().out == right
 
 
 def test_addresses_of_this_machine(revseq, files):
@@ -109,7 +97,6 @@ def test_a_name_that_is_not_there_gets_no_other_tensor(revseq, tmp_path):
     np.savez(tmp_path / "a.npz", t=np.zeros(3), temp1=np.zeros(3), speed_u=np.zeros(3), speed_v=np.zeros(3))
     for key in ("v1", "temp2", "speed_w"):
         assert "Hint" not in revseq("show", f"a.npz::{key}").refused("one of t, temp1").err
-    revseq("show", "a.npz::tmp1").refused("Hint: try a.npz::temp1\n")
 
 
 ERRORS = {
