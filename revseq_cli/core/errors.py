@@ -129,12 +129,6 @@ class FormatError(RevseqError, ValueError):
     """Content of a file that is wrong, or that its format or data type cannot hold."""
 
 
-class SeveralError(FormatError):
-    """A file of several tensors, of which the user names none; `names` has the keys."""
-
-    names: Sequence[str] = ()
-
-
 class TensorIOError(RevseqError, OSError):
     """A file that cannot be opened, read or written."""
 

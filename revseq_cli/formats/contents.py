@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, SeveralError, UsageError, can_be_typed, listed, nearest
+from revseq_cli.core.errors import FormatError, UsageError, can_be_typed, listed, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -47,7 +47,7 @@ def proposed(names: Sequence[str]) -> str:
 def chosen(names: Collection[str], key: str | None, path: str, noun: str = "tensor") -> str:
     """`key` if the file has such a tensor, or without a key its only tensor; else FormatError, which lists the names.
 
-    `noun` is the format's word for a tensor. SeveralError without a key, where there are several.
+    `noun` is the format's word for a tensor.
     """
     if key is None and len(names) == 1:
         return next(iter(names))
@@ -57,9 +57,7 @@ def chosen(names: Collection[str], key: str | None, path: str, noun: str = "tens
         raise missing(names, key, path, f"no such {noun}")
     if not names:
         raise FormatError(f"has no {noun}", f"a {noun}", where=path)
-    error = SeveralError(f"has {len(names)} {noun}s: {listed(names)}", "the name of one", where=path)
-    error.names, error.hint = [*names], try_hint(path, *names)
-    raise error
+    raise FormatError(f"has {len(names)} {noun}s: {listed(names)}", "the name of one", try_hint(path, *names), path)
 
 
 def missing(names: Collection[str], key: str, path: str, found: str) -> FormatError:

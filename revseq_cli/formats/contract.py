@@ -233,7 +233,7 @@ class FormatModule(Protocol):
     """The functions of a format's module."""
 
     def open_source(self, address: Address, types: TextTypes) -> Source:
-        """Read the header of a tensor, or a whole text; SeveralError if the file has several and none is named."""
+        """Read the header of a tensor, or a whole text; FormatError if the file has several and none is named."""
 
     def create_sink(self, file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:
         """The sink of a new tensor, which has the sizes and data type of `template`; nothing is written yet.

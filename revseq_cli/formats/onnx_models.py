@@ -117,7 +117,7 @@ class Model:
         )
 
     def node(self, key: str | None) -> Node:
-        """The node with that name or output; without a key, the only one, or else a SeveralError."""
+        """The node with that name or output; without a key, the only one, or else a FormatError."""
         outputs = {node.output: node.key for node in self.nodes.values()}
         return self.nodes[chosen(self.nodes, outputs.get(key or "", key), self.path, f"{OPERATOR} node")]
 

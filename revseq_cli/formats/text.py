@@ -19,7 +19,7 @@ import numpy as np
 
 from revseq_cli.core import platform, thresholds
 from revseq_cli.core.dtypes import describe, require_sizes
-from revseq_cli.core.errors import FormatError, SeveralError, UsageError, about, listed
+from revseq_cli.core.errors import FormatError, UsageError, about, listed
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import Contents, Item, part_of, refuse_key, try_hint
@@ -259,10 +259,7 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
         counts = collections.Counter(item.name for item in tensors)
         keys = [name for name, count in counts.items() if name and count == 1]
     hint = try_hint(text.name, *keys) if keys else "give each tensor a name of its own"
-    error = SeveralError(f"holds {found}: {listed(known)}", "the name of one", hint, text.name)
-    if key is None and not text.examples:
-        error.names = keys
-    raise error
+    raise FormatError(f"holds {found}: {listed(known)}", "the name of one", hint, text.name)
 
 
 def write_notation(values: NDArray[Any]) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, RevseqError, SeveralError, UsageError, about
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError, about
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import number_of, try_hint
@@ -20,7 +19,7 @@ from revseq_cli.pipeline.assembly import make, refuse_packed
 from revseq_cli.pipeline.views import View, as_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contract import Source
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline.assembly import Job, Request
     from revseq_cli.text.examples import Example, Text
-
-_MOST = 100  # tensors of a file that are looked at
 
 
 @dataclass(frozen=True)
@@ -78,14 +75,7 @@ def load(request: Request) -> Job:
         values = whole.tensor(INPUT, request.types)
         request = replace(request, axis=whole.axis()) if request.axis is None else request
     else:
-        values = _opened(
-            reference,
-            request.types,
-            lambda values: (
-                not lengths_reference
-                or _go_together(values, open_source(lengths_reference, request.types_of_lengths), request)
-            ),
-        )
+        values = open_source(reference, request.types)
     refuse_sizes([reference], request.sizes)
     values = _typed(values, request.dtype)
     lengths = _open_lengths(request, lengths_reference, whole, values)
@@ -129,7 +119,7 @@ def load_tensor(request: Request, name: str, *, like: TensorDesc | None = None, 
     types = request.types._replace(cast_later=lenient)
     if like and reference.is_bare:
         types = types._replace(default=like.data_type, sizes=types.sizes or like.sizes)
-    source = _opened(reference, types, lambda _: True)
+    source = open_source(reference, types)
     return source if lenient else _typed(source, request.dtype)
 
 
@@ -186,7 +176,7 @@ def _open_lengths(
         return None
     if reference:
         types = _types_of_bare(request, reference, values) if reference.is_bare else request.types_of_lengths
-        lengths = _opened(reference, types, lambda lengths: _go_together(values, lengths, request))
+        lengths = open_source(reference, types)
     elif whole:
         lengths = whole.tensor(LENGTHS, request.types_of_lengths)
     else:
@@ -214,29 +204,3 @@ def _types_of_bare(request: Request, reference: Reference, values: Source) -> Te
     fitting = ((data_type, sizes) for sizes in needed for data_type in types if data_type.size * prod(sizes) == total)
     data_type, sizes = next(fitting, (types[0], needed[0]))
     return TextTypes(None, data_type, sizes=sizes)
-
-
-def _go_together(values: Source, lengths: Source, request: Request) -> bool:
-    """Whether two tensors make a job by their sizes and names, with the axes that are asked for."""
-    from revseq_cli.pipeline import suggest  # only files of several tensors need it
-
-    return (lengths.path, lengths.key) != (values.path, values.key) and bool(
-        suggest.fits_as_asked(values, lengths, request)
-    )
-
-
-def _opened(reference: Reference, types: TextTypes, fits: Callable[[Source], bool]) -> Source:
-    """Open a tensor; where several are in the file and none is named, the error proposes the only one that fits."""
-    try:
-        return open_source(reference, types)
-    except SeveralError as e:
-        fitting = []
-        for key in e.names[:_MOST]:
-            with contextlib.suppress(RevseqError):  # it cannot be opened, or does not fit
-                source = open_source(replace(reference, key=key), types)
-                is_coordinate = source.dimensions == (key.rpartition("/")[2],)  # as `lat` along lat
-                if source.sizes and not is_coordinate and fits(source):
-                    fitting.append(key)
-        if len(fitting) == 1 and len(e.names) <= _MOST:
-            e.hint = try_hint(e.where, fitting[0])
-        raise

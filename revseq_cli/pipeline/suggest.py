@@ -76,13 +76,6 @@ def _asked(values: Source, request: Request) -> tuple[int | None, int | None]:
         return None, None
 
 
-def fits_as_asked(values: Source, lengths: Source, request: Request) -> list[Fit]:
-    """Where the lengths fit with the axes that are asked for."""
-    axis, batch_axis = _asked(values, request)
-    found = fits(values, lengths, mask=request.mask, batch_axis=batch_axis)
-    return [fit for fit in found if axis in (None, fit.axis) and batch_axis in (None, fit.batch_axis)]
-
-
 def hint(values: Source, lengths: Source, request: Request) -> str:
     """What to type for these tensors instead of what was typed; "" where nothing is known that would work."""
     found = _candidates(values, lengths, request)

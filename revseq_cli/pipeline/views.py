@@ -309,11 +309,10 @@ class _ScanTask:
         """The error for the first element that is wrong."""
         place = [*map(int, np.unravel_index(int(wrong.argmax()), wrong.shape))]
         place.insert(self.along, place.pop())
-        values = dtypes.numbers(read_task.read())
-        value, first = (values[(*place[: self.along], i, *place[self.along + 1 :])] for i in (place[self.along], 0))
-        hint = _ZEROS_FIRST if not part[self.along].start and first == 0 else ""
+        value = dtypes.numbers(read_task.read())[tuple(place)]
         index = [i + own.start for i, own in zip(place, part, strict=True)]
-        found = f"the mask has {int(value) if values.dtype.kind == 'b' else value} at {index}"
+        found = f"the mask has {int(value) if isinstance(value, np.bool_) else value} at {index}"
+        hint = "if ones are padding, as in PyTorch's key_padding_mask, invert it: numpy's mask == 0"
         return FormatError(found, "in each line ones, followed by zeros, and nothing else", hint, self.name)
 
 
@@ -325,13 +324,6 @@ def _marks(read_task: ReadTask, padding: float | None) -> NDArray[np.uint8]:
     marks = np.asarray(values != 0).view(np.uint8)
     marks[values != marks] = 2
     return marks
-
-
-# What a line that begins with zeros may mean.
-_ZEROS_FIRST = (
-    "if ones are padding, as in PyTorch's key_padding_mask: numpy's mask == 0; if zeros are padding in front of the "
-    "values, as decoders have it: move it behind them first; else the mask may be one along another axis"
-)
 
 
 def lengths_by_padding(source: Source, axis: int, batch_axis: int | None, value: float) -> Source:

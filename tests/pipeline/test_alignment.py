@@ -303,7 +303,7 @@ def test_a_mask_with_names(revseq, tmp_path):
     ("rows", "words"),
     [
         ([[1, 1, 0], [1, 0, 1], [0, 0, 0]], ("the mask has 1 at [1, 2]", "wanted: in each line ones, followed by zeros")),
-        ([[1, 1, 0], [1, 1, 1], [0, 0, 1]], ("the mask has 1 at [2, 2]", "PyTorch's key_padding_mask", "another axis")),
+        ([[1, 1, 0], [1, 1, 1], [0, 0, 1]], ("the mask has 1 at [2, 2]", "PyTorch's key_padding_mask")),
         ([[1, 2, 0], [1, 1, 1], [0, 0, 0]], ("the mask has 2 at [0, 1]",)),
         ([[1, 1, 0], [1, 1, 1], [0, 0, 0.5]], ("the mask has 0.5 at [2, 2]",)),
         ([[1, 1, 0], [1, np.nan, 1], [0, 0, 0]], ("the mask has nan at [1, 1]",)),

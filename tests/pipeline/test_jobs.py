@@ -324,12 +324,3 @@ def test_padding_within_the_memory(revseq, tmp_path):
         job = ("x.npy", "--padding", 0, "--axis", 1, "--memory", "256KiB", "--verify", "-o", "y.npy", "--overwrite")
         revseq("run", *job, *more).ok()
         assert oracle.same_bits(result(tmp_path), oracle.expected(x, ends, 1))
-
-
-def test_the_tensor_that_fits_is_proposed(revseq, tmp_path):
-    tensors = {"lengths": np.array([[1, 2, 3, 4]], "u4"), "other": np.zeros((5, 7), "f4"), "x": np.ones((3, 4), "f4")}
-    np.savez(tmp_path / "t.npz", **tensors)
-    revseq("run", "t.npz::x", "t.npz", "--axis", 0).refused("t.npz: has 3 ", "Hint: try t.npz::lengths\n")
-    revseq("run", "t.npz", "[[1], [2], [3]]", "--axis", 1).refused("Hint: try t.npz::x\n")
-    revseq("run", "t.npz", "[[1, 2]]", "--axis", 0).refused("t.npz: has 3 ", "t.npz::x")
-    revseq("run", "t.npz::x", "t.npz::lengths", "--axis", 0).ok()
