@@ -236,9 +236,9 @@ def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
     def command(as_json: bool, quiet: bool, verbose: int, color: str, **parameters: Any) -> Any:
         # Lines of JSON on the same terminal would break the bar of progress, which is shown until the command ends.
         if sys.stderr.isatty() and not quiet and not (as_json and sys.stdout.isatty()):
-            from revseq_cli.report.terminal import Progress
+            from revseq_cli.report.terminal import progress
 
-            click.get_current_context().with_resource(Progress())
+            click.get_current_context().with_resource(progress())
         return function(console=Console(as_json, quiet, verbose, color), **parameters)
 
     return command

@@ -174,43 +174,36 @@ _DELAY = 0.5  # seconds of work before a bar appears
 _PAUSE = 0.1  # seconds between two drawings
 
 
-class Progress:
-    """Shows the stages that begin inside the context as bars on standard error, which must be a terminal."""
-
-    def __init__(self) -> None:
-        self._bars: Any = None
-
-    def __enter__(self) -> None:
-        self._due = time.monotonic() + _DELAY
-        self._watching = signals.watched(self._stage)
-        self._watching.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        self._watching.__exit__(None, None, None)
+@contextlib.contextmanager
+def progress() -> Iterator[None]:
+    """Show the stages that begin inside the context as bars on standard error, which must be a terminal."""
+    due, bars = time.monotonic() + _DELAY, None
 
     @contextlib.contextmanager
-    def _stage(self, name: str, total: int, unit: str) -> Iterator[Advance]:
+    def stage(name: str, total: int, unit: str) -> Iterator[Advance]:
+        nonlocal bars
         done, task = 0, None
 
         def advance(count: int) -> None:
-            nonlocal done, task
+            nonlocal due, bars, done, task
             done += count
-            if time.monotonic() < self._due:
-                return
-            self._due = time.monotonic() + _PAUSE
-            self._bars = self._bars or _bars(unit)
-            if task is None:
-                task = self._bars.add_task(name, total=total or None)
-            self._bars.update(task, completed=done, refresh=True)
+            if time.monotonic() >= due:
+                due = time.monotonic() + _PAUSE
+                bars = bars or _bars(unit)
+                task = bars.add_task(name, total=total or None) if task is None else task
+                bars.update(task, completed=done, refresh=True)
 
         try:
             yield advance
         finally:
-            if task is not None:  # the bar goes before anything else is printed
-                self._bars.remove_task(task)
-                if not self._bars.tasks:
-                    self._bars.stop()
-                    self._bars = None
+            if bars and task is not None:  # the bar goes before anything else is printed
+                bars.remove_task(task)
+                if not bars.tasks:
+                    bars.stop()
+                    bars = None
+
+    with signals.watched(stage):
+        yield
 
 
 def _bars(unit: str) -> Any:  # noqa: ANN401 - rich's Progress, which is not loaded yet
