@@ -51,20 +51,6 @@ def test_lengths_have_the_sizes_that_the_job_needs(revseq, tmp_path):
         assert oracle.same_bits(np.load(tmp_path / "y.npy"), oracle.expected(values, lengths, axis))
 
 
-def test_an_output_has_the_sizes_of_what_is_right(revseq, tmp_path):
-    np.save(tmp_path / "x.npy", values := np.arange(24, dtype="<f8").reshape(2, 3, 4))
-    (values[:, ::-1] * 2).tofile(tmp_path / "a.bin")
-    done = revseq("diff", "a.bin", "--job", "x.npy", "[[[3, 3, 3, 3]], [[3, 3, 3, 3]]]", "--axis", 1)
-    assert "A:     (Sizes:{2,3,4}, DataType:FLOAT64)  a.bin\n" in done.out
-    assert "differ, in 8 of 8 lines" in done.out
-    assert done.status == 1
-    revseq("convert", "a.bin", "b.npy", "--dtype", "FLOAT64", "--sizes", "2x3x4").ok()
-    revseq("diff", "a.bin", "b.npy").ok()
-    revseq("diff", "b.npy", "a.bin", "--dtype", "FLOAT64", "--sizes", "2x3x4").ok()
-    revseq("diff", "b.npy", "a.bin").ok()
-    revseq("diff", "a.bin", "a.bin", "--dtype", "FLOAT64", "--sizes", "2x3x4").ok()
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -98,13 +84,6 @@ def test_cut_alignments_are_runs_of_so_many_bytes(dtype):
     found = raw.cut_alignments_of(np.dtype(dtype), (1 << 20, 1 << 20))
     runs = [rows * columns * np.dtype(dtype).itemsize for rows, columns in found]
     assert runs == [thresholds.CHEAP_RUN, thresholds.CACHE_LINE]
-
-
-def test_sizes_are_for_raw_buffers_alone(revseq, tmp_path):
-    np.save(tmp_path / "x.npy", np.zeros((2, 3)))
-    for args in (["show", "x.npy"], ["run", "x.npy", "[[1], [2]]", "--axis", "1"], ["convert", "[1, 2]", "y.npy"]):
-        (tmp_path / "y.npy").unlink(missing_ok=True)
-        revseq(*args, "--sizes", "2x3").refused("not a raw buffer", "leave out --sizes")
 
 
 @pytest.mark.parametrize("first", [b"[", b"{", b"\x80", b"\x1f\x8b", b"PK\x03\x04", b"\x93NUMPY", b"\x89HDF\r\n\x1a\n"])

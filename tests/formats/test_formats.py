@@ -1,7 +1,6 @@
 """One contract that every format keeps: regions, round trips, types, truncation, read tasks that pickle."""
 
 import bz2
-import contextlib
 import errno
 import gzip
 import io
@@ -30,10 +29,7 @@ from revseq_cli.core.processes import packed
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io, references, table
 from revseq_cli.formats.atomic_file import FileTransaction
-from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.onnx import TYPES
-from revseq_cli.formats.raw import MemorySource
-from revseq_cli.pipeline.views import PlacedSource
 from revseq_cli.report.terminal import message
 
 
@@ -263,12 +259,6 @@ class TestHdf5(Contract):
     suffix = ".h5"
     data_types = list(DataType)
 
-    def test_named_and_only_dataset(self, tmp_path):
-        with h5py.File(tmp_path / "x.h5", "w") as f:
-            f["g/a"] = np.arange(3, dtype=np.uint8)
-        for name in ("x.h5", "x.h5::g/a", "x.h5::/g/a"):
-            assert open_(f"{tmp_path}/{name}").name.endswith("x.h5::/g/a")
-
     def test_a_type_that_h5py_would_convert(self, tmp_path):
         odd = h5py.h5t.STD_I32LE.copy()  # of three bytes, which no integer of NumPy has
         odd.set_precision(20)
@@ -286,18 +276,6 @@ class TestHdf5(Contract):
             with pytest.raises(FormatError, match=f"its data type is {problem}"):
                 open_(tmp_path / "x.h5")
 
-    def test_any_flipped_byte_is_read_or_refused(self, tmp_path):
-        path = self.make(tmp_path, np.arange(12, dtype=np.int32).reshape(3, 4))
-        whole = path.read_bytes()
-        rng = np.random.default_rng(5)
-        for _ in range(100):
-            damaged = bytearray(whole)
-            for place in rng.integers(0, len(whole), 3):
-                damaged[place] ^= 1 << int(rng.integers(8))
-            path.write_bytes(damaged)
-            with contextlib.suppress(RevseqError):
-                open_(path).read()
-
     @pytest.mark.parametrize("name", ["/", "a//b", "./a", "a/..", ".."])
     def test_names_that_are_none(self, tmp_path, name):
         path = self.make(tmp_path, np.zeros(3))
@@ -308,12 +286,6 @@ class TestHdf5(Contract):
                 references.Reference.file(f"{tmp_path / 'y.h5'}::{name}"), held(np.zeros(3)), overwrite=False
             )
         assert not (tmp_path / "y.h5").exists()
-
-    def test_a_group_inside_itself(self, tmp_path):
-        path = self.make(tmp_path, np.zeros(3))
-        with h5py.File(path, "a") as f:
-            f["g/again"] = f.require_group("g")
-        assert open_(path).sizes == (3,)
 
 
 class TestNpz(Contract):
@@ -492,40 +464,6 @@ class TestNotation(Contract):
     def test_json_in_a_text_file(self, tmp_path):
         (tmp_path / "x.txt").write_text('{"DataType":"INT8","Values":[1]}')
         assert open_(tmp_path / "x.txt").desc.data_type is DataType.INT8
-
-
-@pytest.mark.needs("colons")
-def test_a_name_that_holds_two_colons(tmp_path):
-    np.save(tmp_path / "a::b.npy", np.zeros(3))
-    assert open_(tmp_path / "a::b.npy").sizes == (3,)
-
-
-def test_lengths_that_are_widened_are_as_sure_as_what_was_given():
-    class Doubtful(MemorySource):
-        def recheck(self):
-            raise TensorIOError("changed")
-
-    given = Doubtful("x", np.array([5, 6, 7], np.uint32), Storage("held", {}))
-    given.chunks = (3,)
-    widened = PlacedSource(given, (3, 4), 1, (0,))
-    with pytest.raises(TensorIOError, match="changed"):
-        widened.recheck()
-
-
-class TestWidened:
-    def test_regions(self):
-        source = PlacedSource(held(np.array([5, 6, 7], np.uint32)), (2, 3, 4), 2, (1,))
-        assert source.sizes == (2, 3, 1)
-        assert source.read().tolist() == [[[5], [6], [7]]] * 2
-        assert source.read_task((slice(0, 1), slice(1, 3), slice(0, 1))).read().tolist() == [[[6], [7]]]
-
-    @pytest.mark.parametrize("chunks", [(2,), None])
-    def test_chunks_are_read_once(self, chunks):
-        given = held(np.array([5, 6, 7], np.uint32))
-        given.chunks = chunks
-        source = PlacedSource(given, (2, 3, 4), 2, (1,)).held()
-        assert source.read().tolist() == [[[5], [6], [7]]] * 2
-        assert (source.source is given) is (chunks is None)
 
 
 del Contract

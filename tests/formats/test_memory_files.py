@@ -1,6 +1,5 @@
 """Outputs in file systems that lie in memory: nothing is reserved there."""
 
-import errno
 import os
 import subprocess
 import tempfile
@@ -9,7 +8,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from faults import refusing
 
 from revseq_cli.core import platform
 from revseq_cli.core.errors import TensorIOError
@@ -46,14 +44,6 @@ def test_what_lies_in_memory(folder, tmp_path):
     for place, expected in ((folder, True), (Path(__file__).parent, False)):
         with open(place / "x" if expected else __file__, "ab") as f:
             assert platform.lies_in_memory(f.fileno()) is expected
-
-
-def test_nothing_is_reserved(folder):
-    (folder / "y").touch()
-    with opened(folder / "y") as fd:
-        file_io.allocate(fd, 1 << 20, "y.npy")
-    status = (folder / "y").stat()
-    assert (status.st_size, status.st_blocks) == (1 << 20, 0)
 
 
 @pytest.mark.parametrize(("blocks", "free", "fits"), [(10, 5, True), (10, 4, False), (0, 0, True)])
@@ -95,14 +85,3 @@ def test_memory_that_is_full_in_the_middle(revseq, small, jobs):
     done = revseq(*job, cwd=small.parent, code=code)
     done.refused("small/y.npy: cannot write: No space left on device")
     assert list(small.iterdir()) == []
-
-
-def test_mountinfo_that_cannot_be_read(monkeypatch):
-    monkeypatch.setattr(Path, "read_bytes", refusing(errno.EACCES))
-    assert platform._devices_in_memory.__wrapped__() == frozenset()
-
-
-def test_mount_points_of_any_name(monkeypatch):
-    text = "21 1 0:5 / /a\x1cb\u2028c\x0cd rw shared:1 - tmpfs x rw\n22 1 8:1 / /e\x85f rw - ext4 /dev/sda1 rw\n"
-    monkeypatch.setattr(Path, "read_bytes", lambda _: text.encode())
-    assert platform._devices_in_memory.__wrapped__() == {os.makedev(0, 5)}

@@ -1,7 +1,6 @@
 """Inputs that can be read only once: named pipes, and what shells make of <(...)."""
 
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -41,16 +40,6 @@ pytestmark = pytest.mark.needs("fifos", "shell")
 def test_process_substitution(folder, shell, typed, expected):
     assert shell(f"{typed} -o y.npy", anew=True).ok().err == ""
     assert oracle.same_bits(np.load(folder / "y.npy"), expected)
-
-
-@pytest.mark.parametrize(
-    ("program", "written"), [("zsh", "<(cat x.npy)"), ("zsh", "=(cat x.npy)"), ("fish", "(cat x.npy | psub)")]
-)
-def test_other_shells(folder, shell, program, written):
-    if not shutil.which(program):
-        pytest.skip(f"{program} is not installed")
-    assert shell(f"revseq run {written} n.npy --axis 1 -o y.npy", program=program, anew=True).ok().err == ""
-    assert oracle.same_bits(np.load(folder / "y.npy"), EXPECTED)
 
 
 @pytest.fixture

@@ -2,16 +2,10 @@
 
 import json
 
-import h5py
 import numpy as np
 import oracle
 import pytest
 
-from revseq_cli.formats import table
-
-SUFFIXES = [
-    each.suffixes[0] for each in table.written() if each.name not in ("csv", "tsv", "raw")
-]  # they hold two dimensions
 SHAPES = [(), (0,), (0, 3), (3, 0, 2)]
 every_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
@@ -24,13 +18,6 @@ def saved(tmp_path):
         return values
 
     return save
-
-
-def test_hdf5_without_any_dataspace(revseq, tmp_path):
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file["x"] = h5py.Empty("f4")
-    revseq("show", "x.h5::x").refused("x.h5::/x: has a null dataspace")
-    assert "no elements" in revseq("show", "x.h5").ok().out
 
 
 def test_how_they_are_printed(revseq, saved):
@@ -110,22 +97,3 @@ def test_the_notation_of_them(revseq, tmp_path, text, values):
 def test_a_notation_that_does_not_fit(revseq, tmp_path, text, words):
     (tmp_path / "x.txt").write_text(text)
     revseq("show", "x.txt").refused(words)
-
-
-@pytest.mark.parametrize(
-    ("text", "shape"),
-    [
-        ("[]", (0,)), ("[[], []]", (2, 0)), ('{"Values": 3}', ()), ('{"Sizes": [], "Values": [3]}', ()),
-        ('{"DataType": "INT64", "Sizes": [0, 4], "Values": []}', (0, 4)), ('{"Values": "nan"}', ()), ('{"Values": -0}', ()),
-    ],
-)  # fmt: skip
-def test_the_json_of_them(revseq, tmp_path, text, shape):
-    (tmp_path / "x.json").write_text(text)
-    revseq("convert", "x.json", "y.npy").ok()
-    assert np.load(tmp_path / "y.npy").shape == shape
-
-
-@pytest.mark.parametrize("text", ['{"Sizes": [0, %d], "Values": []}', "Tensor: (Sizes:{0,%d}, DataType:FLOAT32)\n[]"])
-def test_sizes_beside_a_0_that_numpy_does_not_hold(revseq, tmp_path, text):
-    (tmp_path / "x").write_text(text % (1 << 62))
-    revseq("show", "x", "-f", "json" if text[0] == "{" else "text").refused(f"Sizes is {{0,{1 << 62}}}")

@@ -81,23 +81,6 @@ def test_a_folder_is_no_file(folder, name):
         AtomicFile(name, overwrite=True)
 
 
-@pytest.mark.parametrize(("name", "folder_to_make"), [("a/b/y.npy", "a/b"), ("file/y.npy", ""), ("file/a/y.npy", "")])
-def test_a_hint_makes_a_folder_only_where_one_can_be(folder, monkeypatch, name, folder_to_make):
-    Path("file").touch()
-    stat = Path.stat
-
-    def absent(path, **options):  # as Windows says of a name behind a file
-        if "file/" in str(path) and path.suffix:
-            raise FileNotFoundError
-        return stat(path, **options)
-
-    monkeypatch.setattr(Path, "stat", absent)
-    with pytest.raises(TensorIOError, match="cannot write: no such folder") as caught:
-        AtomicFile(name, overwrite=False)
-    expected = f"{platform.MAKE_FOLDER} {platform.quoted(str(folder / folder_to_make))}" if folder_to_make else ""
-    assert caught.value.hint == expected
-
-
 @pytest.mark.parametrize("old", [True, False])
 @pytest.mark.parametrize(("read_only", "words"), [(True, "Read-only file system"), (False, "Permission denied")])
 def test_a_folder_that_takes_no_files(folder, monkeypatch, old, read_only, words):
@@ -173,18 +156,6 @@ def test_a_signal_before_the_names_are_given(folder, kind, monkeypatch):
     assert content(folder) == {}
 
 
-def test_a_folder_of_many_files_is_flushed_until_a_signal_comes(folder, monkeypatch):
-    file = NewFolder("z", overwrite=False)
-    file.create()
-    Path(file.temporary, "a").touch()
-    monkeypatch.setattr(signals, "_received", [signal.SIGTERM])
-    with pytest.raises(signals.Stopped):
-        file.flush()
-    file.remove()
-    assert not file.is_created
-    assert content(folder) == {}
-
-
 def test_a_temporary_file_that_cannot_be_removed(folder, monkeypatch):
     """It is said, where the file has not got its name, and whatever went wrong before."""
 
@@ -212,18 +183,6 @@ def test_files_that_the_standard_streams_go_to_are_not_replaced(folder, monkeypa
         AtomicFile("y", overwrite=True)
     assert caught.value.found == found
     assert file_io.stream_inodes() == ({status.st_ino} if number else set())
-
-
-def test_what_is_removed_is_not_there_any_more(folder):
-    file = AtomicFile("y", overwrite=False)
-    file.remove()  # nothing was created
-    file.create()
-    assert file.is_created
-    file.remove()
-    assert not file.is_created
-    Path(file.temporary).write_bytes(b"somebody's")
-    file.remove()
-    assert Path(file.temporary).read_bytes() == b"somebody's"
 
 
 # Copies
@@ -268,15 +227,6 @@ def test_copies_are_whole(folder, monkeypatch, system, at_once):
     os.utime("x", ns=(5, 5))
     with pytest.raises(TensorIOError, match="x: changed while it was read"):
         AtomicFile("late", overwrite=False).fill_from("x", unchanged)
-
-
-def test_a_copy_is_flushed_part_by_part(folder, monkeypatch):
-    begun = []
-    monkeypatch.setattr(platform, "begin_flush", lambda _, *part: begun.append((os.stat("y").st_size, *part)))
-    monkeypatch.setattr(thresholds, "COPIED_AT_ONCE", 40)
-    Path("x").write_bytes(DATA)
-    copy_file("x", "y", "y")
-    assert begun == [(40, 0, 40), (80, 40, 40), (100, 80, 20)]
 
 
 @pytest.mark.parametrize("system", [None, COPYING[0]])
@@ -395,21 +345,6 @@ def test_bytes_are_reserved_where_the_system_can(folder, monkeypatch, number):
     with file_io.opened_to_write("x", "x") as fd:
         file_io.allocate(fd, 3000, "x")
     assert Path("x").stat().st_size == 5000  # what is behind the tensor stays
-
-
-@pytest.mark.parametrize(
-    ("doing", "number", "hint"),
-    [
-        ("write", errno.ENOSPC, "free some space, or write to another disk"),
-        ("write", errno.EACCES, "check the permissions, or write to another folder"),
-        ("write", errno.EIO, ""),
-        ("read", errno.EACCES, ""),
-    ],
-)
-def test_errors_of_the_system(doing, number, hint):
-    error = file_io.failed("x", doing, OSError(number, os.strerror(number)))
-    assert (error.found, error.hint, error.where) == (f"cannot {doing}: {os.strerror(number)}", hint, "x")
-    assert file_io.failed("x", doing, OSError("odd")).found == f"cannot {doing}: odd"
 
 
 def test_in_what_two_states_of_a_file_differ(folder):

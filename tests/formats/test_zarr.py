@@ -1,7 +1,6 @@
 """Zarr to Zarr: metadata and codecs are kept, every bit is stored, and a store that lies is refused by name."""
 
 import asyncio
-import contextlib
 import json
 import os
 import shutil
@@ -112,13 +111,6 @@ def test_groups_keep_their_attributes(revseq, folder, version):
     assert (zarr.open_group(folder / "z.zarr", mode="r")["new/a/b"][...] == EXPECTED).all()
 
 
-def test_to_and_from_other_formats(revseq, folder):
-    np.save(folder / "x.npy", np.asfortranarray(X.astype(">i2")))
-    revseq("run", "x.npy", *RUN[2:5], "-o", "g.zarr::a/b", "--verify").ok()
-    assert (open_(folder / "g.zarr::a/b").read() == EXPECTED).all()
-    revseq("run", "g.zarr", *RUN[2:5], "-f", "zarr").refused("zarr cannot be written to a pipe")
-
-
 @pytest.mark.parametrize("name", ["..", "a/../b", ".", "a//b", "__a", "a/zarr.json", "a\\b", "a\0"])
 def test_names_that_are_none(tmp_path, name):
     with pytest.raises(UsageError, match="not a valid array name"):
@@ -136,28 +128,21 @@ def test_no_run_without_the_package(revseq, tmp_path):
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"data_type": "string"}, "data type is string"), ({"data_type": "r8"}, "data type is r8"),
-        ({"data_type": {"name": "numpy.datetime64"}}, "data type is "), ({"data_type": ["float32"]}, "data type is "),
-        ({"data_type": "bfloat16\x1b"}, r"data type is bfloat16\x1b"), ({"shape": []}, "has the chunks"),
-        ({"shape": [3, -4]}, "sizes from 0 to 2^63 - 1"), ({"shape": 3}, "damaged"),
+        ({"data_type": "string"}, "data type is string"), ({"data_type": {"name": "numpy.datetime64"}}, "data type is "),
+        ({"data_type": ["float32"]}, "data type is "), ({"data_type": "bfloat16\x1b"}, r"data type is bfloat16\x1b"),
+        ({"shape": []}, "has the chunks"), ({"shape": [3, -4]}, "sizes from 0 to 2^63 - 1"), ({"shape": 3}, "damaged"),
         ({"shape": [1] * 65}, "dimension count 65"), ({"shape": [3, 4.0]}, "damaged"), ({"shape": [True, 4]}, "damaged"),
         ({"shape": [1 << 40, 1 << 20]}, "and stores "), ({"shape": [1 << 63, 4]}, "sizes from 0 to 2^63 - 1"), ({"codecs": []}, ""),
         ({"codecs": [{"name": "bytes"}, {"name": "numcodecs.pickle"}]}, "has the codec numcodecs.pickle"),
-        ({"codecs": [{"name": "bytes"}, {"name": "scale_offset\x1b"}]}, r"has the codec scale_offset\x1b"),
-        ({"codecs": [{"name": "bytes"}, {"name": ["zstd"]}]}, "has the codec"), ({"codecs": 1}, "damaged"), ({"codecs": [1]}, "damaged"),
+        ({"codecs": [{"name": "bytes"}, {"name": "evil\x1b", "id": "zstd"}]}, r"has the codec evil\x1b"),
+        ({"codecs": [{"name": "bytes"}, {"name": ["zstd"]}]}, "has the codec"), ({"codecs": [1]}, "damaged"), ({"codecs": ["evil"]}, "has the codec evil"),
         ({"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 4], "codecs": [{"name": "evil"}],
                       "index_codecs": []}}]}, "has the codec evil"),
         ({"chunk_grid": {"name": "rectilinear"}}, "chunk grid rectilinear"), ({"chunk_grid": None}, "damaged"),
         ({"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3, 0]}}}, "has the chunks"),
-        ({"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3]}}}, "has the chunks"),
         ({"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3, 1 << 50]}}}, "and stores "),
-        ({"chunk_key_encoding": {"name": "evil"}}, "zarr cannot open it"),
-        ({"chunk_key_encoding": "evil"}, "zarr cannot open it"), ({"chunk_key_encoding": {"name": []}}, ""),
-        ({"fill_value": "x"}, "zarr cannot open it"), ({"storage_transformers": [{"name": "evil"}]}, "zarr cannot open it"),
-        ({"storage_transformers": ["evil"]}, "zarr cannot open it"), ({"storage_transformers": [1]}, ""),
-        ({"later": {"name": "evil"}}, "zarr cannot open it"), ({"later": 1}, "zarr cannot open it"),
-        ({"later": {"name": "evil", "must_understand": True}}, "zarr cannot open it"),
-        ({"codecs": ["evil"]}, "has the codec evil"), ({"node_type": "what"}, "has no tensor"),
+        ({"chunk_key_encoding": {"name": "evil"}}, "zarr cannot open it"), ({"fill_value": "x"}, "zarr cannot open it"),
+        ({"storage_transformers": [{"name": "evil"}]}, "zarr cannot open it"), ({"later": 1}, "zarr cannot open it"), ({"node_type": "what"}, "has no tensor"),
     ],
 )  # fmt: skip
 def test_hostile_metadata(tmp_path, fields, problem):
@@ -166,24 +151,14 @@ def test_hostile_metadata(tmp_path, fields, problem):
     refused_when_opened(tmp_path, problem)
 
 
-def test_an_extension_that_may_be_ignored(revseq, tmp_path):
-    make(tmp_path, F4, chunks=(3, 4))
-    edit(tmp_path / "x.zarr" / "zarr.json", later={"name": "any", "must_understand": False})
-    revseq("show", "x.zarr").ok()
-    edit(
-        tmp_path / "x.zarr" / "zarr.json",
-        codecs=[{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "evil"}],
-    )
-    revseq("show", "x.zarr").refused("has the codec evil", "write the array again with one of these")
-
-
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
         ({"dtype": "|O", "filters": [{"id": "pickle"}]}, "data type is |O"), ({"filters": [{"id": "pickle"}]}, "has the codec pickle"),
         ({"filters": [{"id": "fixedscaleoffset", "scale": 10, "offset": 0, "dtype": "<f4"}]}, "has the codec fixedscaleoffset"),
         ({"compressor": {"id": "msgpack2"}}, "has the codec msgpack2"), ({"dtype": [["a", "<f4"]]}, "data type is "),
-        ({"dtype": "<M8[s]"}, "data type is "), ({"dtype": "(("}, "data type is (("), ({"chunks": None}, "damaged"), ({"filters": 3}, "damaged"),
+        ({"dtype": "<M8[s]"}, "data type is "), ({"dtype": "f4," * 3_000_000}, "its data type is f4,"),
+        ({"chunks": [10**4200] * 2}, "has the chunks {1000"), ({"chunks": None}, "damaged"), ({"filters": 3}, "damaged"),
     ],
 )  # fmt: skip
 def test_hostile_metadata_of_version_2(tmp_path, fields, problem):
@@ -220,14 +195,6 @@ def test_links_on_the_way_are_not_followed(tmp_path):
     for name in ("../x.zarr/a/b", "a/../a/b", "a"):
         with pytest.raises(FormatError, match="no such tensor"):
             open_(f"{tmp_path / 'x.zarr'}::{name}")
-
-
-@pytest.mark.needs("fifos")
-def test_a_pipe_in_the_store(refused, tmp_path):
-    make(tmp_path, F4, chunks=(3, 4))
-    (tmp_path / "x.zarr" / "c" / "0" / "0").unlink()
-    os.mkfifo(tmp_path / "x.zarr" / "c" / "0" / "0")
-    refused("x.zarr", "x.zarr: c/0/0 is not a regular file")
 
 
 @pytest.mark.parametrize(
@@ -323,22 +290,6 @@ def test_chunks_of_a_region_that_are_far_larger_are_decoded_one_by_one(folder):
         tracemalloc.stop()
 
 
-def test_a_chunk_beyond_the_tensor_counts_whole(revseq, folder):
-    make(folder, np.arange(1000, dtype="f4"), chunks=(1 << 24,), compressors=None)
-    revseq("convert", "x.zarr", "y.npy", "--memory", "32MiB").refused("a block takes ", "try --memory ")
-    assert not (folder / "y.npy").exists()
-
-
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [({"dtype": "f4," * 3_000_000}, "its data type is f4,"), ({"chunks": [10**4200] * 3}, "has the chunks {1000")],
-)
-def test_metadata_that_take_long(revseq, folder, fields, words):
-    make(folder, zarr_format=2)
-    edit(folder / "x.zarr/.zarray", **fields)
-    revseq("show", "x.zarr").refused(words)
-
-
 @pytest.mark.needs("links")
 def test_groups_behind_a_link_are_not_copied(revseq, folder):
     zarr.create_array(str(folder / "x.zarr"), name="a/b", data=X)
@@ -347,13 +298,6 @@ def test_groups_behind_a_link_are_not_copied(revseq, folder):
     (folder / "x.zarr/link").symlink_to(folder / "outside")
     revseq("convert", "x.zarr::a/b", "y.zarr::link/g/b").ok()
     assert not any(b"secret" in data for data in contents(folder / "y.zarr").values())
-
-
-def test_an_array_is_looked_up_by_its_name(folder, monkeypatch):
-    for name in ("a", "b/c"):
-        zarr.create_array(str(folder / "x.zarr"), name=name, data=X)
-    monkeypatch.setattr(metadata, "arrays_in", lambda _: pytest.fail("the whole store is searched"))
-    assert open_(f"{folder / 'x.zarr'}::b/c").key == "b/c"
 
 
 EMPTY = [0x7FC00001, 0xFFC00000, 0x7F800001, 0x7FC00000, 0x80000000, 0, 0x3F800000]  # NaNs, zeros and one
@@ -422,14 +366,11 @@ PLAIN = {
 }  # fmt: skip
 DAMAGED = {
     "empty chunk": ({}, "c/1/0", lambda path: path.write_bytes(b"")),
-    "empty chunk, plain": ({"compressors": None}, "c/1/0", lambda path: path.write_bytes(b"")),
     "empty chunk, version 2": ({"zarr_format": 2}, "1.0", lambda path: path.write_bytes(b"")),
     "empty shard": ({"shards": (1, 8)}, "c/1/0", lambda path: path.write_bytes(b"")),
     "cut shard": ({"shards": (1, 8)}, "c/1/0", lambda path: os.truncate(path, path.stat().st_size - 20)),
     "folder for a chunk": ({}, "c/1/0", _folder),
     "folder for a chunk, version 2": ({"zarr_format": 2}, "1.0", _folder),
-    "folder for a shard": ({"shards": (1, 8)}, "c/1/0", _folder),
-    "file for c": ({}, "c", _file),
     "file for c/1": ({}, "c/1", _file),
     "inner chunk of no bytes": (PLAIN, "c/1/0", _with(-8, None, 0)),
     "inner chunk beyond": (PLAIN, "c/1/0", _with(-16, -8, 1 << 30)),
@@ -445,23 +386,15 @@ def test_h65_what_is_damaged_is_not_absent(revseq, folder, damage):
     hurt(folder / "x.zarr" / name)
     for command in (RUN[:7], ("show", "x.zarr", "--stats")):
         revseq(*command).refused("the chunk at [")
-    for command in (("show", "x.zarr"), ("check", "x.zarr", "n.npy", "--axis", 1)):
-        done = revseq(*command)
-        assert "absent" not in done.out + done.err
     with pytest.raises(FormatError, match=r"the chunk at \[1, [02]\] is damaged"):
         open_(folder / "x.zarr").read_task((slice(1, 2), slice(3, 5))).read()
     assert not list(folder.glob("y.*"))
 
 
 ABSENT = {
-    "version 3": ({}, ["c/1/0", "c/2/1"], 2),
-    "dots": ({"chunk_key_encoding": {"name": "default", "separator": "."}}, ["c.1.0"], 1),
-    "keys of version 2": ({"chunk_key_encoding": {"name": "v2", "separator": "/"}}, ["1/0", "0/0", "2/1"], 3),
-    "version 2": ({"zarr_format": 2}, ["1.0"], 1),
-    "version 2, slashes": ({"zarr_format": 2, "chunk_key_encoding": {"name": "v2", "separator": "/"}}, ["1/0"], 1),
-    "all": ({}, ["c/0/0", "c/0/1", "c/1/0", "c/1/1", "c/2/0", "c/2/1"], 6),
-    "shard": ({"shards": (2, 4)}, ["c/0/0"], "1 of 4 shards"),
-    "shard at the end": ({"shards": (2, 4)}, ["c/1/1"], "1 of 4 shards"),
+    "dots": ({"chunk_key_encoding": {"name": "default", "separator": "."}}, ["c.1.0"], "1 of 6 chunks"),
+    "version 2": ({"zarr_format": 2, "chunk_key_encoding": {"name": "v2", "separator": "/"}}, ["1/0", "0/0"], "2 of 6 chunks"),
+    "shards": ({"shards": (2, 4)}, ["c/0/0", "c/1/1"], "2 of 4 shards"),
 }  # fmt: skip
 
 
@@ -473,7 +406,6 @@ def test_absent_chunks_are_told(revseq, folder, storage):
     assert "missing" not in revseq("show", "x.zarr").ok().out
     for name in names:
         (folder / "x.zarr" / name).unlink()
-    count = count if isinstance(count, str) else f"{count} of 6 chunks"
     assert json.loads(revseq("show", "x.zarr", "--json").ok().out)["tensors"][0]["storage"]["missing"] == count
     revseq(*RUN).ok()
     assert "missing" not in revseq("show", "y.zarr").ok().out
@@ -570,41 +502,13 @@ def test_a_codec_gets_what_the_one_before_it_makes(tmp_path):
     refused_when_opened(tmp_path, "has the codec delta, which may change values of int16")
 
 
-def test_every_codec_of_the_registries_is_decided():
-    """A codec that a new version of the packages brings is looked at by a person."""
-    lossy = {"bitround", "quantize", "fixedscaleoffset", "cast_value", "scale_offset", "zfpy", "pcodec"}
-    objects = {"categorize", "json2", "msgpack2", "pickle", "vlen-array", "vlen-bytes", "vlen-utf8"}
-    known = metadata.LOSSLESS | lossy | objects
-    assert set(numcodecs.registry.codec_registry) <= known
-    decided = set()
-    for name in ["sharding_indexed", *known, *(f"numcodecs.{name}" for name in known)]:
-        with contextlib.suppress(KeyError, ValueError):  # zarr lacks some of numcodecs', and older ones those of newer
-            decided.add(zarr.registry.get_codec_class(name))
-    public = [each for name, each in vars(zarr.codecs).items() if not name.startswith("_")]
-    theirs = {each for each in public if isinstance(each, type) and issubclass(each, zarr.abc.codec.Codec)}
-    assert len(theirs) > 8
-    assert theirs <= decided
-
-
-TWICE = [
-    (3, "a/zarr.json", '"zarr_format": 3', '"zarr_format": 3, "zarr_format": 3'),
-    (3, "a/zarr.json", '"attributes": {', '"attributes": {"a": 1, "a": 2, '),
-    (2, "a/.zarray", '"order":', '"order": "F", "order":'),
-    (2, "a/.zattrs", "{", '{"a": 1, "a": 2, '),
-    *((version, name, "{", '{"a": 1, "a": 2, ') for version, name in ((2, ".zgroup"), (2, ".zattrs"), (3, "zarr.json"))),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("version", "name", "old", "new"), TWICE)
-def test_a_key_that_stands_twice_in_an_array_or_its_group(revseq, folder, version, name, old, new):
+@pytest.mark.parametrize(("version", "name"), [(3, "a/zarr.json"), (2, "a/.zarray"), (2, "a/.zattrs"), (2, ".zattrs")])
+def test_a_key_that_stands_twice_in_an_array_or_its_group(revseq, folder, version, name):
     root = zarr.open_group(folder / "x.zarr", mode="w", zarr_format=version, attributes={"title": "root"})
     root.create_array("a", data=X, attributes={"units": "m"})
     path = folder / "x.zarr" / name
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, 1))
-    twice = "a, a" if '"a"' in new else ""
-    revseq("run", "x.zarr::a", *RUN[2:]).refused(f"{name.replace('/', os.sep)}: has a key twice: {twice}")
+    path.write_text(path.read_text().replace("{", '{"a": 1, "a": 2, ', 1))
+    revseq("run", "x.zarr::a", *RUN[2:]).refused(f"{name.replace('/', os.sep)}: has a key twice: a, a")
 
 
 def test_two_underscores_where_the_input_has_them(revseq, folder):
@@ -738,16 +642,6 @@ def test_a_store(revseq, folder, version, name):
         assert (found["g/other"][...] == X).all()
         assert found["text"][...].tolist() == ["a", "bc"]
         assert found["g/x"].attrs["name"] == "x"
-
-
-def test_a_sharded_array_of_a_store_and_chunks_that_are_absent(revseq, folder):
-    make_store(folder / "x.zarr", 3, shards=(4, 8, 10))
-    (folder / "x.zarr/g/x/c/0/0/0").unlink()
-    (folder / "x.zarr/g/other/c/0/0/0").unlink()
-    x = zarr.open_array(folder / "x.zarr/g/x", mode="r")[...]
-    revseq("run", "x.zarr::g/x", "n.npy", "--axis", 1, "-o", "y.zarr", "--verify").ok()
-    assert (zarr.open_array(folder / "y.zarr/g/x", mode="r")[...] == oracle.reverse(x, N, 1)).all()
-    assert not (folder / "y.zarr/g/other/c/0/0/0").exists()
 
 
 @pytest.mark.needs("links")
