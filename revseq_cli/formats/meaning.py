@@ -138,10 +138,14 @@ def fill_of(attributes: Attributes, dtype: np.dtype[Any]) -> Any:  # noqa: ANN40
 
 
 def typed(attributes: Attributes, dtype: np.dtype[Any]) -> Attributes:
-    """The attributes, of which those that hold values of the tensor get its data type, where that holds them."""
+    """The attributes, of which those that hold values of the tensor get its data type, where that holds them.
+
+    A fill value that it does not hold is left out.
+    """
     numbers = {n: v for n, v in attributes.items() if n in _OF_ITS_TYPE and not isinstance(v, (str, list))}
-    cast = {name: _exactly(value, dtype) for name, value in numbers.items()}
-    return attributes | {name: value for name, value in cast.items() if value is not None}
+    cast = {name: _exactly(value, dtype) for name, value in numbers.items()} | {FILL: fill_of(attributes, dtype)}
+    found = attributes | {name: value for name, value in cast.items() if value is not None}
+    return {name: value for name, value in found.items() if name != FILL or cast[FILL] is not None}
 
 
 def _exactly(value: Any, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a NumPy number or array, or None

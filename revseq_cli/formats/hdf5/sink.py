@@ -29,7 +29,7 @@ from revseq_cli.formats.hdf5 import files, types
 from revseq_cli.formats.hdf5.files import RAISED, dataset_at, error_number, opened
 from revseq_cli.formats.hdf5.filters import Chunk, ChunkBlockWriter, take_filters
 from revseq_cli.formats.hdf5.source import Hdf5Source
-from revseq_cli.formats.meaning import FILL, NOTHING, Attributes, Variable, fill_of, typed
+from revseq_cli.formats.meaning import NOTHING, Attributes, Variable, fill_of, typed
 from revseq_cli.formats.raw import Handing, RawSink
 from revseq_cli.formats.table import is_netcdf
 
@@ -279,15 +279,8 @@ def _copy_attribute(old: h5d.DatasetID, new: h5d.DatasetID, name: bytes) -> None
 
 
 def _write_attributes(item: h5py.HLObject, attributes: Attributes, dtype: np.dtype[Any] | None = None) -> None:
-    """Write attributes as NetCDF's library has them: texts of their length, and numbers in arrays.
-
-    Those that hold values of a tensor get its `dtype`; a fill value that it cannot hold is left out.
-    """
-    if dtype is not None:
-        attributes = typed(attributes, dtype)
-        fill = fill_of(attributes, dtype)
-        attributes = ({} if fill is None else {FILL: fill}) | {n: v for n, v in attributes.items() if n != FILL}
-    for name, value in attributes.items():
+    """Write attributes, of a tensor of that dtype, as NetCDF does: texts of their length, and numbers in arrays."""
+    for name, value in (attributes if dtype is None else typed(attributes, dtype)).items():
         if isinstance(value, list):
             item.attrs.create(name, np.array(value, object), dtype=h5py.string_dtype())
         elif isinstance(value, str):
@@ -308,12 +301,9 @@ def _write_variable(group: h5py.Group, variable: Variable, limit: int | None) ->
     """A coordinate of a dimension that can have `limit` indices, None for any number."""
     values, attributes = _of_netcdf(variable.values), variable.attributes
     more: dict[str, Any] = {"track_order": True} | ({"maxshape": (None,)} if limit is None else {})
-    if values.dtype == object:
-        made = group.create_dataset(variable.name, data=values, dtype=h5py.string_dtype(), **more)
-        _write_attributes(made, {n: v for n, v in attributes.items() if n != FILL})  # NetCDF has none of text
-    else:
-        made = group.create_dataset(variable.name, data=values, fillvalue=fill_of(attributes, values.dtype), **more)
-        _write_attributes(made, attributes, values.dtype)
+    more |= {"dtype": h5py.string_dtype()} if values.dtype == object else {}  # of which NetCDF has no fill value
+    made = group.create_dataset(variable.name, data=values, fillvalue=fill_of(attributes, values.dtype), **more)
+    _write_attributes(made, attributes, values.dtype)
     return made
 
 
