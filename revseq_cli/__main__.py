@@ -97,7 +97,7 @@ def _tell(error: Exception, settings: dict[str, Any]) -> None:
         traceback.print_exception(error)
     import click
 
-    from revseq_cli.commands.base import message_of_click, print_error
+    from revseq_cli.commands.options import message_of_click, print_error
     from revseq_cli.core.errors import RevseqError, worded
 
     if isinstance(error, click.UsageError):

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.commands import base, options, run
-from revseq_cli.commands.base import Group
+from revseq_cli.commands import options, run
+from revseq_cli.commands.options import Group
 from revseq_cli.core import platform
 from revseq_cli.core.errors import DiskFullError, FileThereError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
 
-    from revseq_cli.commands.base import Console
     from revseq_cli.commands.manifest import Entry, Jobs
+    from revseq_cli.commands.options import Console
     from revseq_cli.core.errors import RevseqError
     from revseq_cli.report.objects import Outcome
 
@@ -35,7 +35,7 @@ _COLUMNS = {
 _DEFAULTS = [each for name, each in _COLUMNS.items() if name not in ("input", "lengths", "output")]
 
 
-@base.command(
+@options.command(
     "batch",
     params=_DEFAULTS,
     examples=(

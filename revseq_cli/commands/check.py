@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.commands import base, options
-from revseq_cli.commands.base import Group
+from revseq_cli.commands import options
+from revseq_cli.commands.options import Group
 from revseq_cli.core.errors import FormatError, printable
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.operator import spec
@@ -19,7 +19,7 @@ from revseq_cli.report import terminal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from revseq_cli.commands.base import Console
+    from revseq_cli.commands.options import Console
     from revseq_cli.formats.onnx_models import Model, Node
     from revseq_cli.operator.spec import Constraint
     from revseq_cli.pipeline.assembly import Job
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _COLUMN = 23  # where the text begins behind the names of tensors and the like
 
 
-@base.command(
+@options.command(
     "check",
     examples=(
         'revseq check "[[1, 2, 3], [4, 5, 6]]" "[[2], [3]]" --axis 1',
@@ -183,7 +183,7 @@ def _node(model: Model, node: Node, level: FeatureLevel, lengths_dtype: DataType
     }  # fmt: skip
 
 
-@base.command("levels", examples=("revseq levels 4_0", "revseq levels --json"))
+@options.command("levels", examples=("revseq levels 4_0", "revseq levels --json"))
 @click.argument("level", metavar="[LEVEL]", type=options.LEVEL, required=False)
 @options.output_options
 def levels(level: FeatureLevel | None, console: Console) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from revseq_cli import __version__
-from revseq_cli.commands import base
+from revseq_cli.commands import options
 
 # The name of each command and its line of help, in the order of the help. Its module has that name; the last two are
 # here.
@@ -68,7 +68,7 @@ def cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-@cli.command("completion", cls=base.Command, examples=('eval "$(revseq completion bash)"',))
+@cli.command("completion", cls=options.Command, examples=('eval "$(revseq completion bash)"',))
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the completion script for SHELL.
@@ -82,7 +82,7 @@ def completion(shell: str) -> None:
         click.echo(complete(cli, {}, "revseq", _COMPLETE).source())
 
 
-@cli.command("help", cls=base.Command, examples=("revseq help run", "revseq help formats"))
+@cli.command("help", cls=options.Command, examples=("revseq help run", "revseq help formats"))
 @click.argument("name", metavar="[COMMAND|TOPIC]", required=False, type=click.Choice([*COMMANDS, *TOPICS]))
 @click.pass_context
 def help_(context: click.Context, name: str | None) -> None:
@@ -98,7 +98,7 @@ def help_(context: click.Context, name: str | None) -> None:
         page = resources.files("revseq_cli") / "man" / f"{name}.md"
         if not page.is_file():  # in a checkout
             page = Path(__file__).parents[2] / "man" / f"{name}.md"
-        terminal.console(color=base.colored("auto", sys.stdout)).print(Markdown(page.read_text("utf-8")))
+        terminal.console(color=options.colored("auto", sys.stdout)).print(Markdown(page.read_text("utf-8")))
     elif name and (command := cli.get_command(root, name)):
         click.echo(command.get_help(click.Context(command, root, name)))
     else:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.commands import base, options
-from revseq_cli.commands.base import Group
+from revseq_cli.commands import options
+from revseq_cli.commands.options import Group
 from revseq_cli.core.errors import UsageError
 from revseq_cli.formats import table
 
 if TYPE_CHECKING:
-    from revseq_cli.commands.base import Console
+    from revseq_cli.commands.options import Console
     from revseq_cli.formats.contract import FileSink, Source
     from revseq_cli.formats.table import Format
     from revseq_cli.pipeline.plan import Resources
 
 
-@base.command(
+@options.command(
     "convert",
     examples=(
         'revseq convert "[[1, 2], [3, 4]]" x.npy --dtype INT8',
@@ -71,7 +71,7 @@ def command(
     jobs.refuse_sizes([reference], request.sizes)
     reference = Reference.output(dst, format_name, [reference], "revseq convert ... -")
     if not to_file:
-        _print(source, base.printed_format(reference.format, "use {} as DST"), full=full)
+        _print(source, options.printed_format(reference.format, "use {} as DST"), full=full)
         return
     sink = create_sink(
         reference, source, overwrite=overwrite, inputs=source.files, only=True, elsewhere=resources.elsewhere
@@ -109,7 +109,7 @@ def _print(source: Source, row: Format, *, full: bool) -> None:
     if row.is_text:
         require_text(source.desc, source.name)
     if row is table.TEXT and sys.stdout.isatty() and not full:
-        rows = view.shortened(source, base.room_for_tensors(full=full), "--full prints all")
+        rows = view.shortened(source, options.room_for_tensors(full=full), "--full prints all")
         source.recheck()
         click.echo(f"{header('OutputTensor', source.desc)}\n{rows}")
         return

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from revseq_cli.commands import base, options
-from revseq_cli.commands.base import Group
+from revseq_cli.commands import options
+from revseq_cli.commands.options import Group
 from revseq_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from revseq_cli.commands.base import Console
+    from revseq_cli.commands.options import Console
     from revseq_cli.core.tensors import Region, TensorDesc
     from revseq_cli.formats.contract import Source
     from revseq_cli.pipeline.assembly import Job
@@ -28,7 +28,7 @@ _OF_TENSORS = {"dtype", "format_name", "sizes", "atol", "rtol", "ulp", "equal_na
 _ADD_JOB = "add --job to compare A with the right output of a job, or --on cpu to run INPUT and LENGTHS there"
 
 
-@base.command(
+@options.command(
     "diff",
     examples=(
         'revseq diff "[1, 2]" "[1, 2.0000001]" --rtol 1e-6',
@@ -146,7 +146,7 @@ def command(
 
 def _require_tensors(tensors: Sequence[str], settings: dict[str, Any], *, is_job: bool, on: str | None) -> None:
     """UsageError for too few or too many tensors, and for options of a job without --job or --on."""
-    of_job = base.typed(*settings.keys() - _OF_TENSORS)
+    of_job = options.typed(*settings.keys() - _OF_TENSORS)
     wanted = "A B, or A --job INPUT LENGTHS, or --on WHERE INPUT LENGTHS, where INPUT may be a complete job"
     if is_job and on:
         raise UsageError("--on computes A, and --job reads it from a file", wanted, "leave out --job")

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from revseq_cli.commands import base, options
-from revseq_cli.commands.base import Group
+from revseq_cli.commands import options
+from revseq_cli.commands.options import Group
 from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError, UsageError, printable
 
 if TYPE_CHECKING:
-    from revseq_cli.commands.base import Console
+    from revseq_cli.commands.options import Console
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contract import FileSink, Source
     from revseq_cli.operator.spec import FeatureLevel
@@ -31,7 +31,7 @@ _UNWRITTEN = 119  # what elements of the output are before the operator runs, ex
 _NOT_OF_JOB = ("output", "overwrite", "level", "as_json", "quiet", "verbose", "color", "input", "lengths")
 
 
-@base.command(
+@options.command(
     "export",
     examples=('revseq export "[[1, 2, 3]]" "[[2]]" --axis 1 -o model.json',),
 )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from revseq_cli.commands import base
+from revseq_cli.commands.options import message_of_click
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, UsageError, about, can_be_typed, listed, nearest, printable
 from revseq_cli.formats import file_io
@@ -225,16 +225,16 @@ def _plain(names: Sequence[str], columns: Columns) -> list[str]:
 
 def _parsed(cells: Cells, columns: Columns) -> dict[str, Any]:
     """The options of a job by the names of their parameters, parsed by their types."""
-    options: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     context = click.get_current_context()
     for plain, (name, text) in zip(_plain([name for name, _ in cells], columns), cells, strict=True):
         if not can_be_typed(text):
             raise FormatError(f"{name}: {text[:40]!r} contains bytes that are not text")
         try:
-            options[str(columns[plain].name)] = columns[plain].type_cast_value(context, text)
+            values[str(columns[plain].name)] = columns[plain].type_cast_value(context, text)
         except click.BadParameter as e:
-            raise UsageError(f"{name}: {base.message_of_click(e.message)}") from None
-    return options
+            raise UsageError(f"{name}: {message_of_click(e.message)}") from None
+    return values
 
 
 def _entry(line: int, options: dict[str, Any], defaults: dict[str, Any]) -> Entry:

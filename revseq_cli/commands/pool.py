@@ -16,7 +16,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.commands import base, options, run
+from revseq_cli.commands import options, run
 from revseq_cli.core import platform, processes, signals
 from revseq_cli.core.errors import EngineError, worded
 from revseq_cli.formats import atomic_file
@@ -92,7 +92,7 @@ class Pool:
                         yield job, self._ended(Outcome(entry.line, entry.options["output"], error))
                     else:
                         self._alone.append(job)
-                        if base.file_state(entry.output) not in (None, before):
+                        if options.file_state(entry.output) not in (None, before):
                             self._written.add(job)
             finally:
                 self._close(workers, setup.tag)
@@ -107,7 +107,7 @@ class Pool:
         while queue or pending:
             while queue and len(pending) < window:
                 job = queue.popleft()
-                self._begun[job] = base.file_state(self._entries[job].output)
+                self._begun[job] = options.file_state(self._entries[job].output)
                 task = functools.partial(_run_job, job, is_alone=is_alone, is_written=job in self._written)
                 pending[workers.submit(task)] = job
             done = wait(pending, signals.PATIENCE, FIRST_COMPLETED).done

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from revseq_cli.commands import base, options
-from revseq_cli.commands.base import Group
+from revseq_cli.commands import options
+from revseq_cli.commands.options import Group
 from revseq_cli.core import platform
 from revseq_cli.core.errors import UsageError
 from revseq_cli.formats import table
 
 if TYPE_CHECKING:
-    from revseq_cli.commands.base import Console
+    from revseq_cli.commands.options import Console
     from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import FileSink, Source
     from revseq_cli.formats.table import Format
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from revseq_cli.report.objects import Planned
 
 
-@base.command(
+@options.command(
     "run",
     examples=(
         'revseq run "[[1, 2, 3, 4], [5, 6, 7, 8]]" "[[3], [2]]" --axis 1',
@@ -95,7 +95,7 @@ def command(
     row = table.TEXT
     if not (to_file or dry_run):
         named = Reference.output("-", format_name, filter(None, request.references)).format
-        row = base.printed_format(table.TEXT.name if example else named, "add -o {}")
+        row = options.printed_format(table.TEXT.name if example else named, "add -o {}")
     job = loaded(request)
     delivery = None
     if output is not None and to_file:
@@ -213,7 +213,7 @@ def _print(
     if row.is_text:
         require_text(job.values.desc, job.values.name)
     result, clamped = reversal.reversed_in_memory(job, resources)
-    room = base.room_for_tensors(full=full, whole_rows=example)
+    room = options.room_for_tensors(full=full, whole_rows=example)
     if row is not table.TEXT:
         row.load().write_to(sys.stdout.buffer, result)
     elif example:

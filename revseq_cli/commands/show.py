@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from revseq_cli.commands import base, options
-from revseq_cli.commands.base import Group
+from revseq_cli.commands import options
+from revseq_cli.commands.options import Group
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from revseq_cli.commands.base import Console
+    from revseq_cli.commands.options import Console
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Source, TextTypes
     from revseq_cli.formats.references import Reference
 
 
-@base.command(
+@options.command(
     "show",
     examples=(
         'revseq show "[[1, 2], [3, 4]]"',
         'revseq show "[[1, 2], [3, 4]]" --stats --json',
     ),
 )
-@click.argument("tensors", metavar="TENSOR...", nargs=-1, required=True, callback=base.expanded)
+@click.argument("tensors", metavar="TENSOR...", nargs=-1, required=True, callback=options.expanded)
 @options.dtype_option
 @options.sizes_option
 @Group.PRINT.option("--names", is_flag=True, help="Print only the name of each tensor, as it is typed.")
@@ -123,7 +123,7 @@ def _text(shown: _Shown, console: Console, *, full: bool) -> str:
         return tables.listing(shown.of, shutil.get_terminal_size() if sys.stdout.isatty() and not full else None)
     [told] = shown.tensors
     attributes, statistics = told.get("attribute_values") or {}, told.get("statistics")
-    room = base.room_for_tensors(full=full)
+    room = options.room_for_tensors(full=full)
     return tables.show(shown.of, attributes, statistics, preview=not console.quiet, room=room)
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from revseq_cli.commands import base, options
-from revseq_cli.commands.base import Group
+from revseq_cli.commands import options
+from revseq_cli.commands.options import Group
 from revseq_cli.core import signals
 from revseq_cli.core.errors import RevseqError, UsageError, listed, printable
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from revseq_cli.commands.base import Console
+    from revseq_cli.commands.options import Console
     from revseq_cli.formats.references import Reference
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.pages import Report
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     Pages = Sequence[tuple[str, Report | RevseqError]]
 
 
-@base.command(
+@options.command(
     "verify",
     examples=(
         'revseq run "[[1, 2, 3]]" "[[2]]" --axis 1 --example > page.md',
         "revseq verify page.md",
     ),
 )
-@click.argument("pages", metavar="PAGE...", nargs=-1, required=True, callback=base.expanded)
+@click.argument("pages", metavar="PAGE...", nargs=-1, required=True, callback=options.expanded)
 @Group.WRITE.option(
     "--fix", is_flag=True, help="Rewrite wrong OutputTensors in place. Each page is corrected completely or not at all."
 )
