@@ -37,20 +37,20 @@ class Explanation(NamedTuple):
     reading: str = ""
 
 
-def array_of(given: Any, name: str) -> NDArray[Any]:  # noqa: ANN401 - whatever NumPy makes an array of
+def array_of(data: Any, name: str) -> NDArray[Any]:  # noqa: ANN401 - whatever NumPy makes an array of
     """The array that a program passes as `name`.
 
     FormatError for a masked array, whose mask would be lost, and for what NumPy cannot make an array of.
     """
-    if isinstance(given, np.ma.MaskedArray):
+    if isinstance(data, np.ma.MaskedArray):
         found, hint = "is a masked array, and a tensor has no mask", "give array.data, or array.filled(...)"
         raise FormatError(found, "an array without a mask", hint, name)
-    make = np.from_dlpack if hasattr(given, "__dlpack__") and not hasattr(given, "__array__") else np.asarray
+    make = np.from_dlpack if hasattr(data, "__dlpack__") and not hasattr(data, "__array__") else np.asarray
     try:
-        array = make(given)
+        array = make(data)
     except (BufferError, RuntimeError, TypeError, ValueError) as e:  # of PyTorch, and of lists that are ragged
         wanted = "a NumPy array, or what NumPy makes one of"
-        if hasattr(given, "requires_grad"):  # of PyTorch
+        if hasattr(data, "requires_grad"):  # of PyTorch
             wanted = f"{name}.detach().cpu(), and of bfloat16 {name}.view(torch.uint16), which has the same bits"
         raise FormatError(f"cannot become a NumPy array: {e}", wanted, where=name) from e
     describe(array, name)
@@ -84,14 +84,14 @@ def job_of(
 class _ArraySource(MemorySource):
     """An array, with the names and the coordinates of dimensions that an array of xarray has."""
 
-    def __init__(self, name: str, given: Any) -> None:  # noqa: ANN401
-        super().__init__(name, array_of(given, name), Storage("array", {}))
+    def __init__(self, name: str, data: Any) -> None:  # noqa: ANN401
+        super().__init__(name, array_of(data, name), Storage("array", {}))
         self._coordinates: list[Variable] = []
-        if _is_labelled(given):
-            self.dimensions = tuple(map(str, given.dims))
-            for d in given.dims:
-                if d in given.coords:
-                    values = given.coords[d].to_numpy()
+        if _is_labelled(data):
+            self.dimensions = tuple(map(str, data.dims))
+            for d in data.dims:
+                if d in data.coords:
+                    values = data.coords[d].to_numpy()
                     values = values.astype("M8[ns]").view("i8") if values.dtype.kind == "M" else values
                     self._coordinates.append(Variable(str(d), (str(d),), {}, values))
 
@@ -100,9 +100,9 @@ class _ArraySource(MemorySource):
         return Meaning(self.dimensions, coordinates=tuple(self._coordinates))
 
 
-def _is_labelled(given: Any) -> bool:  # noqa: ANN401
+def _is_labelled(data: Any) -> bool:  # noqa: ANN401
     """Whether it is a DataArray of xarray, which is not imported for it."""
-    return hasattr(given, "dims") and hasattr(given, "coords") and hasattr(given, "copy")
+    return hasattr(data, "dims") and hasattr(data, "coords") and hasattr(data, "copy")
 
 
 def _require(job: Job) -> None:

@@ -80,7 +80,7 @@ class Reference:
         `stdout` is what to type for standard output, for messages.
         """
         reference = cls.file(text)
-        if not (format_name and by_suffix(reference.path) and any(_is_about(format_name, each) for each in inputs)):
+        if not (format_name and by_suffix(reference.path) and any(_is_about(format_name, tensor) for tensor in inputs)):
             reference = replace(reference, format=format_name)
         row = named(reference.format) or by_suffix(reference.path)
         if reference.path != "-" and (reference.is_piped or reference.path.startswith("/dev/")):
@@ -179,14 +179,14 @@ class Reference:
     def _meant(self) -> str:
         """What to type for a file that is not there: brackets around numbers, two colons, or a name that is near."""
         numbers = self.path.replace(",", " ").split()
-        if len(numbers) > 1 and all(re.fullmatch(r"[+-]?\d+(\.\d+)?", each, re.ASCII) for each in numbers):
+        if len(numbers) > 1 and all(re.fullmatch(r"[+-]?\d+(\.\d+)?", number, re.ASCII) for number in numbers):
             tensor = ", ".join(numbers)
             return f"type {platform.quoted(f'[{tensor}]')}"
         file, colon, key = self.path.rpartition(":")
         if colon and key and os.path.exists(file):  # noqa: PTH110 - any text
             return try_hint(file, key)
         path = Path(self.path)
-        names = [each.name for each in itertools.islice(path.parent.glob("*"), _MOST_LOOKED_AT)]
+        names = [other.name for other in itertools.islice(path.parent.glob("*"), _MOST_LOOKED_AT)]
         near = [name for name in names if path.name.casefold() in (name.casefold(), Path(name).stem.casefold())]
         if path.suffix and not near:
             near = [*filter(None, [nearest(path.name, (n for n in names if n.endswith(path.suffix)), 0.8)])]
@@ -391,7 +391,7 @@ def create_sink(
     if row is None:
         raise _unknown(reference, table.written())
     if not row.suffixes:
-        known = listed((each.name for each in table.written()), 30)
+        known = listed((row.name for row in table.written()), 30)
         raise FormatError(f"would be a file of {row.name}, which is only read", f"one of {known}", where=path)
     if row is HDF5 and table.is_netcdf(path):
         _require_type_of_netcdf(template, reference)

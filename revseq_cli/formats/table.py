@@ -67,22 +67,22 @@ NETCDF3 = Format("nc3", (), "netcdf3", names=True)  # read by its first bytes, a
 TSV = Format("tsv", (".tsv",), "text:TSV", is_text=True, prints=True)
 
 FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, RAW, JSON, TEXT, CSV, TSV, NETCDF3)
-NAMES = tuple(each.name for each in FORMATS)
+NAMES = tuple(row.name for row in FORMATS)
 
 
 def written() -> tuple[Format, ...]:
     """The formats that are not only read."""
-    return tuple(each for each in FORMATS if each.suffixes)
+    return tuple(row for row in FORMATS if row.suffixes)
 
 
 def suffix_to_write(name: str | None) -> str:
     """The suffix of an output in the format of that name; .npy without a name, and for a format that is only read."""
-    return next((each.suffixes[0] for each in written() if each.name == name), NPY.suffixes[0])
+    return next((row.suffixes[0] for row in written() if row.name == name), NPY.suffixes[0])
 
 
 def named(name: str | None) -> Format | None:
     """The format of that name, or None."""
-    return next((each for each in FORMATS if each.name == name), None)
+    return next((row for row in FORMATS if row.name == name), None)
 
 
 class Packing(NamedTuple):
@@ -125,7 +125,7 @@ def is_onnx_model(path: str) -> bool:
 
 def packing_of(path: str) -> Packing | None:
     """The packing of a file's suffix, in any case of letters; None for another one."""
-    return next((each for each in PACKINGS if path.lower().endswith(each.suffix)), None)
+    return next((packing for packing in PACKINGS if path.lower().endswith(packing.suffix)), None)
 
 
 @functools.lru_cache(maxsize=64)  # a job asks some times for each of its files
@@ -138,7 +138,7 @@ def inner_suffix(path: str) -> str:
 def by_suffix(path: str, *, reading: bool = False) -> Format | None:
     """The format of a file's suffix, in any case of letters; None for one that is unknown, or never written."""
     suffix = inner_suffix(path)
-    return next((each for each in FORMATS if suffix in each.suffixes + each.read_only * reading), None)
+    return next((row for row in FORMATS if suffix in row.suffixes + row.read_only * reading), None)
 
 
 # First bytes
@@ -168,7 +168,7 @@ _KINDS = (
     ),
     Kind((b"MATLAB 5.0 MAT-file",), "a MATLAB file of before 7.3", advice="save it with -v7.3, which is HDF5"),
     Kind((b"version https://git-lfs",), "a git-LFS pointer, not the file itself", advice="git lfs pull"),
-    *(Kind(each.magic, f"a {each.name} file", packing=each) for each in PACKINGS),
+    *(Kind(packing.magic, f"a {packing.name} file", packing=packing) for packing in PACKINGS),
     Kind((b"\x80",), "a Python pickle", advice="save it again with numpy.save"),
 )
 _TEXT, _JSON = Kind((b"[",), "text", TEXT), Kind((b"{",), "JSON text", JSON)

@@ -92,7 +92,7 @@ class Request:
 
         UsageError for a name that no dimension has. A number that is out of range stays.
         """
-        axis, batch_axis = (_number_of(each, values) for each in (self.axis, self.batch_axis))
+        axis, batch_axis = (_number_of(d, values) for d in (self.axis, self.batch_axis))
         if self.like:
             own_axis, own_batch = SYSTEMS[self.like]
             if axis is None:  # with the other of its two axes as the batch, it is the other one
@@ -220,8 +220,8 @@ def make(values: Source, lengths: Source | None, request: Request) -> Job:
     return Job(values, PlacedSource(lengths, values.sizes, axis, places), axis, batch, request, lengths_type)
 
 
-def unsigned(lengths: Source, asked: DataType | None) -> Source:
-    """Lengths of any number type as unsigned integers, of the type that is `asked` for; reading checks them.
+def unsigned(lengths: Source, cast: DataType | None) -> Source:
+    """Lengths of any number type as unsigned integers, of the type `cast`, if that is one; reading checks them.
 
     Those of a type that no lengths have stay as they are, since the constraints refuse them.
     """
@@ -231,7 +231,7 @@ def unsigned(lengths: Source, asked: DataType | None) -> Source:
     wide = data_type.size == DataType.UINT64.size or data_type.kind == "float"
     own = data_type if data_type.kind == "uint" else DataType.UINT64 if wide else DataType.UINT32
     marks = () if isinstance(lengths, ScannedSource) else missing_marks(lengths)
-    target = asked or own
+    target = cast or own
     return lengths if target is data_type and not marks else LengthsSource(lengths, target, marks)
 
 
@@ -240,10 +240,10 @@ def refuse_packed(lengths: Source) -> None:
     meaning = lengths.meaning()
     attributes = meaning.attributes if meaning else {}
     if np.any(attributes.get("scale_factor", 1) != 1) or np.any(attributes.get("add_offset", 0) != 0):
-        told = listed(f"{name} {attributes[name]}" for name in ("scale_factor", "add_offset") if name in attributes)
+        packing = listed(f"{name} {attributes[name]}" for name in ("scale_factor", "add_offset") if name in attributes)
         unpacked = f"xarray.open_dataset({lengths.path!r})[{lengths.key.rpartition('/')[2]!r}].values"
         hint = f"unpack them: python -c \"import numpy, xarray; numpy.save('lengths.npy', {unpacked})\""
-        raise FormatError(f"its lengths are packed, by {told}", "lengths as they are", hint, lengths.name)
+        raise FormatError(f"its lengths are packed, by {packing}", "lengths as they are", hint, lengths.name)
 
 
 # Alignment
@@ -388,7 +388,7 @@ def _compare_coordinates(values: Source, lengths: Source, places: Places | None)
 def _coordinate(source: Source, name: str) -> NDArray[Any] | None:
     """The coordinate of a dimension, as numbers or texts; None where there is none to compare."""
     meaning = source.meaning()
-    variable = next((each for each in meaning.coordinates if each.name == name), None) if meaning else None
+    variable = next((v for v in meaning.coordinates if v.name == name), None) if meaning else None
     if variable is None:
         return None
     values, attributes = variable.values, variable.attributes

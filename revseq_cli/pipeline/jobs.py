@@ -125,7 +125,7 @@ def load_tensor(request: Request, name: str, *, like: TensorDesc | None = None, 
 
 def refuse_sizes(tensors: Sequence[Reference], sizes: tuple[int, ...] | None) -> None:
     """UsageError where sizes are given for tensors of which none is a raw buffer."""
-    if sizes is not None and not any(each.is_bare for each in tensors):
+    if sizes is not None and not any(tensor.is_bare for tensor in tensors):
         found = "sizes are given, but it is not a raw buffer"
         raise UsageError(found, "a .bin or .raw file", "leave out --sizes", tensors[0].name)
 

@@ -68,7 +68,7 @@ def _places(values: Source, lengths: Source, fit: Fit) -> Places | None:
         return None
 
 
-def _asked(values: Source, request: Request) -> tuple[int | None, int | None]:
+def _axes(values: Source, request: Request) -> tuple[int | None, int | None]:
     """The axes that are asked for, but for names that no dimension has."""
     try:
         return request.axes(values)
@@ -98,7 +98,7 @@ def hint(values: Source, lengths: Source, request: Request) -> str:
 
 def _candidates(values: Source, lengths: Source, request: Request) -> list[Fit]:
     """The fits that come into question: those with the axes that are asked for, or else all."""
-    axis, batch_axis = _asked(values, request)
+    axis, batch_axis = _axes(values, request)
     is_mask = lengths.desc.data_type.kind == "bool" and not request.mask
     found = [] if is_mask else fits(values, lengths, mask=request.mask, batch_axis=batch_axis)
     if not request.mask and all(size > 1 for size in lengths.sizes) and _may_be_mask(lengths):
@@ -139,20 +139,20 @@ def _counts(lengths: Source, size: int) -> LengthCounts | None:
 
 def _options(values: Source, lengths: Source, request: Request, fit: Fit, counts: LengthCounts | None) -> Options:
     """The options that make the job, as few as possible; none where nothing does, or nothing is to change."""
-    axis, batch_axis = _asked(values, request)
-    places, alone = (_places(values, lengths, each) for each in (fit, fit._replace(batch_axis=None)))
+    axis, batch_axis = _axes(values, request)
+    places, alone = (_places(values, lengths, f) for f in (fit, fit._replace(batch_axis=None)))
     needed = fit.batch_axis
     if places == alone and not request.like and request.batch_axis is None:
         needed = None  # names or sizes alone place the lengths along it
     options: Options = {}
     changed = replace(request, mask=fit.mask)
     if (axis, batch_axis) != (fit.axis, needed):
-        for option, typed, asked, meant in (
+        for option, typed, now, meant in (
             ("--axis", request.axis, axis, fit.axis), ("--batch-axis", request.batch_axis, batch_axis, needed),
         ):  # fmt: skip
             if meant is None and typed is not None:
                 options[option] = None
-            elif meant is not None and (meant != asked or typed is None):
+            elif meant is not None and (meant != now or typed is None):
                 options[option] = _called(values, meant)
         changed = replace(changed, axis=fit.axis, batch_axis=needed)
     if fit.mask and not request.mask:
@@ -160,7 +160,7 @@ def _options(values: Source, lengths: Source, request: Request, fit: Fit, counts
     casts = [request.lengths_dtype]
     if counts and not fit.mask:
         greatest = counts.greatest or 0
-        casts += [each for each in (DataType.UINT32, DataType.UINT64) if greatest < 1 << 8 * each.size]
+        casts += [t for t in (DataType.UINT32, DataType.UINT64) if greatest < 1 << 8 * t.size]
     if values.desc.data_type is DataType.BOOL and request.level is not FeatureLevel.NONE:
         options["--dtype"], values = DataType.UINT8.name, as_bytes(values)
     for level, cast in itertools.product([level for level in FeatureLevel if level >= request.level], casts):

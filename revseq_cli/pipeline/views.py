@@ -139,7 +139,7 @@ class PlacedSource(View):
         """All lengths, of which those that are repeated are read once."""
         return _repeated(self._places, self.sizes, self.source.read())
 
-    def held(self) -> PlacedSource:
+    def in_memory(self) -> PlacedSource:
         """A copy that holds few lengths in memory, which else every block would decode or compute anew."""
         if self.reads_cheaply or self.source.desc.element_count > thresholds.LENGTHS_AT_ONCE:
             return self
