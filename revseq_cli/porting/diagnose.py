@@ -27,17 +27,7 @@ from revseq_cli.pipeline.comparison import Pair, unequal
 from revseq_cli.pipeline.plan import plan_reversal
 from revseq_cli.pipeline.reversal import made_ready, reversed_output
 from revseq_cli.pipeline.tasks import spooled
-from revseq_cli.porting.hypotheses import (
-    Idea,
-    Lines,
-    changes,
-    ideas,
-    number_of,
-    orders,
-    place_of,
-    put,
-    quantities,
-)
+from revseq_cli.porting.hypotheses import Idea, Lines, changes, ideas, number_of, orders, place_of, put, quantities
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -170,8 +160,9 @@ class Search:
     def explanations(self) -> Iterator[Explanation | None]:
         """What explains all that is wrong, or most of it."""
         if self.is_constant:
-            text = f"the output is only {_number(self.there[0])}"
-            yield self._judged(0, text, self.wrong | self.same(self.got, self.there[0]))
+            value = self.there[0]
+            word = str(value) if value.dtype.names is None else f"{int(bits(value.reshape(1))[0]):#x}"
+            yield self._judged(0, f"the output is only {word}", self.wrong | self.same(self.got, value))
         some = bits(self.x.reshape(-1)[:: 1 + self.x.size // 4096])
         counts = np.unique(some.view("u1").reshape(len(some), -1), axis=0, return_counts=True)[1]
         alike = float((counts * (counts - 1)).sum()) / max(1, len(some) * (len(some) - 1))
@@ -408,11 +399,6 @@ def _told(search: Search) -> list[Explanation]:
         facts = [one for one in facts if one.how != "seen"]
         return [*facts, *guesses[: not facts or guesses[0].cost <= 1]]
     return facts if plain or any(one.count == search.count for one in facts) else [*facts, *guesses[:1]]
-
-
-def _number(value: Any) -> str:
-    """An element in words: of a data type whose numbers are not known here, its bits."""
-    return str(value) if value.dtype.names is None else f"{int(bits(value.reshape(1))[0]):#x}"
 
 
 def _listed(texts: list[str], separator: str) -> str:

@@ -236,7 +236,7 @@ def test_an_output_in_other_sizes_or_of_another_type_is_read_first():
 def test_any_shape_is_diagnosed(seed):
     """Of rank 1 to 8, with sizes of 1, any data type, lengths up to the largest, and values that are all the same."""
     rng = np.random.default_rng(seed)
-    sizes = tuple(rng.choice([1, 2, 3, 5, 9], 1 + seed % 8).tolist())
+    sizes = tuple(rng.choice([1, 2, 3, 5, 9] if seed % 8 < 4 else [1, 2, 3], 1 + seed % 8).tolist())
     axis, data_type = int(rng.integers(len(sizes))), list(DataType)[seed % len(DataType)]
     x = oracle.random_values(rng, sizes, data_type)
     if seed % 5 == 0:

@@ -133,7 +133,7 @@ _ELEMENTS = {
     "reversed again": (lambda x, n: right(x, n)[::-1], "output come in reverse"),
     "reversed before": (lambda x, n: right(x[::-1], n), "input are read in reverse"),
     "the last are reversed": (lambda x, n: x[: len(x) - n] + x[len(x) - n :][::-1], "end of the line"),
-    "whole, and masked": (lambda x, n: x[::-1][:n] + [0] * len(x[n:]), "reversed whole, and zeros"),
+    "whole, and masked": (lambda x, n: x[::-1][:n] + [0] * len(x[n:]), "reversed whole, with zeros"),
     "padded left": (lambda x, n: [0] * len(x[n:]) + x[:n][::-1], "behind zeros"),
     "the rest first": (lambda x, n: x[n:] + x[:n][::-1], "behind the rest"),
     "only the ends": (each(lambda x, n, j: x[n - 1 - j] if j in (0, n - 1) else x[j]), "output is the input"),
