@@ -41,7 +41,8 @@ def show(
     for i, (name, value) in enumerate(attributes.items()):  # as ncdump -h has them
         text = json.dumps(value, ensure_ascii=False).removeprefix("[").removesuffix("]")
         rows.append(("" if i else "attributes", printable(shortened(f"{name} = {text}", _LONGEST_ATTRIBUTE))))
-    dtype = dtypes.numbers(np.empty(0, source.dtype)).dtype
+    # Without ml_dtypes, numbers of minifloats are not known, and there are no statistics.
+    dtype = dtypes.numbers(np.empty(0, source.dtype)).dtype if statistics else source.dtype
     for key, value in (statistics or {}).items():
         if key in ("min", "max") and value is not None and dtype.kind == "f":
             rows.append((key, render(np.array([value], dtype))[0]))  # as an element is printed

@@ -79,7 +79,7 @@ CASES = {
     "show empty.txt::a": "contains no tensor",
     "show twice.txt::": "holds no tensor named '': T (line 1), T (line 3)\n",
     "run no_node.onnx": "has no ReverseSequence node",
-    "run unnamed.onnx": "ReverseSequence without a name has 0 inputs",
+    "run unnamed.onnx": "ReverseSequence without a name is not as ONNX has it",
     "run unfed.onnx --feed a=x.npy": "wanted: once NAME=FILE for each of x",
     "batch head.csv": "contains no job",
     "batch --each none/*.npy -o {stem}.y.npy": "no file matches --each none/*.npy\n",
