@@ -11,6 +11,7 @@ import errno
 import functools
 import os
 import stat
+import threading
 import time
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -350,7 +351,7 @@ def _written_directly(file: str, part: memoryview, offset: int, path: str) -> bo
     try:
         fd = platform.open_file(file, platform.WRITE | platform.DIRECT)
         try:
-            pages = _bounce()[: len(part)]
+            pages = _bounce(threading.get_ident())[: len(part)]
             pages[:] = np.frombuffer(part, np.uint8)
             return platform.write_at(fd, pages.data, offset) == len(part)
         finally:
@@ -362,8 +363,8 @@ def _written_directly(file: str, part: memoryview, offset: int, path: str) -> bo
 
 
 @functools.cache
-def _bounce() -> NDArray[np.uint8]:
-    """Memory that begins with a page, as direct writes need it.
+def _bounce(_: int) -> NDArray[np.uint8]:
+    """Memory that begins with a page, as direct writes need it; each thread has its own, as dask's workers have some.
 
     It is no mapping of `mmap.mmap(-1, n)`: those are shared with the workers that are forks of this process.
     """

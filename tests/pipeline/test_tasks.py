@@ -10,7 +10,9 @@ import time
 from concurrent.futures import Future
 from types import SimpleNamespace
 
+import h5py
 import numpy as np
+import oracle
 import pytest
 from folders import names
 from hypothesis import HealthCheck, given, settings
@@ -223,3 +225,32 @@ def test_h63_processes_that_the_system_does_not_start(revseq, small, processes):
     done = revseq(*job, code=FEW.format(threads=9, processes=processes))
     done.refused("Error: cannot start a worker: ", "Hint: add --engine serial")
     assert names(small) == {"x.npy", "n.npy"}
+
+
+# Runs first in a command: its tasks are done by threads of one process, as in a worker of dask that has several.
+IN_THREADS = """
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from revseq_cli.core.processes import packed
+from revseq_cli.pipeline import tasks
+def results(tasks, plan, *, in_order=False):
+    with ThreadPoolExecutor(4) as pool:
+        yield from pool.map(lambda task: pickle.loads(task)(), map(packed, tasks))
+tasks.results = results
+from revseq_cli.core import thresholds
+thresholds.LARGE_RUN, thresholds.BOUNCE_BYTES = 1 << 14, 1 << 14
+"""
+
+
+@pytest.mark.parametrize("suffix", ["npy", "h5", "zarr", "npz", "safetensors"])
+def test_threads_share_nothing_that_they_change(revseq, small, suffix):
+    x = np.load(small / "x.npy")
+    with h5py.File(small / "x.h5", "w") as f:
+        f.create_dataset("x", data=x >> 20, chunks=(4, 512), compression=1, shuffle=True)
+    source, values = ("x.h5", x >> 20) if suffix in ("h5", "zarr") else ("x.npy", x)
+    for command, output in ((("run", source, "n.npy", "--axis", 1, "-o"), "y"), (("convert", source), "z")):
+        output = f"{output}.{suffix}"
+        revseq(*command, output, "--memory", "9M" if suffix == "zarr" else "400K", "--verify", code=IN_THREADS).ok()
+        revseq("convert", output, f"{output}.npy").ok()
+        right = oracle.expected(values, np.load(small / "n.npy"), 1) if output[0] == "y" else values
+        assert np.array_equal(np.load(small / f"{output}.npy"), right)

@@ -5,8 +5,8 @@ Chunks are encoded in the workers: HDF5 does it, in a file in memory, and the pa
 
 from __future__ import annotations
 
-import functools
 import io
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -154,9 +154,13 @@ class ChunkBlockWriter:
         return mask, data
 
 
-@functools.lru_cache(maxsize=1)
+_kept = threading.local()  # dask's workers have several threads
+
+
 def _scratch(image: bytes) -> h5py.h5d.DatasetID:
-    """The dataset of one chunk, of which a process keeps the last one open."""
-    dataset = h5py.File(io.BytesIO(image), "r+")["chunk"]
-    require_filters(dataset, "the output")
-    return dataset.id
+    """The dataset of one chunk, of which a thread keeps the last one open."""
+    if getattr(_kept, "image", b"") != image:
+        dataset = h5py.File(io.BytesIO(image), "r+")["chunk"]
+        require_filters(dataset, "the output")
+        _kept.image, _kept.dataset = image, dataset.id
+    return _kept.dataset
