@@ -341,13 +341,10 @@ def test_files_of_ncgen(tmp_path, revseq):
     revseq("run", "x.nc::air", "x.nc::n", "--axis", "lon", "-o", "added.nc::g/new").ok()
     for line in ("/cloud_t new:worst = Stratus", "/pair_t new:first = {1.5, 2}", "/list_t new:odd = {1, 2}"):
         assert line.strip("/") in text_of(tmp_path / "added.nc").replace("/", "")
-    told = json.loads(revseq("convert", "x.nc::air", "a.nc", "--json").ok().out)["notes"]
-    assert told == ["not copied: first, odd"]
-    told = json.loads(revseq("convert", "x.nc::cloud", "c.nc", "--json").ok().out)["notes"]
-    assert told == ["not copied: the names of its enumeration"]
-    revseq(
-        "run", "x.nc::cloud", "x.nc::n", "--axis", "lon", "-o", "y.nc", "--verify", env={"SOURCE_DATE_EPOCH": "1"}
-    ).ok()
+    for name, lost in (("air", "first, odd"), ("cloud", "the names of its enumeration")):
+        told = json.loads(revseq("convert", f"x.nc::{name}", f"{name}2.nc", "--json").ok().out)["notes"]
+        assert told == [f"not copied: {lost}"]
+    revseq("run", "x.nc::cloud", "x.nc::n", "--axis", "lon", "-o", "y.nc", "--verify").ok()
     old, new = ({line.strip(" ;\t") for line in text_of(tmp_path / name).splitlines()} for name in ("x.nc", "y.nc"))
     assert old - new <= {"netcdf x {", "Clear, Cumulus, Stratus, Clear,", "Stratus, Stratus, Clear, Cumulus"}
     assert "Cumulus, Clear, Stratus, Clear," in new
