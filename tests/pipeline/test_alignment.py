@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tensor_files import held
 
 from revseq_cli.core import thresholds
-from revseq_cli.core.errors import FormatError
+from revseq_cli.core.errors import FormatError, TensorIOError
 from revseq_cli.pipeline.assembly import Request, align, make
 from revseq_cli.pipeline.views import PlacedSource, ScannedSource
 
@@ -183,6 +183,25 @@ def test_without_names_sizes_say_it(revseq, tmp_path, axis):
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), right(array, VALUES.dims[axis]))
     np.save(tmp_path / "n.npy", array.to_numpy().T)
     revseq("run", "x.npy", "n.npy", "--axis", axis, "-o", "z.npy").refused()
+
+
+@pytest.mark.parametrize("chunks", [(2,), None])
+def test_lengths_that_are_repeated(chunks):
+    """Those in chunks are decoded once; a change of their file is noticed."""
+
+    def recheck():
+        raise TensorIOError("changed")
+
+    source = held(np.array([5, 6, 7], np.uint32))
+    source.chunks, source.recheck = chunks, recheck
+    placed = PlacedSource(source, (2, 3, 4), 2, (1,))
+    with pytest.raises(TensorIOError, match="changed"):
+        placed.recheck()
+    copy = placed.in_memory()
+    assert (copy.source is source) is (chunks is None)
+    for lengths in (placed, copy):
+        assert lengths.read().tolist() == [[[5], [6], [7]]] * 2
+        assert lengths.read_task((slice(0, 1), slice(1, 3), slice(0, 1))).read().tolist() == [[[6], [7]]]
 
 
 # Coordinates
