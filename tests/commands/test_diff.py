@@ -151,15 +151,32 @@ def test_names_and_pipes(revseq, pair):
         *((("a.npy", "b.npy", "--ulp", x), ["--ulp"]) for x in ("-1", "0.5")),
         (("a.npy", "b.npy", "--dtype", "INT8"), ["DataType is FLOAT32, and INT8 is asked for"]),
         (("big.h5", "big.h5", "--memory", "1MB", "--engine", "serial"), ["try --memory"]),
+        (("o.npy", "--job"), ["1 tensor is given", "wanted: A B, or A --job INPUT LENGTHS"]),
+        (("o.npy", "--job", "x.npy", "n.npy", "n.npy"), ["4 tensors are given"]),
+        (("-", "--job", "-", "n.npy", "--axis", 1), ["A and INPUT are both standard input"]),
+        (("-", "--job", "-", "-", "--axis", 1), ["A and INPUT are both standard input"]),
+        (("o.npy", "x.npy", "--axis", 1), ["--axis applies only to a job", "add --job"]),
+        (("o.npy", "x.npy", "--batch-axis", 1), ["--batch-axis applies only to a job"]),
+        (("o.npy", "x.npy", "--lengths-dtype", "UINT32"), ["--lengths-dtype applies only to a job"]),
+        (("o.npy", "x.npy", "--feature-level", "5_0"), ["--feature-level applies only to a job"]),
+        (("o.npy", "--job", "x.npy", "n.npy", "--axis", 0), ["Sizes"]),
+        (("o.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--memory", "300"), ["try --memory"]),
+        (("o.npy", "x.npy", "--picture", "old.svg"), ["old.svg"]),
     ],
 )
 def test_bad_input(revseq, pair, args, words):
     folder = pair(X, X)
     (folder / "a.dat").write_bytes(b"nothing that says what it is")
     (folder / "cut.npy").write_bytes((folder / "a.npy").read_bytes()[:-1])
+    (folder / "old.svg").write_text("old")
+    for name, sizes in (("x", (30, 40)), ("o", (30, 40)), ("n", (30, 1))):
+        np.save(folder / f"{name}.npy", np.zeros(sizes, np.uint32))
     with h5py.File(folder / "big.h5", "w") as f:
         f.create_dataset("x", data=np.zeros((500, 500)), chunks=(500, 500))
+    before = sorted(folder.iterdir())
     revseq("diff", *args).refused(*words)
+    assert sorted(folder.iterdir()) == before
+    assert (folder / "old.svg").read_text() == "old"
 
 
 # A job
@@ -251,33 +268,6 @@ def test_what_is_told_of_a_job(revseq, tmp_path):
     found = revseq("diff", "a.npy", "--job", "x.npy", "[2, 4]", *job)
     assert "wrong are just batch 0 of 2\nexplained by: whole lines are reversed\n" in found.out
     assert "index  A" not in found.out
-
-
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (("a.npy", "--job"), ["1 tensor is given", "wanted: A B, or A --job INPUT LENGTHS"]),
-        (("a.npy", "--job", "x.npy", "n.npy", "n.npy"), ["4 tensors are given"]),
-        (("-", "--job", "-", "n.npy", "--axis", 1), ["A and INPUT are both standard input"]),
-        (("-", "--job", "-", "-", "--axis", 1), ["A and INPUT are both standard input"]),
-        (("a.npy", "x.npy", "--axis", 1), ["--axis applies only to a job", "add --job"]),
-        (("a.npy", "x.npy", "--batch-axis", 1), ["--batch-axis applies only to a job"]),
-        (("a.npy", "x.npy", "--lengths-dtype", "UINT32"), ["--lengths-dtype applies only to a job"]),
-        (("a.npy", "x.npy", "--feature-level", "5_0"), ["--feature-level applies only to a job"]),
-        (("a.npy", "--job", "x.npy", "n.npy", "--axis", 0), ["Sizes"]),
-        (("a.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--memory", "300"), ["try --memory"]),
-        (("a.npy", "x.npy", "--picture", "old.svg"), ["old.svg"]),
-    ],
-)
-def test_bad_input_of_a_job(revseq, tmp_path, args, words):
-    np.save(tmp_path / "x.npy", np.zeros((30, 40), np.float32))
-    np.save(tmp_path / "a.npy", np.zeros((30, 40), np.float32))
-    np.save(tmp_path / "n.npy", np.zeros((30, 1), np.uint32))
-    (tmp_path / "old.svg").write_text("old")
-    before = sorted(tmp_path.iterdir())
-    revseq("diff", *args).refused(*words)
-    assert sorted(tmp_path.iterdir()) == before
-    assert (tmp_path / "old.svg").read_text() == "old"
 
 
 def test_a_picture_marks_what_differs(revseq, tmp_path):
