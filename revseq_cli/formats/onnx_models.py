@@ -93,9 +93,7 @@ class Model:
             raise FormatError("is not an ONNX model", "a ModelProto", where=path)
         graph = self.proto.graph
         self.inputs = {str(info.name): Stated.of(info) for info in graph.input}
-        self._constants = {each.name for each in graph.initializer} | {
-            each.values.name for each in graph.sparse_initializer
-        }
+        self._constants = {str(each.name) for each in graph.initializer}
         nodes = [self._node(node) for node in graph.node if _is_ours(node)]
         if not nodes:
             seldom = "exporters of TensorFlow and Keras write such nodes, and those of PyTorch seldom do"
@@ -181,8 +179,6 @@ class Model:
         given = (needed - self._constants) | {*fed}
         made.graph.input.extend(each for each in graph.input if each.name in given)
         made.graph.initializer.extend(each for each in graph.initializer if each.name in needed - {*fed})
-        sparse = [each for each in graph.sparse_initializer if each.values.name in needed - {*fed}]
-        made.graph.sparse_initializer.extend(sparse)
         for name in names:
             made.graph.output.add(name=name)
         room = _LARGEST - made.ByteSize()
@@ -293,24 +289,17 @@ class NodeJob:
         model, runtime = self.model, package()
         files = [model.identity]
         cut = model.cut(names, self._tensors, files)
-        is_old = not writes_all(runtime)
-        counts = sorted({node.input[1] for node in cut.graph.node if is_old and _is_ours(node)} - {*names})
-        for name in counts:
-            cut.graph.output.add(name=name)
+        data = cut.SerializeToString()
+        if OPERATOR.encode() in data and not writes_all(runtime):
+            raise unwritten(runtime, model.path, "depends on another ReverseSequence")
         with saying(model.path, FormatError):
             options = runtime.SessionOptions()
             options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-            data, provider = cut.SerializeToString(), "CPUExecutionProvider"
-            session = runtime.InferenceSession(data, options, providers=[provider], enable_fallback=0)
+            session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"], enable_fallback=0)
             sources = {each.name: self._tensors[each.name] for each in session.get_inputs()}
             arrays = {name: np.asarray(native(source.read()), order="C") for name, source in sources.items()}
             kinds = {each.name: each.type for each in session.get_outputs()}
             values = dict(zip(kinds, session.run(None, arrays), strict=True))
-        # Lengths inside of a function or of another node cannot be seen.
-        inside = [*cut.functions, *(attribute for node in cut.graph.node for attribute in node.attribute)]
-        is_inside = is_old and any(OPERATOR.encode() in part.SerializeToString() for part in inside)
-        if is_inside or any((values[name] == 0).any() for name in counts):
-            raise unwritten(runtime, model.path)
         for source in sources.values():
             source.recheck()
             files += source.files
@@ -359,9 +348,9 @@ def writes_all(runtime: ModuleType) -> bool:
     return tuple(map(int, runtime.__version__.split(".")[:2])) >= _WRITES_ALL
 
 
-def unwritten(runtime: ModuleType, where: str) -> FormatError:
-    """The error for a length of 0 and a version that does not write such lines."""
-    found = f"has a length of 0, and {RUNTIME} {runtime.__version__} leaves such lines unwritten"
+def unwritten(runtime: ModuleType, where: str, found: str) -> FormatError:
+    """The error for what a version that does not write lines of length 0 may make wrong."""
+    found = f"{found}, and {RUNTIME} {runtime.__version__} leaves lines of length 0 unwritten"
     upgrade = platform.pip("install --upgrade onnxruntime")
     return FormatError(found, f"{RUNTIME} {'.'.join(map(str, _WRITES_ALL))} or newer", upgrade, where)
 

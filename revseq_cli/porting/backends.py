@@ -47,7 +47,7 @@ def computed(job: Job, on: str, memory: int) -> Source:
         return MemorySource(name, values, Storage("onnxruntime", {}))
     clamped = kernel.clamp(lengths, values.shape[job.axis]).astype(np.int64)
     if provider == CPU and not clamped.all() and not writes_all(runtime):
-        raise unwritten(runtime, job.lengths.name)
+        raise unwritten(runtime, job.lengths.name, "has a length of 0")
     moved = np.moveaxis(native(values), job.axis, -1)
     lines, counts = moved.reshape(-1, values.shape[job.axis]), np.moveaxis(clamped, job.axis, -1).reshape(-1)
     own = lines.dtype.kind in "fiub"  # others, such as BFLOAT16 and COMPLEX64, run as words of the same bits

@@ -121,7 +121,7 @@ def test_a_version_that_leaves_lines_of_length_0_unwritten(revseq, version, leng
     code = f"import onnxruntime; onnxruntime.__version__ = {version!r}"
     done = revseq(*ON, "[[1, 2, 3], [4, 5, 6]]", lengths, "--axis", "1", code=code)
     if is_refused:
-        done.refused("ONNX Runtime 1.27.0 leaves such lines unwritten", "1.28 or newer", "--upgrade onnxruntime")
+        done.refused("ONNX Runtime 1.27.0 leaves lines of length 0 unwritten", "1.28 or newer", "--upgrade onnxruntime")
     else:
         assert done.status in (0, 1)
 
