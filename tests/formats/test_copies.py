@@ -18,155 +18,129 @@ from revseq_cli.formats.atomic_file import FileTransaction
 X = np.random.default_rng(1).integers(-500, 500, (5, 30, 7)).astype("<f4")
 N = np.random.default_rng(2).integers(0, 31, (5, 1, 7)).astype("u4")
 EXPECTED = oracle.reverse(X, N, 1)
-WHOLE = tuple(slice(0, size) for size in X.shape)
+TENSORS = {"x": X, "n": N, "other": X[::-1].copy()}
 
 
-class Copies:
-    """What each of these formats must keep; the subclasses say its suffix, and make a file of some tensors."""
-
-    suffix = ""
-    largest_change = 4096  # bytes of headers and names that are written anew
-
-    def make(self, path, **tensors):
-        raise NotImplementedError
-
-    def run(self, revseq, *more, name="x", output="y"):
-        line = ("run", f"x{self.suffix}::{name}", f"x{self.suffix}::n", "--axis", 1, "-o")
-        return revseq(*line, f"{output}{self.suffix}", "--verify", *more)
-
-    def found(self, folder, name, key):
-        return open_(f"{folder}/{name}{self.suffix}::{key}").read()
-
-    @pytest.fixture(autouse=True)
-    def folder(self, tmp_path):
-        self.make(tmp_path / f"x{self.suffix}", x=X, n=N, other=X[::-1].copy())
-        return tmp_path
-
-    @pytest.mark.parametrize("engine", ["serial", "processes"])
-    def test_the_tensor_is_replaced_and_the_others_stay(self, revseq, folder, engine):
-        done = self.run(revseq, "--json", "--engine", engine, "--jobs", 2).ok()
-        assert "copied" not in str(json.loads(done.out)["notes"])
-        for key, values in (("x", EXPECTED), ("n", N), ("other", X[::-1])):
-            assert oracle.same_bits(self.found(folder, "y", key), values)
-        assert oracle.same_bits(self.found(folder, "x", "x"), X)
-
-    def test_another_name_is_added(self, revseq, folder):
-        line = ("run", f"x{self.suffix}::x", f"x{self.suffix}::n", "--axis", 1, "-o")
-        done = revseq(*line, f"y{self.suffix}::new", "--verify", "--json").ok()
-        assert "copied" not in str(json.loads(done.out)["notes"])
-        for key, values in (("x", X), ("n", N), ("new", EXPECTED), ("other", X[::-1])):
-            assert oracle.same_bits(self.found(folder, "y", key), values)
-        back = ("run", f"y{self.suffix}::new", f"y{self.suffix}::n", "--axis", 1, "-o", f"z{self.suffix}::again")
-        revseq(*back).ok()
-        assert oracle.same_bits(self.found(folder, "z", "again"), X)
-
-    def test_a_name_that_another_tensor_has_is_refused(self, revseq, folder):
-        line = ("run", f"x{self.suffix}::x", f"x{self.suffix}::n", "--axis", 1, "-o", f"y{self.suffix}::other")
-        revseq(*line).refused("other")
-        assert not (folder / f"y{self.suffix}").exists()
-        revseq(*line, "--only").ok()
-        assert oracle.same_bits(self.found(folder, "y", "other"), EXPECTED)
-
-    def test_only_this_tensor(self, revseq, folder):
-        self.run(revseq, "--only").ok()
-        revseq("convert", f"x{self.suffix}::x", f"z{self.suffix}").ok()
-        for name, values in (("y", EXPECTED), ("z", X)):
-            assert len(revseq("show", f"{name}{self.suffix}", "--names").ok().out.splitlines()) == 1
-            assert oracle.same_bits(self.found(folder, name, "x"), values)
-
-    def test_an_input_that_changes_meanwhile(self, folder):
-        """Also where what changes is another tensor than the one that is reversed."""
-        path = folder / f"x{self.suffix}"
-        changed = path if path.is_file() else next(each for each in (path / "n").rglob("*0") if each.is_file())
-        like = open_(f"{path}::x")
-        sink = references.create_sink(references.Reference(str(folder / f"y{self.suffix}")), like, overwrite=False)
-
-        def work():
-            with FileTransaction(sink.file), sink:
-                write_result = sink.block_writer(WHOLE).deliver(WHOLE, EXPECTED)
-                if write_result is not None:
-                    sink.receive(write_result)
-                with open(changed, "r+b") as file:
-                    file.write(file.read(1))
-                like.recheck()
-
-        with pytest.raises(OSError, match="changed while it was read"):
-            work()
-        assert not (folder / f"y{self.suffix}").exists()
-
-    def test_the_plan_counts_the_whole_output(self, revseq, folder):
-        """The file that is copied is written, too: `run` and `batch` say the same before, and it is what is there after."""
-        job = ("run", f"x{self.suffix}::x", f"x{self.suffix}::n", "--axis", 1, "-o", f"y{self.suffix}")
-        plan = json.loads(revseq(*job, "--dry-run", "--json").ok().out)["plan"]
-        line = json.dumps({"input": job[1], "lengths": job[2], "axis": 1, "output": job[6]})
-        lines = revseq("batch", "-", "--dry-run", "--json", stdin=line.encode()).ok().out.splitlines()
-        assert {
-            name: json.loads(lines[0])["plan"][name] for name in ("read_bytes", "write_bytes")
-        }.items() <= plan.items()
-        revseq(*job).ok()
-        whole = folder / f"y{self.suffix}"
-        size = sum(each.stat().st_size for each in (whole, *whole.rglob("*")) if each.is_file())
-        assert abs(plan["write_bytes"] - size) < self.largest_change
-
-
-class TestNpz(Copies):
-    suffix = ".npz"
-
-    def make(self, path, **tensors):
-        np.savez(path, **tensors)
-
-
-class TestDeflatedNpz(Copies):
-    suffix = ".npz"
-    largest_change = X.nbytes  # the output is stored
-
-    def make(self, path, **tensors):
-        np.savez_compressed(path, **tensors)
-
-
-class TestSafetensors(Copies):
-    suffix = ".safetensors"
-
-    def make(self, path, **tensors):
-        save_file(tensors, path)
-
-
-class TestZarr2(Copies):
-    suffix, version = ".zarr", 2
-
-    def make(self, path, **tensors):
+def make_zarr(version):
+    def make(path, **tensors):
         for name, values in tensors.items():
-            zarr.create_array(str(path), name=name, data=values, compressors=None, zarr_format=self.version)
+            zarr.create_array(str(path), name=name, data=values, compressors=None, zarr_format=version)
+
+    return make
 
 
-class TestZarr3(TestZarr2):
-    version = 3
+def make_h5(path, **tensors):
+    with h5py.File(path, "w") as file:
+        for name, values in tensors.items():
+            file.create_dataset(name, data=values, chunks=True, compression="gzip" if name == "other" else None)
 
 
-class TestHdf5(Copies):
-    suffix = ".h5"
-
-    def make(self, path, **tensors):
-        with h5py.File(path, "w") as file:
-            for name, values in tensors.items():
-                file.create_dataset(name, data=values, chunks=True, compression="gzip" if name == "other" else None)
-
-
-class TestNetcdf4(Copies):
-    suffix = ".nc"
-    largest_change = 16_384
-
-    def make(self, path, **tensors):
-        with netCDF4.Dataset(path, "w") as file:
-            for name, size in zip("yxb", X.shape, strict=True):
-                file.createDimension(name, size)
-            file.createDimension("one", 1)
-            for name, values in tensors.items():
-                file.createVariable(name, values.dtype, ("y", "one" if name == "n" else "x", "b"))[:] = values
+def make_nc(path, **tensors):
+    with netCDF4.Dataset(path, "w") as file:
+        for name, size in {**dict(zip("yxb", X.shape, strict=True)), "one": 1}.items():
+            file.createDimension(name, size)
+        for name, values in tensors.items():
+            file.createVariable(name, values.dtype, ("y", "one" if name == "n" else "x", "b"))[:] = values
 
 
-@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
-@pytest.mark.parametrize("like", [".nc", ".zarr", ".nc3"])
+# The suffix, what makes a file, and the most bytes of headers and names that are written anew.
+FORMS = {
+    "npz": (".npz", np.savez, 4096), "deflated npz": (".npz", np.savez_compressed, X.nbytes),  # its output is stored
+    "safetensors": (".safetensors", lambda path, **tensors: save_file(tensors, path), 4096),
+    "zarr 2": (".zarr", make_zarr(2), 4096), "zarr 3": (".zarr", make_zarr(3), 4096), "h5": (".h5", make_h5, 4096),
+    "nc": (".nc", make_nc, 16_384),
+}  # fmt: skip
+
+
+@pytest.fixture(params=FORMS)
+def form(request, tmp_path):
+    """The suffix and the largest change of a format; there is a file x with some tensors."""
+    suffix, make, change = FORMS[request.param]
+    make(tmp_path / f"x{suffix}", **TENSORS)
+    return suffix, change
+
+
+@pytest.fixture
+def run(revseq, form):
+    """Reverse x of the file; `output` is the new file's name without suffix, and perhaps a name in it."""
+
+    def job(output="y", *more):
+        name, _, key = output.partition("::")
+        target = f"{name}{form[0]}" + (f"::{key}" if key else "")
+        return revseq("run", f"x{form[0]}::x", f"x{form[0]}::n", "--axis", 1, "-o", target, *more)
+
+    return job
+
+
+def require(folder, name, suffix, **tensors):
+    for key, values in tensors.items():
+        assert oracle.same_bits(open_(f"{folder}/{name}{suffix}::{key}").read(), values), key
+
+
+def size_of(path):
+    return sum(each.stat().st_size for each in (path, *path.rglob("*")) if each.is_file())
+
+
+def test_the_tensor_is_replaced_and_the_others_stay(tmp_path, revseq, form, run):
+    """The plan counts the file that is copied, too: `run` and `batch` say the same before, and it is what is there after."""
+    suffix, change = form
+    plan = json.loads(run("y", "--dry-run", "--json").ok().out)["plan"]
+    line = json.dumps({"input": f"x{suffix}::x", "lengths": f"x{suffix}::n", "axis": 1, "output": f"y{suffix}"})
+    [first, *_] = revseq("batch", "-", "--dry-run", "--json", stdin=line.encode()).ok().out.splitlines()
+    assert all(json.loads(first)["plan"][name] == plan[name] for name in ("read_bytes", "write_bytes"))
+    for output, engine in (("y", "serial"), ("z", "processes")):
+        done = run(output, "--json", "--engine", engine, "--jobs", 2, "--verify").ok()
+        assert "copied" not in str(json.loads(done.out)["notes"])
+        require(tmp_path, output, suffix, **TENSORS | {"x": EXPECTED})
+    require(tmp_path, "x", suffix, x=X)
+    assert abs(plan["write_bytes"] - size_of(tmp_path / f"y{suffix}")) < change
+
+
+def test_another_name_is_added_unless_it_is_taken(tmp_path, revseq, form, run):
+    suffix, _ = form
+    assert "copied" not in str(json.loads(run("y::new", "--verify", "--json").ok().out)["notes"])
+    require(tmp_path, "y", suffix, **TENSORS, new=EXPECTED)
+    job = ("run", f"y{suffix}::new", f"y{suffix}::n", "--axis", 1, "-o", f"z{suffix}::again")
+    revseq(*job).ok()
+    require(tmp_path, "z", suffix, again=X)
+    run("w::other").refused("other")
+    assert not (tmp_path / f"w{suffix}").exists()
+    run("w::other", "--only").ok()
+    require(tmp_path, "w", suffix, other=EXPECTED)
+
+
+def test_only_this_tensor(tmp_path, revseq, form, run):
+    suffix, _ = form
+    run("y", "--only").ok()
+    revseq("convert", f"x{suffix}::x", f"z{suffix}").ok()
+    for name, values in (("y", EXPECTED), ("z", X)):
+        assert len(revseq("show", f"{name}{suffix}", "--names").ok().out.splitlines()) == 1
+        require(tmp_path, name, suffix, x=values)
+
+
+def test_an_input_that_changes_meanwhile(tmp_path, form):
+    """Also where what changes is another tensor than the one that is reversed."""
+    suffix, _ = form
+    path, whole = tmp_path / f"x{suffix}", tuple(slice(0, size) for size in X.shape)
+    changed = path if path.is_file() else next(each for each in (path / "n").rglob("*0") if each.is_file())
+    like = open_(f"{path}::x")
+    sink = references.create_sink(references.Reference(str(tmp_path / f"y{suffix}")), like, overwrite=False)
+
+    def work():
+        with FileTransaction(sink.file), sink:
+            write_result = sink.block_writer(whole).deliver(whole, EXPECTED)
+            if write_result is not None:
+                sink.receive(write_result)
+            with open(changed, "r+b") as file:
+                file.write(file.read(1))
+            like.recheck()
+
+    with pytest.raises(OSError, match="changed while it was read"):
+        work()
+    assert not (tmp_path / f"y{suffix}").exists()
+
+
+@pytest.mark.parametrize(("like", "suffix"), [(".nc", ".zarr"), (".zarr", ".nc"), (".nc3", ".nc")])
 def test_the_plan_counts_what_goes_with_a_tensor(revseq, tmp_path, like, suffix):
     """Coordinates are written, too; compression takes less than the plan says."""
     rng = np.random.default_rng(0)
@@ -177,11 +151,9 @@ def test_the_plan_counts_what_goes_with_a_tensor(revseq, tmp_path, like, suffix)
     else:
         data.to_netcdf(tmp_path / "x.nc", **({"format": "NETCDF3_64BIT"} if like == ".nc3" else {}))
     np.save(tmp_path / "n.npy", np.full((100, 1), 250, "u4"))
-    job = ("run", f"x{like[:5].rstrip('3')}::v", "n.npy", "--axis", 1, "-o", f"y{suffix}", "--only")
+    job = ("run", f"x{like.rstrip('3')}::v", "n.npy", "--axis", 1, "-o", f"y{suffix}", "--only")
     plan = json.loads(revseq(*job, "--dry-run", "--json").ok().out)["plan"]
     assert plan["write_bytes"] == 8 * 30_000 + 8 * 300  # with the coordinate of a dimension
     assert plan["read_bytes"] == plan["write_bytes"] + 400
     revseq(*job).ok()
-    whole = tmp_path / f"y{suffix}"
-    size = sum(each.stat().st_size for each in (whole, *whole.rglob("*")) if each.is_file())
-    assert 0.8 * plan["write_bytes"] < size < plan["write_bytes"] + 16_384
+    assert 0.8 * plan["write_bytes"] < size_of(tmp_path / f"y{suffix}") < plan["write_bytes"] + 16_384
