@@ -78,8 +78,8 @@ def command(
     )
     _write(source, sink, resources, console, verify=verify)
     if console.as_json:
-        written = {"output": reference.path, "verified": verify, "notes": sink.notes}
-        click.echo(objects.convert(source.name, source.desc, **written))
+        report = {"output": reference.path, "verified": verify, "notes": sink.notes, "bytes": source.desc.total_bytes}
+        click.echo(objects.text_of({"input": {"name": source.name, **objects.of_desc(source.desc)}, **report}))
 
 
 def _write(source: Source, sink: FileSink, resources: Resources, console: Console, *, verify: bool) -> None:

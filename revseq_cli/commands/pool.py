@@ -22,7 +22,8 @@ from revseq_cli.core.errors import EngineError, worded
 from revseq_cli.formats import atomic_file
 from revseq_cli.formats.table import by_suffix, packing_of
 from revseq_cli.pipeline import AUTO, SERIAL
-from revseq_cli.report.objects import Outcome
+from revseq_cli.pipeline.plan import plan_reversal
+from revseq_cli.report.objects import Outcome, Planned
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -196,7 +197,7 @@ def _outcome_of(entry: Entry, setup: Setup, *, is_alone: bool, is_written: bool)
     outcome = Outcome(entry.line, output, None, bytes=job.values.desc.total_bytes)
     folder = os.curdir if platform.is_remote(entry.output) else os.path.dirname(entry.output)  # noqa: PTH120 - strings
     if setup.plans and not os.path.isdir(folder):  # noqa: PTH112 - which would be made
-        return outcome._replace(plan=run.plan_of(job, resources).traffic)
+        return outcome._replace(plan=Planned(job, plan_reversal(job, resources)).traffic)
     if is_written and os.path.isdir(entry.output):  # noqa: PTH112 - a folder is never replaced
         shutil.rmtree(entry.output)
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103

@@ -104,9 +104,10 @@ def command(
     if picture and output and platform.file_key(picture) == platform.file_key(output):
         raise UsageError("-o and --picture are the same file", "two names", where=picture)
     if dry_run:
+        from revseq_cli.pipeline.plan import plan_reversal
         from revseq_cli.report import objects, tables
 
-        planned = delivery.planned if delivery else plan_of(job, resources)
+        planned = delivery.planned if delivery else objects.Planned(job, plan_reversal(job, resources))
         click.echo((objects if console.as_json else tables).plan(planned))
     elif delivery:
         _write(delivery, drawing, console, verify=verify)
@@ -140,7 +141,7 @@ class Delivery(NamedTuple):
         """What is told before it runs."""
         from revseq_cli.report.objects import Planned
 
-        return Planned(self.job.values.desc, self.job.lengths.desc, self.job.axis, self.plan, self.sink.kept)
+        return Planned(self.job, self.plan, self.sink.kept)
 
     def run(self, *, verify: bool, drawing: AtomicFile | None = None) -> int:
         """Reverse into the new file, and count the lengths that exceed the axis size."""
@@ -171,14 +172,6 @@ def loaded(request: Request) -> Job:
     return job
 
 
-def plan_of(job: Job, resources: Resources) -> Planned:
-    """The plan of a job whose output is not looked at."""
-    from revseq_cli.pipeline.plan import plan_reversal
-    from revseq_cli.report.objects import Planned
-
-    return Planned(job.values.desc, job.lengths.desc, job.axis, plan_reversal(job, resources), 0)
-
-
 def _picture(job: Job, result: Source) -> bytes:
     from revseq_cli.report import picture  # most jobs draw nothing
 
@@ -196,8 +189,10 @@ def _write(delivery: Delivery, drawing: AtomicFile | None, console: Console, *, 
     if console.as_json:
         from revseq_cli.report import objects
 
-        written = {"output": delivery.sink.file.name, "verified": verify, "notes": delivery.sink.notes}
-        click.echo(objects.run(delivery.planned, clamped, **written))
+        job, sink = delivery.job, delivery.sink
+        report = {"output": sink.file.name, "verified": verify, "notes": sink.notes}
+        report |= {"bytes": job.values.desc.total_bytes, "clamped": clamped}
+        click.echo(objects.text_of({**objects.job(job.values.desc, job.lengths.desc, job.axis), **report}))
 
 
 def _print(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contents import Contents, Item
     from revseq_cli.formats.contract import Source, Storage
+    from revseq_cli.pipeline.assembly import Job
     from revseq_cli.pipeline.comparison import Differences
     from revseq_cli.pipeline.plan import Plan
     from revseq_cli.pipeline.summaries import Statistics
@@ -41,18 +42,17 @@ class Traffic(NamedTuple):
 class Planned(NamedTuple):
     """A job before it runs, and its plan; `kept` bytes of the input's file are copied with the tensor."""
 
-    values: TensorDesc
-    lengths: TensorDesc
-    axis: int
+    job: Job
     plan: Plan
-    kept: int
+    kept: int = 0
 
     @property
     def traffic(self) -> Traffic:
         """The bytes that it reads and writes."""
-        values, size = self.values.total_bytes, self.values.total_bytes + self.kept
+        values = self.job.values.desc.total_bytes
+        size = values + self.kept
         written = size + self.plan.spooled * values
-        read = written + self.lengths.total_bytes
+        read = written + self.job.lengths.desc.total_bytes
         if self.plan.tiling:  # a temporary file, of which about a quarter is read more than once
             return Traffic(read + values * 5 // 4, written + values, size)
         return Traffic(read, written, size)
@@ -137,19 +137,14 @@ def _plain(value: object) -> object:
     return value if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)) else str(value)
 
 
-def _desc(desc: TensorDesc) -> dict[str, object]:
+def of_desc(desc: TensorDesc) -> dict[str, object]:
+    """The members that reports have of a tensor."""
     return {"DataType": desc.data_type.name, "Sizes": desc.sizes}
 
 
 def job(values: TensorDesc, lengths: TensorDesc, axis: int) -> dict[str, object]:
     """The members that reports have of a job."""
-    return {INPUT: _desc(values), LENGTHS: _desc(lengths), "Axis": axis}
-
-
-def run(planned: Planned, clamped: int, **written: object) -> str:
-    """The report of `run` on the file that was written: its name, whether it was verified, and notes."""
-    told = job(planned.values, planned.lengths, planned.axis)
-    return text_of({**told, **written, "bytes": planned.values.total_bytes, "clamped": clamped})
+    return {INPUT: of_desc(values), LENGTHS: of_desc(lengths), "Axis": axis}
 
 
 def plan(planned: Planned) -> str:
@@ -157,7 +152,7 @@ def plan(planned: Planned) -> str:
     plan, traffic = planned.plan, planned.traffic
     told = {
         "blocks": plan.blocks.count,
-        "block_bytes": plan.blocks.elements * planned.values.data_type.size,
+        "block_bytes": plan.blocks.elements * planned.job.values.desc.data_type.size,
         "read_bytes": traffic.read_bytes,
         "write_bytes": traffic.write_bytes,
         "engine": plan.engine,
@@ -166,12 +161,7 @@ def plan(planned: Planned) -> str:
         "memory": plan.bytes,
         "spooled": bool(plan.spooled or plan.tiling),
     }
-    return text_of({**job(planned.values, planned.lengths, planned.axis), "plan": told})
-
-
-def convert(name: str, desc: TensorDesc, **written: object) -> str:
-    """The report of `convert` on the file that was written: its name, whether it was verified, and notes."""
-    return text_of({"input": {"name": name, **_desc(desc)}, **written, "bytes": desc.total_bytes})
+    return text_of({**job(planned.job.values.desc, planned.job.lengths.desc, planned.job.axis), "plan": told})
 
 
 def outcome(outcome: Outcome) -> str:
@@ -186,7 +176,7 @@ def described(name: str, tensor: Source | Item, desc: TensorDesc, storage: Stora
     """What `show` tells of a tensor: its names of dimensions, how many attributes it has, and how it is stored."""
     dimensions = [each or None for each in tensor.dimensions]
     about = {"bytes": desc.total_bytes, "dimensions": dimensions, "attributes": None}
-    return {"name": name, **_desc(desc), **about, "format": storage.format, "storage": storage.details, **more}
+    return {"name": name, **of_desc(desc), **about, "format": storage.format, "storage": storage.details, **more}
 
 
 def statistics(found: Statistics) -> dict[str, object]:
@@ -217,7 +207,7 @@ def diff(comparison: Comparison) -> str:
     a, b, found, axis, why, notes = comparison
     report: dict[str, object] = {"equal": comparison.equal}
     for key, side, role in zip("AB", (a, b), comparison.roles, strict=True):
-        report[key] = {"name": side.name, "role": role, **_desc(side.desc)}
+        report[key] = {"name": side.name, "role": role, **of_desc(side.desc)}
     report["Axis"] = axis
     names = {"total": "total", "different": "count", "both_nan": "nans"}
     names |= {name: name for name in ("largest_absolute", "largest_relative", "largest_ulps")}

@@ -180,14 +180,14 @@ def diff(comparison: Comparison) -> str:
 
 def plan(planned: Planned) -> str:
     """The text of `run --dry-run`; -v prints it, too."""
-    values, lengths, axis, plan, _ = planned
-    tiling = plan.tiling
+    job, plan, _ = planned
+    values, lengths, tiling = job.values.desc, job.lengths.desc, plan.tiling
     cut = ", lines are cut" if plan.blocks.cuts_lines else ""
     block = plan.blocks.elements * values.data_type.size
     lines = [
         f"InputTensor            {values}, {values.total_bytes:,} bytes",
         f"SequenceLengthsTensor  {lengths}, {lengths.total_bytes:,} bytes",
-        f"Axis                   {axis_text(values, axis)}",
+        f"Axis                   {axis_text(values, job.axis)}",
         f"blocks                 {plan.blocks.count:,} of {block:,} bytes{cut}",
     ]
     if plan.spooled:
