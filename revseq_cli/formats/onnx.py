@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from revseq_cli.core.dtypes import dtype_of, require_sizes
-from revseq_cli.core.errors import FormatError, listed
+from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io
-from revseq_cli.formats.contents import extra, try_hint
+from revseq_cli.formats.contents import chosen, extra, not_whole
 from revseq_cli.formats.contract import FileSink, Source, Storage
 from revseq_cli.formats.raw import Gathered, MemorySource
 from revseq_cli.formats.table import looks_like
@@ -76,21 +76,19 @@ def open_tensor(path: str, key: str | None = None, name: str = "") -> Source:
     if proto.data_location or proto.HasField("segment"):
         found = "its elements are in another file" if proto.data_location else "is a part of a tensor"
         raise FormatError(found, "a tensor with its elements", "load and save it with the package onnx", name)
-    if key is not None and key != proto.name:
-        here = listed([str(proto.name) or "no name after ::"])
-        raise FormatError("no such tensor", here, try_hint(path, str(proto.name)), f"{name}::{key}")
+    key = chosen([str(proto.name)], key, name)
     require_sizes(tuple(proto.dims), name)
     try:
-        values = values_of(proto)
+        values = _values_of(proto)
     except (ValueError, OverflowError, TypeError) as e:
         found = f"is damaged: its elements are not those of its sizes and its data type: {e}"
-        raise FormatError(found, "the whole file", "fetch it again", name) from None
-    source = MemorySource(name, values, Storage("onnx", {"tensor": proto.name} if proto.name else {}), identity)
-    source.path, source.key = path, proto.name
+        raise not_whole(found, name) from None
+    source = MemorySource(name, values, Storage("onnx", {"tensor": key} if key else {}), identity)
+    source.path, source.key = path, key
     return source
 
 
-def values_of(proto: Any) -> NDArray[Any]:  # noqa: ANN401 - a TensorProto
+def _values_of(proto: Any) -> NDArray[Any]:  # noqa: ANN401 - a TensorProto
     """The elements of a tensor; ValueError where they are too few or too many. Those of small floats are words."""
     from onnx import numpy_helper
 

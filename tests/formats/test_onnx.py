@@ -88,7 +88,7 @@ def test_names(revseq, tmp_path):
     onnx.save_tensor(numpy_helper.from_array(np.arange(3.0), "a"), tmp_path / "x.pb")
     revseq("convert", "x.pb::a", "y.pb::b").ok()
     assert onnx.load_tensor(tmp_path / "y.pb").name == "b"
-    revseq("convert", "x.pb::b", "z.pb").refused("x.pb::b: no such tensor", "x.pb::a")
+    revseq("convert", "x.pb::b", "z.pb").refused("x.pb::b: no such tensor", "wanted: one of a\n")
     revseq("convert", "x.pb", "z.pb::\udcff").refused("is no name of a tensor")
 
 
