@@ -4,7 +4,6 @@ import numpy as np
 import oracle
 import pytest
 
-from revseq_cli.core import thresholds
 from revseq_cli.formats import raw
 
 RNG = np.random.default_rng(11)
@@ -79,26 +78,11 @@ def test_cut_alignments_lie_one_element_after_another(run, order, cut_alignment)
     assert raw.cut_alignment_of(run, (1000, 128, 128), order) == cut_alignment
 
 
-@pytest.mark.parametrize("dtype", ["u1", "f4", "c16"])
-def test_cut_alignments_are_runs_of_so_many_bytes(dtype):
-    found = raw.cut_alignments_of(np.dtype(dtype), (1 << 20, 1 << 20))
-    runs = [rows * columns * np.dtype(dtype).itemsize for rows, columns in found]
-    assert runs == [thresholds.CHEAP_RUN, thresholds.CACHE_LINE]
-
-
 @pytest.mark.parametrize("first", [b"[", b"{", b"\x80", b"\x1f\x8b", b"PK\x03\x04", b"\x93NUMPY", b"\x89HDF\r\n\x1a\n"])
 def test_first_bytes_say_nothing_of_a_buffer(revseq, tmp_path, first):
     (tmp_path / "x.bin").write_bytes(data := first + bytes(12 - len(first)))
     revseq("convert", "x.bin", "y.npy", "--dtype", "UINT8", "--sizes", "12").ok()
     assert np.load(tmp_path / "y.npy").tobytes() == data
-
-
-def test_another_format_by_that_suffix_is_told(revseq, tmp_path):
-    np.save(tmp_path / "x.npy", np.arange(6))
-    (tmp_path / "x.npy").rename(tmp_path / "x.bin")
-    revseq("convert", "x.bin", "y.npy").refused(
-        "no sizes are given", "it looks like a .npy file: rename it, or add --sizes ..."
-    )
 
 
 def test_runs_are_as_long_as_the_strides_allow(monkeypatch):

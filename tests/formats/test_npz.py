@@ -43,20 +43,6 @@ def patched(path, at, data, header=b"PK\1\2"):
     path.write_bytes(whole)
 
 
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_input_and_lengths_in_one_file(revseq, tmp_path, save):
-    save(tmp_path / "x.npz", x=X, n=N)
-    for engine in ("serial", "processes"):
-        options = ("--engine", engine, "--jobs", 2, "--memory", "4K", "--verify", "--overwrite", "--only")
-        revseq("run", "x.npz::x", "x.npz::n.npy", "--axis", 1, "-o", "y.npz", *options).ok()
-        with np.load(tmp_path / "y.npz") as found:
-            assert found.files == ["x"]
-            assert oracle.same_bits(found["x"], EXPECTED)
-    revseq("run", "x.npz::x", "x.npz::n", "--axis", 1, "-o", "z.npz::of/mine", "--json").ok()
-    with np.load(tmp_path / "z.npz") as found:
-        assert oracle.same_bits(found["of/mine"], EXPECTED)
-
-
 def test_which_member(tmp_path):
     path = tmp_path / "x.npz"
     archive(path, **{"a.npy": npy(), "a.npy.npy": npy(N), "notes.txt": b"text"})
@@ -80,16 +66,6 @@ def test_names_that_could_not_be_unpacked_are_not_written(tmp_path, name):
     with pytest.raises(UsageError, match="not a valid member name"):
         write(f"{tmp_path / 'x.npz'}::{name}", X)
     assert not list(tmp_path.iterdir())
-
-
-def test_large_sizes_take_64_bits(tmp_path, monkeypatch):
-    """As they do from 4 GiB on; the limit is lowered here."""
-    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 10)
-    write(tmp_path / "x.npz", X)
-    assert b"PK\6\6" in (tmp_path / "x.npz").read_bytes()
-    with np.load(tmp_path / "x.npz") as found:
-        assert oracle.same_bits(found["tensor"], X)
-    assert oracle.same_bits(open_(tmp_path / "x.npz").read(), X)
 
 
 @pytest.mark.parametrize("flag", [1, 1 << 5, 1 << 6])
@@ -159,31 +135,6 @@ def test_bytes_behind_the_deflated_data(refused, tmp_path):
         patched(tmp_path / "x.npz", method, (8).to_bytes(2, "little"), header)
         patched(tmp_path / "x.npz", size, (176).to_bytes(4, "little"), header)
     refused("x.npz", "x.npz::x: is damaged")
-
-
-@pytest.fixture
-def streamed(revseq, tmp_path):
-    """Run the command, which must leave nothing in the temporary folder."""
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-
-    def run(*args):
-        done = revseq(*args, env={"TMPDIR": str(temporary)})
-        assert not list(temporary.iterdir())
-        assert not list(tmp_path.glob(".revseq-*"))
-        return done
-
-    return run
-
-
-@pytest.mark.parametrize("engine", ["processes"])
-def test_a_deflated_member(streamed, tmp_path, engine):
-    np.savez_compressed(tmp_path / "x.npz", x=np.asfortranarray(X), n=N.astype(np.int64), m=N.ravel())
-    options = ("--engine", engine, "--jobs", 2, "--memory", "4K", "--verify")
-    streamed("run", "x.npz::x", "x.npz::n", "--axis", 1, "-o", "y.npy", "--lengths-dtype", "UINT32", *options).ok()
-    assert oracle.same_bits(np.load(tmp_path / "y.npy"), EXPECTED)
-    streamed("run", "x.npz::x", "x.npz::m", "--axis", 1, "-o", "z.h5", "--batch-axis", 0, *options).ok()
-    streamed("diff", "y.npy", "z.h5").ok()
 
 
 @pytest.mark.needs("peak")

@@ -4,7 +4,6 @@ import bz2
 import functools
 import gzip
 import io
-import json
 import lzma
 import os
 import signal
@@ -55,27 +54,6 @@ def test_any_packing_under_any_name(revseq, folder, name, suffix):
         options = ("--engine", engine, "--overwrite", "--verify")
         revseq("run", name, "n.npy", "--axis", 1, "-o", "y.npy", *options).ok()
         assert oracle.same_bits(np.load(folder / "y.npy"), EXPECTED)
-
-
-def test_every_command(revseq, folder):
-    assert "storage          npy, version 1, order C, byte order little-endian, compression xz" in " ".join(
-        revseq("show", "x.npy.xz").ok().out.splitlines()
-    )
-    assert json.loads(revseq("show", "x.npy.gz", "--json", "--stats").ok().out)["tensors"][0]["statistics"]["max"] == 11
-    revseq("check", "x.npy.gz", "n.npy", "--axis", 1).ok()
-    revseq("diff", "x.npy.gz", "x.npy.zst").ok()
-    revseq("convert", "x.npy.bz2", "y.h5").ok()
-    assert oracle.same_bits(
-        np.load(
-            io.BytesIO(
-                revseq("convert", "-", "-", "-f", "npy", stdin=gzip.compress((folder / "x.npy").read_bytes())).ok().raw
-            )
-        ),
-        X,
-    )
-    jobs = b"input,lengths,axis,output\nx.npy.gz,n.npy,1,a.npy\nx.npy.xz,n.npy,1,b.npy\n"
-    revseq("batch", "-", stdin=jobs).ok()
-    revseq("diff", "a.npy", "b.npy").ok()
 
 
 def test_nothing_is_left_in_the_folder_for_temporary_files(revseq, folder, tmp_path_factory):
@@ -160,22 +138,6 @@ def test_a_bomb(revseq, folder):
     code = "import revseq_cli.formats.contract as contract; contract._BOMB_BYTES = 1 << 27"
     revseq("run", "c.npy.bz2", "[3]", "--axis", 0, "-o", "y.npy", code=code).refused("bytes or more, of")
     assert not (folder / "y.npy").exists()
-
-
-@pytest.mark.long
-@pytest.mark.needs("peak")
-def test_a_large_one_takes_little_memory(tmp_path):
-    big = np.random.default_rng(5).integers(0, 4, (1 << 11, 1 << 13)).astype(np.float32)
-    np.save(tmp_path / "x.npy", big)
-    np.save(tmp_path / "n.npy", np.arange(big.shape[0], dtype=np.uint32)[:, None])
-    (tmp_path / "x.npy.gz").write_bytes(gzip.compress((tmp_path / "x.npy").read_bytes(), 1))
-    job = [*COMMAND, "run", "x.npy.gz", "n.npy", "--axis", "1", "--memory", "16MiB", "--engine", "serial"]
-    code = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-    options = {"capture_output": True, "text": True, "check": True, "cwd": tmp_path, "env": environment()}
-    done = subprocess.run([sys.executable, "-c", code, *map(str, job), "-o", "y.npy"], **options)
-    unit = 1 if sys.platform == "darwin" else 1024
-    assert int(done.stdout) * unit < 110 << 20
-    assert oracle.same_bits(np.load(tmp_path / "y.npy"), oracle.expected(big, np.load(tmp_path / "n.npy"), 1))
 
 
 @pytest.mark.parametrize(

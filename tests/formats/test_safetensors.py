@@ -23,24 +23,6 @@ def make(folder, header, data=bytes(48), length=None):
     (folder / "x.safetensors").write_bytes(length.to_bytes(8, "little") + raw + data)
 
 
-def test_input_and_lengths_in_one_file(revseq, tmp_path):
-    safetensors.numpy.save_file({"x": X, "n": N}, tmp_path / "x.safetensors", {"format": "np", "über": "\x1b"})
-    for engine in ("serial", "processes"):
-        options = ("--engine", engine, "--jobs", 2, "--memory", "4K", "--verify", "--overwrite", "--only")
-        job = ("x.safetensors::x", "x.safetensors::n", "--axis", 1)
-        revseq("run", *job, "-o", "y.safetensors", *options).ok()
-        with safetensors.safe_open(tmp_path / "y.safetensors", "np") as found:
-            assert found.metadata() == {"format": "np", "über": "\x1b"}
-            assert list(found.keys()) == ["x"]
-            assert oracle.same_bits(found.get_tensor("x"), EXPECTED)
-    revseq("run", *job, "-o", "z.safetensors::of.mine", "--only").ok()
-    assert list(safetensors.numpy.load_file(tmp_path / "z.safetensors")) == ["of.mine"]
-    revseq("run", *job, "-o", "z.npz").ok()
-    with np.load(tmp_path / "z.npz") as found:
-        assert oracle.same_bits(found["x"], EXPECTED)
-    revseq("run", *job, "-f", "safetensors").refused("safetensors cannot be written to a pipe")
-
-
 @pytest.mark.parametrize("name", ["", "__metadata__", "\udcff"])
 def test_names_that_are_none(tmp_path, name):
     with pytest.raises(UsageError, match="not a valid tensor name"):

@@ -1,7 +1,5 @@
 """Scalars, and tensors without elements: as text, in what is told, and before the operator."""
 
-import json
-
 import numpy as np
 import oracle
 import pytest
@@ -18,27 +16,6 @@ def saved(tmp_path):
         return values
 
     return save
-
-
-def test_how_they_are_printed(revseq, saved):
-    saved(())
-    assert revseq("convert", "x.npy", "-").ok().out == "OutputTensor: (Sizes:{}, DataType:FLOAT32)\n7\n"
-    assert (
-        revseq("convert", "x.npy", "-", "-f", "json").ok().out == '{"DataType": "FLOAT32", "Sizes": [], "Values":\n7}\n'
-    )
-    shown = revseq("show", "--stats", "x.npy").ok().out
-    assert "dimension count  0\n  elements         1\n" in shown
-    assert "min              7\n" in shown
-    assert shown.endswith("\n\n  7\n")
-    saved((0, 3))
-    assert revseq("convert", "x.npy", "-").ok().out == "OutputTensor: (Sizes:{0,3}, DataType:FLOAT32)\n[]\n"
-    shown = revseq("show", "--stats", "x.npy").ok().out
-    assert (
-        "min              -\n  max              -\n  mean             -\n  NaN              0\n  infinite         0\n\n  []\n"
-        in shown
-    )
-    found = json.loads(revseq("show", "--stats", "--json", "x.npy").ok().out)["tensors"][0]
-    assert (found["Sizes"], found["statistics"]["min"]) == ([0, 3], None)
 
 
 def test_diff_of_scalars(revseq, tmp_path):

@@ -314,18 +314,6 @@ def test_no_descriptor_is_left(folder, monkeypatch):
     assert opened_files() == before
 
 
-@pytest.mark.needs("fifos")
-@pytest.mark.parametrize(
-    ("name", "found"), [("folder", "is a directory"), ("none", "no such file"), ("pipe", "is not a regular file")]
-)
-def test_what_cannot_be_read(folder, name, found):
-    Path("folder").mkdir()
-    os.mkfifo("pipe")
-    with pytest.raises(TensorIOError) as caught, file_io.opened(name, name="as it is called"):
-        pass
-    assert (caught.value.found, caught.value.where) == (found, "as it is called")
-
-
 @pytest.mark.needs("positioned calls")
 @pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSPC, None])
 def test_bytes_are_reserved_where_the_system_can(folder, monkeypatch, number):

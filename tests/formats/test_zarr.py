@@ -1,6 +1,5 @@
 """Zarr to Zarr: metadata and codecs are kept, every bit is stored, and a store that lies is refused by name."""
 
-import asyncio
 import json
 import os
 import shutil
@@ -23,7 +22,7 @@ from tensor_files import open_, write
 from revseq_cli.commands.cli import cli
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
-from revseq_cli.formats.zarr import metadata, source
+from revseq_cli.formats.zarr import metadata
 
 X = np.random.default_rng(1).integers(-500, 500, (5, 30, 17)).astype("<i2")
 N = np.random.default_rng(2).integers(0, 35, (5, 1, 17)).astype("u4")
@@ -260,21 +259,6 @@ def test_a_damaged_index_of_a_shard(refused, tmp_path, byte, problem):
     refused("x.zarr", f"x.zarr: the chunk at [2, 0] {problem}")
 
 
-def test_of_errors_in_groups_the_first_one_is_told():
-    """As newer versions of zarr raise them: users read what is wrong, not that a group of tasks failed."""
-
-    async def fails():
-        async with asyncio.TaskGroup() as inner:
-            inner.create_task(asyncio.to_thread(int, "no number"))
-
-    async def together():
-        async with asyncio.TaskGroup() as outer:
-            outer.create_task(fails())
-
-    with pytest.raises(ValueError, match="invalid literal"):
-        source.done(together())
-
-
 def test_chunks_of_a_region_that_are_far_larger_are_decoded_one_by_one(folder):
     """The package would hold all of them at once, of which the memory that is counted has one."""
     values = np.random.default_rng(4).integers(0, 256, (100_000, 6), np.uint8)
@@ -492,16 +476,6 @@ def test_a_key_that_stands_twice_in_an_array_or_its_group(revseq, folder, versio
     path = folder / "x.zarr" / name
     path.write_text(path.read_text().replace("{", '{"a": 1, "a": 2, ', 1))
     revseq("run", "x.zarr::a", *RUN[2:]).refused(f"{name.replace('/', os.sep)}: has a key twice: a, a")
-
-
-def test_two_underscores_where_the_input_has_them(revseq, folder):
-    zarr.create_array(str(folder / "x.zarr"), name="__g/__x", data=X, zarr_format=2)
-    revseq("run", "x.zarr", *RUN[2:]).ok()
-    assert (zarr.open_group(folder / "y.zarr", mode="r")["__g/__x"][...] == EXPECTED).all()
-    revseq("convert", "x.zarr", "z.zarr::new/__x").ok()
-    assert (zarr.open_group(folder / "z.zarr", mode="r")["new/__x"][...] == X).all()
-    revseq("convert", "x.zarr", "w.zarr::__other").refused("'__other' is not a valid array name")
-    revseq("convert", "n.npy", "w.zarr::__x").refused("'__x' is not a valid array name")
 
 
 def test_a_chunk_whose_new_file_another_program_has_open(tmp_path, monkeypatch):
