@@ -103,12 +103,11 @@ def test_two_members_of_one_name(refused, tmp_path):
         (46, b"y", "x.npz::y: is damaged"),
     ],
 )  # fmt: skip
-def test_a_directory_that_lies(refused, streamed, tmp_path, at, data, problem):
+def test_a_directory_that_lies(refused, tmp_path, at, data, problem):
     """Also where it is too large to be held."""
     archive(tmp_path / "x.npz", compression=zipfile.ZIP_DEFLATED, **{"x.npy": npy()})
     patched(tmp_path / "x.npz", at, data)
     refused("x.npz", problem)
-    streamed("convert", "x.npz", "z.npy").refused("x.npz", problem)
 
 
 def test_a_member_of_another_size_than_its_header_says(refused, tmp_path):
