@@ -147,7 +147,7 @@ def explained(
     output: Any, job: Job, atol: float | None, rtol: float | None, ulp: int | None, *, equal_nan: bool  # noqa: ANN401
 ) -> Explanation:  # fmt: skip
     """How an array differs from the output of a job; FormatError if it has other sizes or another type."""
-    from revseq_cli.pipeline.comparison import compared, tolerance_of
+    from revseq_cli.pipeline.folds import compared, tolerance_of
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.porting.diagnose import diagnose, opened, reading  # few programs ask for it
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.onnx_models import Model, Node
     from revseq_cli.operator.spec import Constraint
     from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.pipeline.summaries import LengthCounts
+    from revseq_cli.pipeline.folds import LengthCounts
 
 _COLUMN = 23  # where the text begins behind the names of tensors and the like
 
@@ -54,7 +54,7 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     The exit status is 0 if every constraint holds, and 1 if one fails.
     """
     from revseq_cli.formats.references import Reference  # --help must not load NumPy
-    from revseq_cli.pipeline import jobs, summaries
+    from revseq_cli.pipeline import folds, jobs
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report import objects
 
@@ -78,7 +78,7 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     constraints = spec.constraints(*job.descs, level)
     lowest = spec.lowest_level(*job.descs)
     # Lengths that no level accepts have no effects to count.
-    counts = summaries.count_lengths(job, Resources()) if lowest else None
+    counts = folds.count_lengths(job, Resources()) if lowest else None
     failing = spec.broken(constraints)
     hint = jobs.suggestion(job) if failing else ""
     if console.as_json:

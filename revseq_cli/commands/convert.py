@@ -84,7 +84,7 @@ def command(
 
 def _write(source: Source, sink: FileSink, resources: Resources, console: Console, *, verify: bool) -> None:
     from revseq_cli.formats.atomic_file import FileTransaction
-    from revseq_cli.pipeline.comparison import verify_copy
+    from revseq_cli.pipeline.folds import verify_copy
     from revseq_cli.pipeline.plan import plan_copy
     from revseq_cli.pipeline.tasks import copy
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from revseq_cli.core.tensors import Region, TensorDesc
     from revseq_cli.formats.contract import Source
     from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.pipeline.comparison import Pair, Tolerance
+    from revseq_cli.pipeline.folds import Pair, Tolerance
     from revseq_cli.pipeline.plan import Resources
 
 # What settings say of tensors, with and without a job.
@@ -100,19 +100,19 @@ def command(
     """
     from revseq_cli.core import signals
     from revseq_cli.formats.atomic_file import FileTransaction  # --help must not load NumPy
-    from revseq_cli.pipeline import comparison, summaries
+    from revseq_cli.pipeline import folds
     from revseq_cli.pipeline.plan import plan_pair
     from revseq_cli.porting import diagnose
     from revseq_cli.report import objects, tables
 
     _require_tensors(tensors, settings, is_job=is_job, on=on)
     limits = [settings.pop(name) for name in ("atol", "rtol", "ulp", "equal_nan")]
-    tolerance = comparison.tolerance_of(*limits)
+    tolerance = folds.tolerance_of(*limits)
     with signals.deferred(), contextlib.ExitStack() as stack:
         job, undone, pair, found, why, notes = None, "", None, None, None, list[str]()
         if is_job or on:
             a, job = _opened_job(tensors, settings, on, resources)
-            notes += job.clamping(summaries.count_lengths(job, resources).clamped)
+            notes += job.clamping(folds.count_lengths(job, resources).clamped)
             undone, like, judged = diagnose.reading(a, job, tolerance, resources.memory)
             b = judged.values
             if like.desc == b.desc:
@@ -120,14 +120,14 @@ def command(
         else:
             a, b = _opened_tensors(tensors, settings, resources)
             if a.desc == b.desc:
-                pair = comparison.Pair(a, b, plan_pair(a, b, resources))
+                pair = folds.Pair(a, b, plan_pair(a, b, resources))
         file = None
         if picture and pair:
             file = options.new_picture(picture, [*a.files, *(job or b).files], overwrite=overwrite)
         elif picture:
             notes.append("no picture is drawn: the tensors differ in sizes or data types")
         if pair:
-            b, found = pair.right, comparison.compared("compare", pair, tolerance, first)
+            b, found = pair.right, folds.compared("compare", pair, tolerance, first)
             if pair.job:
                 why = diagnose.diagnose(pair, pair.job, found, tolerance, resources.memory, undone)
             svg = _picture(pair, f"{found.count:,} of {found.total:,} elements differ", tolerance) if file else ""
@@ -216,7 +216,7 @@ def _opened_job(
 
 def _picture(pair: Pair, title: str, tolerance: Tolerance | None) -> str:
     """Both tensors, with what differs marked."""
-    from revseq_cli.pipeline.comparison import unequal
+    from revseq_cli.pipeline.folds import unequal
     from revseq_cli.report import picture
 
     def mask(region: Region) -> NDArray[Any]:

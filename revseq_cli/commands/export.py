@@ -52,7 +52,7 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
     DxDispatch is in https://github.com/microsoft/DirectML, in the folder DxDispatch.
     """
     from revseq_cli.operator import spec
-    from revseq_cli.pipeline import jobs, summaries
+    from revseq_cli.pipeline import folds, jobs
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report import objects
 
@@ -69,7 +69,7 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
             e.hint = "no feature level of DirectML runs such a job"
         raise
     files, notes = _write(job, Path(output), overwrite=overwrite)
-    console.note(*job.clamping(summaries.count_lengths(job, Resources()).clamped), *notes)
+    console.note(*job.clamping(folds.count_lengths(job, Resources()).clamped), *notes)
     result, name = _beside(Path(output), spec.OUTPUT), Path(output).name
     name = f".\\{name}" if name.startswith("-") else name  # or it would be an option
     there = f"dxdispatch.exe {name}" if re.fullmatch(r"[\w.\\-]+", name) else f'dxdispatch.exe "{name}"'

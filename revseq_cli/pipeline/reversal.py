@@ -101,7 +101,7 @@ def reversed_in_memory(job: Job, resources: Resources) -> tuple[Source, int]:
 
 def verify(job: Job, sink: Sink, plan: Plan) -> None:
     """Reverse the output again and compare it with the input; EngineError with the first index where they differ."""
-    from revseq_cli.pipeline.comparison import Pair, compared  # few commands verify
+    from revseq_cli.pipeline.folds import Pair, compared  # few commands verify
 
     written = sink.written()
     with (

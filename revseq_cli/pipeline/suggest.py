@@ -16,7 +16,7 @@ from revseq_cli.core import platform, thresholds
 from revseq_cli.core.errors import RevseqError, UsageError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel, lengths_sizes, violations
-from revseq_cli.pipeline import SYSTEMS, assembly, summaries
+from revseq_cli.pipeline import SYSTEMS, assembly, folds
 from revseq_cli.pipeline.plan import Resources
 from revseq_cli.pipeline.views import as_bytes
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.contract import Source
     from revseq_cli.pipeline.assembly import Request
-    from revseq_cli.pipeline.summaries import LengthCounts
+    from revseq_cli.pipeline.folds import LengthCounts
     from revseq_cli.pipeline.views import Places
 
     # Options with their values; None for one to leave out, and "" for one without a value.
@@ -133,7 +133,7 @@ def _counts(lengths: Source, size: int) -> LengthCounts | None:
     """What the lengths are, and do to lines of a size; None where some are no lengths."""
     if lengths.desc.data_type.kind not in ("bool", "complex"):
         with contextlib.suppress(RevseqError):
-            return summaries.counts_of(assembly.unsigned(lengths, DataType.UINT64), size, Resources())
+            return folds.counts_of(assembly.unsigned(lengths, DataType.UINT64), size, Resources())
     return None
 
 

@@ -23,7 +23,7 @@ from revseq_cli.core.tensors import braced
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.raw import MemorySource
 from revseq_cli.operator import kernel
-from revseq_cli.pipeline.comparison import Pair, unequal
+from revseq_cli.pipeline.folds import Pair, unequal
 from revseq_cli.pipeline.plan import plan_reversal
 from revseq_cli.pipeline.reversal import made_ready, reversed_output
 from revseq_cli.pipeline.tasks import spooled
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.contract import Source
     from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.pipeline.comparison import Differences, Tolerance
+    from revseq_cli.pipeline.folds import Differences, Tolerance
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.porting.hypotheses import Array, Places
 

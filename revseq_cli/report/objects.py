@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contents import Contents, Item
     from revseq_cli.formats.contract import Source, Storage
     from revseq_cli.pipeline.assembly import Job
-    from revseq_cli.pipeline.comparison import Differences
+    from revseq_cli.pipeline.folds import Differences, Statistics
     from revseq_cli.pipeline.plan import Plan
-    from revseq_cli.pipeline.summaries import Statistics
     from revseq_cli.porting.diagnose import Diagnosis, Mistake
 
 # What errors are about that is no file: arguments, and standard streams.

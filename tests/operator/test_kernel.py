@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from revseq_cli.core.tensors import DataType
 from revseq_cli.operator import kernel
-from revseq_cli.pipeline import summaries
-from revseq_cli.pipeline.summaries import Statistics
+from revseq_cli.pipeline import folds
+from revseq_cli.pipeline.folds import Statistics
 
 
 @st.composite
@@ -102,10 +102,10 @@ def test_memory_order_is_kept():
 
 
 def test_counts():
-    counts = summaries.LengthCounts.of(3, np.array([[0, 1, 2, 3, 4, 2**64 - 1]], np.uint64))
+    counts = folds.LengthCounts.of(3, np.array([[0, 1, 2, 3, 4, 2**64 - 1]], np.uint64))
     assert counts == (6, 2, 2, 0, 2**64 - 1)
-    assert counts.merged(summaries.LengthCounts()) == counts
-    alone = summaries.LengthCounts.of(1, np.array([0, 1, 7], np.uint8))  # a line of one element never changes
+    assert counts.merged(folds.LengthCounts()) == counts
+    alone = folds.LengthCounts.of(1, np.array([0, 1, 7], np.uint8))  # a line of one element never changes
     assert alone == (3, 1, 3, 0, 7)
 
 

@@ -18,7 +18,7 @@ from tensor_files import held
 from revseq_cli.core.errors import EngineError, TensorIOError
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.raw import MemorySink, MemorySource
-from revseq_cli.pipeline import SERIAL, reversal, summaries
+from revseq_cli.pipeline import SERIAL, folds, reversal
 from revseq_cli.pipeline.assembly import Job, Request
 from revseq_cli.pipeline.jobs import load
 from revseq_cli.pipeline.plan import Plan, Resources, cut, plan_reversal
@@ -160,9 +160,9 @@ def test_every_pass_asks_at_its_end_whether_its_input_has_changed(which):
     tensors[which] = Changed(which, arrays[which], Storage("held", {}))
     job, serial = Job(**tensors, axis=0), Resources("serial", 1)
     passes = [job.recheck, lambda: reversal.reversed_in_memory(job, serial)]
-    passes.append(lambda: summaries.statistics(job.values if which == "values" else job.lengths, serial))
+    passes.append(lambda: folds.statistics(job.values if which == "values" else job.lengths, serial))
     if which == "lengths":
-        passes.append(lambda: summaries.count_lengths(job, serial))
+        passes.append(lambda: folds.count_lengths(job, serial))
     for each in passes:
         with pytest.raises(TensorIOError, match=f"{which} changed"):
             each()

@@ -10,7 +10,7 @@ from mistakes import JOBS, MISTAKES
 import revseq_cli.arrays
 from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.tensors import DataType
-from revseq_cli.pipeline.comparison import compared
+from revseq_cli.pipeline.folds import compared
 from revseq_cli.pipeline.plan import Resources
 from revseq_cli.porting.diagnose import diagnose, opened
 

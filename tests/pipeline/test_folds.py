@@ -10,13 +10,13 @@ from tensor_files import held
 
 from revseq_cli.core.dtypes import dtype_of
 from revseq_cli.core.tensors import DataType
-from revseq_cli.pipeline import comparison
-from revseq_cli.pipeline.comparison import Pair, Tolerance
+from revseq_cli.pipeline import folds
+from revseq_cli.pipeline.folds import Pair, Tolerance
 from revseq_cli.pipeline.plan import Resources, plan_pair
 
 
 def differences(*pair):
-    return comparison.differences(*pair)[0]
+    return folds.differences(*pair)[0]
 
 
 @st.composite
@@ -108,7 +108,7 @@ def test_any_blocks_give_the_same(data):
     sources = held(a), held(b)
     first = data.draw(st.integers(0, 20))
     plan = plan_pair(*sources, Resources("serial", 1, data.draw(st.integers(80, 9999))))
-    found = comparison.compared("compare", Pair(*sources, plan), None, first)
+    found = folds.compared("compare", Pair(*sources, plan), None, first)
     whole = differences(a, b, None, first)
     for name in ("total", "count", "largest_absolute", "largest_relative", "largest_ulps"):
         assert getattr(found, name) == getattr(whole, name)
