@@ -377,8 +377,9 @@ class Table:
             row, column = divmod(e.index, width)
             cell, start = self.rows[row][column], self.starts[row]
             line = _plain(self.text[start:]).partition("\n")[0]
-            cells = f"[^{self.separator or ','}]*." if self.separator or "," in line else r"\S+\s+"
-            before = re.match(rf"\s*(?:{cells}){{{column}}} *", line)
+            has_separators = self.separator or "," in line
+            cells = f" *(?:[^{self.separator or ','}]*.)" if has_separators else r"\s*(?:\S+\s+)"
+            before = re.match(f"{cells}{{{column}}} *", line)
             problem = e.problem if cell else "this cell is empty"
             wanted = "" if is_number(cell) else "a number in each cell, or nan for a missing one"
             raise error_at(self.text, start + (before.end() if before else 0), problem, wanted) from None

@@ -71,6 +71,11 @@ def test_what_is_refused(revseq, tmp_path, text, words):
     revseq("show", "x.csv").refused("Error: x.csv: ", *words)
 
 
+def test_the_place_of_an_empty_cell(revseq, tmp_path):
+    (tmp_path / "x.tsv").write_text("1\t2\t3\n4\t\tx\n")
+    revseq("show", "x.tsv").refused("line 2, column 3: this cell is empty")
+
+
 @pytest.mark.parametrize("tensor", ["[1, 2]", "[[[1, 2]]]", '{"Sizes": [2, 0], "Values": [[], []]}'])
 def test_tensors_that_are_no_tables(revseq, tmp_path, tensor):
     (tmp_path / "x.json").write_text(tensor)
