@@ -9,7 +9,7 @@ from needs import WINDOWS
 
 from revseq_cli import reverse_subsequences
 
-JOBS = 3 if WINDOWS else 16
+JOBS = 3 if WINDOWS else 10
 
 
 @pytest.mark.parametrize("shard", range(2))

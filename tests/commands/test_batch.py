@@ -538,32 +538,6 @@ def test_h67_and_fail_fast(revseq, files):
     assert outputs(files) == {each["output"] for each in found if each["ok"]}
 
 
-_DYING = """
-import os, signal
-from revseq_cli.core import platform
-parent, flush_folder = os.getpid(), platform.flush_folder
-def die_once(path):
-    flush_folder(path)
-    if os.getpid() != parent:
-        try:
-            os.close(os.open("dead", os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return
-        os.kill(os.getpid(), signal.SIGKILL)
-platform.flush_folder = die_once
-"""
-
-
-@pytest.mark.needs("fork", "names by links", "folder flushes")
-def test_a_process_that_dies_after_its_output_got_its_name(revseq, files):
-    """The output is complete, its second name goes, and the other jobs run."""
-    (files / "m.jsonl").write_text(numbered(20))
-    done = revseq("batch", "m.jsonl", "--json", code=MANY + _DYING)
-    assert (files / "dead").exists()
-    assert (done.status, done.out.count('"ok": true'), done.err) == (0, 20, "")
-    assert outputs(files) == {f"y{i}.npy" for i in range(20)}
-
-
 @pytest.mark.needs("signals")
 def test_h44_kills_at_random_moments(revseq, files):
     """The parent alone, or all of it; at the end the outputs are those of a batch that nobody killed."""
