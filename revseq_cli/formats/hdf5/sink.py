@@ -118,7 +118,7 @@ class _Copy:
 
     def _added(self, file: h5py.File, old: h5py.Dataset, notes: list[str]) -> h5py.Dataset:
         """A dataset like the old one, with its attributes and dimensions."""
-        made = _create(*_parent(file, self.name), old.id.get_type(), old.id.get_space(), self.properties)
+        made = _create(file, self.name, old.id.get_type(), old.id.get_space(), self.properties)
         lost = []
         for name in old.attrs:
             if name not in files.OF_SCALES or (name == "CLASS" and not files.is_scale(old)):
@@ -178,13 +178,7 @@ class _Alone:
     def dataset(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
         """The dataset, with its attributes, those of its groups, and the scales of its dimensions; and notes."""
         said, sizes = self.meaning, dict[str, int]()
-        group, name = _parent(file, self.name)
-        _write_attributes(file, said.groups[0] if said.groups else {})
-        above = group
-        for attributes in said.groups[:0:-1]:  # from the dataset upwards
-            if above.name != "/":
-                _write_attributes(above, attributes)
-                above = above.parent
+        parent, _, name = self.name.rpartition("/")
         # The dimensions whose scale can have their name; a dimension has one size.
         dims = [
             each if _is_name(each) and sizes.setdefault(each, size) == size else ""
@@ -198,8 +192,14 @@ class _Alone:
                 dims = ["" if each == name else each for each in dims]
         limits = tuple(h5py.h5s.UNLIMITED if size is None else size for size in self.limits)
         space = h5py.h5s.create_simple(self.template.sizes, limits)
-        made = _create(group, name, types.kind_of(self.template.dtype), space, self.properties)
+        made = _create(file, f"{parent}/{name}", types.kind_of(self.template.dtype), space, self.properties)
         _write_attributes(made, said.attributes, self.template.dtype)
+        _write_attributes(file, said.groups[0] if said.groups else {})
+        above = made.parent
+        for attributes in said.groups[:0:-1]:  # from the dataset upwards
+            if above.name != "/":
+                _write_attributes(above, attributes)
+                above = above.parent
         self._attach_scales(made, dims, is_coordinate=is_coordinate)
         return made, [*said.left_behind(can_grow=True), *(_add_history(file) if self.is_netcdf else [])]
 
@@ -244,21 +244,17 @@ def _allocate_early(properties: h5p.PropDCID) -> None:
         properties.set_fill_time(h5d.FILL_TIME_NEVER)
 
 
-def _parent(file: h5py.File, name: str) -> tuple[h5py.Group, str]:
-    """The group of a path, which is made where it is not there, and the last part of the path."""
-    group = file["/"]
-    tracks = group.id.get_create_plist().get_link_creation_order() != 0
-    *parents, last = name.strip("/").split("/")
-    for part in parents:
-        group = group[part] if part in group else group.create_group(part, track_order=tracks or None)
-    return group, last
-
-
 def _create(
-    group: h5py.Group, name: str, kind: h5py.h5t.TypeID, space: h5py.h5s.SpaceID, properties: h5p.PropDCID
+    file: h5py.File, path: str, kind: h5py.h5t.TypeID, space: h5py.h5s.SpaceID, properties: h5p.PropDCID
 ) -> h5py.Dataset:
-    group[name] = dataset = h5py.Dataset(h5d.create(group.id, None, kind, space, properties))  # with a name in UTF-8
-    return dataset
+    """A dataset without values; groups on its path are made where they are not there."""
+    group = file["/"]
+    tracks = group.id.get_create_plist().get_link_creation_order() != 0 or None
+    *parents, name = path.strip("/").split("/")
+    for part in parents:
+        group = group[part] if part in group else group.create_group(part, track_order=tracks)
+    group[name] = made = h5py.Dataset(h5d.create(group.id, None, kind, space, properties))  # with a name in UTF-8
+    return made
 
 
 def _copy_attribute(old: h5d.DatasetID, new: h5d.DatasetID, name: bytes) -> None:
