@@ -239,7 +239,11 @@ def test_names_for_scripts(revseq, tmp_path, files):
         assert revseq("show", f"none.{name}", "--names").ok().out == ""
 
 
-def test_dtype_says_what_bytes_are(revseq, tmp_path):
+def test_format_and_dtype_say_what_bytes_are(revseq, tmp_path):
+    with open(tmp_path / "x.txt", "wb") as f:
+        np.save(f, X)
+    assert revseq("show", "x.txt").ok().out == revseq("show", "x.txt", "-f", "npy").ok().out
+    revseq("show", "x.txt", "-f", "text").refused("it looks like a .npy file", "add -f npy")
     np.save(tmp_path / "x.npy", np.zeros(3, "V2"))
     assert "DataType         BFLOAT16" in revseq("show", "x.npy", "--dtype", "bfloat16").ok().out
     revseq("show", "x.npy").refused("bytes without a name")
