@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 )
 @click.argument("pages", metavar="PAGE...", nargs=-1, required=True, callback=options.expanded)
 @Group.WRITE.option(
-    "--fix", is_flag=True, help="Rewrite wrong OutputTensors in place. Each page is corrected completely or not at all."
+    "--fix",
+    is_flag=True,
+    help="Rewrite the rows of wrong OutputTensors in place. Each page is corrected completely or not at all.",
 )
 @Group.WORK.option(
     "--allow-empty", is_flag=True, help="Skip and count a PAGE without an example, as for pages in a folder."

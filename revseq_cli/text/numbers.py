@@ -98,9 +98,18 @@ def _parse_integers(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> N
 
 
 def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
-    patterns: dict[int, int] = {}  # NaN bits, by index
-    numbers = _plain(float, tokens, _FLOATS)
-    wide = np.array(numbers or [_float(i, token, dtype, name, patterns) for i, token in enumerate(tokens)], np.float64)
+    numbers, patterns = _plain(float, tokens, _FLOATS), dict[int, int]()  # NaN bits, by index
+    for i, token in enumerate(() if numbers else tokens):
+        if number := _NUMBER.fullmatch(token):
+            numbers.append(float(f"{number[1]}e{number[2] or 0}"))
+        elif written := _NAN_BITS.fullmatch(token):
+            patterns[i] = int(written[1], 16)
+            numbers.append(np.nan)
+        elif _SPECIAL.fullmatch(token):
+            numbers.append(float(token))
+        else:
+            raise LiteralError(i, f"{token[:40]!r} is not a number")
+    wide = np.array(numbers, np.float64)
     digits = np.finfo(dtype).nmant
     with np.errstate(over="ignore"):
         # Rounded twice, a number may miss its nearest value where FLOAT64 is half-way between two: such a FLOAT64 has
@@ -121,22 +130,10 @@ def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDA
             raise LiteralError(i, f"{tokens[i][:40]} is not exact in {name}, which would hold {int(values[i])}")
     words = values.view(word(dtype))
     for i, pattern in patterns.items():
-        words[i] = pattern
+        words[i] = pattern % (1 << 8 * dtype.itemsize)
+        if words[i] != pattern or not np.isnan(values[i]):
+            raise LiteralError(i, f"{tokens[i][:40]} is not the bits of a NaN in {name}")
     return values
-
-
-def _float(i: int, token: str, dtype: np.dtype[Any], name: str, patterns: dict[int, int]) -> float:
-    """One number as FLOAT64; for a NaN that is written with its bits, these go into `patterns` at index i."""
-    if number := _NUMBER.fullmatch(token):
-        return float(f"{number[1]}e{number[2] or 0}")
-    if written := _NAN_BITS.fullmatch(token):
-        patterns[i] = int(written[1], 16)
-        if patterns[i] >> 8 * dtype.itemsize or not np.isnan(np.array(patterns[i], word(dtype)).view(dtype)):
-            raise LiteralError(i, f"{token[:40]} is not the bits of a NaN in {name}")
-        return float("nan")
-    if _SPECIAL.fullmatch(token):
-        return float(token)
-    raise LiteralError(i, f"{token[:40]!r} is not a number")
 
 
 def is_number(token: str) -> bool:

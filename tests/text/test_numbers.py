@@ -1,6 +1,5 @@
 """Numbers as text: exact or refused, and back bit for bit."""
 
-import json
 from decimal import Decimal
 from fractions import Fraction
 
@@ -203,19 +202,3 @@ def test_a_data_type_that_has_no_text(name):
 def test_the_bits_of_a_nan_are_those_of_the_real_part():
     found = numbers.parse(["nan(0xffc00001)"], DataType.COMPLEX64)
     assert found.view("u4").tolist() == [0xFFC00001, 0]
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "why"),
-    [("BOOL", "[[2,3],[0,255]]", "2 does not fit BOOL (0 to 1)"), ("COMPLEX64", "[[16777217]]", "not exact")],
-)
-def test_h68_no_command_changes_what_a_text_says(revseq, tmp_path, name, values, why):
-    (tmp_path / "x.json").write_text(json.dumps({"DataType": name, "Values": json.loads(values)}))
-    sizes = "2,2" if name == "BOOL" else "1,1"
-    (tmp_path / "x.txt").write_text(f"InputTensor: (Sizes:{{{sizes}}}, DataType:{name})\n{values}")
-    for source in (["--dtype", name, values], ["x.json"], ["x.txt"]):
-        revseq("convert", *source, "o.npy").refused(why)
-        revseq("diff", *source, source[-1]).refused(why)
-        revseq("run", *source, "[[1],[1]]", "--axis", 1, "--feature-level", "none", "-o", "o.npy").refused(why)
-        revseq("show", *source).refused(why)
-    assert not (tmp_path / "o.npy").exists()
