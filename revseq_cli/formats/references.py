@@ -271,7 +271,7 @@ def _is_about(format_name: str, reference: Reference) -> bool:
 def _unknown(reference: Reference, rows: Sequence[Format]) -> RevseqError:
     """The error for a file of which nothing says which of these formats it has."""
     path = reference.path
-    if os.path.isdir(path):  # noqa: PTH112 - any text
+    if _is_folder(path):
         return TensorIOError("is a directory", "a tensor file", where=path)
     if reference.is_onnx_model:
         hint = f"try {platform.typed(str(Path(path).with_suffix('.pb')))}"

@@ -97,13 +97,15 @@ class Here:
         self.loop.set_exception_handler(lambda *_: None)  # sessions are left to the end of the process
         self.systems: dict[object, Any] = {}
         self.files: dict[str, File] = {}
-        self.mirrors: dict[str, tuple[float, tempfile.TemporaryDirectory[str]]] = {}  # of Zarr's metadata, by address
+        self.mirrors: dict[str, tuple[float, str]] = {}  # folders with Zarr's metadata, by address
+        self.at_end = contextlib.ExitStack()
         atexit.register(self.close)
 
     def close(self) -> None:
         """Close all files: HDF5 does not survive a file of Python's that goes before it."""
         for file in self.files.values():
             file.at_end.close()
+        self.at_end.close()
 
 
 def thread() -> tuple[int, int]:
@@ -419,7 +421,7 @@ def newest(path: str) -> int | None:
 def matching(pattern: str) -> list[Address]:
     """The addresses of files and Zarr stores that match a pattern, in their order."""
     scheme, found = pattern.partition("://")[0], call(pattern, "glob", detail=True)
-    names = {name if is_web(name) else f"{scheme}://{name.lstrip('/')}": info for name, info in found.items()}
+    names = {name if is_web(name) else f"{scheme}://{name}": info for name, info in found.items()}
     return [Address(name) for name, info in sorted(names.items()) if info["type"] != "directory" or is_store(name)]
 
 

@@ -62,21 +62,21 @@ def mirror(path: str) -> str:
     """
     mirrors, asked = remote.here().mirrors, time.monotonic()
     if path in mirrors and asked - mirrors[path][0] < remote.FRESH:
-        return mirrors[path][1].name
+        return mirrors[path][1]
     names = [name for name in remote.listed(path) if name.rpartition("/")[2] in (*FILES, ".zmetadata")]
     files = remote.contents(path, names or [*FILES, ".zmetadata"])
     if not files:
         raise MissingFileError("no such store", where=path)
     if remote.is_web(path):
         files |= _consolidated(files)
-    folder = tempfile.TemporaryDirectory(prefix="revseq-")  # it ends with the process
+    folder = remote.here().at_end.enter_context(tempfile.TemporaryDirectory(prefix="revseq-"))
     for name, data in files.items():
-        target = Path(folder.name, name)
-        if target.resolve().is_relative_to(Path(folder.name).resolve()):
+        target = Path(folder, name)
+        if target.resolve().is_relative_to(Path(folder).resolve()):
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
     mirrors[path] = asked, folder
-    return folder.name
+    return folder
 
 
 def _consolidated(files: dict[str, bytes]) -> dict[str, bytes]:

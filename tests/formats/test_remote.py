@@ -1,0 +1,486 @@
+"""Addresses: what is read and written there is what would be read and written here, whatever the server does."""
+
+import gzip
+import io
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+import pytest
+from processes import until
+
+for package in ("fsspec", "aiohttp"):
+    pytest.importorskip(package, reason=f"{package}, of the extra remote and of the tests, is not installed")
+
+import fsspec  # noqa: E402
+import servers  # noqa: E402
+import zarr  # noqa: E402
+from click.testing import CliRunner  # noqa: E402
+
+from revseq_cli.commands.cli import cli  # noqa: E402
+from revseq_cli.core.errors import RevseqError, without_secrets  # noqa: E402
+from revseq_cli.formats import remote  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:Consolidated metadata")
+SIZES, LENGTHS = (6, 40_000), np.array([3, 0, 40_000, 2, 39_000, 1], np.uint32)
+JOB = ("--axis", 1, "--batch-axis", 0)
+X = np.arange(240_000, dtype=np.float32).reshape(SIZES)
+FORMATS = ("x.npy", "x.npz", "x.h5", "x.nc", "x.safetensors", "x.json", "x.pb", "x.zarr")
+
+
+def reversed_lines():
+    right = X.copy()
+    for line, length in zip(right, LENGTHS, strict=True):
+        line[:length] = line[:length][::-1].copy()
+    return right
+
+
+def stored(path):
+    """The tensor of a file of ours, read by the libraries of its format."""
+    if path.suffix == ".zarr":
+        store = zarr.open(path, mode="r")
+        return (store if isinstance(store, zarr.Array) else next(iter(store.arrays()))[1])[...]
+    if path.suffix in (".h5", ".nc"):
+        with h5py.File(path) as file:
+            return next(each for each in file.values() if each.ndim == 2)[...]
+    if path.suffix == ".npz":
+        return next(iter(np.load(path).values()))
+    return np.load(path)
+
+
+@pytest.fixture
+def far(tmp_path):
+    """A folder of files in many formats, whose job is x.npy with n.npy; each with one tensor, in chunks if it has them."""
+    folder = tmp_path / "far"
+    folder.mkdir()
+    np.save(folder / "x.npy", X)
+    np.save(folder / "n.npy", LENGTHS)
+    np.savez_compressed(folder / "x.npz", x=X)
+    (folder / "x.npy.gz").write_bytes(gzip.compress((folder / "x.npy").read_bytes(), 1))
+    for name in ("x.h5", "x.nc"):
+        with h5py.File(folder / name, "w") as file:
+            file.create_dataset("x", data=X, chunks=(1, 10_000), compression=1)
+    group = zarr.create_group(folder / "x.zarr")
+    group.create_array("x", shape=SIZES, chunks=(1, 10_000), dtype="f4")[...] = X
+    zarr.consolidate_metadata(folder / "x.zarr")
+    return folder
+
+
+@pytest.fixture
+def web(far):
+    with servers.running(servers.Files(far)) as server:
+        yield server
+
+
+@pytest.fixture
+def memory():
+    """Bytes at memory://box, for commands in this process alone."""
+    remote._of.cache_clear()  # whose filesystem has the methods of another test
+    files = fsspec.filesystem("memory")
+    yield files
+    files.store.clear()
+    files.pseudo_dirs[:] = [""]
+
+
+def begun(folder, *args, code="", env=()):
+    """A command that is running in a process of its own."""
+    code += "\nimport sys; sys.argv[0] = 'revseq'\nfrom revseq_cli.__main__ import main; main()"
+    command = [sys.executable, "-c", code, *map(str, args)]
+    return subprocess.Popen(command, cwd=folder, env=os.environ | dict(env), stdout=-1, stderr=-1)
+
+
+def here(*args):
+    """Run a command in this process; what it prints, or the error that it raises."""
+    done = CliRunner().invoke(cli, [*map(str, args)])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_every_format_in_memory(memory, far):
+    """One after another is made of the one before, with a tensor whose bits the last one must have."""
+    memory.put(str(far / "x.npy"), "/box/x.npy")
+    memory.put(str(far / "n.npy"), "/box/n.npy")
+    here("run", "memory://box/x.npy", "memory://box/n.npy", *JOB, "-o", "memory://box/y.npy", "--verify")
+    names = ["y.npy", *(name.replace("x", "y") for name in FORMATS[1:]), "y.bin"]
+    for name, following in itertools.pairwise(names):
+        here("convert", f"memory://box/{name}", f"memory://box/{following}", "--verify")
+    here("convert", "memory://box/y.bin", "memory://box/z.npy", "--sizes", "6x40000")
+    assert np.array_equal(np.load(io.BytesIO(memory.cat_file("/box/z.npy"))), reversed_lines())
+    assert "equal" in here("diff", "memory://box/z.npy", "--job", "memory://box/x.npy", "memory://box/n.npy", *JOB)
+    assert "FLOAT32" in here("show", "memory://box/y.zarr")
+    assert "accepts" in here("check", "memory://box/x.npy", "memory://box/n.npy", *JOB)
+    assert not [name for name in memory.find("/box") if ".revseq" in name]
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("show", "memory://box/none.npy"), "no such file"),
+        (("show", "memory://box/none.zarr"), "no such store"),
+        (("show", "nothing://box/x.npy"), "fsspec knows no nothing"),
+        (("show", "memory://box"), "is a directory"),
+        (("convert", "memory://box/x.npy", "memory://box/n.npy"), "already exists"),
+        (("convert", "memory://box/x.npy", "memory://box/x.npy", "--overwrite"), "is an input of this job"),
+        (("convert", "memory://box/x.npy", "memory://box/x.zarr"), "already exists"),
+        (("convert", "memory://box/x.npy", "http://host/y.npy"), "is only read"),
+    ],
+)
+def test_what_is_refused(memory, far, words, error):
+    for name in ("x.npy", "n.npy", "x.zarr/x/c/0"):
+        memory.pipe_file(f"/box/{name}", (far / "x.npy").read_bytes())
+    before = memory.find("/box", detail=True)
+    with pytest.raises(RevseqError, match=error):
+        here(*words)
+    assert memory.find("/box", detail=True) == before
+
+
+def test_overwrite_replaces(memory, far):
+    memory.pipe_file("/box/y.npy", b"old")
+    here("convert", far / "x.npy", "memory://box/y.npy", "--overwrite")
+    assert memory.cat_file("/box/y.npy") == (far / "x.npy").read_bytes()
+
+
+def test_two_runs_of_one_store(memory, far, monkeypatch):
+    """The one that comes second finds the mark of the first, and takes nothing from it."""
+    memory.pipe_file("/box/y.zarr/.revseq-0.tmp", b"")
+    with pytest.raises(RevseqError, match="is being written"):
+        here("convert", far / "x.npy", "memory://box/y.zarr")
+    assert memory.find("/box") == ["/box/y.zarr/.revseq-0.tmp"]
+
+
+def test_the_metadata_of_a_store_come_last(memory, far, monkeypatch):
+    put = []
+    for name in ("put_file", "pipe_file"):
+        real = getattr(type(memory), name)
+        monkeypatch.setattr(
+            type(memory),
+            name,
+            lambda *a, real=real, at=2 if name == "put_file" else 1, **k: (put.append(a[at]), real(*a, **k))[1],
+        )
+    here("convert", far / "x.zarr", "memory://box/y.zarr")
+    names = [name.rpartition("/")[2] for name in put]
+    assert put[-1] == "/box/y.zarr/zarr.json"
+    assert names.index("zarr.json") == len(names) - names.count("zarr.json") > 24
+
+
+def test_a_failure_leaves_no_object(memory, far, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(memory), "put_file", full)
+    for name in ("y.npy", "y.zarr"):
+        with pytest.raises(RevseqError, match=r"cannot write: .*No space left"):
+            here("convert", far / "x.npy", f"memory://box/{name}")
+    assert memory.find("/box") == []
+
+
+# Addresses of files of this machine pass through fsspec, too, and reach other processes.
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.h5", "x.zarr"])
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+def test_engines(revseq, far, name, engine):
+    words = ("--engine", engine, "--jobs", 2, "--memory", "4M", "--verify")
+    address, output = f"local://{far}/{name}", f"local://{far}/new/y{name[1:]}"
+    revseq("run", address, f"local://{far}/n.npy", *JOB, "-o", output, *words).ok()
+    assert np.array_equal(stored(far / "new" / f"y{name[1:]}"), reversed_lines())
+    assert not list((far / "new").rglob(".revseq*"))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_short_runs_become_few_requests(revseq, far, axis, order):
+    values = np.asarray(np.arange(120_000, dtype=np.int16).reshape(300, 400), order=order)
+    lengths = np.full((1, 400) if axis == 0 else (300, 1), 200, np.uint32)
+    np.save(far / "v.npy", values)
+    np.save(far / "l.npy", lengths)
+    small = {"REMOTE_HEAD": 64, "REMOTE_PIECE": 4096, "REMOTE_GAP": 100, "REMOTE_AT_ONCE": 9000}
+    revseq(
+        "run", f"local://{far}/v.npy", "far/l.npy", "--axis", axis, "-o", "y.npy", "--memory", "40k", thresholds=small
+    ).ok()
+    right = np.moveaxis(values.copy(), axis, 0)
+    right[:200] = right[:200][::-1].copy()
+    assert np.array_equal(np.load(far.parent / "y.npy"), np.moveaxis(right, 0, axis))
+
+
+def test_batch(revseq, far):
+    for stem in ("a", "b"):
+        shutil.copy(far / "x.npy", far / f"in_{stem}.npy")
+    words = (
+        "batch",
+        "--each",
+        f"local://{far}/in_*.npy",
+        "--lengths",
+        "far/n.npy",
+        *JOB,
+        "-o",
+        f"local://{far}/out/{{match}}.npy",
+    )
+    revseq(*words).ok()
+    for stem in ("a", "b"):
+        assert np.array_equal(np.load(far / f"out/{stem}.npy"), reversed_lines())
+    assert revseq(*words, "--resume").ok().out.startswith("2 jobs: 2 skipped")
+    os.utime(far / "in_a.npy")
+    assert revseq(*words, "--resume").ok().out.startswith("2 jobs: 1 done, 1 skipped")
+
+
+def test_local_jobs_know_no_fsspec(revseq, far):
+    without = "import sys; sys.modules['fsspec'] = None"
+    for name in ("x.npy", "x.h5", "x.zarr"):
+        revseq("run", f"far/{name}", "far/n.npy", *JOB, "-o", f"y.{name[2:]}", code=without).ok()
+    revseq("show", "s3://box/x.npy", code=without).refused(
+        "is an address of s3", "fsspec and s3fs", "install fsspec s3fs"
+    )
+
+
+# A web server
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.h5", "x.npy.gz", "x.zarr"])
+def test_ranges_of_a_web_server(revseq, web, name):
+    small = {"REMOTE_HEAD": 1 << 12, "REMOTE_PIECE": 1 << 18, "REMOTE_BLOCK": 1 << 16}
+    revseq("run", f"{web.address}/{name}", f"{web.address}/n.npy", *JOB, "-o", "y.npy", thresholds=small).ok()
+    assert np.array_equal(np.load(web.folder.parent / "y.npy"), reversed_lines())
+    got = [each for each in web.requests if each[0] == "GET" and each[1] == f"/{name}"]
+    assert all(wanted for _, _, wanted in got), "no file is fetched whole"
+    assert sum(each[0] == "HEAD" and each[1] == f"/{name}" for each in web.requests) <= 2, (
+        "at the beginning and the end"
+    )
+
+
+def test_a_server_that_fails_now_and_then(revseq, web):
+    """At first it fails, then it breaks off in the middle, and the third time it sends what is asked for."""
+    web.fails = lambda number: web.requests[:number].count(web.requests[number - 1]) == 1
+    web.breaks = lambda number: web.requests[:number].count(web.requests[number - 1]) == 2
+    small = {"REMOTE_HEAD": 1 << 12, "REMOTE_PIECE": 1 << 18}
+    quick = "import revseq_cli.formats.remote as r; r._PAUSES = (0.01, 0.01)"
+    revseq(
+        "run", f"{web.address}/x.npy", f"{web.address}/n.npy", *JOB, "-o", "y.npy", code=quick, thresholds=small
+    ).ok()
+    assert np.array_equal(np.load(web.folder.parent / "y.npy"), reversed_lines())
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ({"status": 404}, "no such file"),
+        ({"status": 403}, "no right to"),
+        ({"status": 500}, "the server answers 500"),
+        ({"breaks": lambda _: True}, "cannot read: "),
+        ({"with_ranges": False}, "its server sends whole files only"),
+    ],
+)
+def test_a_server_that_will_not(revseq, web, fault, words):
+    """Nothing is written, and no credentials are told."""
+    vars(web).update(fault)
+    secret = f"{web.address.replace('//', '//me:SECRET@')}/x.npy?token=SECRET"
+    quick = "import revseq_cli.formats.remote as r; r._PAUSES = (0.01, 0.01)"
+    for more in ((), ("--json",)):
+        done = revseq("run", secret, "far/n.npy", *JOB, "-o", "y.npy", *more, code=quick)
+        assert done.status == 2
+        assert words in done.out + done.err
+        assert "SECRET" not in done.out + done.err
+    assert not (web.folder.parent / "y.npy").exists()
+
+
+def test_small_files_of_a_server_without_ranges(revseq, web):
+    web.with_ranges = False
+    assert "39000" in revseq("show", f"{web.address}/n.npy").ok().out
+
+
+def test_no_credentials_anywhere(revseq, web):
+    secret = f"{web.address.replace('//', '//me:SECRET@')}/x.nc?token=SECRET"
+    done = [revseq("run", f"{secret}::x", "far/n.npy", *JOB, "-o", "y.nc", "-vv").ok()]
+    done += [revseq("run", f"{secret}::x", "far/n.npy", *JOB, "-o", "z.npy", "--json").ok()]
+    done += [revseq("show", f"{secret}::x", "--json").ok(), revseq("show", f"{secret}::none").refused("no such")]
+    assert not [each for each in done if "SECRET" in each.out + each.err]
+    assert b"SECRET" not in (web.folder.parent / "y.nc").read_bytes()
+    assert without_secrets("a https://me:S@h/x?S#S b") == "a https://h/x b"
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.h5", "x.zarr"])
+def test_an_input_that_changes(revseq, web, name):
+    file = web.folder / name / "x/zarr.json" if name == "x.zarr" else web.folder / name
+    small = {"REMOTE_HEAD": 1 << 12, "REMOTE_PIECE": 1 << 18, "REMOTE_BLOCK": 1 << 16}
+    changes = f"""
+import atexit, revseq_cli.operator.kernel as k
+real = k.reverse
+def reverse(*a, **b):
+    file = {str(file)!r}
+    data = open(file, "rb").read()
+    open(file, "wb").write(data.replace(b"float32", b"float32") + b" ")
+    return real(*a, **b)
+k.reverse = reverse
+"""
+    words = ("run", f"{web.address}/{name}", "far/n.npy", *JOB, "-o", "y.npy")
+    done = revseq(*words, code=changes, thresholds=small)
+    if name == "x.zarr":  # whose chunks alone are read
+        pytest.xfail("a web server lists no files") if done.status == 0 else None
+    done.refused("changed while it was read")
+    assert not (web.folder.parent / "y.npy").exists()
+
+
+@pytest.mark.needs("signals")
+def test_a_signal_ends_a_wait(web, tmp_path):
+    """Within a second, though the server is silent."""
+    code = "import revseq_cli.core.thresholds as t; t.REMOTE_HEAD = 4096"
+    process = begun(tmp_path, "run", f"{web.address}/x.npy", "far/n.npy", *JOB, "-o", "y.npy", code=code)
+
+    def silent():
+        return any(wanted and wanted != "bytes=0-4095" for _, _, wanted in web.requests)
+
+    web.fails = lambda number: silent() and web.open.clear() and False
+    until(silent)
+    time.sleep(0.2)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate()
+    assert time.monotonic() - began < 1
+    assert process.returncode == -signal.SIGINT
+    assert b"y.npy was not written" in told
+    assert sorted(os.listdir(tmp_path)) == ["far"]
+
+
+# S3
+
+
+@pytest.fixture(scope="module")
+def s3():
+    """The environment of a client of an S3 server with the bucket box, and a filesystem of it."""
+    for package in ("moto", "s3fs", "boto3"):
+        pytest.importorskip(package, reason=f"{package}, of the tests of S3, is not installed")
+    with servers.s3() as env:
+        keys = {"key": env["AWS_ACCESS_KEY_ID"], "secret": env["AWS_SECRET_ACCESS_KEY"]}
+        yield env, fsspec.filesystem("s3", endpoint_url=env["AWS_ENDPOINT_URL"], use_listings_cache=False, **keys)
+
+
+@pytest.fixture
+def box(s3, far):
+    env, files = s3
+    files.put(f"{far}/", "box/in/", recursive=True)
+    yield env, files
+    files.rm("box/*", recursive=True)
+
+
+@pytest.mark.long
+def test_a_bucket(revseq, box, tmp_path):
+    env, files = box
+    for name, engine in (("x.npy", "serial"), ("x.h5", "processes"), ("x.zarr", "processes")):
+        words = ("--engine", engine, "--jobs", 2, "--memory", "8M", "--verify")
+        output = f"s3://box/out/y{name[1:]}"
+        revseq("run", f"s3://box/in/{name}", "s3://box/in/n.npy", *JOB, "-o", output, *words, env=env).ok()
+        files.get(f"box/out/y{name[1:]}", str(tmp_path / f"y{name[1:]}"), recursive=name == "x.zarr")
+        assert np.array_equal(stored(tmp_path / f"y{name[1:]}"), reversed_lines())
+    assert not [name for name in files.find("box") if ".revseq" in name]
+    words = (
+        "batch",
+        "--each",
+        "s3://box/in/x*.npy",
+        "--lengths",
+        "s3://box/in/n.npy",
+        *JOB,
+        "-o",
+        "s3://box/{stem}.npy",
+    )
+    assert revseq(*words, env=env).ok().out.startswith("1 job: 1 done")
+    assert revseq(*words, "--resume", env=env).ok().out.startswith("1 job: 1 skipped")
+
+
+@pytest.mark.long
+def test_what_a_bucket_refuses(revseq, box):
+    env, files = box
+    before = files.find("box", detail=True)
+    job = ("run", "s3://box/in/x.npy", "s3://box/in/n.npy", *JOB)
+    without = {name: value for name, value in env.items() if "KEY" not in name} | {"HOME": os.devnull}
+    for words, environment, told in (
+        (("show", "s3://box/none.npy"), env, "no such bucket, or no such file in it"),
+        (("show", "s3://none/x.npy"), env, "no such bucket, or no such file in it"),
+        ((*job, "-o", "s3://none/y.npy"), env, "no such bucket"),
+        ((*job, "-o", "s3://box/in/x.h5"), env, "already exists"),
+        ((*job, "-o", "s3://box/in/x.npy", "--overwrite"), env, "is an input of this job"),
+        ((*job, "-o", "s3://box/in/x.zarr"), env, "already exists"),
+        (("show", "s3://box/in/x.npy"), without, "there are no credentials"),
+    ):
+        assert "SECRET" not in revseq(*words, env=environment).refused(told).err
+    assert files.find("box", detail=True) == before
+
+
+@pytest.mark.long
+@pytest.mark.needs("signals")
+@pytest.mark.parametrize("name", ["y.npy", "y.zarr"])
+def test_a_killed_run_leaves_no_file_and_no_store(box, tmp_path, name):
+    env, files = box
+    slow = "import time, revseq_cli.operator.kernel as k; f = k.reverse; k.reverse = lambda *a, **b: (time.sleep(0.3), f(*a, **b))[1]"
+    words = (
+        "run",
+        "s3://box/in/x.zarr",
+        "s3://box/in/n.npy",
+        *JOB,
+        "-o",
+        f"s3://box/{name}",
+        "--memory",
+        "1M",
+        "--engine",
+        "serial",
+    )
+    process = begun(tmp_path, *words, code=slow, env=env)
+    if name == "y.zarr":
+        until(lambda: [each for each in files.find("box/y.zarr") if "/c/" in each])
+    else:
+        time.sleep(3)
+    process.kill()
+    process.communicate()
+    assert not files.exists("box/y.npy")
+    assert not [each for each in files.find("box/y.zarr") if each.endswith("zarr.json")]
+
+
+# A scheduler with two workers, to which no file of a folder is there.
+ALONE = """
+import asyncio, os, pathlib, sys
+from distributed import Scheduler, Worker
+def refuse(event, arguments):
+    if event in ("open", "os.listdir", "os.scandir", "os.mkdir") and str(arguments[0]).startswith({folder!r}):
+        raise PermissionError(13, "another machine's", arguments[0])
+async def main():
+    async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as scheduler:
+        pathlib.Path("new").write_text(scheduler.address)
+        pathlib.Path("new").rename("address")
+        options = dict(nthreads=1, memory_limit=0, dashboard=False)
+        async with Worker(scheduler.address, **options), Worker(scheduler.address, **options):
+            sys.addaudithook(refuse)
+            await scheduler.finished()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["x.npy", "x.h5", "x.zarr"])
+def test_dask_without_a_shared_folder(revseq, box, tmp_path, name):
+    pytest.importorskip("distributed", reason="distributed, the extra dask, is not installed")
+    env, files = box
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    command = [sys.executable, "-c", ALONE.format(folder=str(here))]
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    cluster = subprocess.Popen(command, cwd=there, env=os.environ | env, **silent)
+    try:
+        until((there / "address").exists)
+        words = ("--engine", "dask", "--scheduler", (there / "address").read_text(), "--memory", "4M", "--verify")
+        output = f"s3://box/out/y{name[1:]}"
+        env = env | {"TMPDIR": str(here)}
+        revseq("run", f"s3://box/in/{name}", "s3://box/in/n.npy", *JOB, "-o", output, *words, env=env).ok()
+    finally:
+        cluster.kill()
+        cluster.wait()
+    files.get(output.removeprefix("s3://"), str(tmp_path / f"y{name[1:]}"), recursive=name == "x.zarr")
+    assert np.array_equal(stored(tmp_path / f"y{name[1:]}"), reversed_lines())
+    assert not os.listdir(here)
