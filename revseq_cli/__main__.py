@@ -85,6 +85,8 @@ def _run(settings: dict[str, Any]) -> int:
                 return cli.invoke(context) or 0
             finally:
                 settings |= context.meta
+                if remote := sys.modules.get("revseq_cli.formats.remote"):
+                    remote.close()
     except click.exceptions.Exit as e:
         return e.exit_code
 

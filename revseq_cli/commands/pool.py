@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import sys
 import time
 import traceback
 from collections import deque
@@ -184,6 +185,9 @@ def _run_job(job: int, *, is_alone: bool, is_written: bool) -> Outcome | None:
         if isinstance(e, EngineError) and not is_alone:
             return None
         return Outcome(entry.line, entry.options["output"], worded(e, entry.options["output"]))
+    finally:
+        if remote := sys.modules.get("revseq_cli.formats.remote"):
+            remote.close()
 
 
 def _outcome_of(entry: Entry, setup: Setup, *, is_alone: bool, is_written: bool) -> Outcome:

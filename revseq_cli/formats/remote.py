@@ -7,7 +7,6 @@ All is done in the calling thread, on an event loop without threads: workers can
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
 import functools
 import hashlib
@@ -97,15 +96,8 @@ class Here:
         self.loop.set_exception_handler(lambda *_: None)  # sessions are left to the end of the process
         self.systems: dict[object, Any] = {}
         self.files: dict[str, File] = {}
-        self.mirrors: dict[str, tuple[float, str]] = {}  # folders with Zarr's metadata, by address
-        self.at_end = contextlib.ExitStack()
-        atexit.register(self.close)
-
-    def close(self) -> None:
-        """Close all files: HDF5 does not survive a file of Python's that goes before it."""
-        for file in self.files.values():
-            file.at_end.close()
-        self.at_end.close()
+        self.mirrors: dict[str, tuple[float, str]] = {}  # when Zarr's metadata were asked for, and the folder of copies
+        self.folders: list[str] = []  # that are removed at the end
 
 
 def thread() -> tuple[int, int]:
@@ -121,6 +113,16 @@ def _of(_: tuple[int, int]) -> Here:
 def here() -> Here:
     """What this thread has at addresses."""
     return _of(thread())
+
+
+def close() -> None:
+    """Close what this thread has open, and remove its folders; HDF5 does not survive a stream that ends before it."""
+    for file in here().files.values():
+        file.at_end.close()
+    for folder in here().folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    for each in (here().files, here().mirrors, here().folders):
+        each.clear()
 
 
 # Calls

@@ -221,6 +221,10 @@ class Plan(NamedTuple):
         """Whether files are read and written in short runs for lack of room for a temporary file."""
         return bool(self.direct) and self.tiling is None
 
+    def reading_back(self, sink: Sink) -> Plan:
+        """The plan to read an output back, which workers elsewhere may not see."""
+        return self if sink.in_workers or self.engine != DASK else self._replace(engine=SERIAL)
+
     @property
     def means(self) -> str:
         """The engine, its workers and their memory, for people."""

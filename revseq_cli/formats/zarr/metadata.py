@@ -69,13 +69,14 @@ def mirror(path: str) -> str:
         raise MissingFileError("no such store", where=path)
     if remote.is_web(path):
         files |= _consolidated(files)
-    folder = remote.here().at_end.enter_context(tempfile.TemporaryDirectory(prefix="revseq-"))
+    folder = tempfile.mkdtemp(prefix="revseq-")
+    remote.here().folders.append(folder)
+    mirrors[path] = asked, folder
     for name, data in files.items():
         target = Path(folder, name)
         if target.resolve().is_relative_to(Path(folder).resolve()):
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
-    mirrors[path] = asked, folder
     return folder
 
 
