@@ -357,7 +357,7 @@ def test_h33_encodings(revseq, refused, tmp_path):
 
 def test_h34_huge_digits_and_huge_texts(refused, tmp_path):
     for suffix in ("json", "txt"):
-        for number in ("1" * 10**7, "0." + "1" * 10**7, "1e" + "9" * 10**6):
+        for number in ("1" * 10**6, "0." + "1" * 10**6, "1e" + "9" * 10**5):
             (tmp_path / f"x.{suffix}").write_text(f"[[{number}]]")
             refused(f"x.{suffix}", f"x.{suffix}: ")
         with open(tmp_path / f"x.{suffix}", "wb") as f:

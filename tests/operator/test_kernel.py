@@ -38,7 +38,7 @@ def jobs(draw, most=6):
     return values, lengths, axis
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(jobs())
 def test_against_the_slow_loop(job):
     values, lengths, axis = job
