@@ -81,7 +81,7 @@ def lost_in(format_name: str, meaning: Meaning) -> tuple[str, ...]:
     """A note that names what a format without a place for any of it loses."""
     attributes = sorted(meaning.attributes, key=lambda name: name not in _CONVENTIONS)
     lost = [listed(attributes, 8)] if attributes else []
-    lost += meaning.left
+    lost += [listed(meaning.left)] if meaning.left else []
     lost += ["the names of dimensions"] if any(meaning.dimensions) else []
     coordinates = [coordinate.name for coordinate in meaning.coordinates]
     lost += [f"the coordinates {listed(coordinates, 5)}"] if coordinates else []
@@ -106,9 +106,8 @@ def plain(value: Any) -> Value | None:  # noqa: ANN401 - of any library
     try:
         array = np.asarray(value)
         if array.dtype.kind in "SUO":
-            texts = [
-                text.rstrip(b"\0").decode() if isinstance(text, bytes) else text for text in array.ravel().tolist()
-            ]
+            texts = array.ravel().tolist()
+            texts = [text.rstrip(b"\0").decode() if isinstance(text, bytes) else text for text in texts]
             are_texts = texts and all(isinstance(text, str) for text in texts)
             return (texts if len(texts) > 1 else texts[0]) if are_texts else None
     except (ValueError, OverflowError):  # lists of several lengths, or bytes that are not UTF-8

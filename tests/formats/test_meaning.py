@@ -159,9 +159,10 @@ def test_attributes_without_a_place_are_named(tmp_path, revseq):
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f["v"] = np.arange(3, dtype="u1")
         f["v"].attrs["_FillValue"] = -1.5
-        f["v"].attrs["structure"] = np.zeros(2, [("a", "i4")])
+        f["v"].attrs["structure\x1b"] = np.zeros(2, [("a", "i4")])
     for output in ("z.zarr", "z.h5"):
-        assert notes(revseq, "convert", "x.h5", output) == ["not copied: structure"]
+        assert notes(revseq, "convert", "x.h5", output) == [r"not copied: structure\x1b"]
+    assert notes(revseq, "convert", "x.h5", "y.npy")[0].startswith(r"not kept in .npy: _FillValue, structure\x1b")
     assert json.loads((tmp_path / "z.zarr/v/zarr.json").read_text())["attributes"] == {}
     with h5py.File(tmp_path / "z.h5") as f:
         assert dict(f["v"].attrs) == {}
