@@ -24,9 +24,9 @@ from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, Scratch
-from revseq_cli.formats.contents import not_whole, refuse_bomb, refuse_key
+from revseq_cli.formats.contents import not_whole, refuse_key
 from revseq_cli.formats.contract import Source, Storage
-from revseq_cli.formats.raw import MemorySource, RawSink, RawSource, RawTensor, UnpackedSource
+from revseq_cli.formats.raw import MemorySource, RawSink, RawSource, RawTensor
 from revseq_cli.formats.table import NPY_MAGIC, looks_like
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Address, FileSink, TextTypes
-    from revseq_cli.formats.table import Packing
 
 # NumPy's own limit, in bytes; a header of 64 dimensions takes less than 1,500.
 _LONGEST_HEADER = 10_000
@@ -180,25 +179,6 @@ def open_npy(path: str, name: str, asked: DataType | None) -> RawSource:
     storage = header.storage()
     storage.details.update(padding)
     return RawSource(header.tensor(path, name), identity, storage)
-
-
-def open_packed(path: str, packing: Packing, asked: DataType | None) -> Source:
-    """The tensor of a packed .npy file."""
-    from revseq_cli.formats import packed  # most files are not
-
-    with file_io.opened(path) as fd:
-        identity = file_io.identity(fd)
-    head = b""
-    for piece in packed.pieces(path, packing):
-        head += piece
-        if len(head) >= HEAD_BYTES:
-            break
-    header = Header.of(head, len(head), path).named(asked, path)
-    refuse_bomb(header.end, identity.size, packed.unpack_hint(packing, path), path)
-    storage = header.storage()
-    storage.details["compression"] = packing.name
-    unpack = functools.partial(packed.pieces, path, packing, identity)
-    return UnpackedSource(header.tensor(path, path), identity, storage, unpack)
 
 
 class Piped(NamedTuple):

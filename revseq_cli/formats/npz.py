@@ -31,7 +31,8 @@ from revseq_cli.formats.contents import (
     refuse_bomb,
     refuse_taken,
 )
-from revseq_cli.formats.raw import RawSink, RawSource, UnpackedSource
+from revseq_cli.formats.packed import UnpackedSource
+from revseq_cli.formats.raw import RawSink, RawSource
 from revseq_cli.formats.table import NPY_MAGIC, ZIP_MAGIC, looks_like
 
 if TYPE_CHECKING:

@@ -5,10 +5,7 @@ And raw buffers: the elements alone, little-endian, whose sizes and data type th
 
 from __future__ import annotations
 
-import contextlib
-import os
-import weakref
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -24,7 +21,7 @@ from revseq_cli.formats.contract import BlockWriter, FileSink, ReadTask, Sink, S
 from revseq_cli.formats.table import looks_like
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -149,60 +146,6 @@ class RawSource(Source):
     def read_task(self, region: Region) -> ReadTask:
         """A read task that opens the file and reads the region."""
         return RawReadTask(self.tensor, self.unchanged, region)
-
-
-class UnpackedSource(RawSource):
-    """A packed tensor, which is unpacked into a temporary file when its first region is read.
-
-    `tensor` says where the elements lie in what `unpack` yields, piece by piece, which ends with the last element.
-    """
-
-    def __init__(
-        self, tensor: RawTensor, identity: Identity, storage: Storage, unpack: Callable[[], Iterator[Any]]
-    ) -> None:
-        super().__init__(tensor, identity, storage)
-        self._unpack, self._is_unpacked = unpack, False
-
-    def read_task(self, region: Region) -> ReadTask:
-        """A read task that reads the region of the temporary file."""
-        if not self._is_unpacked:
-            place, size = f"{self.name}, unpacked into the temporary folder", 0
-            with file_io.trying_to("write", place):
-                fd, path = _temporary_file(self)
-            for piece in self._unpack():
-                file_io.write_all(fd, piece, size, place)
-                size += len(piece)
-            if size != self.tensor.end:
-                found = f"unpacks to {size} bytes, and it promises {self.tensor.end}"
-                raise FormatError(found, "the whole file and nothing else", "fetch it again", self.name)
-            with file_io.trying_to("read", place):
-                self.unchanged, self._is_unpacked = file_io.identity(fd), True
-            self.tensor = replace(self.tensor, path=path)
-        return super().read_task(region)
-
-
-def _temporary_file(owner: object) -> tuple[int, str]:
-    """A new file in the system's folder for temporary ones, and its path; it ends with its owner.
-
-    Where the system has /proc, it has no name: nothing is left of it, however the process ends.
-    """
-    import tempfile  # it takes a while to load
-
-    fd, path = tempfile.mkstemp(prefix="revseq-", suffix=".tmp")
-    name = f"/proc/{os.getpid()}/fd/{fd}"  # other processes can open it by that, too
-    if os.path.exists(name):  # noqa: PTH110
-        os.unlink(path)  # noqa: PTH108
-        path = name
-    weakref.finalize(owner, _remove, fd, path, os.getpid())
-    return fd, path
-
-
-def _remove(fd: int, path: str, process: int) -> None:
-    if os.getpid() == process:  # a fork has the source, too
-        with contextlib.suppress(OSError):
-            os.close(fd)
-            if not path.startswith("/proc/"):
-                os.unlink(path)  # noqa: PTH108
 
 
 @dataclass(frozen=True)

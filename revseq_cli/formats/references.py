@@ -362,7 +362,9 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
             found, hint = f"a packed .{row.name} file cannot be read", f"{reference.packing.unpack} {reference.path}"
             raise UsageError(found, "a packed .npy or text file", hint, reference.path)
         refuse_key(reference.key, "a .npy file", reference.path)
-        return npy.open_packed(reference.path, reference.packing, types.asked)
+        from revseq_cli.formats import packed  # most files are not
+
+        return packed.open_npy(reference.path, reference.packing, types.asked)
     return row.load().open_source(reference, types)
 
 
