@@ -122,6 +122,10 @@ class Search:
 
     def __post_init__(self) -> None:
         self.axis, self.at = self.lines.axis, np.ix_(*self.index)
+        if (
+            self.got.dtype.kind in "fc"
+        ):  # of a zero in place of a number, the sign tells nothing: of x * 0, it is that of x
+            self.got = np.where((self.got == 0) & (self.right != 0), np.zeros((), self.got.dtype), self.got)
         self.wrong = ~self.same(self.got, self.right)
         self.wrong_lines = self.wrong.any(self.axis, keepdims=True)
         self.count, self.is_whole = int(np.count_nonzero(self.wrong_lines)), self.x.shape == self.lines.shape
@@ -131,8 +135,7 @@ class Search:
         chosen = chosen[np.linspace(0, max(len(chosen) - 1, 0), min(len(chosen), _PROBES)).astype(np.intp)]
         self.probes = [own[i][:, None] for own, i in zip(self.index, place_of(chosen, self.x.shape), strict=True)]
         self.there, self.belongs = self.got.reshape(-1)[chosen], self.right.reshape(-1)[chosen]
-        there = self.got[self.wrong]
-        there = bits(there if there.dtype.kind not in "fc" or there.any() else np.abs(there))  # zeros of either sign
+        there = bits(self.got[self.wrong])
         self.is_constant = len(there) > 1 and bool((there == there[0]).all())
 
     def read(self, values: Array, at: Places) -> tuple[Array, Any]:
@@ -206,15 +209,21 @@ class Search:
 
     def _judged(self, cost: float, text: str, agree: Array, *, is_fitted: bool = False) -> Explanation | None:
         """How an output explains what is wrong that agrees with it in these elements, if it does."""
-        explained = self.wrong_lines & ~(~agree & self.wrong).any(self.axis, keepdims=True)
-        broken, count = ~agree & ~self.wrong, int(np.count_nonzero(explained))
+        explained = np.asarray(self.wrong_lines & (agree | ~self.wrong).all(self.axis, keepdims=True))
+        broken = ~agree & ~self.wrong
         broken_lines = broken.any(self.axis, keepdims=True)
-        enough = _witnesses(explained, ~explained)[0] >= _LEAST_WITNESSES
-        if count < self.count:
-            there = bits(self.got[np.broadcast_to(explained, self.wrong.shape)])
-            is_most = enough and count >= _LEAST_PART * self.count and cost < 2 and not (there == there[0]).all()
-            is_told = is_most and not (broken_lines & ~self.wrong_lines).any()
-            return Explanation(max(cost, 1), f"{text}; {self.share(count)}", count, "part") if is_told else None
+        if not explained[self.wrong_lines].all():
+            explained &= ~broken_lines
+            count, there = (
+                int(np.count_nonzero(explained)),
+                bits(self.got[np.broadcast_to(explained, self.wrong.shape)]),
+            )
+            if count < _LEAST_PART * self.count or cost > 1 or (broken_lines & ~self.wrong_lines).any():
+                return None
+            if _witnesses(explained, ~explained)[0] < _LEAST_WITNESSES or (there == there[0]).all():
+                return None
+            return Explanation(max(cost, 1), f"{text}; {self.share(count)}", count, "part")
+        count, enough = self.count, _witnesses(explained, ~explained)[0] >= _LEAST_WITNESSES
         all_of = "" if self.is_whole else f"; this explains all {count:,} sampled wrong lines"
         if not broken.any():
             return Explanation(cost, text + all_of, count, "all")

@@ -159,6 +159,16 @@ def test_what_explains_most_lines_is_told_with_its_count():
     assert found.mistakes[0].text == "values are negated; this explains 79 of 80 wrong lines"
 
 
+def test_a_part_has_lines_of_which_all_is_explained():
+    """Lengths are not clamped, and the last element is read again: what the memory has behind it is elsewhere."""
+    rng = np.random.default_rng(11)
+    n = rng.integers(0, 14, (9, 1, 3)).astype("u4")
+    n[[0, 2, 5, 7], 0, [0, 1, 2, 0]] = 14, 14, 14, 15
+    x, j = rng.integers(-9000, 9000, (9, 13, 3)), np.arange(13)[:, None]
+    got = np.take_along_axis(x, np.where(j < n, np.clip(n.astype(int) - 1 - j, 0, 12), j), 1)
+    assert not [text for text in told(x, n, 1, got)[1] if "memory" in text]
+
+
 # Every data type, tolerances, and tensors of which a part is the sample
 
 

@@ -241,6 +241,8 @@ _VALUES = {
     "printed": (of_values(lambda v: np.vectorize(lambda e: float(f"{e:.5g}"))(v), "f"), "5 significant digits"),
     "clipped": (of_values(lambda v: np.clip(v, -100, 100), "f"), "clipped to -100 and 100"),
     "wrapped to UINT8": (of_values(lambda v: v % 256, "i"), "UINT8"),
+    "masked by a product": (
+        lambda job: job.right * (np.arange(job.x.shape[1]).reshape(-1, *[1] * (job.x.ndim - 2)) < job.n), "only 0"),
     "added to the input": (lambda job: job.right + job.x, "input is added"),
 }  # fmt: skip
 
