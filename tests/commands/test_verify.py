@@ -284,7 +284,7 @@ class TestExamples:
 class TestNumbers:
     """That whatever number changes, the verdict is that of the slow definition."""
 
-    @settings(max_examples=50)
+    @settings(max_examples=30)
     @given(st.data())
     def test_a_printed_example_is_right(self, data):
         sizes = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=8))

@@ -28,7 +28,7 @@ def values(text, name="FLOAT32"):
     return tensor.values(DataType[name])
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=8), st.sampled_from(oracle.DATA_TYPES), st.integers(0, 2**32))
 def test_round_trip(sizes, data_type, seed):
     array = oracle.random_values(np.random.default_rng(seed), sizes, data_type)

@@ -166,7 +166,7 @@ def read(form, name, tokens):
         return None
 
 
-@settings(max_examples=250)
+@settings(max_examples=150)
 @given(st.sampled_from(DataType), st.sampled_from(list(_TEXTS)), st.lists(_WRITTEN, min_size=1, max_size=3))
 @example(DataType.BOOL, "bare JSON", ["2"])
 @example(DataType.BOOL, "JSON with Sizes", ["0", "255"])
