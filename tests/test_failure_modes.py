@@ -139,27 +139,7 @@ def test_h10_another_format_under_its_suffix(refused, tmp_path, data, seems):
     refused("x.npy", "x.npy: ", seems)
 
 
-@pytest.mark.parametrize("values", [np.float32(1), np.zeros((0, 3), "f4"), np.zeros((3, 0), "f4")])
-def test_h11_no_dimensions_and_no_elements(refused, tmp_path, values):
-    level = () if values.shape == () else ("--feature-level", "5_0")
-    np.save(tmp_path / "x.npy", values)
-    refused("x.npy", "x.npy: ", options=level)
-    h5(tmp_path, x=values)
-    refused("x.h5", "x.h5", options=level)
-
-
 # lengths
-
-
-@pytest.mark.parametrize(
-    ("n", "options"),
-    [([[2.0], [4.0], [3.0]], ("--feature-level", "5_0")), ([[2.0], [4.5], [np.nan]], ("--lengths-dtype", "UINT32")),
-     ([[2], [-1], [3]], ()), ([[2], [-1], [3]], ("--lengths-dtype", "UINT32")), ([[True], [False], [True]], ())],
-)  # fmt: skip
-def test_h12_lengths_that_are_no_lengths(refused, tmp_path, n, options):
-    np.save(tmp_path / "x.npy", F4)
-    np.save(tmp_path / "n.npy", np.array(n))
-    refused("x.npy", "n.npy: ", options=options)
 
 
 def test_h13_lengths_beyond_the_axis_are_clamped(done, revseq, tmp_path):
@@ -175,12 +155,6 @@ def test_h14_lengths_of_other_sizes(refused, tmp_path, shape):
     np.save(tmp_path / "x.npy", F4)
     np.save(tmp_path / "n.npy", np.ones(shape, np.uint32))
     refused("x.npy", "{" + ",".join(map(str, shape)) + "}" if len(shape) == 2 else f"dimension count is {len(shape)}")
-
-
-@pytest.mark.parametrize("axis", ["2", "-3", "1.5", "x", "9" * 5000, "\x1b[31m"])
-def test_h15_axes_that_cannot_be(refused, tmp_path, axis):
-    np.save(tmp_path / "x.npy", F4)
-    refused("x.npy", axis=axis)
 
 
 # .h5

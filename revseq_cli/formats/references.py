@@ -83,7 +83,8 @@ class Reference:
         if not (format_name and by_suffix(reference.path) and any(_is_about(format_name, tensor) for tensor in inputs)):
             reference = replace(reference, format=format_name)
         row = named(reference.format) or by_suffix(reference.path)
-        if reference.path != "-" and (reference.is_piped or reference.path.startswith("/dev/")):
+        is_device = reference.path.startswith("/dev/") and not reference.path.startswith("/dev/shm/")
+        if reference.path != "-" and (reference.is_piped or is_device):
             printed = row.name if row and row.prints else NPY.name
             hint = f"write to - and redirect or pipe it: {stdout} -f {printed}"
             raise UsageError("is a pipe or a device", "a file, or - for standard output", hint, reference.path)
