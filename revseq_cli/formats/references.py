@@ -83,7 +83,7 @@ class Reference:
         if not (format_name and by_suffix(reference.path) and any(_is_about(format_name, tensor) for tensor in inputs)):
             reference = replace(reference, format=format_name)
         row = named(reference.format) or by_suffix(reference.path)
-        is_device = reference.path.startswith("/dev/") and not reference.path.startswith("/dev/shm/")
+        is_device = os.path.dirname(reference.path) in ("/dev", "/dev/fd")  # noqa: PTH120 - any text
         if reference.path != "-" and (reference.is_piped or is_device):
             printed = row.name if row and row.prints else NPY.name
             hint = f"write to - and redirect or pipe it: {stdout} -f {printed}"
