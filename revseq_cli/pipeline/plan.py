@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isqrt, lcm, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.core import platform, thresholds
 from revseq_cli.core.errors import EngineError
@@ -132,12 +132,11 @@ class Resources(NamedTuple):
 class Tiling(NamedTuple):
     """How a tensor passes through a temporary file, seen as columns along its axis, and rows across them.
 
-    `panels` have whole columns; those of a panel are sorted, and are stripes of `width` columns in the file. `blocks`
-    are rows of a panel: each is read at once and written as tiles, which are its parts of the stripes; then each is
-    read from tiles and written at once.
+    The columns of a block are sorted, as they are in all blocks above and below it, and are stripes of `width` columns
+    in the file. Each block is read at once and written as tiles, which are its parts of the stripes; then each is read
+    from tiles and written at once.
     """
 
-    panels: Blocks
     blocks: Blocks
     width: int
     order: str
@@ -156,14 +155,12 @@ def make_tiling(sizes: tuple[int, ...], axis: int, *, most: int, order: str = "C
     """
     width = max(1, most // _STRIPE_PART // max(1, sizes[axis]))
     columns = max(1, min(isqrt(most * width), most // _USUAL_ROWS))
-    panels = cut(sizes, axis, most=columns * sizes[axis], alignment=(1,) * len(sizes), order=order)
-    # A dimension has a whole number of panels, or nearly so.
-    even = (max(1, -(-n // max(1, round(n / extent)))) for n, extent in zip(sizes, panels.extents, strict=True))
-    panels = replace(panels, extents=tuple(even))
-    columns = panels.elements // panels.extents[axis]
-    rows = min(max(1, most // columns), panels.extents[axis])
-    extents = tuple(rows if d == axis else extent for d, extent in enumerate(panels.extents))
-    return Tiling(panels, Blocks(sizes, extents, axis), min(width, columns), order)
+    whole = cut(sizes, axis, most=columns * sizes[axis], alignment=(1,) * len(sizes), order=order).extents
+    # A dimension has a whole number of blocks, or nearly so.
+    extents = [max(1, -(-size // max(1, round(size / extent)))) for size, extent in zip(sizes, whole, strict=True)]
+    columns = prod(extents) // extents[axis]
+    extents[axis] = min(max(1, most // columns), extents[axis])
+    return Tiling(Blocks(sizes, tuple(extents), axis), min(width, columns), order)
 
 
 def _best_tiling(source: Source, axis: int, cost: int, workers: int, memory: int) -> tuple[Tiling, int]:
@@ -184,25 +181,13 @@ def _best_tiling(source: Source, axis: int, cost: int, workers: int, memory: int
     return tiling, count
 
 
-class Reversal(Protocol):
-    """What there is to know of a job."""
-
-    @property
-    def values(self) -> Source: ...  # noqa: D102
-    @property
-    def lengths(self) -> Source: ...  # noqa: D102
-    @property
-    def axis(self) -> int: ...  # noqa: D102
-
-
 class Plan(NamedTuple):
     """Blocks, who does them, and the most `bytes` that all workers together hold; of dask's, each thread.
 
     `spooled` is how many copies of the tensor go through temporary files, since the memory is too small for the chunks
     that its lines cross in the input, in the output, or in both. With a `tiling` its lines go through one, since files
     would be read and written in short runs, and `blocks` are the tiling's; with `direct` bytes of memory there would be
-    none. Where the disk has no room for it, there is `direct` and no tiling. Values may `travel` between processes.
-    Beside `bytes`, so many are `left`.
+    none. Values may `travel` between processes. Beside `bytes`, so many are `left`.
     """
 
     blocks: Blocks
@@ -215,11 +200,6 @@ class Plan(NamedTuple):
     travels: bool = False
     scheduler: str = ""
     left: int = 0
-
-    @property
-    def lacks_room(self) -> bool:
-        """Whether files are read and written in short runs for lack of room for a temporary file."""
-        return bool(self.direct) and self.tiling is None
 
     def reading_back(self, sink: Sink) -> Plan:
         """The plan to read an output back, which workers elsewhere may not see."""
@@ -234,7 +214,12 @@ class Plan(NamedTuple):
         return f"{self.engine}, workers: {self.workers}, {self.bytes:,} bytes of memory"
 
 
-def plan_reversal(job: Reversal, resources: Resources, other: Source | Sink | None = None, extra: int = 0) -> Plan:
+def plan_reversal(
+    job: Any,  # noqa: ANN401 - a Job, whose module needs this one
+    resources: Resources,
+    other: Source | Sink | None = None,
+    extra: int = 0,
+) -> Plan:
     """The plan of a reversal into a sink, or of its comparison with a source; EngineError if the memory is too small.
 
     Of a source, `extra` bytes are held for each element, beside those that are compared.
@@ -356,10 +341,9 @@ def _of_workers(
                 is_cheap = is_cheap and not spooled
             else:
                 direct, is_cheap = -(-least * line // size), False
-                if _have_room(folder, 2 * source.desc.total_bytes):
-                    line = ((copies - 1) * item + _BYTES_OF_A_COLUMN) * size  # there is no scratch but for a stripe
-                    tiling, workers = _best_tiling(source, axis, line // size, workers, memory)
-                    blocks = tiling.blocks
+                line = ((copies - 1) * item + _BYTES_OF_A_COLUMN) * size  # there is no scratch but for a stripe
+                tiling, workers = _best_tiling(source, axis, line // size, workers, memory)
+                blocks = tiling.blocks
     bytes_of_one = -(-blocks.elements * line // size)
     if axis is None:
         bytes_of_one += max(0, largest - blocks.elements) * whole
@@ -403,9 +387,3 @@ def _alignments(source: Source, other: Source | Sink | None, axis: int | None) -
 def _rounded_up(alignment: Alignment, step: Alignment) -> Alignment:
     """For each dimension, the least multiple of the step that is not below the alignment."""
     return tuple(-(-least // multiple) * multiple for least, multiple in zip(alignment, step, strict=True))
-
-
-def _have_room(folder: str, size: int) -> bool:
-    import shutil  # it takes 2 ms with what it imports, and small jobs do not need it
-
-    return shutil.disk_usage(folder).free >= size

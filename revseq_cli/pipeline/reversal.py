@@ -64,9 +64,6 @@ def _reverse_cut(source: Source, axis: int, region: Region, lengths: NDArray[Any
 
 def reverse(job: Job, sink: Sink, plan: Plan) -> int:
     """Reverse into the sink, which the caller has entered; the number of lengths that are above the axis size."""
-    if plan.lacks_room:
-        runs = plan.blocks.run(job.values.order) * job.values.dtype.itemsize
-        sink.notes += (f"there was no room for a temporary file beside it: it was written in runs of {runs} bytes",)
     with (
         made_ready(job, sink.beside, plan, holds_lengths=not sink.beside) as ready,
         _read_tasks(ready, sink.beside, plan) as read_task_of,

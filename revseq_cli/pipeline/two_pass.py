@@ -108,7 +108,7 @@ class Tiles:
         for d, part in enumerate(region):
             if d != self.axis:
                 before = prod(size for i, size in enumerate(sizes_of(region[:d])) if i != self.axis)
-                behind = prod(size for i, size in enumerate(self.tiling.panels.sizes) if i > d and i != self.axis)
+                behind = prod(size for i, size in enumerate(self.tiling.blocks.sizes) if i > d and i != self.axis)
                 count += before * part.start * behind
         return count
 

@@ -198,8 +198,6 @@ def plan(planned: Planned) -> str:
             f"temporary file         {values.total_bytes:,} bytes; none with {enough}",
             f"passes                 2, in runs of {run:,} bytes",
         ]
-    if plan.lacks_room:
-        lines.append(f"temporary file         none: {2 * values.total_bytes:,} bytes are not free, so runs are short")
     traffic = planned.traffic
     most = "about " if tiling else ""
     lines += [
