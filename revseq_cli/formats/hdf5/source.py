@@ -59,8 +59,8 @@ class Hdf5Source(Source):
     `name` is what to call the file, where that is not its path; `asked` is the data type of opaque elements, whose type
     has no name in the file. `place` is a path to it of hard links. `properties` are those of its creation, and `limits`
     the largest sizes that it can have, None for a dimension that can grow. `inner` are the sizes of elements that are
-    arrays, and `stored` the bytes of all in the file. Where `raw` says at which offset elements
-    lie, one after another and as they are, they are read and written without HDF5.
+    arrays, and `stored` the bytes of all elements in the file. Where `raw` says at which offset elements lie, one after
+    another and as they are, they are read and written without HDF5.
     """
 
     identity: file_io.Identity
