@@ -9,8 +9,8 @@ import numpy as np
 
 from revseq_cli.core.dtypes import describe
 from revseq_cli.core.errors import FormatError, UsageError
+from revseq_cli.formats.attributes import Meaning, Variable
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.meaning import Meaning, Variable
 from revseq_cli.formats.raw import MemorySource
 from revseq_cli.operator import kernel, spec
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.atomic_file import AtomicFile
+    from revseq_cli.formats.attributes import Meaning
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.file_io import Identity
-    from revseq_cli.formats.meaning import Meaning
     from revseq_cli.text.examples import Text
 
 WriteResult = tuple[Region, "NDArray[Any]"]

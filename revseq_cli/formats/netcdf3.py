@@ -16,9 +16,9 @@ from revseq_cli.core.dtypes import data_type_of, require_sizes
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats import file_io
+from revseq_cli.formats.attributes import ENCODING, Attributes, Meaning, Variable, is_small, joined, plain
 from revseq_cli.formats.contents import Contents, Item, chosen, not_whole, only_of
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.meaning import ENCODING, Attributes, Meaning, Variable, is_small, joined, plain
 from revseq_cli.formats.raw import RawReadTask, RawSource, RawTensor
 
 if TYPE_CHECKING:

@@ -426,7 +426,7 @@ def create_sink(
             meaning = None
             sink.notes += (f"names and attributes of {template.name} cannot be read: {e.found}",)
         if meaning:
-            from revseq_cli.formats.meaning import lost_in  # most files say nothing
+            from revseq_cli.formats.attributes import lost_in  # most files say nothing
 
             sink.notes += lost_in(row.name, meaning)
     return sink

@@ -17,8 +17,8 @@ from revseq_cli.core import dtypes, thresholds
 from revseq_cli.core.dtypes import data_type_of, dtype_of
 from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.core.tensors import DataType, inside
+from revseq_cli.formats.attributes import FILL, MISSING
 from revseq_cli.formats.contract import ReadTask, Source
-from revseq_cli.formats.meaning import FILL, MISSING
 from revseq_cli.formats.raw import MemorySource
 from revseq_cli.operator.spec import lengths_sizes
 from revseq_cli.pipeline.plan import cut, sizes_of

@@ -12,7 +12,7 @@ import zarr
 from oracle import expected
 from processes import job_count, peak, until
 
-from revseq_cli.formats.meaning import plain
+from revseq_cli.formats.attributes import plain
 
 SHAPE, CHUNKS, AXIS = (5, 30, 17), (2, 8, 5), 1
 VALUES = np.random.default_rng(1).integers(-500, 500, SHAPE).astype("<i2")

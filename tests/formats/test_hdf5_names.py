@@ -10,7 +10,7 @@ import pytest
 from oracle import expected
 from processes import job_count
 
-from revseq_cli.formats.meaning import plain
+from revseq_cli.formats.attributes import plain
 
 VALUES = np.arange(12.0).reshape(3, 4)
 LENGTHS = np.array([[2], [0], [9]], "u4")

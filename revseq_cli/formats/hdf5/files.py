@@ -23,9 +23,9 @@ import numpy as np
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, listed, worded
 from revseq_cli.formats import file_io
+from revseq_cli.formats.attributes import Attributes, plain
 from revseq_cli.formats.contents import TensorNameError, chosen, missing, try_hint
 from revseq_cli.formats.hdf5 import types
-from revseq_cli.formats.meaning import Attributes, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,13 +23,13 @@ from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError, TensorIOError, UsageError, listed, printable, shortened
 from revseq_cli.core.tensors import chunk_boxes
 from revseq_cli.formats import file_io
+from revseq_cli.formats.attributes import NOTHING, Attributes, Variable, fill_of, typed
 from revseq_cli.formats.contents import refuse_taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source
 from revseq_cli.formats.hdf5 import files, types
 from revseq_cli.formats.hdf5.files import RAISED, dataset_at, error_number, opened
 from revseq_cli.formats.hdf5.filters import Chunk, ChunkBlockWriter, take_filters
 from revseq_cli.formats.hdf5.source import Hdf5Source
-from revseq_cli.formats.meaning import NOTHING, Attributes, Variable, fill_of, typed
 from revseq_cli.formats.raw import Handing, RawSink
 from revseq_cli.formats.table import is_netcdf
 

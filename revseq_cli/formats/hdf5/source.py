@@ -13,12 +13,12 @@ import numpy as np
 from revseq_cli.core.errors import FormatError, about
 from revseq_cli.core.tensors import chunk_boxes, chunk_start
 from revseq_cli.formats import file_io
+from revseq_cli.formats.attributes import ENCODING, FILL, Meaning, Variable, as_texts, is_small, joined
 from revseq_cli.formats.contents import not_whole, refuse_bomb
 from revseq_cli.formats.contract import ReadTask, Source, Storage
 from revseq_cli.formats.hdf5 import files, types
 from revseq_cli.formats.hdf5.files import RAISED, dataset_at, opened
 from revseq_cli.formats.hdf5.filters import filters_of, require_filters
-from revseq_cli.formats.meaning import ENCODING, FILL, Meaning, Variable, as_texts, is_small, joined
 from revseq_cli.formats.raw import RawReadTask, RawTensor, cut_alignments_of
 from revseq_cli.formats.table import is_hdf5, is_netcdf, looks_like
 

@@ -20,9 +20,9 @@ from revseq_cli.core.errors import UsageError, listed
 from revseq_cli.core.tensors import parts
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import copy_file
+from revseq_cli.formats.attributes import FILL, NOTHING, fill_of, typed
 from revseq_cli.formats.contents import TensorNameError, refuse_taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source
-from revseq_cli.formats.meaning import FILL, NOTHING, fill_of, typed
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.metadata import Version, node_at, read_object
 from revseq_cli.formats.zarr.source import Stored, StrictStore, ZarrSource, done, errors_worded
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.core.tensors import Region
     from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.meaning import Attributes, Variable
+    from revseq_cli.formats.attributes import Attributes, Variable
 
 _GROUPS: dict[int, dict[str, Any]] = {
     2: {"zarr_format": 2},

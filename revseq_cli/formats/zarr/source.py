@@ -30,10 +30,10 @@ from revseq_cli.core.dtypes import is_nameless
 from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
 from revseq_cli.core.tensors import chunk_boxes, chunk_start, inside
 from revseq_cli.formats import file_io, remote
+from revseq_cli.formats.attributes import FILL, MISSING, MOST_BYTES, VALID, Meaning, Variable, as_texts, is_small, plain
 from revseq_cli.formats.contents import chosen, refuse_bomb
 from revseq_cli.formats.contract import ReadTask, Source, Storage
 from revseq_cli.formats.file_io import Identity  # noqa: TC001 - of a NamedTuple
-from revseq_cli.formats.meaning import FILL, MISSING, MOST_BYTES, VALID, Meaning, Variable, as_texts, is_small, plain
 from revseq_cli.formats.table import looks_like
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.metadata import Metadata, Version, node_at
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.core.tensors import DataType, Region
-    from revseq_cli.formats.meaning import Attributes
+    from revseq_cli.formats.attributes import Attributes
 
 _Result = TypeVar("_Result")
 _TEXT_BYTES = 1 << 6  # of a text without a fixed length, as far as a header says
