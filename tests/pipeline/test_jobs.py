@@ -58,7 +58,7 @@ def test_lengths_of_any_number_type_and_form(revseq, files, dtype):
         ([True, False, True, True], "DataType is BOOL"), ([1j, 2, 3, 4], "DataType is COMPLEX128"),
     ],
 )  # fmt: skip
-def test_what_is_no_length_is_told_with_its_index(revseq, files, lengths, words):
+def test_h12_what_is_no_length_is_told_with_its_index(revseq, files, lengths, words):
     np.save(files / "n.npy", np.array(lengths))
     for command in (("run",), ("run", "-o", "y.npy"), ("check",)):
         done = revseq(*command, "x.npy", "n.npy", *BATCH)
@@ -115,7 +115,7 @@ def test_levels_are_for_those_who_choose_them(revseq, files):
 
 
 @pytest.mark.parametrize("sizes", [(3, 0), (0, 5), (2, 0, 3)])
-def test_empty_tensors_are_jobs(revseq, tmp_path, sizes):
+def test_h11_empty_tensors_are_jobs(revseq, tmp_path, sizes):
     np.save(tmp_path / "x.npy", np.zeros(sizes, "f4"))
     np.save(tmp_path / "n.npy", np.zeros(sizes[:1], "i8"))
     job = ("x.npy", "n.npy", *BATCH)
@@ -245,7 +245,7 @@ def test_a_number_is_never_a_name(revseq, tmp_path):
 
 
 @pytest.mark.parametrize("axis", ["1.5", "-0.1", "9" * 5000, "", "time", "0x1", "1e0", "inf", "\uff10"])
-def test_what_is_neither_a_number_nor_a_name(revseq, files, axis):
+def test_h15_what_is_neither_a_number_nor_a_name(revseq, files, axis):
     words = ("--axis", "dimension" if axis else "is empty")
     if axis in ("time", "0x1", "1e0", "inf", "\uff10"):  # which names of other files may be
         words = (f"no dimension is named {axis}", "0 to 2, by number: its dimensions have no names\n")
