@@ -362,6 +362,19 @@ def files_in(folder: str, where: str, at: str = "") -> Files:
     return Files(digest.hexdigest(), stored, names)
 
 
+def refuse_streams(store: str) -> None:
+    """TensorIOError if standard output or standard error goes to a file of the store, of whichever array."""
+    inodes = file_io.stream_inodes()
+    pending = [store] if inodes else []
+    while pending:
+        with file_io.trying_to("read", store), os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
+                elif entry.inode() in inodes:  # known without a system call, unlike the status
+                    file_io.refuse_stream(os.lstat(entry.path), entry.path)
+
+
 def changed(where: str) -> TensorIOError:
     """The error for a store that is not as it was."""
     return TensorIOError("changed while it was read", "a store that does not change", where=where)

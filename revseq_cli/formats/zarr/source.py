@@ -70,6 +70,7 @@ class ZarrSource(Source):
             with file_io.opened(path) as fd:
                 seems, hint = looks_like(file_io.read_some(fd, 64, 0, path))
             raise FormatError(f"is not a Zarr store: it looks like {seems}", "a folder", hint, name)
+        metadata.refuse_streams(path)
         key = key and key.strip("/")
         node = None if key is None else node_at(path, key)
         if not node or not node.is_array:  # a store may have very many arrays
