@@ -47,13 +47,11 @@ class ReadTask(Protocol):
 class TextTypes(NamedTuple):
     """The data type that the user asked for, or None, and the `default` for a text that states none.
 
-    A text that states another type than `asked` is refused, unless the caller casts it (`cast_later`). Of a raw buffer
-    `sizes` are the sizes, where -1 is as large as its bytes allow.
+    Of a raw buffer `sizes` are the sizes, where -1 is as large as its bytes allow.
     """
 
     asked: DataType | None
     default: DataType
-    cast_later: bool = False
     sizes: tuple[int, ...] | None = None
 
 

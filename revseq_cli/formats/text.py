@@ -19,7 +19,7 @@ import numpy as np
 
 from revseq_cli.core import platform, thresholds
 from revseq_cli.core.dtypes import describe, require_sizes
-from revseq_cli.core.errors import FormatError, UsageError, about, listed
+from revseq_cli.core.errors import FormatError, about, listed
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import Contents, Item, part_of, refuse_key, try_hint
@@ -109,16 +109,9 @@ def text_of(data: bytes, name: str, identity: Identity | None = None) -> Text:
 def held(item: TensorText | Table, types: TextTypes, text: Text, storage: Storage, name: str) -> MemorySource:
     """The source of a tensor of a text; `name` is for messages.
 
-    UsageError where the text states another data type than is asked for. Where none is named, a number that the default
-    does not hold gets a hint.
+    What the text states counts. Where no data type is named, a number that the default does not hold gets a hint.
     """
     stated = item.data_type
-    if stated and types.asked and stated is not types.asked and not types.cast_later:
-        raise UsageError(
-            f"its DataType is {stated.name}, and {types.asked.name} is asked for",
-            f"{stated.name}: revseq does not cast values, and numpy's astype does",
-            "remove the option, or change the header", name,
-        )  # fmt: skip
     data_type = stated or types.asked or types.default
     try:
         source = MemorySource(name, item.values(data_type), storage, text.identity)

@@ -70,7 +70,7 @@ class Request:
     @property
     def types_of_lengths(self) -> TextTypes:
         """The data type of LENGTHS where they are a text."""
-        return TextTypes(self.lengths_dtype, DataType.UINT32, cast_later=True)
+        return TextTypes(self.lengths_dtype, DataType.UINT32)
 
     @functools.cached_property
     def references(self) -> tuple[Reference, Reference | None]:

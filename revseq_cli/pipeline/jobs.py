@@ -116,7 +116,7 @@ def load_tensor(request: Request, name: str, *, like: TensorDesc | None = None, 
     the request says, unless `lenient` says that this is meant for another tensor.
     """
     reference = request.reference(request.values, name)
-    types = request.types._replace(cast_later=lenient)
+    types = request.types
     if like and reference.is_bare:
         types = types._replace(default=like.data_type, sizes=types.sizes or like.sizes)
     source = open_source(reference, types)
