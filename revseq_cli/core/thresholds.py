@@ -51,8 +51,6 @@ COPIED_AT_ONCE, PIECE = 1 << 26, 1 << 20
 
 # Addresses
 
-# The first bytes of a file are read at once, and kept. Others are read in pieces, some of which are asked for together,
-# and held beside a worker's block; runs with so few bytes between them are one; libraries read through such blocks.
-REMOTE_HEAD, REMOTE_PIECE, REMOTE_AT_ONCE, REMOTE_GAP, REMOTE_BLOCK = 1 << 18, 1 << 22, 1 << 24, 1 << 16, 1 << 21
-# Runs that are worth a request.
-REMOTE_RUN = 1 << 20
+# Runs of a file that are worth a request. Shorter ones than the next are read through blocks of a file, some of which
+# are kept; long ones in pieces, of which some are asked for together, and held beside a worker's block.
+REMOTE_RUN, REMOTE_SHORT, REMOTE_BLOCK, REMOTE_PIECE, REMOTE_AT_ONCE = 1 << 20, 1 << 15, 1 << 21, 1 << 22, 1 << 24

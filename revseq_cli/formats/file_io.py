@@ -223,7 +223,10 @@ def _require_unchanged(then: Identity | None, now: Identity, name: str) -> None:
 
 def stream_of(fd: Open) -> BinaryIO:
     """An open file as a stream, which does not close it."""
-    return open(fd, "rb", closefd=False) if isinstance(fd, int) else fd.stream()
+    if isinstance(fd, int):
+        return open(fd, "rb", closefd=False)
+    fd.stream.seek(0)
+    return fd.stream  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager

@@ -37,19 +37,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator
 
 _Result = TypeVar("_Result")
-_Range = tuple[int, int, list[tuple[int, memoryview]]]  # start, stop, and the buffers to fill, with their offsets
-_WEB = ("http", "https")
-# The package for a scheme, as fsspec calls it. All but that of the web try again by themselves, and put in one step.
-_PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", **dict.fromkeys(_WEB, "aiohttp")}
-_PACKAGES |= dict.fromkeys(("az", "abfs", "abfss", "adl"), "adlfs")
+_WEB, _HERE = ("http", "https"), ("memory", "local")
+# The package of each scheme. All but that of the web try again by themselves, and put a file in one step.
+_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}
 _RIGHTS = {
-    "s3fs": "aws configure, or AWS_PROFILE; for a public bucket FSSPEC_S3_ANON=true",
-    "gcsfs": "gcloud auth application-default login",
-    "adlfs": "AZURE_STORAGE_ACCOUNT_NAME and a key or token",
+    "s3": "aws configure, or AWS_PROFILE; for a public bucket FSSPEC_S3_ANON=true",
+    "gs": "gcloud auth application-default login",
 }
 _PAUSES = (0.3, 1.0)  # seconds before the second try and the third
 # What filesystems say of the content of a file and of its time, the best first.
-_CONTENT = ("ETag", "etag", "md5Hash", "content_md5", "Content-MD5", "generation", "ino")
+_CONTENT = ("ETag", "etag", "md5Hash", "Content-MD5", "generation", "ino")
 _TIME = ("LastModified", "last_modified", "Last-Modified", "updated", "mtime", "created")
 _MOST_OPEN = 16  # files of a thread
 FRESH = 2.0  # seconds that a state holds, while formats look at one file in turn
@@ -128,30 +125,32 @@ def close() -> None:
 # Calls
 
 
+def scheme_of(path: str) -> str:
+    """What stands before ://."""
+    return path.partition("://")[0].lower()
+
+
 def system(path: str) -> tuple[Any, str]:
     """The filesystem of an address, whose methods are coroutines, and the path in it."""
-    address, scheme = Address(path), path.partition("://")[0].lower()
+    address, scheme = Address(path), scheme_of(path)
     try:
         import fsspec
         from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 
         kind = fsspec.get_filesystem_class(scheme)
     except ImportError:
-        package = _PACKAGES.get(scheme, "")
-        hint = platform.pip(f"install fsspec {package}")
-        raise FormatError(
-            f"is an address of {scheme}", f"fsspec and {package or 'its package'}", hint, address
-        ) from None
+        packages = f"fsspec {_PACKAGES.get(scheme, '')}".strip()
+        hint = platform.pip(f"install {packages}")
+        raise FormatError(f"is an address of {scheme}", f"the packages {packages}", hint, address) from None
     except ValueError:
         raise UsageError(f"fsspec knows no {scheme}", "s3, gs, az, https or another", where=address) from None
     options = kind._get_kwargs_from_urls(address.full)
     if kind.async_impl:
         options |= {"asynchronous": True, "use_listings_cache": False, "skip_instance_cache": True}
-    elif scheme == "local":
-        options["auto_mkdir"] = True
     systems, key = here().systems, (scheme, repr(options))
     if key not in systems:
         made = kind(**options)
+        made.auto_mkdir = True  # of local:// alone
         systems[key] = made if kind.async_impl else AsyncFileSystemWrapper(made, asynchronous=True)
     return systems[key], kind._strip_protocol(address.full)
 
@@ -174,14 +173,13 @@ def done(work: Coroutine[Any, Any, _Result], *, stops: bool = True) -> _Result:
 
 async def tried(path: str, call: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
     """The result of a call, which is tried three times where its package does not do so itself."""
-    scheme = path.partition("://")[0]
-    for pause in _PAUSES if scheme in _WEB or scheme not in _PACKAGES else ():
+    for pause in _PAUSES if is_web(path) or scheme_of(path) not in _PACKAGES else ():
         try:
             return await call()
         except Exception as e:
             cause, status = _cause(e)
-            is_of_web = type(cause).__module__.startswith("aiohttp") and not status
-            if not is_of_web and status < 500 and not isinstance(cause, (ConnectionError, TimeoutError, EOFError)):
+            is_lost = isinstance(cause, (ConnectionError, TimeoutError)) or type(cause).__module__.startswith("aiohttp")
+            if not (status >= 500 if status else is_lost):
                 raise
         await asyncio.sleep(pause)
     return await call()
@@ -203,33 +201,31 @@ def call(path: str, method: str, *arguments: object, stops: bool = True, doing: 
 @contextlib.contextmanager
 def worded(path: str, doing: str) -> Iterator[None]:
     """Raise a TensorIOError for what a library raises about an address."""
+    address, scheme = Address(path), scheme_of(path)
     try:
         yield
     except (RevseqError, MemoryError):
         raise
     except Exception as e:  # noqa: BLE001 - libraries have errors of their own
-        raise _error(e, Address(path), doing) from None
+        cause, status = _cause(e)
+        kind, words = type(cause).__name__, errors.without_secrets(" ".join(str(cause).split()))[:200]
+        if isinstance(cause, FileNotFoundError) or status in (404, 410) or "NoSuchBucket" in words:
+            is_in_bucket = scheme in _PACKAGES and scheme not in _WEB
+            what = "bucket, or no such file in it" if is_in_bucket else "file"
+            raise MissingFileError(f"no such {what}", where=address) from None
+        if isinstance(cause, FileExistsError):
+            raise _there(address) from None
+        wanted, hint = "a server that answers", "try again later"
+        if isinstance(cause, PermissionError) or status in (401, 403) or "Credentials" in kind:
+            words = "there are no credentials" if kind == "NoCredentialsError" else "no right to"
+            wanted, hint = "credentials that may", _RIGHTS.get(scheme, "")
+        elif status:
+            words = f"the server answers {status} {getattr(cause, 'message', '')}".strip()
+        raise TensorIOError(f"cannot {doing}: {words or kind}", wanted, hint, address) from None
 
 
-def _error(error: Exception, address: Address, doing: str) -> TensorIOError:
-    (cause, status), package = _cause(error), _PACKAGES.get(address.partition("://")[0], "")
-    kind = type(cause).__name__
-    words = errors.without_secrets(" ".join(str(cause).split()))[:200] or kind
-    if isinstance(cause, FileNotFoundError) or status in (404, 410) or "NoSuchBucket" in words:
-        what = "file" if package in ("", "aiohttp") else "bucket, or no such file in it"
-        return MissingFileError(f"no such {what}", where=address)
-    if isinstance(cause, IsADirectoryError):
-        return FolderError("is a folder", "a tensor file", where=address)
-    if isinstance(cause, FileExistsError):
-        return FileThereError("already exists", "a new file", "add --overwrite to replace it", address)
-    if isinstance(cause, PermissionError) or status in (401, 403) or "Credentials" in kind:
-        words = "there are no credentials" if kind == "NoCredentialsError" else "no right to"
-        return TensorIOError(f"cannot {doing}: {words}", "credentials that may", _RIGHTS.get(package, ""), address)
-    if status:
-        words = f"the server answers {status} {getattr(cause, 'message', '')}".strip()
-    elif isinstance(cause, TimeoutError):
-        words = "the server does not answer"
-    return TensorIOError(f"cannot {doing}: {words}", "a server that answers", "try again later", address)
+def _there(address: str) -> TensorIOError:
+    return FileThereError("already exists", "a new file", "add --overwrite to replace it", address)
 
 
 # Files that are read
@@ -258,67 +254,68 @@ class File:
     """A file at an address, open for reading."""
 
     def __init__(self, path: str, identity: Identity) -> None:
-        self.path, self.identity = Address(path), identity
-        self.error: BaseException | None = None  # the first one in a stream, which a library may lose
+        self.path, self.identity, self.asked = Address(path), identity, time.monotonic()
+        self.error: BaseException | None = None  # the first one in the stream, which a library may lose
         self.hdf5: Any = None  # h5py's file, which stays open as long as this one does
         self.at_end = contextlib.ExitStack()
-        self.asked, self._head = time.monotonic(), b""
 
     def read_runs(self, runs: Iterable[tuple[int, memoryview]], name: str) -> None:
-        """Fill each buffer from its offset; the ranges of some MiB are asked for together."""
-        for ranges in _ranges(self._beyond_head(runs, name)):
-            for (start, _, parts), data in zip(ranges, self._fetched(ranges, name), strict=True):
-                for offset, buffer in parts:
-                    buffer[:] = data[offset - start : offset - start + len(buffer)]
-
-    def _beyond_head(self, runs: Iterable[tuple[int, memoryview]], name: str) -> Iterator[tuple[int, memoryview]]:
-        """The runs that are not in the first bytes of the file, which are fetched at once, and kept."""
-        size = min(self.identity.size, thresholds.REMOTE_HEAD)
-        for offset, buffer in runs:
-            if offset + len(buffer) > size:
-                yield offset, buffer
+        """Fill each buffer from its offset; the ranges of some MiB are asked for together, and short ones kept."""
+        ranges: list[tuple[int, memoryview]] = []
+        total = 0
+        for start, run in runs:
+            if len(run) <= thresholds.REMOTE_SHORT:
+                self.stream.seek(start)
+                self._fill(run, self.stream.read(len(run)), name)
                 continue
-            if len(self._head) < size:
-                [self._head] = self._fetched([(0, size, [])], name)
-            buffer[:] = self._head[offset : offset + len(buffer)]
+            for done in range(0, len(run), thresholds.REMOTE_PIECE):
+                ranges.append((start + done, run[done : done + thresholds.REMOTE_PIECE]))
+                total += len(ranges[-1][1])
+                if total >= thresholds.REMOTE_AT_ONCE:
+                    self._fetch(ranges, name)
+                    ranges, total = [], 0
+        self._fetch(ranges, name)
 
-    def _fetched(self, ranges: list[_Range], name: str) -> list[bytes]:
-        async def fetched(start: int, stop: int) -> bytes:
-            options: dict[str, Any] = {}
-            if stop - start < self.identity.size:  # a server without ranges can send all of it
-                options = {"start": start, "end": stop} | (
-                    {"raise_for_status": _require_ranges} if is_web(self.path) else {}
-                )
-            data = await fs._cat_file(inside, **options)
-            if len(data) != stop - start:
-                raise TensorIOError("ended while it was read", "a file that does not change", where=name)
-            return cast("bytes", data)
+    def _fill(self, buffer: memoryview, data: bytes, name: str) -> None:
+        if len(data) != len(buffer):
+            raise TensorIOError("ended while it was read", "a file that does not change", where=name)
+        buffer[:] = data
 
-        async def together() -> list[bytes]:
-            return await asyncio.gather(*(tried(self.path, functools.partial(fetched, *each[:2])) for each in ranges))
+    def _fetch(self, ranges: list[tuple[int, memoryview]], name: str) -> None:
+        async def fetched(start: int, buffer: memoryview) -> None:
+            options: dict[str, Any] = {"raise_for_status": _require_ranges} if is_web(self.path) else {}
+            options |= {"start": start, "end": start + len(buffer)}
+            if len(buffer) == self.identity.size:  # which a server without ranges can send, too
+                options = {}
+            self._fill(buffer, await fs._cat_file(inside, **options), name)
+
+        async def together() -> None:
+            await asyncio.gather(*(tried(self.path, functools.partial(fetched, *each)) for each in ranges))
 
         with worded(self.path, "read"):
             fs, inside = system(self.path)
-            return done(together())
+            done(together())
 
+    @functools.cached_property
     def stream(self) -> BinaryIO:
-        """The file as a stream with a cache of blocks, for libraries, which read it in small pieces."""
+        """The file as a stream with a cache of blocks, for what is read in small pieces; nobody closes it."""
         from fsspec.spec import AbstractBufferedFile
 
         class Stream(AbstractBufferedFile):  # type: ignore[misc]
+            _unclosable = True
+
             def _fetch_range(_, start: int, stop: int) -> bytes:  # noqa: N805
                 data = bytearray(min(stop, self.identity.size) - start)
                 try:
-                    self.read_runs([(start, memoryview(data))], self.path)
+                    self._fetch([(start, memoryview(data))], self.path)
                 except BaseException as e:
                     self.error = self.error or e
                     raise
                 return bytes(data)
 
-        cache = {"cache_type": "blockcache", "cache_options": {"maxblocks": 8}}
-        return cast(
-            "BinaryIO", Stream(None, self.path, "rb", thresholds.REMOTE_BLOCK, size=self.identity.size, **cache)
-        )
+        blocks: dict[str, Any] = {"cache_type": "blockcache", "cache_options": {"maxblocks": 8}}
+        stream = Stream(None, self.path, "rb", thresholds.REMOTE_BLOCK, size=self.identity.size, **blocks)
+        return cast("BinaryIO", stream)
 
 
 async def _require_ranges(response: Any) -> None:  # noqa: ANN401 - aiohttp's
@@ -326,29 +323,6 @@ async def _require_ranges(response: Any) -> None:  # noqa: ANN401 - aiohttp's
     if response.status == 200:
         found, where = "its server sends whole files only", errors.without_secrets(str(response.url))
         raise FormatError(found, "a server that sends ranges", "download it first", where)
-
-
-def _ranges(runs: Iterable[tuple[int, memoryview]]) -> Iterator[list[_Range]]:
-    """Lists of ranges to ask for together; runs that are near become one range, and long ones several."""
-    ranges: list[_Range] = []
-    total = 0
-    for place, run in runs:
-        for done in range(0, len(run), thresholds.REMOTE_PIECE):
-            part, start = run[done : done + thresholds.REMOTE_PIECE], place + done
-            stop = start + len(part)
-            first, end, parts = ranges[-1] if ranges else (0, -1, [])
-            if 0 <= start - end <= thresholds.REMOTE_GAP and stop - first <= thresholds.REMOTE_PIECE and parts:
-                parts.append((start, part))
-                ranges[-1] = first, stop, parts
-                total += stop - end
-                continue
-            if total + len(part) > thresholds.REMOTE_AT_ONCE and ranges:
-                yield ranges
-                ranges, total = [], 0
-            ranges.append((start, stop, [(start, part)]))
-            total += len(part)
-    if ranges:
-        yield ranges
 
 
 def opened(path: str, unchanged: Identity | None, *, afresh: bool = False) -> File:
@@ -377,10 +351,8 @@ def is_folder(path: str) -> bool:
     """Whether there are files below an address, as far as its server lists them."""
     try:
         opened(path, None)
-    except FolderError:
-        return True
-    except MissingFileError:
-        return False
+    except (FolderError, MissingFileError) as e:
+        return isinstance(e, FolderError)
     return False
 
 
@@ -400,6 +372,7 @@ def listed(path: str) -> dict[str, Identity]:
 
 def contents(path: str, names: Iterable[str]) -> dict[str, bytes]:
     """The bytes of the files of these names below an address, as far as they are there; all are asked for together."""
+    fs, inside = system(path)
 
     async def content(name: str) -> tuple[str, bytes]:
         with contextlib.suppress(FileNotFoundError):
@@ -410,7 +383,6 @@ def contents(path: str, names: Iterable[str]) -> dict[str, bytes]:
         return await asyncio.gather(*map(content, names))
 
     with worded(path, "read"):
-        fs, inside = system(path)
         return {name: data for name, data in done(together()) if data}
 
 
@@ -422,8 +394,8 @@ def newest(path: str) -> int | None:
 
 def matching(pattern: str) -> list[Address]:
     """The addresses of files and Zarr stores that match a pattern, in their order."""
-    scheme, found = pattern.partition("://")[0], call(pattern, "glob", detail=True)
-    names = {name if is_web(name) else f"{scheme}://{name}": info for name, info in found.items()}
+    found = call(pattern, "glob", detail=True)
+    names = {name if is_web(name) else f"{scheme_of(pattern)}://{name}": info for name, info in found.items()}
     return [Address(name) for name, info in sorted(names.items()) if info["type"] != "directory" or is_store(name)]
 
 
@@ -437,7 +409,7 @@ class NewObject(AtomicFile):
 
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
         self.name, self._overwrite, self.is_created, self._old = Address(path), overwrite, False, None
-        if is_web(path):
+        if is_web(path) or scheme_of(path) not in (*_PACKAGES, *_HERE):  # others show a file while it is put
             raise UsageError("is only read", "an address of a bucket", "write it here, then upload it", self.name)
         if any(identity.device == _digest(self.name.full) for identity in inputs):
             wanted = "another file: there is no in-place execution, as in DirectML"
@@ -445,9 +417,9 @@ class NewObject(AtomicFile):
         self._check(inputs)
         self.temporary = self.beside = os.path.join(tempfile.gettempdir(), temporary_name())  # noqa: PTH118 - a string
 
-    def _check(self, inputs: Iterable[Identity]) -> None:  # noqa: ARG002 - that is done
+    def _check(self, inputs: Iterable[Identity] = ()) -> None:  # noqa: ARG002 - that is done
         if state(self.name) and not self._overwrite:
-            raise FileThereError("already exists", "a new file", "add --overwrite to replace it", self.name)
+            raise _there(self.name)
 
     def flush(self) -> None:
         """Nothing to flush: the file is put, and then removed."""
@@ -457,16 +429,11 @@ class NewObject(AtomicFile):
 
     def take_name(self) -> None:
         """Put the file; without `overwrite` it never replaces another, as far as the server can tell."""
-        self._check(())
+        self._check()
         fs, inside = system(self.name)
-        is_one_step = self.name.partition("://")[0] in (*_PACKAGES, "memory")
         can_refuse = not self._overwrite and "mode" in inspect.signature(fs._put_file).parameters
-        options = {"mode": "create"} if can_refuse else {}
-        target = inside if is_one_step else f"{inside.rpartition('/')[0]}/{temporary_name()}"
         with signals.begun("put", os.path.getsize(self.temporary)) as advance:  # noqa: PTH202 - a string
-            self._put(self.temporary, target, advance, **options)
-        if not is_one_step:
-            call(self.name.replace(inside, target), "mv", inside, doing="write")
+            self._put(self.temporary, inside, advance, **({"mode": "create"} if can_refuse else {}))
 
     def _put(self, path: str, target: str, advance: Callable[[int], None] | None = None, **options: object) -> None:
         from fsspec.callbacks import Callback
@@ -484,29 +451,29 @@ class NewStore(NewObject):
     """
 
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
+        self._mark, self._is_named = temporary_name(), False
         super().__init__(path.rstrip("/"), overwrite=overwrite, inputs=inputs)
         self.address = self.name
-        self._mark, self._is_named = f"{self.name}/{temporary_name()}", False
 
-    def _check(self, inputs: Iterable[Identity]) -> None:  # noqa: ARG002 - see above
-        if [*listed(self.name)] != ([self._mark.rpartition("/")[2]] if self.is_created else []):
+    def _check(self, inputs: Iterable[Identity] = ()) -> None:  # noqa: ARG002 - see above
+        if [*listed(self.name)] != [self._mark] * self.is_created:
             wanted, hint = "a new one: a folder is never replaced", "give it another name, or remove what is there"
             raise TensorIOError("already exists, or is being written", wanted, hint, self.name)
 
     def create(self) -> None:
         """Create the folder here, and the mark there."""
         os.mkdir(self.temporary, 0o700)  # noqa: PTH102 - a string
-        call(self._mark, "pipe_file", b"", doing="write")
+        call(f"{self.name}/{self._mark}", "pipe_file", b"", doing="write")
         self.is_created = True
-        self._check(())
+        self._check()
 
     def take_name(self) -> None:
         """Put the files of the folder, those of metadata last, and of these the outermost."""
-        here, inside = Path(self.temporary), system(self.name)[1]
-        names = [each.relative_to(here).as_posix() for each in here.rglob("*") if each.is_file()]
+        folder, inside = Path(self.temporary), system(self.name)[1]
+        names = [each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()]
         names.sort(key=lambda name: (name.rpartition("/")[2][:2] in (".z", "za"), -name.count("/"), is_of_store(name)))
         for name in names:
-            self._put(str(here / name), f"{inside}/{name}")
+            self._put(str(folder / name), f"{inside}/{name}")
         self._is_named = True
 
     def remove(self) -> None:
@@ -516,6 +483,6 @@ class NewStore(NewObject):
             self.is_created = False
             with contextlib.suppress(RevseqError):
                 if self._is_named:
-                    call(self._mark, "rm_file", stops=False)
+                    call(f"{self.name}/{self._mark}", "rm_file", stops=False)
                 else:
                     call(self.name, "rm", recursive=True, stops=False)

@@ -82,7 +82,7 @@ def _open(path: str) -> h5py.File:
 def _at(file: file_io.Open) -> h5py.File:
     """The file at an address, opened by HDF5 once, since each time it is asked for much."""
     if not file.hdf5:
-        file.hdf5 = file.at_end.enter_context(h5py.File(file.stream(), "r"))
+        file.hdf5 = file.at_end.enter_context(h5py.File(file.stream, "r"))
     return file.hdf5
 
 
