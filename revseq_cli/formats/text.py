@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from revseq_cli.core import platform, thresholds
+from revseq_cli.core import platform
 from revseq_cli.core.dtypes import describe, require_sizes
 from revseq_cli.core.errors import FormatError, about, listed
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType
@@ -27,7 +27,7 @@ from revseq_cli.formats.contract import FileSink, Source, Storage, TextTypes
 from revseq_cli.formats.raw import Gathered, MemorySource
 from revseq_cli.formats.table import encoding_by_mark, looks_like
 from revseq_cli.text import numbers
-from revseq_cli.text.examples import Text, part
+from revseq_cli.text.examples import Text
 from revseq_cli.text.notation import TensorText, body_at, error_at
 from revseq_cli.text.numbers import is_number
 
@@ -159,11 +159,9 @@ class TextFormat:
         return TextSink(file, template, self)
 
     def write_to(self, stream: BinaryIO, source: Source) -> None:
-        """Write the tensor and a line break into a pipe, piece by piece: its bytes are never all in memory."""
+        """Write the tensor and a line break into a pipe."""
         self.require(source.desc, source.name)
-        text, piece = self.write(source.read()), thresholds.PIECE
-        stream.writelines(text[start : start + piece].encode() for start in range(0, len(text), piece))
-        stream.write(b"\n")
+        stream.write(f"{self.write(source.read())}\n".encode())
 
 
 class TextSink(Gathered, FileSink):
@@ -184,8 +182,8 @@ class TextSink(Gathered, FileSink):
 
     def reopen(self) -> Source:
         """The complete file, as an input."""
-        text = read_text(self.file.temporary)
-        return self._form.read(Text(self.file.name, text.text, text.identity), None, TextTypes(None, self._data_type))
+        text = replace(read_text(self.file.temporary), name=self.file.name)
+        return self._form.read(text, None, TextTypes(None, self._data_type))
 
 
 def _contents(address: Address, types: TextTypes) -> Contents | None:
@@ -228,9 +226,8 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     """The tensor `key` of a text, or the only one; FormatError, which lists all, if there is no such one."""
     if text.text.lstrip()[:1] == "{":
         return open_json(text, key, types)
-    with about(text.name):
-        if named_part := part_of(key):
-            return notation_source(text, part(text.examples, *named_part), types, f"{text.name}::{key}")
+    if named_part := part_of(key):
+        return notation_source(text, text.part(*named_part), types, f"{text.name}::{key}")
     tensors = [item for item in text.items if isinstance(item, TensorText)]
     named = [item for item in tensors if key in (None, item.name)]
     if len(named) == 1:

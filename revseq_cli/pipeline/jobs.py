@@ -159,10 +159,7 @@ def example_of(reference: Reference) -> ExampleText | None:
         if reference.is_piped:  # it cannot be read again
             hint = "put ::1 after its name, as in revseq run -- -::1"
         raise UsageError(f"holds {len(examples)} examples", "the number of one", hint, reference.name)
-    if number is not None and not 1 <= number <= len(examples):
-        wanted = f"1 to {len(examples)}" if examples else "a page with examples"
-        raise UsageError(f"no example {number}", wanted, where=reference.name)
-    return ExampleText(text, examples[(number or 1) - 1])
+    return ExampleText(text, text.example(1 if number is None else number))
 
 
 def _open_lengths(

@@ -15,7 +15,7 @@ from revseq_cli.text import notation
 from revseq_cli.text.notation import AxisLine, TensorText, error_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from revseq_cli.formats.file_io import Identity
 
@@ -161,20 +161,6 @@ def _judge(page: str, examples: list[Example]) -> None:
             example.problem = error_at(page, other.start, f"the label {other.name}", wanted)
 
 
-def part(examples: Sequence[Example], number: int, label: str) -> TensorText:
-    """The tensor that a key such as 2::OutputTensor names; FormatError if there is no such one.
-
-    SequenceTensor and SequenceLengthsTensor name the same one, whichever the example has.
-    """
-    if not 1 <= number <= len(examples):
-        raise FormatError(f"no example {number}", f"1 to {len(examples)}" if examples else "a page with examples")
-    tensors = examples[number - 1].tensors
-    tensor = tensors.get(LABELS.get(label, label))
-    if not tensor:
-        raise FormatError(f"example {number} has no {label}", listed(item.name for item in tensors.values()))
-    return tensor
-
-
 @dataclass(frozen=True)
 class Text:
     """A text; `name` is its source for messages, and `identity` its file's state, or None if it is not from a file.
@@ -200,6 +186,24 @@ class Text:
         examples = find_examples(self.text, self.items)
         ours = [example for example in examples if example.is_ours]
         return ours or [example for example in examples if INPUT in example.tensors]
+
+    def example(self, number: int) -> Example:
+        """The example of that number, counted from 1; FormatError if there is no such one."""
+        count = len(self.examples)
+        if not 1 <= number <= count:
+            raise FormatError(
+                f"no example {number}", f"1 to {count}" if count else "a page with examples", "", self.name
+            )
+        return self.examples[number - 1]
+
+    def part(self, number: int, label: str) -> TensorText:
+        """The tensor that a key such as 2::OutputTensor names, with either label of lengths; FormatError if none."""
+        tensors = self.example(number).tensors
+        tensor = tensors.get(LABELS.get(label, label))
+        if not tensor:
+            names = listed(item.name for item in tensors.values())
+            raise FormatError(f"example {number} has no {label}", names, where=self.name)
+        return tensor
 
     def page_examples(self) -> list[Example]:
         """Every example of a page, of this operator or another; none of a text that is no page."""
