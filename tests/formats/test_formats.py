@@ -27,7 +27,7 @@ from revseq_cli.core import dtypes, platform
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
 from revseq_cli.core.processes import packed
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats import file_io, references, table
+from revseq_cli.formats import file_io, references
 from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.onnx import TYPES
 from revseq_cli.report.terminal import message
@@ -218,20 +218,11 @@ class TestOnlyRead(Contract):
             revseq("run", *args, "[[2], [3]]", "--axis", 1, *options, "-o", "y.npy", "--overwrite", code=code).ok()
             np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), [[1, 0, 2], [5, 4, 3]])
         assert "storage          tiny\n" in revseq("show", "x.tiny", code=code).ok().out
-        revseq("convert", "x.tiny", "y.tiny", code=code).refused(
-            "y.tiny: has the unknown suffix .tiny", "Hint: add -f npy|"
-        )
-        revseq("convert", "x.npy", "y", "-f", "tiny", code=code).refused("x.npy: no such file")
-        revseq("convert", "y.npy", "y", "-f", "tiny", code=code).refused(
-            "y: would be a file of tiny, which is only read"
-        )
-        revseq("convert", "y.npy", "-", "-f", "tiny", code=code).refused("tiny cannot be written to a pipe", "-f npy|")
-        (tmp_path / "out").mkdir()
-        told = revseq("convert", "x.tiny", "out", code=code).refused("out: is a directory", f"try out{os.sep}y.npy").err
-        assert "tiny" not in told
-        told = revseq("show", "out.unknown", code=code).refused("no such file").err
-        (tmp_path / "a.unknown").write_bytes(b"\xff\xfe\xfd")
-        revseq("show", "a.unknown", code=code).refused("unknown suffix .unknown", f"add -f {'|'.join(table.NAMES)}\n")
+        for line, words in (
+            ("x.tiny y.tiny", "y.tiny: has the unknown suffix .tiny"), ("y.npy y -f tiny", "y: would be a file of tiny, which is only read"),
+            ("y.npy - -f tiny", "tiny cannot be written to a pipe"),
+        ):  # fmt: skip
+            revseq("convert", *line.split(), code=code).refused(words)
 
 
 class TestNpy(Contract):
