@@ -188,7 +188,7 @@ class _Member(NamedTuple):
                 yield piece
 
 
-class StoredSource(RawSource):
+class _StoredSource(RawSource):
     """A stored member, which is read in place."""
 
     member: _Member
@@ -224,7 +224,7 @@ def open_member(path: str, key: str | None, name: str = "", asked: DataType | No
     storage = header.storage("npz", member=info.filename, method=_METHODS[info.compress_type])
     source: RawSource
     if info.compress_type == ZIP_STORED:
-        source = stored = StoredSource(header.tensor(path, where, member.offset), identity, storage)
+        source = stored = _StoredSource(header.tensor(path, where, member.offset), identity, storage)
         stored.member = member
     else:
         unpack = functools.partial(member.pieces, path, identity)
@@ -233,7 +233,7 @@ def open_member(path: str, key: str | None, name: str = "", asked: DataType | No
     return source
 
 
-class NpzSink(RawSink):
+class _NpzSink(RawSink):
     """A new archive with one stored member, or a copy of the input's with that member replaced or added.
 
     Members are stored and not deflated: floats hardly get smaller, and workers write a stored member in place. It
@@ -312,7 +312,6 @@ class NpzSink(RawSink):
                     archive.infolist().extend(self._members)
 
     def reopen(self) -> Source:
-        """The complete file, as an input."""
         return open_member(self.file.temporary, self._key, self.file.name, self._data_type)
 
 
@@ -335,7 +334,7 @@ def open_source(address: Address, types: TextTypes) -> Source:
 
 def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:
     """The sink of a new archive of one member, or of the input's archive with one member replaced or added."""
-    return NpzSink(file, template, key, only=only)
+    return _NpzSink(file, template, key, only=only)
 
 
 def contents(address: Address, types: TextTypes) -> Contents | None:

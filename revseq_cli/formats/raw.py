@@ -149,7 +149,7 @@ class RawSource(Source):
 
 
 @dataclass(frozen=True)
-class RawBlockWriter:
+class _RawBlockWriter:
     """Writes regions into a file that has its full size already."""
 
     tensor: RawTensor
@@ -193,7 +193,7 @@ class RawSink(FileSink):
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
         """A block writer that writes into the temporary file, unless no worker sees that."""
-        return RawBlockWriter(self.tensor) if self.in_workers else Handing()
+        return _RawBlockWriter(self.tensor) if self.in_workers else Handing()
 
     def receive(self, write_result: object) -> None:
         """Gather edges, and write them if they are many.
@@ -201,7 +201,7 @@ class RawSink(FileSink):
         Writes through the page cache and direct ones wait for each other.
         """
         if not self.in_workers:
-            write_result = RawBlockWriter(self.tensor).deliver(*cast("tuple[Region, NDArray[Any]]", write_result))
+            write_result = _RawBlockWriter(self.tensor).deliver(*cast("tuple[Region, NDArray[Any]]", write_result))
         self._edges += cast("list[Edge]", write_result)
         if len(self._edges) >= thresholds.MOST_EDGES:
             self._write_edges()
@@ -221,13 +221,12 @@ class RawSink(FileSink):
 
 
 @dataclass(frozen=True)
-class MemoryReadTask:
+class _MemoryReadTask:
     """A read task that carries the values of its region, which nobody may overwrite."""
 
     values: NDArray[Any]
 
     def read(self) -> NDArray[Any]:
-        """The values of the region."""
         return self.values
 
 
@@ -250,7 +249,7 @@ class MemorySource(Source):
         """A read task with the values of the region."""
         values = np.asarray(self._values[region]).view()  # without dimensions, NumPy returns a scalar
         values.flags.writeable = False
-        return MemoryReadTask(values)
+        return _MemoryReadTask(values)
 
 
 class Handing:
@@ -305,7 +304,7 @@ def open_source(address: Address, types: TextTypes) -> Source:
 
 def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG001 - it has neither
     """The sink of a new file, in C order."""
-    return BufferSink(file, template)
+    return _BufferSink(file, template)
 
 
 def write_to(stream: BinaryIO, source: Source) -> None:
@@ -336,7 +335,7 @@ def _buffer(path: str, name: str, types: TextTypes) -> RawSource:
     return RawSource(tensor, identity, Storage("raw", {}))
 
 
-class BufferSink(RawSink):
+class _BufferSink(RawSink):
     """A new raw buffer, into which the workers write their regions."""
 
     def __init__(self, file: AtomicFile, template: Source) -> None:
@@ -345,5 +344,4 @@ class BufferSink(RawSink):
         self.place(template, dtype=template.dtype.newbyteorder("<"))
 
     def reopen(self) -> Source:
-        """The complete file, as an input."""
         return _buffer(self.file.temporary, self.file.name, self._types)

@@ -149,7 +149,7 @@ def _dtype(data_type: DataType) -> np.dtype[Any]:
     return dtype_of(data_type).newbyteorder("<")
 
 
-class SafetensorsSink(RawSink):
+class _SafetensorsSink(RawSink):
     """A new file of one tensor in C order, little-endian, or a copy of the input's with that one replaced or added."""
 
     def __init__(self, file: AtomicFile, template: Source, key: str, *, only: bool) -> None:
@@ -197,7 +197,6 @@ class SafetensorsSink(RawSink):
             self.file.fill_from(self._old.path, self._old.unchanged, self._copied)
 
     def reopen(self) -> Source:
-        """The complete file, as an input."""
         return SafetensorsSource(self.file.temporary, self._key, self.file.name)
 
 
@@ -211,7 +210,7 @@ def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 -
 
 def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:
     """The sink of a new file of one tensor, or of the input's file with one tensor replaced or added."""
-    return SafetensorsSink(file, template, key, only=only)
+    return _SafetensorsSink(file, template, key, only=only)
 
 
 def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: ARG001 - the file names its types

@@ -173,10 +173,10 @@ class ZarrSink(FileSink):
         return self._block_writer
 
     @functools.cached_property
-    def _block_writer(self) -> ZarrBlockWriter:
+    def _block_writer(self) -> _ZarrBlockWriter:
         at = f"{self.file.address}/{self._key}".rstrip("/") if self.file.address else ""
         array = Stored.of(str(self._folder), self._version, at, self.file.name)
-        return ZarrBlockWriter(array, self.file.name, self.chunks or ())
+        return _ZarrBlockWriter(array, self.file.name, self.chunks or ())
 
     def reopen(self) -> Source:
         """The complete store, as an input."""
@@ -184,7 +184,7 @@ class ZarrSink(FileSink):
 
 
 @dataclass(frozen=True)
-class ZarrBlockWriter:
+class _ZarrBlockWriter:
     """Encodes and writes the chunks of a block, which no other block shares."""
 
     array: Stored

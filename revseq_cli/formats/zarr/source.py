@@ -120,7 +120,7 @@ class ZarrSource(Source):
 
     def read_task(self, region: Region) -> ReadTask:
         """A read task that decodes the chunks of the region."""
-        return ZarrReadTask(self.array, self.name, self.metadata, region)
+        return _ZarrReadTask(self.array, self.name, self.metadata, region)
 
     def meaning(self) -> Meaning:
         """What the store says of the array, as xarray has it in versions 2 and 3."""
@@ -198,7 +198,7 @@ def _neutral(node: metadata.Node) -> tuple[Attributes, list[str]]:
 
 
 @dataclass(frozen=True)
-class ZarrReadTask:
+class _ZarrReadTask:
     """One region of an array, whose metadata must be as they were."""
 
     array: Stored
@@ -207,7 +207,6 @@ class ZarrReadTask:
     region: Region
 
     def read(self) -> NDArray[Any]:
-        """The values of the region."""
         chunks = self.metadata.chunks
         ends = zip(self.region, chunks, strict=True)
         touched = prod((-(-part.stop // chunk) - part.start // chunk) * chunk for part, chunk in ends)
