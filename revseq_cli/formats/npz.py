@@ -270,26 +270,21 @@ class _NpzSink(RawSink):
         self._key, self._data_type = name.removesuffix(_SUFFIX), template.desc.data_type
 
     def _kept_parts(self, old: Source, name: str) -> list[tuple[int, int, int]]:
-        """The parts around the member of that name, whose members get their new places; FormatError if two overlap."""
+        """The part of each member but the one of that name, which get their new places; FormatError if two overlap."""
+        copied, place = [], 0
         with _opened(old.path, unchanged=old.identity) as (fd, archive):
             self._members, self._comment = archive.infolist(), archive.comment
-            begin = stop = place = archive.start_dir
-            for info in sorted(self._members, key=lambda info: info.header_offset, reverse=True):
-                if info.header_offset + _LOCAL_BYTES > place:
-                    break
-                if _data_offset(fd, info, old.path) + info.compress_size > place:
-                    break
-                if info.filename == name:
-                    begin, stop = info.header_offset, place
-                place = info.header_offset
-            else:
-                for info in self._members:
-                    if info.header_offset >= stop:
-                        info.header_offset -= stop - begin
-                    if info.filename != name:
-                        info.filename = info.orig_filename  # as in the file, even if no folder may have that name
-                return [(0, begin, 0), (stop, archive.start_dir - stop, begin)]
-        raise not_whole("has members that overlap", old.path)
+            infos = sorted(self._members, key=lambda info: info.header_offset)
+            ends = [*(info.header_offset for info in infos[1:]), archive.start_dir]
+            for info, end in zip(infos, ends, strict=False):
+                begin = info.header_offset
+                if begin + _LOCAL_BYTES > end or _data_offset(fd, info, old.path) + info.compress_size > end:
+                    raise not_whole("has members that overlap", old.path)
+                if info.filename != name:
+                    copied.append((begin, end - begin, place))
+                    # Its name is as in the file, even if no folder may have that name.
+                    info.header_offset, info.filename, place = place, info.orig_filename, place + end - begin
+        return copied
 
     def start(self) -> None:
         """Begin the member, and copy the others."""
