@@ -18,7 +18,7 @@ from revseq_cli.core.errors import printable, shortened
 from revseq_cli.core.tensors import braced
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.report import view
-from revseq_cli.text.numbers import header
+from revseq_cli.text.numbers import header, render
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -137,7 +137,7 @@ class _Drawing:
         self.ends = [ends[self.order.index(d)] for d in range(len(sizes))]
         shown = [view.elements(source, self.ends) for _, source in tensors]
         self.left_out = view.left_out(shown[0].size, sizes, self.ends) if shown[0].size else "no elements"
-        self.texts = [self._tables(view.rendered(values), values.shape) for values in shown]
+        self.texts = [self._tables(render(values), values.shape) for values in shown]
         marks: NDArray[Any] = np.full(shown[0].shape, COPIED, object)
         self.lines: list[
             tuple[str, int, bool]
@@ -145,7 +145,7 @@ class _Drawing:
         if lengths is not None and axis is not None:
             reversal = view.Reversal.of(lengths, axis, sizes[axis], self.ends)
             marks[reversal.moved] = REVERSED
-            given = view.rendered(view.elements(lengths, reversal.ends))
+            given = render(view.elements(lengths, reversal.ends))
             covers, clamped = reversal.covers.ravel().tolist(), reversal.clamped.ravel().tolist()
             words = [f"{n} \u2192 {sizes[axis]}" if over else n for n, over in zip(given, clamped, strict=True)]
             self.lines = (

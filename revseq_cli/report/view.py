@@ -127,11 +127,6 @@ def _by_chunk(parts: list[slice], size: int) -> list[list[slice]]:
     return [list(group) for _, group in itertools.groupby(cuts, lambda cut: cut.start // size)]
 
 
-def rendered(values: NDArray[Any]) -> list[str]:
-    """Elements as text; BOOL and complex ones, which the notation lacks, as Python prints them."""
-    return list(map(str, values.ravel().tolist())) if values.dtype.kind in "bc" else render(values)
-
-
 def left_out(shown: int, sizes: tuple[int, ...], ends: Ends) -> str:
     """A phrase that says how many elements are shown, or "" if all are."""
     total = prod(sizes)
@@ -213,8 +208,8 @@ def shown(
     """
     sizes, values = source.sizes, elements(source, ends)
     if not prod(sizes) or not sizes:
-        return body(rows_of(values, rendered), sizes)
-    texts, width, gaps = rendered(values), values.shape[-1], [*map(gap, ends)]
+        return body(rows_of(values), sizes)
+    texts, width, gaps = render(values), values.shape[-1], [*map(gap, ends)]
     columns = _columns(texts, values.shape, gaps[-1], room) if room.columns < inf else width
     told = [left_out(len(texts) // width * columns, sizes, ends)]
     if columns < width:

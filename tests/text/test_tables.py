@@ -164,3 +164,14 @@ def test_a_type_that_is_stated_is_not_cast(revseq, tmp_path):
     (tmp_path / "x.txt").write_text("T: (Sizes:{1,2}, DataType:INT8)\n[[1, 2]]\n")
     for args in (("convert", "x.txt", "y.npy"), ("run", "x.txt", "[[1]]", "--axis", 1), ("diff", "x.txt", "x.txt")):
         revseq(*args, "--dtype", "INT16").refused("INT8, and INT16 is asked for", "does not cast")
+
+
+def test_bool_reads_back(revseq, tmp_path):
+    """As 1 and 0, wherever it is printed."""
+    values = np.array([[True, False, True]])
+    np.save(tmp_path / "x.npy", values)
+    job = revseq("run", "x.npy", "[[2]]", "--axis", 1, "--example").ok().out
+    (tmp_path / "x.txt").write_text(job)
+    revseq("verify", "x.txt").ok()
+    assert revseq("run", "x.txt").ok().out == revseq("run", "x.npy", "[[2]]", "--axis", 1).ok().out
+    assert "[[1, 0, 1]]" in revseq("show", "x.npy").ok().out
