@@ -44,7 +44,7 @@ def make(path, **options):
         v = f.createVariable("v", "f4", ("time", "lat", "lon"), zlib=True, chunksizes=(1, 4, 6))
         v.setncatts({
             "units": "K", "coordinates": "lon2d label", "grid_mapping": "crs: time lon2d", "zz": 1, "aa": 2,
-            "cell_measures": "area: in_another_file", "cell_methods": "time: mean",
+            "cell_measures": "area: in_another_file", "cell_methods": "time: mean", "empty": "",
         })  # fmt: skip
         v[:] = VALUES
         f.createVariable("lat", "f4", ("lat",))[:] = np.arange(4)
