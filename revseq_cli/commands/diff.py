@@ -109,7 +109,8 @@ def command(
     limits = [settings.pop(name) for name in ("atol", "rtol", "ulp", "equal_nan")]
     tolerance = folds.tolerance_of(*limits)
     with signals.deferred(), contextlib.ExitStack() as stack:
-        job, undone, pair, found, why, notes = None, "", None, None, None, list[str]()
+        job, undone, pair, found, notes = None, "", None, None, list[str]()
+        told: tuple[Any, Any] = (None, ())
         if is_job or on:
             a, job = _opened_job(tensors, settings, on, resources)
             notes += job.clamping(folds.count_lengths(job, resources).clamped)
@@ -129,7 +130,7 @@ def command(
         if pair:
             b, found = pair.right, folds.compared("compare", pair, tolerance, first)
             if pair.job:
-                why = diagnose.diagnose(pair, pair.job, found, tolerance, resources.memory, undone)
+                told = diagnose.diagnose(pair, pair.job, found, tolerance, resources.memory, undone)
             svg = _picture(pair, f"{found.count:,} of {found.total:,} elements differ", tolerance) if file else ""
             a.recheck()
             (job or b).recheck()
@@ -137,7 +138,7 @@ def command(
         with FileTransaction(file) as together:
             file.write(svg.encode())
         notes += together.notes
-    done = objects.Comparison(a, b, found, job.axis if job else None, why, notes=notes)
+    done = objects.Comparison(a, b, found, job.axis if job else None, *told, notes)
     console.note(*notes)
     if console.as_json or not console.quiet:
         click.echo((objects if console.as_json else tables).diff(done))

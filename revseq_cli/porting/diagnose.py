@@ -63,13 +63,6 @@ class Mistake(NamedTuple):
     lines: int
 
 
-class Diagnosis(NamedTuple):
-    """Which lines are wrong, and what explains them: what stands there first, then what was done."""
-
-    lines: WrongLines | None = None
-    mistakes: tuple[Mistake, ...] = ()
-
-
 @contextlib.contextmanager
 def opened(a: Source, job: Job, resources: Resources) -> Iterator[Pair]:
     """A tensor and the output of a job, of the same sizes and data type.
@@ -83,16 +76,16 @@ def opened(a: Source, job: Job, resources: Resources) -> Iterator[Pair]:
 
 def diagnose(
     pair: Pair, job: Job, found: Differences, tolerance: Tolerance | None, memory: int, undone: str = ""
-) -> Diagnosis:
-    """What is wrong in an output that differs from what is right, as was found, with so much memory to compute in.
+) -> tuple[WrongLines, tuple[Mistake, ...]]:
+    """Which lines are wrong in an output that differs from what is right, as was found, and what explains them.
 
-    `undone` is what was done to the output besides, which was undone before it was compared. Of lines that are too long
-    for the memory, only which are wrong is told.
+    What stands there comes first, then what was done; it is computed in so much memory, and of lines that are too long
+    for it, only which are wrong is told. `undone` is what was undone before the output was compared.
     """
     of, wrong = job.lengths.desc.element_count, found.lines
     mistakes = [Mistake(undone, of)] if undone else []
     if not found.count or wrong is None:
-        return Diagnosis(WrongLines(found.line_count, of), tuple(mistakes))
+        return WrongLines(found.line_count, of), tuple(mistakes)
     given = native(job.lengths.read_task(tuple(slice(0, size) for size in wrong.shape)).read())
     table = np.minimum(given.astype(np.uint64), np.uint64(_HUGE)).astype(np.int64)
     for d in range(table.ndim):
@@ -103,7 +96,7 @@ def diagnose(
         rule = _rule_of_lines(lines, wrong)
         if search := _sample(lines, wrong, pair, job, tolerance, memory):
             mistakes += [Mistake(one.text, one.count) for one in _told(search)]
-    return Diagnosis(WrongLines(found.line_count, of, rule), tuple(mistakes))
+    return WrongLines(found.line_count, of, rule), tuple(mistakes)
 
 
 @dataclass(eq=False)
@@ -173,6 +166,11 @@ class Search:
         for idea in ideas(self.lines):
             if is_evident or not idea.cost:
                 yield self._of_idea(idea)
+        if self.x.dtype.kind == "f":
+            tiny = np.abs(self.right) < np.finfo(self.x.dtype).tiny
+            yield self._judged(
+                1, "denormal values are 0", self.same(self.got, np.where(tiny, self.x.dtype.type(0), self.right))
+            )
         if self.same(self.there, self.belongs, near=True).all():
             return
         wrong = np.flatnonzero(self.wrong)[:: 1 + np.count_nonzero(self.wrong) // 4096]
@@ -242,7 +240,7 @@ class Search:
 
     @cached_property
     def _quantities(self) -> list[tuple[int, str, Any]]:
-        return quantities(self.lines, self.at, self.right)
+        return quantities(self.lines, self.at, of_lines=False)
 
     def share(self, count: int) -> str:
         """How many of the wrong lines are explained."""
@@ -360,7 +358,9 @@ def _rule_of_lines(lines: Lines, wrong: Array) -> str:
     if wrong.all() or not visible.any():
         return "all lines" if wrong.all() else "lines whose length is above 1"
     for others, but in ((~wrong, ""), (visible, ", but for lines whose length is 0 or 1")):
-        told = _rule(quantities(lines, at), wrong, others, _RULE_BITS, numbers=True) or _names(lines, wrong, others)
+        told = _rule(quantities(lines, at, of_lines=True), wrong, others, _RULE_BITS, numbers=True) or _names(
+            lines, wrong, others
+        )
         if told:
             return told + but
     return ""

@@ -107,6 +107,7 @@ def changes(x: Array, a: Array, r: Array) -> Iterator[tuple[int, str, Any]]:
     if kind not in "fiu":
         return
     yield 1, "values lose their sign", np.abs
+    yield 1, "values below 0 are 0", lambda x: np.where(x < 0, x.dtype.type(0), x)
     yield 1, "the bytes of elements are in the other order", lambda x: x.byteswap()
     for to in _TYPES:
         yield 1, f"values are cast to {to.upper()} and back", lambda x, to=to: x.astype(to).astype(dtype)
@@ -124,6 +125,7 @@ def changes(x: Array, a: Array, r: Array) -> Iterator[tuple[int, str, Any]]:
             yield 2, f"{added:.6g} is added to values" if k == 1 else text, partial(_linear, k, added)
     if kind != "f":
         return
+    yield 1, "NaNs are 0, and infinities the largest numbers", np.nan_to_num
     for verb, nearest in (("rounded", True), ("cut", False)):
         yield 1, f"values are {verb} to BFLOAT16", partial(_to_bfloat16, nearest=nearest)
     for verb, how in (("rounded", np.rint), ("cut", np.trunc), ("rounded down", np.floor)):
@@ -323,15 +325,15 @@ def _moves(lines: Lines, dims: list[int]) -> Iterator[tuple[str, int, str, Any]]
     yield "elements", 1, f"{text}, with zeros outside", lambda at, k: place_of(number_of(at, shape) + k, shape)
 
 
-def quantities(lines: Lines, at: Places, right: Array | None = None) -> list[tuple[int, str, Any]]:
-    """What a rule may be about, with its cost: of lines, at their first places; or of elements that are `right`."""
+def quantities(lines: Lines, at: Places, *, of_lines: bool) -> list[tuple[int, str, Any]]:
+    """What a rule may be about, with its cost: of elements, or of lines at their first places."""
     long, s, j = lines.length(at), lines.shape[lines.axis], at[lines.axis]
     rows = [(1, "lines of length 0", long == 0), (2, "lines of length 1", long == 1),
             (1, "lines whose length is above the axis size", long > s), (2, "lines whose length", long)]  # fmt: skip
     for d, size in enumerate(lines.shape):
-        if size > 1 and (d != lines.axis or right is not None):
+        if size > 1 and not (d == lines.axis and of_lines):
             rows.append((2, f"{'lines' if d != lines.axis else 'elements'} whose index in dimension {d}", at[d]))
-    if right is None:
+    if of_lines:
         return rows
     n = np.minimum(long, s)
     rows[:0] = [(0, "elements behind the length", j >= n), (0, "elements before the length", j < n)]
@@ -340,10 +342,4 @@ def quantities(lines: Lines, at: Places, right: Array | None = None) -> list[tup
     for k in (4, 8, 16, 32):
         text = f"the part of lines behind the last whole block of {k} before the length"
         rows.append((3, text, (j < n) & (j >= n // k * k)))
-    if right.dtype.kind in "fi":
-        rows.append((2, "elements whose right value is below 0", right < 0))
-    if right.dtype.kind == "f":
-        denormal = (right != 0) & (np.abs(right) < np.finfo(right.dtype).tiny)
-        for name, mask in (("NaN", right != right), ("-0", (right == 0) & np.signbit(right)), ("denormal", denormal)):
-            rows.append((1, f"elements whose right value is {name}", mask))
     return rows

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.assembly import Job
     from revseq_cli.pipeline.folds import Differences, Statistics
     from revseq_cli.pipeline.plan import Plan
-    from revseq_cli.porting.diagnose import Diagnosis, Mistake
+    from revseq_cli.porting.diagnose import Mistake, WrongLines
 
 # What errors are about that is no file: arguments, and standard streams.
 _NO_FILES = ("INPUT", "LENGTHS", "A", "B", "SRC", "standard input", "standard output", "the argument", "-")
@@ -77,15 +77,16 @@ class Outcome(NamedTuple):
 class Comparison(NamedTuple):
     """The result of `diff`: `differences` is None for tensors of other data types or sizes.
 
-    `b` is what `a` is compared with: a tensor, or what is right for a job, whose `axis` is reversed. `why` says which
-    lines are wrong, and what explains them. `notes` are those of all tensors.
+    `b` is what `a` is compared with: a tensor, or what is right for a job, whose `axis` is reversed. `lines` says
+    which are wrong, and `mistakes` what explains that. `notes` are those of all tensors.
     """
 
     a: Source
     b: Source
     differences: Differences | None
     axis: int | None = None
-    why: Diagnosis | None = None
+    lines: WrongLines | None = None
+    mistakes: tuple[Mistake, ...] = ()
     notes: Sequence[str] = ()
 
     @property
@@ -100,11 +101,6 @@ class Comparison(NamedTuple):
     def equal(self) -> bool:
         """Whether no element differs, and none was read otherwise than A has it."""
         return self.differences is not None and not self.differences.count and not self.mistakes
-
-    @property
-    def mistakes(self) -> tuple[Mistake, ...]:
-        """What explains the differences."""
-        return self.why.mistakes if self.why else ()
 
     @property
     def roles(self) -> tuple[str, str]:
@@ -203,7 +199,7 @@ def show(
 
 def diff(comparison: Comparison) -> str:
     """The report of `diff`; members are null for tensors of different data types or sizes."""
-    a, b, found, axis, why, notes = comparison
+    a, b, found, axis, wrong, mistakes, notes = comparison
     report: dict[str, object] = {"equal": comparison.equal}
     for key, side, role in zip("AB", (a, b), comparison.roles, strict=True):
         report[key] = {"name": side.name, "role": role, **of_desc(side.desc)}
@@ -216,8 +212,8 @@ def diff(comparison: Comparison) -> str:
     of_job = found if axis is not None else None
     report |= {"lines": of_job and of_job.line_count, "inside": of_job and of_job.inside}
     report["behind"] = of_job and of_job.count - of_job.inside
-    report["wrong_lines"] = why.lines and why.lines._asdict() if why else None
-    report["mistakes"] = [each._asdict() for each in comparison.mistakes]
+    report["wrong_lines"] = wrong and wrong._asdict()
+    report["mistakes"] = [each._asdict() for each in mistakes]
     return text_of(report | {"hint": comparison.hint, "notes": notes})
 
 

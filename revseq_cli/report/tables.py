@@ -144,7 +144,7 @@ def _table(rows: list[list[str]], screen: int) -> Iterator[str]:
 
 def diff(comparison: Comparison) -> str:
     """The text of `diff`: both tensors, how many elements differ and where, the first of them, and by how much."""
-    a, b, found, axis, why, _ = comparison
+    a, b, found, axis, wrong, mistakes, _ = comparison
     roles, sides = comparison.roles, (a, b)
     heads = [f"{role + ':':<{len(roles[1]) + 1}}" for role in roles]
     lines = [f"{head} {side.desc}  {printable(side.name)}" for head, side in zip(heads, sides, strict=True)]
@@ -162,9 +162,9 @@ def diff(comparison: Comparison) -> str:
             where = f"only {'inside' if inside else 'behind'} the reversed part"
         told += f", in {found.line_count:,} of {b.desc.element_count // b.sizes[axis]:,} lines, {where}"
     lines.append(told)
-    if why and why.lines and why.lines.rule and why.lines.count < why.lines.of:
-        lines.append(f"wrong are just {why.lines.rule}")
-    lines += [f"{'         and:' if i else 'explained by:'} {one.text}" for i, one in enumerate(comparison.mistakes)]
+    if wrong and wrong.rule and wrong.count < wrong.of:
+        lines.append(f"wrong are just {wrong.rule}")
+    lines += [f"{'         and:' if i else 'explained by:'} {one.text}" for i, one in enumerate(mistakes)]
     rows = [(str(index), *values) for index, *values in first_differences(found)]
     rows[:0] = [("index", *roles)] * bool(rows)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

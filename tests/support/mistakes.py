@@ -226,7 +226,7 @@ _VALUES = {
     "integers as FLOAT32": (of_values(lambda v: v.astype("f4"), "i"), "FLOAT32"),
     "rounded to BFLOAT16": (of_values(lambda v: to_bfloat16(v, nearest=True), "f"), "rounded to BFLOAT16"),
     "cut to BFLOAT16": (of_values(lambda v: to_bfloat16(v, nearest=False), "f"), "cut to BFLOAT16"),
-    "denormals flushed": (of_values(lambda v: np.where(abs(v) < np.finfo("f4").tiny, 0, v), "f"), "denormal"),
+    "denormals flushed": (of_values(lambda v: np.where(abs(v) < np.finfo("f4").tiny, 0, v), "f"), "denormal values are 0"),
     "negated": (of_values(np.negative), "negated"),
     "sign lost": (of_values(np.abs), "lose their sign"),
     "ReLU": (of_values(lambda v: np.maximum(v, 0)), "below 0"),
