@@ -179,7 +179,7 @@ def test_fits():
     assert fits_of((4, 4, 6), (4, 4), mask=True) == [(1, 0)]  # in the order of the values
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.data())
 def test_every_choice_makes_a_job(data):
     """Those that are listed, and the one that is proposed."""
