@@ -132,6 +132,12 @@ def test_json_reports_each_job_in_the_order_of_the_manifest(revseq, files):
     ]
 
 
+def test_outcomes_are_told_as_soon_as_all_before_have_ended():
+    ended = []
+    told = batch._in_order((ended.append(job) or job, f"of {job}") for job in (1, 0, 3, 2))
+    assert [(next(told), len(ended)) for _ in range(4)] == [("of 0", 2), ("of 1", 2), ("of 2", 4), ("of 3", 4)]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
