@@ -60,11 +60,6 @@ class Example:
         """The first of its tensors."""
         return min(self.tensors.values(), key=lambda item: item.start)
 
-    @property
-    def other(self) -> TensorText | None:
-        """The first tensor with a name that this operator does not have."""
-        return next((item for name, item in self.tensors.items() if name not in LABELS), None)
-
     def start(self, name: str) -> int:
         """The place of its Axis line, or of a tensor by its name in the operator; else of its first tensor."""
         return self.axis_line.start if name == "Axis" and self.axis_line else self.tensors.get(name, self.first).start
@@ -88,9 +83,8 @@ class Example:
         if isinstance(item, AxisLine):
             before, is_axis = self.axis_line, _INTEGER.fullmatch(item.value)
             if is_axis and before and _INTEGER.fullmatch(before.value):
-                self.problem = self.problem or error_at(
-                    self.page, item.start, "a second Axis in one example", "one Axis"
-                )
+                found = "a second Axis in one example"
+                self.problem = self.problem or error_at(self.page, item.start, found, "one Axis")
             elif is_axis or not before:
                 self.axis_line = item
         elif (name := LABELS.get(item.name, item.name)) not in self.tensors:
@@ -147,7 +141,8 @@ def _judge(page: str, examples: list[Example]) -> None:
         if shares and before and before.is_ours and INPUT in before.tensors:
             example.tensors[INPUT] = before.tensors[INPUT]
             example.axis_line = example.axis_line or before.axis_line
-        start, other = example.first.start, example.other
+        start = example.first.start
+        other = next((item for name, item in example.tensors.items() if name not in LABELS), None)
         above = bisect.bisect(named, (start, "")) - 1
         operator = named[above][1] if above >= 0 else ""
         if operator and not operator.startswith(_OURS):
