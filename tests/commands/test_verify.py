@@ -160,6 +160,7 @@ class TestExamples:
             FIRST.replace("Axis", "- Axis"), FIRST.replace("\n ", "\n"), re.sub("\n +", "\n", FIRST), FIRST.replace("\n", "<br>\n"), FIRST.replace("\n", "<br>"),
             FIRST.replace("\n ", "\n&nbsp;"), "    " + FIRST.replace("\n", "\n    "), FIRST.replace("Axis", "\fAxis"),
             "Axis: the dimension to reverse\n\n" + FIRST, FIRST.replace("Axis: 3", "Axis: the dimension\nAxis: 3."),
+            FIRST.replace("Axis: 3", "Axis: 3\nAxis: the dimension"), FIRST.replace("[9]", "[1&#48;]"),
             "[Home](index.md)\n\n" + FIRST, "> [!NOTE]\n> Read this.\n\n" + FIRST, "[TOC]\n\n" + FIRST,
             "[English](a.md) | [\u4e2d\u6587](b.md)\n\n" + FIRST, f"<ul><li>As follows:<pre>{FIRST}</pre></li></ul>",
             f"<details><summary>Show</summary><pre>{FIRST}</pre></details>", f"<pre><![CDATA[{FIRST}]]></pre>",
