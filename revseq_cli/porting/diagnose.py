@@ -137,8 +137,8 @@ class Search:
         for i, size, own in zip(at, self.lines.shape, self.index, strict=True):
             inside = inside & (i >= 0) & (i < size)
             if len(own) < size:
-                unknown = unknown | ~np.isin(i, own)
-                i = np.searchsorted(own, i)
+                nearest = np.searchsorted(own, i).clip(max=len(own) - 1)
+                unknown, i = unknown | (own[nearest] != i), nearest
             near.append(i)
         number = np.where(inside & ~unknown, number_of(near, values.shape), 0)
         return np.where(inside, values.reshape(-1)[number], np.zeros((), values.dtype)), unknown & inside

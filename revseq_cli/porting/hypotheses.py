@@ -204,7 +204,7 @@ class Lines(NamedTuple):
     def number(self, at: Places) -> Any:
         """The number of each place's line in the lengths."""
         pairs = zip(at, self.lengths.shape, strict=True)
-        inside = [np.clip(i, 0, size - 1) if size > 1 else np.intp(0) for i, size in pairs]
+        inside = [np.minimum(np.maximum(i, 0), size - 1) if size > 1 else np.intp(0) for i, size in pairs]
         return number_of(inside, self.lengths.shape)
 
     def length(self, at: Places) -> Array:
