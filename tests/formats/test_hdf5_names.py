@@ -139,6 +139,8 @@ def doors(tmp_path):
             h5py.Dataset(h5py.h5d.create(f.id, name.encode(), h5py.h5t.IEEE_F64LE, space, properties)).make_scale(name)
             f["v"].dims[0].attach_scale(f[name])
         f["w"].dims[0].label = "u"
+        f["q"], f["e"] = np.arange(4.0), h5py.ExternalLink("secret.h5", "/x")
+        f["q"].dims[0].label = "e"
         f.create_dataset("external", (4,), "f8", external=[("secret.h5", 0, 32)])
     return tmp_path
 
@@ -148,7 +150,7 @@ def doors(tmp_path):
     ("line", "status"),
     [
         ("show x.h5", 0), ("run x.h5::v n.npy --axis 0 -o y.h5::new", 0), ("run x.h5::external n.npy --axis 0", 2),
-        ("run x.h5::v x.h5::pipe --axis 0", 2), ("convert x.h5::w y.nc", 0), ("diff x.h5::v x.h5::u", 2),
+        ("run x.h5::v x.h5::pipe --axis 0", 2), ("convert x.h5::w y.nc", 0), ("convert x.h5::q y.nc", 0), ("diff x.h5::v x.h5::u", 2),
     ],
 )  # fmt: skip
 def test_no_other_file_is_opened(doors, shell, line, status):
