@@ -1,5 +1,6 @@
 """Many jobs: the manifest is all right or nothing runs, a job that fails is alone, and what is done can be skipped."""
 
+import contextlib
 import csv
 import io
 import json
@@ -615,7 +616,8 @@ def test_h47_no_process_of_the_jobs_without_its_parent(files, stopped):
         old = {*members(process.pid)} - {process.pid}
         time.sleep(0.2)
         for child in old & {*members(process.pid)}:
-            os.kill(child, signal.SIGSTOP)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGSTOP)
     process.kill()
     process.communicate(timeout=60)
     until(lambda: not members(process.pid))
