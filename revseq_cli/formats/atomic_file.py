@@ -15,7 +15,7 @@ from revseq_cli.core.errors import FileThereError, TensorIOError, listed
 from revseq_cli.formats import file_io
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import Self
 
 # A killed run may leave files whose names begin so. Later runs ignore them, and they can be deleted.
@@ -33,9 +33,9 @@ def temporary_name() -> str:
 class AtomicFile:
     """A file to write: its temporary file stands beside it, and the name keeps its old content or none until the end.
 
-    Making one checks the name before any work, and writes nothing. `FileTransaction` calls the steps: `create`,
-    `flush`, `take_name` and `flush_folder`, and `remove` at the end in any case. Each raises the OSError of the system.
-    `is_created` says whether the temporary file exists.
+    Making one checks the name before any work, and writes nothing. `FileTransaction` calls the steps: `create`, `flush`
+    and `take_name`, and `remove` at the end in any case. Each raises the OSError of the system. `is_created` says
+    whether the temporary file exists. Temporary files of its pass lie next to the file `beside`.
     """
 
     address = ""  # of a folder whose files go there
@@ -43,8 +43,7 @@ class AtomicFile:
 
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[file_io.Identity] = ()) -> None:
         self.name = self.beside = path
-        self.is_created = False
-        self._overwrite = overwrite
+        self.is_created, self._overwrite = False, overwrite
         fault, hint = platform.name_fault(path)
         if fault:
             raise TensorIOError(fault, _NAME, hint, path)
@@ -91,30 +90,16 @@ class AtomicFile:
 
     def write(self, data: bytes) -> None:
         """Write the whole content at once into the temporary file."""
-        self.fill([data])
-
-    def fill(self, pieces: Iterable[bytes], size: int = 0) -> None:
-        """Write the pieces as the whole content of the temporary file, in which `size` bytes are reserved first."""
-        place = 0
         with file_io.opened_to_write(self.temporary, self.name) as fd:
-            if size:
-                file_io.allocate(fd, size, self.name)
-            for piece in pieces:
-                file_io.write_all(fd, piece, place, self.name)
-                place += len(piece)
+            file_io.write_all(fd, data, 0, self.name)
 
-    def fill_from(
-        self, path: str, unchanged: file_io.Identity, parts: Iterable[tuple[int, int, int]] | None = None
-    ) -> None:
-        """Copy another file, which must be as it was at `unchanged`, into the temporary file: whole, or parts of it.
+    def fill_from(self, path: str, unchanged: file_io.Identity, parts: Iterable[tuple[int, int, int]]) -> None:
+        """Copy parts of another file, which must be as it was at `unchanged`, into the temporary file.
 
         Each part says from which offset, how many bytes, and to which offset.
         """
-        with (
-            file_io.opened(path, unchanged) as source,
-            file_io.opened_to_write(self.temporary, self.name) as target,
-        ):
-            for part in [(0, unchanged.size, 0)] if parts is None else parts:
+        with file_io.opened(path, unchanged) as source, file_io.opened_to_write(self.temporary, self.name) as target:
+            for part in parts:
                 file_io.copy((source, path), (target, self.name), *part)
 
     def create(self) -> None:
@@ -128,23 +113,26 @@ class AtomicFile:
         """Return when the temporary file is on the disk, with the owner and the rights of the file that it replaces."""
         file_io.flush(self.temporary, self._old)
 
-    def take_name(self) -> None:
-        """Give the file its name; without `overwrite` it never replaces another."""
+    def take_name(self) -> str:
+        """Give the file its name; without `overwrite` it never replaces another. A note where that may not last."""
         take = functools.partial(platform.take_name, self.temporary, self._final, free=not self._overwrite)
         try:
             file_io.patiently(take, platform.keeps_name)
         except FileExistsError:
-            raise FileThereError(
-                "was created by another program meanwhile", "a new file", _REPLACE, self.name
-            ) from None
+            found = "was created by another program meanwhile"
+            raise FileThereError(found, "a new file", _REPLACE, self.name) from None
         except OSError as e:
             if not self._old or not platform.keeps_name(e):
                 raise
             raise file_io.in_use(self.name, "replace") from None
+        return self._flushed_folder()
 
-    def flush_folder(self) -> None:
-        """Make the new name last."""
-        platform.flush_folder(str(self._final.parent))
+    def _flushed_folder(self) -> str:
+        try:
+            platform.flush_folder(str(self._final.parent))
+        except OSError as e:  # the file is complete and has its name; only a power cut now could take it back
+            return f"{self.name} is written, but its folder could not be flushed: {e.strerror}"
+        return ""
 
     def remove(self) -> None:
         """Remove the temporary file, if it was created and still has its temporary name."""
@@ -173,41 +161,28 @@ class FileTransaction:
             stack.enter_context(signals.deferred())
             for file in self._files:
                 stack.callback(self._remove, file)
-                with self._errors_worded(file):
+                with file_io.trying_to("write", file.name):
                     file.create()
             self._undo = stack.pop_all()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._undo:
-            if kind is None:
-                self._flush_and_name()
-
-    def _flush_and_name(self) -> None:
-        for file in self._files:
-            with self._errors_worded(file):
-                file.flush()
-        signals.check()
-        for file in self._files:
-            with self._errors_worded(file):
-                file.take_name()
-            self._named.append(file)
-        for file in self._files:
-            try:
-                file.flush_folder()
-            except OSError as e:  # the file is complete and has its name; only a power cut now could take it back
-                self.notes.append(f"{file.name} is written, but its folder could not be flushed: {e.strerror}")
-
-    @contextlib.contextmanager
-    def _errors_worded(self, file: AtomicFile) -> Iterator[None]:
-        """Turn an OSError into a TensorIOError about the file, with the names that are given already."""
-        try:
-            with file_io.trying_to("write", file.name):
-                yield
-        except TensorIOError as e:
-            if self._named:
-                e.found += f"; {listed(each.name for each in self._named)} is written already"
-            raise
+            if kind is not None:
+                return
+            for file in self._files:
+                with file_io.trying_to("write", file.name):
+                    file.flush()
+            signals.check()
+            for file in self._files:
+                try:
+                    with file_io.trying_to("write", file.name):
+                        self.notes += filter(None, [file.take_name()])
+                except TensorIOError as e:
+                    if self._named:
+                        e.found += f"; {listed(each.name for each in self._named)} is written already"
+                    raise
+                self._named.append(file)
 
     def _remove(self, file: AtomicFile) -> None:
         try:
@@ -242,13 +217,13 @@ class NewFolder(AtomicFile):
                 file_io.flush(os.path.join(folder, name))  # noqa: PTH118 - as os.walk has it
             platform.flush_folder(folder)
 
-    def take_name(self) -> None:
+    def take_name(self) -> str:
         """Give the folder its name, if nothing else has it."""
         if os.path.lexists(self._final):
-            raise TensorIOError(
-                "was created by another program meanwhile", "a new one", "give it another name", self.name
-            )
+            found, hint = "was created by another program meanwhile", "give it another name"
+            raise TensorIOError(found, "a new one", hint, self.name)
         file_io.patiently(lambda: Path(self.temporary).rename(self._final), platform.keeps_name)
+        return self._flushed_folder()
 
     def remove(self) -> None:
         """Remove the temporary folder with all that is in it, as far as that can be done."""
@@ -285,11 +260,9 @@ class Scratch(AtomicFile):
     def flush(self) -> None:
         """Nothing to flush: the file is about to be removed."""
 
-    def take_name(self) -> None:
+    def take_name(self) -> str:
         """No name to take: the file is about to be removed."""
-
-    def flush_folder(self) -> None:
-        """Nothing to flush: the folder has no new name."""
+        return ""
 
 
 def copy_file(path: str, new: str, name: str) -> None:

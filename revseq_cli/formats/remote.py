@@ -424,16 +424,14 @@ class NewObject(AtomicFile):
     def flush(self) -> None:
         """Nothing to flush: the file is put, and then removed."""
 
-    def flush_folder(self) -> None:
-        """Nothing to flush: the server has the file."""
-
-    def take_name(self) -> None:
+    def take_name(self) -> str:
         """Put the file; without `overwrite` it never replaces another, as far as the server can tell."""
         self._check()
         fs, inside = system(self.name)
         can_refuse = not self._overwrite and "mode" in inspect.signature(fs._put_file).parameters
         with signals.begun("put", os.path.getsize(self.temporary)) as advance:  # noqa: PTH202 - a string
             self._put(self.temporary, inside, advance, **({"mode": "create"} if can_refuse else {}))
+        return ""
 
     def _put(self, path: str, target: str, advance: Callable[[int], None] | None = None, **options: object) -> None:
         from fsspec.callbacks import Callback
@@ -467,7 +465,7 @@ class NewStore(NewObject):
         self.is_created = True
         self._check()
 
-    def take_name(self) -> None:
+    def take_name(self) -> str:
         """Put the files of the folder, those of metadata last, and of these the outermost."""
         folder, inside = Path(self.temporary), system(self.name)[1]
         names = [each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()]
@@ -475,6 +473,7 @@ class NewStore(NewObject):
         for name in names:
             self._put(str(folder / name), f"{inside}/{name}")
         self._is_named = True
+        return ""
 
     def remove(self) -> None:
         """Remove the folder here, and there the mark, or all that has become no store, as far as that can be done."""

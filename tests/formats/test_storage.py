@@ -211,7 +211,7 @@ def test_copies_are_whole(folder, monkeypatch, system, at_once):
         unchanged = file_io.identity(fd)
     whole, some = AtomicFile("whole", overwrite=False), AtomicFile("some", overwrite=False)
     with FileTransaction(whole, some):
-        whole.fill_from("x", unchanged)
+        whole.fill_from("x", unchanged, [(0, len(DATA), 0)])
         some.write(b"." * 60)
         some.fill_from("x", unchanged, [(10, 20, 5), (90, 10, 50), (0, 0, 0)])
     copy_file("x", "again", "again")
@@ -222,7 +222,7 @@ def test_copies_are_whole(folder, monkeypatch, system, at_once):
         copy_file("x", "again", "again.npy")
     os.utime("x", ns=(5, 5))
     with pytest.raises(TensorIOError, match="x: changed while it was read"):
-        AtomicFile("late", overwrite=False).fill_from("x", unchanged)
+        AtomicFile("late", overwrite=False).fill_from("x", unchanged, [])
 
 
 @pytest.mark.parametrize("system", [None, COPYING[0]])
@@ -297,7 +297,7 @@ def test_no_descriptor_is_left(folder, monkeypatch):
     platform.flush_folder(".")
     with FileTransaction(file := AtomicFile("y", overwrite=False)):
         file.write(DATA)
-        file.fill_from("x", unchanged)
+        file.fill_from("x", unchanged, [(0, len(DATA), 0)])
     copy_file("x", "z", "z")
     os.utime("x", ns=(5, 5))
     for name in ("x", "folder", "none"):

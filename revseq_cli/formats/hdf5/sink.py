@@ -389,7 +389,8 @@ class _DatasetSink(FileSink):
     def _begin(self, **options: int) -> h5py.Dataset:
         """Create the file with the dataset, whose values are still to be written."""
         if isinstance(self._output, _Copy):
-            self.file.fill_from(self._output.template.path, self._output.template.identity)
+            old = self._output.template
+            self.file.fill_from(old.path, old.identity, [(0, old.identity.size, 0)])
         self._recorder = Recorder(self.file)
         with self._recorder.worded():
             self._file = h5py.File(self._recorder, **self._output.options, **options)
