@@ -421,13 +421,6 @@ def end_with(parent: int) -> bool:
     return True
 
 
-def how_ended(status: int | None) -> str:
-    """How a process ended, by its exit status or minus its signal: "SIGKILL", or "exit status 1"."""
-    if status is not None and status < 0:
-        return next((number.name for number in signal.Signals if number == -status), f"signal {-status}")
-    return f"exit status 0x{status:08X}" if status and status >= 1 << 16 else f"exit status {status}"
-
-
 def keep_freed_memory() -> None:
     """Let glibc keep freed memory for the next arrays; with another C library nothing changes.
 

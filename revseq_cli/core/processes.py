@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import signal
 import sys
 import threading
 import time
@@ -99,7 +100,8 @@ class Workers:
     @property
     def ended_by(self) -> str:
         """How the first worker has ended, for a message: "SIGKILL", or "exit status 1"."""
-        return platform.how_ended(next(process.exitcode for process in self._started))
+        status = next(process.exitcode for process in self._started) or 0
+        return next((number.name for number in signal.Signals if number == -status), f"exit status {status}")
 
     def close(self) -> None:
         """Kill all workers, and wait until they are gone.
