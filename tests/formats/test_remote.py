@@ -261,16 +261,31 @@ def test_ranges_of_a_web_server(revseq, web, name):
     )
 
 
-def test_a_server_that_fails_now_and_then(revseq, web):
+@pytest.mark.parametrize("name", ["x.npy", "x.h5", "x.zarr"])
+def test_a_server_that_fails_now_and_then(revseq, web, name):
     """At first it fails, then it breaks off in the middle, and the third time it sends what is asked for."""
     web.fails = lambda number: web.requests[:number].count(web.requests[number - 1]) == 1
     web.breaks = lambda number: web.requests[:number].count(web.requests[number - 1]) == 2
     small = {"REMOTE_PIECE": 1 << 18, "REMOTE_BLOCK": 1 << 16}
     quick = "import revseq_cli.formats.remote as r; r._PAUSES = (0.01, 0.01)"
     revseq(
-        "run", f"{web.address}/x.npy", f"{web.address}/n.npy", *JOB, "-o", "y.npy", code=quick, thresholds=small
+        "run", f"{web.address}/{name}", f"{web.address}/n.npy", *JOB, "-o", "y.npy", code=quick, thresholds=small
     ).ok()
     assert np.array_equal(np.load(web.folder.parent / "y.npy"), reversed_lines())
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.h5", "x.zarr", "x.npy.gz"])
+def test_a_server_that_stops_to_answer(revseq, web, name):
+    """When the header is read, and some of the values."""
+    small = {"REMOTE_PIECE": 1 << 16, "REMOTE_BLOCK": 1 << 14, "REMOTE_SHORT": 1 << 8}
+    quick = "import revseq_cli.formats.remote as r; r._PAUSES = (0.01, 0.01)"
+    words = ("run", f"{web.address}/{name}", "far/n.npy", *JOB, "-o", "y.npy")
+    revseq(*words, code=quick, thresholds=small).ok()
+    (web.folder.parent / "y.npy").unlink()
+    half = len(web.requests) * 3 // 2
+    web.fails = lambda number: number > half
+    revseq(*words, code=quick, thresholds=small).refused("cannot read: the server answers 503")
+    assert not (web.folder.parent / "y.npy").exists()
 
 
 @pytest.mark.parametrize(

@@ -56,11 +56,11 @@ def opened(path: str, name: str = "", unchanged: file_io.Identity | None = None)
         try:
             with _open(platform.plain_path(path)) if isinstance(fd, int) else contextlib.nullcontext(_at(fd)) as file:
                 yield file
-        except RevseqError:
-            raise
-        except RAISED as e:
-            if not isinstance(fd, int) and fd.error:  # which HDF5 has lost
+        except (RevseqError, *RAISED) as e:
+            if not isinstance(fd, int) and fd.error:  # which HDF5 has lost, or takes for damage
                 raise fd.error from None
+            if isinstance(e, RevseqError):
+                raise
             trace = e.__traceback__
             while trace and trace.tb_next:
                 trace = trace.tb_next
