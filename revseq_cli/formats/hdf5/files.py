@@ -15,6 +15,7 @@ import contextlib
 import errno
 import os
 import re
+import threading
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -44,6 +45,10 @@ LABELS = "DIMENSION_LABELS"
 OF_SCALES = {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", OWN_ID}
 _STORAGE = {*OF_SCALES, LABELS, IDS, "_nc3_strict", "_NCProperties"}
 _MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
+
+
+# Held by what workers do with HDF5: those of dask have several threads, and some functions of h5py take no lock.
+alone = threading.RLock()
 
 
 @contextlib.contextmanager

@@ -5,8 +5,8 @@ Chunks are encoded in the workers: HDF5 does it, in a file in memory, and the pa
 
 from __future__ import annotations
 
+import functools
 import io
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +18,7 @@ from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import parts
 from revseq_cli.formats.hdf5 import types
+from revseq_cli.formats.hdf5.files import alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,12 +116,13 @@ class ChunkBlockWriter:
 
     def deliver(self, region: Region, values: NDArray[Any]) -> list[Chunk]:
         """The encoded chunks of a region that begins at a chunk, and ends at one or at the tensor's end."""
-        scratch = _scratch(self.image)
         try:
-            return [
-                Chunk(tuple(part.start for part in box[: scratch.rank]), *self._encoded(scratch, values_of_chunk))
-                for box, values_of_chunk in parts(region, values, self.chunks)
-            ]
+            with alone:
+                scratch = _scratch(self.image)
+                return [
+                    Chunk(tuple(part.start for part in box[: scratch.rank]), *self._encoded(scratch, values_of_chunk))
+                    for box, values_of_chunk in parts(region, values, self.chunks)
+                ]
         except (OSError, RuntimeError, ValueError) as e:
             if isinstance(e, FormatError):
                 raise
@@ -154,13 +156,9 @@ class ChunkBlockWriter:
         return mask, data
 
 
-_kept = threading.local()  # dask's workers have several threads
-
-
+@functools.lru_cache(maxsize=1)
 def _scratch(image: bytes) -> h5py.h5d.DatasetID:
-    """The dataset of one chunk, of which a thread keeps the last one open."""
-    if getattr(_kept, "image", b"") != image:
-        dataset = h5py.File(io.BytesIO(image), "r+")["chunk"]
-        require_filters(dataset, "the output")
-        _kept.image, _kept.dataset = image, dataset.id
-    return _kept.dataset
+    """The dataset of one chunk, of which a process keeps the last one open."""
+    dataset = h5py.File(io.BytesIO(image), "r+")["chunk"]
+    require_filters(dataset, "the output")
+    return dataset.id

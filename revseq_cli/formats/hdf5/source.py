@@ -17,7 +17,7 @@ from revseq_cli.formats.attributes import ENCODING, FILL, Meaning, Variable, as_
 from revseq_cli.formats.contents import not_whole, refuse_bomb
 from revseq_cli.formats.contract import ReadTask, Source, Storage
 from revseq_cli.formats.hdf5 import files, types
-from revseq_cli.formats.hdf5.files import RAISED, dataset_at, opened
+from revseq_cli.formats.hdf5.files import RAISED, alone, dataset_at, opened
 from revseq_cli.formats.hdf5.filters import filters_of, require_filters
 from revseq_cli.formats.raw import RawReadTask, RawTensor, cut_alignments_of
 from revseq_cli.formats.table import is_hdf5, is_netcdf, looks_like
@@ -207,7 +207,7 @@ class Hdf5ReadTask:
 
     def read(self) -> NDArray[Any]:
         """The values of the region; FormatError with the first chunk that cannot be read."""
-        with opened(self.path, self.name, self.unchanged) as file:
+        with alone, opened(self.path, self.name, self.unchanged) as file:
             dataset = dataset_at(file, self.place, self.name)
             require_filters(dataset, self.name)
             try:
