@@ -49,7 +49,7 @@ _PAUSES = (0.3, 1.0)  # seconds before the second try and the third
 _CONTENT = ("ETag", "etag", "md5Hash", "Content-MD5", "generation", "ino")
 _TIME = ("LastModified", "last_modified", "Last-Modified", "updated", "mtime", "created")
 _MOST_OPEN = 16  # files of a thread
-FRESH = 2.0  # seconds that a state holds, while formats look at one file in turn
+_FRESH = 2.0  # seconds that a state holds, while formats look at one file in turn
 
 
 class FolderError(TensorIOError):
@@ -93,8 +93,7 @@ class Here:
         self.loop.set_exception_handler(lambda *_: None)  # sessions are left to the end of the process
         self.systems: dict[object, Any] = {}
         self.files: dict[str, File] = {}
-        self.mirrors: dict[str, tuple[float, str]] = {}  # when Zarr's metadata were asked for, and the folder of copies
-        self.folders: list[str] = []  # that are removed at the end
+        self.folders: list[str] = []  # with copies of Zarr's metadata
 
 
 def thread() -> tuple[int, int]:
@@ -118,8 +117,8 @@ def close() -> None:
         file.at_end.close()
     for folder in here().folders:
         shutil.rmtree(folder, ignore_errors=True)
-    for each in (here().files, here().mirrors, here().folders):
-        each.clear()
+    here().files.clear()
+    here().folders.clear()
 
 
 # Calls
@@ -329,7 +328,7 @@ def opened(path: str, unchanged: Identity | None, *, afresh: bool = False) -> Fi
     """The file; the server is asked for its state, unless this thread has it open as it was at `unchanged`."""
     files, key = here().files, Address(path).full
     file = files.pop(key, None)
-    is_asked = file and (file.identity == unchanged or (unchanged is None and time.monotonic() - file.asked < FRESH))
+    is_asked = file and (file.identity == unchanged or (unchanged is None and time.monotonic() - file.asked < _FRESH))
     if not file or not is_asked or afresh:
         identity = _identity(path, call(path, "info"))
         if not file or file.identity != identity:

@@ -36,10 +36,13 @@ def test_no_code_of_the_current_folder_runs(files, name, shell):
 
 
 @pytest.mark.needs("shell")
-@pytest.mark.parametrize("redirection", [">> x.npy", "1<> x.npy"])
 @pytest.mark.parametrize(
-    "line", ["run x.npy n.npy --axis 1 -f npy", "convert x.npy - -f npy", "convert x.npy y.npy --json", "show x.npy"]
-)
+    ("line", "redirection"),
+    [
+        ("run x.npy n.npy --axis 1 -f npy", ">> x.npy"), ("convert x.npy - -f npy", "1<> x.npy"),
+        ("convert x.npy y.npy --json", ">> x.npy"), ("show x.npy", "1<> x.npy"),
+    ],
+)  # fmt: skip
 def test_h35_standard_output_is_an_input(files, line, redirection, shell):
     before = (files / "x.npy").read_bytes()
     done = shell(f"revseq {line} {redirection}")

@@ -13,7 +13,6 @@ import os
 import re
 import stat
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -60,9 +59,6 @@ def mirror(path: str) -> str:
 
     A web server lists no files: its stores have copies of all metadata at one place, or are one array.
     """
-    mirrors, asked = remote.here().mirrors, time.monotonic()
-    if path in mirrors and asked - mirrors[path][0] < remote.FRESH:
-        return mirrors[path][1]
     names = [name for name in remote.listed(path) if name.rpartition("/")[2] in (*FILES, ".zmetadata")]
     files = remote.contents(path, names or [*FILES, ".zmetadata"])
     if not files:
@@ -71,7 +67,6 @@ def mirror(path: str) -> str:
         files |= _consolidated(files)
     folder = tempfile.mkdtemp(prefix="revseq-")
     remote.here().folders.append(folder)
-    mirrors[path] = asked, folder
     for name, data in files.items():
         target = Path(folder, name)
         if target.resolve().is_relative_to(Path(folder).resolve()):
