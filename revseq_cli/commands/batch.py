@@ -47,10 +47,10 @@ _DEFAULTS = [each for name, each in _COLUMNS.items() if name not in ("input", "l
 @Group.READ.option("--each", metavar="PATTERN", help="Run a job for each file that matches, such as 'data/*.npy'.")
 @Group.READ.option(
     "--lengths", metavar="NAME",
-    help="The lengths of each job of --each, such as 'lengths/{stem}.npy'.",
+    help="The lengths of each job, such as 'lengths/{stem}.npy', where -o names its output.",
 )  # fmt: skip
 @Group.WRITE.option(
-    "-o", "--output", metavar="NAME", help="The output of each job of --each, such as 'out/{stem}.npy'.",
+    "-o", "--output", metavar="NAME", help="The output of each job, such as 'out/{stem}.npy', without a manifest.",
 )  # fmt: skip
 @Group.WORK.option(
     "--resume", is_flag=True,
@@ -80,10 +80,11 @@ def command(
     with a brace. Commas, semicolons or tabs separate CSV cells, whichever the first line uses.
 
     With --each there is no MANIFEST: each file that matches is an input, unless it is the output or the lengths of
-    another. In --lengths and -o, {stem} stands for the input's name without its suffix (s for s.npy.gz), {match} for
-    what the wildcards of the name matched, {name} for the name, {suffix} for the suffix, {parent} for the folder,
-    {path} for the whole path, and {sub} for the folders that wildcards matched. ** matches folders of any depth. Type
-    {{ or }} for a brace. Folders of outputs are made.
+    another. With -o but without --each, MANIFEST is a list of inputs, one a line, or with a NUL behind each, as
+    find -print0 writes them. In --lengths and -o, {stem} stands for the input's name without its suffix (s for
+    s.npy.gz), {match} for what the wildcards of the name matched, {name} for the name, {suffix} for the suffix,
+    {parent} for the folder, {path} for the whole path, and {sub} for the folders that wildcards matched. ** matches
+    folders of any depth. Type {{ or }} for a brace. Folders of outputs are made.
 
     The command checks the whole MANIFEST before it starts the first job. If a job fails, or if its process dies, the
     other jobs still run and the exit status is 1. With --json it prints an object for each job.
@@ -95,7 +96,8 @@ def command(
 
     jobs = _jobs(manifest, each, {"lengths": lengths, "output": output}, defaults)
     if not jobs:
-        console.note(f"no file matches --each {each or repr(each)}")
+        nothing = f"{manifest} names no file" if each is None else f"no file matches --each {each or repr(each)}"
+        console.note(nothing)
         return 0
     began = time.monotonic()
     entries = [each._replace(options=each.options | {"overwrite": True}) if resume else each for each in jobs.entries]
@@ -128,24 +130,24 @@ def command(
 
 
 def _jobs(path: str | None, pattern: str | None, templates: dict[str, Any], defaults: dict[str, Any]) -> Jobs | None:
-    """The jobs; None where no file matches. UsageError for both of MANIFEST and --each, or neither."""
+    """The jobs; None where no file matches or is named. UsageError for both of MANIFEST and --each, or neither."""
     from revseq_cli.commands import manifest  # --help must not load NumPy
 
     if path is not None and pattern is not None:
         quoted = f"quote the pattern, so that the shell does not put names in its place: --each {manifest.PATTERN}"
         raise UsageError("--each and MANIFEST are two ways to name jobs", "one of them", quoted)
-    if path is not None:
-        if any(templates.values()):
-            found = "-o and --lengths are for --each"
-            raise UsageError(found, "columns of the manifest", "leave out -o and --lengths", path)
+    if path is not None and not any(templates.values()):
         return manifest.read(path, _COLUMNS, defaults)
-    if pattern is None:
+    if path is not None and path.lower().endswith((".csv", ".json", ".jsonl")):
+        found = "-o and --lengths are for --each, and for a list of names"
+        raise UsageError(found, "columns of the manifest", "leave out -o and --lengths", path)
+    if path is None and pattern is None:
         hint = f"add jobs.csv, or --each {manifest.PATTERN} -o {manifest.OUTPUT}"
         raise UsageError("no manifest is given", "one MANIFEST, or --each", hint)
     if not templates["output"]:
         raise UsageError("the jobs have no output", "a name for each", f"add -o {manifest.OUTPUT}")
-    paths = manifest.matching(pattern)
-    return manifest.of_files(paths, pattern, templates, _COLUMNS, defaults) if paths else None
+    paths = manifest.names_in(path) if path is not None else manifest.matching(pattern or "")
+    return manifest.of_files(paths, pattern or "", templates, _COLUMNS, defaults) if paths else None
 
 
 def _is_up_to_date(entry: Entry) -> bool:

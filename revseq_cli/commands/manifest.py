@@ -13,6 +13,7 @@ import io
 import json
 import os
 import re
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -79,8 +80,8 @@ def of_files(
 ) -> Jobs:
     """A job for each of these files: `templates` has the names of its other files, by their columns.
 
-    `pattern` is the one that they match, which may end with ::key. What is an output, or the lengths, of another job is
-    no input. UsageError for a wrong placeholder, and for two jobs with one output.
+    `pattern` is the one that they match, which may end with ::key, or empty. What is an output, or the lengths, of
+    another job is no input. UsageError for a wrong placeholder, and for two jobs with one output.
     """
     named = {column: template for column, template in templates.items() if template is not None}
     of_names, colons, key = pattern.partition("::")
@@ -101,7 +102,7 @@ def of_files(
     if len({row["output"] for row in jobs}) < len(jobs):
         found = f"-o {named['output']} is one file for several inputs"
         raise UsageError(found, "an output for each file", f"try -o {OUTPUT}, or with {{sub}} or {{match}} in it")
-    name = f"--each {platform.quoted(pattern)}"
+    name = f"--each {platform.quoted(pattern)}" if pattern else "the list of names"
     with about(name):
         return Jobs(
             name, "job", _entries(((n, row.items()) for n, row in enumerate(jobs, 1)), "job", columns, defaults)
@@ -118,8 +119,19 @@ def matching(pattern: str) -> list[str]:
     return [path for path in found if not os.path.isdir(path) or is_store(path)]  # noqa: PTH112
 
 
+def names_in(path: str) -> list[str]:
+    """The names in a file, or on standard input for -: one a line, or with a NUL behind each."""
+    if path == "-":
+        data = sys.stdin.buffer.read()
+    else:
+        with file_io.opened(path) as fd:
+            data = file_io.read_some(fd, file_io.identity(fd).size, 0, path)
+    names = data.split(b"\0") if b"\0" in data else data.splitlines()
+    return [os.fsdecode(name) for name in names if name]
+
+
 def placeholders(path: str, pattern: str) -> dict[str, str]:
-    """What each placeholder becomes for a file that matches the pattern; the help of `batch` says it in words."""
+    """What each placeholder becomes for a file that matches the pattern, which may be empty."""
     parent, name = os.path.split(path.rstrip(os.sep))
     compression = packing_of(name)
     packed = name[-len(compression.suffix) :] if compression else ""
@@ -129,7 +141,7 @@ def placeholders(path: str, pattern: str) -> dict[str, str]:
     of_name = os.path.basename(pattern)  # noqa: PTH119
     before, after = re.split(r"[*?\[]", of_name)[0], re.split(r"[*?\]]", of_name)[-1]
     match = stem if before == of_name else name[len(before) : len(name) - len(after)]
-    fixed = os.path.dirname(re.split(r"[*?\[]", pattern)[0])  # noqa: PTH120
+    fixed = os.path.dirname(re.split(r"[*?\[]", pattern)[0]) if pattern else parent  # noqa: PTH120
     sub = os.path.relpath(parent or os.curdir, fixed or os.curdir)
     values = {"stem": stem, "match": match, "name": name, "suffix": suffix + packed}
     return values | {"parent": parent or os.curdir, "sub": sub, "path": path}

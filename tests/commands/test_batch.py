@@ -263,6 +263,7 @@ def test_each_with_names_inside_files_and_names_that_look_like_tensors(revseq, f
         (["--each", "*.npy", "-o", "{stm}.npy"], ["a wrong placeholder in {stm}.npy: 'stm'", "{stem}, {match}, {name}, {suffix}, {parent}, {sub}, {path}"]),
         *((["--each", "*.npy", "-o", name], ["wrong placeholder", "a brace itself is {{ or }}"]) for name in ("{}.npy", "{stem.npy", "{stem.a}", "y}.npy")),
         (["--each", "x.npy", "n.npy", "-o", "{stem}-r.npy"], ["quote the pattern"]),
+        (["none.txt", "-o", "{stem}-r.npy"], ["none.txt: no such file"]),
         (["jobs.csv", "-o", "{stem}-r.npy"], ["columns of the manifest", "Hint: leave out -o"]),
         ([], ["no manifest is given", "one MANIFEST, or --each"]),
     ],
@@ -290,7 +291,7 @@ def test_what_a_batch_writes_or_takes_lengths_from_is_no_input(revseq, folders):
     ("pattern", "path", "match", "sub"),
     [
         ("data/x_*.npy", "data/x_001.npy", "001", "."), ("x*_e*.npy", "x1_e2.npy", "1_e2", "."), ("*.npy", "x.npy", "x", "."),
-        ("data/**/?[0-9].h5", "data/a/b/x3.h5", "x3", "a/b"), ("*/x.npy", "a/x.npy", "x", "a"),
+        ("data/**/?[0-9].h5", "data/a/b/x3.h5", "x3", "a/b"), ("*/x.npy", "a/x.npy", "x", "a"), ("", "data/x.npy", "x", "."),
         ("*", "x.npy.gz", "x.npy.gz", "."),
     ],
 )  # fmt: skip
@@ -300,6 +301,16 @@ def test_what_the_wildcards_matched(pattern, path, match, sub):
     for name, stem, suffix in (("x.NPY.GZ", "x", ".NPY.GZ"), ("a.b.h5.zst", "a.b", ".h5.zst"), ("2024.01.gz", "2024.01", ".gz")):  # fmt: skip
         values = manifest.placeholders(name, pattern)
         assert (values["stem"], values["suffix"], values["name"]) == (stem, suffix, name)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\0"])
+@pytest.mark.parametrize("name", ["-", "names.txt"])
+def test_a_list_of_names(revseq, folders, end, name):
+    """As find -print or -print0 writes it."""
+    names = b"".join(each + end for each in (b"data/x.npy", b"data/a/y.npy"))
+    (folders / "names.txt").write_bytes(names)
+    revseq("batch", name, "--lengths", "lens/{stem}.npy", "-o", "out/{stem}.npy", "--axis", 1, stdin=names).ok()
+    assert {path.name for path in (folders / "out").glob("*.npy")} == {"x.npy", "y.npy"}
 
 
 # what is done

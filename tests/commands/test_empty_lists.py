@@ -25,7 +25,7 @@ def reverse(*inputs):
 
 
 FILES = {
-    "braces.json": b"{}", "key.json": b'{"": 1}', "empty.txt": b"", "head.csv": b"input,lengths,axis,output\n",
+    "braces.json": b"{}", "key.json": b'{"": 1}', "empty.txt": b"", "names.txt": b"\n\n", "head.csv": b"input,lengths,axis,output\n",
     "page.md": b"# Nothing\n", "twice.txt": b"T: (Sizes:{1}, DataType:INT8)\n[1]\n" * 2,
     "no_node.onnx": model([helper.make_node("Identity", ["x"], ["y"])], ["x"]),
     "unnamed.onnx": model([reverse("", "")]), "unfed.onnx": model([reverse("x", "n")], ["x"]),
@@ -82,6 +82,7 @@ CASES = {
     "run unnamed.onnx": "ReverseSequence without a name is not as ONNX has it",
     "run unfed.onnx --feed a=x.npy": "wanted: once NAME=FILE for each of x",
     "batch head.csv": "contains no job",
+    "batch names.txt -o {stem}.y.npy": "names.txt names no file\n",
     "batch --each none/*.npy -o {stem}.y.npy": "no file matches --each none/*.npy\n",
     "batch --each= -o {stem}.y.npy": "no file matches --each ''\n",
     "run page.md::1": "wanted: a page with examples",
