@@ -47,7 +47,7 @@ _STORAGE = {*OF_SCALES, LABELS, IDS, "_nc3_strict", "_NCProperties"}
 _MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
 
 
-# Held by what workers do with HDF5: those of dask have several threads, and some functions of h5py take no lock.
+# Held by what passes do with HDF5: workers of dask have several threads, and some functions of h5py take no lock.
 alone = threading.RLock()
 
 

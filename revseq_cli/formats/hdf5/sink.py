@@ -27,7 +27,7 @@ from revseq_cli.formats.attributes import NOTHING, Attributes, Variable, fill_of
 from revseq_cli.formats.contents import refuse_taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source
 from revseq_cli.formats.hdf5 import files, types
-from revseq_cli.formats.hdf5.files import RAISED, dataset_at, error_number, opened
+from revseq_cli.formats.hdf5.files import RAISED, alone, dataset_at, error_number, opened
 from revseq_cli.formats.hdf5.filters import Chunk, ChunkBlockWriter, take_filters
 from revseq_cli.formats.hdf5.source import Hdf5Source
 from revseq_cli.formats.raw import Handing, RawSink
@@ -453,7 +453,7 @@ class Hdf5Sink(_DatasetSink):
 
     def receive(self, write_result: object) -> None:
         """Write the encoded chunks of a block, or its values."""
-        with cast("Recorder", self._recorder).worded():
+        with alone, cast("Recorder", self._recorder).worded():
             if self.encoded:
                 for chunk in cast("list[Chunk]", write_result):
                     self._dataset.id.write_direct_chunk(chunk.start, chunk.data, chunk.mask)
