@@ -1,11 +1,9 @@
 """Jobs that are generated: tensors and lengths in files that other libraries wrote, options, and what must come out.
 
 `jobs(seed)` gives one job after another, the same for the same seed. A `Job` is a frozen value of plain fields, so that
-it prints as what makes it again, and so that `simpler(job)` gives jobs with one field made simpler. Its files are made
-and read in `libraries.py`.
+it prints as what makes it again. Its files are made and read in `libraries.py`.
 """
 
-import dataclasses
 import itertools
 import random
 from collections.abc import Callable
@@ -552,81 +550,6 @@ def right(job, values, lengths):
     words = values.view(f"V{values.itemsize}")
     made = np.take_along_axis(words, np.broadcast_to(index, values.shape), axis)
     return made.view(values.dtype)
-
-
-# Simpler jobs
-
-
-# What is simplest for each field of a job.
-PLAIN = {
-    "command": "run", "engine": "serial", "cores": 1, "memory": None, "divisor": 1, "verify": False,
-    "output": "", "form": "line", "padding": None, "by_name": False, "big": False, "order": "C", "lengths_type": "UINT32",
-    "lengths": "full", "data_type": "FLOAT32", "source": Place("npy"), "lengths_source": Place("npy"), "target": Place("npy"),
-    "batch_axis": None, "mask": "", "like": None, "level": None, "values": "random", "scene": "any",
-}  # fmt: skip
-
-
-def simpler(job):
-    """Jobs with one field made simpler, the greatest steps first."""
-    yield from (replace(job, **{name: value}) for name, value in PLAIN.items() if getattr(job, name) != value)
-    for name in ("source", "lengths_source", "target"):
-        place = getattr(job, name)
-        for option, value in place.options:
-            if value and option not in ("version", "codec", "chunks", "how"):
-                yield replace(
-                    job, **{name: Place(place.format, tuple(each for each in place.options if each[0] != option))}
-                )
-    yield from _smaller(job)
-    for name, values in (("divisor", (1, 64, 1 << 10)), ("memory", (100, 10, 3, 1)), ("cores", (2,))):
-        if getattr(job, name) is not None:
-            yield from (replace(job, **{name: value}) for value in values if value != getattr(job, name))
-
-
-def _smaller(job):
-    """Jobs with a dimension less, if nothing is stored by dimensions, or with a smaller one."""
-    has_chunks = any(each["chunks"] or each["shards"] for each in (job.source, job.lengths_source, job.target))
-    for d in range(len(job.sizes)):
-        if len(job.sizes) > 1 and d not in (job.axis, job.batch_axis) and not has_chunks:
-            sizes = job.sizes[:d] + job.sizes[d + 1 :]
-            batch = job.batch_axis if job.batch_axis is None else job.batch_axis - (d < job.batch_axis)
-            yield replace(job, sizes=sizes, axis=job.axis - (d < job.axis), batch_axis=batch)
-    for d, size in enumerate(job.sizes):
-        for less in {1, 2, size // 2, size - 1} & set(range(1, size)):
-            yield replace(job, sizes=(*job.sizes[:d], less, *job.sizes[d + 1 :]))
-
-
-def is_possible(job):
-    """Whether a simpler job is one that could have been generated."""
-    batch, lengths = job.batch_axis, job.lengths_source.format
-    return (
-        holds(job.source.format, job.data_type, job.sizes)
-        and (job.target.format == "npy" or holds(job.target.format, job.data_type, job.sizes))
-        and holds(lengths, job.lengths_type, lengths_sizes(job))
-        and bool(job.output) == (job.source.format == job.target.format and job.target.format in KEEPS_OTHERS)
-        and (job.command != "convert" or job.output in ("", "only"))
-        and (batch is None or (batch != job.axis and job.form == "line"))
-        and (job.mask in ("", "whole") if batch is None else job.mask in ("", "batch"))
-        and (not job.mask or lengths in OF_MASKS)
-        and (lengths != "bin" or (job.lengths_type in BARE_LENGTHS and job.form == "line"))
-        and (lengths_sizes(job) != () or lengths in ("npy", "npz", "typed"))
-        and (lengths != "nc" or job.form == "line")
-        and (lengths not in IS_TEXT or job.lengths_type in BARE_LENGTHS)
-        and (job.lengths_type != "BOOL" or bool(job.mask))
-        and (not job.padding or (job.data_type in NUMBERS and batch is None and not job.mask))
-        and (job.padding != "nan" or job.dtype.kind == "f")
-        and (not job.like or SYSTEMS[job.like] == (job.axis, batch))
-        and (job.level is None or takes(job.level, job))
-        and is_clear(job)
-        and (job.command != "refused" or job.lengths_type in ("INT64", "INT32", "FLOAT64", "FLOAT32"))
-        and (not job.big or keeps_big(job.source.format, job.data_type))
-        and (job.order == "C" or job.source.format in KEEPS_ORDER)
-    )
-
-
-def fields(job):
-    """The job as what makes it again: only what is not usual."""
-    usual = {each.name: each.default for each in dataclasses.fields(Job)}
-    return {name: value for name, value in vars(job).items() if value != usual[name]}
 
 
 def from_text(text):

@@ -5,14 +5,13 @@
     python tests/tools/generated_jobs.py --job "Job(...)" --keep FOLDER   one job again, whose files stay in the folder
 
 Each job must end in time, with exit status 0 and the right bits, or be refused for the memory with one that is enough;
-it must leave its output and nothing else, and print nothing but notes. A job that fails is made as small as it can be,
-and printed with the commands to type.
+it must leave its output and nothing else, and print nothing but notes. A job that fails is printed with the commands to
+type, and ends the run.
 """
 
 import argparse
 import contextlib
 import hashlib
-import math
 import multiprocessing
 import os
 import random
@@ -36,7 +35,6 @@ from revseq_cli.core import thresholds
 # Seconds for a command, and one more for so many bytes: `diff --job` of 55 KB in the smallest blocks took 75.
 _LONGEST = 240.0
 _BYTES_A_SECOND = 100_000
-_MOST_TRIES, _LONGEST_SHRINKING = 400, 120.0
 _LONGEST_CLEANING = 10.0  # seconds: threads of zarr write on when one of them has failed
 _OWN_BYTES = 2 << 20  # memory of the program itself that grows with no data
 # What becomes too slow, or is no such number any more, below these.
@@ -205,49 +203,24 @@ def removed(path):
             time.sleep(0.01)
 
 
-def _kind(failure):
-    """What a failure is about: the first words, without numbers."""
-    return re.sub(r"\d+", "", str(failure).partition("\n")[0])[:60]
-
-
-def shrunk(job, failure, run, base):
-    """The smallest job that was found to fail in the same way, and its failure."""
-    kind, tries, end = _kind(failure), 0, time.monotonic() + _LONGEST_SHRINKING
-    found = True
-    while found and tries < _MOST_TRIES:
-        found = False
-        for each in generated.simpler(job):
-            tries += 1
-            if tries >= _MOST_TRIES or time.monotonic() > end:
-                break
-            if generated.is_possible(each) and (now := problem_of(each, run, base)) and _kind(now) == kind:
-                job, failure, found = each, now, True
-                break
-    return job, failure
-
-
 def text_of(job, failure):
     """What is printed of a job that fails."""
-    made = ", ".join(f"{name}={value!r}" for name, value in generated.fields(job).items())
     lines = [str(failure), "", "after these commands:", *(f"  {each}" for each in failure.commands[-3:])]
     if smaller := smaller_thresholds(job):
         lines += ["", f"with these thresholds: {smaller}"]
-    lines += ["", "again, with its files in a folder:"]
-    return "\n".join([*lines, f'  python tests/tools/generated_jobs.py --keep FOLDER --job "Job({made})"'])
+    again = f'  python tests/tools/generated_jobs.py --keep FOLDER --job "{job!r}"'
+    return "\n".join([*lines, "", "again, with its files in a folder:", again])
 
 
-def run_jobs(seed, seconds, base, count=None, *, as_found=False):
-    """Carry out jobs for so long, or so many; how many there were, and the text of the first failure or None.
-
-    The job that fails is made smaller, unless it is wanted `as_found`.
-    """
+def run_jobs(seed, seconds, base, count=None):
+    """Carry out jobs for so long, or so many; how many there were, and the text of the first failure or None."""
     end, done = time.monotonic() + seconds, 0
     with server() as run:
         for job in generated.jobs(seed, count):
             if time.monotonic() > end:
                 break
             if failure := problem_of(job, run, base):
-                return done, text_of(*((job, failure) if as_found else shrunk(job, failure, run, base)))
+                return done, text_of(job, failure)
             done += 1
     return done, None
 
@@ -258,21 +231,17 @@ def bases():
 
 
 def _shard(args):
-    seed, seconds, base, jobs, as_found = args
-    return run_jobs(seed, seconds, base, jobs, as_found=as_found)
+    return run_jobs(*args)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float)
-    parser.add_argument("--jobs", type=int, help="so many for each worker, instead of --seconds")
+    parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--job")
     parser.add_argument("--keep")
-    parser.add_argument("--as-found", action="store_true", help="do not make a job that fails smaller")
     options = parser.parse_args()
-    options.seconds = options.seconds or (math.inf if options.jobs else 120)
     if options.job:
         if options.keep:
             Path(options.keep).mkdir(exist_ok=True)
@@ -281,10 +250,7 @@ def main():
         print(text_of(generated.from_text(options.job), failure) if failure else "right")
         return bool(failure)
     print(f"seed {options.seed}", flush=True)
-    shards = [
-        (f"{options.seed}-{i}", options.seconds, bases()[i % len(bases())], options.jobs, options.as_found)
-        for i in range(options.workers)
-    ]
+    shards = [(f"{options.seed}-{i}", options.seconds, bases()[i % len(bases())]) for i in range(options.workers)]
     failed = total = 0
     with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
         for count, problem in pool.imap_unordered(_shard, shards):

@@ -1,7 +1,6 @@
 """Changes a module of the package, one place at a time, and lists the changes that no test notices.
 
     python tests/tools/mutate.py pipeline/plan.py tests/pipeline/test_plan.py [--sample 40] [--seed 16]
-    python tests/tools/mutate.py pipeline/plan.py --generated 60      whether 60 seconds of generated jobs notice, on one core
 
 It works on a copy. Each mutant runs the tests until one fails, in a fork of a process that has imported what takes
 long, so that the tests of a pure module take a fraction of a second. A mutant that hangs counts as noticed.
@@ -79,20 +78,17 @@ def mutants(source):
             setattr(node, field, kept)
 
 
-def notices(wanted, seconds):
-    """Whether one of the tests fails, or hangs, in a process of its own; or a generated job, where a run of generated jobs is wanted."""
+def notices(tests, seconds):
+    """Whether one of the tests fails, or hangs, in a process of its own."""
     pid = os.fork()
     if not pid:
         os.setsid()
         for fd in range(3):
             os.dup2(os.open(os.devnull, os.O_RDWR), fd)
-        if wanted.generated:
-            options = f"--as-found --workers 1 --seed {wanted.seed} --seconds {wanted.generated}"
-            os.execv(sys.executable, [sys.executable, "tests/tools/generated_jobs.py", *options.split()])
         import pytest
 
         unasked = ["-xq", "-n0", "-pno:cacheprovider", "-Wignore::pytest.PytestAssertRewriteWarning"]
-        os._exit(pytest.main([*unasked, *wanted.tests]))
+        os._exit(pytest.main([*unasked, *tests]))
     deadline = time.monotonic() + seconds
     while not (ended := os.waitpid(pid, os.WNOHANG))[0] and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -104,8 +100,7 @@ def notices(wanted, seconds):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("module")
-    parser.add_argument("tests", nargs="*")
-    parser.add_argument("--generated", type=int, default=0, metavar="SECONDS")
+    parser.add_argument("tests", nargs="+")
     parser.add_argument("--sample", type=int, default=1 << 30)
     parser.add_argument("--seed", type=int, default=16)
     wanted = parser.parse_args()
@@ -122,14 +117,14 @@ def main():
         hypothesis.settings.load_profile("mutants")
         path = Path("revseq_cli", wanted.module)
         began = time.monotonic()
-        assert not notices(wanted, 1200 + wanted.generated), "the tests fail as it is"
+        assert not notices(wanted.tests, 1200), "the tests fail as it is"
         seconds = 20 + 4 * (time.monotonic() - began)  # what takes longer hangs
         found = [*mutants(path.read_text())]
         found = random.Random(wanted.seed).sample(found, min(wanted.sample, len(found)))
         survivors = 0
         for line, words, text in sorted(found):
             path.write_text(text)
-            if not notices(wanted, seconds):
+            if not notices(wanted.tests, seconds):
                 survivors += 1
                 print(f"{wanted.module}:{line}: {words}", flush=True)
         print(f"{len(found) - survivors} of {len(found)} are noticed")
