@@ -354,6 +354,20 @@ def pip(words: str) -> str:
 # Signals and streams
 
 
+def handle_one(number: int) -> None:
+    """Leave a signal after the next one to the system, where that can be: it ends C code, too, which calls no handler.
+
+    Linux can, by SA_RESETHAND among the flags of a struct sigaction, at byte 136 of it on machines of 64 bits.
+    """
+    if sys.platform == "linux" and sys.maxsize > 1 << 32:
+        import ctypes  # few commands write files
+
+        action, library = ctypes.create_string_buffer(256), ctypes.CDLL(None)
+        if library.sigaction(number, None, action) == 0:
+            ctypes.c_uint32.from_buffer(action, 136).value |= 0x80000000
+            library.sigaction(number, action, None)
+
+
 def end_by(number: int) -> NoReturn:
     """End by that signal's own action, so that a loop of a shell stops, too."""
     if sys.platform == "win32":

@@ -56,6 +56,8 @@ def deferred() -> Iterator[None]:
     global _depth
     if not _depth:
         _handle(_note)
+        if signal.getsignal(signal.SIGINT) is _note:
+            platform.handle_one(signal.SIGINT)
     _depth += 1
     try:
         yield

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.needs("signals")
 
 # Inside `deferred`: what the process does until a second signal ends it.
 LOOP = """
-import time
+import ctypes, time
 from revseq_cli.core import signals
 signals.watch()
 with signals.deferred():
@@ -30,6 +30,12 @@ IN_PYTHON = """
     except signals.Stopped:
         print("stopped", flush=True)
         time.sleep(1000)
+"""
+# C code that holds Python's lock, in which no handler of Python is called, as libhdf5 in a damaged file.
+IN_C = """
+    library, memory = ctypes.PyDLL(None), ctypes.create_string_buffer(1 << 26)
+    compare = ctypes.cast(library.memcmp, ctypes.c_void_p)
+    library.qsort(memory, ctypes.c_size_t(1 << 26), ctypes.c_size_t(1), compare)
 """
 
 
@@ -49,6 +55,18 @@ def test_a_second_signal_ends_what_undoes_its_work(number):
     process.send_signal(number)
     process.communicate()
     assert process.returncode == -number
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process by itself after a first Ctrl-C")
+def test_a_second_ctrl_c_ends_c_code():
+    process = started(LOOP.format(IN_C))
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    process.communicate()
+    assert (process.returncode, time.monotonic() - began < 1) == (-signal.SIGINT, True)
 
 
 @pytest.mark.parametrize("number", NUMBERS)
