@@ -174,17 +174,6 @@ def test_alignment_is_xarrays(data):
     assert oracle.same_bits(np.ascontiguousarray(aligned.read()), np.ascontiguousarray(widened(array, values, axis)))
 
 
-@pytest.mark.parametrize("axis", [0, 1, 2])
-def test_without_names_sizes_say_it(revseq, tmp_path, axis):
-    array = lengths(*(d for d in VALUES.dims if d != VALUES.dims[axis]))
-    np.save(tmp_path / "x.npy", VALUES.to_numpy())
-    np.save(tmp_path / "n.npy", array.to_numpy())
-    revseq("run", "x.npy", "n.npy", "--axis", axis, "-o", "y.npy").ok()
-    assert oracle.same_bits(np.load(tmp_path / "y.npy"), right(array, VALUES.dims[axis]))
-    np.save(tmp_path / "n.npy", array.to_numpy().T)
-    revseq("run", "x.npy", "n.npy", "--axis", axis, "-o", "z.npy").refused()
-
-
 @pytest.mark.parametrize("chunks", [(2,), None])
 def test_lengths_that_are_repeated(chunks):
     """Those in chunks are decoded once; a change of their file is noticed."""
