@@ -85,7 +85,8 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in their groups."""
         for group in Group:
-            options = [each for each in self.get_params(ctx) if getattr(each, "group", Group.HELP) is group]
+            options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+            options = [each for each in options if getattr(each, "group", Group.HELP) is group]
             if rows := [row for each in options if (row := each.get_help_record(ctx))]:
                 with formatter.section(group.value):
                     formatter.write_dl(rows)

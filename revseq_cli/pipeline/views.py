@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.core import dtypes, thresholds
+from revseq_cli.core import dtypes, signals, thresholds
 from revseq_cli.core.dtypes import data_type_of, dtype_of
 from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.core.tensors import DataType, inside
@@ -287,6 +287,7 @@ class _ScanTask:
         """The lengths of the region; FormatError for a line of a mask that is not ones, followed by zeros."""
         lengths = np.zeros(sizes_of(self.region), self.dtype)
         for part, read_task in self.parts:
+            signals.check()
             own = inside(tuple(part[d] for d in self.kept), self.region)
             marks, start = np.moveaxis(_marks(read_task, self.padding), self.along, -1), part[self.along].start
             size, before = marks.shape[-1], lengths[own]

@@ -103,7 +103,7 @@ def diagnose(
 class Search:
     """The search for what made elements of `got` from the input x, where `right` is what belongs there.
 
-    They have the indices `index` in the tensor, which has these lines.
+    They have the indices `index` in the tensor, which has these lines. What is `skipped` counts as right for any idea.
     """
 
     lines: Lines
@@ -112,12 +112,12 @@ class Search:
     x: Array
     got: Array
     right: Array
+    skipped: Array | None = None
 
     def __post_init__(self) -> None:
         self.axis, self.at = self.lines.axis, np.ix_(*self.index)
-        if (
-            self.got.dtype.kind in "fc"
-        ):  # of a zero in place of a number, the sign tells nothing: of x * 0, it is that of x
+        # The sign of a zero in place of a number tells nothing: of x * 0, it is that of x.
+        if self.got.dtype.kind in "fc":
             self.got = np.where((self.got == 0) & (self.right != 0), np.zeros((), self.got.dtype), self.got)
         self.wrong = ~self.same(self.got, self.right)
         self.wrong_lines = self.wrong.any(self.axis, keepdims=True)
@@ -167,10 +167,8 @@ class Search:
             if is_evident or not idea.cost:
                 yield self._of_idea(idea)
         if self.x.dtype.kind == "f":
-            tiny = np.abs(self.right) < np.finfo(self.x.dtype).tiny
-            yield self._judged(
-                1, "denormal values are 0", self.same(self.got, np.where(tiny, self.x.dtype.type(0), self.right))
-            )
+            flushed = np.where(np.abs(self.right) < np.finfo(self.x.dtype).tiny, self.x.dtype.type(0), self.right)
+            yield self._judged(1, "denormal values are 0", self.same(self.got, flushed))
         if self.same(self.there, self.belongs, near=True).all():
             return
         wrong = np.flatnonzero(self.wrong)[:: 1 + np.count_nonzero(self.wrong) // 4096]
@@ -207,15 +205,14 @@ class Search:
 
     def _judged(self, cost: float, text: str, agree: Array, *, is_fitted: bool = False) -> Explanation | None:
         """How an output explains what is wrong that agrees with it in these elements, if it does."""
+        agree = agree if self.skipped is None else agree | self.skipped
         explained = np.asarray(self.wrong_lines & (agree | ~self.wrong).all(self.axis, keepdims=True))
         broken = ~agree & ~self.wrong
         broken_lines = broken.any(self.axis, keepdims=True)
         if not explained[self.wrong_lines].all():
             explained &= ~broken_lines
-            count, there = (
-                int(np.count_nonzero(explained)),
-                bits(self.got[np.broadcast_to(explained, self.wrong.shape)]),
-            )
+            count = int(np.count_nonzero(explained))
+            there = bits(self.got[np.broadcast_to(explained, self.wrong.shape)])
             if count < _LEAST_PART * self.count or cost > 1 or (broken_lines & ~self.wrong_lines).any():
                 return None
             if _witnesses(explained, ~explained)[0] < _LEAST_WITNESSES or (there == there[0]).all():
@@ -237,6 +234,17 @@ class Search:
             return None
         told = f"{text}, in {rule or 'the wrong elements alone'}{all_of}"
         return Explanation(cost + (cost > 0), told, count, "where" if rule else "alone")
+
+    def before_padding(self) -> Iterator[Explanation]:
+        """What explains all that is wrong before the length, where a mask has left one value behind it."""
+        behind = np.broadcast_to(self.at[self.axis] >= self.own, self.x.shape)
+        rest = bits(self.got[behind])
+        if len(rest) and (rest == rest[0]).all() and (self.wrong & ~behind).any() and (self.wrong & behind).any():
+            masked = replace(self, got=np.where(behind, self.right, self.got), skipped=behind)
+            for one in masked.explanations():
+                if one and one.how == "all" and not masked.is_constant:
+                    text = f"{one.text}; and the output is only {self.got[behind][0]} behind the length"
+                    yield Explanation(one.cost + 1, text, self.count, "all")
 
     @cached_property
     def _quantities(self) -> list[tuple[int, str, Any]]:
@@ -358,10 +366,8 @@ def _rule_of_lines(lines: Lines, wrong: Array) -> str:
     if wrong.all() or not visible.any():
         return "all lines" if wrong.all() else "lines whose length is above 1"
     for others, but in ((~wrong, ""), (visible, ", but for lines whose length is 0 or 1")):
-        told = _rule(quantities(lines, at, of_lines=True), wrong, others, _RULE_BITS, numbers=True) or _names(
-            lines, wrong, others
-        )
-        if told:
+        told = _rule(quantities(lines, at, of_lines=True), wrong, others, _RULE_BITS, numbers=True)
+        if told := told or _names(lines, wrong, others):
             return told + but
     return ""
 
@@ -398,6 +404,8 @@ class Explanation(NamedTuple):
 def _told(search: Search) -> list[Explanation]:
     """What stands there, and then the simplest sentence."""
     found = [one for one in (*_exchanges(search), *_other_lengths(search), *search.explanations()) if one]
+    if not any(one.how == "all" for one in found):
+        found += search.before_padding()
     found.sort(key=lambda one: (("all", "where", "alone", "seen", "part").index(one.how), -one.count, one.cost))
     plain, facts, guesses = (
         [one for one in found if low <= one.cost < high] for low, high in ((0, 0.5), (0, 1), (1, 9))

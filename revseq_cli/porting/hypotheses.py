@@ -41,6 +41,7 @@ LENGTHS: tuple[tuple[int, str, Row], ...] = (
     (1, "the axis size minus the length is reversed", lambda n, s, k, g: s - np.minimum(n, s)),
     (1, "lengths are rounded down to multiples of {K}", lambda n, s, k, g: n - n % k),
     (1, "lengths are rounded up to multiples of {K}", lambda n, s, k, g: n + -n % k),
+    (2, "lengths are rounded to BFLOAT16", lambda n, s, k, g: _to_bfloat16(n * 1.0, nearest=True).astype(np.int64)),
     (1, "all lines are reversed by the longest length", lambda n, s, k, g: n * 0 + g.max()),
     (2, "all lines are reversed by the length {N}", lambda n, s, k, g: n * 0 + k),
 )

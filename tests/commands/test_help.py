@@ -29,6 +29,7 @@ def test_options_are_few_and_in_groups():
         assert len(options) + 1 <= 29  # with --help
         assert all(each.group and each.help for each in options)
         text = cli.get_command(click.Context(cli), name).get_help(click.Context(cli, terminal_width=100))
+        assert text.partition("\nHelp:\n")[2].split()[0].startswith("-")  # arguments are in the usage and in the text
         for each in options:  # below the title of its group
             section = text.partition(f"\n{each.group.value}:\n")[2].partition("\n\n")[0]
             assert f"{max(each.opts, key=len)} " in f"{section} ".replace("\n", " "), (name, each.name)

@@ -6,10 +6,15 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
+import tensor_files
 from folders import names
 from needs import existing_signals
 from processes import COMMAND, gone, until
+
+from revseq_cli.core import signals
+from revseq_cli.pipeline.views import ScannedSource
 
 NUMBERS = existing_signals("SIGINT", "SIGTERM", "SIGHUP")
 pytestmark = pytest.mark.needs("signals")
@@ -107,6 +112,12 @@ def test_two_signals_at_once_are_one(held, small):
     gone(process)
     assert (process.returncode, err) == (-signal.SIGTERM, b"Note: stopped; y.npy was not written\n")
     assert names(small) == {"x.npy", "n.npy"}
+
+
+def test_lengths_that_are_computed_of_the_data_are_stopped(monkeypatch):
+    monkeypatch.setattr(signals, "_received", [(signal.SIGINT, 0.0)])
+    with pytest.raises(signals.Stopped):
+        ScannedSource(tensor_files.held(np.zeros((4, 8))), 1, (0,), 0.0).read()
 
 
 def test_an_ignored_signal_stays_ignored(small):

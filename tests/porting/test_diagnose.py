@@ -79,6 +79,23 @@ def test_noise_is_not_explained(seed):
         assert told(x, n, 1, got)[1] == []
 
 
+def test_a_mistake_is_found_where_a_mask_cleared_what_is_behind_the_length():
+    """As pad_packed_sequence leaves it."""
+    x, n = a_job((12, 30, 2), of_batch=False)
+    behind = np.arange(30)[:, None] >= n
+    made = {
+        "lengths are 1 too small": oracle.reverse(x, n - 1, 1), "the output is the input": x,
+        "around the ends": np.roll(oracle.reverse(x, n, 1), 1, 1),
+        "values are negated": -oracle.reverse(x, n, 1),
+    }  # fmt: skip
+    for words, got in made.items():
+        _, (text,) = told(x, n, 1, np.where(behind, np.float32(0), got))
+        assert words in text
+        assert text.endswith("; and the output is only 0.0 behind the length")
+    noise = np.random.default_rng(1).normal(size=x.shape).astype("f4")
+    assert told(x, n, 1, np.where(behind, np.float32(0), noise))[1] == []
+
+
 def test_what_is_right_or_too_little_explains_nothing():
     """One wrong element, and data that are all the same: what fits is chance."""
     x, n = a_job()
