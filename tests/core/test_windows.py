@@ -96,18 +96,8 @@ def opened(path, *, shared=0):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "NUL",
-        "aux.npy",
-        "sub/com1.npy",
-        "conout$.npy",
-        "x.npy:stream:$DATA",
-        "out.npy ",
-        "dots. /out.npy",
-        r"\\.\C:\out.npy",
-        "a?b.npy",
-    ],
-)
+    ["NUL", "aux.npy", "sub/com1.npy", "conout$.npy", "x.npy:stream:$DATA", "out.npy ", "dots. /out.npy", r"\\.\C:\out.npy", "a?b.npy"],
+)  # fmt: skip
 def test_names_that_windows_would_take_for_others(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     for refuses in (Reference.file, lambda name: AtomicFile(name, overwrite=True), opened_to_read):

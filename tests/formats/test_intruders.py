@@ -16,9 +16,8 @@ from faults import refusing
 from safetensors.numpy import save_file
 from tensor_files import open_
 
-from revseq_cli.core import platform
 from revseq_cli.core.errors import TensorIOError
-from revseq_cli.formats import file_io, npy, references
+from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
 
 X = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
@@ -269,20 +268,6 @@ def test_of_files_that_belong_together_one_cannot_be_created(files, monkeypatch,
         together.__enter__()
     assert len(made) == number
     assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy"}
-
-
-def test_a_folder_that_cannot_be_flushed_is_among_the_notes(files, monkeypatch):
-    source = npy.open_npy(str(files / "x.npy"), "x.npy", None)
-    sink = references.create_sink(references.Reference(str(files / "y.npy")), source, overwrite=False)
-    together = FileTransaction(sink.file)
-    with together, sink:
-        region = tuple(slice(0, size) for size in source.sizes)
-        sink.receive(sink.block_writer(region).deliver(region, source.read()))
-        assert not (files / "y.npy").exists()
-        monkeypatch.setattr(platform, "flush_folder", refusing(errno.EIO))
-    note = f"{files / 'y.npy'} is written, but its folder could not be flushed: Input/output error"
-    assert together.notes == [note]
-    assert (files / "y.npy").read_bytes() == (files / "x.npy").read_bytes()
 
 
 @pytest.mark.needs("shell")
