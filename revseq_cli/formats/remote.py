@@ -15,7 +15,6 @@ import os
 import shutil
 import tempfile
 import threading
-import time
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
@@ -34,22 +33,17 @@ from revseq_cli.formats.file_io import Identity
 from revseq_cli.formats.table import is_of_store, is_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 
 _Result = TypeVar("_Result")
 _WEB, _HERE = ("http", "https"), ("memory", "local")
 # The package of each scheme. All but that of the web try again by themselves, and put a file in one step.
 _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}
-_RIGHTS = {
-    "s3": "aws configure, or AWS_PROFILE; for a public bucket FSSPEC_S3_ANON=true",
-    "gs": "gcloud auth application-default login",
-}
 _PAUSES = (0.3, 1.0)  # seconds before the second try and the third
 # What filesystems say of the content of a file and of its time, the best first.
 _CONTENT = ("ETag", "etag", "md5Hash", "Content-MD5", "generation", "ino")
 _TIME = ("LastModified", "last_modified", "Last-Modified", "updated", "mtime", "created")
 _MOST_OPEN = 16  # files of a thread
-_FRESH = 2.0  # seconds that a state holds, while formats look at one file in turn
 
 
 class FolderError(TensorIOError):
@@ -154,11 +148,11 @@ def system(path: str) -> tuple[Any, str]:
     return systems[key], kind._strip_protocol(address.full)
 
 
-def done(work: Coroutine[Any, Any, _Result], *, stops: bool = True) -> _Result:
-    """Run a coroutine to its end; Stopped after a signal."""
+def done(*works: Coroutine[Any, Any, _Result], stops: bool = True) -> list[_Result]:
+    """Run coroutines together, to their ends; Stopped after a signal."""
 
-    async def watched() -> _Result:
-        task = asyncio.ensure_future(work)
+    async def watched() -> list[_Result]:
+        task = asyncio.gather(*works)
         try:
             while not (await asyncio.wait({task}, timeout=signals.PATIENCE))[0]:
                 if stops:
@@ -194,7 +188,7 @@ def call(path: str, method: str, *arguments: object, stops: bool = True, doing: 
     """What a method of the filesystem gives for an address; a TensorIOError says what is wrong."""
     with worded(path, doing):
         fs, inside = system(path)
-        return done(tried(path, lambda: getattr(fs, f"_{method}")(inside, *arguments, **options)), stops=stops)
+        return done(tried(path, lambda: getattr(fs, f"_{method}")(inside, *arguments, **options)), stops=stops)[0]
 
 
 @contextlib.contextmanager
@@ -209,15 +203,13 @@ def worded(path: str, doing: str) -> Iterator[None]:
         cause, status = _cause(e)
         kind, words = type(cause).__name__, errors.without_secrets(" ".join(str(cause).split()))[:200]
         if isinstance(cause, FileNotFoundError) or status in (404, 410) or "NoSuchBucket" in words:
-            is_in_bucket = scheme in _PACKAGES and scheme not in _WEB
-            what = "bucket, or no such file in it" if is_in_bucket else "file"
-            raise MissingFileError(f"no such {what}", where=address) from None
+            raise MissingFileError("no such file, or no such bucket", where=address) from None
         if isinstance(cause, FileExistsError):
             raise _there(address) from None
         wanted, hint = "a server that answers", "try again later"
         if isinstance(cause, PermissionError) or status in (401, 403) or "Credentials" in kind:
             words = "there are no credentials" if kind == "NoCredentialsError" else "no right to"
-            wanted, hint = "credentials that may", _RIGHTS.get(scheme, "")
+            wanted, hint = "credentials that may", f"set those that {_PACKAGES.get(scheme, scheme)} looks for"
         elif status:
             words = f"the server answers {status} {getattr(cause, 'message', '')}".strip()
         raise TensorIOError(f"cannot {doing}: {words or kind}", wanted, hint, address) from None
@@ -253,7 +245,7 @@ class File:
     """A file at an address, open for reading."""
 
     def __init__(self, path: str, identity: Identity) -> None:
-        self.path, self.identity, self.asked = Address(path), identity, time.monotonic()
+        self.path, self.identity = Address(path), identity
         self.error: BaseException | None = None  # the first one in the stream, which a library may lose
         self.hdf5: Any = None  # h5py's file, which stays open as long as this one does
         self.at_end = contextlib.ExitStack()
@@ -288,12 +280,9 @@ class File:
                 options = {}
             self._fill(buffer, await fs._cat_file(inside, **options), name)
 
-        async def together() -> None:
-            await asyncio.gather(*(tried(self.path, functools.partial(fetched, *each)) for each in ranges))
-
         with worded(self.path, "read"):
             fs, inside = system(self.path)
-            done(together())
+            done(*(tried(self.path, functools.partial(fetched, *each)) for each in ranges))
 
     @functools.cached_property
     def stream(self) -> BinaryIO:
@@ -325,11 +314,10 @@ async def _require_ranges(response: Any) -> None:  # noqa: ANN401 - aiohttp's
 
 
 def opened(path: str, unchanged: Identity | None, *, afresh: bool = False) -> File:
-    """The file; the server is asked for its state, unless this thread has it open as it was at `unchanged`."""
+    """The file; its server is asked, unless this thread has it open, and as at `unchanged` where that is given."""
     files, key = here().files, Address(path).full
     file = files.pop(key, None)
-    is_asked = file and (file.identity == unchanged or (unchanged is None and time.monotonic() - file.asked < _FRESH))
-    if not file or not is_asked or afresh:
+    if not file or afresh or unchanged not in (None, file.identity):
         identity = _identity(path, call(path, "info"))
         if not file or file.identity != identity:
             file = File(path, identity)
@@ -369,20 +357,17 @@ def listed(path: str) -> dict[str, Identity]:
     return {name.removeprefix(inside): _identity(name, info) for name, info in found.items()}
 
 
-def contents(path: str, names: Iterable[str]) -> dict[str, bytes]:
+def contents(path: str, names: Collection[str]) -> dict[str, bytes]:
     """The bytes of the files of these names below an address, as far as they are there; all are asked for together."""
     fs, inside = system(path)
 
-    async def content(name: str) -> tuple[str, bytes]:
+    async def content(name: str) -> bytes:
         with contextlib.suppress(FileNotFoundError):
-            return name, await tried(path, lambda: fs._cat_file(f"{inside}/{name}"))
-        return name, b""
-
-    async def together() -> list[tuple[str, bytes]]:
-        return await asyncio.gather(*map(content, names))
+            return await tried(path, lambda: cast("Any", fs._cat_file(f"{inside}/{name}")))
+        return b""
 
     with worded(path, "read"):
-        return {name: data for name, data in done(together()) if data}
+        return {name: data for name, data in zip(names, done(*map(content, names)), strict=True) if data}
 
 
 def newest(path: str) -> int | None:

@@ -418,8 +418,8 @@ def test_what_a_bucket_refuses(revseq, box):
     job = ("run", "s3://box/in/x.npy", "s3://box/in/n.npy", *JOB)
     without = {name: value for name, value in env.items() if "KEY" not in name} | {"HOME": os.devnull}
     for words, environment, told in (
-        (("show", "s3://box/none.npy"), env, "no such bucket, or no such file in it"),
-        (("show", "s3://none/x.npy"), env, "no such bucket, or no such file in it"),
+        (("show", "s3://box/none.npy"), env, "no such file, or no such bucket"),
+        (("show", "s3://none/x.npy"), env, "no such file, or no such bucket"),
         ((*job, "-o", "s3://none/y.npy"), env, "no such bucket"),
         ((*job, "-o", "s3://box/in/x.h5"), env, "already exists"),
         ((*job, "-o", "s3://box/in/x.npy", "--overwrite"), env, "is an input of this job"),

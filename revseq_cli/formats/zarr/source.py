@@ -311,7 +311,7 @@ def done(work: Coroutine[Any, Any, _Result], at: str = "") -> _Result:
     with contextlib.closing(work):
         try:
             if at:
-                return remote.done(work)
+                return remote.done(work)[0]
             with asyncio.Runner(loop_factory=remote.Loop) as runner:
                 return runner.run(work)
         except ExceptionGroup as group:
