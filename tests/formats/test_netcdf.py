@@ -296,7 +296,7 @@ def test_a_file_that_is_no_netcdf_is_not_copied_under_its_name(tmp_path, revseq)
     revseq(*job, "y.nc::t", "--overwrite").refused("existing file")  # it would lose what else is there
 
 
-# With types of its own, as a file may have in any group, and all types that NetCDF has.
+# With types of its own.
 CDL = """netcdf x {
 types:
   compound pair_t { float t; int q; };
@@ -311,15 +311,14 @@ variables:
   cloud_t cloud(lat, lon) ;
   pair_t pairs(lat) ;
   string names(lat) ;
-  uint64 big(lat) ; int64 neg(lat) ; ubyte ub(lat) ; uint n(lat) ;
+  uint n(lat) ;
 data:
   time = 0, 6 ;
   air = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, _ ;
   cloud = Clear, Cumulus, Stratus, Clear, Clear, Clear, Clear, Clear, Stratus, Stratus, Clear, Cumulus ;
   pairs = {1.5, 2}, {2.5, 3}, {3.5, 4} ;
   names = "x", "yö", "" ;
-  big = 1, 2, 18446744073709551615 ; neg = -1, -2, -3 ; ub = 1, 2, 255 ; n = 2, 0, 9 ;
-group: g { variables: int v(lat, lon) ; data: v = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 ; }
+  n = 2, 0, 9 ;
 }"""
 
 
@@ -333,11 +332,6 @@ def test_files_of_ncgen(tmp_path, revseq):
     (tmp_path / "x.cdl").write_text(CDL)
     subprocess.run(["ncgen", "-k", "nc4", "-o", "x.nc", "x.cdl"], cwd=tmp_path, check=True)
     assert "stored as enumeration of Clear, Cumulus, Stratus" in revseq("show", "x.nc").ok().out
-    for name in ("air", "big", "neg", "ub", "n", "time", "g/v"):
-        output = f"{name.replace('/', '-')}.nc"
-        revseq("convert", f"x.nc::{name}", output, "--verify").ok()
-        revseq("diff", f"x.nc::{name}", f"{output}::{name}").ok()
-        assert f"\n {name.rpartition('/')[2]} =" in text_of(tmp_path / output).replace("  ", "")
     revseq("run", "x.nc::air", "x.nc::n", "--axis", "lon", "-o", "added.nc::g/new").ok()
     for line in ("/cloud_t new:worst = Stratus", "/pair_t new:first = {1.5, 2}", "/list_t new:odd = {1, 2}"):
         assert line.strip("/") in text_of(tmp_path / "added.nc").replace("/", "")

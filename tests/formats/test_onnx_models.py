@@ -104,13 +104,8 @@ class TestOfAModel:
         first, second = revseq("check", "bilstm.onnx").ok().out.splitlines()
         no_level = "no feature level of DirectML accepts it; with --lengths-dtype UINT32: DML_FEATURE_LEVEL_4_0"
         assert first == f"pass  bilstm.onnx::rev: {told}: {no_level}"
-        with_values = revseq("check", "bilstm.onnx::rev", *FEED).ok().out
-        assert f"lowest level {no_level}" in " ".join(with_values.split())
         assert second.startswith("pass  bilstm.onnx::yb: ")
         assert f"  rev  ReverseSequence, {told}\n" in revseq("show", "bilstm.onnx").ok().out
-        refused = revseq("check", "bilstm.onnx::rev", "--feature-level", "3_0").failed()
-        assert refused.out.startswith("FAIL  bilstm.onnx::rev: ")
-        assert "dimension count: 3" in refused.out
         (node,) = json.loads(revseq("check", "bilstm.onnx::rev", "--json").ok().out)["nodes"]
         assert (node["Sizes"], node["valid"], node["lowest_level"]) == (["T", "N", 3], True, "none")
         # ONNX has lengths of INT64, which no level takes.

@@ -113,10 +113,7 @@ def enough_memory(job):
     if any(each["unlimited"] and not each["chunks"] for each in places):  # netCDF makes some that are larger
         return math.inf
     of_values, of_lengths = (
-        max(
-            math.prod(sizes),
-            *(math.prod(each[name] or ()) for each in files for name in ("chunks", "shards")),
-        )
+        max(math.prod(sizes), *(math.prod(each[name] or ()) for each in files for name in ("chunks", "shards")))
         for sizes, files in ((job.sizes, places[:2]), (generated.lengths_sizes(job), places[2:]))
     )
     return of_values * (6 * job.dtype.itemsize + 100) + of_lengths * 100
@@ -215,9 +212,8 @@ def judge_print(job, folder, values, lengths, names, stdin):
     if order.status:
         folder.fail("it does not print", order)
     (folder.path / f"y.{place.format}").write_bytes(order.raw)
-    sizes = job.sizes
-    found = libraries.read(place, folder.path / f"y.{place.format}", "", job.data_type, sizes)
-    compare(job, folder, found, generated.right(job, values, lengths).reshape(sizes))
+    found = libraries.read(place, folder.path / f"y.{place.format}", "", job.data_type, job.sizes)
+    compare(job, folder, found, generated.right(job, values, lengths).reshape(job.sizes))
 
 
 # Numbers that no length can be.
@@ -258,12 +254,11 @@ def judge_output(job, folder, right, before, target, key):
     left = {path for path in after.keys() - before.keys() if PurePath(path).parts[0] != target}
     if left:
         folder.fail(f"left behind: {left}")
-    sizes = job.sizes
     try:
-        found = libraries.read(job.target, folder.path / target, key, job.data_type, sizes)
+        found = libraries.read(job.target, folder.path / target, key, job.data_type, job.sizes)
     except Exception as e:  # noqa: BLE001 - whatever another library does not like
         folder.fail(f"another library cannot read the output: {type(e).__name__}: {e}")
-    compare(job, folder, found, right.reshape(sizes))
+    compare(job, folder, found, right.reshape(job.sizes))
     if job.target.format == "h5" and not libraries.is_filled_up(folder.path / target, key):
         folder.fail("behind the tensor's end, the chunks do not have the fill value")
     if (job.source.format, job.target.format) in (("npy", "npy"), ("npz", "npz"), ("stdin", "npy")):
@@ -301,17 +296,11 @@ def judge_added(job, folder, target):
     """The tensor that was there, and each other one, is as it was."""
     path = folder.path / f"x.{job.source.format}"
     key = "group/v" if job.source["group"] else "v"
-    for name in (key, *(f"other{i}" for i in range(job.source["others"] or 0))):
-        kept, made = (
-            libraries.READERS[job.source.format](
-                job.source,
-                each,
-                name,
-                job.data_type if name == key else "INT32" if job.source.format == "safetensors" else "INT64",
-                None,
-            )
-            for each in (path, folder.path / target)
-        )
+    other = "INT32" if job.source.format == "safetensors" else "INT64"
+    others = [f"other{i}" for i in range(job.source["others"] or 0)]
+    for name, data_type in [(key, job.data_type), *((each, other) for each in others)]:
+        read = libraries.READERS[job.source.format]
+        kept, made = (read(job.source, each, name, data_type, None) for each in (path, folder.path / target))
         if kept.tobytes() != made.tobytes():
             folder.fail(f"{name} is not as it was")
 
@@ -361,9 +350,8 @@ def judge_back(job, folder, right, target, key):
     done = folder.revseq("convert", typed, "back.npy", *type_options(job, job.target))
     if done.status:
         folder.fail("its own output does not convert", done)
-    sizes = job.sizes
-    found = libraries.read(Place("npy"), folder.path / "back.npy", "", job.data_type, sizes)
-    compare(job, folder, found, right.reshape(sizes))
+    found = libraries.read(Place("npy"), folder.path / "back.npy", "", job.data_type, job.sizes)
+    compare(job, folder, found, right.reshape(job.sizes))
 
 
 def judge_convert(job, folder, values, name, stdin):

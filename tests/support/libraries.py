@@ -37,16 +37,13 @@ def make(place, path, values, data_type, first=0):
 def npy_bytes(values, data_type, version=1):
     stream = BytesIO()
     order = values.flags.f_contiguous and not values.flags.c_contiguous
-    descr = (
-        values.dtype.str
-        if data_type not in WORDS
-        else f"{'>' if values.dtype.byteorder == '>' else '<'}V{values.itemsize}"
-    )
+    words = f"{'>' if values.dtype.byteorder == '>' else '<'}V{values.itemsize}"
+    descr = words if data_type in WORDS else values.dtype.str
+    fields = {"descr": descr, "fortran_order": bool(order), "shape": values.shape}
     if version == 1:
-        fields = {"descr": descr, "fortran_order": bool(order), "shape": values.shape}
         np.lib.format.write_array_header_1_0(stream, fields)
     else:
-        header = repr({"descr": descr, "fortran_order": bool(order), "shape": values.shape}).encode()
+        header = repr(fields).encode()
         header += b" " * (-(12 + len(header) + 1) % 64) + b"\n"
         stream.write(b"\x93NUMPY" + bytes((version, 0)) + struct.pack("<I", len(header)) + header)
     stream.write((values.T if order else values).tobytes())
@@ -203,11 +200,8 @@ def make_safetensors(place, path, values, data_type):
     for name, number in around(place):
         array, kind = (values, data_type) if name == "v" else (other(number).astype("i4"), "INT32")
         raw = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
-        header[name] = {
-            "dtype": SAFE[kind],
-            "shape": list(array.shape),
-            "data_offsets": [len(data), len(data) + len(raw)],
-        }
+        offsets = [len(data), len(data) + len(raw)]
+        header[name] = {"dtype": SAFE[kind], "shape": list(array.shape), "data_offsets": offsets}
         data += raw
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -347,13 +341,10 @@ def read_npz(place, path, key, data_type, sizes):
 def read_h5(place, path, key, data_type, sizes):
     with h5py.File(path, "r") as f:
         dataset = f[key]
-        if data_type == "BFLOAT16" and dataset.dtype.kind == "f":  # which h5py would widen
-            words = np.empty(dataset.shape, f"{'>' if dataset.id.get_type().get_order() else '<'}u2")
-            dataset.id.read(h5py.h5s.ALL, h5py.h5s.ALL, words.view("V2"), mtype=dataset.id.get_type())
-            return words
-        if data_type == "FLOAT8_E5M2" and dataset.dtype.kind == "f":
-            words = np.empty(dataset.shape, "u1")
-            dataset.id.read(h5py.h5s.ALL, h5py.h5s.ALL, words.view("V1"), mtype=dataset.id.get_type())
+        if data_type in ("BFLOAT16", "FLOAT8_E5M2") and dataset.dtype.kind == "f":  # which h5py would widen
+            kind = dataset.id.get_type()
+            words = np.empty(dataset.shape, f"{'>' if kind.get_order() else '<'}u{kind.get_size()}")
+            dataset.id.read(h5py.h5s.ALL, h5py.h5s.ALL, words.view(f"V{kind.get_size()}"), mtype=kind)
             return words
         values = dataset[()]
         return values.view(f"u{values.itemsize}") if values.dtype.kind == "V" else values
@@ -365,8 +356,7 @@ def read_nc(place, path, key, data_type, sizes):
     with netCDF4.Dataset(path) as f:
         assert f.title == "generated"
         f[key].set_auto_maskandscale(False)
-        stored = f[key][:]
-        return np.asarray(stored)
+        return np.asarray(f[key][:])
 
 
 def read_zarr(place, path, key, data_type, sizes):
@@ -382,12 +372,9 @@ def read_safetensors(place, path, key, data_type, sizes):
     entry = header[key]
     assert entry["dtype"] == SAFE[data_type]
     start, stop = entry["data_offsets"]
-    assert (
-        max(each["data_offsets"] for name, each in header.items() if name != "__metadata__")[1] == len(data) - 8 - count
-    )
-    return np.frombuffer(
-        data[8 + count + start : 8 + count + stop], np.dtype(DTYPES[data_type]).newbyteorder("<")
-    ).reshape(entry["shape"])
+    body = data[8 + count :]
+    assert max(each["data_offsets"] for name, each in header.items() if name != "__metadata__")[1] == len(body)
+    return np.frombuffer(body[start:stop], np.dtype(DTYPES[data_type]).newbyteorder("<")).reshape(entry["shape"])
 
 
 def read_pb(place, path, key, data_type, sizes):
@@ -489,12 +476,8 @@ def beside_h5(path, key):
         if isinstance(each, h5py.Dataset):
             plist = low.get_create_plist()
             filters = [plist.get_filter(i) for i in range(plist.get_nfilters())]
-            about |= {
-                "type": low.get_type().encode(),
-                "sizes": (each.shape, each.maxshape),
-                "chunks": each.chunks,
-                "filters": filters,
-            }
+            about |= {"type": low.get_type().encode(), "sizes": (each.shape, each.maxshape), "chunks": each.chunks}
+            about["filters"] = filters
             if name != key and each.chunks:
                 chunks = [low.get_chunk_info(i) for i in range(low.get_num_chunks())]
                 about["stored"] = [(*c, data[c.byte_offset : c.byte_offset + c.size]) for c in chunks]
