@@ -9,14 +9,14 @@ import sys
 import time
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from revseq_cli.commands import options, run
 from revseq_cli.commands.options import Group
-from revseq_cli.core import platform
 from revseq_cli.core.errors import DiskFullError, FileThereError, UsageError
+from revseq_cli.formats import table
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
@@ -158,10 +158,8 @@ def _is_up_to_date(entry: Entry) -> bool:
 
 def _newest(path: str) -> int | None:
     """When a file, or anything in a folder, was changed last, in nanoseconds; None where there is none."""
-    if platform.is_remote(path):
-        from revseq_cli.formats import remote  # few names are addresses
-
-        return remote.newest(path)
+    if remote := table.remote_of(path):
+        return cast("int | None", remote.newest(path))
     try:
         latest = os.stat(path).st_mtime_ns  # noqa: PTH116 - a string
     except OSError:

@@ -23,7 +23,7 @@ from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, UsageError, about, can_be_typed, listed, nearest, printable
 from revseq_cli.formats import file_io
 from revseq_cli.formats.references import Reference
-from revseq_cli.formats.table import by_suffix, is_store, packing_of
+from revseq_cli.formats.table import by_suffix, is_store, packing_of, remote_of
 from revseq_cli.formats.text import LARGEST
 from revseq_cli.report.terminal import numbered
 
@@ -111,9 +111,7 @@ def of_files(
 
 def matching(pattern: str) -> list[str]:
     """The files and Zarr stores that match, in the order of their names."""
-    if platform.is_remote(pattern):
-        from revseq_cli.formats import remote  # few names are addresses
-
+    if remote := remote_of(pattern):
         return [*remote.matching(pattern.partition("::")[0])]
     found = sorted(glob.glob(pattern.partition("::")[0], recursive=True))  # noqa: PTH207 - as it was typed
     return [path for path in found if not os.path.isdir(path) or is_store(path)]  # noqa: PTH112

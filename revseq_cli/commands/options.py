@@ -199,9 +199,7 @@ def print_error(error: RevseqError, color: str, place: str = "") -> None:
 
 def file_state(path: str) -> tuple[int, int] | None:
     """What tells a file from the one that replaces it; None where there is none."""
-    if platform.is_remote(path):
-        from revseq_cli.formats import remote  # few names are addresses
-
+    if remote := table.remote_of(path):
         found = remote.state(path, stops=False)
         return (found.inode, found.changed) if found else None
     try:

@@ -99,11 +99,9 @@ class Reference:
         """A file, or `path::key`; a path that exists counts first, since a file's name may have :: in it."""
         if not text:
             raise UsageError("the name of a file is empty", "a name", "is a variable unset?")
-        if platform.is_remote(text := _local(text)):
-            from revseq_cli.formats.remote import Address  # few names are addresses
-
+        if remote := table.remote_of(text := _local(text)):
             address, colons, key = text.partition("::")
-            return cls(Address(address), key if colons else None, format=format_name)
+            return cls(remote.Address(address), key if colons else None, format=format_name)
         parts = text.split("::")
         paths = ["::".join(parts[:count]) for count in range(len(parts), 0, -1)]
         path = next((path for path in paths if path == "-" or os.path.exists(path)), parts[0])  # noqa: PTH110 - any text
@@ -235,19 +233,15 @@ def _recognised(path: str) -> tuple[Format | None, Packing | None]:
 
 
 def _is_folder(path: str) -> bool:
-    if not platform.is_remote(path):
-        return os.path.isdir(path)  # noqa: PTH112 - any text
-    from revseq_cli.formats import remote  # few names are addresses
-
-    return by_suffix(path) is ZARR or remote.is_folder(path)
+    if remote := table.remote_of(path):
+        return by_suffix(path) is ZARR or remote.is_folder(path)
+    return os.path.isdir(path)  # noqa: PTH112 - any text
 
 
 def _exists(path: str) -> bool:
-    if not platform.is_remote(path):
-        return os.path.exists(path)  # noqa: PTH110 - any text
-    from revseq_cli.formats import remote  # few names are addresses
-
-    return bool(remote.state(path))
+    if remote := table.remote_of(path):
+        return bool(remote.state(path))
+    return os.path.exists(path)  # noqa: PTH110 - any text
 
 
 def _local(text: str) -> str:
@@ -433,10 +427,8 @@ def create_sink(
 
 
 def _new_file(path: str, *, folder: bool) -> type[AtomicFile]:
-    if platform.is_remote(path):
-        from revseq_cli.formats import remote  # few names are addresses
-
-        return remote.NewStore if folder else remote.NewObject
+    if remote := table.remote_of(path):
+        return cast("type[AtomicFile]", remote.NewStore if folder else remote.NewObject)
     return NewFolder if folder else AtomicFile
 
 

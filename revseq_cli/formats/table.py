@@ -11,7 +11,7 @@ import functools
 import os
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from revseq_cli.core import platform
 
@@ -219,6 +219,11 @@ def is_hdf5(fd: file_io.Open, path: str) -> bool:
 STORE_FILES = ("zarr.json", ".zarray", ".zgroup")
 
 
+def remote_of(path: str) -> Any:  # noqa: ANN401 - a module
+    """The module `remote`, which imports this one, where the path is an address: few are."""
+    return import_module("revseq_cli.formats.remote") if platform.is_remote(path) else None
+
+
 def is_of_store(name: str) -> bool:
     """Whether a file of that path has the metadata of an array or a group of Zarr's."""
     return name.rpartition("/")[2] in STORE_FILES
@@ -226,8 +231,7 @@ def is_of_store(name: str) -> bool:
 
 def is_store(folder: str) -> bool:
     """Whether the folder has metadata of Zarr's, for an array or a group; PermissionError where that is not told."""
-    if platform.is_remote(folder):
-        remote = import_module("revseq_cli.formats.remote")  # which imports this one, and few names are addresses
+    if remote := remote_of(folder):
         return any(remote.state(f"{folder}/{name}") for name in STORE_FILES)
     for name in STORE_FILES:
         try:
