@@ -205,10 +205,7 @@ def faulty(revseq, tmp_path_factory):
 
     def run(folder, call, number, n, *args):
         done = revseq(
-            *args,
-            cwd=folder,
-            fault={"call": call, "number": number, "n": n, "told": str(told)},
-            thresholds=SMALLER,
+            *args, cwd=folder, fault={"call": call, "number": number, "n": n, "told": str(told)}, thresholds=SMALLER
         )
         done.failed = bool(told.read_bytes())
         return done
@@ -623,10 +620,7 @@ def test_h49_a_reader_that_leaves(forked, tmp_path, args, status, stream):
 
 @pytest.mark.parametrize(
     ("engine", "change"),
-    [
-        ("serial", "rewrite"),
-        *(("processes", change) for change in ("touch", "rewrite", "append", "replace")),
-    ],
+    [("serial", "rewrite"), *(("processes", change) for change in ("touch", "rewrite", "append", "replace"))],
 )
 def test_h51_h52_an_input_that_changes_while_it_is_read(held, small, tmp_path_factory, engine, change):
     other = tmp_path_factory.mktemp("other")

@@ -152,11 +152,7 @@ def test_a_copy_of_an_hdf5_file_keeps_its_suffix(revseq, tmp_path):
 
 @pytest.mark.needs("POSIX words")
 @pytest.mark.parametrize(
-    ("args", "typed"),
-    [
-        (("show", "--", "-Dash"), "show -- ./-dash.npy"),
-        (("show", "./[b]"), "show './[b].npy'"),
-    ],
+    ("args", "typed"), [(("show", "--", "-Dash"), "show -- ./-dash.npy"), (("show", "./[b]"), "show './[b].npy'")]
 )
 def test_a_file_whose_name_is_like_an_option_or_a_tensor(revseq, tmp_path, args, typed):
     for name in ("-dash.npy", "[b].npy"):
