@@ -7,7 +7,6 @@ import itertools
 import math
 import os
 import pickle
-import sys
 import threading
 
 import h5py
@@ -15,7 +14,6 @@ import numpy as np
 import onnx
 import oracle
 import pytest
-import tiny
 from folders import names
 from needs import fcntl
 from tensor_files import held, open_, write
@@ -28,10 +26,6 @@ from revseq_cli.formats import file_io, references
 from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.onnx import TYPES
 from revseq_cli.report.terminal import message
-
-
-def _created(path, asked):
-    return references.create_sink(references.Reference.output(str(path), asked, []), held(np.zeros(3)), overwrite=False)
 
 
 class Contract:
@@ -111,19 +105,6 @@ class Contract:
                     sink.receive(write_result)
         assert oracle.same_bits(open_(tmp_path / f"x{self.suffix}").read(), values)
 
-    def test_what_is_only_read_is_not_written(self, tmp_path):
-        if self.is_written:
-            return
-        name = references.Reference.file(str(self.make(tmp_path, self.values(3)))).row.name
-        new = f"y{self.suffix}"
-        for path, asked in ((new, None), (new, name), ("y.npy", name), (".", name), (".", None)):
-            with pytest.raises(RevseqError) as caught:
-                _created(tmp_path / path, asked)
-            told = message(caught.value).partition("Hint: ")[2]
-            assert name not in told
-            assert self.suffix not in told
-        assert names(tmp_path) == {f"x{self.suffix}"}
-
     def test_an_existing_output_stays(self, tmp_path):
         if not self.is_written:
             return
@@ -185,41 +166,6 @@ class Contract:
             path.write_bytes(whole[:length])
             with pytest.raises(RevseqError):
                 open_(path).read()
-
-
-class TestOnlyRead(Contract):
-    """A format of its own, as CONTRIBUTING says: a row without suffixes to write, and a module."""
-
-    suffix = ".tiny"
-    data_types = (DataType.UINT8, DataType.UINT16)
-    ranks = (2,)
-    is_written = False
-
-    @pytest.fixture(autouse=True)
-    def registered(self, monkeypatch):
-        for module in tiny.register():
-            monkeypatch.setattr(*module)
-        monkeypatch.setitem(sys.modules, tiny.MODULE, tiny)
-
-    def make(self, tmp_path, values):
-        path = tmp_path / f"x{self.suffix}"
-        path.write_bytes(tiny.bytes_of(values))
-        return path
-
-    def test_commands(self, revseq, tmp_path):
-        values, code = self.values(2, 3), tiny.REGISTERING
-        self.make(tmp_path, values)
-        (tmp_path / "x.dat").write_bytes(tiny.bytes_of(values))
-        for name in ("x.tiny", "x.dat -f tiny"):
-            args, options = name.split()[:1], name.split()[1:]
-            revseq("run", *args, "[[2], [3]]", "--axis", 1, *options, "-o", "y.npy", "--overwrite", code=code).ok()
-            np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), [[1, 0, 2], [5, 4, 3]])
-        assert "storage          tiny\n" in revseq("show", "x.tiny", code=code).ok().out
-        for line, words in (
-            ("x.tiny y.tiny", "y.tiny: has the unknown suffix .tiny"), ("y.npy y -f tiny", "y: would be a file of tiny, which is only read"),
-            ("y.npy - -f tiny", "tiny cannot be written to a pipe"),
-        ):  # fmt: skip
-            revseq("convert", *line.split(), code=code).refused(words)
 
 
 class TestNpy(Contract):
@@ -404,8 +350,9 @@ class Packed(Contract):
         return path
 
     def test_what_is_only_read_is_not_written(self, tmp_path):
+        output = references.Reference.output(str(tmp_path / f"x{self.suffix}"), None, [])
         with pytest.raises(UsageError, match="a packed file is only read"):
-            _created(tmp_path / f"x{self.suffix}", None)
+            references.create_sink(output, held(np.zeros(3)), overwrite=False)
 
 
 class TestGzip(Packed):
