@@ -79,16 +79,11 @@ def refuse_taken(key: str, names: Collection[str], path: str) -> None:
         raise UsageError(f"has another tensor {key}", "a name that is free", "leave out the copy with --only", path)
 
 
-def refuse_bomb(
-    unpacked: int, stored: int, remedy: str, where: str, found: str = "declares {} bytes and stores {}"
-) -> None:
-    """FormatError if a file declares, or unpacks to, far more bytes than the `stored` ones.
-
-    `remedy` is what to do if the user wants the file nevertheless, and `found` has a {} for each number.
-    """
+def refuse_bomb(unpacked: int, stored: int, remedy: str, where: str) -> None:
+    """FormatError if a file unpacks to far more bytes than it stores; `remedy` is for who wants it nevertheless."""
     if unpacked > _BOMB_BYTES and unpacked > _BOMB_RATIO * stored:
         wanted, hint = f"at most {_BOMB_RATIO} times what is stored", f"if it is what you want, {remedy}"
-        raise FormatError(found.format(unpacked, stored), wanted, hint, where)
+        raise FormatError(f"unpacks to {unpacked} bytes or more, and stores {stored}", wanted, hint, where)
 
 
 def extra(package: str, found: str, where: str, name: str = "") -> ModuleType:
@@ -173,9 +168,3 @@ class Contents(NamedTuple):
 def number_of(key: str | None) -> int | None:
     """The number of an example, which the key is, as in page.md::2; None for another key."""
     return int(key[:9]) if key and re.fullmatch("[0-9]+", key) else None
-
-
-def part_of(key: str | None) -> tuple[int, str] | None:
-    """The number of an example and the label of its tensor, as in 2::OutputTensor; None for another key."""
-    match = re.fullmatch(r"([0-9]{1,9})::(\w+)", key or "")
-    return (int(match[1]), match[2]) if match else None

@@ -58,14 +58,6 @@ class Identity:
     changed: int
     touched: int
 
-    def differs(self, other: Identity) -> str:
-        """In what this state differs from the other, for a person; nothing where they are the same."""
-        words = {"it is another file": "inode", "its size": "size", "its time": "changed"}
-        differences = [word for word, name in words.items() if getattr(self, name) != getattr(other, name)]
-        if not differences and self.touched != other.touched:
-            differences = ["its permissions or names, or its content with the time set back"]
-        return " and ".join(differences)
-
     def names(self, status: os.stat_result) -> bool:
         """Whether it is the file of that status, changed or not."""
         return (self.device, self.inode) == (status.st_dev, status.st_ino)
@@ -217,8 +209,9 @@ def opened(path: str, unchanged: Identity | None = None, name: str = "", *, afre
 
 
 def _require_unchanged(then: Identity | None, now: Identity, name: str) -> None:
-    if then is not None and (differs := then.differs(now)):
-        raise TensorIOError(f"changed while it was read: {differs}", "a file that does not change", where=name)
+    if then not in (None, now):
+        found = "changed while it was read: its content, permissions or names"
+        raise TensorIOError(found, "a file that does not change", where=name)
 
 
 def stream_of(fd: Open) -> BinaryIO:

@@ -59,7 +59,7 @@ def unpacked(file: BinaryIO, packing: Packing, name: str, stored: int) -> Iterat
             while piece := stream.read(thresholds.PIECE):
                 signals.check()
                 done += len(piece)
-                refuse_bomb(done, stored, unpack_hint(packing, name), name, "unpacks to {} bytes or more, of {}")
+                refuse_bomb(done, stored, unpack_hint(packing, name), name)
                 yield piece
     except (RevseqError, MemoryError):
         raise

@@ -145,7 +145,7 @@ class Reference:
         by_bytes = None if self.format or self.is_bare else self._kind[0]
         row = named(self.format) or by_bytes or by_suffix(self.path, reading=True)
         if row is None:
-            raise _unknown(self, table.FORMATS)
+            raise _unknown(self)
         return row
 
     @property
@@ -263,8 +263,8 @@ def _is_about(format_name: str, reference: Reference) -> bool:
     return True
 
 
-def _unknown(reference: Reference, rows: Sequence[Format]) -> RevseqError:
-    """The error for a file of which nothing says which of these formats it has."""
+def _unknown(reference: Reference) -> RevseqError:
+    """The error for a file of which nothing says which format it has."""
     path = reference.path
     if _is_folder(path):
         return TensorIOError("is a directory", "a tensor file", where=path)
@@ -280,7 +280,7 @@ def _unknown(reference: Reference, rows: Sequence[Format]) -> RevseqError:
     meant = nearest(suffix, _USUAL, 0.75) if suffix else ""
     wanted = f"one such as {meant or '.npy, .h5, .nc, .npz, .zarr or .txt'}: revseq help formats lists all"
     found = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
-    return FormatError(found, wanted, f"add -f {'|'.join(row.name for row in rows)}", path)
+    return FormatError(found, wanted, f"add -f {'|'.join(row.name for row in table.written())}", path)
 
 
 # Pipes, which can be read only once: standard input, named pipes, and what a shell makes of <(...).
@@ -386,7 +386,7 @@ def create_sink(
     if row is None and not one_colon and own and own.keeps_others and not only:
         row = own  # a copy of the input's whole file is what that is, whatever its suffix: MATLAB's .mat may be HDF5
     if row is None:
-        raise _unknown(reference, table.written())
+        raise _unknown(reference)
     if not row.suffixes:
         known = listed((row.name for row in table.written()), 30)
         raise FormatError(f"would be a file of {row.name}, which is only read", f"one of {known}", where=path)

@@ -7,7 +7,6 @@ then depend on code that is not tested here, and every command would run whateve
 from __future__ import annotations
 
 import codecs
-import functools
 import os
 from importlib import import_module
 from pathlib import Path
@@ -128,7 +127,6 @@ def packing_of(path: str) -> Packing | None:
     return next((packing for packing in PACKINGS if path.lower().endswith(packing.suffix)), None)
 
 
-@functools.lru_cache(maxsize=64)  # a job asks some times for each of its files
 def inner_suffix(path: str) -> str:
     """The suffix that says the format, in lower case: .npy of x.npy and of x.npy.gz."""
     packing = packing_of(path)
@@ -161,11 +159,6 @@ _KINDS = (
     Kind((ZIP_MAGIC,), "a zip archive, perhaps .npz", NPZ),
     Kind((b"CDF\x01", b"CDF\x02", b"CDF\x05"), "a NetCDF-3 file, which is not HDF5", NETCDF3),
     Kind((b"\x0e\x03\x13\x01",), "an HDF4 file, which is not HDF5", advice="make it HDF5, as h4toh5 does"),
-    Kind(
-        (b"\xcd\xf3\x00\x01", b"\xcd\xf2\x60\x02", b"\x00\x00\xff\xff\x00\x00\xff\xff"),
-        "a CDF file of NASA, which is not NetCDF",
-        advice="save its variable with numpy.save: the package cdflib reads it",
-    ),
     Kind((b"MATLAB 5.0 MAT-file",), "a MATLAB file of before 7.3", advice="save it with -v7.3, which is HDF5"),
     Kind((b"version https://git-lfs",), "a git-LFS pointer, not the file itself", advice="git lfs pull"),
     *(Kind(packing.magic, f"a {packing.name} file", packing=packing) for packing in PACKINGS),

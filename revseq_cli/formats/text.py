@@ -22,7 +22,7 @@ from revseq_cli.core.dtypes import describe, require_sizes
 from revseq_cli.core.errors import FormatError, about, listed
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType
 from revseq_cli.formats import file_io
-from revseq_cli.formats.contents import Contents, Item, part_of, refuse_key, try_hint
+from revseq_cli.formats.contents import Contents, Item, refuse_key, try_hint
 from revseq_cli.formats.contract import FileSink, Source, Storage, TextTypes
 from revseq_cli.formats.raw import Gathered, MemorySource
 from revseq_cli.formats.table import encoding_by_mark, looks_like
@@ -226,8 +226,9 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     """The tensor `key` of a text, or the only one; FormatError, which lists all, if there is no such one."""
     if text.text.lstrip()[:1] == "{":
         return open_json(text, key, types)
-    if named_part := part_of(key):
-        return notation_source(text, text.part(*named_part), types, f"{text.name}::{key}")
+    if of_example := re.fullmatch(r"([0-9]{1,9})::(\w+)", key or ""):
+        part = text.part(int(of_example[1]), of_example[2])
+        return notation_source(text, part, types, f"{text.name}::{key}")
     tensors = [item for item in text.items if isinstance(item, TensorText)]
     named = [item for item in tensors if key in (None, item.name)]
     if len(named) == 1:

@@ -128,15 +128,15 @@ def test_a_bomb(revseq, folder):
     np.lib.format.write_array_header_1_0(header, {"descr": "|i1", "fortran_order": False, "shape": (5 << 30,)})
     head, zeros = bz2.compress(header.getvalue()), bz2.compress(bytes(1 << 26))
     (folder / "b.npy.bz2").write_bytes(head + zeros * 80)
-    revseq("show", "b.npy.bz2").refused("declares 5368709248 bytes", "at most 1000 times", "bunzip2 b.npy.bz2")
+    revseq("show", "b.npy.bz2").refused("unpacks to 5368709248 bytes", "at most 1000 times", "bunzip2 b.npy.bz2")
     (folder / "b.txt.bz2").write_bytes(bz2.compress(b"[1,") + bz2.compress(b" " * (1 << 26)) * 80)
     code = "import revseq_cli.formats.text as files; files.LARGEST = 1 << 26"
     revseq("show", "b.txt.bz2", code=code).refused("is a text of more than 67108864 bytes")
     small = io.BytesIO()
     np.lib.format.write_array_header_1_0(small, {"descr": "|i1", "fortran_order": False, "shape": (9,)})
     (folder / "c.npy.bz2").write_bytes(bz2.compress(small.getvalue()) + zeros * 80)
-    code = "import revseq_cli.formats.contract as contract; contract._BOMB_BYTES = 1 << 27"
-    revseq("run", "c.npy.bz2", "[3]", "--axis", 0, "-o", "y.npy", code=code).refused("bytes or more, of")
+    code = "import revseq_cli.formats.contents as contents; contents._BOMB_BYTES = 1 << 27"
+    revseq("run", "c.npy.bz2", "[3]", "--axis", 0, "-o", "y.npy", code=code).refused("bytes or more, and stores")
     assert not (folder / "y.npy").exists()
 
 

@@ -110,8 +110,6 @@ def test_netcdf_3(revseq, tmp_path):
     ("head", "words"),
     [
         (b"\x0e\x03\x13\x01", ("it looks like an HDF4 file", "h4toh5")), (b"\x1f\x8b\x08", ("is damaged",)),
-        *((bytes.fromhex(magic), ("it looks like a CDF file of NASA, which is not NetCDF", "cdflib"))
-          for magic in ("cdf300010000ffff", "cdf30001cccc0001", "cdf260020000ffff", "0000ffff0000ffff")),
         (b"MATLAB 5.0 MAT-file, ", ("a MATLAB file of before 7.3", "-v7.3")), (b"\x80\x04\x95", ("a Python pickle", "numpy.save")),
         (b"what", ("unknown suffix .dat", "add -f")), (b"", ("unknown suffix .dat", "add -f")), (b"\x89HDF", ("unknown suffix",)),
         (bytes(600) + b"\x89HDF\r\n\x1a\n", ("unknown suffix",)), (b"\x89HDF\r\n\x1a\n", ("HDF5 cannot read it",)),
