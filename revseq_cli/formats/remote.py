@@ -433,7 +433,7 @@ class NewStore(NewObject):
     """
 
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
-        self._mark, self._is_named = temporary_name(), False
+        self._mark, self._is_partial = temporary_name(), False
         super().__init__(path.rstrip("/"), overwrite=overwrite, inputs=inputs)
         self.address = self.name
 
@@ -448,6 +448,7 @@ class NewStore(NewObject):
         call(f"{self.name}/{self._mark}", "pipe_file", b"", doing="write")
         self.is_created = True
         self._check()
+        self._is_partial = True  # what is there now is this run's alone
 
     def take_name(self) -> str:
         """Put the files of the folder, those of metadata last, and of these the outermost."""
@@ -456,7 +457,7 @@ class NewStore(NewObject):
         names.sort(key=lambda name: (name.rpartition("/")[2][:2] in (".z", "za"), -name.count("/"), is_of_store(name)))
         for name in names:
             self._put(str(folder / name), f"{inside}/{name}")
-        self._is_named = True
+        self._is_partial = False
         return ""
 
     def remove(self) -> None:
@@ -465,7 +466,7 @@ class NewStore(NewObject):
         if self.is_created:
             self.is_created = False
             with contextlib.suppress(RevseqError):
-                if self._is_named:
-                    call(f"{self.name}/{self._mark}", "rm_file", stops=False)
-                else:
+                if self._is_partial:
                     call(self.name, "rm", recursive=True, stops=False)
+                else:
+                    call(f"{self.name}/{self._mark}", "rm_file", stops=False)

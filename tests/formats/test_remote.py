@@ -155,11 +155,16 @@ def test_overwrite_replaces(memory, far):
 
 
 def test_two_runs_of_one_store(memory, far, monkeypatch):
-    """The one that comes second finds the mark of the first, and takes nothing from it."""
-    memory.pipe_file("/box/y.zarr/.revseq-0.tmp", b"")
-    with pytest.raises(RevseqError, match="is being written"):
-        here("convert", far / "x.npy", "memory://box/y.zarr")
-    assert memory.find("/box") == ["/box/y.zarr/.revseq-0.tmp"]
+    """The one that comes second finds the mark of the first, also if both began at once, and takes nothing from it."""
+    others = ["/box/y.zarr/.revseq-0.tmp", "/box/y.zarr/c/0/0"]
+    create = remote.NewStore.create
+    monkeypatch.setattr(
+        remote.NewStore, "create", lambda file: ([memory.pipe_file(name, b"") for name in others], create(file))
+    )
+    for _ in range(2):
+        with pytest.raises(RevseqError, match="is being written"):
+            here("convert", far / "x.npy", "memory://box/y.zarr")
+        assert memory.find("/box") == others
 
 
 def test_the_metadata_of_a_store_come_last(memory, far, monkeypatch):
