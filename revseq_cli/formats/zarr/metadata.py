@@ -317,15 +317,11 @@ def _lossless(version: int, steps: list[Any], dtype: np.dtype[Any], where: str, 
 
 
 class Files(NamedTuple):
-    """The files of a folder: a digest of their names, sizes and times, the bytes of all, and their paths inside it.
-
-    The server of an address need not list its files.
-    """
+    """The files of a folder: a digest of their names, sizes and times, the bytes of all, and their paths inside it."""
 
     digest: str
     stored: int
     names: list[str]
-    are_listed: bool = True
 
 
 def files_in(folder: str, where: str, at: str = "") -> Files:
@@ -333,7 +329,7 @@ def files_in(folder: str, where: str, at: str = "") -> Files:
     if at:
         known = remote.listed(at)
         digest = hashlib.sha256(repr(sorted(known.items())).encode("utf-8", "surrogateescape"))
-        return Files(digest.hexdigest(), sum(each.size for each in known.values()), [*known], not remote.is_web(at))
+        return Files(digest.hexdigest(), sum(each.size for each in known.values()), [*known])
     digest, stored, names, pending = hashlib.sha256(), 0, list[str](), [""]
     with file_io.trying_to("read", where):
         try:

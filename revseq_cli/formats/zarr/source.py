@@ -86,7 +86,7 @@ class ZarrSource(Source):
         details = {"version": str(array.version), "array": f"/{key}", **array.details}
         files = self._files()
         self._digest, self.stored = files.digest, files.stored  # bytes of the array's own files
-        if files.are_listed:
+        if not remote.is_web(at):  # whose server lists no files
             declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
             refuse_bomb(declared, self.stored, "write it again uncompressed", self.name)
             total = prod(-(-size // shard) for size, shard in zip(self.sizes, array.shards, strict=True))
