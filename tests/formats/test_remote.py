@@ -440,7 +440,7 @@ def test_what_a_bucket_refuses(revseq, box):
 @pytest.mark.parametrize("name", ["y.npy", "y.zarr"])
 def test_a_killed_run_leaves_no_file_and_no_store(box, tmp_path, name):
     env, files = box
-    slow = "import time, revseq_cli.operator.kernel as k; f = k.reverse; k.reverse = lambda *a, **b: (time.sleep(0.3), f(*a, **b))[1]"
+    slow = "import time, revseq_cli.operator.kernel as k; f = k.reverse; k.reverse = lambda *a, **b: (time.sleep(0.5), f(*a, **b))[1]"
     words = (
         "run",
         "s3://box/in/x.zarr",
@@ -453,11 +453,11 @@ def test_a_killed_run_leaves_no_file_and_no_store(box, tmp_path, name):
         "--engine",
         "serial",
     )
-    process = begun(tmp_path, *words, code=slow, env=env)
+    process = begun(tmp_path, *words, code=slow, env=env | {"TMPDIR": str(tmp_path)})
     if name == "y.zarr":
         until(lambda: [each for each in files.find("box/y.zarr") if "/c/" in each])
     else:
-        time.sleep(3)
+        until(lambda: [*tmp_path.glob(".revseq-*.tmp")])
     process.kill()
     process.communicate()
     assert not files.exists("box/y.npy")
