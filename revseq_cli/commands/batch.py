@@ -57,7 +57,7 @@ _DEFAULTS = [each for name, each in _COLUMNS.items() if name not in ("input", "l
     help="Skip each job whose output exists and is not older than its inputs; one that is older is replaced.",
 )  # fmt: skip
 @Group.PRINT.option(
-    "--dry-run", is_flag=True, help="Check every job, print what all read and write, and write nothing."
+    "--dry-run", is_flag=True, help="Check all but the values, print what all jobs read and write, and write nothing."
 )
 @Group.WORK.option("--fail-fast", is_flag=True, help="Start no more jobs after one has failed.")
 @options.output_options

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @Group.PRINT.option("--example", is_flag=True, help="Print the complete job as an example, not the result.")
 @options.picture_option
 @options.full_option
-@Group.PRINT.option("--dry-run", is_flag=True, help="Check the whole job, print the plan, and write nothing.")
+@Group.PRINT.option("--dry-run", is_flag=True, help="Check all but the values, print the plan, and write nothing.")
 @Group.WRITE.option(
     "--verify", is_flag=True,
     help="Read the output back before it gets its name. Reversed again, it must equal INPUT.",

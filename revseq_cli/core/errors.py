@@ -34,7 +34,7 @@ def without_secrets(text: str) -> str:
     if "://" not in text:
         return text
     text = re.sub(r"(?<=://)[^\s/@'\"]*@", "", text)
-    return re.sub(r"(https?://[^\s?'\"]*)\?[^\s'\"]*", r"\1", text)
+    return re.sub(r"(https?://[^\s?'\"]*)\?[^\s'\"]*?(?=::|[\s'\"]|$)", r"\1", text)
 
 
 def can_be_typed(text: str) -> bool:

@@ -44,6 +44,8 @@ class AtomicFile:
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[file_io.Identity] = ()) -> None:
         self.name = self.beside = path
         self.is_created, self._overwrite = False, overwrite
+        if platform.is_remote(path):
+            raise TensorIOError("is an address", "a file of this machine", where=path)
         fault, hint = platform.name_fault(path)
         if fault:
             raise TensorIOError(fault, _NAME, hint, path)

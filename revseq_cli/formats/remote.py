@@ -201,8 +201,11 @@ def worded(path: str, doing: str) -> Iterator[None]:
         raise
     except Exception as e:  # noqa: BLE001 - libraries have errors of their own
         cause, status = _cause(e)
-        kind, words = type(cause).__name__, errors.without_secrets(" ".join(str(cause).split()))[:200]
-        if isinstance(cause, FileNotFoundError) or status in (404, 410) or "NoSuchBucket" in words:
+        user = address.full.partition("://")[2].partition("/")[0].rpartition("@")[0]  # which is no part of a bucket
+        words = " ".join(str(cause).split())
+        words = words.replace(f"{user}@", "") if user else words
+        kind, words = type(cause).__name__, errors.without_secrets(words)[:200]
+        if isinstance(cause, FileNotFoundError) or status in (404, 410) or "NoSuchBucket" in words or "(404)" in words:
             raise MissingFileError("no such file, or no such bucket", where=address) from None
         if isinstance(cause, FileExistsError):
             raise _there(address) from None

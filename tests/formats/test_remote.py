@@ -137,6 +137,8 @@ def test_every_format_in_memory(memory, far):
         (("convert", "memory://box/x.npy", "memory://box/x.npy", "--overwrite"), "is an input of this job"),
         (("convert", "memory://box/x.npy", "memory://box/x.zarr"), "already exists"),
         (("convert", "memory://box/x.npy", "http://host/y.npy"), "is only read"),
+        (("run", "memory://box/x.npy", "[1, 1, 1, 1, 1, 1]", *JOB, "--picture", "memory://box/p.svg"), "is an address"),
+        (("export", "memory://box/x.npy", "[2]", *JOB, "-o", "memory://box/m.json"), "is an address"),
     ],
 )
 def test_what_is_refused(memory, far, words, error):
@@ -326,6 +328,7 @@ def test_no_credentials_anywhere(revseq, web):
     assert not [each for each in done if "SECRET" in each.out + each.err]
     assert b"SECRET" not in (web.folder.parent / "y.nc").read_bytes()
     assert without_secrets("a https://me:S@h/x?S#S b") == "a https://h/x b"
+    assert without_secrets("https://h/x.nc?S=a:b::air") == "https://h/x.nc::air"
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.h5", "x.zarr"])
@@ -429,6 +432,7 @@ def test_what_a_bucket_refuses(revseq, box):
         ((*job, "-o", "s3://box/in/x.h5"), env, "already exists"),
         ((*job, "-o", "s3://box/in/x.npy", "--overwrite"), env, "is an input of this job"),
         ((*job, "-o", "s3://box/in/x.zarr"), env, "already exists"),
+        (("show", "s3://me:SECRET@box/in/x.npy"), env, "cannot read"),
         (("show", "s3://box/in/x.npy"), without, "there are no credentials"),
     ):
         assert "SECRET" not in revseq(*words, env=environment).refused(told).err
