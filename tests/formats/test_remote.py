@@ -23,6 +23,7 @@ import fsspec  # noqa: E402
 import servers  # noqa: E402
 import zarr  # noqa: E402
 from click.testing import CliRunner  # noqa: E402
+from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper  # noqa: E402
 
 from revseq_cli.commands.cli import cli  # noqa: E402
 from revseq_cli.core.errors import RevseqError, without_secrets  # noqa: E402
@@ -87,6 +88,7 @@ def web(far):
 def memory():
     """Bytes at memory://box, for commands in this process alone."""
     remote.here().systems.clear()  # which have the methods of another test
+    AsyncFileSystemWrapper.clear_instance_cache()
     files = fsspec.filesystem("memory")
     yield files
     remote.close()
