@@ -99,7 +99,7 @@ def left_by(folder, line, revseq):
     before = set(folder.rglob("*"))
     done = revseq(*words, stdin=stdin, cwd=folder, env={"SOURCE_DATE_EPOCH": "0"})  # in the history of NetCDF files
     assert done.status == expected, (line, done.err)
-    new = sorted(path for path in set(folder.rglob("*")) - before if path.is_file())
+    new = sorted((path for path in set(folder.rglob("*")) - before if path.is_file()), key=str)
     files = [f"{path.relative_to(folder).as_posix()}={digest_of(path)}" for path in new]
     return " ".join([str(done.status), f"out={_digest(done.raw)}", f"err={_digest(done.err.encode())}", *files])
 

@@ -15,7 +15,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 import numpy as np
 
@@ -215,9 +215,9 @@ def _require_unchanged(then: Identity | None, now: Identity, name: str) -> None:
 
 
 def stream_of(fd: Open) -> BinaryIO:
-    """An open file as a stream, which does not close it."""
+    """An open file as a stream without a buffer, since others may read from it meanwhile; it does not close it."""
     if isinstance(fd, int):
-        return open(fd, "rb", closefd=False)
+        return cast("BinaryIO", open(fd, "rb", buffering=0, closefd=False))
     fd.stream.seek(0)
     return fd.stream  # type: ignore[no-any-return]
 

@@ -104,10 +104,14 @@ class Reference:
             return cls(remote.Address(address), key if colons else None, format=format_name)
         parts = text.split("::")
         paths = ["::".join(parts[:count]) for count in range(len(parts), 0, -1)]
-        path = next((path for path in paths if path == "-" or os.path.exists(path)), parts[0])  # noqa: PTH110 - any text
+        named = (path for path in paths if path == "-" or not platform.name_fault(path)[0])
+        path = next((path for path in named if path == "-" or os.path.exists(path)), parts[0])  # noqa: PTH110 - any text
         fault, hint = platform.name_fault(path)
         if fault:
-            raise UsageError(fault, "the name of a file", hint, path)
+            file, _, key = path.rpartition(":")
+            raise UsageError(
+                fault, "the name of a file", hint or (try_hint(file, key) if by_suffix(file) else ""), path
+            )
         inside = parts[path.count("::") + 1 :]
         return cls(path, "::".join(inside) if inside else None, format=format_name)
 

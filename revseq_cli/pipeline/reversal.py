@@ -119,7 +119,7 @@ def made_ready(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = False
 
     With `holds_lengths`, the lengths are never in a file, as where the whole output is in memory.
     """
-    lengths = job.lengths.in_memory() if isinstance(job.lengths, PlacedSource) else job.lengths
+    lengths = job.lengths.in_memory(plan.bytes // 8) if isinstance(job.lengths, PlacedSource) else job.lengths
     with spooled(job.values, beside, plan) as values, contextlib.ExitStack() as stack:
         is_small = lengths.desc.total_bytes <= min(plan.bytes // 8, thresholds.LENGTHS_AT_ONCE)
         if is_small or not lengths.reads_cheaply:  # else every block would read them, or decode their chunks, again

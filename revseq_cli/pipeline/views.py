@@ -139,9 +139,9 @@ class PlacedSource(View):
         """All lengths, of which those that are repeated are read once."""
         return _repeated(self._places, self.sizes, self.source.read())
 
-    def in_memory(self) -> PlacedSource:
-        """A copy that holds few lengths in memory, which else every block would decode or compute anew."""
-        if self.reads_cheaply or self.source.desc.element_count > thresholds.LENGTHS_AT_ONCE:
+    def in_memory(self, most: int) -> PlacedSource:
+        """A copy that holds few lengths, of `most` bytes, in memory, which else every block would decode anew."""
+        if self.reads_cheaply or self.source.desc.total_bytes > min(most, 8 * thresholds.LENGTHS_AT_ONCE):
             return self
         return PlacedSource(MemorySource.of(self.source), self._values, self._axis, self._places)
 

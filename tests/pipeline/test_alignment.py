@@ -183,7 +183,7 @@ def test_lengths_that_are_repeated(chunks):
     placed = PlacedSource(source, (2, 3, 4), 2, (1,))
     with pytest.raises(TensorIOError, match="changed"):
         placed.recheck()
-    copy = placed.in_memory()
+    copy = placed.in_memory(1 << 20)
     assert (copy.source is source) is (chunks is None)
     for lengths in (placed, copy):
         assert lengths.read().tolist() == [[[5], [6], [7]]] * 2
