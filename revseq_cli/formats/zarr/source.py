@@ -330,23 +330,26 @@ class StrictStore(LocalStore):
 
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:  # noqa: ANN401 - zarr's Buffer
         """The bytes of a file or a range of it; None where there is no file, FormatError for anything else."""
-        try:
+        data = None
+        with self._folders_are_absent(key):
             data = await super().get(key, prototype, byte_range)
-        except PermissionError:  # as Windows says of a folder
-            if not (self.root / key).is_dir():
-                raise
-            data = None
         return self._checked(data, key, byte_range)
 
     def get_sync(self, key: str, *, prototype: Any = None, byte_range: Any = None) -> Any:  # noqa: ANN401
         """The bytes as `get` has them, for those parts of zarr that do not wait for a coroutine."""
-        try:
+        data = None
+        with self._folders_are_absent(key):
             data = super().get_sync(key, prototype=prototype, byte_range=byte_range)
+        return self._checked(data, key, byte_range)
+
+    @contextlib.contextmanager
+    def _folders_are_absent(self, key: str) -> Iterator[None]:
+        """Take a folder for an absent file inside, as zarr does; Windows calls it one that may not be read."""
+        try:
+            yield
         except PermissionError:
             if not (self.root / key).is_dir():
                 raise
-            data = None
-        return self._checked(data, key, byte_range)
 
     def _checked(self, data: Any, key: str, byte_range: Any) -> Any:  # noqa: ANN401 - zarr's
         if data is None:
