@@ -380,13 +380,15 @@ def test_a_signal_ends_a_wait(web, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def s3():
+def s3(tmp_path_factory):
     """The environment of a client of an S3 server with the bucket box, and a filesystem of it."""
-    for package in ("moto", "s3fs", "boto3"):
-        pytest.importorskip(package, reason=f"{package}, of the tests of S3, is not installed")
-    with servers.s3() as env:
+    if not shutil.which("moto_server"):
+        pytest.skip("moto_server, an S3 server for tests, is not on PATH")
+    with servers.s3(tmp_path_factory.mktemp("s3") / "log") as env:
         keys = {"key": env["AWS_ACCESS_KEY_ID"], "secret": env["AWS_SECRET_ACCESS_KEY"]}
-        yield env, fsspec.filesystem("s3", endpoint_url=env["AWS_ENDPOINT_URL"], use_listings_cache=False, **keys)
+        files = fsspec.filesystem("s3", endpoint_url=env["AWS_ENDPOINT_URL"], use_listings_cache=False, **keys)
+        files.mkdir("box")
+        yield env, files
 
 
 @pytest.fixture

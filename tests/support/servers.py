@@ -1,11 +1,15 @@
-"""Servers of this machine for tests of addresses: of files, with ranges and with faults, and of S3, which is moto's."""
+"""Servers of this machine for tests of addresses: of files, with ranges and with faults, and of S3, by moto's program."""
 
 import contextlib
 import http.server
 import re
+import socket
+import subprocess
 import threading
 from email.utils import formatdate
 from pathlib import Path
+
+from processes import until
 
 
 class Files(http.server.ThreadingHTTPServer):
@@ -90,21 +94,17 @@ def running(server):
 
 
 @contextlib.contextmanager
-def s3():
-    """The environment of a client of a new S3 server, which has the empty bucket box."""
-    import boto3
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        endpoint = "http://{}:{}".format(*server.get_host_and_port())
-        env = {
-            "AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "SECRET",
-            "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true",
-        }  # fmt: skip
-        boto3.client("s3", endpoint_url=endpoint, aws_access_key_id="key", aws_secret_access_key="SECRET",
-                     region_name="us-east-1").create_bucket(Bucket="box")  # fmt: skip
-        yield env
-    finally:
-        server.stop()
+def s3(log):
+    """The environment of a client of a new S3 server, which writes what it does to `log`, a file."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with open(log, "wb") as told, subprocess.Popen(["moto_server", f"-p{port}"], stdout=told, stderr=told) as server:
+        try:
+            until(lambda: server.poll() is not None or b"Running on" in Path(log).read_bytes())
+            yield {
+                "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ACCESS_KEY_ID": "key",
+                "AWS_SECRET_ACCESS_KEY": "SECRET", "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true",
+            }  # fmt: skip
+        finally:
+            server.terminate()
