@@ -1,38 +1,50 @@
-"""`revseq batch`: many jobs, side by side."""
+"""`revseq batch`: many jobs in worker processes, so that one that ends its process fails alone.
+
+A library may crash over a crafted file, and a system that is short of memory kills a process that uses much of it. The
+jobs that were under way then run again, each alone: if the process dies again, it was that job. Small jobs run side by
+side, on one core each, and share the memory; a large one has the machine for itself.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
+import shutil
 import sys
 import time
-from collections import defaultdict
+import traceback
+from collections import defaultdict, deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
 from revseq_cli.commands import options, run
 from revseq_cli.commands.options import Group
-from revseq_cli.core.errors import DiskFullError, FileThereError, UsageError
+from revseq_cli.core import platform, processes, signals
+from revseq_cli.core.errors import DiskFullError, EngineError, FileThereError, UsageError, worded
 from revseq_cli.formats import table
+from revseq_cli.pipeline import AUTO, SERIAL
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 
     from revseq_cli.commands.manifest import Entry, Jobs
     from revseq_cli.commands.options import Console
     from revseq_cli.core.errors import RevseqError
     from revseq_cli.report.objects import Outcome
 
-# A job of a batch has the options of `run` but those that say what it prints, and those with several values.
-_COLUMNS = {
-    max(each.opts, key=len).lstrip("-"): each
-    for each in run.command.params
-    if not each.multiple and getattr(each, "group", None) is not Group.PRINT
-}
-_DEFAULTS = [each for name, each in _COLUMNS.items() if name not in ("input", "lengths", "output")]
+# Options of `run` that are no columns of a manifest: those that say what it prints, and one with several values.
+_NO_COLUMNS = {"feed", "example", "picture", "full", "dry_run", "as_json", "quiet", "verbose", "color"}
+_COLUMNS = {max(p.opts, key=len).lstrip("-"): p for p in run.command.params if p.name not in _NO_COLUMNS}
+_DEFAULTS = [param for name, param in _COLUMNS.items() if name not in ("input", "lengths", "output")]
+# Workers wait for the disk most of the time, so there are so many where there are fewer cores. Each has so many jobs,
+# or bytes of inputs. The tensors of a small job have so many bytes, in files or held in memory.
+_JOB_WORKERS, _JOBS_OF_A_WORKER, _WORTH_A_WORKER = 8, 32, 1 << 26
+_SMALL_IN_FILES, _SMALL_HELD = 1 << 25, 1 << 20
+_LONGEST_CLEANUP = 1.0  # seconds: processes of a job end just after the worker that started them
 
 
 @options.command(
@@ -89,28 +101,24 @@ def command(
     The command checks the whole MANIFEST before it starts the first job. If a job fails, or if its process dies, the
     other jobs still run and the exit status is 1. With --json it prints an object for each job.
     """
-    from revseq_cli.commands.pool import Pool  # --help must not load NumPy
-    from revseq_cli.core import signals
     from revseq_cli.report import tables
     from revseq_cli.report.objects import Outcome
 
+    defaults["overwrite"] |= resume  # of what is older than its inputs
     jobs = _jobs(manifest, each, {"lengths": lengths, "output": output}, defaults)
     if not jobs:
-        nothing = f"{manifest} names no file" if each is None else f"no file matches --each {each or repr(each)}"
-        console.note(nothing)
+        console.note(f"{manifest} names no file" if each is None else f"no file matches --each {each or repr(each)}")
         return 0
-    began = time.monotonic()
-    entries = [each._replace(options=each.options | {"overwrite": True}) if resume else each for each in jobs.entries]
-    outcomes: list[Outcome] = []
+    began, entries, outcomes = time.monotonic(), jobs.entries, list[Outcome]()
     with signals.deferred():
-        done = {n for n, entry in enumerate(entries) if resume and _is_up_to_date(entry)}
-        left = [n for n in range(len(entries)) if n not in done]
-        skipped = (
-            (n, Outcome(entries[n].line, entries[n].options["output"], None, skipped=True)) for n in sorted(done)
-        )
-        pool = Pool(entries, left, defaults["cores"], fail_fast=fail_fast)
-        ending = pool.outcomes(plans=dry_run, shows_errors=console.verbose > 1)
-        with signals.begun("batch", len(left), "jobs") as advance, contextlib.closing(ending) as ended:
+        done = {n: entry for n, entry in enumerate(entries) if resume and _is_up_to_date(entry)}
+        skipped = ((n, Outcome(entry.line, entry.options["output"], None, skipped=True)) for n, entry in done.items())
+        setup = _Setup(dry_run, console.verbose > 1, os.urandom(4).hex())
+        pool = _Pool(entries, {*range(len(entries))} - done.keys(), defaults["cores"], setup, fail_fast=fail_fast)
+        with (
+            signals.begun("batch", len(entries) - len(done), "jobs") as advance,
+            contextlib.closing(pool.outcomes()) as ended,
+        ):
             try:
                 for outcome in _in_order(itertools.chain(skipped, ended)):
                     outcomes.append(outcome)
@@ -164,8 +172,7 @@ def _newest(path: str) -> int | None:
         latest = os.stat(path).st_mtime_ns  # noqa: PTH116 - a string
     except OSError:
         return None
-    below = Path(path).rglob("*") if os.path.isdir(path) else ()  # noqa: PTH112
-    return max([latest, *(each.stat().st_mtime_ns for each in below)])
+    return max([latest, *(below.stat().st_mtime_ns for below in Path(path).rglob("*"))])
 
 
 def _in_order(ended: Iterable[tuple[int, Outcome]]) -> Iterator[Outcome]:
@@ -207,3 +214,159 @@ def _print_notes_and_errors(outcomes: Iterable[Outcome], jobs: Jobs, console: Co
     for alike in errors.values():
         for part in together([*alike.values()]):
             console.error(part, jobs.place([*alike]))
+
+
+class _Setup(NamedTuple):
+    """What jobs do: with `plans`, only plan; with `shows_errors`, print tracebacks. Temporary files have the `tag`."""
+
+    plans: bool
+    shows_errors: bool
+    tag: str
+
+
+class _Pool:
+    """Runs jobs, by their indices, in worker processes. With `fail_fast`, no more begin after one has failed."""
+
+    def __init__(
+        self, entries: list[Entry], jobs: Iterable[int], cores: int | None, setup: _Setup, *, fail_fast: bool
+    ) -> None:
+        self._entries, self._setup, self._fail_fast = entries, setup, fail_fast
+        sizes = {job: sum(map(_size_of, entries[job].inputs.values())) for job in sorted(jobs)}
+        self._alone = deque(job for job, size in sizes.items() if _is_large(entries[job], size))
+        self._small = deque(sorted(sizes.keys() - {*self._alone}))
+        worth = len(self._small) / _JOBS_OF_A_WORKER + sum(sizes[job] for job in self._small) / _WORTH_A_WORKER
+        # A job at an address waits most of the time.
+        worth += sum(any(map(platform.is_remote, entries[job].inputs.values())) for job in self._small)
+        self._workers = max(1, min(cores or max(platform.cores(), _JOB_WORKERS), len(self._small), int(worth)))
+        # The jobs under way, and what stood under the names of their outputs before; and those whose outputs were
+        # written, but whose worker died before it said so.
+        self._begun: dict[int, tuple[int, int] | None] = {}
+        self._written = set[int]()
+
+    def outcomes(self) -> Generator[tuple[int, Outcome], None, None]:
+        """Each job that has ended; what is under way is undone where this is closed."""
+        from revseq_cli.pipeline import tasks
+        from revseq_cli.report.objects import Outcome
+
+        while queue := self._alone or self._small:
+            is_alone = queue is self._alone
+            workers, has_died = processes.Workers(1 if is_alone else self._workers), False
+            try:
+                begun = self._begin(queue, 0 if is_alone else self._workers)
+                for job, outcome in tasks.run(begun, workers, ahead=1 if is_alone or self._fail_fast else 2):
+                    del self._begun[job]
+                    if outcome:
+                        yield job, self._ended(outcome)
+                    else:
+                        self._alone.append(job)
+            except processes.DiedError:
+                has_died = True
+            finally:
+                workers.close()
+                self._remove_temporary_files()
+            if has_died and is_alone:
+                [job] = self._begun
+                wanted = "files that the library can read, and enough memory"
+                error = EngineError(f"its process died: {workers.ended_by}", wanted)
+                yield job, self._ended(Outcome(self._entries[job].line, self._entries[job].options["output"], error))
+            elif has_died:
+                self._alone += self._begun
+                states = {job: options.file_state(self._entries[job].output) for job in self._begun}
+                self._written |= {job for job, state in states.items() if state not in (None, self._begun[job])}
+            self._begun.clear()
+
+    def _begin(self, queue: deque[int], sharing: int) -> Iterator[Callable[[], tuple[int, Outcome | None]]]:
+        while queue:
+            job = queue.popleft()
+            entry, replaces = self._entries[job], job in self._written
+            self._begun[job] = options.file_state(entry.output)
+            yield functools.partial(_run_job, job, entry, self._setup, sharing, replaces=replaces)
+
+    def _ended(self, outcome: Outcome) -> Outcome:
+        if self._fail_fast and outcome.error:
+            self._small.clear()
+            for job in {*self._alone} - self._written:
+                self._alone.remove(job)
+        return outcome
+
+    def _remove_temporary_files(self) -> None:
+        """Remove what killed workers have left of the jobs that were under way."""
+        folders = {Path(self._entries[job].output).parent for job in self._begun}
+        end = time.monotonic() + _LONGEST_CLEANUP
+        while left := [path for folder in folders for path in folder.glob(f".revseq-{self._setup.tag}*.tmp")]:
+            for path in left:
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+            if time.monotonic() > end:
+                return
+            time.sleep(0.01)
+
+
+def _size_of(path: str) -> int:
+    """The bytes of a file, or of all files in a folder; 0 where there is none."""
+    files = Path(path).rglob("*") if os.path.isdir(path) else [path]  # noqa: PTH112 - a string
+    return sum(os.path.getsize(file) for file in files if os.path.isfile(file))  # noqa: PTH113, PTH202
+
+
+def _is_large(entry: Entry, size: int) -> bool:
+    """Whether a job has the machine for itself: by its inputs, of which texts and packed files are held whole."""
+    if entry.options["engine"] not in (AUTO, SERIAL):
+        return True
+    rows = [table.by_suffix(path, reading=True) for path in (*entry.inputs.values(), entry.output)]
+    is_held = any(row and row.is_text for row in rows) or any(map(table.packing_of, entry.inputs.values()))
+    return size > (_SMALL_HELD if is_held else _SMALL_IN_FILES)
+
+
+# In the workers
+
+
+def _run_job(job: int, entry: Entry, setup: _Setup, sharing: int, *, replaces: bool) -> tuple[int, Outcome | None]:
+    """Run a job, and replace its output if it `replaces` it; no outcome where its part of the memory is not enough.
+
+    `sharing` is the number of jobs that share the memory, or 0 where it is alone.
+    """
+    from revseq_cli.formats import atomic_file
+    from revseq_cli.report.objects import Outcome
+
+    atomic_file.tag = setup.tag
+    try:
+        with signals.deferred():
+            return job, _outcome_of(entry, setup, sharing, replaces=replaces)
+    except Exception as e:  # noqa: BLE001 - any error ends this job alone
+        signals.check()  # a signal may have caused it
+        if setup.shows_errors:
+            traceback.print_exception(e)
+        if isinstance(e, EngineError) and sharing:
+            return job, None
+        output = entry.options["output"]
+        return job, Outcome(entry.line, output, worded(e, output))
+    finally:
+        if remote := sys.modules.get("revseq_cli.formats.remote"):
+            remote.close()
+
+
+def _outcome_of(entry: Entry, setup: _Setup, sharing: int, *, replaces: bool) -> Outcome:
+    from revseq_cli.pipeline.plan import plan_reversal
+    from revseq_cli.report.objects import Outcome, Planned
+
+    settings = dict(entry.options)
+    output, overwrite, verify, only = (settings.pop(name) for name in ("output", "overwrite", "verify", "only"))
+    if sharing:
+        settings |= {"cores": 1, "memory": max(1, settings["memory"] // sharing)}
+    resources = options.take_resources(settings)
+    request = options.request_of(absolute=resources.elsewhere, **settings)
+    job = run.loaded(request)
+    outcome = Outcome(entry.line, output, None, bytes=job.values.desc.total_bytes)
+    folder = os.curdir if platform.is_remote(entry.output) else os.path.dirname(entry.output)  # noqa: PTH120 - strings
+    if setup.plans and not os.path.isdir(folder):  # noqa: PTH112 - which would be made
+        return outcome._replace(plan=Planned(job, plan_reversal(job, resources)).traffic)
+    if replaces and os.path.isdir(entry.output):  # noqa: PTH112 - a folder is never replaced
+        shutil.rmtree(entry.output)
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+    delivery = run.Delivery.of(job, request, output, resources, overwrite=overwrite or replaces, only=only)
+    if setup.plans:
+        return outcome._replace(plan=delivery.planned.traffic)
+    clamped = delivery.run(verify=verify)
+    return outcome._replace(verified=verify, notes=tuple(delivery.sink.notes), clamped=clamped)

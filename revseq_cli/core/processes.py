@@ -34,12 +34,9 @@ def _refused(error: Exception) -> EngineError:
 
 
 class Workers:
-    """A ProcessPoolExecutor whose processes end with this one, leave signals to it, and are killed at the end.
+    """A ProcessPoolExecutor whose processes end with this one, leave signals to it, and are killed at the end."""
 
-    Each calls `begin` first, if there is one.
-    """
-
-    def __init__(self, most: int, begin: Callable[[], object] | None = None) -> None:
+    def __init__(self, most: int) -> None:
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor
 
@@ -56,7 +53,7 @@ class Workers:
         self.workers = min(most, platform.MOST_PROCESSES)
         context = multiprocessing.get_context(method)
         try:
-            self._executor = ProcessPoolExecutor(self.workers, context, _begin_worker, (os.getpid(), begin))
+            self._executor = ProcessPoolExecutor(self.workers, context, _begin_worker, (os.getpid(),))
         except OSError as e:
             raise _refused(e) from None
 
@@ -129,14 +126,12 @@ class Workers:
         return {*multiprocessing.active_children()} - self._others
 
 
-def _begin_worker(parent: int, begin: Callable[[], object] | None) -> None:
+def _begin_worker(parent: int) -> None:
     """Set up a worker of an executor: signals, memory, and that it ends with its parent."""
     signals.leave_to_parent()
     if not platform.end_with(parent):
         threading.Thread(target=_end_after_parent, daemon=True).start()
     platform.keep_freed_memory()
-    if begin:
-        begin()
 
 
 def _end_after_parent() -> None:

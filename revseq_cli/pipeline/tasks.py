@@ -106,19 +106,19 @@ def _run_batch(tasks: tuple[Callable[[], Any], ...]) -> list[Any]:
 
 
 def run(
-    batches: Iterator[Callable[[], list[Any]]], executor: _Executor, *, in_order: bool = False
-) -> Iterator[list[Any]]:
-    """The results of each batch; two batches for each worker are under way, so that its next one is there in time.
+    batches: Iterator[Callable[[], Any]], executor: _Executor, *, ahead: int = 2, in_order: bool = False
+) -> Iterator[Any]:
+    """The results of each batch; so many batches for each worker are under way that its next one is there in time.
 
     With `in_order`, those that end too early are kept, and as many fewer are submitted.
     """
     from concurrent.futures import FIRST_COMPLETED, wait  # it takes 3 ms, and most jobs are serial
 
-    pending: dict[Future[list[Any]], int] = {}
-    ended: dict[int, list[Any]] = {}
+    pending: dict[Future[Any], int] = {}
+    ended: dict[int, Any] = {}
     submitted = yielded = 0
     while True:
-        while len(pending) + len(ended) < max(2, 2 * executor.workers):
+        while len(pending) + len(ended) < max(ahead, ahead * executor.workers):
             batch = next(batches, None)
             if batch is None:
                 break
@@ -128,7 +128,8 @@ def run(
             return
         done = [*wait(pending, signals.PATIENCE, FIRST_COMPLETED).done]
         signals.check()
-        executor.check()
+        if not done:
+            executor.check()
         while done:  # keeps no future, so that a scheduler forgets each result before the next tasks
             future = done.pop()
             ended[pending.pop(future)] = executor.result(future)

@@ -29,7 +29,7 @@ EXPECTED = oracle.reverse(INPUT, LENGTHS, 1)
 JOB = {"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}
 # Several workers for few jobs.
 MANY = """
-import revseq_cli.commands.pool as pool
+import revseq_cli.commands.batch as pool
 pool._JOBS_OF_A_WORKER = 4
 """
 
@@ -362,10 +362,11 @@ def test_a_job_that_fails_stops_no_other(revseq, files):
     assert (quiet.status, quiet.out, quiet.err) == (1, "", done.err.split("\n", 1)[1])
 
 
-@pytest.mark.parametrize(("cores", "most"), [("1", 4), ("2", 200)])
-def test_fail_fast(revseq, files, cores, most):
+@pytest.mark.parametrize(("setting", "most"), [("--jobs=1", 4), ("--jobs=2", 200), ("--engine=processes", 4)])
+def test_fail_fast(revseq, files, setting, most):
+    """Also where each job has the machine for itself."""
     jobs = [{"output": f"y{i}.npy", "input": "absent.npy" if i == 3 else "x.npy"} for i in range(400)]
-    done = revseq("batch", "-", "--fail-fast", "--json", "--jobs", cores, stdin=lines(*jobs).encode()).failed()
+    done = revseq("batch", "-", "--fail-fast", "--json", setting, stdin=lines(*jobs).encode()).failed()
     found = reports(done)
     assert [each["line"] for each in found if not each["ok"]] == [4]
     assert outputs(files) == {each["output"] for each in found if each["ok"]}
@@ -457,9 +458,9 @@ reversal.reverse = reverse
 # Jobs that are done while another one dies are told late, or not at all.
 UNTOLD = """
 outcome_of = pool._outcome_of
-def slow(entry, pool, *, is_alone, **others):
-    done = outcome_of(entry, pool, is_alone=is_alone, **others)
-    if not is_alone and entry.line <= 10:
+def slow(entry, setup, sharing, **others):
+    done = outcome_of(entry, setup, sharing, **others)
+    if sharing and entry.line <= 10:
         time.sleep(0.05)
     return done
 pool._outcome_of = slow
