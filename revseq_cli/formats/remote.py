@@ -87,7 +87,6 @@ class Here:
         self.loop.set_exception_handler(lambda *_: None)  # sessions are left to the end of the process
         self.systems: dict[object, Any] = {}
         self.files: dict[str, File] = {}
-        self.folders: list[str] = []  # with copies of Zarr's metadata
 
 
 def thread() -> tuple[int, int]:
@@ -106,13 +105,10 @@ def here() -> Here:
 
 
 def close() -> None:
-    """Close what this thread has open, and remove its folders; HDF5 does not survive a stream that ends before it."""
+    """Close what this thread has open: HDF5 does not survive a stream that ends before it."""
     for file in here().files.values():
         file.at_end.close()
-    for folder in here().folders:
-        shutil.rmtree(folder, ignore_errors=True)
     here().files.clear()
-    here().folders.clear()
 
 
 # Calls

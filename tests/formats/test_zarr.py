@@ -121,7 +121,7 @@ def test_names_that_are_none(tmp_path, name):
     ("fields", "problem"),
     [
         ({"data_type": "string"}, "data type is string"), ({"data_type": {"name": "numpy.datetime64"}}, "data type is "),
-        ({"data_type": ["float32"]}, "data type is "), ({"data_type": "bfloat16\x1b"}, r"data type is bfloat16\x1b"),
+        ({"data_type": ["float32"]}, "damaged"), ({"data_type": "bfloat16\x1b"}, r"data type is bfloat16\x1b"),
         ({"shape": []}, "has the chunks"), ({"shape": [3, -4]}, "sizes from 0 to 2^63 - 1"), ({"shape": 3}, "damaged"),
         ({"shape": [1] * 65}, "dimension count 65"), ({"shape": [3, 4.0]}, "damaged"), ({"shape": [True, 4]}, "damaged"),
         ({"shape": [1 << 40, 1 << 20]}, "and stores "), ({"shape": [1 << 63, 4]}, "sizes from 0 to 2^63 - 1"), ({"codecs": []}, ""),

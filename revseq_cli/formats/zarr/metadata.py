@@ -10,9 +10,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
-import stat
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -27,7 +24,7 @@ from revseq_cli.formats.contents import GROUP, Contents, Item, only_of
 from revseq_cli.text.numbers import unique
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     from revseq_cli.formats.contract import Address, TextTypes
 
@@ -38,53 +35,21 @@ DIMENSIONS = "_ARRAY_DIMENSIONS"  # in version 2, an attribute has their names
 ARRAY_FILES: dict[int, tuple[str, ...]] = {2: (".zarray", _ATTRIBUTES), 3: ("zarr.json",)}
 GROUP_FILES: dict[int, tuple[str, ...]] = {2: (".zgroup", _ATTRIBUTES), 3: ("zarr.json",)}
 FILES = {name for names in (*ARRAY_FILES.values(), *GROUP_FILES.values()) for name in names}
+# The copy of the metadata of all arrays of a group: a file in version 2, and in version 3 a field of the group.
+CONSOLIDATED = {2: ".zmetadata", 3: "consolidated_metadata"}
 _LINKS = "files in the store itself; links are not followed"
 _LARGEST, _LONGEST_TYPE = 1 << 24, 16  # bytes of a file of metadata; characters of a dtype
 
 # The codecs that lose nothing, by their names in both versions: of zarr itself, of numcodecs, and its checksums.
-LOSSLESS = {
+_LOSSLESS = {
     "bytes", "transpose", "blosc", "bz2", "gzip", "zlib", "lz4", "lzma", "zstd", "shuffle", "base64",
     "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3",
 }  # fmt: skip
-SHARDING, _TEXTS = "sharding_indexed", "vlen-utf8"
-PREFIX = "numcodecs."  # of their names in version 3
-_TYPES = {str(dtype_of(each)): dtype_of(each) for each in DataType if each.kind != "minifloat"}
+_SHARDING, _TEXTS, _PREFIX = "sharding_indexed", "vlen-utf8", "numcodecs."  # the last one of names in version 3
+_TYPES = {str(dtype_of(data_type)): dtype_of(data_type) for data_type in DataType if data_type.kind != "minifloat"}
 # How the package zarr stores dtypes that the format lacks: as bytes without a data type.
-_TYPES |= {f"raw_bytes {size}": np.dtype(f"V{size}") for size in {each.size for each in DataType}}
+_TYPES |= {f"raw_bytes {data_type.size}": np.dtype(f"V{data_type.size}") for data_type in DataType}
 _TEXT_TYPES = {"fixed_length_utf32": ("U", 4), "null_terminated_bytes": ("S", 1)}  # each with the bytes of a character
-
-
-def mirror(path: str) -> str:
-    """A folder with the files of metadata of the store at an address; MissingFileError where there is none.
-
-    A web server lists no files: its stores have copies of all metadata at one place, or are one array.
-    """
-    names = [name for name in remote.listed(path) if name.rpartition("/")[2] in (*FILES, ".zmetadata")]
-    files = remote.contents(path, names or [*FILES, ".zmetadata"])
-    if not files:
-        raise MissingFileError("no such store", where=path)
-    if remote.is_web(path):
-        files |= _consolidated(files)
-    folder = tempfile.mkdtemp(prefix="revseq-")
-    remote.here().folders.append(folder)
-    for name, data in files.items():
-        target = Path(folder, name)
-        if target.resolve().is_relative_to(Path(folder).resolve()):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(data)
-    return folder
-
-
-def _consolidated(files: dict[str, bytes]) -> dict[str, bytes]:
-    """The files of metadata of which those at the root of a store have copies."""
-    with contextlib.suppress(ValueError, AttributeError, TypeError, KeyError):
-        if ".zmetadata" in files:
-            copies = json.loads(files[".zmetadata"])["metadata"]
-        else:
-            below = json.loads(files["zarr.json"])["consolidated_metadata"]["metadata"]
-            copies = {f"{name}/zarr.json": fields for name, fields in below.items()}
-        return {name: json.dumps(fields).encode() for name, fields in copies.items()}
-    return {}
 
 
 class Node(NamedTuple):
@@ -96,87 +61,125 @@ class Node(NamedTuple):
     is_array: bool
 
 
-def node_at(store: str, key: str) -> Node | None:
-    """What is at that path inside the store; None where nothing is, or the path leads out of it or over a link."""
-    folder = Path(store)
-    for part in filter(None, key.split("/")):
-        folder /= part
-        if part in (".", "..") or folder.is_symlink():
-            return None
-    if not folder.is_dir():
-        return None
-    if fields := read_object(folder / "zarr.json"):
-        attributes = fields.get("attributes")
-        is_array = fields.get("node_type") == "array"
-        return Node(3, fields, attributes if isinstance(attributes, dict) else {}, is_array)
-    fields = read_object(folder / ".zarray")
-    return Node(2, fields, read_object(folder / _ATTRIBUTES), bool(fields))
+class Store:
+    """The metadata of a store in a folder; or at an address, from where all of them are fetched at once.
 
+    A web server lists no files: its stores have copies of all metadata at one place, or are one array.
+    """
 
-def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file of metadata, empty where there is no file; FormatError for a link, or anything else."""
-    if path.is_symlink():
-        raise FormatError("is a link", _LINKS, where=str(path))
-    if not path.exists():
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fetched: dict[str, bytes] | None = None
+        if platform.is_remote(path):
+            names = [name for name in remote.listed(path) if name.rpartition("/")[2] in (*FILES, CONSOLIDATED[2])]
+            self._fetched = remote.contents(path, names or [*FILES, CONSOLIDATED[2]])
+            if not self._fetched:
+                raise MissingFileError("no such store", where=path)
+            if remote.is_web(path):
+                self._fetched |= self._copies()
+
+    def _copies(self) -> dict[str, bytes]:
+        """The files of metadata of which those at the root have copies."""
+        with contextlib.suppress(KeyError, TypeError, AttributeError):
+            copies = self.read(CONSOLIDATED[2]).get("metadata")
+            if copies is None:
+                below = self.read("zarr.json")[CONSOLIDATED[3]]["metadata"]
+                copies = {f"{key}/zarr.json": fields for key, fields in below.items()}
+            return {name: json.dumps(fields).encode() for name, fields in copies.items()}
         return {}
-    with file_io.opened(str(path)) as fd:
-        size = file_io.identity(fd).size
-        if size > _LARGEST:
-            raise FormatError(f"has {size} bytes of metadata", f"at most {_LARGEST}", where=str(path))
-        raw = file_io.read_some(fd, size, 0, str(path))
-    try:
-        fields = json.loads(raw, object_pairs_hook=unique)
-    except FormatError as e:
-        raise e.about(str(path)) from None
-    except (ValueError, RecursionError):
-        fields = None
-    if not isinstance(fields, dict):
-        raise FormatError("has damaged metadata", "an object of JSON", "fetch it again", str(path))
-    return fields
 
+    def data(self, name: str) -> bytes | None:
+        """A file of metadata; None where there is none, FormatError for a link, or a file that is too large."""
+        if self._fetched is not None:
+            return self._fetched.get(name)
+        path = Path(self.path, name)
+        if path.is_symlink():
+            raise FormatError("is a link", _LINKS, where=str(path))
+        if not path.exists():
+            return None
+        with file_io.opened(str(path)) as fd:
+            size = file_io.identity(fd).size
+            if size > _LARGEST:
+                raise FormatError(f"has {size} bytes of metadata", f"at most {_LARGEST}", where=str(path))
+            return file_io.read_some(fd, size, 0, str(path))
 
-def folders_in(store: str, key: str) -> list[str]:
-    """The path inside the store of each folder in a group, the first one last."""
-    folder = Path(store, key)
-    with file_io.trying_to("read", folder):
-        names = [entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
-    return [f"{key}/{name}".lstrip("/") for name in sorted(names, reverse=True)]
+    def read(self, name: str) -> dict[str, Any]:
+        """The JSON object in a file of metadata, empty where there is no file."""
+        data, where = self.data(name), os.path.join(self.path, name)  # noqa: PTH118 - also of an address
+        try:
+            fields = json.loads(data, object_pairs_hook=unique) if data is not None else {}
+        except FormatError as e:
+            raise e.about(where) from None
+        except (ValueError, RecursionError):
+            fields = None
+        if not isinstance(fields, dict):
+            raise FormatError("has damaged metadata", "an object of JSON", "fetch it again", where)
+        return fields
 
+    def node(self, key: str) -> Node | None:
+        """What is at that path inside the store; None where nothing is, or the path leads out of it or over a link."""
+        start = f"{key}/" if key else ""
+        if self._fetched is None:
+            folder = Path(self.path)
+            for part in filter(None, key.split("/")):
+                folder /= part
+                if part in (".", "..") or folder.is_symlink():
+                    return None
+            if not folder.is_dir():
+                return None
+        elif not any(name.startswith(start) for name in self._fetched):
+            return None
+        if fields := self.read(f"{start}zarr.json"):
+            attributes = fields.get("attributes")
+            is_array = fields.get("node_type") == "array"
+            return Node(3, fields, attributes if isinstance(attributes, dict) else {}, is_array)
+        fields = self.read(f"{start}.zarray")
+        return Node(2, fields, self.read(f"{start}{_ATTRIBUTES}"), bool(fields))
 
-def arrays_in(store: str) -> list[str]:
-    """The path of every array inside the store, "" for the store itself."""
-    arrays, pending = [], [""]
-    while pending:
-        key = pending.pop()
-        node = node_at(store, key)
-        if node and node.is_array:
-            arrays.append(key)
+    def folders(self, key: str) -> list[str]:
+        """The path inside the store of each folder in a group, the first one last."""
+        start = f"{key}/" if key else ""
+        if self._fetched is not None:
+            rests = (name.removeprefix(start) for name in self._fetched if name.startswith(start))
+            names = {rest.partition("/")[0] for rest in rests if "/" in rest}
         else:
-            pending += folders_in(store, key)
-    return sorted(arrays)
+            folder = Path(self.path, key)
+            with file_io.trying_to("read", folder):
+                names = {entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)}
+        return [f"{start}{name}" for name in sorted(names, reverse=True)]
+
+    def arrays(self) -> list[str]:
+        """The path of every array inside the store, "" for the store itself."""
+        arrays, pending = [], [""]
+        while pending:
+            key = pending.pop()
+            node = self.node(key)
+            if node and node.is_array:
+                arrays.append(key)
+            else:
+                pending += self.folders(key)
+        return sorted(arrays)
 
 
 def contents(address: Address, types: TextTypes) -> Contents | None:
     """What the store or the group holds; None where the address is that of an array, or of nothing."""
-    store, key = address.path, (address.key or "").strip("/")
-    if platform.is_remote(store):
-        store = mirror(store)
-    group = node_at(store, key)
+    store, key = Store(address.path), (address.key or "").strip("/")
+    group = store.node(key)
     if group is None or group.is_array:
         return None
-    items, pending = [], [(below, 0) for below in folders_in(store, key)]
+    items, pending = [], [(below, 0) for below in store.folders(key)]
     while pending:  # depth first and by name
         below, depth = pending.pop()
         item = Item(below, depth=depth)
         try:
-            node = node_at(store, below)
+            node = store.node(below)
             if node and node.is_array:
                 array = read(node, below, types.asked)
                 desc = TensorDesc(data_type_of(array.dtype), array.sizes)
                 item = item._replace(desc=desc, sizes=array.sizes, dimensions=array.dimensions, details=array.details)
             elif node:
                 item = item._replace(what=GROUP)
-                pending += [(inside, depth + 1) for inside in folders_in(store, below)]
+                pending += [(inside, depth + 1) for inside in store.folders(below)]
             item = item._replace(attributes=len(node.attributes) if node else None)
         except RevseqError as e:  # what is wrong with its metadata is told in its place
             item = item.refused(e)
@@ -188,7 +191,7 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
 class Metadata(NamedTuple):
     """What an array is: `chunks` are the sizes of what is decoded alone, `shards` of what is written alone.
 
-    `key_start` and `separator` make up the name of a chunk's or shard's file in the folder of the array: what it begins
+    `start` and `separator` make up the name of a chunk's or shard's file in the folder of the array: what it begins
     with, and what stands between its numbers. `dimensions` are their names, "" for one without, or nothing.
     """
 
@@ -198,7 +201,7 @@ class Metadata(NamedTuple):
     chunks: tuple[int, ...]
     shards: tuple[int, ...]
     codecs: tuple[str, ...]
-    key_start: str
+    start: str
     separator: str
     dimensions: tuple[str, ...]
 
@@ -207,19 +210,22 @@ class Metadata(NamedTuple):
         """How the array is stored, in words: its chunks and codecs."""
         return {"chunks": str(self.chunks), "codecs": ", ".join(self.codecs)}
 
-    def is_chunk(self, separator: str) -> Callable[[str], bool]:
-        """A function: whether a path in the array's folder is that of a chunk or shard, with that separator."""
-        rank, start = len(self.sizes), self.key_start.replace(self.separator, separator)
-        name = re.compile(re.escape(start) + re.escape(separator).join([r"(0|[1-9]\d{0,18})"] * rank), re.ASCII)
-        counts = [-(-size // shard) for size, shard in zip(self.sizes, self.shards, strict=True)]
+    @property
+    def counts(self) -> list[int]:
+        """The number of chunks or shards along each dimension."""
+        return [-(-size // shard) for size, shard in zip(self.sizes, self.shards, strict=True)]
 
-        def is_chunk(key: str) -> bool:
-            if not rank:
-                return key == ("c" if start else "0")
-            match = name.fullmatch(key)
-            return match is not None and all(int(i) < count for i, count in zip(match.groups(), counts, strict=True))
-
-        return is_chunk
+    def is_chunk(self, name: str, separator: str = "") -> bool:
+        """Whether a path in the array's folder is that of a chunk or shard, or would be with another separator."""
+        separator = separator or self.separator
+        start = self.start and f"c{separator}"
+        if not self.sizes:
+            return name == ("c" if start else "0")
+        numbers = name.removeprefix(start).split(separator)
+        are_numbers = all(number.isascii() and number.isdecimal() and str(int(number)) == number for number in numbers)
+        if not name.startswith(start) or not are_numbers or len(numbers) != len(self.sizes):
+            return False
+        return all(int(number) < count for number, count in zip(numbers, self.counts, strict=True))
 
 
 def read(node: Node, where: str, asked: DataType | None = None, *, texts: bool = False) -> Metadata:
@@ -227,88 +233,84 @@ def read(node: Node, where: str, asked: DataType | None = None, *, texts: bool =
 
     `asked` is the data type of elements that are stored as bytes without one.
     """
-    version, fields = node.version, node.fields
+    fields = node.fields
     try:
-        if version == 2:
+        if node.version == 2:
+            kind, names, chunks = fields["dtype"], node.attributes.get(DIMENSIONS), fields["chunks"]
             steps = [*(fields["filters"] or []), *filter(None, [fields["compressor"]])]
-            chunks = shards = tuple(fields["chunks"])
-            start, separator = "", str(fields.get("dimension_separator", "."))
-            names = node.attributes.get(DIMENSIONS)
-            dtype = _dtype_of_2(fields["dtype"])
+            shards, start, separator = chunks, "", str(fields.get("dimension_separator", "."))
         else:
-            grid, keys = fields["chunk_grid"], _whole(fields["chunk_key_encoding"])
+            kind, names, grid = fields["data_type"], fields.get("dimension_names"), fields["chunk_grid"]
             if grid["name"] != "regular":
                 raise FormatError(f"has the chunk grid {str(grid['name'])[:80]}", "regular", where=where)
-            steps, shards = [_whole(step) for step in fields["codecs"]], tuple(grid["configuration"]["chunk_shape"])
-            inner = [step["configuration"]["chunk_shape"] for step in steps if step["name"] == SHARDING]
-            chunks = tuple(*(inner or [shards]))
-            start, separator = ("", ".") if keys["name"] == "v2" else ("c", "/")
-            separator = str(keys.get("configuration", {}).get("separator", separator))
-            start, names = start and start + separator, fields.get("dimension_names")
-            dtype = _dtype_of_3(fields["data_type"])
+            steps, shards = [*map(_with_name, fields["codecs"])], grid["configuration"]["chunk_shape"]
+            inner = (step["configuration"]["chunk_shape"] for step in steps if step["name"] == _SHARDING)
+            chunks, keys = next(inner, shards), _with_name(fields["chunk_key_encoding"])
+            is_flat = keys["name"] == "v2"
+            separator = str(keys.get("configuration", {}).get("separator", "." if is_flat else "/"))
+            start = "" if is_flat else f"c{separator}"
+        sizes, chunks, shards = tuple(fields["shape"]), tuple(chunks), tuple(shards)
+        if not all(type(size) is int for size in (*sizes, *chunks, *shards)):
+            raise TypeError
+        dtype = _dtype_of(kind, node.version)
         is_text = texts and dtype.kind in "USO"
         if not is_text:
             try:
                 dtype = named(dtype, asked, where)
                 data_type_of(dtype)
             except FormatError as e:
-                kind = str(fields["dtype" if version == 2 else "data_type"])[:80]
-                found_type = e.found if is_nameless(dtype) else f"its data type is {kind}"
-                raise FormatError(found_type, e.wanted, e.hint, where) from None
-        sizes = tuple(fields["shape"])
-        if not all(type(size) is int for size in (*sizes, *chunks, *shards)):
-            raise TypeError
+                if not is_nameless(dtype):
+                    e.found = f"its data type is {str(kind)[:80]}"
+                raise e.about(where) from None
         require_sizes(sizes, where)
         if not len(sizes) == len(chunks) == len(shards) or not all(0 < size < 1 << 63 for size in (*chunks, *shards)):
             wanted = "a size from 1 to 2^63 - 1 for each dimension"
             raise FormatError(f"has the chunks {braced(chunks)[:200]}", wanted, where=where)
-        codecs = _lossless(version, steps, dtype, where, {*LOSSLESS, _TEXTS} if is_text else LOSSLESS)
+        codecs = _lossless(node.version, steps, dtype, where, {*_LOSSLESS, _TEXTS} if is_text else _LOSSLESS)
         if dtype.kind == "O" and _TEXTS not in codecs:
             raise FormatError(f"its texts are not in {_TEXTS}", where=where)
     except (KeyError, TypeError, AttributeError):
         raise FormatError("has damaged metadata", "those of a Zarr array", "fetch it again", where) from None
     names = names if isinstance(names, list) and len(names) == len(sizes) else []
-    words = tuple(name if isinstance(name, str) else "" for name in names)
-    dimensions = words if any(words) else ()
-    return Metadata(version, dtype, sizes, chunks, shards, tuple(codecs), start, separator, dimensions)
+    dimensions = tuple(name if isinstance(name, str) else "" for name in names)
+    dimensions = dimensions if any(dimensions) else ()
+    return Metadata(node.version, dtype, sizes, chunks, shards, tuple(codecs), start, separator, dimensions)
 
 
-def _whole(part: Any) -> Any:  # noqa: ANN401 - of JSON
+def _with_name(part: Any) -> Any:  # noqa: ANN401 - of JSON
     """A part of metadata that has a name, and may be a name alone."""
     return {"name": part} if isinstance(part, str) else part
 
 
-def _dtype_of_2(kind: object) -> np.dtype[Any]:
-    try:
-        return np.dtype(kind if isinstance(kind, str) and len(kind) < _LONGEST_TYPE else object)
-    except (TypeError, ValueError, SyntaxError):
-        return np.dtype(object)
-
-
-def _dtype_of_3(kind: Any) -> np.dtype[Any]:  # noqa: ANN401 - of JSON
-    if not isinstance(kind, dict):
-        return _TYPES.get(str(kind), np.dtype(object))
-    name, size = str(kind["name"]), kind.get("configuration", {}).get("length_bytes")
+def _dtype_of(kind: Any, version: Version) -> np.dtype[Any]:  # noqa: ANN401 - of JSON
+    """The dtype of a data type; that of Python's objects for one that no tensor has."""
+    if version == 2:
+        try:
+            return np.dtype(kind if isinstance(kind, str) and len(kind) < _LONGEST_TYPE else object)
+        except (TypeError, ValueError, SyntaxError):
+            return np.dtype(object)
+    kind = _with_name(kind)
+    name, size = kind["name"], kind.get("configuration", {}).get("length_bytes")
     if name in _TEXT_TYPES and type(size) is int and 0 < size < 1 << 20:
         letter, width = _TEXT_TYPES[name]
         return np.dtype(f"{letter}{size // width}")
-    return _TYPES.get(f"{name} {size}", np.dtype(object))
+    return _TYPES.get(name if size is None else f"{name} {size}", np.dtype(object))
 
 
-def _lossless(version: int, steps: list[Any], dtype: np.dtype[Any], where: str, known: set[str]) -> list[str]:
+def _lossless(version: Version, steps: list[Any], dtype: np.dtype[Any], where: str, known: set[str]) -> list[str]:
     """The names of codecs, also of those inside a shard; FormatError for one that may change elements of that type."""
     names = []
     for step in steps:
         name = str(step["id" if version == 2 else "name"])
         fields = step if version == 2 else step.get("configuration") or {}
         names.append(name)
-        if name == SHARDING:
+        if name == _SHARDING:
             names += _lossless(version, fields["codecs"], dtype, where, known)
             names += _lossless(version, fields["index_codecs"], np.dtype(np.uint64), where, known)
             continue
-        codec, kept = name.removeprefix(PREFIX), fields.get("astype") in (None, fields.get("dtype"))
+        codec, is_kept = name.removeprefix(_PREFIX), fields.get("astype") in (None, fields.get("dtype"))
         # Differences of integers wrap around, and their sums back; those of floats are rounded.
-        is_delta = codec == "delta" and dtype.kind in "iu" and fields.get("dtype") == dtype.str and kept
+        is_delta = codec == "delta" and dtype.kind in "iu" and fields.get("dtype") == dtype.str and is_kept
         if codec not in known and not is_delta and not (codec == "packbits" and dtype.kind == "b"):
             found = f"has the codec {name[:80]}, which may change values of {dtype}"
             hint = "write the array again with one of these"
@@ -324,45 +326,49 @@ class Files(NamedTuple):
     names: list[str]
 
 
-def files_in(folder: str, where: str, at: str = "") -> Files:
-    """The files of a folder, or `at` an address; FormatError for links, and for anything else but files and folders."""
-    if at:
-        known = remote.listed(at)
-        digest = hashlib.sha256(repr(sorted(known.items())).encode("utf-8", "surrogateescape"))
-        return Files(digest.hexdigest(), sum(each.size for each in known.values()), [*known])
-    digest, stored, names, pending = hashlib.sha256(), 0, list[str](), [""]
+def files_in(folder: str, where: str) -> Files:
+    """The files in a folder or at an address; FormatError for links, and for anything else but files and folders."""
+    digest, stored, names = hashlib.sha256(), 0, []
+    for name, identity in _identities(folder, where):
+        digest.update(f"{name!r} {identity}".encode("utf-8", "surrogateescape"))
+        names.append(name)
+        stored += identity.size
+    return Files(digest.hexdigest(), stored, names)
+
+
+def _identities(folder: str, where: str) -> Iterator[tuple[str, file_io.Identity]]:
+    if platform.is_remote(folder):
+        yield from sorted(remote.listed(folder).items())
+        return
     with file_io.trying_to("read", where):
         try:
-            while pending:
-                below = pending.pop()
-                signals.check()
-                for entry in sorted(os.scandir(Path(folder, below)), key=lambda entry: entry.name):
-                    name, status = f"{below}{entry.name}", entry.stat(follow_symlinks=False)
-                    if stat.S_ISDIR(status.st_mode):
-                        pending.append(f"{name}/")
-                        identity = file_io.identity_of(status)
-                    elif stat.S_ISREG(status.st_mode):
-                        names.append(name)
-                        identity = file_io.identity_of_entry(entry)
-                        stored += identity.size
-                    else:
-                        raise FormatError(f"{name} is not a regular file", _LINKS, where=where)
-                    digest.update(f"{name!r} {identity}".encode("utf-8", "surrogateescape"))
+            for name, entry in _entries(folder):
+                if not entry.is_file(follow_symlinks=False):
+                    raise FormatError(f"{name} is not a regular file", _LINKS, where=where)
+                yield name, file_io.identity_of_entry(entry)
         except FileNotFoundError:
             raise changed(where) from None
-    return Files(digest.hexdigest(), stored, names)
+
+
+def _entries(folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """All but folders in a folder, by their paths inside, in an order that does not change."""
+    pending = [""]
+    while pending:
+        below = pending.pop()
+        signals.check()
+        for entry in sorted(os.scandir(Path(folder, below)), key=lambda entry: entry.name):
+            if entry.is_dir(follow_symlinks=False):
+                pending.append(f"{below}{entry.name}/")
+            else:
+                yield f"{below}{entry.name}", entry
 
 
 def refuse_streams(store: str) -> None:
     """TensorIOError if standard output or standard error goes to a file of the store, of whichever array."""
-    inodes = file_io.stream_inodes()
-    pending = [store] if inodes else []
-    while pending:
-        with file_io.trying_to("read", store), os.scandir(pending.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    pending.append(entry.path)
-                elif entry.inode() in inodes:  # known without a system call, unlike the status
+    if inodes := file_io.stream_inodes():
+        with file_io.trying_to("read", store):
+            for _, entry in _entries(store):
+                if entry.inode() in inodes:  # known without a system call, unlike the status
                     file_io.refuse_stream(os.lstat(entry.path), entry.path)
 
 

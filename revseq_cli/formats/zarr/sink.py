@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from zarr.api import asynchronous
+from zarr.storage import LocalStore
 
 from revseq_cli.core import dtypes, platform
 from revseq_cli.core.dtypes import is_nameless
@@ -24,8 +25,8 @@ from revseq_cli.formats.attributes import FILL, NOTHING, fill_of, typed
 from revseq_cli.formats.contents import TensorNameError, refuse_taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source
 from revseq_cli.formats.zarr import metadata
-from revseq_cli.formats.zarr.metadata import Version, node_at, read_object
-from revseq_cli.formats.zarr.source import Stored, StrictStore, ZarrSource, done, errors_worded
+from revseq_cli.formats.zarr.metadata import CONSOLIDATED, GROUP_FILES, Version
+from revseq_cli.formats.zarr.source import Stored, ZarrSource, below, done, errors_worded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,8 +39,6 @@ _GROUPS: dict[int, dict[str, Any]] = {
     2: {"zarr_format": 2},
     3: {"zarr_format": 3, "node_type": "group", "attributes": {}},
 }
-# The copy of the metadata of all arrays of a group: a file in version 2, and in version 3 a field of the group.
-_CONSOLIDATED = {2: ".zmetadata", 3: "consolidated_metadata"}
 
 
 class ZarrSink(FileSink):
@@ -56,49 +55,46 @@ class ZarrSink(FileSink):
         self._key = _checked(key, file.name, like.key if like else "")
         self._above = _above(self._key)
         said = (not self._old and template.meaning()) or NOTHING
-        self._variables: list[Variable] = []
         if like:
             self._version, self.chunks = like.metadata.version, like.metadata.shards
-            paths = [Path(like.folder, name) for name in metadata.ARRAY_FILES[self._version]]
-            array = {path.name: path.read_bytes() for path in paths if path.exists()}
+            self._array = dict(like.array.files)
         else:
             dtype = template.dtype.newbyteorder("=")  # codecs have a byte order, and data types have none
             if dtypes.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
                 dtype = np.dtype(f"V{dtype.itemsize}")
             attributes = typed(said.attributes, dtype)
-            self.chunks, array = _made(template.sizes, dtype, said.dimensions, attributes, 3, file.name)
+            self.chunks, self._array = _made(template.sizes, dtype, said.dimensions, attributes, 3, file.name)
             self.notes += said.left_behind(can_grow=False)
         # The files of metadata that a store lacks, by their paths.
-        self._files = {f"{self._key}/{name}".lstrip("/"): data for name, data in array.items()}
+        self._files = {f"{self._key}/{name}".lstrip("/"): data for name, data in self._array.items()}
         self._add_groups(like, said.groups)
+        self._copied: list[str] = []
+        self._variables: list[Variable] = []
         if self._old:
             self._keep_others(self._old)
-        else:
-            self._keep(said.coordinates)
+            return
+        own = self._key.rpartition("/")[2]
+        self._variables = [v for v in said.coordinates if own and own != v.name and _is_name(v.name)]
+        self.kept = sum(variable.values.nbytes for variable in self._variables)
+        if lost := [variable.name for variable in said.coordinates if variable not in self._variables]:
+            self.notes += (f"not copied, since they have no place beside the array: {listed(lost)}",)
 
     def _keep_others(self, old: ZarrSource) -> None:
         """Look at what is copied; UsageError where the input's store has no place for an array that is added."""
-        self._old_files = metadata.files_in(old.store, old.name, old.at)
+        self._old_files = metadata.files_in(old.at, old.name)
         self._copied, self.kept = self._old_files.names, self._old_files.stored
+        start = f"{self._key}/" if self._key else ""
         if self._key == old.key:
-            start, is_chunk = f"{old.key}/" if old.key else "", old.metadata.is_chunk(old.metadata.separator)
+            is_chunk = old.metadata.is_chunk
             self._copied = [n for n in self._copied if not (n.startswith(start) and is_chunk(n.removeprefix(start)))]
             self.kept -= old.stored
             return
-        if Path(old.store, self._key).exists():
-            refuse_taken(self._key, [self._key], old.store)
-        nodes = [node_at(old.store, above) for above in self._above]
+        if any(name == self._key or name.startswith(start) for name in self._copied):
+            refuse_taken(self._key, [self._key], old.at)
+        nodes = map(old.store.node, self._above)
         if any(node and node.is_array for node in nodes):
-            found = f"would lie inside an array of {old.store}"
+            found = f"would lie inside an array of {old.at}"
             raise UsageError(found, "a name outside of it", "write the array alone with --only", self._key)
-
-    def _keep(self, variables: tuple[Variable, ...]) -> None:
-        """Take the variables that can go into the array's group, and note those that cannot."""
-        own = self._key.rpartition("/")[2]
-        self._variables = [each for each in variables if own and own != each.name and _is_name(each.name)]
-        self.kept = sum(variable.values.nbytes for variable in self._variables)
-        if lost := [each.name for each in variables if each not in self._variables]:
-            self.notes += (f"not copied, since they have no place beside the array: {listed(lost)}",)
 
     def _add_groups(self, like: ZarrSource | None, groups: tuple[Attributes, ...]) -> None:
         """Add the metadata files of every group on the array's path.
@@ -106,76 +102,57 @@ class ZarrSink(FileSink):
         A group that the input's store has at the same path keeps its attributes; those of another format are in
         `groups`.
         """
-        main, *others = metadata.GROUP_FILES[self._version]
         for i, above in enumerate(self._above):
+            main = GROUP_FILES[self._version][0]
             files = {main: _GROUPS[self._version]}
             if like and above in _above(like.key):
-                stored = {name: read_object(Path(like.store, above, name)) for name in (main, *others)}
-                stored[main].pop(_CONSOLIDATED[3], None)
+                stored = {name: like.store.read(f"{above}/{name}".lstrip("/")) for name in GROUP_FILES[self._version]}
+                stored[main].pop(CONSOLIDATED[3], None)
                 files |= {name: fields for name, fields in stored.items() if fields}
             elif i < len(groups) and not like:
-                files = {main: _GROUPS[3] | {"attributes": _encoded(groups[i])}}
+                files[main] = _GROUPS[3] | {"attributes": _encoded(groups[i])}
             for name, fields in files.items():
                 self._files[f"{above}/{name}".lstrip("/")] = json.dumps(fields).encode()
 
-    @property
-    def _folder(self) -> Path:
-        return Path(self.file.temporary, self._key)
-
     def start(self) -> None:
         """Copy the store, or write the metadata of an array that it lacks, and of its groups."""
-        if old := self._old:
-            for name in self._copied:
-                target = Path(self.file.temporary, name)
-                with errors_worded(self.file.name, "write"):
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                copy_file(f"{old.at or old.store}/{name}", str(target), self.file.name)
+        folder = Path(self.file.temporary)
         with errors_worded(self.file.name, "write"):
-            self._folder.mkdir(parents=True, exist_ok=True)
+            for name in self._copied:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                copy_file(below(self._old.at if self._old else "", name), str(folder / name), self.file.name)
+            (folder / self._key).mkdir(parents=True, exist_ok=True)
             for name, data in self._files.items():
-                path = Path(self.file.temporary, name)
-                if not path.exists():
-                    path.write_bytes(data)
+                if not (folder / name).exists():
+                    (folder / name).write_bytes(data)
             for variable in self._variables:
-                self._write(variable)
-
-    def _write(self, variable: Variable) -> None:
-        """Write an array that goes with the tensor."""
-        folder, values = self._folder.with_name(variable.name), variable.values
-        dtype = str if values.dtype == object else values.dtype.newbyteorder("=")
-        attributes, version = variable.attributes, self._version
-        _, files = _made(values.shape, dtype, variable.dimensions, attributes, version, self.file.name)
-        folder.mkdir()
-        for name, data in files.items():
-            (folder / name).write_bytes(data)
-        Stored.of(str(folder), version).write((...,), values.astype(dtype))
+                at, values = (folder / self._key).with_name(variable.name), variable.values
+                dtype = str if values.dtype == object else values.dtype.newbyteorder("=")
+                attributes, version = variable.attributes, self._version
+                _, files = _made(values.shape, dtype, variable.dimensions, attributes, version, self.file.name)
+                at.mkdir()
+                for name, data in files.items():
+                    (at / name).write_bytes(data)
+                Stored(str(at), version, tuple(files.items()), "r+").write((...,), values.astype(dtype))
 
     def finish(self) -> None:
         """Add the array to the copies of metadata above it; TensorIOError if the input's store has changed."""
-        if not self._old:
+        if not (old := self._old):
             return
-        for above in self._above if self._key != self._old.key else ():
-            group = Path(self._old.store, above)
-            if self._version == 3:
-                is_consolidated = _CONSOLIDATED[3] in read_object(group / "zarr.json")
-            else:
-                is_consolidated = (group / _CONSOLIDATED[2]).exists()
-            if is_consolidated:
+        for above in self._above if self._key != old.key else ():
+            start, name = f"{above}/" if above else "", CONSOLIDATED[2]
+            if CONSOLIDATED[3] in old.store.read(f"{start}zarr.json") or old.store.data(f"{start}{name}") is not None:
                 with errors_worded(self.file.name, "write"), warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # zarr warns that version 3 has none in its specification
-                    store = StrictStore(self.file.temporary)
+                    store = LocalStore(self.file.temporary)
                     done(asynchronous.consolidate_metadata(store, path=above or None, zarr_format=self._version))
-        if metadata.files_in(self._old.store, self._old.name, self._old.at).digest != self._old_files.digest:
-            raise metadata.changed(self._old.store)
+        if metadata.files_in(old.at, old.name).digest != self._old_files.digest:
+            raise metadata.changed(old.at)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
         """Workers encode and write the chunks."""
-        return self._block_writer
-
-    @functools.cached_property
-    def _block_writer(self) -> _ZarrBlockWriter:
-        at = f"{self.file.address}/{self._key}".rstrip("/") if self.file.address else ""
-        array = Stored.of(str(self._folder), self._version, at, self.file.name)
+        at = below(self.file.address or self.file.temporary, self._key)
+        array = Stored(at, self._version, tuple(self._array.items()), "r+")
         return _ZarrBlockWriter(array, self.file.name, self.chunks or ())
 
     def reopen(self) -> Source:
@@ -197,7 +174,7 @@ class _ZarrBlockWriter:
         A chunk is written again where another program, such as a virus scanner, has its new file open for a moment.
         """
         with errors_worded(self.name, "write"):
-            dtype = self.array.opened("r+").dtype
+            dtype = self.array.opened().dtype
             for box, part in parts(region, values, self.chunks):
                 if is_nameless(dtype):  # elements of a type that zarr lacks become bytes, little-endian
                     stored = np.ascontiguousarray(part, part.dtype.newbyteorder("<")).view(dtype)
