@@ -28,10 +28,10 @@ from revseq_cli.formats.text import LARGEST
 from revseq_cli.report.terminal import numbered
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    Cells = Collection[tuple[str, str]]  # the columns of a job, each with its text
     Columns = Mapping[str, click.Parameter]
+    Row = tuple[int, dict[str, str]]  # a job's number, and its columns with their texts
 
 _EXAMPLE = 'one job per line, such as {"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}'
 _RECORDS = 'with pandas: to_json(..., orient="records", lines=True)'
@@ -69,10 +69,14 @@ def read(path: str, columns: Columns, defaults: dict[str, Any]) -> Jobs:
     text = Reference(path).text
     suffix = os.path.splitext(text.name)[1].lower()  # noqa: PTH122 - a string
     is_json = suffix in (".json", ".jsonl") or (suffix != ".csv" and text.text.lstrip().startswith(("{", "[")))
-    own = platform.real_path(path) if text.identity else ""
     with about(text.name):
-        rows = _json_rows(text.text) if is_json else _csv_rows(text.text, columns)
-        return Jobs(text.name, "line", _entries(rows, "line", columns, defaults, own))
+        rows = (_json_rows if is_json else _csv_rows)(text.text, columns)
+        entries = _entries(rows, "line", columns, defaults)
+        for entry in entries if text.identity else ():
+            if platform.name_key(entry.output) == platform.name_key(platform.real_path(path)):
+                found = f"line {entry.line}: its output {entry.options['output']} is the manifest itself"
+                raise FormatError(found, "another name")
+    return Jobs(text.name, "line", entries)
 
 
 def of_files(
@@ -83,38 +87,38 @@ def of_files(
     `pattern` is the one that they match, which may end with ::key, or empty. What is an output, or the lengths, of
     another job is no input. UsageError for a wrong placeholder, and for two jobs with one output.
     """
-    named = {column: template for column, template in templates.items() if template is not None}
     of_names, colons, key = pattern.partition("::")
     rows: dict[str, dict[str, str]] = {}
     used = set[str]()  # files that are the output or the lengths of another
     for path in paths:
         values = placeholders(path, of_names)
         try:
-            names = {column: template.format(**values) for column, template in named.items()}
+            names = {
+                column: template.format(**values) for column, template in templates.items() if template is not None
+            }
         except (LookupError, ValueError, AttributeError) as e:
             wanted = f"one of {listed(f'{{{name}}}' for name in values)}; a brace itself is {{{{ or }}}}"
-            raise UsageError(f"a wrong placeholder in {' or '.join(named.values())}: {e}", wanted) from None
+            found = f"a wrong placeholder in {' or '.join(filter(None, templates.values()))}: {e}"
+            raise UsageError(found, wanted) from None
         # A name that looks like a typed tensor, or like standard input, is one of this folder.
         folder = f"{os.curdir}{os.sep}" if path.lstrip().startswith("[") or path == "-" else ""
-        used |= {platform.file_key(each.partition("::")[0]) for each in names.values()} - {platform.file_key(path)}
+        used |= {platform.file_key(name.partition("::")[0]) for name in names.values()} - {platform.file_key(path)}
         rows[path] = {"input": folder + path + colons + key, **names}
     jobs = [row for path, row in rows.items() if platform.file_key(path) not in used]
     if len({row["output"] for row in jobs}) < len(jobs):
-        found = f"-o {named['output']} is one file for several inputs"
+        found = f"-o {templates['output']} is one file for several inputs"
         raise UsageError(found, "an output for each file", f"try -o {OUTPUT}, or with {{sub}} or {{match}} in it")
     name = f"--each {platform.quoted(pattern)}" if pattern else "the list of names"
     with about(name):
-        return Jobs(
-            name, "job", _entries(((n, row.items()) for n, row in enumerate(jobs, 1)), "job", columns, defaults)
-        )
+        return Jobs(name, "job", _entries(enumerate(jobs, 1), "job", columns, defaults))
 
 
 def matching(pattern: str) -> list[str]:
     """The files and Zarr stores that match, in the order of their names."""
     if remote := remote_of(pattern):
         return [*remote.matching(pattern.partition("::")[0])]
-    found = sorted(glob.glob(pattern.partition("::")[0], recursive=True))  # noqa: PTH207 - as it was typed
-    return [path for path in found if not os.path.isdir(path) or is_store(path)]  # noqa: PTH112
+    names = sorted(glob.glob(pattern.partition("::")[0], recursive=True))  # noqa: PTH207 - as it was typed
+    return [name for name in names if not os.path.isdir(name) or is_store(name)]  # noqa: PTH112
 
 
 def names_in(path: str) -> list[str]:
@@ -154,128 +158,108 @@ def _about_job(noun: str, number: int) -> Iterator[None]:
         raise FormatError(f"{noun} {number}: {e.found}", e.wanted, e.hint) from None
 
 
-def _entries(
-    rows: Iterable[tuple[int, Cells]], noun: str, columns: Columns, defaults: dict[str, Any], own: str = ""
-) -> list[Entry]:
-    """The jobs of rows, which have their numbers; `own` is the path of the manifest itself."""
-    entries: list[Entry] = []
-    for number, cells in rows:
-        with _about_job(noun, number):
-            entries.append(_entry(number, _parsed(cells, columns), defaults))
-    if not entries:
-        raise FormatError("contains no job", _EXAMPLE)
-    _refuse_conflicts(entries, noun, own)
-    return entries
-
-
-def _json_rows(text: str) -> Iterator[tuple[int, Cells]]:
+def _json_rows(text: str, columns: Columns) -> Iterator[Row]:
+    """Each line as a job; numbers stay text, which the types of options read."""
     for number, line in enumerate(text.split("\n"), 1):  # not splitlines, which also cuts inside strings
-        if line.strip():
-            with _about_job("line", number):
-                cells = _json_cells(line)
-            yield number, cells
+        if not line.strip():
+            continue
+        hint = _RECORDS if line.lstrip().startswith("[") else ""
+        with _about_job("line", number):
+            try:
+                row = json.loads(line, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
+            except json.JSONDecodeError as e:
+                raise FormatError(f"is not JSON: {e.msg}, column {e.pos + 1}", _EXAMPLE, hint) from None
+            except RecursionError:
+                row = None
+            if not isinstance(row, tuple):
+                raise FormatError("is not a JSON object", _EXAMPLE, hint)
+            cells: dict[str, str] = {}
+            for name, (column, value) in zip(_names([name for name, _ in row], columns), row, strict=True):
+                if isinstance(value, list | tuple):
+                    found = f"{column} is a list or an object"
+                    raise FormatError(found, "text, a number, true or false", 'a tensor is text: "[[2], [4]]"')
+                if value is not None:
+                    cells[name] = str(value).lower() if isinstance(value, bool) else value
+        yield number, cells
 
 
-def _json_cells(line: str) -> Cells:
-    """The columns of a line of JSON; numbers stay text, which the types of options read."""
-    hint = _RECORDS if line.lstrip().startswith("[") else ""
-    try:
-        row = json.loads(line, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
-    except json.JSONDecodeError as e:
-        raise FormatError(f"is not JSON: {e.msg}, column {e.pos + 1}", _EXAMPLE, hint) from None
-    except RecursionError:
-        row = None
-    if not isinstance(row, tuple):
-        raise FormatError("is not a JSON object", _EXAMPLE, hint)
-    for name, value in row:
-        if isinstance(value, tuple):
-            raise FormatError(f"{name} is an object", "text, a number, true or false", _RECORDS)
-        if isinstance(value, list):
-            raise FormatError(f"{name} is a list", "text, a number, true or false", 'a tensor is text: "[[2], [4]]"')
-    texts = ((name, str(value).lower() if isinstance(value, bool) else value) for name, value in row)
-    return [(name, text) for name, text in texts if text is not None]
-
-
-def _csv_rows(text: str, columns: Columns) -> Iterator[tuple[int, Cells]]:
+def _csv_rows(text: str, columns: Columns) -> Iterator[Row]:
     """Each row with the number of its last line, since cells may hold line breaks."""
-    if not text.strip():
-        return
     csv.field_size_limit(LARGEST)  # a cell may be a whole tensor
     first = re.split(r"[\r\n]", text, maxsplit=1)[0]
-    separator = next((each for each in _SEPARATORS if each in first), ",")
-    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    separator = next((mark for mark in _SEPARATORS if mark in first), ",")
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    names: list[str] = []
     try:
-        with _about_job("line", 1):
-            header = _plain(rows.fieldnames or [], columns)
-        for row in rows:
-            if None in row or None in row.values():  # what DictReader has of too many and too few cells
-                wanted = f"{len(header)}, as the first line has"
-                raise FormatError(f"line {rows.line_num}: has too few or too many cells", wanted)
-            yield rows.line_num, [(name, cell) for name, cell in row.items() if cell]
+        for row in filter(None, rows):
+            with _about_job("line", rows.line_num):
+                if not names:
+                    names = _names(row, columns)
+                elif len(row) != len(names):
+                    raise FormatError("has too few or too many cells", f"{len(names)}, as the first line has")
+                else:
+                    yield rows.line_num, {name: cell for name, cell in zip(names, row, strict=True) if cell}
     except csv.Error as e:
-        raise FormatError(f"line {rows.reader.line_num}: is not CSV: {e}") from None
+        raise FormatError(f"line {rows.line_num}: is not CSV: {e}") from None
 
 
-def _plain(names: Sequence[str], columns: Columns) -> list[str]:
-    """The names of columns as options have them; FormatError for one that is unknown, twice there, or lacking."""
-    plain = [name.strip().replace("_", "-") for name in names]
-    for i, name in enumerate(plain):
+def _names(typed: Sequence[str], columns: Columns) -> list[str]:
+    """The names of columns as options have them; FormatError for one that is unknown or twice there."""
+    names = [name.strip().replace("_", "-") for name in typed]
+    for i, name in enumerate(names):
         if name not in columns:
             is_index = name in ("", "index") or name.startswith("Unnamed:")
             hint = "pandas wrote its index here: use to_csv(..., index=False)" if is_index else ""
             like = nearest(name, columns) or "input, lengths, axis, output"
-            raise FormatError(f"unknown column {names[i][:40]!r}", f"{like}, or another of revseq batch --help", hint)
-        if name in plain[:i]:
+            raise FormatError(f"unknown column {typed[i][:40]!r}", f"{like}, or another of revseq batch --help", hint)
+        if name in names[:i]:
             raise FormatError(f"column {name} appears twice", "each column once")
-    for name in ("input", "output"):
-        if name not in plain:
-            raise FormatError(f"no {name}", "an input and an output for every job")
-    return plain
+    return names
 
 
-def _parsed(cells: Cells, columns: Columns) -> dict[str, Any]:
-    """The options of a job by the names of their parameters, parsed by their types."""
-    values: dict[str, Any] = {}
-    context = click.get_current_context()
-    for plain, (name, text) in zip(_plain([name for name, _ in cells], columns), cells, strict=True):
-        if not can_be_typed(text):
-            raise FormatError(f"{name}: {text[:40]!r} contains bytes that are not text")
-        try:
-            values[str(columns[plain].name)] = columns[plain].type_cast_value(context, text)
-        except click.BadParameter as e:
-            raise UsageError(f"{name}: {message_of_click(e.message)}") from None
-    return values
-
-
-def _entry(line: int, options: dict[str, Any], defaults: dict[str, Any]) -> Entry:
-    """The job with these options; UsageError if one of its files is a pipe, or is where the messages go."""
-    output = Reference.file(options["output"])
-    files = {name: Reference.input(options[name]) for name in ("input", "lengths") if options.get(name)}
-    paths: dict[str, str] = {}
-    for name, reference in (*files.items(), ("output", output)):
-        if reference.is_piped:
-            raise UsageError(f"{name} is {reference.path}, a pipe", "a file: the jobs of a batch share no pipe")
-        if reference.inline is None and reference is not output:
-            paths[name] = platform.real_path(reference.path)
-            if os.path.isfile(reference.path):  # noqa: PTH113 - a manifest may have any text
-                file_io.refuse_stream(os.stat(reference.path), reference.path)  # noqa: PTH116
-    return Entry(line, defaults | options, platform.real_path(output.path), paths)
-
-
-def _refuse_conflicts(entries: list[Entry], noun: str, own: str) -> None:
-    """FormatError for an output that is the manifest or another job's output, and for an input that a job writes."""
+def _entries(rows: Iterable[Row], noun: str, columns: Columns, defaults: dict[str, Any]) -> list[Entry]:
+    """The jobs of rows; FormatError for an output that is another job's output, and for an input that a job writes."""
+    context, entries = click.get_current_context(), list[Entry]()
+    for number, cells in rows:
+        with _about_job(noun, number):
+            if lacking := next((name for name in ("input", "output") if name not in cells), None):
+                raise FormatError(f"no {lacking}", "an input and an output for every job")
+            options = dict(defaults)
+            for name, text in cells.items():
+                if not can_be_typed(text):
+                    raise FormatError(f"{name}: {text[:40]!r} contains bytes that are not text")
+                try:
+                    options[str(columns[name].name)] = columns[name].type_cast_value(context, text)
+                except click.BadParameter as e:
+                    raise UsageError(f"{name}: {message_of_click(e.message)}") from None
+            entries.append(_entry(number, options))
+    if not entries:
+        raise FormatError("contains no job", _EXAMPLE)
     writers: dict[str, Entry] = {}
     for entry in entries:
         writers.setdefault(platform.name_key(entry.output), entry)
     for entry in entries:
-        with _about_job(noun, entry.line):
-            if own and platform.name_key(entry.output) == platform.name_key(own):
-                raise FormatError(f"its output {entry.options['output']} is the manifest itself", "another name")
-            for name, path in {"output": entry.output, **entry.inputs}.items():
-                is_output = name == "output"
-                if writer := next((w for w in _writers(path, writers) if w is not entry or not is_output), None):
-                    found = f"its {name} {entry.options[name]} is the output of {noun} {writer.line}"
-                    raise FormatError(found, "an output of its own" if is_output else "a file that no job here writes")
+        for name, path in {"output": entry.output, **entry.inputs}.items():
+            is_output = name == "output"
+            if writer := next((w for w in _writers(path, writers) if w is not entry or not is_output), None):
+                found = f"{noun} {entry.line}: its {name} {entry.options[name]} is the output of {noun} {writer.line}"
+                raise FormatError(found, "an output of its own" if is_output else "a file that no job here writes")
+    return entries
+
+
+def _entry(line: int, options: dict[str, Any]) -> Entry:
+    """The job with these options; UsageError if one of its files is a pipe, or is where the messages go."""
+    output = Reference.file(options["output"])
+    inputs = {name: Reference.input(options[name]) for name in ("input", "lengths") if options.get(name)}
+    for name, reference in {**inputs, "output": output}.items():
+        if reference.is_piped:
+            raise UsageError(f"{name} is {reference.path}, a pipe", "a file: the jobs of a batch share no pipe")
+    paths = {name: reference.path for name, reference in inputs.items() if reference.inline is None}
+    for path in paths.values():
+        if os.path.isfile(path):  # noqa: PTH113 - a manifest may have any text
+            file_io.refuse_stream(os.stat(path), path)  # noqa: PTH116
+    real_paths = {name: platform.real_path(path) for name, path in paths.items()}
+    return Entry(line, options, platform.real_path(output.path), real_paths)
 
 
 def _writers(path: str, writers: Mapping[str, Entry]) -> Iterator[Entry]:

@@ -163,7 +163,7 @@ def test_outcomes_are_told_as_soon_as_all_before_have_ended():
         (lines({"lengths": "-"}), ["line 1: lengths is -"]),
         (lines({"output": "a\0b"}), ["line 1: output: 'a\\x00b' contains bytes that are not text"]),
         (lines({"axis": 1.5}), ["line 1: axis: '1.5' is not a dimension; a whole number from 0 on, or a name"]),
-        (lines({"lengths": [[2], [4], [3]]}), ["line 1: lengths is a list", 'Hint: a tensor is text: "[[2], [4]]"']),
+        (lines({"lengths": [[2], [4], [3]]}), ["line 1: lengths is a list or an object", 'Hint: a tensor is text: "[[2], [4]]"']),
         (lines({"batch-axis": 0, "batch_axis": 0}), ["line 1: column batch-axis appears twice"]),
         (lines({}) + "{", ["line 2: is not JSON: Expecting property name", "column "]),
         (lines({}) + "[" * 100_000, ["line 2: is not a JSON object"]),
