@@ -348,6 +348,7 @@ def _run_job(job: int, entry: Entry, setup: _Setup, sharing: int, *, replaces: b
 
 
 def _outcome_of(entry: Entry, setup: _Setup, sharing: int, *, replaces: bool) -> Outcome:
+    from revseq_cli.pipeline import jobs, reversal
     from revseq_cli.pipeline.plan import plan_reversal
     from revseq_cli.report.objects import Outcome, Planned
 
@@ -357,7 +358,8 @@ def _outcome_of(entry: Entry, setup: _Setup, sharing: int, *, replaces: bool) ->
         settings |= {"cores": 1, "memory": max(1, settings["memory"] // sharing)}
     resources = options.take_resources(settings)
     request = options.request_of(absolute=resources.elsewhere, **settings)
-    job = run.loaded(request)
+    job = jobs.load(request)
+    jobs.require(job)
     outcome = Outcome(entry.line, output, None, bytes=job.values.desc.total_bytes)
     folder = os.curdir if platform.is_remote(entry.output) else os.path.dirname(entry.output)  # noqa: PTH120 - strings
     if setup.plans and not os.path.isdir(folder):  # noqa: PTH112 - which would be made
@@ -365,8 +367,10 @@ def _outcome_of(entry: Entry, setup: _Setup, sharing: int, *, replaces: bool) ->
     if replaces and os.path.isdir(entry.output):  # noqa: PTH112 - a folder is never replaced
         shutil.rmtree(entry.output)
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-    delivery = run.Delivery.of(job, request, output, resources, overwrite=overwrite or replaces, only=only)
+    sink = run.new_sink(job, request, output, resources, overwrite=overwrite or replaces, only=only)
+    plan = plan_reversal(job, resources, sink)
     if setup.plans:
-        return outcome._replace(plan=delivery.planned.traffic)
-    clamped = delivery.run(verify=verify)
-    return outcome._replace(verified=verify, notes=tuple(delivery.sink.notes), clamped=clamped)
+        return outcome._replace(plan=Planned(job, plan, sink.kept).traffic)
+    with options.written(sink):
+        clamped = reversal.write(job, sink, plan, verified=verify)
+    return outcome._replace(verified=verify, notes=tuple(sink.notes), clamped=clamped)

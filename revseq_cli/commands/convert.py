@@ -83,7 +83,6 @@ def command(
 
 
 def _write(source: Source, sink: FileSink, resources: Resources, console: Console, *, verify: bool) -> None:
-    from revseq_cli.formats.atomic_file import FileTransaction
     from revseq_cli.pipeline.folds import verify_copy
     from revseq_cli.pipeline.plan import plan_copy
     from revseq_cli.pipeline.tasks import copy
@@ -91,12 +90,10 @@ def _write(source: Source, sink: FileSink, resources: Resources, console: Consol
     plan = plan_copy(source, resources, sink)
     console.detail(f"{plan.blocks.count:,} blocks; {plan.means}")
     with console.writing(sink, verify=verify):
-        with FileTransaction(sink.file) as transaction, sink:
-            copy(source, sink, plan)
-            if verify:
-                verify_copy(source, sink, plan)
-            source.recheck()
-        sink.notes += tuple(transaction.notes)
+        copy(source, sink, plan)
+        if verify:
+            verify_copy(source, sink, plan)
+        source.recheck()
 
 
 def _print(source: Source, row: Format, *, full: bool) -> None:

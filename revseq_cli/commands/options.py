@@ -145,13 +145,14 @@ class Console:
         print_error(error, self.color, place)
 
     @contextlib.contextmanager
-    def writing(self, sink: FileSink, *, verify: bool) -> Iterator[None]:
-        """Print what there is to say of a new file that is written inside; also what became of it after a signal."""
+    def writing(self, sink: FileSink, *others: AtomicFile, verify: bool) -> Iterator[None]:
+        """Write a new file, and others with it, inside, and print what there is to say of it, also after a signal."""
         path = sink.file.name
         before = file_state(path)
         with signals.deferred():
             try:
-                yield
+                with written(sink, *others):
+                    yield
             except signals.Stopped:
                 after = file_state(path)
                 fate = "was not written" if after is None else "is unchanged" if after == before else "is complete"
@@ -174,6 +175,16 @@ class Console:
         if not is_shown and self.color != "always":
             return None
         return view.COLORED if self.colored else view.UNCOLORED
+
+
+@contextlib.contextmanager
+def written(sink: FileSink, *others: AtomicFile) -> Iterator[None]:
+    """New files, which get their content inside, and their names at the end."""
+    from revseq_cli.formats.atomic_file import FileTransaction  # --help must not load NumPy
+
+    with FileTransaction(sink.file, *others) as transaction, sink:
+        yield
+    sink.notes += tuple(transaction.notes)
 
 
 def colored(color: str, stream: TextIO) -> bool:

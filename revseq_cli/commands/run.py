@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.table import Format
     from revseq_cli.pipeline.assembly import Job, Request
     from revseq_cli.pipeline.plan import Plan, Resources
-    from revseq_cli.report.objects import Planned
 
 
 @options.command(
@@ -79,124 +78,74 @@ def command(
     A complete job needs no LENGTHS: text with InputTensor, SequenceTensor and Axis; page.md::2, the second
     example of a page; or model.onnx::node, a ReverseSequence node of an ONNX model, whose other inputs --feed gives.
     """
-    to_file = output not in (None, "-")
-    if console.as_json and not to_file and not dry_run:
+    path = None if output == "-" else output
+    if console.as_json and path is None and not dry_run:
         raise UsageError("--json reports on a file", "-o or --dry-run with it", "use -f json in place of --json")
-    if verify and not to_file:
+    if verify and path is None:
         raise UsageError("--verify reads a file back", "-o with it", "add -o out.npy")
-    if only and not to_file:
+    if only and path is None:
         raise UsageError("--only is about a file", "-o with it", "leave out --only")
-    if example and (to_file or (table.named(format_name) or table.TEXT) is not table.TEXT):
+    if example and (path is not None or (table.named(format_name) or table.TEXT) is not table.TEXT):
         hint = "leave out -o and -f, and add > example.txt"
         raise UsageError("--example prints text", "neither -o nor -f with it", hint)
     from revseq_cli.formats.references import Reference  # --help must not load NumPy
+    from revseq_cli.pipeline import jobs
+    from revseq_cli.pipeline.plan import plan_reversal
 
     request = options.request_of(format_name=format_name, absolute=resources.elsewhere, **job_options)
     row = table.TEXT
-    if not (to_file or dry_run):
+    if path is None and not dry_run:
         named = Reference.output("-", format_name, filter(None, request.references)).format
         row = options.printed_format(table.TEXT.name if example else named, "add -o {}")
-    job = loaded(request)
-    delivery = None
-    if output is not None and to_file:
-        delivery = Delivery.of(job, request, output, resources, overwrite=overwrite, only=only)
-    drawing = options.new_picture(picture, job.files, overwrite=overwrite) if picture else None
-    if picture and output and platform.file_key(picture) == platform.file_key(output):
-        raise UsageError("-o and --picture are the same file", "two names", where=picture)
-    if dry_run:
-        from revseq_cli.pipeline.plan import plan_reversal
-        from revseq_cli.report import objects, tables
-
-        planned = delivery.planned if delivery else objects.Planned(job, plan_reversal(job, resources))
-        click.echo((objects if console.as_json else tables).plan(planned))
-    elif delivery:
-        _write(delivery, drawing, console, verify=verify)
-    else:
-        _print(job, row, resources, console, drawing, example=example, full=full)
-
-
-class Delivery(NamedTuple):
-    """A job whose output goes to a file, ready to run, for `run` and `batch`."""
-
-    job: Job
-    sink: FileSink
-    plan: Plan
-
-    @classmethod
-    def of(
-        cls, job: Job, request: Request, output: str, resources: Resources, *, overwrite: bool, only: bool
-    ) -> Delivery:
-        """The job of that request with its new file; every error that is known before writing is raised."""
-        from revseq_cli.formats.references import Reference, create_sink
-        from revseq_cli.pipeline.plan import plan_reversal
-
-        reference = Reference.output(output, request.format, filter(None, request.references))
-        sink = create_sink(
-            reference, job.values, overwrite=overwrite, inputs=job.files, only=only, elsewhere=resources.elsewhere
-        )
-        return cls(job, sink, plan_reversal(job, resources, sink))
-
-    @property
-    def planned(self) -> Planned:
-        """What is told before it runs."""
-        from revseq_cli.report.objects import Planned
-
-        return Planned(self.job, self.plan, self.sink.kept)
-
-    def run(self, *, verify: bool, drawing: AtomicFile | None = None) -> int:
-        """Reverse into the new file, and count the lengths that exceed the axis size."""
-        from revseq_cli.formats.atomic_file import FileTransaction
-        from revseq_cli.pipeline import reversal
-
-        job, sink = self.job, self.sink
-        together = FileTransaction(sink.file, *([drawing] if drawing else []))
-        with together, sink:
-            clamped = reversal.reverse(job, sink, self.plan)
-            sink.notes += job.clamping(clamped)
-            if verify:
-                reversal.verify(job, sink, self.plan)
-            job.recheck()
-            if drawing:
-                drawing.write(_picture(job, sink.written()))
-            sink.complete()
-        sink.notes += tuple(together.notes)
-        return clamped
-
-
-def loaded(request: Request) -> Job:
-    """The job, whose headers are read; an error where it does not hold every constraint."""
-    from revseq_cli.pipeline import jobs
-
     job = jobs.load(request)
     jobs.require(job)
-    return job
+    sink = None if path is None else new_sink(job, request, path, resources, overwrite=overwrite, only=only)
+    drawings = [options.new_picture(picture, job.files, overwrite=overwrite)] if picture else []
+    if picture and path and platform.file_key(picture) == platform.file_key(path):
+        raise UsageError("-o and --picture are the same file", "two names", where=picture)
+    if dry_run:
+        from revseq_cli.report import objects, tables
+
+        planned = objects.Planned(job, plan_reversal(job, resources, sink), sink.kept if sink else 0)
+        click.echo((objects if console.as_json else tables).plan(planned))
+    elif sink:
+        _write(job, sink, plan_reversal(job, resources, sink), drawings, console, verify=verify)
+    else:
+        _print(job, row, resources, console, drawings, example=example, full=full)
 
 
-def _picture(job: Job, result: Source) -> bytes:
-    from revseq_cli.report import picture  # most jobs draw nothing
+def new_sink(job: Job, request: Request, output: str, resources: Resources, *, overwrite: bool, only: bool) -> FileSink:
+    """The new file of that name for the output of a job; nothing is written yet."""
+    from revseq_cli.formats.references import Reference, create_sink
 
-    return picture.of_job(job.values, job.lengths, job.axis, result).encode()
+    reference = Reference.output(output, request.format, filter(None, request.references))
+    return create_sink(
+        reference, job.values, overwrite=overwrite, inputs=job.files, only=only, elsewhere=resources.elsewhere
+    )
 
 
-def _write(delivery: Delivery, drawing: AtomicFile | None, console: Console, *, verify: bool) -> None:
-    """Reverse into a new file, and print notes or the report."""
+def _write(job: Job, sink: FileSink, plan: Plan, drawings: list[AtomicFile], console: Console, *, verify: bool) -> None:
+    """Reverse into a new file, draw the picture, and print notes or the report."""
+    from revseq_cli.pipeline import reversal
+
     if console.verbose:
-        from revseq_cli.report import tables  # small jobs do without what they do not use
+        from revseq_cli.report import objects, tables  # small jobs do without what they do not use
 
-        console.detail(tables.plan(delivery.planned))
-    with console.writing(delivery.sink, verify=verify):
-        clamped = delivery.run(verify=verify, drawing=drawing)
+        console.detail(tables.plan(objects.Planned(job, plan, sink.kept)))
+    with console.writing(sink, *drawings, verify=verify):
+        clamped = reversal.write(job, sink, plan, verified=verify)
+        for drawing in drawings:
+            drawing.write(_picture(job, sink.written()))
     if console.as_json:
         from revseq_cli.report import objects
 
-        job, sink = delivery.job, delivery.sink
         report = {"output": sink.file.name, "verified": verify, "notes": sink.notes}
         report |= {"bytes": job.values.desc.total_bytes, "clamped": clamped}
         click.echo(objects.text_of({**objects.job(job.values.desc, job.lengths.desc, job.axis), **report}))
 
 
 def _print(
-    job: Job, row: Format, resources: Resources, console: Console, drawing: AtomicFile | None, *, example: bool,
+    job: Job, row: Format, resources: Resources, console: Console, drawings: list[AtomicFile], *, example: bool,
     full: bool,
 ) -> None:  # fmt: skip
     """Reverse in memory, and print the output in the format of `row`, or the job as an example."""
@@ -218,7 +167,13 @@ def _print(
         click.echo(view.result_text(job.lengths, job.axis, result, room, console.marks), color=True)
     sys.stdout.flush()
     console.note(*job.clamping(clamped))
-    if drawing:
-        with FileTransaction(drawing) as together:
+    for drawing in drawings:
+        with FileTransaction(drawing) as transaction:
             drawing.write(_picture(job, result))
-        console.note(*together.notes)
+        console.note(*transaction.notes)
+
+
+def _picture(job: Job, result: Source) -> bytes:
+    from revseq_cli.report import picture  # most jobs draw nothing
+
+    return picture.of_job(job.values, job.lengths, job.axis, result).encode()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.core.tensors import Region
-    from revseq_cli.formats.contract import Sink, Source
+    from revseq_cli.formats.contract import FileSink, Sink, Source
     from revseq_cli.pipeline.assembly import Job
 
     ReadTaskOf = Callable[[Region], Computed]
@@ -75,6 +75,16 @@ def reverse(job: Job, sink: Sink, plan: Plan) -> int:
         if to is not sink:
             move(to.written(), sink, plan)
         return _clamped(job, ready.lengths, plan)
+
+
+def write(job: Job, sink: FileSink, plan: Plan, *, verified: bool) -> int:
+    """Reverse into a new file, which the caller has entered, and note how many lengths are clamped; their number."""
+    clamped = reverse(job, sink, plan)
+    sink.notes += job.clamping(clamped)
+    if verified:
+        verify(job, sink, plan)
+    job.recheck()
+    return clamped
 
 
 def _clamped(job: Job, lengths: Source, plan: Plan) -> int:
