@@ -17,7 +17,7 @@ from revseq_cli.operator import kernel, spec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from revseq_cli.pipeline.assembly import Job
+    from revseq_cli.pipeline.jobs import Job
     from revseq_cli.porting.diagnose import Mistake, WrongLines
 
 
@@ -67,7 +67,7 @@ def job_of(
     padding: float | None,
 ) -> Job:
     """The job, as the command makes it from two files; RevseqError if the arrays and the axes make none."""
-    from revseq_cli.pipeline import assembly
+    from revseq_cli.pipeline.jobs import Request, make
 
     if padding is not None and (lengths is not None or mask):
         raise UsageError("padding takes the lengths from the values", "no lengths and no mask with it")
@@ -76,9 +76,9 @@ def job_of(
     if not isinstance(padding, SupportsFloat | complex | None):
         raise TypeError(f"padding is {padding!r}; wanted: a number")
     axis, batch_axis = (d if d is None or isinstance(d, str) else operator.index(d) for d in (axis, batch_axis))
-    request = assembly.Request("values", axis=axis, batch_axis=batch_axis, mask=bool(mask), padding=padding)
+    request = Request("values", axis=axis, batch_axis=batch_axis, mask=bool(mask), padding=padding)
     counts = None if padding is not None else _ArraySource("lengths", lengths)
-    return assembly.make(_ArraySource("values", values), counts, request)
+    return make(_ArraySource("values", values), counts, request)
 
 
 class _ArraySource(MemorySource):

@@ -21,7 +21,7 @@ from revseq_cli.formats.table import TEXT, by_suffix, packing_of
 from revseq_cli.formats.text import read_bytes, text_of
 from revseq_cli.operator import kernel, spec
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
-from revseq_cli.pipeline.views import LengthsSource
+from revseq_cli.pipeline.lengths import unsigned
 from revseq_cli.text import numbers
 from revseq_cli.text.examples import NoExampleError
 from revseq_cli.text.notation import PlacedError, error_at
@@ -168,7 +168,7 @@ def _unsigned(lengths: NDArray[Any]) -> NDArray[Any]:
     """Lengths of any type, as the operator has them; FormatError for one that is negative or not whole."""
     if lengths.dtype.kind == "u":
         return lengths
-    return LengthsSource(MemorySource("SequenceTensor", lengths, Storage("text", {})), DataType.UINT64).read()
+    return unsigned(MemorySource("SequenceTensor", lengths, Storage("text", {})), DataType.UINT64).read()
 
 
 def _compared(output: TensorText, expected: NDArray[Any]) -> Iterator[PlacedError]:

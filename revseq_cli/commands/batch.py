@@ -348,7 +348,7 @@ def _run_job(job: int, entry: Entry, setup: _Setup, sharing: int, *, replaces: b
 
 
 def _outcome_of(entry: Entry, setup: _Setup, sharing: int, *, replaces: bool) -> Outcome:
-    from revseq_cli.pipeline import jobs, reversal
+    from revseq_cli.pipeline import loading, reversal
     from revseq_cli.pipeline.plan import plan_reversal
     from revseq_cli.report.objects import Outcome, Planned
 
@@ -358,8 +358,7 @@ def _outcome_of(entry: Entry, setup: _Setup, sharing: int, *, replaces: bool) ->
         settings |= {"cores": 1, "memory": max(1, settings["memory"] // sharing)}
     resources = options.take_resources(settings)
     request = options.request_of(absolute=resources.elsewhere, **settings)
-    job = jobs.load(request)
-    jobs.require(job)
+    job = loading.load(request)
     outcome = Outcome(entry.line, output, None, bytes=job.values.desc.total_bytes)
     folder = os.curdir if platform.is_remote(entry.output) else os.path.dirname(entry.output)  # noqa: PTH120 - strings
     if setup.plans and not os.path.isdir(folder):  # noqa: PTH112 - which would be made

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contract import FileSink, Source
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.pipeline.assembly import Job
+    from revseq_cli.pipeline.jobs import Job
 
 _PRINTED = 1000  # the most elements of a result that DxDispatch also prints
 _UNWRITTEN = 119  # what elements of the output are before the operator runs, exact in all data types
@@ -52,7 +52,7 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
     DxDispatch is in https://github.com/microsoft/DirectML, in the folder DxDispatch.
     """
     from revseq_cli.operator import spec
-    from revseq_cli.pipeline import folds, jobs
+    from revseq_cli.pipeline import folds, loading
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report import objects
 
@@ -64,8 +64,7 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
     if level is spec.FeatureLevel.NONE:
         level = spec.DIRECTML[-1]  # a model runs on DirectML in any case
     try:
-        job = jobs.load(options.request_of(override=True, level=level, **job_options))
-        jobs.require(job)
+        job = loading.load(options.request_of(override=True, level=level, **job_options))
     except RevseqError as e:
         if "--feature-level none" in e.hint:
             e.hint = "no feature level of DirectML runs such a job"

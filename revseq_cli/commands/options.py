@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import FileSink
     from revseq_cli.formats.file_io import Identity
     from revseq_cli.formats.table import Format
-    from revseq_cli.pipeline.assembly import Request
+    from revseq_cli.pipeline.jobs import Request
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report.view import Marks, Room
 
@@ -394,7 +394,7 @@ job_options = together(
 
 def request_of(**fields: Any) -> Request:
     """The job options as a request: its fields by their names, but for INPUT and the format."""
-    from revseq_cli.pipeline.assembly import Request
+    from revseq_cli.pipeline.jobs import Request
 
     context = click.get_current_context(silent=True)
     typed = () if context is None or context.info_name == "batch" else tuple(sys.argv[1:])

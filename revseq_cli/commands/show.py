@@ -135,14 +135,14 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
     from revseq_cli.formats import references
     from revseq_cli.formats.contents import number_of
     from revseq_cli.formats.contract import Storage
-    from revseq_cli.pipeline import jobs
+    from revseq_cli.pipeline import loading
     from revseq_cli.report import objects
 
     reference = references.Reference.input(name, format_name, override=True)
     if reference.is_onnx_model and not reference.format:
         yield _Shown((), _nodes_of(reference))
         return
-    example = jobs.example_of(reference) if number_of(reference.key) is not None else None
+    example = loading.example_of(reference) if number_of(reference.key) is not None else None
     if example:
         for role in example.example.tensors:
             yield _opened(example.tensor(role, types), f"{name}::{role}", stats=stats)
@@ -158,7 +158,7 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
         return
     keys = [item.key for item in contents.tensors] if contents and stats else [reference.key]
     for key in keys:
-        jobs.refuse_sizes([reference], types.sizes)
+        loading.refuse_sizes([reference], types.sizes)
         source = references.open_source(replace(reference, key=key), types)
         yield _opened(source, source.name if source.key else name, stats=stats)
 

@@ -16,9 +16,9 @@ from revseq_cli.core import dtypes
 from revseq_cli.core.dtypes import bits, native, word
 from revseq_cli.core.errors import UsageError
 from revseq_cli.operator import kernel
+from revseq_cli.pipeline.lengths import missing_marks
 from revseq_cli.pipeline.plan import Resources, lengths_of, plan_fold, sizes_of
 from revseq_cli.pipeline.tasks import Task, completed, reading_back, untrue
-from revseq_cli.pipeline.views import missing_marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.core.tensors import Region
     from revseq_cli.formats.contract import Sink, Source
-    from revseq_cli.pipeline.assembly import Job
+    from revseq_cli.pipeline.jobs import Job
     from revseq_cli.pipeline.plan import Plan
 
 _FEW_LINES = 4096  # are few in any memory

@@ -13,9 +13,9 @@ from revseq_cli.core import thresholds
 from revseq_cli.formats.npy import scratch
 from revseq_cli.formats.raw import MemorySink, MemorySource
 from revseq_cli.operator import kernel
+from revseq_cli.pipeline.lengths import Computed, Derived, PlacedSource, ScannedSource
 from revseq_cli.pipeline.plan import Plan, Resources, cut, lengths_of, plan_reversal
 from revseq_cli.pipeline.tasks import Task, completed, deliver_all, move, reading_back, spooled, untrue
-from revseq_cli.pipeline.views import Computed, Derived, PlacedSource, ScannedSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.core.tensors import Region
     from revseq_cli.formats.contract import FileSink, Sink, Source
-    from revseq_cli.pipeline.assembly import Job
+    from revseq_cli.pipeline.jobs import Job
 
     ReadTaskOf = Callable[[Region], Computed]
 

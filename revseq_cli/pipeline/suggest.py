@@ -16,17 +16,18 @@ from revseq_cli.core import platform, thresholds
 from revseq_cli.core.errors import RevseqError, UsageError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel, lengths_sizes, violations
-from revseq_cli.pipeline import SYSTEMS, assembly, folds
+from revseq_cli.pipeline import SYSTEMS, folds
+from revseq_cli.pipeline.jobs import make
+from revseq_cli.pipeline.lengths import align, as_bytes, names_of, unsigned
 from revseq_cli.pipeline.plan import Resources
-from revseq_cli.pipeline.views import as_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from revseq_cli.formats.contract import Source
-    from revseq_cli.pipeline.assembly import Request
     from revseq_cli.pipeline.folds import LengthCounts
-    from revseq_cli.pipeline.views import Places
+    from revseq_cli.pipeline.jobs import Request
+    from revseq_cli.pipeline.lengths import Places
 
     # Options with their values; None for one to leave out, and "" for one without a value.
     Options = dict[str, str | None]
@@ -63,7 +64,7 @@ def fits(values: Source, lengths: Source, *, mask: bool = False, batch_axis: int
 def _places(values: Source, lengths: Source, fit: Fit) -> Places | None:
     """Where the dimensions of the lengths go; None where they do not fit."""
     try:
-        return assembly.align(values, lengths, fit.axis, fit.batch_axis, mask=fit.mask)
+        return align(values, lengths, fit.axis, fit.batch_axis, mask=fit.mask)
     except RevseqError:
         return None
 
@@ -133,7 +134,7 @@ def _counts(lengths: Source, size: int) -> LengthCounts | None:
     """What the lengths are, and do to lines of a size; None where some are no lengths."""
     if lengths.desc.data_type.kind not in ("bool", "complex"):
         with contextlib.suppress(RevseqError):
-            return folds.counts_of(assembly.unsigned(lengths, DataType.UINT64), size, Resources())
+            return folds.counts_of(unsigned(lengths, DataType.UINT64), size, Resources())
     return None
 
 
@@ -165,7 +166,7 @@ def _options(values: Source, lengths: Source, request: Request, fit: Fit, counts
         options["--dtype"], values = DataType.UINT8.name, as_bytes(values)
     for level, cast in itertools.product([level for level in FeatureLevel if level >= request.level], casts):
         with contextlib.suppress(RevseqError):
-            job = assembly.make(values, lengths, replace(changed, level=level, lengths_dtype=cast))
+            job = make(values, lengths, replace(changed, level=level, lengths_dtype=cast))
             if violations(*job.descs, level):
                 continue
             if cast and cast is not request.lengths_dtype:
@@ -178,7 +179,7 @@ def _options(values: Source, lengths: Source, request: Request, fit: Fit, counts
 
 def _called(values: Source, axis: int) -> str:
     """The dimension as it is typed: by its name, if that is a plain one, or by its number."""
-    name = assembly.names_of(values)[axis]
+    name = names_of(values)[axis]
     return name if re.fullmatch(r"[^\W\d][\w.]*", name) else str(axis)
 
 

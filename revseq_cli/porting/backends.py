@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from revseq_cli.formats.contract import Source
-    from revseq_cli.pipeline.assembly import Job
+    from revseq_cli.pipeline.jobs import Job
 
 CPU = "CPUExecutionProvider"
 _PACKAGES = {"dml": "onnxruntime-directml", "cuda": "onnxruntime-gpu"}  # of providers that have one of their own

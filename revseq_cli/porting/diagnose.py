@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from revseq_cli.formats.contract import Source
-    from revseq_cli.pipeline.assembly import Job
     from revseq_cli.pipeline.folds import Differences, Tolerance
+    from revseq_cli.pipeline.jobs import Job
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.porting.hypotheses import Array, Places
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contents import Contents, Item
     from revseq_cli.formats.contract import Source, Storage
-    from revseq_cli.pipeline.assembly import Job
     from revseq_cli.pipeline.folds import Differences, Statistics
+    from revseq_cli.pipeline.jobs import Job
     from revseq_cli.pipeline.plan import Plan
     from revseq_cli.porting.diagnose import Mistake, WrongLines
 

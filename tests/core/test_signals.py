@@ -14,7 +14,7 @@ from needs import existing_signals
 from processes import COMMAND, gone, until
 
 from revseq_cli.core import signals
-from revseq_cli.pipeline.views import ScannedSource
+from revseq_cli.pipeline.lengths import ScannedSource
 
 NUMBERS = existing_signals("SIGINT", "SIGTERM", "SIGHUP")
 pytestmark = pytest.mark.needs("signals")

@@ -16,8 +16,8 @@ from tensor_files import held
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import FormatError, TensorIOError
-from revseq_cli.pipeline.assembly import Request, align, make
-from revseq_cli.pipeline.views import PlacedSource, ScannedSource
+from revseq_cli.pipeline.jobs import Request, make
+from revseq_cli.pipeline.lengths import PlacedSource, ScannedSource, align
 
 SIZES = {"time": 5, "lat": 4, "lon": 6}
 VALUES = xarray.DataArray(np.arange(120, dtype="f4").reshape(5, 4, 6), dims=tuple(SIZES), name="v")
@@ -331,7 +331,7 @@ def test_masks_of_other_sizes(revseq, save):
     done = revseq("run", *job).refused("Sizes of the mask is {4,6}, which fits in 2 ways")
     assert "mask.reshape(4, 6, 1) or mask.T.reshape(1, 6, 4)" in done.err
     revseq("run", *job, "--batch-axis", 2).ok()
-    words = "{4,5}", "wanted: {4,6,4}, as x.npy has, or {4,6} or {4,6}: batch and time"
+    words = "{4,5}", "wanted: {4,6,4} or {4,6} or {4,6}: the sizes of x.npy, or batch and time"
     revseq("run", "x.npy", "short.npy", *job[2:]).refused(*words)
     revseq("run", *job[:2], "--axis", 5, "--mask").refused("Axis is 5")
     revseq("run", "one.npy", "[[1]]", "--axis", 0, "--mask", "--batch-axis", 1).ok()

@@ -18,7 +18,8 @@ from revseq_cli.core import thresholds
 from revseq_cli.core.dtypes import numbers
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
-from revseq_cli.pipeline.assembly import Request, make, unsigned
+from revseq_cli.pipeline.jobs import Request, make
+from revseq_cli.pipeline.lengths import unsigned
 
 X = np.random.default_rng(3).random((4, 10, 6)).astype("f4")
 N = np.array([2, 5, 10, 7])

@@ -18,7 +18,7 @@ from revseq_cli.formats import file_io
 from revseq_cli.formats.contract import Sink, Storage
 from revseq_cli.formats.raw import MemorySource, RawSource, RawTensor
 from revseq_cli.pipeline import ENGINES, plan
-from revseq_cli.pipeline.assembly import Job
+from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.plan import (
     Blocks,
     Plan,

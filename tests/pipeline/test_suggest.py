@@ -16,7 +16,7 @@ from revseq_cli.core.errors import RevseqError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel, violations
 from revseq_cli.pipeline import SYSTEMS, suggest
-from revseq_cli.pipeline.assembly import Request, make
+from revseq_cli.pipeline.jobs import Request, make
 
 RNG = np.random.default_rng(30)
 X = oracle.random_values(RNG, (4, 10, 6), oracle.DATA_TYPES[1])

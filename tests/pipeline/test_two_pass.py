@@ -22,8 +22,8 @@ from revseq_cli.formats import references
 from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.raw import MemorySink
 from revseq_cli.pipeline import reversal
-from revseq_cli.pipeline.assembly import Job, Request
-from revseq_cli.pipeline.jobs import load
+from revseq_cli.pipeline.jobs import Job, Request
+from revseq_cli.pipeline.loading import load
 from revseq_cli.pipeline.plan import Plan, Resources, make_tiling, plan_reversal
 
 JOB = ("run", "x.npy", "n.npy", "--axis", 0, "-o", "y.npy", "--memory", "60K")
