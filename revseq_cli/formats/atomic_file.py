@@ -30,6 +30,12 @@ def temporary_name() -> str:
     return f"{TEMPORARY_PREFIX}{tag}{os.urandom(8).hex()}.tmp"
 
 
+def is_an_input(name: str) -> TensorIOError:
+    """The error for an output that is an input."""
+    wanted = "another file: there is no in-place execution, as in DirectML"
+    return TensorIOError("is an input of this job", wanted, "give the output another name", name)
+
+
 class AtomicFile:
     """A file to write: its temporary file stands beside it, and the name keeps its old content or none until the end.
 
@@ -68,8 +74,7 @@ class AtomicFile:
             if not stat.S_ISREG(status.st_mode):
                 raise TensorIOError("is a pipe or a device", _NAME, where=self.name)
             if any(identity.names(status) for identity in inputs) or stream == "standard input":
-                wanted = "another file: there is no in-place execution, as in DirectML"
-                raise TensorIOError("is an input of this job", wanted, "give the output another name", self.name)
+                raise is_an_input(self.name)
             if stream:
                 raise TensorIOError(f"is where {stream} goes", "another file", "redirect to another file", self.name)
             if not self._overwrite:

@@ -20,15 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from revseq_cli.core import errors, platform, signals, thresholds
-from revseq_cli.core.errors import (
-    FileThereError,
-    FormatError,
-    MissingFileError,
-    RevseqError,
-    TensorIOError,
-    UsageError,
-)  # fmt: skip
-from revseq_cli.formats.atomic_file import AtomicFile, temporary_name
+from revseq_cli.core.errors import FileThereError, FormatError, MissingFileError, RevseqError, TensorIOError, UsageError
+from revseq_cli.formats.atomic_file import AtomicFile, is_an_input, temporary_name
 from revseq_cli.formats.file_io import Identity
 from revseq_cli.formats.table import is_of_store, is_store
 
@@ -36,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 
 _Result = TypeVar("_Result")
-_WEB, _HERE = ("http", "https"), ("memory", "local")
 # The package of each scheme. All but that of the web try again by themselves, and put a file in one step.
 _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}
 _PAUSES = (0.3, 1.0)  # seconds before the second try and the third
@@ -87,6 +79,7 @@ class Here:
         self.loop.set_exception_handler(lambda *_: None)  # sessions are left to the end of the process
         self.systems: dict[object, Any] = {}
         self.files: dict[str, File] = {}
+        self.folders: list[str] = []  # with copies of Zarr's metadata
 
 
 def thread() -> tuple[int, int]:
@@ -105,18 +98,26 @@ def here() -> Here:
 
 
 def close() -> None:
-    """Close what this thread has open: HDF5 does not survive a stream that ends before it."""
+    """Close what this thread has open, and remove its folders; HDF5 does not survive a stream that ends before it."""
     for file in here().files.values():
         file.at_end.close()
+    for folder in here().folders:
+        shutil.rmtree(folder, ignore_errors=True)
     here().files.clear()
-
-
-# Calls
+    here().folders.clear()
 
 
 def scheme_of(path: str) -> str:
     """What stands before ://."""
     return path.partition("://")[0].lower()
+
+
+def is_web(path: str) -> bool:
+    """Whether it is the address of a web server, which may list no files."""
+    return path.startswith(("http", "https"))
+
+
+# Calls
 
 
 def system(path: str) -> tuple[Any, str]:
@@ -180,11 +181,16 @@ def _cause(error: BaseException) -> tuple[BaseException, int]:
     return cause, getattr(cause, "status", None) or 0
 
 
-def call(path: str, method: str, *arguments: object, stops: bool = True, doing: str = "read", **options: object) -> Any:  # noqa: ANN401
-    """What a method of the filesystem gives for an address; a TensorIOError says what is wrong."""
+def ask(
+    path: str, *questions: Callable[[Any, str], Coroutine[Any, Any, _Result]], stops: bool = True, doing: str = "read"
+) -> list[_Result]:
+    """Ask the filesystem of an address, all together; each question gets it, and the path in it.
+
+    A TensorIOError says what is wrong; Stopped after a signal, unless `stops` is false.
+    """
     with worded(path, doing):
         fs, inside = system(path)
-        return done(tried(path, lambda: getattr(fs, f"_{method}")(inside, *arguments, **options)), stops=stops)[0]
+        return done(*(tried(path, functools.partial(question, fs, inside)) for question in questions), stops=stops)
 
 
 @contextlib.contextmanager
@@ -252,36 +258,28 @@ class File:
     def read_runs(self, runs: Iterable[tuple[int, memoryview]], name: str) -> None:
         """Fill each buffer from its offset; the ranges of some MiB are asked for together, and short ones kept."""
         ranges: list[tuple[int, memoryview]] = []
-        total = 0
         for start, run in runs:
             if len(run) <= thresholds.REMOTE_SHORT:
                 self.stream.seek(start)
-                self._fill(run, self.stream.read(len(run)), name)
+                _fill(run, self.stream.read(len(run)), name)
                 continue
             for done in range(0, len(run), thresholds.REMOTE_PIECE):
                 ranges.append((start + done, run[done : done + thresholds.REMOTE_PIECE]))
-                total += len(ranges[-1][1])
-                if total >= thresholds.REMOTE_AT_ONCE:
+                if len(ranges) * thresholds.REMOTE_PIECE >= thresholds.REMOTE_AT_ONCE:
                     self._fetch(ranges, name)
-                    ranges, total = [], 0
+                    ranges = []
         self._fetch(ranges, name)
 
-    def _fill(self, buffer: memoryview, data: bytes, name: str) -> None:
-        if len(data) != len(buffer):
-            raise TensorIOError("ended while it was read", "a file that does not change", where=name)
-        buffer[:] = data
-
     def _fetch(self, ranges: list[tuple[int, memoryview]], name: str) -> None:
-        async def fetched(start: int, buffer: memoryview) -> None:
-            options: dict[str, Any] = {"raise_for_status": _require_ranges} if is_web(self.path) else {}
-            options |= {"start": start, "end": start + len(buffer)}
+        async def fetched(start: int, buffer: memoryview, fs: Any, inside: str) -> None:  # noqa: ANN401 - fsspec's
+            options: dict[str, Any] = {"start": start, "end": start + len(buffer)}
             if len(buffer) == self.identity.size:  # which a server without ranges can send, too
                 options = {}
-            self._fill(buffer, await fs._cat_file(inside, **options), name)
+            elif is_web(self.path):
+                options["raise_for_status"] = _require_ranges
+            _fill(buffer, await fs._cat_file(inside, **options), name)
 
-        with worded(self.path, "read"):
-            fs, inside = system(self.path)
-            done(*(tried(self.path, functools.partial(fetched, *each)) for each in ranges))
+        ask(self.path, *(functools.partial(fetched, *each) for each in ranges))
 
     @functools.cached_property
     def stream(self) -> BinaryIO:
@@ -305,6 +303,12 @@ class File:
         return cast("BinaryIO", stream)
 
 
+def _fill(buffer: memoryview, data: bytes, name: str) -> None:
+    if len(data) != len(buffer):
+        raise TensorIOError("ended while it was read", "a file that does not change", where=name)
+    buffer[:] = data
+
+
 async def _require_ranges(response: Any) -> None:  # noqa: ANN401 - aiohttp's
     """FormatError where a server would send the whole file; of other errors fsspec tells."""
     if response.status == 200:
@@ -317,7 +321,7 @@ def opened(path: str, unchanged: Identity | None, *, afresh: bool = False) -> Fi
     files, key = here().files, Address(path).full
     file = files.pop(key, None)
     if not file or afresh or unchanged not in (None, file.identity):
-        identity = _identity(path, call(path, "info"))
+        identity = _info(path)
         if not file or file.identity != identity:
             file = File(path, identity)
     files[key] = file  # the last one
@@ -326,10 +330,14 @@ def opened(path: str, unchanged: Identity | None, *, afresh: bool = False) -> Fi
     return file
 
 
+def _info(path: str, *, stops: bool = True) -> Identity:
+    return _identity(path, ask(path, lambda fs, inside: fs._info(inside), stops=stops)[0])
+
+
 def state(path: str, *, stops: bool = True) -> Identity | None:
     """The state of a file now; None where there is none."""
     with contextlib.suppress(MissingFileError, FolderError):
-        return _identity(path, call(path, "info", stops=stops))
+        return _info(path, stops=stops)
     return None
 
 
@@ -342,31 +350,25 @@ def is_folder(path: str) -> bool:
     return False
 
 
-def is_web(path: str) -> bool:
-    """Whether it is the address of a web server, which may list no files."""
-    return path.startswith(_WEB)
-
-
 def listed(path: str) -> dict[str, Identity]:
     """The states of the files below an address, by their paths from there; those of a web server are not listed."""
     if is_web(path):
         return {}
     inside = system(path)[1].rstrip("/") + "/"
-    found = call(path, "find", detail=True)
+    (found,) = ask(path, lambda fs, inside: fs._find(inside, detail=True))
     return {name.removeprefix(inside): _identity(name, info) for name, info in found.items()}
 
 
 def contents(path: str, names: Collection[str]) -> dict[str, bytes]:
     """The bytes of the files of these names below an address, as far as they are there; all are asked for together."""
-    fs, inside = system(path)
 
-    async def content(name: str) -> bytes:
+    async def content(name: str, fs: Any, inside: str) -> bytes:  # noqa: ANN401 - fsspec's
         with contextlib.suppress(FileNotFoundError):
-            return await tried(path, lambda: cast("Any", fs._cat_file(f"{inside}/{name}")))
+            return cast("bytes", await fs._cat_file(f"{inside}/{name}"))
         return b""
 
-    with worded(path, "read"):
-        return {name: data for name, data in zip(names, done(*map(content, names)), strict=True) if data}
+    found = ask(path, *(functools.partial(content, name) for name in names))
+    return {name: data for name, data in zip(names, found, strict=True) if data}
 
 
 def newest(path: str) -> int | None:
@@ -377,7 +379,7 @@ def newest(path: str) -> int | None:
 
 def matching(pattern: str) -> list[Address]:
     """The addresses of files and Zarr stores that match a pattern, in their order."""
-    found = call(pattern, "glob", detail=True)
+    (found,) = ask(pattern, lambda fs, inside: fs._glob(inside, detail=True))
     names = {name if is_web(name) else f"{scheme_of(pattern)}://{name}": info for name, info in found.items()}
     return [Address(name) for name, info in sorted(names.items()) if info["type"] != "directory" or is_store(name)]
 
@@ -392,12 +394,11 @@ class NewObject(AtomicFile):
 
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
         self.name, self._overwrite, self.is_created, self._old = Address(path), overwrite, False, None
-        if is_web(path) or scheme_of(path) not in (*_PACKAGES, *_HERE):  # others show a file while it is put
+        if is_web(path) or scheme_of(path) not in (*_PACKAGES, "memory", "local"):  # others show a file while it is put
             raise UsageError("is only read", "an address of a bucket", "write it here, then upload it", self.name)
         if any(identity.device == _digest(self.name.full) for identity in inputs):
-            wanted = "another file: there is no in-place execution, as in DirectML"
-            raise TensorIOError("is an input of this job", wanted, "give the output another name", self.name)
-        self._check(inputs)
+            raise is_an_input(self.name)
+        self._check()
         self.temporary = self.beside = os.path.join(tempfile.gettempdir(), temporary_name())  # noqa: PTH118 - a string
 
     def _check(self, inputs: Iterable[Identity] = ()) -> None:  # noqa: ARG002 - that is done
@@ -419,10 +420,9 @@ class NewObject(AtomicFile):
     def _put(self, path: str, target: str, advance: Callable[[int], None] | None = None, **options: object) -> None:
         from fsspec.callbacks import Callback
 
-        fs, callback = system(self.name)[0], Callback()
+        callback = Callback()
         callback.relative_update = advance or callback.relative_update
-        with worded(self.name, "write"):
-            done(tried(self.name, lambda: fs._put_file(path, target, callback=callback, **options)))
+        ask(self.name, lambda fs, _: fs._put_file(path, target, callback=callback, **options), doing="write")
 
 
 class NewStore(NewObject):
@@ -444,7 +444,7 @@ class NewStore(NewObject):
     def create(self) -> None:
         """Create the folder here, and the mark there."""
         os.mkdir(self.temporary, 0o700)  # noqa: PTH102 - a string
-        call(f"{self.name}/{self._mark}", "pipe_file", b"", doing="write")
+        ask(self.name, lambda fs, inside: fs._pipe_file(f"{inside}/{self._mark}", b""), doing="write")
         self.is_created = True
         self._check()
         self._is_partial = True  # what is there now is this run's alone
@@ -466,6 +466,6 @@ class NewStore(NewObject):
             self.is_created = False
             with contextlib.suppress(RevseqError):
                 if self._is_partial:
-                    call(self.name, "rm", recursive=True, stops=False)
+                    ask(self.name, lambda fs, inside: fs._rm(inside, recursive=True), stops=False)
                 else:
-                    call(f"{self.name}/{self._mark}", "rm_file", stops=False)
+                    ask(self.name, lambda fs, inside: fs._rm_file(f"{inside}/{self._mark}"), stops=False)
