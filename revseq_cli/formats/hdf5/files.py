@@ -1,8 +1,7 @@
 """HDF5 files, opened for reading: how a dataset is found, and what its dimensions are called.
 
-Every link on a path is looked at before it is followed. Hard links are followed. Soft links are followed here and not
-by HDF5, as long as they stay in the file. External and user-defined links lead to other files or run code, and are
-never followed.
+Every link on a path is looked at before it is followed. Soft links are followed here and not by HDF5, as long as they
+stay in the file. External and user-defined links lead to other files or run code, and are never followed.
 
 A dimension is a scale: a dataset of its name, which NetCDF has also where there is no variable. A variable that has the
 name of a dimension and is not its coordinate lies under another name, behind `NOT_COORDINATE`. Sources: the HDF5 High
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
+from h5py import h5a, h5d, h5g, h5l, h5o
 
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, listed, worded
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 # What h5py raises, for HDF5 or of its own.
 RAISED = (OSError, RuntimeError, KeyError, ValueError, TypeError)
-_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 NOT_COORDINATE = "_nc4_non_coord_"
 # NetCDF-4 numbers the dimensions of a file from 0 on: a dimension's scale has its own number, and a variable the
 # numbers of its dimensions. A scale of several dimensions names the further ones in no other way.
@@ -41,11 +40,8 @@ OWN_ID, IDS = "_Netcdf4Dimid", "_Netcdf4Coordinates"
 # How the attribute NAME of a dimension begins that has no variable of its name: its dataset has no values.
 BARE = "This is a netCDF dimension but not a netCDF variable."
 LABELS = "DIMENSION_LABELS"
-# Attributes that tie a scale to its datasets, and others that are about storage.
-OF_SCALES = {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", OWN_ID}
-_STORAGE = {*OF_SCALES, LABELS, IDS, "_nc3_strict", "_NCProperties"}
+_STORAGE = {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", OWN_ID, LABELS, IDS, "_nc3_strict", "_NCProperties"}
 _MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
-
 
 # Held by what passes do with HDF5: workers of dask have several threads, and some functions of h5py take no lock.
 alone = threading.RLock()
@@ -59,40 +55,32 @@ def opened(path: str, name: str = "", unchanged: file_io.Identity | None = None)
     """
     with file_io.opened(path, unchanged, name) as fd:
         try:
-            with _open(platform.plain_path(path)) if isinstance(fd, int) else contextlib.nullcontext(_at(fd)) as file:
-                yield file
+            if isinstance(fd, int):
+                with _open(platform.plain_path(path)) as file:
+                    yield file
+            else:  # at an address, where it is opened once, since each time HDF5 asks for much
+                if not fd.hdf5:
+                    fd.hdf5 = fd.at_end.enter_context(h5py.File(fd.stream, "r"))
+                yield fd.hdf5
         except (RevseqError, *RAISED) as e:
             if not isinstance(fd, int) and fd.error:  # which HDF5 has lost, or takes for damage
                 raise fd.error from None
             if isinstance(e, RevseqError):
                 raise
-            trace = e.__traceback__
-            while trace and trace.tb_next:
-                trace = trace.tb_next
-            module = trace.tb_frame.f_globals.get("__name__") if trace else ""
-            if str(module).partition(".")[0] != "h5py":  # a mistake in this program
-                raise
-            raise _worded(e, path, name or path) from None
+            raise _worded(e, path, name or path) from e
 
 
 def _open(path: str) -> h5py.File:
     try:
         return h5py.File(path, "r")
     except OSError as e:
-        if error_number(e) not in _NO_LOCKS:
+        if error_number(e) not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
             raise
         return h5py.File(path, "r", locking=False)  # a network file system without locks
 
 
-def _at(file: file_io.Open) -> h5py.File:
-    """The file at an address, opened by HDF5 once, since each time it is asked for much."""
-    if not file.hdf5:
-        file.hdf5 = file.at_end.enter_context(h5py.File(file.stream, "r"))
-    return file.hdf5
-
-
 def _worded(error: Exception, path: str, where: str) -> RevseqError:
-    words = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    words = str(error)
     if "memory allocation failed" in words:
         return worded(MemoryError(), where)
     # The latter is a mark in the file, which a writer that was killed leaves behind.
@@ -111,13 +99,13 @@ def error_number(error: Exception) -> int:
     return getattr(error, "errno", None) or (int(match[1]) if match else 0)
 
 
-def checked(dataset: h5py.h5d.DatasetID, where: str) -> h5py.h5d.DatasetID:
+def checked(dataset: h5d.DatasetID, where: str) -> h5d.DatasetID:
     """The dataset, of which nothing was asked before; FormatError if its values stand in other files.
 
     Every dataset passes here first: HDF5 opens the files of a virtual one as soon as it is asked for its sizes.
     """
     properties = dataset.get_create_plist()
-    if properties.get_layout() == h5py.h5d.VIRTUAL:
+    if properties.get_layout() == h5d.VIRTUAL:
         raise FormatError("is a virtual dataset, made of other files", "values in the file itself", where=where)
     if properties.get_external_count():
         raise FormatError("keeps its values in another file", "values in the file itself", where=where)
@@ -126,7 +114,7 @@ def checked(dataset: h5py.h5d.DatasetID, where: str) -> h5py.h5d.DatasetID:
 
 def dataset_at(file: h5py.File, place: str, where: str) -> h5py.Dataset:
     """The dataset at a path of hard links; FormatError if its values stand in other files."""
-    return h5py.Dataset(checked(h5py.h5d.open(file.id, place.encode("utf-8", "surrogateescape")), where))
+    return h5py.Dataset(checked(h5d.open(file.id, _bytes(place)), where))
 
 
 # Attributes and dimensions
@@ -135,7 +123,7 @@ def dataset_at(file: h5py.File, place: str, where: str) -> h5py.Dataset:
 def attribute(item: h5py.HLObject, name: str) -> Any:  # noqa: ANN401 - of any type
     """An attribute in the neutral form; None where there is none, or that form has no place for it."""
     try:
-        if not h5py.h5a.exists(item.id, name.encode()):  # to ask is much faster than the error
+        if not h5a.exists(item.id, name.encode()):  # to ask is much faster than the error
             return None
         value = item.attrs[name]
     except RAISED:  # of a type that h5py lacks
@@ -145,10 +133,17 @@ def attribute(item: h5py.HLObject, name: str) -> Any:  # noqa: ANN401 - of any t
 
 def attributes_of(item: h5py.HLObject) -> tuple[Attributes, list[str]]:
     """The attributes of a dataset or a group, and the names of those that have no place in the neutral form."""
-    names = [name for name in item.attrs if name not in _STORAGE or (name == "CLASS" and not is_scale(item))]
-    texts = {name: attribute(item, name) for name in names if isinstance(name, str)}
-    lost = [text(name) if isinstance(name, bytes) else name for name in names if texts.get(name) is None]
-    return {name: value for name, value in texts.items() if value is not None}, lost
+    attributes, lost = Attributes(), list[str]()
+    for name in item.attrs:
+        if isinstance(name, bytes):
+            lost.append(text(name))
+        elif name not in _STORAGE or (name == "CLASS" and not is_scale(item)):
+            value = attribute(item, name)
+            if value is None:
+                lost.append(name)
+            else:
+                attributes[name] = value
+    return attributes, lost
 
 
 def is_scale(dataset: h5py.HLObject) -> bool:
@@ -188,18 +183,23 @@ def scales_of(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
     return []
 
 
+def groups_of(dataset: h5py.Dataset) -> list[h5py.Group]:
+    """The groups that a dataset is in, from the innermost to the file's root."""
+    groups = [dataset.parent]
+    while groups[-1].name != "/":
+        groups.append(groups[-1].parent)
+    return groups
+
+
 def _scale_of(number: int, dataset: h5py.Dataset) -> h5py.Dataset | None:
     """The scale of the dimension with that number, which is visible from the dataset's group."""
-    group = dataset.parent
-    while True:
+    for group in groups_of(dataset):
         for name in group:
             with contextlib.suppress(*RAISED, FormatError):  # damage there matters only where it is asked for
                 scale = dataset_in(group, name) if isinstance(name, str) else None
                 if scale and attribute(scale, OWN_ID) == number and is_scale(scale):  # variables have such numbers, too
                     return scale
-        if group.name == "/":
-            return None
-        group = group.parent
+    return None
 
 
 def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
@@ -208,28 +208,17 @@ def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
     It is the dimension's label, which h5py sets, or else the last part of the path of its first scale, which is how
     NetCDF names dimensions. A scale itself is the scale of its first dimension.
     """
-    if not any(h5py.h5a.exists(dataset.id, name) for name in (b"CLASS", b"DIMENSION_LIST", LABELS.encode())):
+    if not any(h5a.exists(dataset.id, name) for name in (b"CLASS", b"DIMENSION_LIST", LABELS.encode())):
         return ()
     labels = attribute(dataset, LABELS)
     labels = [labels] if isinstance(labels, str) else labels
-    names = labels if isinstance(labels, list) and len(labels) == dataset.id.rank else [""] * dataset.id.rank
+    names = labels if isinstance(labels, list) and len(labels) == dataset.ndim else [""] * dataset.ndim
     for d, name in enumerate(names):
         names[d] = name or next((str(scale.name).rpartition("/")[2] for scale in scales_of(dataset, d)), "")
     return (*names, *("" for _ in types.inner_sizes(dataset.id.get_type()))) if any(names) else ()
 
 
 # The way to a dataset
-
-
-def _link(group: h5py.h5g.GroupID, name: bytes, kind: int) -> tuple[str, str, str]:
-    """What a soft, external or user-defined link is, in words; the path that it names, and in which file."""
-    if kind == h5py.h5l.TYPE_SOFT:
-        target = text(group.links.get_val(name))
-        return f"a soft link to {target}", target, ""
-    if kind == h5py.h5l.TYPE_EXTERNAL:
-        file, target = map(text, group.links.get_val(name))
-        return f"an external link to {file}::{target}", target, file
-    return f"a user-defined link of class {kind}", "", ""
 
 
 def parts_of(key: str, path: str) -> list[str]:
@@ -247,9 +236,9 @@ def find(file: h5py.File, key: str | None, path: str) -> tuple[h5py.Dataset, str
     """
     key = chosen(to_choose(_datasets(file)), None, path, "dataset") if key is None else key
     item, name, place = follow(file, key, path)
-    if isinstance(item, h5py.h5d.DatasetID):
+    if isinstance(item, h5d.DatasetID):
         return h5py.Dataset(item), name, place
-    inside = [each for each in _datasets(file) if each.startswith(f"{place}/")]
+    inside = [inner for inner in _datasets(file) if inner.startswith(f"{place}/")]
     found = f"is a group with {listed(inside)}" if inside else "is a group"
     raise FormatError(found, "a dataset", try_hint(path, *inside), f"{path}::{name}")
 
@@ -257,40 +246,38 @@ def find(file: h5py.File, key: str | None, path: str) -> tuple[h5py.Dataset, str
 def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
     """The dataset of that name in a group; None where there is none, or a link leads elsewhere."""
     part = _bytes(name)
-    if "/" in name or not group.id.links.exists(part) or group.id.links.get_info(part).type != h5py.h5l.TYPE_HARD:
+    if "/" in name or not group.id.links.exists(part) or group.id.links.get_info(part).type != h5l.TYPE_HARD:
         return None
-    item = h5py.h5o.open(group.id, part)
-    return h5py.Dataset(checked(item, name)) if isinstance(item, h5py.h5d.DatasetID) else None
+    item = h5o.open(group.id, part)
+    return h5py.Dataset(checked(item, name)) if isinstance(item, h5d.DatasetID) else None
 
 
-def follow(file: h5py.File, key: str, path: str) -> tuple[h5py.h5g.GroupID | h5py.h5d.DatasetID, str, str]:
+def follow(file: h5py.File, key: str, path: str) -> tuple[h5g.GroupID | h5d.DatasetID, str, str]:
     """The group or dataset that the path `key` leads to, that path from the root on, and a path of hard links to it."""
     todo = parts_of(key, path) if key else []
     name, wanted = "/" + "/".join(todo), "a dataset inside the file"
     where = f"{path}::{name}"
-    if any("\udc80" <= c <= "\udcff" for c in key):
-        raise FormatError("its name is not UTF-8", "a UTF-8 name; h5copy can give it one", where=where)
-    root = item = h5py.h5g.open(file.id, b"/")
+    root = item = h5g.open(file.id, b"/")
     place, ways = "", list[str]()
     while todo:
         part = todo.pop(0)
-        links = item.links if isinstance(item, h5py.h5g.GroupID) else None
+        links = item.links if isinstance(item, h5g.GroupID) else None
         if links and links.exists(_bytes(NOT_COORDINATE + part)):
             part = NOT_COORDINATE + part
         if not links or not links.exists(_bytes(part)):
             found = f"{', and '.join(ways)}, which does not exist" if ways else "no such dataset"
             raise missing(list(_datasets(file)), name, path, found)
         kind = links.get_info(_bytes(part)).type
-        if kind == h5py.h5l.TYPE_HARD:
-            item, place = h5py.h5o.open(item, _bytes(part)), f"{place}/{part}"
-            if isinstance(item, h5py.h5d.DatasetID):
+        if kind == h5l.TYPE_HARD:
+            item, place = h5o.open(item, _bytes(part)), f"{place}/{part}"
+            if isinstance(item, h5d.DatasetID):
                 checked(item, where)
-            elif not isinstance(item, h5py.h5g.GroupID):
+            elif not isinstance(item, h5g.GroupID):
                 raise FormatError("is a data type", "a dataset", where=where)
             continue
         words, target, other = _link(item, _bytes(part), kind)
         ways.append(f"{place}/{part} is {words}")
-        if kind != h5py.h5l.TYPE_SOFT:
+        if kind != h5l.TYPE_SOFT:
             other = os.path.join(os.path.dirname(path), other)  # noqa: PTH118, PTH120 - any text, as the file has it
             inside = "/".join([target.rstrip("/"), *todo])
             hint = try_hint(other, inside) if os.path.isfile(other) else ""  # noqa: PTH113
@@ -304,6 +291,17 @@ def follow(file: h5py.File, key: str, path: str) -> tuple[h5py.h5g.GroupID | h5p
     return item, name, place
 
 
+def _link(group: h5g.GroupID, name: bytes, kind: int) -> tuple[str, str, str]:
+    """What a soft, external or user-defined link is, in words; the path that it names, and in which file."""
+    if kind == h5l.TYPE_SOFT:
+        target = text(group.links.get_val(name))
+        return f"a soft link to {target}", target, ""
+    if kind == h5l.TYPE_EXTERNAL:
+        file, target = map(text, group.links.get_val(name))
+        return f"an external link to {file}::{target}", target, file
+    return f"a user-defined link of class {kind}", "", ""
+
+
 def to_choose(datasets: dict[str, bool]) -> list[str]:
     """The datasets to choose from where none is named: all but the scales, unless there are only scales."""
     return [name for name, scale in datasets.items() if not scale] or list(datasets)
@@ -311,46 +309,44 @@ def to_choose(datasets: dict[str, bool]) -> list[str]:
 
 def _datasets(file: h5py.File) -> dict[str, bool]:
     """The path of each dataset, and whether it is a scale; one that has several paths is named once."""
-    datasets = {}
-    for path, item in entries(h5py.h5g.open(file.id, b"/")):
-        if isinstance(item, h5py.h5d.DatasetID):
-            datasets[path] = is_scale(h5py.Dataset(item))
-        elif isinstance(item, Exception):  # naming it raises the reason
-            datasets[path] = False
+    datasets = {
+        path: isinstance(item, h5d.DatasetID) and is_scale(h5py.Dataset(item))
+        for path, item in entries(h5g.open(file.id, b"/"))
+        if isinstance(item, (h5d.DatasetID, Exception))  # naming the latter raises the reason
+    }
     return dict(sorted(datasets.items()))
 
 
-def entries(group: h5py.h5g.GroupID, path: str = "") -> Iterator[tuple[str, h5py.h5o.ObjectID | str | Exception]]:
+def entries(group: h5g.GroupID, path: str = "") -> Iterator[tuple[str, h5o.ObjectID | str | Exception]]:
     """Everything in the group at that path, depth first; in the order of creation where a group remembers it.
 
     At each path there is an object, or what else there is in words, or why it cannot be read. An object may have
-    several names, and a group may be a member of itself. HDF5 is asked once for all links of a group, and once for each
-    object.
+    several names, and a group may be a member of itself.
     """
-    seen = {h5py.h5o.get_info(group).addr: path or "/"}
-    pending = [(group, *link) for link in _links(group, path)]
+    seen = {h5o.get_info(group).addr: path or "/"}
+    pending = _links(group, path)
     while pending:
         group, path, name, kind, address = pending.pop()
-        if kind != h5py.h5l.TYPE_HARD:
+        if kind != h5l.TYPE_HARD:
             yield path, _link(group, name, kind)[0]
         elif address in seen:
             yield path, f"another name of {seen[address]}"
         else:
             seen[address] = path
             try:
-                item = h5py.h5o.open(group, name)
-                inside = _links(item, path) if isinstance(item, h5py.h5g.GroupID) else []
-                if isinstance(item, h5py.h5d.DatasetID):
+                item = h5o.open(group, name)
+                inside = _links(item, path) if isinstance(item, h5g.GroupID) else []
+                if isinstance(item, h5d.DatasetID):
                     checked(item, path)
             except (*RAISED, FormatError) as e:
                 yield path, e
             else:
                 yield path, item
-                pending += [(item, *link) for link in inside]
+                pending += inside
 
 
-def _links(group: h5py.h5g.GroupID, path: str) -> list[tuple[str, bytes, int, int]]:
-    """Each link of the group at that path, the last one first: path, name, HDF5's number of its kind, object's address.
+def _links(group: h5g.GroupID, path: str) -> list[tuple[h5g.GroupID, str, bytes, int, int]]:
+    """Each link of the group at that path, the last one first: its path, name, HDF5's number of its kind, and address.
 
     A dimension is left out where a variable has its name.
     """
@@ -361,7 +357,7 @@ def _links(group: h5py.h5g.GroupID, path: str) -> list[tuple[str, bytes, int, in
     prefix = NOT_COORDINATE.encode()
     variables = {name.removeprefix(prefix) for name, *_ in links if name.startswith(prefix)}
     return [
-        (f"{path}/{text(name.removeprefix(prefix))}", name, kind, address)
+        (group, f"{path}/{text(name.removeprefix(prefix))}", name, kind, address)
         for name, kind, address in reversed(links)
         if name not in variables
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import io
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
@@ -27,11 +27,10 @@ if TYPE_CHECKING:
 
     from revseq_cli.core.tensors import Region
 
-# Short names for HDF5's own filters and for those that hdf5plugin brings: the names in files are long, or empty.
+# Short names for HDF5's own filters and some others, whose names in files are long, or empty.
 _NAMES = {
-    1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 307: "bzip2", 32000: "lzf",
-    32001: "blosc", 32004: "lz4", 32008: "bitshuffle", 32013: "zfp", 32015: "zstd", 32017: "sz", 32018: "fcidecomp",
-    32024: "sz3", 32026: "blosc2", 32028: "sperr",
+    1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 32004: "lz4", 32008: "bitshuffle",
+    32013: "zfp", 32015: "zstd", 32017: "sz",
 }  # fmt: skip
 # Filters that never lose anything; chunks that pass any other filter are decoded again and compared.
 _LOSSLESS = frozenset({1, 2, 3, 4, 32000})
@@ -80,12 +79,8 @@ def take_filters(properties: h5py.h5p.PropDCID, like: h5py.h5p.PropDCID, but: in
             properties.set_filter(code, flags, _ASKED_FOR.get(code, tuple)(stored))
 
 
-class Chunk(NamedTuple):
-    """An encoded chunk: its first index in each dimension, the filters that it skipped, as bits, and its bytes."""
-
-    start: tuple[int, ...]
-    mask: int
-    data: bytes
+# An encoded chunk: its first index in each dimension, its bytes, and the filters that it skipped, as bits.
+Chunk = tuple[tuple[int, ...], bytes, int]
 
 
 @dataclass(frozen=True)
@@ -120,7 +115,7 @@ class ChunkBlockWriter:
             with alone:
                 scratch = _scratch(self.image)
                 return [
-                    Chunk(tuple(part.start for part in box[: scratch.rank]), *self._encoded(scratch, values_of_chunk))
+                    (tuple(part.start for part in box[: scratch.rank]), *self._encoded(scratch, values_of_chunk))
                     for box, values_of_chunk in parts(region, values, self.chunks)
                 ]
         except (OSError, RuntimeError, ValueError) as e:
@@ -131,8 +126,8 @@ class ChunkBlockWriter:
             found = f"its filters cannot encode: {str(e)[:200]}"
             raise FormatError(found, "filters that can", _UNFILTERED, self.name) from None
 
-    def _encoded(self, scratch: h5py.h5d.DatasetID, values: NDArray[Any]) -> tuple[int, bytes]:
-        """The filters that a chunk skipped, as bits, and its bytes as HDF5 stores them.
+    def _encoded(self, scratch: h5py.h5d.DatasetID, values: NDArray[Any]) -> tuple[bytes, int]:
+        """The bytes of a chunk as HDF5 stores them, and the filters that it skipped.
 
         The values end at the tensor's end. HDF5 fills up a chunk beyond the end, and decides whether such a chunk
         passes through the filters.
@@ -153,7 +148,7 @@ class ChunkBlockWriter:
             scratch.read(h5s.ALL, h5s.ALL, decoded, kind)
             if decoded.tobytes() != values.tobytes():
                 raise FormatError("its filters change values", "lossless filters", _UNFILTERED, self.name)
-        return mask, data
+        return data, mask
 
 
 @functools.lru_cache(maxsize=1)

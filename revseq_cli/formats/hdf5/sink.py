@@ -7,7 +7,6 @@ Workers encode chunks, which the parent stores; contiguous elements they write w
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import os
 import sys
@@ -20,10 +19,10 @@ import numpy as np
 from h5py import h5d, h5p
 
 from revseq_cli.core import platform
-from revseq_cli.core.errors import RevseqError, TensorIOError, UsageError, listed, printable, shortened
+from revseq_cli.core.errors import RevseqError, TensorIOError, UsageError, printable, shortened
 from revseq_cli.core.tensors import chunk_boxes
 from revseq_cli.formats import file_io
-from revseq_cli.formats.attributes import NOTHING, Attributes, Variable, fill_of, typed
+from revseq_cli.formats.attributes import NOTHING, Attributes, fill_of, typed
 from revseq_cli.formats.contents import refuse_taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source
 from revseq_cli.formats.hdf5 import files, types
@@ -68,7 +67,6 @@ class _Copy:
     All else stays as it is, byte by byte, but a NetCDF history.
     """
 
-    template: Hdf5Source
     options: dict[str, Any] = {"mode": "r+"}  # noqa: RUF012 - nobody changes it
 
     def __init__(self, name: str, template: Hdf5Source, where: str) -> None:
@@ -79,8 +77,6 @@ class _Copy:
         self.properties = template.properties.copy()
         take_filters(self.properties, template.properties)
         if self.adds:
-            self.properties.set_obj_track_times(False)  # so that the same job gives the same bytes
-            _allocate_early(self.properties)
             with opened(template.path, template.name) as file:
                 self._refuse_place(file)
 
@@ -103,34 +99,33 @@ class _Copy:
 
     def dataset(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
         """The dataset in the copy, without its new values, and notes."""
-        old, notes = dataset_at(file, self.template.place, self.where), list[str]()
-        made = self._added(file, old, notes) if self.adds else old
-        if files.is_netcdf(old):
-            notes += _add_history(file)
-        if self.properties.get_nfilters() and not self.adds:
+        made = old = dataset_at(file, self.template.place, self.where)
+        if self.adds:
+            group, name = _group_of(file, self.name)
+            utf8 = h5p.create(h5p.LINK_CREATE)
+            utf8.set_char_encoding(h5py.h5t.CSET_UTF8)
+            h5py.h5o.copy(old.id, b".", group.id, name.encode(), lcpl=utf8)
+            made = group[name]
+            of_scales = ("CLASS", "NAME", "REFERENCE_LIST", files.OWN_ID) if files.is_scale(old) else ()
+            for attribute in old.attrs:
+                if attribute in ("DIMENSION_LIST", *of_scales):
+                    del made.attrs[attribute]
+                    continue
+                with contextlib.suppress(*RAISED):  # of a type that h5py lacks
+                    if old.attrs.get_id(attribute).get_type().detect_class(h5py.h5t.REFERENCE):
+                        made.attrs[attribute] = old.attrs[attribute]  # a copy refers to nothing
+            for d in range(old.ndim):
+                for scale in files.scales_of(old, d):
+                    made.dims[d].attach_scale(scale)
+        notes = _add_history(file) if files.is_netcdf(old) else []
+        if self.properties.get_nfilters():
             # One byte in place of each chunk. Then HDF5 joins the free space of neighbours, which new chunks of other
             # sizes fill: a copy of a file of 7 MB has 0.3 % of dead space, instead of 5 %. It also drops the old filter
             # mask, which HDF5 keeps where a chunk replaces one of the same size, and with which nobody could read it.
-            is_byte = prod(old.chunks) * old.id.get_type().get_size() == 1
-            for box in chunk_boxes(tuple(slice(0, size) for size in old.shape), old.chunks):
-                old.id.write_direct_chunk(tuple(part.start for part in box), bytes(1 + is_byte))
+            is_byte = prod(made.chunks) * made.id.get_type().get_size() == 1
+            for box in chunk_boxes(tuple(slice(0, size) for size in made.shape), made.chunks):
+                made.id.write_direct_chunk(tuple(part.start for part in box), bytes(1 + is_byte))
         return made, notes
-
-    def _added(self, file: h5py.File, old: h5py.Dataset, notes: list[str]) -> h5py.Dataset:
-        """A dataset like the old one, with its attributes and dimensions."""
-        made = _create(file, self.name, old.id.get_type(), old.id.get_space(), self.properties)
-        lost = []
-        for name in old.attrs:
-            if name not in files.OF_SCALES or (name == "CLASS" and not files.is_scale(old)):
-                try:
-                    _copy_attribute(old.id, made.id, name if isinstance(name, bytes) else name.encode())
-                except RAISED:  # of a type that h5py lacks
-                    lost.append(str(name))
-        notes += [f"not copied: {listed(lost)}"] if lost else []
-        for d in range(old.ndim):
-            for scale in files.scales_of(old, d):
-                made.dims[d].attach_scale(scale)
-        return made
 
 
 class _Alone:
@@ -146,9 +141,9 @@ class _Alone:
         self.options = {"mode": "w", "libver": _VERSIONS, "track_order": tracks}
         self.kept = sum(coordinate.values.nbytes for coordinate in self.meaning.coordinates)
         like = template if isinstance(template, Hdf5Source) else None
-        growing = [name in self.meaning.unlimited for name in self.meaning.dimensions] or [False] * len(sizes)
-        limits = (None if grows else size for grows, size in zip(growing, sizes, strict=True))
-        self.limits = like.limits if like else tuple(limits)
+        names = self.meaning.dimensions or [""] * len(sizes)
+        growing = (None if name in self.meaning.unlimited else size for name, size in zip(names, sizes, strict=True))
+        self.limits = like.limits if like else tuple(growing)
         chunks = template.chunks
         if not chunks and None in self.limits:
             with h5py.File(io.BytesIO(), "w") as scratch:
@@ -172,34 +167,34 @@ class _Alone:
                 like.properties.get_fill_value(fill)
         if fill is not None:
             self.properties.set_fill_value(np.array(fill, template.dtype))
-        _allocate_early(self.properties)
-        self.is_raw = self.properties.get_layout() == h5d.CONTIGUOUS and prod(sizes) > 0
+        is_contiguous = self.properties.get_layout() == h5d.CONTIGUOUS
+        if is_contiguous:  # elements have their place at once; workers write every one of them
+            self.properties.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+            self.properties.set_fill_time(h5d.FILL_TIME_NEVER)
+        self.is_raw = is_contiguous and prod(sizes) > 0
 
     def dataset(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
         """The dataset, with its attributes, those of its groups, and the scales of its dimensions; and notes."""
         said, sizes = self.meaning, dict[str, int]()
-        parent, _, name = self.name.rpartition("/")
+        group, name = _group_of(file, self.name)
         # The dimensions whose scale can have their name; a dimension has one size.
         dims = [
-            each if _is_name(each) and sizes.setdefault(each, size) == size else ""
-            for each, size in zip(said.dimensions, self.template.sizes, strict=False)
+            dimension if _is_name(dimension) and sizes.setdefault(dimension, size) == size else ""
+            for dimension, size in zip(said.dimensions, self.template.sizes, strict=False)
         ]
         is_coordinate = dims[:1] == [name] and all(dims)
         if name in dims and not is_coordinate:
             if self.is_netcdf:
                 name = files.NOT_COORDINATE + name
             else:  # where only h5netcdf would understand such a name
-                dims = ["" if each == name else each for each in dims]
+                dims = ["" if dimension == name else dimension for dimension in dims]
         limits = tuple(h5py.h5s.UNLIMITED if size is None else size for size in self.limits)
-        space = h5py.h5s.create_simple(self.template.sizes, limits)
-        made = _create(file, f"{parent}/{name}", types.kind_of(self.template.dtype), space, self.properties)
+        kind, space = types.kind_of(self.template.dtype), h5py.h5s.create_simple(self.template.sizes, limits)
+        group[name] = made = h5py.Dataset(h5d.create(group.id, None, kind, space, self.properties))
         _write_attributes(made, said.attributes, self.template.dtype)
         _write_attributes(file, said.groups[0] if said.groups else {})
-        above = made.parent
-        for attributes in said.groups[:0:-1]:  # from the dataset upwards
-            if above.name != "/":
-                _write_attributes(above, attributes)
-                above = above.parent
+        for home, attributes in zip(files.groups_of(made)[:-1], said.groups[:0:-1], strict=False):
+            _write_attributes(home, attributes)
         self._attach_scales(made, dims, is_coordinate=is_coordinate)
         return made, [*said.left_behind(can_grow=True), *(_add_history(file) if self.is_netcdf else [])]
 
@@ -211,14 +206,20 @@ class _Alone:
             scales[dims[0]] = made
         coordinates = {coordinate.name: coordinate for coordinate in self.meaning.coordinates}
         for d, name in enumerate(dims):
-            if name and name not in scales:
-                if name in coordinates:
-                    scales[name] = _write_variable(made.parent, coordinates[name], self.limits[d])
-                    scales[name].make_scale(name)
-                else:  # as NetCDF's library makes it
-                    size = made.shape[d]
-                    scales[name] = made.parent.create_dataset(name, (size,), ">f4", maxshape=(self.limits[d],))
-                    scales[name].make_scale(f"{files.BARE}{size:10d}")
+            if not name or name in scales:
+                continue
+            more: dict[str, Any] = {"track_order": True} | ({"maxshape": (None,)} if self.limits[d] is None else {})
+            if coordinate := coordinates.get(name):
+                values, attributes = _of_netcdf(coordinate.values), coordinate.attributes
+                if values.dtype == object:
+                    more["dtype"] = h5py.string_dtype()
+                fill = fill_of(attributes, values.dtype)
+                scales[name] = made.parent.create_dataset(name, data=values, fillvalue=fill, **more)
+                _write_attributes(scales[name], attributes, values.dtype)
+                scales[name].make_scale(name)
+            else:  # as NetCDF's library makes it
+                scales[name] = made.parent.create_dataset(name, (made.shape[d],), ">f4", **more)
+                scales[name].make_scale(f"{files.BARE}{made.shape[d]:10d}")
         for number, scale in enumerate(scales.values()):
             scale.attrs.create(files.OWN_ID, np.int32(number))
         if is_coordinate:  # a scale has no scales
@@ -237,41 +238,14 @@ def _is_name(name: str) -> bool:
     return name.isprintable() and "/" not in name and name not in ("", ".", "..")
 
 
-def _allocate_early(properties: h5p.PropDCID) -> None:
-    """Let contiguous elements have their place at once; workers write every one of them."""
-    if properties.get_layout() == h5d.CONTIGUOUS:
-        properties.set_alloc_time(h5d.ALLOC_TIME_EARLY)
-        properties.set_fill_time(h5d.FILL_TIME_NEVER)
-
-
-def _create(
-    file: h5py.File, path: str, kind: h5py.h5t.TypeID, space: h5py.h5s.SpaceID, properties: h5p.PropDCID
-) -> h5py.Dataset:
-    """A dataset without values; groups on its path are made where they are not there."""
+def _group_of(file: h5py.File, path: str) -> tuple[h5py.Group, str]:
+    """The group of a new dataset, made with those above it where they are not there; and the dataset's name in it."""
     group = file["/"]
     tracks = group.id.get_create_plist().get_link_creation_order() != 0 or None
     *parents, name = path.strip("/").split("/")
     for part in parents:
         group = group[part] if part in group else group.create_group(part, track_order=tracks)
-    group[name] = made = h5py.Dataset(h5d.create(group.id, None, kind, space, properties))  # with a name in UTF-8
-    return made
-
-
-def _copy_attribute(old: h5d.DatasetID, new: h5d.DatasetID, name: bytes) -> None:
-    """Give a dataset an attribute that another one of its file has, of the same type, which may have a name there."""
-    attribute = h5py.h5a.open(old, name)
-    kind, dtype = attribute.get_type(), attribute.dtype
-    made = h5py.h5a.create(new, name, kind, attribute.get_space())
-    if attribute.shape is None:
-        return
-    if dtype.hasobject:
-        values = np.empty(attribute.shape, dtype)
-        attribute.read(values)
-        made.write(values)
-    else:  # the bytes as they are
-        values = np.empty(attribute.shape, f"V{kind.get_size()}")
-        attribute.read(values, mtype=kind)
-        made.write(values, mtype=kind)
+    return group, name
 
 
 def _write_attributes(item: h5py.HLObject, attributes: Attributes, dtype: np.dtype[Any] | None = None) -> None:
@@ -291,16 +265,6 @@ def _write_attributes(item: h5py.HLObject, attributes: Attributes, dtype: np.dty
 def _of_netcdf(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """FLOAT16 as FLOAT32, since NetCDF's library crashes on the former; other values unchanged."""
     return values.astype(np.float32) if values.dtype.newbyteorder("=") == np.float16 else values
-
-
-def _write_variable(group: h5py.Group, variable: Variable, limit: int | None) -> h5py.Dataset:
-    """A coordinate of a dimension that can have `limit` indices, None for any number."""
-    values, attributes = _of_netcdf(variable.values), variable.attributes
-    more: dict[str, Any] = {"track_order": True} | ({"maxshape": (None,)} if limit is None else {})
-    more |= {"dtype": h5py.string_dtype()} if values.dtype == object else {}  # of which NetCDF has no fill value
-    made = group.create_dataset(variable.name, data=values, fillvalue=fill_of(attributes, values.dtype), **more)
-    _write_attributes(made, attributes, values.dtype)
-    return made
 
 
 def _add_history(file: h5py.File) -> list[str]:
@@ -371,7 +335,7 @@ class Recorder(io.FileIO):
             if not self.error:
                 if number := error_number(e):
                     raise file_io.failed(self._file_name, "write", OSError(number, os.strerror(number))) from None
-                raise TensorIOError(f"HDF5 cannot write it: {str(e)[:200]}", where=self._file_name) from None
+                raise TensorIOError(f"HDF5 cannot write it: {str(e)[:200]}", where=self._file_name) from e
         if self.error:
             raise file_io.failed(self._file_name, "write", self.error) from None
 
@@ -424,6 +388,7 @@ class Hdf5Sink(_DatasetSink):
 
     in_workers = False
     in_order = True
+    _writer: BlockWriter = Handing()
 
     def __init__(self, file: AtomicFile, output: _Copy | _Alone) -> None:
         super().__init__(file, output)
@@ -436,7 +401,10 @@ class Hdf5Sink(_DatasetSink):
     def start(self) -> None:
         """Create the file and its dataset, and reserve the bytes of chunks without filters, whose size is known."""
         self._dataset = self._begin()
-        if not self.encoded and self.chunks:
+        if self.encoded:
+            name, dtype = self.file.name, self._template.dtype
+            self._writer = ChunkBlockWriter.like(self._dataset, self._output.properties, dtype, name)
+        elif self.chunks:
             counts = (-(-size // chunk) for size, chunk in zip(self._template.sizes, self.chunks, strict=True))
             whole = prod(counts) * prod(self.chunks) * self._template.dtype.itemsize
             missing = max(0, whole - self._dataset.id.get_storage_size())
@@ -445,18 +413,14 @@ class Hdf5Sink(_DatasetSink):
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
         """Workers encode chunks that have filters; all other blocks go to the parent as they are."""
-        return self._encoder if self.encoded else Handing()
-
-    @functools.cached_property
-    def _encoder(self) -> ChunkBlockWriter:
-        return ChunkBlockWriter.like(self._dataset, self._output.properties, self._template.dtype, self.file.name)
+        return self._writer
 
     def receive(self, write_result: object) -> None:
         """Write the encoded chunks of a block, or its values."""
         with alone, cast("Recorder", self._recorder).worded():
             if self.encoded:
                 for chunk in cast("list[Chunk]", write_result):
-                    self._dataset.id.write_direct_chunk(chunk.start, chunk.data, chunk.mask)
+                    self._dataset.id.write_direct_chunk(*chunk)
             else:
                 region, values = cast("WriteResult", write_result)
                 # Pickled, values may come in another byte order.

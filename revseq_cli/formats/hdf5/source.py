@@ -1,4 +1,4 @@
-"""HDF5 datasets as inputs: `file.h5::/group/name`, or the file's only dataset."""
+"""HDF5 datasets as inputs: `file.h5::/group/name`, or the file's only dataset; and what a file holds, as a tree."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
+from h5py import h5d, h5g, h5t
 
+from revseq_cli.core.dtypes import data_type_of, require_sizes
 from revseq_cli.core.errors import FormatError, about
-from revseq_cli.core.tensors import chunk_boxes, chunk_start
+from revseq_cli.core.tensors import TensorDesc, chunk_boxes, chunk_start
 from revseq_cli.formats import file_io
 from revseq_cli.formats.attributes import ENCODING, FILL, Meaning, Variable, as_texts, is_small, joined
-from revseq_cli.formats.contents import not_whole, refuse_bomb
+from revseq_cli.formats.contents import GROUP, Contents, Item, not_whole, only_of, refuse_bomb
 from revseq_cli.formats.contract import ReadTask, Source, Storage
 from revseq_cli.formats.hdf5 import files, types
 from revseq_cli.formats.hdf5.files import RAISED, alone, dataset_at, opened
@@ -26,31 +28,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.core.tensors import DataType, Region
+    from revseq_cli.formats.contract import Address, TextTypes
 
-_LAYOUTS = {h5py.h5d.COMPACT: "compact", h5py.h5d.CONTIGUOUS: "contiguous", h5py.h5d.VIRTUAL: "virtual"}
 _MATLAB_NUMBERS = {
     "double", "single", "logical", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"
 }  # fmt: skip
 _TEXTS_AT_ONCE = 8  # that are read before their lengths are looked at: many may lie at one place in the file
 
 
-def refuse_other_programs(dataset: h5py.Dataset) -> None:
-    """FormatError for numbers that stand for something else: MATLAB's texts, and the sizes of its empty arrays."""
-    kind = files.attribute(dataset, "MATLAB_class")
-    if isinstance(kind, str) and kind not in _MATLAB_NUMBERS:
-        raise FormatError(f"its data type is MATLAB's {kind}", "numbers")
-    if (empty := files.attribute(dataset, "MATLAB_empty")) is not None and np.all(empty == 1):
-        raise FormatError("is an empty array of MATLAB, whose numbers are its sizes", "an array with elements")
-
-
-def details_of(properties: h5py.h5p.PropDCID, meaning: str) -> dict[str, str]:
-    """How a dataset is stored: what its type says beyond its data type, chunks or layout, and filters."""
-    layout = properties.get_layout()
-    details = {"stored as": meaning} if meaning else {}
-    details |= {"chunks": str(properties.get_chunk())} if layout == h5py.h5d.CHUNKED else {"layout": _LAYOUTS[layout]}
-    if properties.get_nfilters():
-        details["filters"] = ", ".join(filters_of(properties).values())
-    return details
+def open_source(address: Address, types: TextTypes) -> Source:
+    """The named dataset of a file, or its only one."""
+    return Hdf5Source(address.path, address.key, asked=types.asked)
 
 
 class Hdf5Source(Source):
@@ -79,7 +67,7 @@ class Hdf5Source(Source):
             self.key, self.name, self.path = own_name.lstrip("/"), f"{name}::{own_name}", path
             self.properties, kind = dataset.id.get_create_plist(), dataset.id.get_type()
             with about(self.name):
-                refuse_other_programs(dataset)
+                _refuse_other_programs(dataset)
                 self.dtype = types.dtype_of(kind, asked)
                 self._check(dataset)
             self.inner, self.stored = types.inner_sizes(kind), dataset.id.get_storage_size()
@@ -88,7 +76,7 @@ class Hdf5Source(Source):
             self.encoded = self.properties.get_nfilters() > 0
             self.dimensions = files.names_of(dataset)
             # Of values that were never written, HDF5 would name a place, too.
-            is_contiguous = self.properties.get_layout() == h5py.h5d.CONTIGUOUS and self.stored > 0
+            is_contiguous = self.properties.get_layout() == h5d.CONTIGUOUS and self.stored > 0
             if is_contiguous and not types.is_converted(kind):
                 self.raw = RawTensor(path, self.name, dataset.id.get_offset(), self.dtype, self.sizes)
                 if self.raw.end > self.identity.size:
@@ -96,22 +84,18 @@ class Hdf5Source(Source):
                     raise not_whole(found, self.name)
             is_link = self.place.replace(files.NOT_COORDINATE, "") != f"/{self.key}"
             places = {"dataset": f"/{self.key}"} | ({"link to": self.place} if is_link else {})
-            self.storage = Storage("h5", places | details_of(self.properties, types.meaning(kind)))
+            self.storage = Storage("h5", places | _details_of(self.properties, types.meaning(kind)))
 
     def _check(self, dataset: h5py.Dataset) -> None:
         """FormatError for a dataset that cannot be read as a tensor."""
         if dataset.shape is None:
             raise FormatError("has a null dataspace: neither sizes nor elements", "a tensor")
-        is_absent = dataset.id.get_space_status() == h5py.h5d.SPACE_STATUS_NOT_ALLOCATED
-        if is_absent and self.properties.fill_value_defined() == h5py.h5d.FILL_VALUE_UNDEFINED:
+        is_absent = dataset.id.get_space_status() == h5d.SPACE_STATUS_NOT_ALLOCATED
+        if is_absent and self.properties.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED:
             raise FormatError("none of its values was ever written, and it has no fill value", "values")
         require_filters(dataset, self.name)
         declared, stored = prod(dataset.shape) * self.dtype.itemsize, dataset.id.get_storage_size()
         refuse_bomb(declared, stored, "write it again without compression: h5repack -f NONE", self.name)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What workers get: all but the properties, which are about new files, and do not pickle."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("properties", "_meaning")}
 
     def can_copy_to(self, path: str) -> bool:
         """Whether a copy of the file may have that name: only that of a NetCDF file is one."""
@@ -129,26 +113,22 @@ class Hdf5Source(Source):
         with opened(self.path, self.name) as file:
             dataset = dataset_at(file, self.place, self.name)
             attributes, left = files.attributes_of(dataset)
-            if dataset.id.get_type().get_class() == h5py.h5t.ENUM and self.dtype.kind != "b":
+            if dataset.id.get_type().get_class() == h5t.ENUM and self.dtype.kind != "b":
                 left.append("the names of its enumeration")
             coordinates = list[Variable]()
-            for d, name in enumerate(self.dimensions):
-                if name and name not in self.dimensions[:d] and d < dataset.ndim:
+            for d, name in enumerate(self.dimensions[: dataset.ndim]):
+                if name and name not in self.dimensions[:d]:
                     try:
                         coordinates += _coordinate(dataset, d, name)
                     except (*RAISED, FormatError):  # damage matters where it is asked for
                         left.append(f"the variable {name}")
-            group = dataset.parent
-            groups = [files.attributes_of(group)[0]]
-            while group.name != "/":
-                group = group.parent
-                groups.insert(0, files.attributes_of(group)[0])
+            groups = tuple(files.attributes_of(group)[0] for group in reversed(files.groups_of(dataset)))
             fill = None
-            is_filled = self.properties.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED
+            is_filled = self.properties.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
             if is_filled and FILL not in attributes and self.dtype.itemsize > 1 and files.is_netcdf(dataset):
                 fill = dataset.fillvalue
         unlimited = tuple(n for n, most in zip(self.dimensions, self.limits, strict=False) if n and most is None)
-        return Meaning(self.dimensions, attributes, tuple(coordinates), tuple(groups), unlimited, tuple(left), fill)
+        return Meaning(self.dimensions, attributes, tuple(coordinates), groups, unlimited, tuple(left), fill)
 
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
@@ -160,6 +140,28 @@ class Hdf5Source(Source):
         if self.raw:
             return RawReadTask(self.raw, self.identity, region)
         return Hdf5ReadTask(self.path, self.name, self.place, self.dtype, self.identity, region)
+
+
+def _refuse_other_programs(dataset: h5py.Dataset) -> None:
+    """FormatError for numbers that stand for something else: MATLAB's texts, and the sizes of its empty arrays."""
+    kind = files.attribute(dataset, "MATLAB_class")
+    if isinstance(kind, str) and kind not in _MATLAB_NUMBERS:
+        raise FormatError(f"its data type is MATLAB's {kind}", "numbers")
+    if (empty := files.attribute(dataset, "MATLAB_empty")) is not None and np.all(empty == 1):
+        raise FormatError("is an empty array of MATLAB, whose numbers are its sizes", "an array with elements")
+
+
+def _details_of(properties: h5py.h5p.PropDCID, meaning: str) -> dict[str, str]:
+    """How a dataset is stored: what its type says beyond its data type, chunks or layout, and filters."""
+    layout = properties.get_layout()
+    details = {"stored as": meaning} if meaning else {}
+    if layout == h5d.CHUNKED:
+        details["chunks"] = str(properties.get_chunk())
+    else:
+        details["layout"] = "compact" if layout == h5d.COMPACT else "contiguous"
+    if properties.get_nfilters():
+        details["filters"] = ", ".join(filters_of(properties).values())
+    return details
 
 
 def _coordinate(dataset: h5py.Dataset, d: int, name: str) -> list[Variable]:
@@ -221,3 +223,66 @@ class Hdf5ReadTask:
                         found = f"the chunk at {place} is damaged: it fails its checksum or its filter"
                         raise not_whole(found, self.name) from None
                 raise
+
+
+# What a file holds: neither values nor other files are read.
+
+
+def contents(address: Address, types: TextTypes) -> Contents | None:
+    """What the file or the group holds; None where the address is that of a dataset."""
+    items, datasets = list[Item](), dict[str, bool]()
+    with opened(address.path) as file:
+        group, _, place = files.follow(file, (address.key or "").strip("/"), address.path)
+        if not isinstance(group, h5g.GroupID):
+            return None
+        for path, entry in files.entries(group, place):  # one at a time: HDF5 is slow with many open objects
+            item = Item(path, depth=path.count("/") - place.count("/") - 1)
+            match entry:
+                case h5g.GroupID():
+                    item = item._replace(what=GROUP, attributes=h5py.h5a.get_num_attrs(entry))
+                case h5t.TypeID():
+                    item = item._replace(what="a data type")
+                case h5d.DatasetID():
+                    item, datasets[path] = _tensor(h5py.Dataset(entry), item, types.asked)
+                case Exception():
+                    item, datasets[path] = _unreadable(item, entry), False
+                case str():
+                    item = item._replace(what=entry)
+            items.append(item)
+        count = h5py.h5a.get_num_attrs(group)
+    meant = {*files.to_choose(datasets)} if address.key is None else set()
+    only = only_of([item for item in items if item.key in meant])
+    return Contents(address.path, "h5", tuple(items), only, place, count, is_tree=True)
+
+
+def _unreadable(item: Item, error: Exception) -> Item:
+    if isinstance(error, FormatError):
+        return item.refused(error)
+    return item._replace(what=f"cannot be read: {str(error)[:80]}", is_damaged=True)
+
+
+def _tensor(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tuple[Item, bool]:
+    """The item of a dataset, with what its header says, or why it is no tensor; and whether it is a scale."""
+    try:
+        outer, attributes, kind = dataset.id.shape, h5py.h5a.get_num_attrs(dataset.id), dataset.id.get_type()
+        sizes = None if outer is None else (*outer, *types.inner_sizes(kind))
+        item = item._replace(
+            sizes=sizes,
+            dimensions=files.names_of(dataset),
+            attributes=attributes,
+            details=_details_of(dataset.id.get_create_plist(), types.meaning(kind)),
+        )
+        is_scale = bool(attributes) and files.is_scale(dataset)
+        if sizes is None:
+            return item._replace(what=f"{types.description(kind)}, no elements"), is_scale
+        if is_scale and files.is_bare(dataset):
+            return item._replace(what="dimension"), True
+        try:
+            _refuse_other_programs(dataset)
+            data_type = data_type_of(types.dtype_of(kind, asked))
+        except FormatError as e:
+            return item.refused(e), is_scale
+        require_sizes(sizes, item.key)
+        return item._replace(desc=TensorDesc(data_type, sizes)), is_scale
+    except (*RAISED, FormatError) as e:
+        return _unreadable(item, e), False

@@ -29,29 +29,13 @@ _MINIFLOATS = {
     DataType.BFLOAT16: ((15, 7, 8, 0, 7), 127),
     DataType.FLOAT8_E5M2: ((7, 2, 5, 0, 2), 15),
 }
-_FLOATS = [np.dtype(f"f{size}") for size in (2, 4, 8)] + [dtypes.dtype_of(each) for each in _MINIFLOATS]
-# Bitfields are taken for unsigned integers. HDF5 has complex numbers since 2.0.
-_NAMED = [
-    (getattr(h5t, f"{name}{suffix}"), np.dtype(f"{order}{words}"))
-    for name, words in (("STD_B8", "u1"), ("STD_B16", "u2"), ("STD_B32", "u4"), ("STD_B64", "u8"),
-                        ("COMPLEX_IEEE_F32", "c8"), ("COMPLEX_IEEE_F64", "c16"))
-    for suffix, order in (("LE", "<"), ("BE", ">"))
-    if hasattr(h5t, f"{name}{suffix}")
-]  # fmt: skip
+_FLOATS = [np.dtype(f"f{size}") for size in (2, 4, 8)] + [dtypes.dtype_of(data_type) for data_type in _MINIFLOATS]
 _BOOLEANS = {b"FALSE": 0, b"TRUE": 1}  # as h5py and netCDF write them
 _IMAGINARY = re.compile(r"i$|im", re.IGNORECASE)  # matches the name of an imaginary part
 _OTHERS = {
-    h5t.INTEGER: "an integer of {bits} bits in {size} bytes",
-    h5t.FLOAT: "a float of {bits} bits in {size} bytes, in a layout of its own",
-    h5t.BITFIELD: "a bitfield in {size} bytes of which it uses only a part",
-    h5t.TIME: "a time",
-    h5t.STRING: "text",
-    h5t.OPAQUE: "opaque",
-    h5t.COMPOUND: "a {words}",
-    h5t.REFERENCE: "a reference",
-    h5t.ENUM: "an {words}",
-    h5t.VLEN: "a list of any length",
-}
+    h5t.TIME: "a time", h5t.STRING: "text", h5t.OPAQUE: "opaque", h5t.REFERENCE: "a reference",
+    h5t.VLEN: "a list of any length", h5t.BITFIELD: "a bitfield of which it uses only a part",
+}  # fmt: skip
 
 
 def dtype_of(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
@@ -59,34 +43,37 @@ def dtype_of(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
 
     `asked` is the data type of opaque elements, which have no name. Of elements that are arrays it is their elements'.
     """
+    size = kind.get_size()
     match kind:
         case h5t.TypeArrayID():
             return dtype_of(kind.get_super(), asked)
         case h5t.TypeOpaqueID():
-            return dtypes.named(np.dtype(f"V{kind.get_size()}"), asked, "")
+            return dtypes.named(np.dtype(f"V{size}"), asked, "")
         case h5t.TypeEnumID() if not _is_narrow(kind.get_super()):
             dtype = dtype_of(kind.get_super())
             members = {kind.get_member_name(i): kind.get_member_value(i) for i in range(kind.get_nmembers())}
             return np.dtype("?") if dtype.itemsize == 1 and members == _BOOLEANS else dtype
-        case h5t.TypeIntegerID() if kind.get_size() in (1, 2, 4, 8):
+        case h5t.TypeIntegerID() if size in (1, 2, 4, 8):
             order = ">" if kind.get_order() == h5t.ORDER_BE else "<"
-            return np.dtype(f"{order}{'i' if kind.get_sign() == h5t.SGN_2 else 'u'}{kind.get_size()}")
+            return np.dtype(f"{order}{'i' if kind.get_sign() == h5t.SGN_2 else 'u'}{size}")
+        case h5t.TypeBitfieldID() if size in (1, 2, 4, 8):
+            for order, suffix in (("<", "LE"), (">", "BE")):
+                if kind.equal(getattr(h5t, f"STD_B{8 * size}{suffix}")):
+                    return np.dtype(f"{order}u{size}")
         case h5t.TypeFloatID():
-            for dtype in (each.newbyteorder(order) for each in _FLOATS for order in ("<", ">")):
+            for dtype in (float_type.newbyteorder(order) for float_type in _FLOATS for order in ("<", ">")):
                 if kind.equal(kind_of(dtype)):
                     return dtype
         case h5t.TypeCompoundID() if kind.get_nmembers() == 2:
             # A complex number is two floats of one type, one after the other, the real one first.
-            real, imaginary, size = kind.get_member_type(0), kind.get_member_type(1), kind.get_size()
+            real, imaginary = kind.get_member_type(0), kind.get_member_type(1)
             is_real_first = not _IMAGINARY.match(kind.get_member_name(0).decode("utf-8", "replace"))
             if isinstance(real, h5t.TypeFloatID) and imaginary.equal(real) and is_real_first:
                 part, offsets = dtype_of(real), (kind.get_member_offset(0), kind.get_member_offset(1))
                 if part.kind == "f" and offsets == (0, part.itemsize) and size == 2 * part.itemsize in (8, 16):
                     return np.dtype(f"{part.byteorder}c{size}")
-        case _:
-            for known, dtype in _NAMED:
-                if kind.equal(known):
-                    return dtype
+        case _ if kind.get_class() == getattr(h5t, "COMPLEX", None) and size in (8, 16):  # since HDF5 2.0
+            return np.dtype(f"{dtype_of(kind.get_super()).byteorder}c{size}")
     raise FormatError(f"its data type is {description(kind)}", "numbers in whole bytes, as in NumPy")
 
 
@@ -124,9 +111,10 @@ def is_converted(kind: h5t.TypeID) -> bool:
 
 def description(kind: h5t.TypeID) -> str:
     """A type in words, for one that no tensor has."""
-    bits = kind.get_precision() if isinstance(kind, h5t.TypeAtomicID) else 0
-    text = _OTHERS.get(kind.get_class(), "none that h5py knows")
-    return text.format(bits=bits, size=kind.get_size(), words=meaning(kind))
+    if isinstance(kind, (h5t.TypeIntegerID, h5t.TypeFloatID)):
+        noun = "an integer" if isinstance(kind, h5t.TypeIntegerID) else "a float"
+        return f"{noun} of {kind.get_precision()} bits in {kind.get_size()} bytes, in a layout of its own"
+    return _OTHERS.get(kind.get_class()) or f"a {meaning(kind) or 'type that h5py lacks'}"
 
 
 def meaning(kind: h5t.TypeID) -> str:
