@@ -84,10 +84,10 @@ def command(
 
 def _write(source: Source, sink: FileSink, resources: Resources, console: Console, *, verify: bool) -> None:
     from revseq_cli.pipeline.folds import verify_copy
-    from revseq_cli.pipeline.plan import plan_copy
+    from revseq_cli.pipeline.plan import plan_pass
     from revseq_cli.pipeline.tasks import copy
 
-    plan = plan_copy(source, resources, sink)
+    plan = plan_pass(source, sink, resources)
     console.detail(f"{plan.blocks.count:,} blocks; {plan.means}")
     with console.writing(sink, verify=verify):
         copy(source, sink, plan)

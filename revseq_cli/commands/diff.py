@@ -101,7 +101,7 @@ def command(
     from revseq_cli.core import signals
     from revseq_cli.formats.atomic_file import FileTransaction  # --help must not load NumPy
     from revseq_cli.pipeline import folds
-    from revseq_cli.pipeline.plan import plan_pair
+    from revseq_cli.pipeline.plan import plan_pass
     from revseq_cli.porting import diagnose
     from revseq_cli.report import objects, tables
 
@@ -121,7 +121,7 @@ def command(
         else:
             a, b = _opened_tensors(tensors, settings, resources)
             if a.desc == b.desc:
-                pair = folds.Pair(a, b, plan_pair(a, b, resources))
+                pair = folds.Pair(a, b, plan_pass(a, b, resources))
         file = None
         if picture and pair:
             file = options.new_picture(picture, [*a.files, *(job or b).files], overwrite=overwrite)

@@ -131,7 +131,7 @@ def _write(job: Job, path: Path, *, overwrite: bool) -> tuple[list[str], list[st
     with FileTransaction(*(sink.file for _, sink in sinks), file) as together:  # the model gets its name last
         for source, sink in sinks:
             with sink:
-                tasks.copy(source, sink, plan.plan_copy(source, plan.Resources(), sink))
+                tasks.copy(source, sink, plan.plan_pass(source, sink, plan.Resources()))
         job.recheck()
         file.write(_model(job, path).encode())
     return [file.name, *(sink.file.name for _, sink in sinks)], [*together.notes]

@@ -5,8 +5,6 @@ On Ctrl-C, SIGTERM and SIGHUP, on Windows on Ctrl-C and Ctrl-Break, it stops in 
 While there is nothing to undo, the system ends the process. Inside `deferred`, the first signal is noted, and `check`,
 which all that takes long calls, raises Stopped; a second one ends the process at once. No handler raises an exception,
 but where code waits for the reader of a pipe: it could leave a lock held, and h5py would swallow it.
-
-Passes tell how far their stages are, such as "reverse" and "verify", and a command may show it.
 """
 
 from __future__ import annotations
@@ -30,7 +28,6 @@ PATIENCE = 0.1  # seconds between two calls of `check` in all code that waits
 _TWICE = 0.2  # seconds: a signal to a process and to its group, as `timeout` sends it, comes twice and is one
 _received: list[tuple[int, float]] = []  # signals, and when they came
 _is_command = _is_waiting = False
-watchers: list[Watcher] = []  # the last one shows the stages; a worker has none, since the parent shows what there is
 _depth = 0  # of contexts of `deferred`
 
 
@@ -44,21 +41,13 @@ def watch() -> None:
     _is_command = True
 
 
-def _handle(handler: Any) -> None:  # noqa: ANN401 - a function, or what `signal` has for one
-    for number in platform.SIGNALS if _is_command else ():
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as SIGHUP under nohup
-            signal.signal(number, handler)
-
-
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
     """Only note signals inside, where there is work to undo: `check`, or the end of the block, raises Stopped."""
     global _depth
-    if not _depth:
-        _handle(_note)
-        if signal.getsignal(signal.SIGINT) is _note:
-            platform.handle_one(signal.SIGINT)
     _depth += 1
+    if _depth == 1:
+        _handle(_note)
     try:
         yield
     finally:
@@ -66,6 +55,14 @@ def deferred() -> Iterator[None]:
         if not _depth:
             _handle(signal.SIG_DFL)
     check()
+
+
+def _handle(handler: Any) -> None:  # noqa: ANN401 - a function, or what `signal` has for one
+    for number in platform.SIGNALS if _is_command else ():
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as SIGHUP under nohup
+            signal.signal(number, handler)
+            if handler is _note and number == signal.SIGINT:
+                platform.handle_one(number)
 
 
 def _note(number: int, _frame: object) -> None:
@@ -93,6 +90,11 @@ def check() -> None:
         raise Stopped
 
 
+def die() -> NoReturn:
+    """End the process by the signal that came, or by SIGINT."""
+    platform.end_by(_received[0][0] if _received else signal.SIGINT)
+
+
 def leave_to_parent() -> None:
     """In a worker: ignore what a terminal sends to the whole group, since the parent acts. SIGTERM ends the worker."""
     global _depth
@@ -103,9 +105,8 @@ def leave_to_parent() -> None:
         signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
 
 
-def die() -> NoReturn:
-    """End the process by the signal that came, or by SIGINT."""
-    platform.end_by(_received[0][0] if _received else signal.SIGINT)
+# Passes tell how far their stages are, such as "reverse" and "verify". The last watcher shows it; a worker has none.
+watchers: list[Watcher] = []
 
 
 @contextlib.contextmanager

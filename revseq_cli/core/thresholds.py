@@ -22,10 +22,9 @@ CHEAP_RUN, CACHE_LINE = 1 << 14, 1 << 6
 LENGTHS_AT_ONCE, SCANNED_AT_ONCE = 1 << 20, 1 << 14
 
 # Runs of fewer bytes are not read or written one by one, but through a temporary file, unless the tensor is small.
-# There they are as long as the last, where the memory allows. Where all files lie in memory, a quarter of SHORT_RUN is
-# enough: 2 GiB by two processes took 3.8, 5.1, 6.4 and 10.4 s of processor time in runs of 8, 4, 2 and 1 KiB, and 5.7
-# to 6.5 s through a temporary file.
-WORTH_TILES, SHORT_RUN, LONG_RUN = 1 << 25, 1 << 13, 1 << 16
+# There they are as long as the last, where the memory allows. In memory, 2 GiB by two processes took 3.8, 5.1, 6.4 and
+# 10.4 s of processor time in runs of 8, 4, 2 and 1 KiB, and 5.7 to 6.5 s through a temporary file.
+WORTH_TILES, SHORT_RUN, LONG_RUN = 1 << 25, 1 << 12, 1 << 16
 
 # The kernel, in elements where nothing else is said
 

@@ -326,8 +326,8 @@ class LengthCounts(NamedTuple):
     @classmethod
     def of(cls, size: int, lengths: NDArray[Any]) -> LengthCounts:
         """The counts of unsigned lengths, at least one, of any shape, for lines of `size` elements."""
-        clamped = int(np.count_nonzero(lengths > size))
         unchanged = lengths.size if size <= 1 else int(np.count_nonzero(lengths <= 1))
+        clamped = kernel.count_clamped(lengths, size)
         return cls(lengths.size, clamped, unchanged, int(lengths.min()), int(lengths.max()))
 
     def merged(self, other: LengthCounts) -> LengthCounts:

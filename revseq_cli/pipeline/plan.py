@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from math import isqrt, lcm, prod
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.core import platform, thresholds
@@ -163,24 +162,6 @@ def make_tiling(sizes: tuple[int, ...], axis: int, *, most: int, order: str = "C
     return Tiling(Blocks(sizes, tuple(extents), axis), min(width, columns), order)
 
 
-def _best_tiling(source: Source, axis: int, cost: int, workers: int, memory: int) -> tuple[Tiling, int]:
-    """The tiling for `workers` that share the memory, and their number: fewer where larger blocks make longer runs.
-
-    An element of a block takes `cost` bytes.
-    """
-    item = source.dtype.itemsize
-    for count in range(workers, 0, -1):
-        most = max(1, memory // count // cost)
-        block = min(most, thresholds.BLOCK_BYTES // item)
-        tiling = make_tiling(source.sizes, axis, most=block, order=source.order)
-        while block < most and tiling.run * item < thresholds.LONG_RUN:
-            block = min(most, 2 * block)
-            tiling = make_tiling(source.sizes, axis, most=block, order=source.order)
-        if tiling.run * item >= thresholds.LONG_RUN:
-            break
-    return tiling, count
-
-
 class Plan(NamedTuple):
     """Blocks, who does them, and the most `bytes` that all workers together hold; of dask's, each thread.
 
@@ -224,17 +205,12 @@ def plan_reversal(
 
     Of a source, `extra` bytes are held for each element, beside those that are compared.
     """
-    return _plan(resources, job.values, other, job.axis, job.lengths, extra)
+    return _Pass(resources, job.values, other, job.axis, job.lengths, extra).plan()
 
 
-def plan_copy(source: Source, resources: Resources, sink: Sink) -> Plan:
-    """The plan of a copy; EngineError if the memory is too small for one block."""
-    return _plan(resources, source, sink)
-
-
-def plan_pair(a: Source, b: Source, resources: Resources) -> Plan:
-    """The plan of a comparison of two tensors; EngineError if the memory is too small for one block."""
-    return _plan(resources, a, b)
+def plan_pass(source: Source, other: Source | Sink, resources: Resources) -> Plan:
+    """The plan of a copy into a sink, or of a comparison; EngineError if the memory is too small for one block."""
+    return _Pass(resources, source, other).plan()
 
 
 def plan_fold(source: Source, resources: Resources) -> Plan:
@@ -259,99 +235,111 @@ def choose(cores: int, source: Source, other: Source | Sink | None = None) -> st
     return PROCESSES if cores > 1 and source.desc.total_bytes >= worth else SERIAL
 
 
-def _plan(
-    resources: Resources, source: Source, other: Source | Sink | None, axis: int | None = None,
-    lengths: Source | None = None, extra: int = 0,
-) -> Plan:  # fmt: skip
-    """The plan with as many workers as the memory allows.
+class _Pass:
+    """A source, with what is written from it or compared with it, along an axis or none; and what its blocks cost."""
 
-    A worker less costs less than cuts in bad places, short runs or a temporary file, and half of them cost more.
-    """
-    engine, memory = resources.engine, resources.memory
-    if engine == AUTO:
-        engine = choose(resources.usable_cores, source, other)
-    cores = resources.usable_cores if engine == PROCESSES else 1
-    most_workers = min(cores, max(2, memory // thresholds.PROCESS_BYTES))
-    is_in_parent = not source.path or bool(other and not (other.in_workers if isinstance(other, Sink) else other.path))
-    travels = engine != SERIAL and is_in_parent
-    # An element of a block is held as input and output, with 2 of scratch; once more where filters decode or encode it,
-    # and twice where it travels.
-    copies = 4 + bool(source.encoded or (other and other.encoded)) + 2 * travels
-    extra += _BYTES_OF_A_DIFFERENCE if isinstance(other, Source) else 0
-    best, least = None, 0
-    for workers in range(most_workers, 0, -1):
-        plan, is_cheap = _of_workers(source, other, axis, lengths, copies, extra, workers, memory)
-        is_few, least = 2 * workers <= most_workers, plan.bytes
-        if plan.bytes <= memory and ((is_cheap and not is_few) or best is None):
-            best, best_is_cheap = plan, is_cheap
-        if best and (best_is_cheap or is_few):
-            break
-    if best is None:
-        found = f"the memory is {memory} byte{'' if memory == 1 else 's'}, and a block takes {least}"
-        raise EngineError(found, f"at least {least} bytes", f"try --memory {least}", source.name)
-    if best.workers == 1 and resources.engine == AUTO:
-        engine = SERIAL
-    scheduler = resources.scheduler if engine == DASK else ""
-    return best._replace(
-        engine=engine, direct=best.direct * cores, travels=engine != SERIAL and is_in_parent, scheduler=scheduler,
-        left=memory - best.bytes,
-    )  # fmt: skip
+    def __init__(
+        self, resources: Resources, source: Source, other: Source | Sink | None, axis: int | None = None,
+        lengths: Source | None = None, extra: int = 0,
+    ) -> None:  # fmt: skip
+        self.resources, self.source, self.other, self.axis = resources, source, other, axis
+        cores = resources.usable_cores
+        self.engine = choose(cores, source, other) if resources.engine == AUTO else resources.engine
+        self.cores = cores if self.engine == PROCESSES else 1
+        is_local = other is not None and not (other.in_workers if isinstance(other, Sink) else other.path)
+        self.travels = self.engine != SERIAL and (is_local or not source.path)
+        # An element of a block is held as input and output, with 2 of scratch; once more where filters decode or encode
+        # it, and twice where it travels.
+        self.copies = 4 + bool(source.encoded or (other and other.encoded)) + 2 * self.travels
+        extra += _BYTES_OF_A_DIFFERENCE if isinstance(other, Source) else 0
+        item, self.size = source.dtype.itemsize, 1 if axis is None else max(1, source.sizes[axis])
+        # Bytes for the elements of a line, and for its length.
+        self.line = (self.copies * item + extra) * self.size
+        self.line += lengths.dtype.itemsize + _BYTES_OF_A_LENGTH if lengths else 0
+        self.usual = thresholds.BLOCK_BYTES // (8 if extra else item)  # 8 where computed with
+        # Chunks are decoded and encoded whole. A copy does that on the way, where they may be larger than a block; a
+        # reversal holds one as often as a block's elements.
+        chunks = [side.chunks for side in (source, other) if side and side.chunks]
+        largest, self.chunked = max([0, *map(prod, chunks)]) * item, len(chunks)
+        self.beside = largest * self.chunked if axis is None else 0
+        self.least = max(source.least_bytes, lengths.least_bytes if lengths else 0)
+        self.least = self.least if axis is None else max(self.least, largest * self.copies)
 
+    def plan(self) -> Plan:
+        """The plan with as many workers as the memory allows.
 
-def _of_workers(
-    source: Source, other: Source | Sink | None, axis: int | None, lengths: Source | None, copies: int, extra: int,
-    workers: int, memory: int,
-) -> tuple[Plan, bool]:  # fmt: skip
-    """The plan for so many workers, and whether it cuts where cuts are cheap and needs no temporary files.
+        A worker less costs less than cuts in bad places, short runs or a temporary file, and half of them cost more.
+        """
+        memory, best = self.resources.memory, None
+        most_workers = min(self.cores, max(2, memory // thresholds.PROCESS_BYTES))
+        for workers in range(most_workers, 0, -1):
+            if best and 2 * workers <= most_workers:
+                break
+            plan, is_cheap = self._in_blocks(workers)
+            if plan.bytes <= memory and (is_cheap or not best):
+                best = plan
+                if is_cheap:
+                    break
+        if best is None:
+            found = f"the memory is {memory} byte{'' if memory == 1 else 's'}, and a block takes {plan.bytes}"
+            raise EngineError(found, f"at least {plan.bytes} bytes", f"try --memory {plan.bytes}", self.source.name)
+        if best.direct and (tiled := self._in_tiles(best)).bytes <= memory:
+            best = tiled
+        engine = SERIAL if best.workers == 1 and self.resources.engine == AUTO else self.engine
+        scheduler = self.resources.scheduler if engine == DASK else ""
+        travels = self.travels and engine != SERIAL
+        return best._replace(engine=engine, travels=travels, scheduler=scheduler, left=memory - best.bytes)
 
-    Its `bytes` are more than the memory if the smallest block takes more. A line holds the copies of its elements and
-    its length. If whole lines of chunks do not fit, the tensor goes through temporary files without chunks. If runs in
-    files are short, blocks become larger, or the lines go through a tiling.
-    """
-    item, size = source.dtype.itemsize, 1 if axis is None else max(1, source.sizes[axis])
-    line = (copies * item + extra) * size + (lengths.dtype.itemsize + _BYTES_OF_A_LENGTH if lengths else 0)
-    share, chunks = memory // workers, [side.chunks for side in (source, other) if side and side.chunks]
-    largest, whole = max([0, *map(prod, chunks)]), len(chunks) * item
-    most = share * size // line
-    if axis is None and most < largest:  # chunks are decoded and encoded whole, also where they reach beyond the tensor
-        most = (share - largest * whole) // (line - whole)
-    most = max(1, most)
-    usual = thresholds.BLOCK_BYTES // (8 if extra else item)  # 8 where computed with
-    alignments = _alignments(source, other, axis)
-    blocks, is_cheap = _cut(source, axis, alignments, most, usual)
-    spooled, tiling, direct = 0, None, 0
-    if axis is not None and other and chunks and (blocks.cuts_lines or blocks.elements > most):
-        spooled, alignments = len(chunks), cut_alignments_of(source.dtype, source.sizes, source.order)
-        blocks, _ = _cut(source, axis, alignments, most, usual)
-        is_cheap = False
-    is_large = source.desc.total_bytes >= thresholds.WORTH_TILES and blocks.count > 1
-    in_files = spooled or (source.path and not chunks)
-    if axis is not None and isinstance(other, Sink) and in_files and is_large:
-        folder = str(Path(platform.real_path(other.beside)).parent)
-        in_memory = platform.lies_in_memory(source.path) and platform.lies_in_memory(folder)
-        short = thresholds.SHORT_RUN // (4 if in_memory else 1)
-        if platform.is_remote(source.path):
-            short = thresholds.LONG_RUN
-        if blocks.run(source.order) * item < short:
+    def _in_blocks(self, workers: int) -> tuple[Plan, bool]:
+        """The plan for so many workers, and whether it cuts where cuts are cheap and needs no temporary files.
+
+        Its `bytes` are more than the memory if the smallest block takes more. If whole lines of chunks do not fit, the
+        tensor goes through temporary files without chunks. If runs in files are short, blocks become larger; if those
+        do not fit, `direct` is the memory for them.
+        """
+        source, axis, item = self.source, self.axis, self.source.dtype.itemsize
+        most = max(1, (self.resources.memory // workers - self.beside) * self.size // self.line)
+        alignments = _alignments(source, self.other, axis)
+        blocks, is_cheap = _cut(source, axis, alignments, most, self.usual)
+        spooled = direct = 0
+        if axis is not None and self.other and self.chunked and (blocks.cuts_lines or blocks.elements > most):
+            spooled, alignments = self.chunked, cut_alignments_of(source.dtype, source.sizes, source.order)
+            blocks, _ = _cut(source, axis, alignments, most, self.usual)
+        is_large = source.desc.total_bytes >= thresholds.WORTH_TILES and blocks.count > 1
+        in_files = spooled or (source.path and not self.chunked)
+        short = thresholds.LONG_RUN if platform.is_remote(source.path) else thresholds.SHORT_RUN
+        is_short = is_large and in_files and blocks.run(source.order) * item < short
+        if axis is not None and isinstance(self.other, Sink) and is_short:
             extents = [*_rounded_up(cut_alignment_of(short // item, source.sizes, source.order), alignments[-1])]
-            extents[axis] = size
-            least = prod(map(min, extents, source.sizes))  # elements of whole lines whose runs are not short
-            if least <= most:
-                blocks, is_cheap = _cut(source, axis, alignments[-1:], most, max(usual, least))
-                is_cheap = is_cheap and not spooled
+            extents[axis] = self.size
+            enough = prod(map(min, extents, source.sizes))  # elements of whole lines whose runs are not short
+            if enough <= most:
+                blocks, is_cheap = _cut(source, axis, alignments[-1:], most, max(self.usual, enough))
             else:
-                direct, is_cheap = -(-least * line // size), False
-                line = ((copies - 1) * item + _BYTES_OF_A_COLUMN) * size  # there is no scratch but for a stripe
-                tiling, workers = _best_tiling(source, axis, line // size, workers, memory)
-                blocks = tiling.blocks
-    bytes_of_one = -(-blocks.elements * line // size)
-    if axis is None:
-        bytes_of_one += max(0, largest - blocks.elements) * whole
-    else:  # a copy decodes or encodes it on the way, and holds it as often as a block's elements
-        bytes_of_one = max(bytes_of_one, largest * copies * item, lengths.least_bytes if lengths else 0)
-    bytes_of_one = max(bytes_of_one, source.least_bytes)
-    workers = max(1, min(workers, blocks.count))
-    return Plan(blocks, "", workers, bytes_of_one * workers, spooled, tiling, direct), is_cheap
+                direct = -(-enough * self.line // self.size) * self.cores
+        return self._made(blocks, workers, self.line, spooled, direct), is_cheap and not spooled and not direct
+
+    def _in_tiles(self, plan: Plan) -> Plan:
+        """The plan through a tiling: with fewer workers, where larger blocks make longer runs."""
+        source, item = self.source, self.source.dtype.itemsize
+        assert self.axis is not None  # noqa: S101 - for mypy
+        cost = (self.copies - 1) * item + _BYTES_OF_A_COLUMN  # there is no scratch but for a stripe
+        for count in range(plan.workers, 0, -1):
+            most = max(1, self.resources.memory // count // cost)
+            block = min(most, thresholds.BLOCK_BYTES // item)
+            tiling = make_tiling(source.sizes, self.axis, most=block, order=source.order)
+            while block < most and tiling.run * item < thresholds.LONG_RUN:
+                block = min(most, 2 * block)
+                tiling = make_tiling(source.sizes, self.axis, most=block, order=source.order)
+            if tiling.run * item >= thresholds.LONG_RUN:
+                break
+        made = self._made(tiling.blocks, count, cost * self.size, plan.spooled, plan.direct)
+        return made._replace(tiling=tiling)
+
+    def _made(self, blocks: Blocks, workers: int, line: int, spooled: int, direct: int) -> Plan:
+        workers = max(1, min(workers, blocks.count))
+        bytes_of_one = max(-(-blocks.elements * line // self.size) + self.beside, self.least)
+        return Plan(blocks, self.engine, workers, bytes_of_one * workers, spooled, direct=direct)
 
 
 def _cut(source: Source, axis: int | None, alignments: list[Alignment], most: int, usual: int) -> tuple[Blocks, bool]:

@@ -12,7 +12,7 @@ from revseq_cli.core.dtypes import dtype_of
 from revseq_cli.core.tensors import DataType
 from revseq_cli.pipeline import folds
 from revseq_cli.pipeline.folds import Pair, Tolerance
-from revseq_cli.pipeline.plan import Resources, plan_pair
+from revseq_cli.pipeline.plan import Resources, plan_pass
 
 
 def differences(*pair):
@@ -107,7 +107,7 @@ def test_any_blocks_give_the_same(data):
     a, b = (rng.integers(0, 3, shape, np.int16).copy(data.draw(st.sampled_from("CF"))) for _ in range(2))
     sources = held(a), held(b)
     first = data.draw(st.integers(0, 20))
-    plan = plan_pair(*sources, Resources("serial", 1, data.draw(st.integers(80, 9999))))
+    plan = plan_pass(*sources, Resources("serial", 1, data.draw(st.integers(80, 9999))))
     found = folds.compared("compare", Pair(*sources, plan), None, first)
     whole = differences(a, b, None, first)
     for name in ("total", "count", "largest_absolute", "largest_relative", "largest_ulps"):

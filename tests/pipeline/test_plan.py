@@ -25,10 +25,9 @@ from revseq_cli.pipeline.plan import (
     Resources,
     cut,
     make_tiling,
-    plan_copy,
     plan_fold,
     plan_move,
-    plan_pair,
+    plan_pass,
     plan_reversal,
 )
 from revseq_cli.pipeline.reversal import reversed_output
@@ -223,12 +222,12 @@ def test_chunks_count_in_memory_and_cuts():
 
 @pytest.mark.parametrize(
     ("from_chunks", "to_chunks", "memory", "extents"),
-    [(20, 30, 130 * 16, 120), (20, 30, 50 * 16, 30), (20, None, 50 * 16, 40), (None, 30, 50 * 16, 30),
+    [(20, 30, 145 * 16, 120), (20, 30, 50 * 16, 30), (20, None, 50 * 16, 40), (None, 30, 50 * 16, 30),
      (None, None, 50 * 16, 50), (None, None, 16, 1)],
 )  # fmt: skip
 def test_copies_are_cut_at_the_chunks_of_both_sides_or_of_the_output(from_chunks, to_chunks, memory, extents):
     from_, to = (chunks and (chunks,) for chunks in (from_chunks, to_chunks))
-    found = plan_copy(source((600,), chunks=from_), Resources("serial", 1, memory), Output(to))
+    found = plan_pass(source((600,), chunks=from_), Output(to), Resources("serial", 1, memory))
     assert found.blocks.extents == (extents,)
 
 
@@ -236,8 +235,8 @@ def test_a_comparison_a_fold_and_a_copy_on_the_way():
     """Where an element differs, it takes 64 bytes more; and it is computed with in 8 bytes."""
     a, b = source((3000,), chunks=(20,)), source((3000,), chunks=(30,))
     for pair in ((a, b), (b, a)):
-        assert plan_pair(*pair, Resources("serial", 1, 130 * 80)).blocks.extents == (120,)
-        assert plan_pair(*pair, Resources("serial", 1, 59 * 80)).blocks.extents == (30,)  # the larger chunk's
+        assert plan_pass(*pair, Resources("serial", 1, 130 * 80)).blocks.extents == (120,)
+        assert plan_pass(*pair, Resources("serial", 1, 59 * 80)).blocks.extents == (30,)  # the larger chunk's
     fold = plan_fold(source((1 << 24,), "u1"), Resources(cores=2))
     assert (fold.blocks.elements, fold.engine, fold.workers) == (thresholds.BLOCK_BYTES // 8, "serial", 1)
     for need, elements in ((3 * 4 * 400, 100), (1 << 40, thresholds.BLOCK_BYTES // 4), (3, 1)):
@@ -328,8 +327,8 @@ def generated(rng):
         lambda means: plan_reversal(one, means, to),
         lambda means: plan_reversal(one, means, to),
         lambda means: plan_reversal(one, means),
-        lambda means: plan_copy(values, means, to),
-        lambda means: plan_pair(values, other, means),
+        lambda means: plan_pass(values, to, means),
+        lambda means: plan_pass(values, other, means),
         lambda means: plan_reversal(one, means, other, 8),
     ))  # fmt: skip
     return lambda memory: how(Resources(engine, cores, memory)), shape
