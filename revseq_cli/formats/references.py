@@ -68,7 +68,7 @@ class Reference:
         if text.isascii() and text.isdecimal() and not os.path.lexists(text):
             return cls(name, inline=f"[{text}]")
         reference = cls.file(text)
-        counts = format_name and (override or _is_about(format_name, reference))
+        counts = format_name and (override or reference.may_be(format_name))
         return replace(reference, format=format_name) if counts else reference
 
     @classmethod
@@ -80,18 +80,18 @@ class Reference:
         `stdout` is what to type for standard output, for messages.
         """
         reference = cls.file(text)
-        if not (format_name and by_suffix(reference.path) and any(_is_about(format_name, tensor) for tensor in inputs)):
+        path = reference.path
+        if not (format_name and by_suffix(path) and any(tensor.may_be(format_name) for tensor in inputs)):
             reference = replace(reference, format=format_name)
-        row = named(reference.format) or by_suffix(reference.path)
-        is_device = os.path.dirname(reference.path) in ("/dev", "/dev/fd")  # noqa: PTH120 - any text
-        if reference.path != "-" and (reference.is_piped or is_device):
-            printed = row.name if row and row.prints else NPY.name
-            hint = f"write to - and redirect or pipe it: {stdout} -f {printed}"
-            raise UsageError("is a pipe or a device", "a file, or - for standard output", hint, reference.path)
-        if not reference.is_piped and os.path.isdir(reference.path) and row is not ZARR:  # noqa: PTH112 - any text
-            name = os.path.join(reference.path, f"y{table.suffix_to_write(format_name)}")  # noqa: PTH118 - any text
-            hint = "" if table.is_store(reference.path) else f"try {platform.typed(name)}"
-            raise TensorIOError("is a directory", "the name of a file to write", hint, reference.path)
+        row = named(reference.format) or by_suffix(path)
+        is_device = os.path.dirname(path) in ("/dev", "/dev/fd")  # noqa: PTH120 - any text
+        if path != "-" and (reference.is_piped or is_device):
+            hint = f"write to - and redirect or pipe it: {stdout} -f {row.name if row and row.prints else NPY.name}"
+            raise UsageError("is a pipe or a device", "a file, or - for standard output", hint, path)
+        if path != "-" and os.path.isdir(path) and row is not ZARR:  # noqa: PTH112 - any text
+            name = os.path.join(path, f"y{table.suffix_to_write(format_name)}")  # noqa: PTH118 - any text
+            hint = "" if table.is_store(path) else f"try {platform.typed(name)}"
+            raise TensorIOError("is a directory", "the name of a file to write", hint, path)
         return reference
 
     @classmethod
@@ -99,21 +99,24 @@ class Reference:
         """A file, or `path::key`; a path that exists counts first, since a file's name may have :: in it."""
         if not text:
             raise UsageError("the name of a file is empty", "a name", "is a variable unset?")
-        if remote := table.remote_of(text := _local(text)):
+        if text.startswith(("file:///", "file://localhost/")):
+            from urllib.request import url2pathname  # few name a file so
+
+            text = url2pathname(text.removeprefix("file://").removeprefix("localhost"))
+        if remote := table.remote_of(text):
             address, colons, key = text.partition("::")
             return cls(remote.Address(address), key if colons else None, format=format_name)
         parts = text.split("::")
-        paths = ["::".join(parts[:count]) for count in range(len(parts), 0, -1)]
-        named = (path for path in paths if path == "-" or not platform.name_fault(path)[0])
-        path = next((path for path in named if path == "-" or os.path.exists(path)), parts[0])  # noqa: PTH110 - any text
-        fault, hint = platform.name_fault(path)
+        for count in range(len(parts), 0, -1):
+            path = "::".join(parts[:count])
+            fault, hint = platform.name_fault(path)
+            if not fault and (path == "-" or os.path.exists(path)):  # noqa: PTH110 - any text
+                break
         if fault:
-            file, _, key = path.rpartition(":")
-            raise UsageError(
-                fault, "the name of a file", hint or (try_hint(file, key) if by_suffix(file) else ""), path
-            )
-        inside = parts[path.count("::") + 1 :]
-        return cls(path, "::".join(inside) if inside else None, format=format_name)
+            name, _, key = path.rpartition(":")
+            hint = hint or (try_hint(name, key) if by_suffix(name) else "")
+            raise UsageError(fault, "the name of a file", hint, path)
+        return cls(path, "::".join(parts[count:]) if parts[count:] else None, format=format_name)
 
     def absolute(self) -> Reference:
         """The reference with an absolute path."""
@@ -195,6 +198,15 @@ class Reference:
             near = [*filter(None, [nearest(path.name, (n for n in names if n.endswith(path.suffix)), 0.8)])]
         return proposed([f"{path.with_name(name)}{f'::{self.key}' * bool(self.key)}" for name in sorted(near)])
 
+    def may_be(self, format_name: str) -> bool:
+        """Whether an option with that format may be about this input: neither its suffix nor its bytes say another."""
+        if self.inline is not None or self.is_piped or by_suffix(self.path, reading=True):
+            return False
+        with contextlib.suppress(RevseqError):  # raised again when it is opened
+            row, _ = self._kind
+            return row is None or row.name == format_name
+        return True
+
     @functools.cached_property
     def text(self) -> Text:
         """The whole text, read on the first call; FormatError if it is not text."""
@@ -203,12 +215,12 @@ class Reference:
 
         if self.inline is not None:
             return Text(self.path, self.inline)
-        if self.is_piped:
-            data = _piped(self.path)
-            if not isinstance(data, bytes):
-                raise FormatError("is not text: it looks like a .npy file", "UTF-8", where=self.name)
-            return text_of(data, self.name)
-        return read_text(self.path, self.packing)
+        if not self.is_piped:
+            return read_text(self.path, self.packing)
+        data = _piped(self.path)
+        if not isinstance(data, bytes):
+            raise FormatError("is not text: it looks like a .npy file", "UTF-8", where=self.name)
+        return text_of(data, self.name)
 
 
 def _recognised(path: str) -> tuple[Format | None, Packing | None]:
@@ -242,31 +254,6 @@ def _is_folder(path: str) -> bool:
     return os.path.isdir(path)  # noqa: PTH112 - any text
 
 
-def _exists(path: str) -> bool:
-    if remote := table.remote_of(path):
-        return bool(remote.state(path))
-    return os.path.exists(path)  # noqa: PTH110 - any text
-
-
-def _local(text: str) -> str:
-    """The path of a URL of a file on this machine; any other text stays as it is."""
-    if not text.startswith(("file:///", "file://localhost/")):
-        return text
-    from urllib.request import url2pathname  # few name a file so
-
-    return url2pathname(text.removeprefix("file://").removeprefix("localhost"))
-
-
-def _is_about(format_name: str, reference: Reference) -> bool:
-    """Whether that format may be meant for an input: its suffix is unknown, and its bytes show no other format."""
-    if reference.inline is not None or reference.is_piped or by_suffix(reference.path, reading=True):
-        return False
-    with contextlib.suppress(RevseqError):  # raised again when it is opened
-        row, _ = reference._kind  # noqa: SLF001
-        return row is None or row.name == format_name
-    return True
-
-
 def _unknown(reference: Reference) -> RevseqError:
     """The error for a file of which nothing says which format it has."""
     path = reference.path
@@ -283,8 +270,8 @@ def _unknown(reference: Reference) -> RevseqError:
     suffix = table.inner_suffix(path)
     meant = nearest(suffix, _USUAL, 0.75) if suffix else ""
     wanted = f"one such as {meant or '.npy, .h5, .nc, .npz, .zarr or .txt'}: revseq help formats lists all"
-    found = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
-    return FormatError(found, wanted, f"add -f {'|'.join(row.name for row in table.written())}", path)
+    problem = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
+    return FormatError(problem, wanted, f"add -f {'|'.join(row.name for row in table.written())}", path)
 
 
 # Pipes, which can be read only once: standard input, named pipes, and what a shell makes of <(...).
@@ -356,10 +343,7 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
         if isinstance(content, npy.Piped):
             return content.source(types.asked)
         row = row if row.is_text else TEXT
-    if reference.packing and not row.is_text:
-        if row is not NPY:
-            found, hint = f"a packed .{row.name} file cannot be read", f"{reference.packing.unpack} {reference.path}"
-            raise UsageError(found, "a packed .npy or text file", hint, reference.path)
+    if reference.packing and row is NPY:
         refuse_key(reference.key, "a .npy file", reference.path)
         from revseq_cli.formats import packed  # most files are not
 
@@ -380,31 +364,19 @@ def create_sink(
 
     Workers that are `elsewhere` need not see the temporary file of an output at an address.
     """
-    path, key = reference.path, reference.key
-    if packing := table.packing_of(path):
-        found, wanted = "a packed file is only read", f"a name without {packing.suffix}"
-        raise UsageError(found, wanted, "write it plain, then pack it", path)
-    own = named(template.storage.format)
-    row = named(reference.format) or by_suffix(path)
-    one_colon = not key and by_suffix(path.rpartition(":")[0])
-    if row is None and not one_colon and own and own.keeps_others and not only:
-        row = own  # a copy of the input's whole file is what that is, whatever its suffix: MATLAB's .mat may be HDF5
-    if row is None:
-        raise _unknown(reference)
-    if not row.suffixes:
-        known = listed((row.name for row in table.written()), 30)
-        raise FormatError(f"would be a file of {row.name}, which is only read", f"one of {known}", where=path)
-    if row is HDF5 and table.is_netcdf(path):
-        _require_type_of_netcdf(template, reference)
-    only = only or row is not own or not template.can_copy_to(path)
+    path, key, remote = reference.path, reference.key, table.remote_of(reference.path)
+    row = _format_to_write(reference, template, only=only)
+    only = only or row.name != template.storage.format or not template.can_copy_to(path)
     if not row.names:
         refuse_key(key, f"a {row.suffixes[0]} file", path, f"try {platform.typed(path)}")
-    if key is not None and (only or not overwrite) and _exists(path):
-        found = "names a dataset inside an existing file as output"
+    exists = remote.state(path) if remote else os.path.exists(path)  # noqa: PTH110 - any text
+    if key is not None and (only or not overwrite) and exists:
+        problem = "names a dataset inside an existing file as output"
         wanted = "a new file: its other datasets would be lost"
         hint = f"write to another file, such as {platform.quoted(f'new{Path(path).suffix}::{key}')}"
-        raise UsageError(found, wanted, hint, f"{path}::{key}")
-    file = _new_file(path, folder=row is ZARR)(path, overwrite=overwrite, inputs=inputs)
+        raise UsageError(problem, wanted, hint, f"{path}::{key}")
+    kinds = (remote.NewObject, remote.NewStore) if remote else (AtomicFile, NewFolder)
+    file = kinds[row is ZARR](path, overwrite=overwrite, inputs=inputs)
     name = key if key is not None else template.key or ("" if row in (ZARR, ONNX) else "tensor")
     try:
         sink = row.load().create_sink(file, template, name, only=only)
@@ -412,7 +384,7 @@ def create_sink(
         if key is None:  # the name is the input's, not the user's
             e.hint = f"give it another name: {platform.typed(f'{path}::tensor')}"
         raise
-    if elsewhere and platform.is_remote(path) and not file.address:
+    if elsewhere and remote and not file.address:
         sink.in_workers = False
     if template.assumes_type and not row.is_text:
         data_type = template.desc.data_type.name
@@ -430,17 +402,26 @@ def create_sink(
     return sink
 
 
-def _new_file(path: str, *, folder: bool) -> type[AtomicFile]:
-    if remote := table.remote_of(path):
-        return cast("type[AtomicFile]", remote.NewStore if folder else remote.NewObject)
-    return NewFolder if folder else AtomicFile
-
-
-def _require_type_of_netcdf(template: Source, reference: Reference) -> None:
-    """FormatError for elements that NetCDF's library does not know: it crashes on small floats, or skips them."""
+def _format_to_write(reference: Reference, template: Source, *, only: bool) -> Format:
+    """The format of an output: by option, else by suffix, else the input's; RevseqError where it is never written."""
+    path = reference.path
+    if packing := table.packing_of(path):
+        problem, wanted = "a packed file is only read", f"a name without {packing.suffix}"
+        raise UsageError(problem, wanted, "write it plain, then pack it", path)
+    row, own = named(reference.format) or by_suffix(path), named(template.storage.format)
+    has_one_colon = not reference.key and by_suffix(path.rpartition(":")[0])
+    if row is None and own and own.keeps_others and not (only or has_one_colon):
+        row = own  # a copy of the input's whole file is what that is, whatever its suffix: MATLAB's .mat may be HDF5
+    if row is None:
+        raise _unknown(reference)
+    if not row.suffixes:
+        known = listed((row.name for row in table.written()), 30)
+        raise FormatError(f"would be a file of {row.name}, which is only read", f"one of {known}", where=path)
     data_type = template.desc.data_type
-    # It reads BFLOAT16 as FLOAT32, booleans as an enumeration, and complex numbers as compounds.
-    if data_type is DataType.FLOAT16 or (data_type.kind == "minifloat" and data_type is not DataType.BFLOAT16):
-        other = str(Path(reference.path).with_suffix(".h5")) + (f"::{reference.key}" if reference.key else "")
+    # NetCDF's library crashes on small floats, or skips them. It reads BFLOAT16 as FLOAT32.
+    is_small = data_type is DataType.FLOAT16 or (data_type.kind == "minifloat" and data_type is not DataType.BFLOAT16)
+    if row is HDF5 and table.is_netcdf(path) and is_small:
+        other = str(Path(path).with_suffix(".h5")) + (f"::{reference.key}" if reference.key else "")
         hint = f"write it to {platform.typed(other)}, or cast it to FLOAT32 before"
-        raise FormatError(f"NetCDF has no {data_type.name}", "a data type of NetCDF", hint, reference.path)
+        raise FormatError(f"NetCDF has no {data_type.name}", "a data type of NetCDF", hint, path)
+    return row
