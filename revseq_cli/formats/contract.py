@@ -190,45 +190,47 @@ class FileSink(Sink):
     def reopen(self) -> Source:
         """The complete file, as an input."""
 
-    def written(self) -> Source:
-        """The complete file, open for reading, before it gets its name."""
-        self.complete()
+    def written(self) -> Source:  # noqa: D102 - as in a Sink
+        self._complete()
         return self.reopen()
 
-    def complete(self) -> None:
-        """Complete the file, unless that is done already."""
+    def _complete(self) -> None:
         if not self._finished:
             self.finish()
             self._finished = True
 
     def __enter__(self) -> Self:
-        with contextlib.ExitStack() as undo:
-            undo.callback(self.abandon)
+        try:
             self.start()
-            undo.pop_all()
+        except BaseException:
+            self.abandon()
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with contextlib.ExitStack() as undo:
-            undo.callback(self.abandon)
+        try:
             if kind is None:
-                self.complete()
-                undo.pop_all()
+                self._complete()
+        finally:
+            if kind is not None or not self._finished:
+                self.abandon()
 
 
 class Address(Protocol):
     """Where a tensor is: its file, its name inside it or None, and the whole text of a text file."""
 
-    @property
-    def path(self) -> str: ...  # noqa: D102
-    @property
-    def key(self) -> str | None: ...  # noqa: D102
+    path: str
+    key: str | None
+
     @property
     def text(self) -> Text: ...  # noqa: D102
 
 
 class FormatModule(Protocol):
-    """The functions of a format's module."""
+    """The functions of a format's module; one that is only read has no `create_sink`.
+
+    `contents` is for formats with `names`, and `write_to` for those with `prints`.
+    """
 
     def open_source(self, address: Address, types: TextTypes) -> Source:
         """Read the header of a tensor, or a whole text; FormatError if the file has several and none is named."""
@@ -245,4 +247,4 @@ class FormatModule(Protocol):
         """What the file, or a group of it, contains; None for one tensor, or nothing."""
 
     def write_to(self, stream: BinaryIO, source: Source) -> None:
-        """Write the whole tensor into a pipe; only formats with `prints` have it."""
+        """Write the whole tensor into a pipe."""

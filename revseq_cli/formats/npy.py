@@ -87,15 +87,14 @@ class Header(NamedTuple):
         if not head.startswith(NPY_MAGIC):
             seems, hint = looks_like(head)
             raise FormatError(f"is not a .npy file: it looks like {seems}", "a .npy file by its suffix", hint, name)
-        if total < 12:
-            raise not_whole(f"is truncated: {total} bytes, and it promises a header", name)
-        if (version := head[6]) not in _LENGTH_BYTES:
+        version = head[6] if total > 12 else 1
+        if version not in _LENGTH_BYTES:
             raise FormatError(f"has .npy version {version}", "version 1, 2 or 3", where=name)
         start = 8 + _LENGTH_BYTES[version]
         length = int.from_bytes(head[8:start], "little")
         if length > _LONGEST_HEADER:
             raise FormatError(f"has a header of {length} bytes", f"at most {_LONGEST_HEADER}", where=name)
-        if start + length > total:
+        if start + length > total or total < 12:
             raise not_whole(f"is truncated: {total} bytes, and it promises a header of {length} bytes", name)
         raw = head[start : start + length]
         if raw.endswith(b"\r"):  # in place of the header's last newline, which stands where the elements begin
@@ -110,17 +109,15 @@ class Header(NamedTuple):
             raise FormatError(found, "a dictionary of descr, fortran_order and shape", where=name) from None
         if is_e5m2:
             dtype = dtype_of(DataType.FLOAT8_E5M2)
-        if dtype.hasobject:
-            found = "has the data type object, Python's pickled objects"
-            raise FormatError(found, "numbers; a pickle is never loaded", where=name)
-        if dtype.names and not is_e5m2:
-            found = f"its data type is {str(dtype)[:80]}, which is structured"
-            raise FormatError(found, "a number's", "save each field as a tensor", name)
         try:
             if not is_nameless(dtype):
                 data_type_of(dtype)
         except FormatError as e:
-            raise FormatError(f"{e.found}, which is not a number", e.wanted, where=name) from None
+            if dtype.hasobject:
+                e.hint = "save numbers: a pickle is never loaded"
+            elif dtype.names:
+                e.hint = "save each field as a tensor"
+            raise e.about(name) from None
         require_sizes(sizes, name)
         return cls(version, dtype, sizes, "F" if is_fortran else "C", start + length, bool(descr and descr[2] == b">"))
 

@@ -248,9 +248,8 @@ class _NpzSink(RawSink):
             name = template.storage.details["member"]
         self._members: list[ZipInfo] = []
         self._comment = b""
-        # Parts of the input's file that are copied: offset, bytes, and new offset.
-        self._copied = self._kept_parts(self._old, name) if self._old else []
-        self.kept = sum(count for _, count, _ in self._copied)
+        if self._old:
+            self.copy_parts(self._old, self._kept_parts(self._old, name))
         replaced = next((info for info in self._members if info.filename == name), None)
         if replaced and key != template.key:
             refuse_taken(key, [key], template.path)
@@ -285,12 +284,6 @@ class _NpzSink(RawSink):
                     # Its name is as in the file, even if no folder may have that name.
                     info.header_offset, info.filename, place = place, info.orig_filename, place + end - begin
         return copied
-
-    def start(self) -> None:
-        """Begin the member, and copy the others."""
-        super().start()
-        if self._old and self._old.identity:
-            self.file.fill_from(self._old.path, self._old.identity, self._copied)
 
     def finish(self) -> None:
         """Write the member's header, with the CRC-32 of what is read back, and the directory."""

@@ -163,7 +163,7 @@ class _RawBlockWriter:
 class RawSink(FileSink):
     """A new file into which the workers write their regions, and the parent the edges between them.
 
-    A subclass calls `place`, at the latest in `start`.
+    A subclass calls `place`, at the latest in `start`, and `copy_parts` for what goes along.
     """
 
     tensor: RawTensor
@@ -173,6 +173,7 @@ class RawSink(FileSink):
     def __init__(self, file: AtomicFile) -> None:
         super().__init__(file)
         self._edges: list[Edge] = []
+        self._copied: tuple[Source, list[tuple[int, int, int]]] | None = None
 
     def place(self, template: Source, head: bytes = b"", at: int = 0, dtype: np.dtype[Any] | None = None) -> None:
         """Place the elements behind `head`, which begins at the offset `at`.
@@ -185,11 +186,18 @@ class RawSink(FileSink):
             self.file.temporary, self.file.name, offset, dtype or template.dtype, template.sizes, order
         )
 
+    def copy_parts(self, source: Source, parts: list[tuple[int, int, int]]) -> None:
+        """Copy parts of the input's file in `start`: of each, the offset, the bytes, and the new offset."""
+        self._copied, self.kept = (source, parts), sum(count for _, count, _ in parts)
+
     def start(self) -> None:
-        """Reserve the bytes up to the last element, and write the head."""
+        """Reserve the bytes up to the last element, and write the head and what is copied."""
         with file_io.opened_to_write(self.file.temporary, self.file.name) as fd:
             file_io.allocate(fd, self.tensor.end, self.file.name)
             file_io.write_all(fd, self.head, self.head_at, self.file.name)
+        if self._copied:
+            source, parts = self._copied
+            self.file.fill_from(source.path, cast("Identity", source.identity), parts)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
         """A block writer that writes into the temporary file, unless no worker sees that."""

@@ -51,20 +51,21 @@ class _Entry(NamedTuple):
     data_offsets: tuple[int, int]
 
     @classmethod
-    def of(cls, fields: object, where: str) -> _Entry:
+    def of(cls, fields: Any, where: str) -> _Entry:  # noqa: ANN401 - of JSON
         """One tensor of the header; FormatError if a field is missing or wrong, or offsets and shape do not agree."""
-        if not isinstance(fields, dict) or set(fields) != {*cls._fields} or not isinstance(fields["dtype"], str):
-            raise FormatError("has a damaged header", f"an object of {listed(cls._fields)}", where=where)
-        sizes, offsets = fields["shape"], fields["data_offsets"]
-        for numbers in (sizes, offsets):
-            if not isinstance(numbers, list) or not all(type(n) is int and 0 <= n < 1 << 63 for n in numbers):
-                raise FormatError("has a damaged header", "lists of integers from 0 on", where=where)
-        require_dimensions(len(sizes), where)
-        data_type = _TYPES.get(fields["dtype"])
-        promised = prod(sizes) * data_type.size if data_type else None
-        if len(offsets) != 2 or promised not in (None, offsets[1] - offsets[0]):
-            raise not_whole(f"has the offsets {offsets}, and {promised} bytes by its shape", where)
-        return cls(fields["dtype"], tuple(sizes), (offsets[0], offsets[1]))
+        try:
+            entry = cls(**fields)
+            numbers = (*entry.shape, *entry.data_offsets)
+            if not isinstance(entry.dtype, str) or not all(type(n) is int and 0 <= n < 1 << 63 for n in numbers):
+                raise TypeError
+        except TypeError:
+            raise FormatError("has a damaged header", f"an object of {listed(cls._fields)}", where=where) from None
+        require_dimensions(len(entry.shape), where)
+        data_type = _TYPES.get(entry.dtype)
+        promised = prod(entry.shape) * data_type.size if data_type else None
+        if len(entry.data_offsets) != 2 or promised not in (None, entry.data_offsets[1] - entry.data_offsets[0]):
+            raise not_whole(f"has the offsets {entry.data_offsets}, and {promised} bytes by its shape", where)
+        return cls(entry.dtype, tuple(entry.shape), (entry.data_offsets[0], entry.data_offsets[1]))
 
 
 class _Header(NamedTuple):
@@ -82,26 +83,26 @@ class _Header(NamedTuple):
             identity = file_io.identity(fd)
             head = file_io.read_some(fd, 64, 0, name)
             length = int.from_bytes(head[:_LENGTH_BYTES], "little")
+            offset = _LENGTH_BYTES + length
             if length > _LONGEST_HEADER:
                 seems, hint = looks_like(head)
-                found = f"has a header of {length} bytes"
-                found = f"is not a .safetensors file: it looks like {seems}" if hint else found
+                found = f"is not a .safetensors file: it looks like {seems}" if hint else ""
+                found = found or f"has a header of {length} bytes"
                 raise FormatError(found, f"a header of at most {_LONGEST_HEADER} bytes", hint, name)
-            offset = _LENGTH_BYTES + length
             if not head or offset > identity.size:
                 found = f"is truncated: {identity.size} bytes, and it promises a header of {length} bytes"
                 raise not_whole(found if head else "is an empty file", name)
             raw = file_io.read_some(fd, length, _LENGTH_BYTES, name)
         try:
             with about(name):
-                header = json.loads(raw.decode(), object_pairs_hook=_unique) if raw.startswith(b"{") else None
+                header = json.loads(raw.decode(), object_pairs_hook=_unique)
+            metadata = header.pop(_METADATA, {})
+            if not raw.startswith(b"{") or not all(map(_is_text, metadata.values())):
+                raise TypeError
         except FormatError:
             raise
-        except (ValueError, RecursionError):
-            header = None
-        metadata = header.pop(_METADATA, {}) if isinstance(header, dict) else None
-        if header is None or not isinstance(metadata, dict) or not all(map(_is_text, metadata.values())):
-            raise FormatError("has a damaged header", "a JSON object of tensors", where=name)
+        except (ValueError, RecursionError, TypeError, AttributeError):
+            raise FormatError("has a damaged header", "a JSON object of tensors", where=name) from None
         entries = {key: _Entry.of(fields, f"{name}::{key}") for key, fields in header.items()}
         end = 0
         for begin, stop in sorted(entry.data_offsets for entry in entries.values()):
@@ -158,15 +159,13 @@ class _SafetensorsSink(RawSink):
         self._old = template if isinstance(template, SafetensorsSource) and not only else None
         if self._old and self._old.key == key:
             self.tensor = replace(self._old.tensor, path=file.temporary, name=file.name)
-            end, size = self._old.tensor.end, self._old.unchanged.size
-            # Parts of the input's file that are copied: offset, bytes, and new offset.
-            self._copied = [(0, self._old.tensor.offset, 0), (end, size - end, end)]
+            end = self._old.tensor.end
+            self.copy_parts(self._old, [(0, self._old.tensor.offset, 0), (end, self._old.unchanged.size - end, end)])
         else:
-            self._copied = self._add(template)
-        self.kept = sum(count for _, count, _ in self._copied)
+            self._add(template)
 
-    def _add(self, template: Source) -> list[tuple[int, int, int]]:
-        """Place the tensor behind those of the input's file; what of it is copied."""
+    def _add(self, template: Source) -> None:
+        """Place the tensor behind those of the input's file."""
         if not self._key or self._key == _METADATA or not _is_text(self._key):
             raise TensorNameError.of(self._key, "tensor", "a name such as x", self.file.name)
         data_type = template.desc.data_type
@@ -188,13 +187,8 @@ class _SafetensorsSink(RawSink):
         head = len(text).to_bytes(_LENGTH_BYTES, "little") + text
         self.place(template, head, dtype=_dtype(data_type))
         self.tensor = replace(self.tensor, offset=len(head) + begin)
-        return [(self._old.header.offset, begin, len(head))] if self._old else []
-
-    def start(self) -> None:
-        """Reserve the bytes of the tensor, and write the header, or all but the elements of the input's file."""
-        super().start()
         if self._old:
-            self.file.fill_from(self._old.path, self._old.unchanged, self._copied)
+            self.copy_parts(self._old, [(self._old.header.offset, begin, len(head))])
 
     def reopen(self) -> Source:
         return SafetensorsSource(self.file.temporary, self._key, self.file.name)
