@@ -219,9 +219,10 @@ class FileSink(Sink):
 class Address(Protocol):
     """Where a tensor is: its file, its name inside it or None, and the whole text of a text file."""
 
-    path: str
-    key: str | None
-
+    @property
+    def path(self) -> str: ...  # noqa: D102
+    @property
+    def key(self) -> str | None: ...  # noqa: D102
     @property
     def text(self) -> Text: ...  # noqa: D102
 
