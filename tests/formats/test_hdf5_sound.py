@@ -199,3 +199,13 @@ def test_an_error_of_the_system_is_told_in_its_words(folder, monkeypatch):
     monkeypatch.setattr(files.h5py, "File", of_h5py["fail"])
     with pytest.raises(RevseqError, match="cannot read: Input/output error"), files.opened(str(folder / "x.h5")):
         pass
+
+
+def test_an_axis_cut_within_little_memory_by_workers(folder, revseq):
+    """What merges the parts of a line reads the input itself, in a worker."""
+    values = np.arange(15 * 16 * 4.0).reshape(15, 16, 4)
+    with h5py.File(folder / "x.h5", "w") as f:
+        f["x"] = values
+    revseq("run", "x.h5", "15", "--axis", 1, "-o", "y.h5", "--engine", "processes", "--jobs", 1, "--memory", "2K").ok()
+    with h5py.File(folder / "y.h5") as f:
+        assert oracle.same_bits(f["x"][()], expected(values, np.full((15, 1, 4), 15), 1))

@@ -97,6 +97,10 @@ class Hdf5Source(Source):
         declared, stored = prod(dataset.shape) * self.dtype.itemsize, dataset.id.get_storage_size()
         refuse_bomb(declared, stored, "write it again without compression: h5repack -f NONE", self.name)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What workers get: all but the properties, which are about new files, and do not pickle."""
+        return {name: value for name, value in self.__dict__.items() if name != "properties"}
+
     def can_copy_to(self, path: str) -> bool:
         """Whether a copy of the file may have that name: only that of a NetCDF file is one."""
         if not is_netcdf(path) or is_netcdf(self.path):
