@@ -180,8 +180,7 @@ def _compared(output: TensorText, expected: NDArray[Any]) -> Iterator[PlacedErro
         index = [int(i) for i in np.unravel_index(first, written.shape)]
         [found], [right] = (numbers.render(each.ravel()[first : first + 1]) for each in (written, expected))
         message = f"OutputTensor at {index} is {found}, and the operator gives {right}"
-        places = output.body[2]
-        yield output.error(int(places[first]), f"{message}; {wrong.size} of {written.size} elements differ")
+        yield output.error(output.place(first), f"{message}; {wrong.size} of {written.size} elements differ")
 
 
 def fix(text: Text, before: Report, level: FeatureLevel, number: int | None = None) -> tuple[bytes, Report]:

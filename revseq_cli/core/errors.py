@@ -89,7 +89,7 @@ class RevseqError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle all parts: OSError's own method would drop those that it takes for a file name."""
-        return type(self), (self.found, self.wanted, self.hint, self.where, self.context)
+        return type(self), (self.found,), vars(self)
 
     def about(self, where: str) -> Self:
         """Set `where` to the file if it names none yet, and return the error."""

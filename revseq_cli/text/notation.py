@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-import string
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -47,37 +46,37 @@ _HEADER = re.compile(
     r"[\s,]*+DataType\s*+[:=]\s*+(?P<type>\w++)\s*+\)"
 )
 _HEADER_FORM = ": (Sizes:{1,3}, DataType:FLOAT32)"
+_SIZES = re.compile(r"(?:\s*+\d{1,20}\s*+(?:,|$))*+\s*+", re.ASCII)
 _AXIS = re.compile(_BEGIN + r"(?P<axis>Axis[ \t]*+[:=][ \t]*+(?P<value>\S[^\n]*))", re.MULTILINE)
 # The start of a text that is one tensor; a text that begins with [Home](index.md) is a page.
 _BARE = re.compile(r"\s*\[[\s\[]*(?:[-+.\d\"]|np\.|(?:nan|inf|infinity|true|false)\b)", re.IGNORECASE)
 # Lines that may be rows, of a body whose last bracket is missing.
 _ROWS = re.compile(r"(?:[ \t]*+(?:[\[\],\"+\-.\d]|nan|inf)[^\n]*+\s*+)++", re.IGNORECASE)
-_STRAY = re.compile(r"[\s,]*\]")
 _ALONE = re.compile(r"\s*+([+\-.\dni][^\n]*)")
-_QUOTED_SPECIAL = re.compile(r'"([+-]?(?:nan|inf|infinity)|nan\(0x[0-9a-f]+\))"', re.IGNORECASE)
 
 # A tensor as NumPy and PyTorch print it: a call, whose list may be followed by these, and numbers such as np.int64(3).
 _CALL = re.compile(r"\s*(?:(?:np|numpy|torch)\.)?(?:array|tensor)\(\s*(?=\[)")
-_ARGUMENT = re.compile(
-    r"\s*,\s*(?:dtype=(?:\w+\.)?['\"]?(?P<type>\w+)['\"]?|shape=\((?P<shape>[\d, ]*)\)|device=['\"][\w:]+['\"]"
-    r"|grad_fn=[^,)]*|requires_grad=(?:True|False))"
+_ARGUMENTS = re.compile(
+    r"(?:\s*,\s*(?:dtype=(?:\w+\.)?['\"]?(?P<type>\w+)['\"]?|shape=\((?P<shape>[\d, ]*)\)|device=['\"][\w:]+['\"]"
+    r"|grad_fn=[^,)]*|requires_grad=(?:True|False)))*\s*,?\s*\)"
 )
 _SCALAR = re.compile(r"\bnp\.(?P<type>[a-z]+[0-9]+)\((?P<number>[^()\[\]]*)\)")
-_TRUTH = re.compile(r"(?:\bnp\.)?\b(?:(?P<true>True)|False)_?(?=[\s,\]])")
+_TRUTH = {"True": "1", "False": "0", "np.True_": "1", "np.False_": "0"}
 
-_OPEN, _CLOSE, _COMMA, _NUMBER, _BLANK, _BAD = range(6)
-_CHARACTERS = {
-    _OPEN: "[", _CLOSE: "]", _COMMA: ",", _NUMBER: f"+-.(){string.digits}{string.ascii_letters}", _BLANK: " \t\r\n"
-}  # fmt: skip
+_NUMBER = re.compile(r"[^\s\x1c-\x1f,\[\]]+", re.ASCII)  # also what is none, such as a word
+_OPEN, _CLOSE, _COMMA, _ELEMENT, _BLANK = range(5)
 # The kind of each character, by its code.
-_KINDS = bytes(next((kind for kind, own in _CHARACTERS.items() if chr(code) in own), _BAD) for code in range(256))
+_KINDS = bytes(
+    {"[": _OPEN, "]": _CLOSE, ",": _COMMA}.get(chr(code), _BLANK if code < 128 and chr(code).isspace() else _ELEMENT)
+    for code in range(256)
+)
 _OUT_OF_PLACE = {
-    (_NUMBER, _NUMBER): "a comma is missing before this number",
+    (_ELEMENT, _ELEMENT): "a comma is missing before this number",
     (_OPEN, _CLOSE): "an empty row",
     (_COMMA, _COMMA): "a number is missing before this comma",
     (_OPEN, _COMMA): "a number is missing before this comma",
-    (_NUMBER, _OPEN): "a row starts beside a number",
-    (_CLOSE, _NUMBER): "a number stands beside a row",
+    (_ELEMENT, _OPEN): "a row starts beside a number",
+    (_CLOSE, _ELEMENT): "a number stands beside a row",
 }
 # Anything else may follow anything: a comma may be missing between two rows, and may trail before a bracket.
 _MAY_FOLLOW = np.ones((4, 4), dtype=bool)
@@ -87,16 +86,8 @@ _MAY_FOLLOW[tuple(zip(*_OUT_OF_PLACE, strict=True))] = False
 class PlacedError(FormatError):
     """A FormatError about a place of a text; `problem` is without that place."""
 
-    def __init__(
-        self, problem: str, wanted: str, line: int, column: int, context: str, hint: str = "", where: str = ""
-    ) -> None:
-        super().__init__(f"line {line}, column {column}: {problem}", wanted, hint, where, context)
-        self.problem, self.line, self.column = problem, line, column
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """How a worker sends it."""
-        args = (self.problem, self.wanted, self.line, self.column, self.context, self.hint, self.where)
-        return type(self), args
+    problem = ""
+    line = column = 0
 
     @property
     def message(self) -> str:
@@ -104,19 +95,25 @@ class PlacedError(FormatError):
         return f"{self.problem}; wanted: {self.wanted}" if self.wanted else self.problem
 
 
-def error_at(text: str, offset: int, found: str, wanted: str = "", hint: str = "") -> PlacedError:
+def error_at(text: str, offset: int, problem: str, wanted: str = "", hint: str = "") -> PlacedError:
     """A FormatError about that place of the text: with line and column, the line itself, and a caret below it."""
-    if "\r" in text:
-        text = re.sub("\r(?!\n)", "\n", text)
+    text = lines_of(text)
     start, stop = text.rfind("\n", 0, offset) + 1, text.find("\n", offset)
-    line = text[start : stop if stop >= 0 else len(text)].rstrip("\r").replace("\t", " ")
+    line = text[start : stop if stop >= 0 else len(text)].replace("\t", " ")
     column = offset - start
     before = printable(line[max(0, column - _BEFORE) : column])[-_BEFORE:]
-    behind = printable(line[column : column + _WIDTH])
-    room = _WIDTH - len(before)
+    behind, room = printable(line[column : column + _WIDTH]).rstrip(), _WIDTH - len(before)
     more = "..." if len(behind) > room or len(line) > column + _WIDTH else ""
     context = f"{before}{behind[:room]}{more}\n{' ' * len(before)}^"
-    return PlacedError(found, wanted, text.count("\n", 0, offset) + 1, column + 1, context, hint)
+    number = text.count("\n", 0, offset) + 1
+    error = PlacedError(f"line {number}, column {column + 1}: {problem}", wanted, hint, "", context)
+    error.problem, error.line, error.column = problem, number, column + 1
+    return error
+
+
+def lines_of(text: str) -> str:
+    """The text with line feeds alone, at the same places."""
+    return text.replace("\r\n", " \n").replace("\r", "\n") if "\r" in text else text
 
 
 @dataclass(frozen=True)
@@ -154,15 +151,12 @@ class TensorText:
         header = _HEADER.match(self.text, self.start)
         if not header:
             raise self.error(self.start, f"{self.name} has no header of a tensor", f"{self.name}{_HEADER_FORM}")
-        at = header.start("sizes")
-        if not re.fullmatch(r"\s*(?:[+-]?\d{1,20}\s*(?:,\s*|$))*", header["sizes"], re.ASCII):
-            raise self.error(at, f"{self.name} has Sizes {{{header['sizes'][:40]}}}", "integers")
-        sizes = tuple(map(int, header["sizes"].replace(",", " ").split()))
-        if min(sizes, default=0) < 0 or len(sizes) > MOST_DIMENSIONS:
-            wanted = f"at most {MOST_DIMENSIONS} sizes of at least 0"
-            raise self.error(at, f"{self.name} has Sizes {braced(sizes)[:200]}", wanted)
+        sizes = header["sizes"].replace(",", " ").split()
+        if not _SIZES.fullmatch(header["sizes"]) or len(sizes) > MOST_DIMENSIONS:
+            wanted = f"at most {MOST_DIMENSIONS} integers of at least 0"
+            raise self.error(header.start("sizes"), f"{self.name} has Sizes {{{header['sizes'][:40]}}}", wanted)
         try:
-            return TensorDesc(DataType.parse(header["type"]), sizes)
+            return TensorDesc(DataType.parse(header["type"]), tuple(map(int, sizes)))
         except UsageError as e:
             raise self.error(header.start("type"), e.found, e.wanted) from None
 
@@ -185,14 +179,12 @@ class TensorText:
         sizes = self.sizes
         if self.opened == self.stop:
             raise self.error(self.start, f"{self.name} has no values", "rows in brackets below the header")
-        if sizes and 0 in sizes and not re.search(r"[^\[\],\s]", self.text[self.opened : self.stop]):
+        if sizes and 0 in sizes and not _NUMBER.search(self.text, self.opened, self.stop):
             try:
                 return np.empty(sizes, dtype_of(data_type))
             except ValueError:
                 raise FormatError(f"Sizes is {braced(sizes)}", "smaller sizes beside the 0") from None
-        shape, tokens, places = self.body
-        if stray := _STRAY.match(self.text, self.stop):
-            raise self.error(stray.end() - 1, "this bracket closes nothing", "one more [ before it, or no ] here")
+        shape, tokens = self.body
         try:
             flat = numbers.parse(tokens, data_type)
         except numbers.LiteralError as e:
@@ -200,7 +192,7 @@ class TensorText:
             if tokens[e.index] == numbers.DOTS:
                 problem = "... stands for elements that were left out"
                 wanted = "all: np.set_printoptions(threshold=1e9)"
-            raise self.error(int(places[e.index]), problem, wanted) from None
+            raise self.error(self.place(e.index), problem, wanted) from None
         if sizes is None:
             return flat.reshape(shape)
         rank = len(shape)
@@ -210,31 +202,38 @@ class TensorText:
         start = self.start if self.desc else self.opened
         raise self.error(start, f"the values have {braced(shape)}, and {braced(sizes)} is stated")
 
+    def place(self, index: int) -> int:
+        """Where the number at that index, in C order, begins in the text."""
+        return next(itertools.islice(_NUMBER.finditer(self.text, self.opened, self.stop), index, None)).start()
+
     @functools.cached_property
-    def body(self) -> tuple[tuple[int, ...], list[str], NDArray[np.intp]]:
-        """Its shape, its numbers and the place of each in the text; FormatError for a body that is no tensor."""
+    def body(self) -> tuple[tuple[int, ...], list[str]]:
+        """Its shape and its numbers; FormatError for a body that is no tensor."""
         body = self.text[self.opened : self.stop]
-        if '"' in body:  # JSON writes "nan" in quotes
-            body = _QUOTED_SPECIAL.sub(lambda special: f" {special[1]} ", body)
         kinds = np.frombuffer(body.encode("ascii", "replace").translate(_KINDS), np.uint8)
-        bad = np.flatnonzero(kinds == _BAD)
-        if bad.size:
-            raise self.error(self.opened + int(bad[0]), f"{body[bad[0]]!r} is not allowed in a tensor")
         keep = kinds != _BLANK
-        keep[1:] &= ~((kinds[1:] == _NUMBER) & (kinds[:-1] == _NUMBER))  # a number counts where it starts
+        keep[1:] &= (kinds[1:] != _ELEMENT) | (kinds[:-1] != _ELEMENT)  # a number counts where it starts
         places = np.flatnonzero(keep)
         kinds = kinds[places]
         places += self.opened
         wrong = ~_MAY_FOLLOW[kinds[:-1], kinds[1:]]
-        if not (kinds == _NUMBER).any():  # a tensor without elements
+        if not (kinds == _ELEMENT).any():  # a tensor without elements
             wrong &= (kinds[:-1] != _OPEN) | (kinds[1:] != _CLOSE)
         if not self.name and "," not in body:  # NumPy's print() has no commas
-            wrong &= (kinds[:-1] != _NUMBER) | (kinds[1:] != _NUMBER)
+            wrong &= (kinds[:-1] != _ELEMENT) | (kinds[1:] != _ELEMENT)
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             raise self.error(int(places[i + 1]), _OUT_OF_PLACE[int(kinds[i]), int(kinds[i + 1])])
-        tokens = body.replace("[", " ").replace("]", " ").replace(",", " ").split()
-        return self._shape(kinds, places), tokens, places[kinds == _NUMBER]
+        shape = self._shape(kinds, places)
+        if stray := re.compile(r"[\s,]*\]").match(self.text, self.stop):
+            raise self.error(stray.end() - 1, "this bracket closes nothing", "one more [ before it, or no ] here")
+        if body.isascii():
+            tokens = body.replace("[", " ").replace("]", " ").replace(",", " ").split()
+        else:
+            tokens = _NUMBER.findall(body)
+        if "np." in body or self.stated[0] is DataType.BOOL:  # as NumPy prints them in a list
+            tokens = [_TRUTH.get(token) or _SCALAR.sub(r"\g<number>", token) for token in tokens]
+        return shape, tokens
 
     def _shape(self, kinds: NDArray[np.uint8], places: NDArray[np.intp]) -> tuple[int, ...]:
         """FormatError where rows of one depth differ in length, or numbers have different depths.
@@ -242,7 +241,7 @@ class TensorText:
         The row that is told is one that differs from the stated size, or without one from most rows.
         """
         depth = np.cumsum((kinds == _OPEN).view(np.int8) - (kinds == _CLOSE).view(np.int8), dtype=np.int32)
-        elements = np.flatnonzero(kinds == _NUMBER)
+        elements = np.flatnonzero(kinds == _ELEMENT)
         rank = int(depth[elements[0]] if elements.size else depth.max())
         if not rank:  # brackets are for tensors with dimensions
             return () if kinds.size == 1 else (elements.size,)
@@ -270,9 +269,9 @@ class TensorText:
             shape.append(usual)
         return tuple(shape)
 
-    def error(self, offset: int, found: str, wanted: str = "") -> PlacedError:
+    def error(self, offset: int, problem: str, wanted: str = "") -> PlacedError:
         """An error about a place of the page."""
-        return error_at(self.page, offset, found, wanted)
+        return error_at(self.page, offset, problem, wanted)
 
 
 def parse(page: str, text: str) -> list[TensorText | AxisLine]:
@@ -307,6 +306,11 @@ def parse_page(page: str, text: str) -> Iterator[TensorText | AxisLine]:
     yield from _axes(text, end, len(text))
 
 
+def _axes(text: str, start: int, stop: int) -> Iterator[AxisLine]:
+    for line in _AXIS.finditer(text, start, stop):
+        yield AxisLine(line["value"].rstrip(), line.start("axis"))
+
+
 def _headers(text: str) -> Iterator[re.Match[str]]:
     """The start of each header: the word Sizes is searched first, then its line, since most of a text is numbers."""
     before = 0
@@ -317,35 +321,22 @@ def _headers(text: str) -> Iterator[re.Match[str]]:
         before = mark.end()
 
 
-def _axes(text: str, start: int, stop: int) -> Iterator[AxisLine]:
-    for line in _AXIS.finditer(text, start, stop):
-        yield AxisLine(line["value"].rstrip(), line.start("axis"))
-
-
 def _bare(page: str, text: str) -> TensorText:
     """The tensor of a text that is one tensor, perhaps as NumPy or PyTorch print it."""
-    data_type, sizes = "", None
     call = _CALL.match(text)
-    if "np." in text and (scalar := _SCALAR.search(text)):
-        data_type = scalar["type"]
-        text = _SCALAR.sub(lambda match: f"{match['number']} ".rjust(len(match[0])), text)
     opened = call.end() if call else len(text) - len(text.lstrip())
     stop = end = _body_end(text, opened, len(text))
-    if _TRUTH.search(text, opened, stop):
-        data_type = DataType.BOOL.name
-        words = _TRUTH.sub(lambda match: ("1" if match["true"] else "0").rjust(len(match[0])), text[opened:stop])
-        text = text[:opened] + words + text[stop:]
+    scalar = _SCALAR.search(text, opened, stop) if "np." in text else None
+    is_truth = "True" in text[opened:stop] or "False" in text[opened:stop]
+    data_type, sizes = "BOOL" if is_truth else scalar["type"] if scalar else "", None
     if call:
-        while argument := _ARGUMENT.match(text, end):
-            data_type = argument["type"] or data_type
-            if argument["shape"] is not None:
-                sizes = tuple(map(int, argument["shape"].replace(",", " ").split()))
-            end = argument.end()
-        closed = re.compile(r"\s*,?\s*\)").match(text, end)
-        if not closed:
+        behind = _ARGUMENTS.match(text, stop)
+        if not behind:
             wanted = "array([...]) or tensor([...]), perhaps with dtype, device and the like after the list"
-            raise error_at(page, end, "is not a tensor as NumPy and PyTorch print it", wanted)
-        end = closed.end()
+            raise error_at(page, stop, "is not a tensor as NumPy and PyTorch print it", wanted)
+        data_type, end = behind["type"] or data_type, behind.end()
+        if behind["shape"] is not None:
+            sizes = tuple(map(int, behind["shape"].replace(",", " ").split()))
     if rest := re.compile(r"\S").search(text, end):
         wanted = f"one tensor, or several with a header each, such as Name{_HEADER_FORM}"
         raise error_at(page, rest.start(), "unexpected text after the last bracket", wanted)
@@ -355,11 +346,8 @@ def _bare(page: str, text: str) -> TensorText:
 
 def body_at(text: str, start: int) -> TensorText:
     """The tensor without a header whose body begins there: in brackets, or a number or a word alone."""
-    if text.startswith("[", start):
-        stop = _body_end(text, start, len(text))
-    else:
-        word = re.compile(r"[^\s,}]+").match(text, start)
-        stop = word.end() if word else len(text)
+    word = re.compile(r"[^\s,}]*").match(text, start)
+    stop = _body_end(text, start, len(text)) if text.startswith("[", start) else word.end() if word else start
     return TensorText("", 1, text, text, start, start, stop)
 
 
@@ -367,8 +355,7 @@ def _body_end(text: str, start: int, limit: int) -> int:
     """The place behind the bracket that closes the one at `start`, or else behind the lines that may be rows."""
     codes = np.frombuffer(text[start:limit].encode("ascii", "replace"), np.uint8)  # a byte for each character
     brackets = np.flatnonzero((codes == ord("[")) | (codes == ord("]")))
-    depth = np.cumsum(np.where(codes[brackets] == ord("["), 1, -1))
-    closed = np.flatnonzero(depth == 0)
+    closed = np.flatnonzero(np.cumsum(np.where(codes[brackets] == ord("["), 1, -1)) == 0)
     if closed.size:
         return start + int(brackets[closed[0]]) + 1
     rows = _ROWS.match(text, start, limit)

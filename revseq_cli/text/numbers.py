@@ -31,8 +31,8 @@ LONGEST = 1100  # characters of a number: the longest exact decimal of a FLOAT64
 _INTEGERS, _FLOATS = b"0123456789,+-", b"0123456789eE.,+-"
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eEdD]([+-]?\d{1,9}))?f?", re.ASCII)  # 1.0D+00 is Fortran's
 _INTEGRAL = re.compile(r"([+-]?\d+)(?:\.0*)?f?", re.ASCII)
-_SPECIAL = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
-_NAN_BITS = re.compile(r"nan\(0x([0-9a-f]{1,16})\)", re.IGNORECASE)
+# JSON has them in quotes; and a NaN that is not the usual one has its bits.
+_SPECIAL = re.compile(r"(\"?)(?P<value>[+-]?inf(?:inity)?|nan(?:\(0x(?P<bits>[0-9a-f]{1,16})\))?)\1", re.IGNORECASE)
 WRITTEN = ("float", "int", "uint", "bool")  # the kinds of data types that text holds
 
 DOTS = "..."  # for what is left out
@@ -102,11 +102,10 @@ def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDA
     for i, token in enumerate(() if numbers else tokens):
         if number := _NUMBER.fullmatch(token):
             numbers.append(float(f"{number[1]}e{number[2] or 0}"))
-        elif written := _NAN_BITS.fullmatch(token):
-            patterns[i] = int(written[1], 16)
-            numbers.append(np.nan)
-        elif _SPECIAL.fullmatch(token):
-            numbers.append(float(token))
+        elif special := _SPECIAL.fullmatch(token):
+            numbers.append(float(special["value"].partition("(")[0]))
+            if special["bits"]:
+                patterns[i] = int(special["bits"], 16)
         else:
             raise LiteralError(i, f"{token[:40]!r} is not a number")
     wide = np.array(numbers, np.float64)
@@ -138,7 +137,7 @@ def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDA
 
 def is_number(token: str) -> bool:
     """Whether it is written as a number, whatever its size, or as a NaN or an infinity."""
-    return any(form.fullmatch(token) for form in (_NUMBER, _SPECIAL, _NAN_BITS))
+    return any(form.fullmatch(token) for form in (_NUMBER, _SPECIAL))
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

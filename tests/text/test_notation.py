@@ -78,15 +78,14 @@ def test_axis_lines_anywhere():
         ("[1,, 2]", (1, 4), "a number is missing"), ("[, 1]", (1, 2), "a number is missing"),
         ("[[1], []]", (1, 8), "an empty row"), ("[[1, 2]", (1, 8), "is missing"),
         ("[1]]", (1, 4), "after the last bracket"), ("[[[1]], [2]]", (1, 10), "2 brackets deep"),
-        ("[[1, x], [3, 4]]", (1, 6), "'x' is not a number"), ("[[1, 2], [3, é]]", (1, 14), "'é' is not allowed"),
-        ('["2"]', (1, 2), "'\"' is not allowed"), ("[1;2]", (1, 3), "';' is not allowed"),
+        ("[[1, x], [3, 4]]", (1, 6), "'x' is not a number"), ("[[1, 2], [3, é]]", (1, 14), "'é' is not a number"),
+        ('["2"]', (1, 2), "'\"2\"' is not a number"), ("[1;2]", (1, 2), "'1;2' is not a number"),
         (HEADER + "[[1, 2, 3], [3, 4, 5]]", (1, 1), "the values have {2,3}, and {2,2} is stated"),
         (HEADER + "Axis: 1\n", (1, 1), "T has no values"),
         ("T: (Sizes:{2,x}, DataType:FLOAT32)\n[1]", (1, 12), "Sizes {2,x}"),
         ("T: (Sizes:{2,-1}, DataType:FLOAT32)\n[1]", (1, 12), "Sizes {2,-1}"),
         ("T: (Sizes:{2}, DataType:FLOAT99)\n[1]", (1, 25), "'FLOAT99' is not a data type"),
         ("[" * 65 + "1" + "]" * 65, (1, 1), "65 brackets deep"), ("[" * 100_000 + "1" + "]" * 100_000, (1, 1), "100000 brackets deep"),
-        ("[1\f, 2]", (1, 3), "is not allowed"),
         ("[16777217]", (1, 2), "not exact"),
     ],
 )  # fmt: skip
@@ -98,7 +97,7 @@ def test_errors_show_the_place(text, place, problem):
     assert problem in message
     shown, caret = message.split("\n")[1:3]
     told = f"{text} ".split("\n")[place[0] - 1][place[1] - 1]  # or right behind the text
-    assert f"{shown} "[caret.index("^")] == told.replace("\f", "\\")
+    assert f"{shown} "[caret.index("^")] == told
 
 
 def test_gaps():
@@ -124,7 +123,7 @@ def test_pages_of_many_examples_take_time_that_is_linear():
 @pytest.mark.parametrize("text", ["[1, \uff12]", "T: (Sizes:{\uff12}, DataType:FLOAT32)\n[1, 2]", "T: (Sizes:{1_0}, DataType:INT8)\n[1]",
                                   "[\u0662]", "[1, \u22122]", "[1\uff0c 2]", "[1, \u202f2]"])  # fmt: skip
 def test_characters_that_look_alike_are_refused(text):
-    with pytest.raises(FormatError, match=r"is not allowed in a tensor|has Sizes"):
+    with pytest.raises(FormatError, match=r"is not a number|has Sizes"):
         tensors(text)[0].values(DataType.FLOAT32)
 
 
