@@ -12,13 +12,14 @@ from revseq_cli.core.errors import UsageError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc, numbers_of
 from revseq_cli.formats.references import Reference, refuse_shared
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel
-from revseq_cli.pipeline import SYSTEMS, lengths
-from revseq_cli.pipeline.lengths import PlacedSource, ScannedSource
+from revseq_cli.pipeline import SYSTEMS
+from revseq_cli.pipeline.alignment import PlacedSource, align, require_batch_axis, require_same_coordinates
+from revseq_cli.pipeline.lengths import ScannedSource, unsigned
 
 if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.file_io import Identity
-    from revseq_cli.pipeline.lengths import Places
+    from revseq_cli.pipeline.alignment import Places
 
 
 @dataclass(frozen=True)
@@ -156,8 +157,8 @@ class Job:
         self.lengths.recheck()
 
 
-def make(values: Source, counts: Source | None, request: Request) -> Job:
-    """The job of two open tensors; `counts` are the lengths, None where the padding of the values tells them.
+def make(values: Source, lengths: Source | None, request: Request) -> Job:
+    """The job of two open tensors; `lengths` is None where the padding of the values tells them.
 
     UsageError and FormatError for what makes no job. The constraints are not checked here.
     """
@@ -167,33 +168,33 @@ def make(values: Source, counts: Source | None, request: Request) -> Job:
         names = listed(filter(None, values.dimensions))
         wanted = f"the dimension to reverse along, {numbers_of(rank)}" if rank else "a tensor with dimensions"
         raise UsageError("no axis is given", wanted + (f", or {names}" if names else ""), where=values.name)
-    if not 0 <= axis < rank and (counts is None or batch_axis is not None or request.mask):
+    if not 0 <= axis < rank and (lengths is None or batch_axis is not None or request.mask):
         # There is no axis that lengths could lack, and the constraints could not tell it.
         if not rank:
             raise UsageError("has no dimensions", "a tensor with dimensions", where=values.name)
         raise UsageError(f"Axis is {axis}", numbers_of(rank), where=values.name)
     places: Places | None
-    if counts is None:
-        lengths.require_batch_axis(batch_axis, axis, values)
+    if lengths is None:
+        require_batch_axis(batch_axis, axis, values)
         _require_padding(values, request.padding or 0)
         places = tuple(d for d in range(rank) if d != axis) if batch_axis is None else (batch_axis,)
-        counts = ScannedSource(values, axis, places, request.padding)
+        lengths = ScannedSource(values, axis, places, request.padding)
     else:
-        if request.batch_axis is None and counts.sizes == (1,):
+        if request.batch_axis is None and lengths.sizes == (1,):
             batch_axis = None  # one sequence, of which a system's batch axis says nothing
-        places = lengths.align(values, counts, axis, batch_axis, mask=request.mask)
-        lengths.require_same_coordinates(values, counts, places)
+        places = align(values, lengths, axis, batch_axis, mask=request.mask)
+        require_same_coordinates(values, lengths, places)
         if request.mask and places:
             along = places.index(axis)
-            counts = ScannedSource(counts, along, [i for i in range(len(places)) if i != along])
+            lengths = ScannedSource(lengths, along, [i for i in range(len(places)) if i != along])
             places = places[:along] + places[along + 1 :]
-    lengths_type = request.lengths_dtype or counts.desc.data_type
-    counts = lengths.unsigned(counts, request.lengths_dtype)
+    lengths_type = request.lengths_dtype or lengths.desc.data_type
+    lengths = unsigned(lengths, request.lengths_dtype)
     if places is None or places == tuple(range(rank)):
-        return Job(values, counts, axis, None, request, lengths_type)
+        return Job(values, lengths, axis, None, request, lengths_type)
     placed = [d for d in places if d is not None]
     batch = placed[0] if len(placed) == 1 else None
-    return Job(values, PlacedSource(counts, values.sizes, axis, places), axis, batch, request, lengths_type)
+    return Job(values, PlacedSource(lengths, values.sizes, axis, places), axis, batch, request, lengths_type)
 
 
 def _require_padding(values: Source, padding: float) -> None:

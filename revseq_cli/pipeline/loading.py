@@ -188,16 +188,13 @@ def _open_lengths(
 def _types_of_bare(request: Request, reference: Reference, values: Source) -> TextTypes:
     """The sizes that lengths in a raw buffer need to have, and the data type that takes as many bytes for each."""
     axis, batch_axis = request.axes(values)
-    types = [DataType.UINT32, DataType.UINT64]
     if axis is None or not {axis, batch_axis} - {None} <= {*range(len(values.sizes))}:
-        return TextTypes(None, types[0], sizes=(-1,))
-    needed = [lengths_sizes(values.sizes, axis) if batch_axis is None else (values.sizes[batch_axis],)]
+        return TextTypes(None, DataType.UINT32, sizes=(-1,))
+    types, sizes = [DataType.UINT32, DataType.UINT64], lengths_sizes(values.sizes, axis)
     if request.mask:
-        types, needed = [DataType.UINT8, *types], [values.sizes]
-        if batch_axis is not None:
-            needed.append(tuple(values.sizes[d] for d in sorted((batch_axis, axis))))
+        types, sizes = [DataType.UINT8, *types], values.sizes
+    elif batch_axis is not None:
+        sizes = (values.sizes[batch_axis],)
     with file_io.opened(reference.path) as fd:
         total = file_io.identity(fd).size
-    fitting = ((data_type, sizes) for sizes in needed for data_type in types if data_type.size * prod(sizes) == total)
-    data_type, sizes = next(fitting, (types[0], needed[0]))
-    return TextTypes(None, data_type, sizes=sizes)
+    return TextTypes(None, next((t for t in types if t.size * prod(sizes) == total), types[0]), sizes=sizes)

@@ -13,7 +13,8 @@ from revseq_cli.core import thresholds
 from revseq_cli.formats.npy import scratch
 from revseq_cli.formats.raw import MemorySink, MemorySource
 from revseq_cli.operator import kernel
-from revseq_cli.pipeline.lengths import Computed, Derived, PlacedSource, ScannedSource
+from revseq_cli.pipeline.alignment import PlacedSource
+from revseq_cli.pipeline.lengths import Computed, Derived, ScannedSource
 from revseq_cli.pipeline.plan import Plan, Resources, cut, lengths_of, plan_reversal
 from revseq_cli.pipeline.tasks import Task, completed, deliver_all, move, reading_back, spooled, untrue
 

@@ -17,17 +17,18 @@ from revseq_cli.core.errors import RevseqError, UsageError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel, lengths_sizes, violations
 from revseq_cli.pipeline import SYSTEMS, folds
+from revseq_cli.pipeline.alignment import align, names_of
 from revseq_cli.pipeline.jobs import make
-from revseq_cli.pipeline.lengths import align, as_bytes, names_of, unsigned
+from revseq_cli.pipeline.lengths import as_bytes, unsigned
 from revseq_cli.pipeline.plan import Resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from revseq_cli.formats.contract import Source
+    from revseq_cli.pipeline.alignment import Places
     from revseq_cli.pipeline.folds import LengthCounts
     from revseq_cli.pipeline.jobs import Request
-    from revseq_cli.pipeline.lengths import Places
 
     # Options with their values; None for one to leave out, and "" for one without a value.
     Options = dict[str, str | None]

@@ -19,8 +19,8 @@ from revseq_cli.core.errors import EngineError, TensorIOError
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.raw import MemorySink, MemorySource
 from revseq_cli.pipeline import SERIAL, folds, reversal
+from revseq_cli.pipeline.alignment import PlacedSource
 from revseq_cli.pipeline.jobs import Job, Request
-from revseq_cli.pipeline.lengths import PlacedSource
 from revseq_cli.pipeline.loading import load
 from revseq_cli.pipeline.plan import Plan, Resources, cut, plan_reversal
 
