@@ -6,7 +6,6 @@ the NetCDF Users' Guide and of the CF conventions 1.11, appendix A.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,9 +32,8 @@ _NAMING = (
 )  # fmt: skip
 MOST_BYTES = 1 << 18  # of a coordinate that goes with a tensor, and of one of its chunks: it is read at once
 
-# The value of an attribute: text, several texts, a number, or an array of numbers.
-Value = Any
-Attributes = dict[str, Value]
+# The values of attributes are texts, lists of texts, numbers, or arrays of numbers.
+Attributes = dict[str, Any]
 
 
 class Variable(NamedTuple):
@@ -47,8 +45,7 @@ class Variable(NamedTuple):
     values: NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Meaning:
+class Meaning(NamedTuple):
     """What a file says of a tensor.
 
     `dimensions` are the names of its dimensions, "" for one without, or none at all. `attributes` are those of the file
@@ -59,7 +56,7 @@ class Meaning:
     """
 
     dimensions: tuple[str, ...] = ()
-    attributes: Attributes = field(default_factory=dict)
+    attributes: Attributes = {}  # noqa: RUF012 - nobody changes it
     coordinates: tuple[Variable, ...] = ()
     groups: tuple[Attributes, ...] = ()
     unlimited: tuple[str, ...] = ()
@@ -99,7 +96,7 @@ def is_small(sizes: tuple[int, ...], itemsize: int, chunks: tuple[int, ...] | No
     return max(prod(sizes), prod(chunks or ())) * itemsize <= MOST_BYTES
 
 
-def plain(value: Any) -> Value | None:  # noqa: ANN401 - of any library
+def plain(value: Any) -> Any:  # noqa: ANN401 - of any library
     """The value of an attribute as NumPy or JSON has it, in the neutral form; None for what has no place there."""
     if isinstance(value, str):
         return value
@@ -119,7 +116,7 @@ def plain(value: Any) -> Value | None:  # noqa: ANN401 - of any library
 
 def as_texts(values: NDArray[Any]) -> NDArray[Any]:
     """Bytes or texts of a file as an array of Python's texts."""
-    texts = [each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in values.reshape(-1)]
+    texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in values.reshape(-1)]
     return np.array(texts, object).reshape(values.shape)
 
 
@@ -132,8 +129,8 @@ def joined(values: NDArray[Any]) -> NDArray[Any]:
 
 def fill_of(attributes: Attributes, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a NumPy number, or None
     """The fill value of a tensor in its data type; None without one, and for one that the data type does not hold."""
-    value = attributes.get(FILL)
-    return None if value is None or isinstance(value, (str, list)) or np.ndim(value) else _exactly(value, dtype)
+    value = _exactly(attributes.get(FILL), dtype)
+    return None if np.ndim(value) else value
 
 
 def typed(attributes: Attributes, dtype: np.dtype[Any]) -> Attributes:
@@ -141,17 +138,20 @@ def typed(attributes: Attributes, dtype: np.dtype[Any]) -> Attributes:
 
     A fill value that it does not hold is left out.
     """
-    numbers = {n: v for n, v in attributes.items() if n in _OF_ITS_TYPE and not isinstance(v, (str, list))}
-    cast = {name: _exactly(value, dtype) for name, value in numbers.items()} | {FILL: fill_of(attributes, dtype)}
-    found = attributes | {name: value for name, value in cast.items() if value is not None}
-    return {name: value for name, value in found.items() if name != FILL or cast[FILL] is not None}
+    found = dict(attributes)
+    for name in _OF_ITS_TYPE:
+        if (value := _exactly(attributes.get(name), dtype)) is not None:
+            found[name] = value
+    if fill_of(attributes, dtype) is None:
+        found.pop(FILL, None)
+    return found
 
 
 def _exactly(value: Any, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a NumPy number or array, or None
-    """Numbers in another data type of numbers; None where one of them would change."""
-    if dtype.kind not in "biuf":
+    """Numbers in another data type of numbers; None where one of them would change, and for what is no number."""
+    values = np.asarray(value)
+    if dtype.kind not in "biuf" or values.dtype.kind not in "biuf":
         return None
     with np.errstate(all="ignore"):
-        cast = np.asarray(value).astype(dtype)
-    same = (cast == value) | ((cast != cast) & (np.asarray(value) != value))
-    return cast[()] if np.all(same) else None
+        cast = values.astype(dtype)
+    return cast[()] if np.all((cast == values) | ((cast != cast) & (values != values))) else None

@@ -7,6 +7,7 @@ format: the NetCDF Users' Guide, "The NetCDF Classic Format Specification".
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,43 +41,31 @@ _STREAMING = (2**32 - 1, 2**64 - 1)  # in place of the number of records, which 
 class _Variable(NamedTuple):
     """A variable as the header describes it; with `is_record`, its first dimension grows with the records."""
 
+    tensor: RawTensor
     kind: int
     dimensions: tuple[str, ...]
-    sizes: tuple[int, ...]
     attributes: Attributes
-    offset: int
     is_record: bool
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(_TYPES[self.kind][0])
+    def details(self) -> dict[str, str]:
+        return {"records": str(self.tensor.sizes[0])} if self.is_record else {}
 
 
 class _Header(NamedTuple):
-    """The header of a file: its variables, its own attributes, and the bytes from one record to the next."""
-
     variables: dict[str, _Variable]
     attributes: Attributes
-    record: int
-
-    def tensor(self, key: str, path: str) -> RawTensor:
-        """Where the elements of a variable lie."""
-        found = self.variables[key]
-        steps = [prod(found.sizes[d + 1 :]) * found.dtype.itemsize for d in range(len(found.sizes))]
-        if found.is_record:
-            steps[0] = self.record
-        return RawTensor(path, f"{path}::{key}", found.offset, found.dtype, found.sizes, strides=tuple(steps))
 
 
-def _parsed(data: bytes, size: int) -> _Header:
+def _parsed(data: bytes, size: int, path: str) -> _Header:
     """The header at the beginning of a file of so many bytes; EOFError where it goes on behind the data."""
     stream, wide, far = io.BytesIO(data[4:]), 8 if data[3] == 5 else 4, 4 if data[3] == 1 else 8
 
     def take(count: int) -> bytes:
-        found = stream.read(min(count, len(data)) + -count % 4)  # and the padding behind it
-        if len(found) < count + -count % 4:
+        taken = stream.read(min(count, len(data)) + -count % 4)  # and the padding behind it
+        if len(taken) < count + -count % 4:
             raise EOFError
-        return found[:count]
+        return taken[:count]
 
     def number(size: int = wide) -> int:
         return int.from_bytes(take(size), "big")
@@ -88,32 +77,38 @@ def _parsed(data: bytes, size: int) -> _Header:
             raise ValueError
         return [(take(number()).decode("utf-8", "replace"), read()) for _ in range(count)]
 
-    def value() -> Any:  # noqa: ANN401 - a value of the neutral form
-        kind = np.dtype(_TYPES[number(4)][0])
-        data = take(number() * kind.itemsize)
-        return plain(data if kind.kind == "S" else np.frombuffer(data, kind).astype(kind.newbyteorder("=")))
+    def attribute() -> Any:  # noqa: ANN401 - a value of the neutral form
+        dtype = np.dtype(_TYPES[number(4)][0])
+        value = take(number() * dtype.itemsize)
+        return plain(value if dtype.kind == "S" else np.frombuffer(value, dtype).astype(dtype.newbyteorder("=")))
 
     def attributes() -> Attributes:
-        return {name: found for name, found in named(value) if found is not None}
+        return {name: value for name, value in named(attribute) if value is not None}
 
     def variable() -> _Variable:
         dims = [dimensions[number()] for _ in range(number())]
-        sizes, stated, kind = tuple(size for _, size in dims), attributes(), number(4)
+        stated, kind = attributes(), number(4)
         number()  # its bytes, which are wrong for large ones
-        return _Variable(kind, tuple(name for name, _ in dims), sizes, stated, number(far), sizes[:1] == (0,))
+        sizes, dtype = tuple(size for _, size in dims), np.dtype(_TYPES[kind][0])
+        tensor = RawTensor(path, "", number(far), dtype, sizes)
+        return _Variable(tensor, kind, tuple(name for name, _ in dims), stated, sizes[:1] == (0,))
 
     records, dimensions = number(), named(number)
     of_file, variables = attributes(), dict(named(variable))
-    growing = [each for each in variables.values() if each.is_record]
-    steps = [prod(each.sizes[1:]) * each.dtype.itemsize for each in growing]
+    growing = [variable.tensor for variable in variables.values() if variable.is_record]
+    steps = [prod(tensor.sizes[1:]) * tensor.dtype.itemsize for tensor in growing]
     # One record variable alone has no padding between its records.
     record = sum(step + -step % 4 * (len(steps) > 1) for step in steps)
     if records in _STREAMING and growing:
-        records = (size - min(each.offset for each in growing)) // record if record else 0
-    for name, each in variables.items():
-        if each.is_record:
-            variables[name] = each._replace(sizes=(records, *each.sizes[1:]))
-    return _Header(variables, of_file, record)
+        records = (size - min(tensor.offset for tensor in growing)) // record if record else 0
+    for name, read in variables.items():
+        sizes, item = read.tensor.sizes, read.tensor.dtype.itemsize
+        strides = tuple(prod(sizes[d + 1 :]) * item for d in range(len(sizes)))
+        if read.is_record:
+            sizes, strides = (records, *sizes[1:]), (record, *strides[1:])
+        placed = replace(read.tensor, name=f"{path}::{name}", sizes=sizes, strides=strides)
+        variables[name] = read._replace(tensor=placed)
+    return _Header(variables, of_file)
 
 
 def _read(path: str) -> tuple[_Header, file_io.Identity]:
@@ -124,7 +119,7 @@ def _read(path: str) -> tuple[_Header, file_io.Identity]:
             if data[:3] != b"CDF" or len(data) < 4:
                 raise FormatError("is not a NetCDF-3 file", "CDF as its first bytes", where=path)
             try:
-                return _parsed(data, identity.size), identity
+                return _parsed(data, identity.size, path), identity
             except EOFError:
                 continue
             except (ValueError, KeyError, IndexError):
@@ -140,32 +135,30 @@ class NetCDF3Source(RawSource):
         variables = self._header.variables
         tensors = [name for name, variable in variables.items() if variable.kind != _TEXT]
         self.key = chosen(variables if key is not None else tensors, key, path)
-        where, self._variable = f"{path}::{self.key}", variables[self.key]
-        if self._variable.kind == _TEXT:
-            raise FormatError("its data type is text", "numbers", where=where)
-        require_sizes(self._variable.sizes, where)
-        storage = Storage("nc3", {"variable": self.key} | _details(self._variable))
-        super().__init__(self._header.tensor(self.key, path), identity, storage)
-        self.dimensions = self._variable.dimensions
+        self._variable = own = variables[self.key]
+        if own.kind == _TEXT:
+            raise FormatError("its data type is text", "numbers", where=own.tensor.name)
+        require_sizes(own.tensor.sizes, own.tensor.name)
+        super().__init__(own.tensor, identity, Storage("nc3", {"variable": self.key} | own.details))
+        self.dimensions = own.dimensions
         last = sum((size - 1) * step for size, step in zip(self.sizes, self.tensor.strides or (), strict=True))
         end = self.tensor.offset + last + self.dtype.itemsize
         if prod(self.sizes) and end > identity.size:
-            raise not_whole(f"is truncated: {identity.size} bytes, and its values end at {end}", where)
+            raise not_whole(f"is truncated: {identity.size} bytes, and its values end at {end}", self.name)
 
     def meaning(self) -> Meaning:
         """What the file says of the variable."""
         coordinates, left = list[Variable](), list[str]()
         for d, name in enumerate(self.dimensions):
-            if name == self.key or name not in self._header.variables or name in self.dimensions[:d]:
+            variable = self._header.variables.get(name)
+            if variable is None or name == self.key or name in self.dimensions[:d]:
                 continue
-            found, size = self._header.variables[name], self.sizes[d]
-            is_text, attributes = found.kind == _TEXT, dict(found.attributes)
-            is_one = found.dimensions[:1] == (name,) and found.sizes[:1] == (size,) and len(found.sizes) == 1 + is_text
-            if not is_one or not is_small(found.sizes, found.dtype.itemsize):
+            is_text, attributes, tensor = variable.kind == _TEXT, dict(variable.attributes), variable.tensor
+            is_one = variable.dimensions[:1] == (name,) and len(tensor.sizes) == 1 + is_text
+            if not is_one or tensor.sizes[0] != self.sizes[d] or not is_small(tensor.sizes, tensor.dtype.itemsize):
                 left.append(f"the variable {name}")
                 continue
-            region = tuple(slice(0, n) for n in found.sizes)
-            values = RawReadTask(self._header.tensor(name, self.path), self.unchanged, region).read()
+            values = RawReadTask(tensor, self.unchanged, tuple(slice(0, n) for n in tensor.sizes)).read()
             if is_text:
                 attributes.pop(ENCODING, None)
             values = joined(values) if is_text else values.astype(values.dtype.newbyteorder("="))
@@ -175,10 +168,6 @@ class NetCDF3Source(RawSource):
             own.dimensions, own.attributes, tuple(coordinates), (self._header.attributes,),
             own.dimensions[: own.is_record], tuple(left), _TYPES[own.kind][1],
         )  # fmt: skip
-
-
-def _details(variable: _Variable) -> dict[str, str]:
-    return {"records": str(variable.sizes[0])} if variable.is_record else {}
 
 
 def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 - the file names its types
@@ -192,11 +181,10 @@ def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: AR
         return None
     header, _ = _read(address.path)
     items = []
-    for name, found in header.variables.items():
-        is_text = found.kind == _TEXT
-        desc = None if is_text else TensorDesc(data_type_of(found.dtype), found.sizes)
-        items.append(
-            Item(name, desc, "text" * is_text, 0, found.sizes, found.dimensions, len(found.attributes), _details(found))
-        )
+    for name, variable in header.variables.items():
+        tensor, words = variable.tensor, "text" if variable.kind == _TEXT else ""
+        desc = None if words else TensorDesc(data_type_of(tensor.dtype), tensor.sizes)
+        count, dimensions = len(variable.attributes), variable.dimensions
+        items.append(Item(name, desc, words, 0, tensor.sizes, dimensions, count, variable.details))
     only = only_of([item for item in items if item.desc])
     return Contents(address.path, "nc3", tuple(items), only, attributes=len(header.attributes))
