@@ -4,14 +4,12 @@ import errno
 import io
 import json
 import os
-import subprocess
 import time
 
 import h5py
 import numpy as np
 import pytest
 import zarr
-from conftest import COMMAND
 from faults import refusing
 from safetensors.numpy import save_file
 from tensor_files import open_
@@ -32,22 +30,6 @@ def test_no_code_of_the_current_folder_runs(files, name, shell):
     done = shell("revseq run x.h5 n.npy --axis 1 -o y.h5 --engine processes --jobs 2", anew=True)
     assert (done.status, done.err) == (0, "")
     assert not (files / "ran").exists()
-
-
-@pytest.mark.needs("shell")
-@pytest.mark.parametrize(
-    ("line", "redirection"),
-    [
-        ("run x.npy n.npy --axis 1 -f npy", ">> x.npy"), ("convert x.npy - -f npy", "1<> x.npy"),
-        ("convert x.npy y.npy --json", ">> x.npy"), ("show x.npy", "1<> x.npy"),
-    ],
-)  # fmt: skip
-def test_h35_standard_output_is_an_input(files, line, redirection, shell):
-    before = (files / "x.npy").read_bytes()
-    done = shell(f"revseq {line} {redirection}")
-    assert done.status == 2
-    assert "x.npy: is where standard output goes" in done.err
-    assert (files / "x.npy").read_bytes() == before
 
 
 MAKERS = {
@@ -92,14 +74,22 @@ def test_h35_standard_error_is_an_input(files, name, streams, shell):
 
 
 @pytest.mark.needs("shell")
-@pytest.mark.parametrize("place", ["x/c/0/0", "x/zarr.json", "zarr.json", "other/c/0/0", "other/zarr.json"])
-def test_h35_standard_output_is_a_file_of_a_store(files, place, shell):
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("run x.npy n.npy --axis 1 -f npy >>", "x.npy"), ("convert x.npy - -f npy 1<>", "x.npy"),
+        ("convert x.npy y.npy --json >>", "x.npy"), ("show x.npy 1<>", "x.npy"),
+        *(("run x.zarr::x n.npy --axis 1 -f npy >>", f"x.zarr/{place}")
+          for place in ("x/c/0/0", "x/zarr.json", "zarr.json", "other/c/0/0", "other/zarr.json")),
+    ],
+)  # fmt: skip
+def test_h35_standard_output_is_an_input(files, line, place, shell):
     MAKERS["x.zarr"](files / "x.zarr")
-    before = _bytes_of(files / "x.zarr")
-    done = shell(f"revseq run x.zarr::x n.npy --axis 1 -f npy >> x.zarr/{place}")
+    before = _bytes_of(files)
+    done = shell(f"revseq {line} {place}")
     assert done.status == 2
     assert f"{place}: is where standard output goes" in done.err
-    assert _bytes_of(files / "x.zarr") == before
+    assert _bytes_of(files) == before
 
 
 @pytest.mark.needs("shell")
@@ -205,20 +195,10 @@ def test_a_link_in_the_place_of_a_new_file_is_not_followed(tmp_path, data):
     assert not (tmp_path / "y.npy").exists()
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_files_that_belong_together_are_all_old_or_all_new(files, monkeypatch, number):
-    flush, calls = file_io.flush, []
-
-    def failing(*args):
-        calls.append(args)
-        if len(calls) == number:
-            raise OSError(errno.EIO, "Input/output error")
-        flush(*args)
-
+def test_files_that_belong_together_are_all_old_or_all_new(files, monkeypatch):
     names = [f"{name}.npy" for name in "abc"]
     for name in names:
         (files / name).write_bytes(b"old")
-    monkeypatch.setattr(file_io, "flush", failing)
 
     def written():
         together = [AtomicFile(str(files / name), overwrite=True) for name in names]
@@ -226,10 +206,15 @@ def test_files_that_belong_together_are_all_old_or_all_new(files, monkeypatch, n
             for file in together:
                 file.write(b"new")
 
-    with pytest.raises(TensorIOError, match="Input/output error"):
-        written()
-    assert {(files / name).read_bytes() for name in names} == {b"old"}
-    assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy", *names}
+    flush = file_io.flush
+    for number in range(3):
+        results = iter([flush] * number + [refusing(errno.EIO)])
+        monkeypatch.setattr(file_io, "flush", lambda *args, results=results: next(results)(*args))
+        with pytest.raises(TensorIOError, match="Input/output error"):
+            written()
+        assert {(files / name).read_bytes() for name in names} == {b"old"}
+        assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy", *names}
+    monkeypatch.undo()
     written()
     assert {(files / name).read_bytes() for name in names} == {b"new"}
     assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy", *names}
@@ -250,36 +235,14 @@ def test_a_name_that_fails_says_which_are_given_already(files):
     assert (files / "b.npy").read_bytes() == b"somebody's"
 
 
-@pytest.mark.needs("positioned calls")
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_of_files_that_belong_together_one_cannot_be_created(files, monkeypatch, number):
-    made = []
-
-    def refused(path, *args):
-        made.append(path)
-        if len(made) == number:
-            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
-        return opened(path, *args)
-
-    opened = os.open
-    together = FileTransaction(*(AtomicFile(str(files / f"{name}.npy"), overwrite=True) for name in "abc"))
-    monkeypatch.setattr(os, "open", refused)
-    with pytest.raises(TensorIOError, match="cannot write: Disk quota exceeded"):
-        together.__enter__()
-    assert len(made) == number
-    assert {path.name for path in files.iterdir()} == {"x.npy", "n.npy"}
-
-
-@pytest.mark.needs("shell")
-@pytest.mark.needs("strace")
-def test_commands_that_write_several_files(files, shell):
-    (files / "sub").mkdir()
-    for name in ("x.npy", "n.npy"):
-        (files / name).rename(files / "sub" / name)
-    line = "run sub/x.npy sub/n.npy --axis 1 -o y.npy --picture y.svg"
-    done = shell(f"strace -f -qq -o /dev/null -e trace=fsync -e inject=fsync:error=EIO:when=2 revseq {line}", anew=True)
-    assert done.status == 2
-    assert {path.name for path in files.iterdir()} == {"sub"}
+@pytest.mark.parametrize("n", [1, 2])
+def test_of_two_outputs_one_cannot_be_flushed(revseq, files, tmp_path_factory, n):
+    """Neither is there then."""
+    before = _bytes_of(files)
+    fault = {"call": "fsync", "number": errno.EIO, "n": n, "told": str(tmp_path_factory.mktemp("told") / "told")}
+    job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--picture", "y.svg")
+    revseq(*job, fault=fault).refused("Input/output error")
+    assert _bytes_of(files) == before
 
 
 HUGE = 4611686018427387904
@@ -320,14 +283,8 @@ def test_a_full_standard_error_changes_no_exit_status(files, shell):
         assert done.status == status
 
 
-def test_more_sizes_of_a_stream_than_there_is_memory(files):
+def test_more_sizes_of_a_stream_than_there_is_memory(revseq):
     for count, words in ((1 << 61, "declares"), (1 << 40, "")):
-        header = {"descr": "<f8", "fortran_order": False, "shape": (count,)}
         stream = io.BytesIO()
-        np.lib.format.write_array_header_1_0(stream, header)
-        done = subprocess.run(
-            [*COMMAND, "show", "-"], input=stream.getvalue(), capture_output=True, cwd=files, check=False
-        )
-        assert done.returncode == 2
-        assert b"internal error" not in done.stderr
-        assert words.encode() in done.stderr
+        np.lib.format.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": False, "shape": (count,)})
+        assert "internal error" not in revseq("show", "-", stdin=stream.getvalue()).refused(words).err
