@@ -147,18 +147,16 @@ def explained(
     output: Any, job: Job, atol: float | None, rtol: float | None, ulp: int | None, *, equal_nan: bool  # noqa: ANN401
 ) -> Explanation:  # fmt: skip
     """How an array differs from the output of a job; FormatError if it has other sizes or another type."""
-    from revseq_cli.pipeline.folds import compared, tolerance_of
+    from revseq_cli.pipeline.folds import tolerance_of
     from revseq_cli.pipeline.plan import Resources
-    from revseq_cli.porting.diagnose import diagnose, opened, reading  # few programs ask for it
+    from revseq_cli.porting.diagnose import diagnosed  # few programs ask for it
 
     _require(job)
-    tolerance, resources = tolerance_of(atol, rtol, ulp, equal_nan), Resources("serial")
-    undone, a, job = reading(_ArraySource("output", output), job, tolerance, resources.memory)
-    if a.desc != job.values.desc:
-        raise FormatError(f"is a tensor {a.desc}", f"one like the values, {job.values.desc}", where="output")
-    with opened(a, job, resources) as pair:
-        found = compared("compare", pair, tolerance)
-        lines, mistakes = diagnose(pair, job, found, tolerance, resources.memory, undone)
-    if not found.count:
+    a, tolerance = _ArraySource("output", output), tolerance_of(atol, rtol, ulp, equal_nan)
+    with diagnosed(a, job, tolerance, Resources("serial")) as found:
+        if found is None:
+            raise FormatError(f"is a tensor {a.desc}", f"one like the values, {job.values.desc}", where="output")
+        _, differences, lines, mistakes, undone = found
+    if not differences.count:
         return Explanation(0, None, None, mistakes, undone)
-    return Explanation(found.count, tuple(found.indices[0].tolist()), lines, mistakes, undone)
+    return Explanation(differences.count, tuple(differences.indices[0].tolist()), lines, mistakes, undone)

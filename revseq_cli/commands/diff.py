@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from revseq_cli.commands.options import Console
     from revseq_cli.core.tensors import Region, TensorDesc
+    from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Source
     from revseq_cli.pipeline.folds import Pair, Tolerance
     from revseq_cli.pipeline.jobs import Job
@@ -108,37 +109,39 @@ def command(
     _require_tensors(tensors, settings, is_job=is_job, on=on)
     limits = [settings.pop(name) for name in ("atol", "rtol", "ulp", "equal_nan")]
     tolerance = folds.tolerance_of(*limits)
+
+    def new_picture(*inputs: Source | Job) -> AtomicFile | None:
+        files = [file for source in inputs for file in source.files]
+        return options.new_picture(picture, files, overwrite=overwrite) if picture else None
+
     with signals.deferred(), contextlib.ExitStack() as stack:
-        job, undone, pair, found, notes = None, "", None, None, list[str]()
-        told: tuple[Any, Any] = (None, ())
+        job, pair, found, svg, diagnosis, notes = None, None, None, "", None, list[str]()
         if is_job or on:
             a, job = _opened_job(tensors, settings, on, resources)
+            b = job.values
+            drawing = new_picture(a, job)
             notes += job.clamping(folds.count_lengths(job, resources).clamped)
-            undone, like, judged = diagnose.reading(a, job, tolerance, resources.memory)
-            b = judged.values
-            if like.desc == b.desc:
-                pair = stack.enter_context(diagnose.opened(like, judged, resources))
+            diagnosis = stack.enter_context(diagnose.diagnosed(a, job, tolerance, resources, first))
+            if diagnosis:
+                pair, found, b = diagnosis.pair, diagnosis.differences, diagnosis.pair.right
         else:
             a, b = _opened_tensors(tensors, settings, resources)
+            drawing = new_picture(a, b)
             if a.desc == b.desc:
                 pair = folds.Pair(a, b, plan_pass(a, b, resources))
-        file = None
-        if picture and pair:
-            file = options.new_picture(picture, [*a.files, *(job or b).files], overwrite=overwrite)
-        elif picture:
+                found = folds.compared("compare", pair, tolerance, first)
+        if drawing and pair and found:
+            svg = _picture(pair, f"{found.count:,} of {found.total:,} elements differ", tolerance)
+        elif drawing:
             notes.append("no picture is drawn: the tensors differ in sizes or data types")
-        if pair:
-            b, found = pair.right, folds.compared("compare", pair, tolerance, first)
-            if pair.job:
-                told = diagnose.diagnose(pair, pair.job, found, tolerance, resources.memory, undone)
-            svg = _picture(pair, f"{found.count:,} of {found.total:,} elements differ", tolerance) if file else ""
-            a.recheck()
-            (job or b).recheck()
-    if file:
-        with FileTransaction(file) as together:
-            file.write(svg.encode())
+        a.recheck()
+        (job or b).recheck()
+    if drawing and pair:
+        with FileTransaction(drawing) as together:
+            drawing.write(svg.encode())
         notes += together.notes
-    done = objects.Comparison(a, b, found, job.axis if job else None, *told, notes)
+    lines, mistakes = (diagnosis.lines, diagnosis.mistakes) if diagnosis else (None, ())
+    done = objects.Comparison(a, b, found, job.axis if job else None, lines, mistakes, notes)
     console.note(*notes)
     if console.as_json or not console.quiet:
         click.echo((objects if console.as_json else tables).diff(done))

@@ -97,9 +97,6 @@ PLACES: tuple[tuple[str, str, Row], ...] = (
 )  # fmt: skip
 
 
-_TYPES = ("float16", "float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32")
-
-
 def changes(x: Array, a: Array, r: Array) -> Iterator[tuple[int, str, Any]]:
     """What may have become of values like x, where elements a stand for right ones r: cost, words, and how."""
     dtype, kind = x.dtype, x.dtype.kind
@@ -108,9 +105,9 @@ def changes(x: Array, a: Array, r: Array) -> Iterator[tuple[int, str, Any]]:
     if kind not in "fiu":
         return
     yield 1, "values lose their sign", np.abs
-    yield 1, "values below 0 are 0", lambda x: np.where(x < 0, x.dtype.type(0), x)
+    yield 1, "values below 0 are 0", lambda x: np.where(x < 0, dtype.type(0), x)
     yield 1, "the bytes of elements are in the other order", lambda x: x.byteswap()
-    for to in _TYPES:
+    for to in ("float16", "float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32"):
         yield 1, f"values are cast to {to.upper()} and back", lambda x, to=to: x.astype(to).astype(dtype)
     if (a == a).all():
         low, high = a.min(), a.max()
@@ -123,9 +120,11 @@ def changes(x: Array, a: Array, r: Array) -> Iterator[tuple[int, str, Any]]:
         for k in (1.0, float(f"{factor:.4g}"), 1 / float(f"{1 / factor:.4g}"), factor) if factor else ():
             added = y_low - k * x_low if k in (1, factor) else 0.0
             text = f"values are multiplied by {k:.6g}" + f", and {added:.6g} is added" * bool(added)
-            yield 2, f"{added:.6g} is added to values" if k == 1 else text, partial(_linear, k, added)
+            yield 2, f"{added:.6g} is added to values" if k == 1 else text, lambda x, k=k, added=added: (
+                x + dtype.type(added) if k == 1 and kind != "f" else (x * k + added).astype(dtype))  # fmt: skip
     if kind != "f":
         return
+    yield 1, "denormal values are 0", lambda x: np.where(np.abs(x) < np.finfo(dtype).tiny, dtype.type(0), x)
     yield 1, "NaNs are 0, and infinities the largest numbers", np.nan_to_num
     for verb, nearest in (("rounded", True), ("cut", False)):
         yield 1, f"values are {verb} to BFLOAT16", partial(_to_bfloat16, nearest=nearest)
@@ -135,12 +134,13 @@ def changes(x: Array, a: Array, r: Array) -> Iterator[tuple[int, str, Any]]:
         yield 2, f"values are rounded to {k} decimals", partial(np.round, decimals=k)
         digits = np.frompyfunc(lambda value, k=k: float(f"{value:.{k}g}"), 1, 1)
         yield 2, f"values are rounded to {k} significant digits", lambda x, f=digits: f(x).astype(dtype)
-    for unit in _units(a):
-        yield 2, f"values are rounded to multiples of {unit:.6g}", lambda x, k=unit: (np.rint(x / k) * k).astype(dtype)
-
-
-def _linear(factor: float, added: float, x: Array) -> Array:
-    return (x * factor + added).astype(x.dtype) if factor != 1 or x.dtype.kind == "f" else x + x.dtype.type(added)
+    values = np.unique(np.abs(a[np.isfinite(a)].astype(np.float64)))
+    gaps = np.diff(values, prepend=0)
+    unit = float(gaps[gaps > values.max(initial=0) * 1e-7].min(initial=np.inf))
+    for value in values[values > unit / 2]:  # each larger multiple tells it better
+        unit = float(value / np.rint(value / unit))
+    for k in (float(f"{unit:.1g}"), float(f"{unit:.3g}"), unit) if len(values) > 1 else ():
+        yield 2, f"values are rounded to multiples of {k:.6g}", lambda x, k=k: (np.rint(x / k) * k).astype(dtype)
 
 
 def _to_bfloat16(x: Array, *, nearest: bool) -> Array:
@@ -149,16 +149,6 @@ def _to_bfloat16(x: Array, *, nearest: bool) -> Array:
     words = bits(single)
     words = words + (0x7FFF + (words >> 16 & 1)) * nearest >> 16 << 16
     return np.where(x != x, single, words.astype("u4").view("f4")).astype(x.dtype)
-
-
-def _units(a: Array) -> list[float]:
-    """Of which number all values a may be multiples: the smallest distance, told better by each larger multiple."""
-    values = np.unique(np.abs(a[np.isfinite(a)].astype(np.float64)))
-    gaps = np.diff(values, prepend=0)
-    unit = float(gaps[gaps > values.max(initial=0) * 1e-7].min(initial=np.inf))
-    for value in values[values > unit / 2]:
-        unit = float(value / np.rint(value / unit))
-    return [float(f"{unit:.1g}"), float(f"{unit:.3g}"), unit] if len(values) > 1 else []
 
 
 def put(at: Places, d: int, index: Any) -> Places:
@@ -217,18 +207,6 @@ class Lines(NamedTuple):
         n = np.minimum(self.length(at) if lengths is None else lengths, self.shape[self.axis])
         return put(at, self.axis, mirrored(at[self.axis], n))
 
-    def part(self, part: str, row: Row, at: Places, k: Any) -> Places:
-        """As a row of PLACES says; for a k that no line has room for, the right element."""
-        long, j, s = self.length(at), at[self.axis], self.shape[self.axis]
-        n = long if part in ("long", "memory") else np.minimum(long, s)
-        index = row(j, n, s, k)
-        if part == "memory":
-            step = prod(self.shape[self.axis + 1 :])
-            return place_of(number_of(at, self.shape) + (index - j) * step, self.shape)
-        if part in ("start", "rest"):
-            index = np.where((j < n) == (part == "start"), index, mirrored(j, n))
-        return put(at, self.axis, np.where(np.abs(k) < s, index, mirrored(j, np.minimum(n, s))))
-
     def named(self, d: int, indices: Array) -> str:
         """What some indices of a dimension are called, in order."""
         runs = np.split(indices, np.flatnonzero(np.diff(indices) != 1) + 1)
@@ -256,32 +234,25 @@ class Idea(NamedTuple):
 def ideas(lines: Lines) -> Iterator[Idea]:
     """All that may have been done to lengths, in lines, to their order, and in memory."""
     shape, axis, table, width = lines
-    flat, s, count = table.reshape(-1), shape[axis], prod(shape)
+    flat, s, home, length = table.reshape(-1), shape[axis], lines.home, lines.length
     dims = [d for d, size in enumerate(shape) if size > 1]
     for cost, text, row in LENGTHS:
-        yield Idea(cost, text, lambda at, k, row=row: lines.home(at, row(lines.length(at), s, k, flat)))
+        yield Idea(cost, text, lambda at, k, row=row: home(at, row(length(at), s, k, flat)))
+
+    def of_part(at: Places, k: Any, part: str, row: Row) -> Places:
+        long, j = length(at), at[axis]
+        clamped = np.minimum(long, s)
+        index = row(j, long if part in ("long", "memory") else clamped, s, k)
+        if part == "memory":
+            return place_of(number_of(at, shape) + (index - j) * prod(shape[axis + 1 :]), shape)
+        if part in ("start", "rest"):
+            index = np.where((j < clamped) == (part == "start"), index, mirrored(j, clamped))
+        return put(at, axis, np.where(np.abs(k) < s, index, mirrored(j, clamped)))
+
     for part, text, row in PLACES:
-        yield Idea(1, text, lambda at, k, part=part, row=row: lines.part(part, row, at, k))
+        yield Idea(1, text, partial(of_part, part=part, row=row))
 
-    def of_other(row: Row, at: Places, k: Any) -> Places:
-        index = np.where(np.abs(k) < flat.size, row(own := lines.number(at), flat.size, k, flat), own)
-        return lines.home(at, np.where((index >= 0) & (index < flat.size), flat[index % flat.size], 0))
-
-    for cost, text, row in ORDERS if flat.size > 1 else ():
-        yield Idea(cost, f"lengths are those of other lines: {text}", lambda at, k, row=row: of_other(row, at, k))
-    if 1 < flat.size < count // s:
-        sizes = tuple(put(shape, axis, 1))
-        yield Idea(1, "lengths are read by the number of the line",
-                   lambda at, k: lines.home(at, flat[number_of(put(at, axis, 0), sizes) % flat.size]))  # fmt: skip
-    others = {"lengths are the sums of all lengths so far": np.cumsum(flat)}
-    for size in (2, 4, 8):
-        raw = flat.astype(f"u{width}").tobytes().ljust(8 * flat.size, b"\0")[: size * flat.size]
-        others[f"lengths are read as words of {8 * size} bits"] = np.frombuffer(raw, f"u{size}").astype(np.int64)
-    for text, table_read in others.items():
-        yield Idea(1, text, lambda at, k, table=table_read: lines.home(at, table[lines.number(at)]))
-    for what, cost, text, move in _moves(lines, dims):
-        yield Idea(cost, f"{what} of the output come {text}", lambda at, k, move=move: lines.home(move(at, k)))
-        yield Idea(cost, f"{what} of the input are read {text}", lambda at, k, move=move: move(lines.home(at), k))
+    yield from _of_other_lines(lines)
     for d in {*dims} - {axis}:
         text = f"axis {d} is reversed whole, not {axis}"
         yield Idea(1, text, lambda at, k, d=d: put(at, d, shape[d] - 1 - at[d]))
@@ -290,18 +261,40 @@ def ideas(lines: Lines) -> Iterator[Idea]:
             text = f"axis {a} is reversed" + f", not {axis}" * (a != axis)
             text += f", with lengths by the index in dimension {b}, not {d}" * (b != d)
             yield Idea(1, text, lambda at, k, a=a, d=d, b=b: put(
-                at, a, mirrored(at[a], np.minimum(lines.length(put(at, d, at[b])), shape[a]))))  # fmt: skip
-    for order, other in ((order, other) for order, other in orders(shape) if other != shape):
-        there = lines._replace(shape=other, axis=order.index(axis), lengths=table.transpose(order))
-        text = f"memory of sizes {shape} is taken for one of {other}"
-        yield Idea(1, text, lambda at, k, there=there: place_of(
-            number_of(there.home(place_of(number_of(at, shape), there.shape)), there.shape), shape))  # fmt: skip
+                at, a, mirrored(at[a], np.minimum(length(put(at, d, at[b])), shape[a]))))  # fmt: skip
+
+    for what, cost, text, move in _moves(lines, dims):
+        yield Idea(cost, f"{what} of the output come {text}", lambda at, k, move=move: home(move(at, k)))
+        yield Idea(cost, f"{what} of the input are read {text}", lambda at, k, move=move: move(home(at), k))
+    for order, sizes in orders(shape):
+        if sizes != shape:
+            there = Lines(sizes, order.index(axis), table.transpose(order), width)
+            text = f"memory of sizes {shape} is taken for one of {sizes}"
+            yield Idea(1, text, lambda at, k, there=there: place_of(
+                number_of(there.home(place_of(number_of(at, shape), there.shape)), there.shape), shape))  # fmt: skip
 
 
-def orders(shape: tuple[int, ...]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Other orders of the axes, with the sizes in that order."""
-    found = [*itertools.permutations(range(len(shape)))][1:] if len(shape) < 6 else []
-    return [(order, tuple(shape[d] for d in order)) for order in found]
+def _of_other_lines(lines: Lines) -> Iterator[Idea]:
+    """What may have been done to the table of lengths, which each line reads at its own place."""
+    shape, axis, table, width = lines
+    flat, home = table.reshape(-1), lines.home
+
+    def of_other(at: Places, k: Any, row: Row) -> Places:
+        index = np.where(np.abs(k) < flat.size, row(own := lines.number(at), flat.size, k, flat), own)
+        return home(at, np.where((index >= 0) & (index < flat.size), flat[index % flat.size], 0))
+
+    for cost, text, row in ORDERS if flat.size > 1 else ():
+        yield Idea(cost, f"lengths are those of other lines: {text}", partial(of_other, row=row))
+    if 1 < flat.size < prod(shape) // shape[axis]:
+        sizes = tuple(put(shape, axis, 1))
+        yield Idea(1, "lengths are read by the number of the line",
+                   lambda at, k: home(at, flat[number_of(put(at, axis, 0), sizes) % flat.size]))  # fmt: skip
+    others = {"lengths are the sums of all lengths so far": np.cumsum(flat)}
+    for size in (2, 4, 8):
+        raw = flat.astype(f"u{width}").tobytes().ljust(8 * flat.size, b"\0")[: size * flat.size]
+        others[f"lengths are read as words of {8 * size} bits"] = np.frombuffer(raw, f"u{size}").astype(np.int64)
+    for text, other in others.items():
+        yield Idea(1, text, lambda at, k, other=other: home(at, other[lines.number(at)]))
 
 
 def _moves(lines: Lines, dims: list[int]) -> Iterator[tuple[str, int, str, Any]]:
@@ -326,6 +319,12 @@ def _moves(lines: Lines, dims: list[int]) -> Iterator[tuple[str, int, str, Any]]
     yield "elements", 1, f"{text}, with zeros outside", lambda at, k: place_of(number_of(at, shape) + k, shape)
 
 
+def orders(shape: tuple[int, ...]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Other orders of the axes, with the sizes in that order; none for a rank of 6 or more, which has too many."""
+    found = [*itertools.permutations(range(len(shape)))][1:] if len(shape) < 6 else []
+    return [(order, tuple(shape[d] for d in order)) for order in found]
+
+
 def quantities(lines: Lines, at: Places, *, of_lines: bool) -> list[tuple[int, str, Any]]:
     """What a rule may be about, with its cost: of elements, or of lines at their first places."""
     long, s, j = lines.length(at), lines.shape[lines.axis], at[lines.axis]
@@ -334,13 +333,9 @@ def quantities(lines: Lines, at: Places, *, of_lines: bool) -> list[tuple[int, s
     for d, size in enumerate(lines.shape):
         if size > 1 and not (d == lines.axis and of_lines):
             rows.append((2, f"{'lines' if d != lines.axis else 'elements'} whose index in dimension {d}", at[d]))
-    if of_lines:
-        return rows
-    n = np.minimum(long, s)
-    rows[:0] = [(0, "elements behind the length", j >= n), (0, "elements before the length", j < n)]
-    rows.append((3, "elements whose distance behind the length", j - n))
-    rows.append((4, "elements whose place in memory", number_of(at, lines.shape)))
-    for k in (4, 8, 16, 32):
-        text = f"the part of lines behind the last whole block of {k} before the length"
-        rows.append((3, text, (j < n) & (j >= n // k * k)))
+    if not of_lines:
+        n = np.minimum(long, s)
+        rows[:0] = [(0, "elements behind the length", j >= n), (0, "elements before the length", j < n)]
+        rows.append((3, "elements whose distance behind the length", j - n))
+        rows.append((4, "elements whose place in memory", number_of(at, lines.shape)))
     return rows

@@ -10,9 +10,8 @@ from mistakes import JOBS, MISTAKES
 import revseq_cli.arrays
 from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.tensors import DataType
-from revseq_cli.pipeline.folds import compared
 from revseq_cli.pipeline.plan import Resources
-from revseq_cli.porting.diagnose import diagnose, opened
+from revseq_cli.porting.diagnose import diagnosed
 
 
 def lengths(rng, sizes, axis, least=0):
@@ -91,7 +90,7 @@ def test_a_mistake_is_found_where_a_mask_cleared_what_is_behind_the_length():
     for words, got in made.items():
         _, (text,) = told(x, n, 1, np.where(behind, np.float32(0), got))
         assert words in text
-        assert text.endswith("; and the output is only 0.0 behind the length")
+        assert text.endswith("; and the output is only 0 behind the length")
     noise = np.random.default_rng(1).normal(size=x.shape).astype("f4")
     assert told(x, n, 1, np.where(behind, np.float32(0), noise))[1] == []
 
@@ -108,7 +107,7 @@ def test_what_is_right_or_too_little_explains_nothing():
         assert told(x, n, 1, got) == ("the line [3, 1]", [])
     ones = np.ones((6, 9), "f4")
     rule, texts = told(ones, np.full((6, 1), 4, "u4"), 1, np.where(np.arange(9) < 4, ones, 2))
-    assert (rule, texts) == ("all lines", ["the output is only 2.0, in elements behind the length"])
+    assert (rule, texts) == ("all lines", ["the output is only 2, in elements behind the length"])
 
 
 # Which lines, and what stands there
@@ -143,7 +142,7 @@ def test_lines_by_index():
     x, n = a_job(of_batch=False)
     got = oracle.reverse(x, n, 1)
     got[1, :, 2] = got[4, :, 0] = 0
-    assert told(x, n, 1, got) == ("the lines [1, 2], [4, 0]", ["the output is only 0.0, in the wrong lines alone"])
+    assert told(x, n, 1, got) == ("the lines [1, 2], [4, 0]", ["the output is only 0, in the wrong lines alone"])
 
 
 def test_other_lengths_are_told_with_the_given_ones():
@@ -209,11 +208,11 @@ def test_values_within_a_tolerance_are_the_same():
 LARGE = {
     "lengths are 1 too small": lambda x, n: oracle.expected(x, n - 1, 1),
     "values are cast to FLOAT16": lambda x, n: oracle.expected(x, n, 1).astype("f2").astype("f4"),
-    "the output is only 0.0, in the wrong lines alone": lambda x, n: np.where(
+    "the output is only 0, in the wrong lines alone": lambda x, n: np.where(
         np.arange(len(x))[:, None, None] < len(x) // 2, oracle.expected(x, n, 1), np.float32(0)
     ),
     "around the ends": lambda x, n: np.roll(oracle.expected(x, n, 1), 1, 0),
-    "the output is only 0.0, in elements behind the length": lambda x, n: np.where(
+    "the output is only 0, in elements behind the length": lambda x, n: np.where(
         np.arange(x.shape[1])[:, None] < n, oracle.expected(x, n, 1), np.float32(0)
     ),
 }
@@ -226,12 +225,9 @@ def test_a_large_tensor_is_explained_by_a_sample(words, sizes, memory):
     n = np.minimum(n, sizes[1])
     job = revseq_cli.arrays.job_of(x, n, 1, None, mask=False, padding=None)
     a = revseq_cli.arrays._ArraySource("a", LARGE[words](x, n))
-    with opened(a, job, Resources("serial")) as pair:
-        found = compared("compare", pair, None)
-        lines, mistakes = diagnose(pair, job, found, None, memory)
-        if sizes[1] > 4096:  # of lines that are too long for the memory, only which are wrong is told
-            assert diagnose(pair, job, found, None, 1 << 10) == (lines, ())
-    assert lines.count == found.line_count
+    with diagnosed(a, job, None, Resources("serial", memory=memory)) as found:
+        _, differences, lines, mistakes, _ = found
+    assert lines.count == differences.line_count
     explained = [mistake for mistake in mistakes if words in mistake.text]
     assert explained, mistakes
     assert re.search(r"; this explains all \d+ sampled wrong lines", explained[0].text)
