@@ -63,21 +63,6 @@ def test_an_undefined_fill_value(folder, revseq, library, right, chunks):
     revseq("show", "x.h5::never").refused("none of its values was ever written, and it has no fill value")
 
 
-@pytest.mark.needs("proc")
-def test_a_fill_value_that_h5py_cannot_convert(folder, revseq, library):
-    made = h5p.create(h5p.DATASET_CREATE)
-    made.set_chunk((2, 4))
-    assert library.H5Pset_fill_value(made.id, h5t.STD_B8BE.id, ctypes.byref(ctypes.c_uint8(0xA5))) >= 0
-    with h5py.File(folder / "x.h5", "w") as f:
-        h5d.create(f.id, b"x", h5t.STD_B8BE, h5s.create_simple((3, 4), (9, 9)), made)
-    revseq(*RUN).ok()
-    with h5py.File(folder / "y.h5", "a") as f:
-        f["x"].resize((9, 9))
-        found = np.empty((9, 9), "u1")
-        f["x"].id.read(h5s.ALL, h5s.ALL, found, f["x"].id.get_type())
-        assert (found == 0xA5).all()
-
-
 @pytest.mark.parametrize("layout", ["never written", "compact", "chunks", "contiguous"])
 def test_a_user_block(folder, right, layout):
     """HDF5 names a place inside the user block for values that lie nowhere, and for those in a header."""
@@ -115,31 +100,6 @@ def test_types_that_h5py_lacks(folder, revseq, right):
     for i, kind in enumerate(KINDS):
         done = revseq("show", f"x.h5::other {i}")
         assert done.status == 0 if kind is h5t.STD_B8LE else done.refused("its data type is ")
-
-
-class _Class(ctypes.Structure):
-    """H5L_class_t, of HDF5 1.12 and later."""
-
-    _fields_ = [("version", ctypes.c_int), ("id", ctypes.c_int), ("comment", ctypes.c_char_p)] + [
-        (name, ctypes.c_void_p) for name in ("create", "move", "copy", "traverse", "delete", "query")
-    ]
-
-
-@pytest.mark.needs("proc")
-def test_user_defined_links(folder, revseq, library, right):
-    """They run code of the program that made them, and are never followed."""
-    traverse = ctypes.CFUNCTYPE(ctypes.c_int64)(lambda: -1)
-    made = _Class(1, 99, b"test", None, None, None, ctypes.cast(traverse, ctypes.c_void_p), None, None)
-    assert library.H5Lregister(ctypes.byref(made)) >= 0
-    library.H5Lcreate_ud.argtypes = [
-        ctypes.c_int64, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, ctypes.c_int64,
-    ]  # fmt: skip
-    with h5py.File(folder / "x.h5", "w", libver="latest") as f:
-        assert library.H5Lcreate_ud(f.id.id, b"own", 99, b"data", 4, 0, 0) >= 0
-        f["by_way"], f["x"] = h5py.SoftLink("/own"), VALUES
-    right()
-    for name in ("own", "by_way", "own/more"):
-        revseq("show", f"x.h5::{name}").refused("/own is a user-defined link of class 99")
 
 
 @pytest.mark.needs("names of bytes")

@@ -1,12 +1,9 @@
 """HDF5's data types that NumPy has under other names: no bit changes, in a copy the type stays, and alone it is plain."""
 
-import functools
-
 import h5py
 import numpy as np
 import oracle
 import pytest
-import tables
 from h5py import h5d, h5p, h5s, h5t
 from oracle import expected
 from processes import job_count
@@ -67,8 +64,6 @@ TYPES = {
 }
 CASES = [case if hasattr(case, "marks") else pytest.param(*case, id=name) for name, case in TYPES.items()]
 STORED_AS = {h5t.TypeBitfieldID: "bitfield", h5t.TypeEnumID: "enumeration of ", h5t.TypeCompoundID: "compound of r"}
-SEVERAL = ("U8BE", "bool BE", "enumeration BE", "real, imag")  # one of each kind, big-endian
-STORAGE = ("contiguous", "compact", "chunks", "gzip")
 
 
 def words_of(data_type):
@@ -144,50 +139,6 @@ def test_bits_and_type_stay(tmp_path, revseq, kind, data_type, storage):
     assert revseq("diff", "x.h5", "y.npy").ok()
 
 
-@pytest.mark.parametrize("name", SEVERAL)
-def test_the_fill_value_stays(tmp_path, revseq, name):
-    """Behind the end of the last chunks as well, where it shows when the dataset grows."""
-    kind, data_type = TYPES[name]
-    values = in_file_order(words_of(data_type), kind)
-    fill = next(each for each in values.reshape(-1) if each.tobytes() != bytes(values.itemsize))
-    np.save(tmp_path / "n.npy", LENGTHS)
-    with h5py.File(tmp_path / "x.h5", "w") as f:
-        made = layout("gzip")
-        made.set_fill_value(np.array(fill, values.dtype).view(kind.dtype))
-        dataset = h5d.create(f.id, b"x", kind, h5s.create_simple(SHAPE, (h5s.UNLIMITED,) * 3), made)
-        dataset.write(h5s.ALL, h5s.ALL, values, kind)
-    revseq(*RUN).ok()
-    grown = []
-    for path in ("x.h5", "y.h5"):
-        with h5py.File(tmp_path / path, "a") as f:
-            f["x"].resize((6, 40, 20))
-        found, _ = raw_of(tmp_path / path, values.dtype)
-        grown.append([found[5].tobytes(), found[:, 30:].tobytes(), found[:, :, 17:].tobytes()])
-    assert grown[0] == grown[1]
-    assert grown[0][0] == np.full((40, 20), fill, values.dtype).tobytes()
-
-
-def test_pytables(tmp_path, revseq):
-    """Its booleans are bitfields, its complex numbers are compounds, its enumerations are committed to the group."""
-    rng = np.random.default_rng(3)
-    arrays = {
-        "flags": (tables.BoolAtom(), rng.integers(0, 2, SHAPE).astype(bool)),
-        "waves": (tables.ComplexAtom(16), rng.random(SHAPE) + 1j * rng.random(SHAPE)),
-        "colours": (tables.EnumAtom(["r", "g", "b"], "r", "int16"), rng.integers(0, 3, SHAPE).astype("i2")),
-    }
-    np.save(tmp_path / "n.npy", LENGTHS)
-    with tables.open_file(tmp_path / "x.h5", "w", filters=tables.Filters(5, shuffle=True)) as f:
-        for name, (atom, values) in arrays.items():
-            made = f.create_earray("/group", name, atom, (0, *SHAPE[1:]), createparents=True, chunkshape=CHUNKS)
-            made.append(values)
-    for name, (_, values) in arrays.items():
-        revseq("run", f"x.h5::/group/{name}", *RUN[2:], "--overwrite").ok()
-        with tables.open_file(tmp_path / "x.h5") as f, tables.open_file(tmp_path / "y.h5") as g:
-            old, new = (each.get_node(f"/group/{name}") for each in (f, g))
-            assert (type(new), new.atom, new.filters) == (type(old), old.atom, old.filters)
-            assert oracle.same_bits(new[...], expected(values, LENGTHS, AXIS))
-
-
 def outputs(folder, revseq):
     """A dataset replaced, added and alone, one after another, from blocks that are smaller than it."""
     for i, more in enumerate(((), ("-o", "y.h5::new"), ("--only",))):
@@ -196,40 +147,6 @@ def outputs(folder, revseq):
         with h5py.File(folder / "y.h5") as f:
             yield f["new" if i == 1 else "x"], i == 2
         (folder / "y.h5").unlink()
-
-
-# The sizes of the dataset, and those of its elements; where these are arrays of arrays, from the outermost inwards.
-ARRAYS = {"one size": ((5, 30), [(17,)]), "two sizes": ((5,), [(30, 17)]), "an array of arrays": ((5,), [(30,), (17,)])}
-
-
-@pytest.mark.parametrize(
-    ("name", "base", "storage"),
-    [*(("two sizes", "enumeration BE", storage) for storage in STORAGE), ("one size", "enumeration BE", "gzip"),
-     ("an array of arrays", "U8BE", "gzip"), ("two sizes", "real, imag", "chunks")],
-)  # fmt: skip
-def test_elements_that_are_arrays_are_further_dimensions(tmp_path, revseq, name, base, storage):
-    """Through HDF5 where it must, and bit for bit: from all kinds of storage, in blocks that cut the arrays."""
-    outer, arrays = ARRAYS[name]
-    kind, data_type = TYPES[base]
-    values, inner = in_file_order(words_of(data_type), kind), SHAPE[len(outer) :]
-    made = functools.reduce(h5t.array_create, reversed(arrays), kind)
-    with h5py.File(tmp_path / "x.h5", "w") as f:
-        dataset = h5d.create(f.id, b"x", made, h5s.create_simple(outer), layout(storage, (2,) * len(outer)))
-        dataset.write(h5s.ALL, h5s.ALL, np.ascontiguousarray(values), made)
-        h5py.Dataset(dataset).attrs["units"] = "m"
-    np.save(tmp_path / "n.npy", LENGTHS)
-    assert f"arrays of sizes {{{','.join(map(str, inner))}}}" in revseq("show", "x.h5").ok().out.replace("\n", " ")
-    for dataset, is_alone in outputs(tmp_path, revseq):
-        assert dataset.attrs["units"] in ("m", b"m")
-        found = dataset[()] if is_alone else np.empty(SHAPE, values.dtype)
-        if is_alone:
-            assert dataset.chunks == ((*(2,) * len(outer), *inner) if storage in ("chunks", "gzip") else None)
-        else:
-            assert dataset.id.get_type().equal(made)
-            dataset.id.read(h5s.ALL, h5s.ALL, found, made)
-        assert oracle.same_bits(found, expected(values, LENGTHS, AXIS))
-    revseq("convert", "x.h5", "y.npy").ok()
-    assert oracle.same_bits(np.load(tmp_path / "y.npy"), values)
 
 
 @pytest.mark.parametrize(

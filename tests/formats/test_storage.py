@@ -51,10 +51,6 @@ def mode_of(path):
     return stat.S_IMODE(os.stat(path).st_mode)
 
 
-def opened_files():
-    return sorted(os.listdir("/proc/self/fd"))
-
-
 # New files
 
 
@@ -83,14 +79,6 @@ def test_a_folder_is_no_file(folder, name):
     Path("folder").mkdir()
     with pytest.raises(TensorIOError, match="is a directory"):
         AtomicFile(name, overwrite=True)
-
-
-@pytest.mark.parametrize(("read_only", "words"), [(True, "Read-only file system"), (False, "Permission denied")])
-def test_a_folder_that_takes_no_files(folder, monkeypatch, read_only, words):
-    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK | os.X_OK)
-    monkeypatch.setattr(platform, "is_read_only", lambda _: read_only)
-    with pytest.raises(TensorIOError, match=f"cannot write: {words}"):
-        AtomicFile("y.npy", overwrite=True)
 
 
 @pytest.mark.parametrize("kind", [AtomicFile, NewFolder])
@@ -153,18 +141,6 @@ def test_a_signal_before_the_names_are_given(folder, kind, monkeypatch):
     with pytest.raises(signals.Stopped):
         written()
     assert content(folder) == {}
-
-
-def test_a_temporary_file_that_cannot_be_removed(folder, monkeypatch):
-    """It is said, where the file has not got its name, and whatever went wrong before."""
-
-    def written():
-        with FileTransaction(file := AtomicFile("y", overwrite=False)):
-            monkeypatch.setattr(file, "remove", refusing(errno.EIO))
-            raise ValueError
-
-    with pytest.raises(TensorIOError, match=r"y: cannot remove .*\.revseq-.*\.tmp: Input/output error"):
-        written()
 
 
 @pytest.mark.parametrize(
@@ -286,33 +262,6 @@ def test_a_direct_write_that_is_not_whole_is_done_again(folder, monkeypatch):
     assert Path("x").read_bytes() == data
 
 
-@pytest.mark.needs("proc")
-def test_no_descriptor_is_left(folder, monkeypatch):
-    Path("x").write_bytes(DATA)
-    Path("folder").mkdir()
-    before = opened_files()
-    with file_io.opened("x") as fd:
-        unchanged = file_io.identity(fd)
-        assert len(opened_files()) == len(before) + 1
-    with file_io.opened_to_write("x", "x"):
-        pass
-    file_io.flush("x")
-    platform.flush_folder(".")
-    with FileTransaction(file := AtomicFile("y", overwrite=False)):
-        file.write(DATA)
-        file.fill_from("x", unchanged, [(0, len(DATA), 0)])
-    copy_file("x", "z", "z")
-    os.utime("x", ns=(5, 5))
-    for name in ("x", "folder", "none"):
-        with pytest.raises(TensorIOError), file_io.opened(name, unchanged):
-            pass
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fstat", refusing(errno.EIO))
-        with pytest.raises(TensorIOError, match="x: cannot read: Input/output error"), file_io.opened("x"):
-            pass
-    assert opened_files() == before
-
-
 @pytest.mark.needs("positioned calls")
 @pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSPC, None])
 def test_bytes_are_reserved_where_the_system_can(folder, monkeypatch, number):
@@ -365,13 +314,6 @@ def small(tmp_path):
     subprocess.run(["umount", folder], check=True)
 
 
-@pytest.mark.needs("memory files")
-def test_what_lies_in_memory(in_memory, tmp_path):
-    for place, expected in ((in_memory, True), (Path(__file__).parent, False)):
-        with open(place / "x" if expected else __file__, "ab") as f:
-            assert platform.lies_in_memory(f.fileno()) is expected
-
-
 @pytest.mark.parametrize(("blocks", "free", "fits"), [(10, 5, True), (10, 4, False), (0, 0, True)])
 @pytest.mark.needs("memory files")
 def test_a_file_that_does_not_fit_is_refused_before_it_is_written(in_memory, monkeypatch, blocks, free, fits):
@@ -386,21 +328,6 @@ def test_a_file_that_does_not_fit_is_refused_before_it_is_written(in_memory, mon
         with pytest.raises(TensorIOError, match=r"y\.npy: cannot write: No space left on device"):
             file_io.allocate(fd, 6 * 4096, "y.npy")
     assert (in_memory / "y").stat().st_size == 4096
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.needs("memory files")
-def test_the_output_of_many_workers(revseq, in_memory, axis):
-    """The header of 128 bytes makes blocks, and runs of rows, begin inside a page, which two workers then write."""
-    x = np.random.default_rng(1).integers(0, 2**32, (64, 120_000) if axis == 0 else (120_000, 64), np.uint32)
-    n = np.random.default_rng(2).integers(0, 65, (1, 120_000) if axis == 0 else (120_000, 1)).astype(np.uint32)
-    np.save(in_memory / "x.npy", x)
-    np.save(in_memory / "n.npy", n)
-    options = ("--engine", "processes", "--jobs", 6, "--verify")
-    revseq("run", "x.npy", "n.npy", "--axis", axis, "-o", "y.npy", *options, cwd=in_memory).ok()
-    index = np.arange(64).reshape(-1, 1) if axis == 0 else np.arange(64)
-    expected = np.take_along_axis(x, np.where(index < n, n.astype(int) - 1 - index, index), axis)
-    assert np.load(in_memory / "y.npy").tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("jobs", [2, 6])

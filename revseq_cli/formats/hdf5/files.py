@@ -26,7 +26,6 @@ from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, list
 from revseq_cli.formats import file_io
 from revseq_cli.formats.attributes import Attributes, plain
 from revseq_cli.formats.contents import TensorNameError, chosen, missing, try_hint
-from revseq_cli.formats.hdf5 import types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -215,7 +214,7 @@ def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
     names = labels if isinstance(labels, list) and len(labels) == dataset.ndim else [""] * dataset.ndim
     for d, name in enumerate(names):
         names[d] = name or next((str(scale.name).rpartition("/")[2] for scale in scales_of(dataset, d)), "")
-    return (*names, *("" for _ in types.inner_sizes(dataset.id.get_type()))) if any(names) else ()
+    return tuple(names) if any(names) else ()
 
 
 # The way to a dataset

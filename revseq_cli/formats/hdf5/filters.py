@@ -107,7 +107,7 @@ class ChunkBlockWriter:
         with h5py.File(image, "w") as file:
             h5py.h5d.create(file.id, b"chunk", kind.copy(), h5s.create_simple(chunks, chunks), properties)
         may_lose = not _LOSSLESS.issuperset(filters_of(properties))
-        return cls((*chunks, *types.inner_sizes(kind)), dtype, image.getvalue(), name, may_lose)
+        return cls(chunks, dtype, image.getvalue(), name, may_lose)
 
     def deliver(self, region: Region, values: NDArray[Any]) -> list[Chunk]:
         """The encoded chunks of a region that begins at a chunk, and ends at one or at the tensor's end."""
@@ -115,7 +115,7 @@ class ChunkBlockWriter:
             with alone:
                 scratch = _scratch(self.image)
                 return [
-                    (tuple(part.start for part in box[: scratch.rank]), *self._encoded(scratch, values_of_chunk))
+                    (tuple(part.start for part in box), *self._encoded(scratch, values_of_chunk))
                     for box, values_of_chunk in parts(region, values, self.chunks)
                 ]
         except (OSError, RuntimeError, ValueError) as e:
@@ -133,9 +133,9 @@ class ChunkBlockWriter:
         passes through the filters.
         """
         values = np.ascontiguousarray(values, self.dtype)
-        kind, sizes = types.in_memory(scratch.get_type(), self.dtype), values.shape[: scratch.rank]
+        kind, sizes = types.in_memory(scratch.get_type(), self.dtype), values.shape
         if scratch.shape != sizes:
-            scratch.set_extent(self.chunks[: scratch.rank])  # shrinking it next fills up what is cut off, and no more
+            scratch.set_extent(self.chunks)  # shrinking it next fills up what is cut off, and no more
             scratch.write(h5s.ALL, h5s.ALL, np.zeros(self.chunks, self.dtype), kind)
             scratch.set_extent(sizes)
         scratch.write(h5s.ALL, h5s.ALL, values, kind)

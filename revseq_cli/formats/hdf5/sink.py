@@ -72,7 +72,7 @@ class _Copy:
     def __init__(self, name: str, template: Hdf5Source, where: str) -> None:
         self.name, self.template, self.where = name, template, where
         self.adds = name not in (f"/{template.key}", template.place)
-        self.inner, self.is_raw = template.inner, template.raw is not None
+        self.is_raw = template.raw is not None
         self.kept = template.identity.size - (0 if self.adds else template.stored)
         self.properties = template.properties.copy()
         take_filters(self.properties, template.properties)
@@ -131,7 +131,7 @@ class _Copy:
 class _Alone:
     """A file of the dataset alone, with what the neutral form says of it."""
 
-    inner = ()
+    kept = 0
 
     def __init__(self, name: str, template: Source, where: str) -> None:
         self.name, self.template, self.meaning, sizes = name, template, template.meaning() or NOTHING, template.sizes
@@ -139,7 +139,6 @@ class _Alone:
         # NetCDF's library opens a file for writing only if all groups remember the order of their links.
         tracks = True if self.is_netcdf or self.meaning.dimensions else None
         self.options = {"mode": "w", "libver": _VERSIONS, "track_order": tracks}
-        self.kept = sum(coordinate.values.nbytes for coordinate in self.meaning.coordinates)
         like = template if isinstance(template, Hdf5Source) else None
         names = self.meaning.dimensions or [""] * len(sizes)
         growing = (None if name in self.meaning.unlimited else size for name, size in zip(names, sizes, strict=True))
@@ -393,9 +392,7 @@ class Hdf5Sink(_DatasetSink):
     def __init__(self, file: AtomicFile, output: _Copy | _Alone) -> None:
         super().__init__(file, output)
         if output.properties.get_layout() == h5d.CHUNKED:
-            self.chunks = (*output.properties.get_chunk(), *output.inner)
-        elif output.inner:  # HDF5 writes whole elements
-            self.chunks = (*(1 for _ in self._template.sizes[: -len(output.inner)]), *output.inner)
+            self.chunks = output.properties.get_chunk()
         self.encoded = output.properties.get_nfilters() > 0
 
     def start(self) -> None:

@@ -46,9 +46,8 @@ class Hdf5Source(Source):
 
     `name` is what to call the file, where that is not its path; `asked` is the data type of opaque elements, whose type
     has no name in the file. `place` is a path to it of hard links. `properties` are those of its creation, and `limits`
-    the largest sizes that it can have, None for a dimension that can grow. `inner` are the sizes of elements that are
-    arrays, and `stored` the bytes of all elements in the file. Where `raw` says at which offset elements lie, one after
-    another and as they are, they are read and written without HDF5.
+    the largest sizes that it can have, None for a dimension that can grow. `stored` are the bytes of its elements in
+    the file. Where `raw` says at which offset they lie, as they are, they are read and written without HDF5.
     """
 
     identity: file_io.Identity
@@ -70,14 +69,13 @@ class Hdf5Source(Source):
                 _refuse_other_programs(dataset)
                 self.dtype = types.dtype_of(kind, asked)
                 self._check(dataset)
-            self.inner, self.stored = types.inner_sizes(kind), dataset.id.get_storage_size()
-            self.sizes, self.limits = (*dataset.shape, *self.inner), (*dataset.maxshape, *self.inner)
-            self.chunks = (*dataset.chunks, *self.inner) if dataset.chunks else None
+            self.stored, self.chunks = dataset.id.get_storage_size(), dataset.chunks
+            self.sizes, self.limits = dataset.shape, dataset.maxshape
             self.encoded = self.properties.get_nfilters() > 0
             self.dimensions = files.names_of(dataset)
             # Of values that were never written, HDF5 would name a place, too.
             is_contiguous = self.properties.get_layout() == h5d.CONTIGUOUS and self.stored > 0
-            if is_contiguous and not types.is_converted(kind):
+            if is_contiguous and not types.is_narrow(kind):
                 self.raw = RawTensor(path, self.name, dataset.id.get_offset(), self.dtype, self.sizes)
                 if self.raw.end > self.identity.size:
                     found = f"is truncated: {self.identity.size} bytes, and its values end at {self.raw.end}"
@@ -120,7 +118,7 @@ class Hdf5Source(Source):
             if dataset.id.get_type().get_class() == h5t.ENUM and self.dtype.kind != "b":
                 left.append("the names of its enumeration")
             coordinates = list[Variable]()
-            for d, name in enumerate(self.dimensions[: dataset.ndim]):
+            for d, name in enumerate(self.dimensions):
                 if name and name not in self.dimensions[:d]:
                     try:
                         coordinates += _coordinate(dataset, d, name)
@@ -219,7 +217,7 @@ class Hdf5ReadTask:
             try:
                 return types.read(dataset, self.region, self.dtype)
             except RAISED:
-                for box in chunk_boxes(self.region[: dataset.ndim], dataset.chunks) if dataset.chunks else ():
+                for box in chunk_boxes(self.region, dataset.chunks) if dataset.chunks else ():
                     try:
                         types.read(dataset, box, self.dtype)
                     except RAISED:
@@ -268,8 +266,7 @@ def _unreadable(item: Item, error: Exception) -> Item:
 def _tensor(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tuple[Item, bool]:
     """The item of a dataset, with what its header says, or why it is no tensor; and whether it is a scale."""
     try:
-        outer, attributes, kind = dataset.id.shape, h5py.h5a.get_num_attrs(dataset.id), dataset.id.get_type()
-        sizes = None if outer is None else (*outer, *types.inner_sizes(kind))
+        sizes, attributes, kind = dataset.id.shape, h5py.h5a.get_num_attrs(dataset.id), dataset.id.get_type()
         item = item._replace(
             sizes=sizes,
             dimensions=files.names_of(dataset),

@@ -2,7 +2,7 @@
 
 HDF5 gets the file's own type as the type in memory. So no bit changes, and bitfields, enumerations and complex numbers
 are read and written as words of their size, whatever else their types say. An exception are integers that have fewer
-bits than their bytes: HDF5 makes plain ones of them. Elements that are arrays are read as further dimensions.
+bits than their bytes: HDF5 makes plain ones of them.
 """
 
 from __future__ import annotations
@@ -41,15 +41,13 @@ _OTHERS = {
 def dtype_of(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
     """The dtype that has such elements, bit for bit; FormatError for what no tensor has.
 
-    `asked` is the data type of opaque elements, which have no name. Of elements that are arrays it is their elements'.
+    `asked` is the data type of opaque elements, which have no name.
     """
     size = kind.get_size()
     match kind:
-        case h5t.TypeArrayID():
-            return dtype_of(kind.get_super(), asked)
         case h5t.TypeOpaqueID():
             return dtypes.named(np.dtype(f"V{size}"), asked, "")
-        case h5t.TypeEnumID() if not _is_narrow(kind.get_super()):
+        case h5t.TypeEnumID() if not is_narrow(kind.get_super()):
             dtype = dtype_of(kind.get_super())
             members = {kind.get_member_name(i): kind.get_member_value(i) for i in range(kind.get_nmembers())}
             return np.dtype("?") if dtype.itemsize == 1 and members == _BOOLEANS else dtype
@@ -77,8 +75,8 @@ def dtype_of(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
     raise FormatError(f"its data type is {description(kind)}", "numbers in whole bytes, as in NumPy")
 
 
-def _is_narrow(kind: h5t.TypeID) -> bool:
-    """Whether integers have fewer bits than their bytes."""
+def is_narrow(kind: h5t.TypeID) -> bool:
+    """Whether integers have fewer bits than their bytes, so that HDF5 converts them as it reads and writes."""
     return isinstance(kind, h5t.TypeIntegerID) and kind.get_precision() < 8 * kind.get_size()
 
 
@@ -99,16 +97,6 @@ def kind_of(dtype: np.dtype[Any]) -> h5t.TypeID:
     return kind
 
 
-def inner_sizes(kind: h5t.TypeID) -> tuple[int, ...]:
-    """The sizes of elements that are arrays, or arrays of arrays; none for others."""
-    return (*kind.get_array_dims(), *inner_sizes(kind.get_super())) if isinstance(kind, h5t.TypeArrayID) else ()
-
-
-def is_converted(kind: h5t.TypeID) -> bool:
-    """Whether HDF5 converts the elements as it reads them: integers of fewer bits than their bytes."""
-    return is_converted(kind.get_super()) if isinstance(kind, h5t.TypeArrayID) else _is_narrow(kind)
-
-
 def description(kind: h5t.TypeID) -> str:
     """A type in words, for one that no tensor has."""
     if isinstance(kind, (h5t.TypeIntegerID, h5t.TypeFloatID)):
@@ -126,23 +114,21 @@ def meaning(kind: h5t.TypeID) -> str:
             names = (kind.get_member_name(i).decode("utf-8", "replace") for i in range(kind.get_nmembers()))
             return f"{'enumeration' if isinstance(kind, h5t.TypeEnumID) else 'compound'} of {listed(names, 5)}"
         case h5t.TypeArrayID():
-            return f"arrays of sizes {braced(inner_sizes(kind))}"
-    return f"integers of {kind.get_precision()} bits" if _is_narrow(kind) else ""
+            return f"array of sizes {braced(kind.get_array_dims())}"
+    return f"integers of {kind.get_precision()} bits" if is_narrow(kind) else ""
 
 
 def read(dataset: h5py.Dataset, region: Region, dtype: np.dtype[Any]) -> NDArray[Any]:
     """The values of the region; 0 for chunks that were never written, where there is no fill value."""
-    kind, rank = dataset.id.get_type(), dataset.ndim
-    values: NDArray[Any] = np.zeros([*(part.stop - part.start for part in region[:rank]), *inner_sizes(kind)], dtype)
-    dataset.id.read(*_spaces(dataset, region[:rank]), values, in_memory(kind, dtype))
-    inside: NDArray[Any] = values[(slice(None),) * rank + region[rank:]]
-    return inside
+    values: NDArray[Any] = np.zeros([part.stop - part.start for part in region], dtype)
+    dataset.id.read(*_spaces(dataset, region), values, in_memory(dataset.id.get_type(), dtype))
+    return values
 
 
 def write(dataset: h5py.Dataset, region: Region, values: NDArray[Any]) -> None:
-    """Write the values of the region, which has all of the elements that are arrays."""
+    """Write the values of the region."""
     kind = in_memory(dataset.id.get_type(), values.dtype)
-    dataset.id.write(*_spaces(dataset, region[: dataset.ndim]), np.require(values, requirements="C"), kind)
+    dataset.id.write(*_spaces(dataset, region), np.require(values, requirements="C"), kind)
 
 
 def _spaces(dataset: h5py.Dataset, region: Region) -> tuple[h5py.h5s.SpaceID, h5py.h5s.SpaceID]:
@@ -157,6 +143,4 @@ def _spaces(dataset: h5py.Dataset, region: Region) -> tuple[h5py.h5s.SpaceID, h5
 
 def in_memory(kind: h5t.TypeID, dtype: np.dtype[Any]) -> h5t.TypeID:
     """The type in memory for elements in a file: their own, but for integers that HDF5 makes plain ones of."""
-    if isinstance(kind, h5t.TypeArrayID):
-        return h5t.array_create(in_memory(kind.get_super(), dtype), kind.get_array_dims())
-    return h5t.py_create(dtype) if _is_narrow(kind) else kind
+    return h5t.py_create(dtype) if is_narrow(kind) else kind
