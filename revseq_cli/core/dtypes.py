@@ -136,16 +136,11 @@ def named(dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool
     raise FormatError(found, f"their data type: one of {known}", hint, where)
 
 
-def require_dimensions(count: int, where: str) -> None:
-    """FormatError for more dimensions than a tensor can have."""
-    if count > MOST_DIMENSIONS:
-        wanted = f"at most {MOST_DIMENSIONS}, and at most 8 in DirectML"
-        raise FormatError(f"has dimension count {count}", wanted, where=where)
-
-
 def require_sizes(sizes: tuple[int, ...], where: str) -> None:
     """FormatError for sizes that no tensor has. The operator refuses more: a scalar, and sizes of 0."""
-    require_dimensions(len(sizes), where)
+    if len(sizes) > MOST_DIMENSIONS:
+        wanted = f"at most {MOST_DIMENSIONS}, and at most 8 in DirectML"
+        raise FormatError(f"has dimension count {len(sizes)}", wanted, where=where)
     if sizes and not 0 <= min(sizes) <= max(sizes) < 1 << 63:
         raise FormatError(f"Sizes is {braced(sizes)[:200]}", "sizes from 0 to 2^63 - 1", where=where)
 
@@ -156,11 +151,6 @@ def describe(array: NDArray[Any], name: str = "") -> TensorDesc:
         return TensorDesc(data_type_of(array.dtype), array.shape)
     except FormatError as e:
         raise e.about(name) from None
-
-
-def word(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of the words for elements of `dtype`."""
-    return word_of(dtype.itemsize)
 
 
 @functools.lru_cache(maxsize=64)  # to make one takes a tenth of a small call

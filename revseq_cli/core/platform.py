@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import io
 import os
 import re
 import shlex
@@ -25,7 +26,6 @@ from typing import Any, NoReturn
 if sys.platform == "win32":
     import ctypes
     import glob
-    import io
     import msvcrt
     from ctypes import wintypes
 
@@ -45,7 +45,6 @@ if sys.platform == "win32":
     _library.SetFilePointerEx.argtypes = [wintypes.HANDLE, ctypes.c_int64, ctypes.c_void_p, wintypes.DWORD]
     _library.SetEndOfFile.argtypes = [wintypes.HANDLE]
     _SHARED, _CREATE_NEW, _OPEN_EXISTING, _NORMAL = 1 | 2 | 4, 1, 3, 0x80
-    _ACCESS_DENIED, _IN_USE = 5, (32, 33, 303)  # sharing and lock violations, and a file that is being deleted
 
     def _open(path: str, access: int, how: int) -> int:
         handle = _library.CreateFileW(plain_path(path), access, _SHARED, None, how, _NORMAL, None)
@@ -88,14 +87,10 @@ def create_file(path: str, mode: int) -> int:
 
 def read_at(fd: int, buffer: memoryview, offset: int) -> int:
     """Read bytes from that offset into the buffer; how many, and 0 at the end of the file."""
-    if sys.platform == "win32":
-        os.lseek(fd, offset, os.SEEK_SET)
-        return io.FileIO(fd, closefd=False).readinto(buffer) or 0
     if hasattr(os, "preadv"):
         return os.preadv(fd, [buffer], offset)
-    data = os.pread(fd, len(buffer), offset)  # macOS before 11
-    buffer[: len(data)] = data
-    return len(data)
+    os.lseek(fd, offset, os.SEEK_SET)  # Windows, and macOS before 11
+    return io.FileIO(fd, closefd=False).readinto(buffer) or 0
 
 
 def write_at(fd: int, data: memoryview, offset: int) -> int:
@@ -145,23 +140,18 @@ def reserve(fd: int, size: int) -> None:
 
 def lies_in_memory(file: int | str) -> bool:
     """Whether a file, which is open or has that path, is of a file system without a disk, which Linux alone tells."""
-    try:
-        return os.stat(file).st_dev in _devices_in_memory()  # noqa: PTH116 - a path, or an open file
-    except FileNotFoundError:  # who opens it says so
-        return False
+    return os.stat(file).st_dev in _devices_in_memory()  # noqa: PTH116 - a path, or an open file
 
 
 @functools.cache  # a worker opens a file for each block
 def _devices_in_memory() -> set[int]:
-    devices: set[int] = set()
-    if sys.platform != "linux":
-        return devices
-    with contextlib.suppress(OSError):
-        # Lines end with \n alone: other line breaks may be part of a mount point.
-        for line in Path("/proc/self/mountinfo").read_bytes().split(b"\n"):
-            if line.partition(b" - ")[2].startswith((b"tmpfs ", b"ramfs ")):
-                devices.add(os.makedev(*map(int, line.split()[2].split(b":"))))
-    return devices
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            # Lines end with \n alone: other line breaks may be part of a mount point.
+            mounts = Path("/proc/self/mountinfo").read_bytes().split(b"\n")
+            in_memory = [line for line in mounts if line.partition(b" - ")[2].startswith((b"tmpfs ", b"ramfs "))]
+            return {os.makedev(*map(int, line.split()[2].split(b":"))) for line in in_memory}
+    return set()
 
 
 def begin_flush(fd: int, offset: int, count: int) -> None:
@@ -229,14 +219,18 @@ def take_name(temporary: str, final: Path, *, free: bool) -> None:
     Path(temporary).replace(final)  # also on a file system without hard links
 
 
+# Errors that Windows alone has, and that may pass: a sharing or lock violation, a file that is being deleted.
+_IN_USE = (32, 33, 303)
+
+
 def is_in_use(error: OSError) -> bool:
-    """Whether the error is that another program keeps others from the file, as on Windows alone: then it may pass."""
-    return sys.platform == "win32" and error.winerror in _IN_USE
+    """Whether the error is that another program keeps others from the file."""
+    return getattr(error, "winerror", 0) in _IN_USE
 
 
 def keeps_name(error: OSError) -> bool:
     """Whether a file may keep its name, which was to be taken or removed, since another program has it open."""
-    return sys.platform == "win32" and (is_in_use(error) or error.winerror == _ACCESS_DENIED)
+    return getattr(error, "winerror", 0) in (5, *_IN_USE)  # access is denied
 
 
 def is_read_only(folder: Path) -> bool:
@@ -278,10 +272,8 @@ def name_fault(path: str) -> tuple[str, str]:
 
 def _fault_on_windows(path: str) -> str:
     drive, rest = os.path.splitdrive(path)
-    names = re.split(r"[\\/]", rest)
-    wrong = [name for name in names if name not in (".", "..") and _NO_NAME.fullmatch(name)]
-    if drive.replace("/", "\\").startswith("\\\\.\\"):
-        wrong = [drive]
+    wrong = [drive] if drive.replace("/", "\\").startswith("\\\\.\\") else []
+    wrong += [name for name in re.split(r"[\\/]", rest) if name not in (".", "..") and _NO_NAME.fullmatch(name)]
     return f"{wrong[0]!r} is a device, a stream, or no name on Windows" if wrong else ""
 
 
@@ -290,10 +282,9 @@ def real_path(path: str) -> str:
     if is_remote(path):
         return path
     try:
-        real = os.path.realpath(path)
+        return plain_path(os.path.realpath(path))
     except OSError:  # Windows has file systems that do not tell
-        real = os.path.abspath(path)  # noqa: PTH100 - any text
-    return plain_path(real)
+        return plain_path(os.path.abspath(path))  # noqa: PTH100 - any text
 
 
 def plain_path(path: str) -> str:
@@ -325,9 +316,9 @@ def quoted(text: str) -> str:
         return '"' + re.sub(r'(\\*)("|$)', lambda match: match[1] * 2 + match[2].replace('"', '\\"'), text) + '"'
     if text.isprintable():
         return shlex.quote(text)
-    is_plain = [c.isprintable() and c not in "'\\" for c in text]
-    octal = ["".join(f"\\{byte:03o}" for byte in os.fsencode(c)) for c in text]
-    return f"$'{''.join(c if plain else code for c, plain, code in zip(text, is_plain, octal, strict=True))}'"
+    octal = ("".join(f"\\{byte:03o}" for byte in os.fsencode(c)) for c in text)
+    shown = (c if c.isprintable() and c not in "'\\" else code for c, code in zip(text, octal, strict=True))
+    return f"$'{''.join(shown)}'"
 
 
 def typed(path: str) -> str:
@@ -359,13 +350,13 @@ def handle_one(number: int) -> None:
 
     Linux can, by SA_RESETHAND among the flags of a struct sigaction, at byte 136 of it on machines of 64 bits.
     """
-    if sys.platform == "linux" and sys.maxsize > 1 << 32:
+    if (sigaction := _c_function("sigaction")) and sys.maxsize > 1 << 32:
         import ctypes  # few commands write files
 
-        action, library = ctypes.create_string_buffer(256), ctypes.CDLL(None)
-        if library.sigaction(number, None, action) == 0:
+        action = ctypes.create_string_buffer(256)
+        if sigaction(number, None, action) == 0:
             ctypes.c_uint32.from_buffer(action, 136).value |= 0x80000000
-            library.sigaction(number, action, None)
+            sigaction(number, action, None)
 
 
 def end_by(number: int) -> NoReturn:
@@ -423,11 +414,7 @@ def can_fork() -> bool:
 
 def end_with(parent: int) -> bool:
     """Let the system kill this process, even while it is stopped, with its parent's thread; False where it cannot."""
-    if sys.platform != "linux":
-        return False
-    import ctypes  # few processes need it
-
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    prctl = _c_function("prctl")
     if not prctl or prctl(1, signal.SIGKILL):  # PR_SET_PDEATHSIG
         return False
     if os.getppid() != parent:  # it ended before
@@ -441,10 +428,15 @@ def keep_freed_memory() -> None:
     By default glibc returns each array of some MiB to the system, which clears every page before the next array gets
     it: 1 GiB in memory took 1.6 times as long on one core and on two, and 2 GiB 1.15 times on eight.
     """
-    if sys.platform == "linux":
-        import ctypes  # costs 5 ms, and --help must not pay for it
+    if mallopt := _c_function("mallopt"):
+        mallopt(-3, 1 << 25)  # M_MMAP_THRESHOLD: the highest that glibc accepts
+        mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
 
-        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-        if mallopt:
-            mallopt(-3, 1 << 25)  # M_MMAP_THRESHOLD: the highest that glibc accepts
-            mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
+
+def _c_function(name: str) -> Any:  # noqa: ANN401 - of ctypes
+    """A function of Linux's C library; None where it has none of this name."""
+    if sys.platform != "linux":
+        return None
+    import ctypes  # costs 5 ms, and --help must not pay for it
+
+    return getattr(ctypes.CDLL(None), name, None)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from revseq_cli.core.dtypes import dtype_of, require_dimensions, require_sizes
+from revseq_cli.core.dtypes import dtype_of, require_sizes
 from revseq_cli.core.errors import HALVES, FormatError, about, listed
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats import file_io
@@ -60,7 +60,7 @@ class _Entry(NamedTuple):
                 raise TypeError
         except TypeError:
             raise FormatError("has a damaged header", f"an object of {listed(cls._fields)}", where=where) from None
-        require_dimensions(len(entry.shape), where)
+        require_sizes(tuple(entry.shape), where)
         data_type = _TYPES.get(entry.dtype)
         promised = prod(entry.shape) * data_type.size if data_type else None
         if len(entry.data_offsets) != 2 or promised not in (None, entry.data_offsets[1] - entry.data_offsets[0]):

@@ -15,7 +15,7 @@ from revseq_cli.core.errors import RevseqError, UsageError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc, braced, numbers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
 INPUT, LENGTHS, OUTPUT = "InputTensor", "SequenceLengthsTensor", "OutputTensor"
 
@@ -167,8 +167,10 @@ def constraints(
     tensors = {INPUT: values, LENGTHS: lengths} | ({OUTPUT: output} if output else {})
     found: list[Constraint] = []
 
-    def add(tensor: str, what: str, is_: object, wanted: str, rule: str, *, ok: bool, hint: str = "") -> None:
-        found.append(Constraint(tensor, what, str(is_), wanted, rule, ok, "" if ok else hint))
+    def add(
+        tensor: str, what: str, is_: object, wanted: str, rule: str, *, ok: bool, hint: str = "", matching: bool = False
+    ) -> None:
+        found.append(Constraint(tensor, what, str(is_), wanted, rule, ok, "" if ok else hint, matching))
 
     rank, is_none, row, first = values.dimension_count, level is FeatureLevel.NONE, support(level), SUPPORT[0].since
     rule = f"tensor support, {row.since} and above" if row else f"introduced in {first}"
@@ -177,9 +179,8 @@ def constraints(
     else:
         hint = f"try --feature-level {first.short}"
         add(INPUT, "feature level", level.short, f"{first.short} or above", rule, ok=bool(row), hint=hint)
-    for tensor, desc in tensors.items():
-        if row is None:
-            break
+    for tensor, desc in tensors.items() if row else ():
+        assert row  # noqa: S101 - for mypy
         count, counts = desc.dimension_count, row.dimension_counts
         # No level has a tensor without dimensions, and the operator has none either.
         known = [each for each in SUPPORT[:-1] if count in each.dimension_counts]
@@ -195,7 +196,26 @@ def constraints(
             add(tensor, "element count", desc.element_count, f"at most {most}", _TENSORS, ok=few, hint=_NO_LEVEL)
     for tensor, desc in () if is_none else tensors.items():
         add(tensor, "Sizes", braced(desc.sizes), "sizes of at least 1", _TENSORS, ok=0 not in desc.sizes)
-    return [*found, *_operator_constraints(tensors, axis)] if rank else found  # its one fault causes all others
+    if not rank:  # its one fault causes all others
+        return found
+    # What the operator itself asks, at every level:
+    rule = "tensor constraints"
+    for tensor, desc in [*tensors.items()][1:]:
+        count = desc.dimension_count
+        add(tensor, "dimension count", count, f"{rank}, as {INPUT} has", rule, ok=count == rank, matching=True)
+    in_range = 0 <= axis < rank
+    wanted = f"{numbers_of(rank)}: less than the dimension count"
+    add(INPUT, "Axis", str(axis)[:40], wanted, "Axis", ok=in_range)
+    if in_range and lengths.dimension_count == rank:
+        sizes = lengths_sizes(values.sizes, axis)
+        wanted = f"{braced(sizes)}: as {INPUT}, and 1 along axis {axis}"
+        add(LENGTHS, "Sizes", braced(lengths.sizes), wanted, LENGTHS, ok=lengths.sizes == sizes, matching=True)
+    if output:
+        wanted, ok = f"{braced(values.sizes)}, as {INPUT} has", output.sizes == values.sizes
+        add(OUTPUT, "Sizes", braced(output.sizes), wanted, OUTPUT, ok=ok, matching=True)
+        wanted, ok = f"{values.data_type.name}, as {INPUT} has", output.data_type is values.data_type
+        add(OUTPUT, "DataType", output.data_type.name, wanted, rule, ok=ok, matching=True)
+    return found
 
 
 @functools.lru_cache(maxsize=64)  # the jobs of a batch are often alike
@@ -209,30 +229,6 @@ def violations(
 def lowest_level(values: TensorDesc, lengths: TensorDesc, axis: int) -> FeatureLevel | None:
     """The lowest level that accepts these tensors, computed from the table; None if no level does."""
     return next((level for level in FeatureLevel if not violations(values, lengths, axis, level)), None)
-
-
-def _operator_constraints(tensors: dict[str, TensorDesc], axis: int) -> Iterator[Constraint]:
-    """What the operator itself asks, at every level, of an input that has dimensions."""
-    values, lengths, output = tensors[INPUT], tensors[LENGTHS], tensors.get(OUTPUT)
-    rank, rule = values.dimension_count, "tensor constraints"
-    for tensor in [*tensors][1:]:
-        count = tensors[tensor].dimension_count
-        wanted = f"{rank}, as {INPUT} has"
-        yield Constraint(tensor, "dimension count", str(count), wanted, rule, count == rank, matching=True)
-    in_range = 0 <= axis < rank
-    wanted = f"{numbers_of(rank)}: less than the dimension count"
-    yield Constraint(INPUT, "Axis", str(axis)[:40], wanted, "Axis", in_range)
-    if in_range and lengths.dimension_count == rank:
-        sizes = lengths_sizes(values.sizes, axis)
-        wanted = f"{braced(sizes)}: as {INPUT}, and 1 along axis {axis}"
-        ok = lengths.sizes == sizes
-        yield Constraint(LENGTHS, "Sizes", braced(lengths.sizes), wanted, LENGTHS, ok, matching=True)
-    if output:
-        wanted, ok = f"{braced(values.sizes)}, as {INPUT} has", output.sizes == values.sizes
-        yield Constraint(OUTPUT, "Sizes", braced(output.sizes), wanted, OUTPUT, ok, matching=True)
-        name, ok = values.data_type.name, output.data_type is values.data_type
-        wanted = f"{name}, as {INPUT} has"
-        yield Constraint(OUTPUT, "DataType", output.data_type.name, wanted, rule, ok, matching=True)
 
 
 def span(counts: range) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from revseq_cli.core import dtypes
-from revseq_cli.core.dtypes import bits, native, word
+from revseq_cli.core.dtypes import bits, native, word_of
 from revseq_cli.core.errors import UsageError
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline.lengths import missing_marks
@@ -132,32 +132,29 @@ def differences(
     told: dict[str, Any] = {}
     if tolerance or dtypes.has_numbers(a.dtype):  # else only their bits are known
         x, y = dtypes.numbers(a), dtypes.numbers(b)
-        no_number = x != x, y != y
+        nans = (x != x).astype(np.uint8) + (y != y)
         far, steps = _distance(x, y), _steps(a, b)
         relative = far / np.abs(_wide(y))
         relative[far == 0] = 0
-        neither = ~(no_number[0] | no_number[1])
         told["largest_absolute"], told["largest_relative"] = _largest(far), _largest(relative)
-        told["largest_ulps"] = int(steps.max(initial=0, where=neither)) if neither.any() else None
+        told["largest_ulps"] = int(steps.max(initial=0, where=nans == 0)) if 0 in nans else None
         if tolerance:
-            apart = ~_close(x, y, tolerance) & ~(neither & (steps <= tolerance.ulps))
-            places, a, b, no_number = places[apart], a[apart], b[apart], (no_number[0][apart], no_number[1][apart])
-        told["nans"] = int(np.count_nonzero(no_number[0] & no_number[1]))
-        told["lone_nans"] = int(np.count_nonzero(no_number[0] ^ no_number[1]))
+            apart = ~_close(x, y, tolerance) & ((nans > 0) | (steps > tolerance.ulps))
+            places, a, b, nans = places[apart], a[apart], b[apart], nans[apart]
+        told["nans"], told["lone_nans"] = (int(np.count_nonzero(nans == count)) for count in (2, 1))
     indices = np.stack(np.unravel_index(places[:first], differing.shape or (1,)), axis=1)[:, : differing.ndim]
     return Differences(differing.size, len(places), indices, a[:first], b[:first], **told), places
 
 
 def _wide(values: NDArray[Any]) -> NDArray[Any]:
-    """As FLOAT64, or COMPLEX128."""
-    return values.astype(np.result_type(values.dtype, np.float64))
+    return values.astype(np.result_type(values.dtype, np.float64))  # or COMPLEX128
 
 
 def _distance(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     """|a - b|: of floats in FLOAT64, of integers exactly, as unsigned ones."""
     if a.dtype.kind in "fc":
         return np.abs(_wide(a) - b)  # type: ignore[no-any-return]
-    unsigned = word(a.dtype)
+    unsigned = word_of(a.itemsize)
     return np.maximum(a, b).view(unsigned) - np.minimum(a, b).view(unsigned)  # type: ignore[no-any-return]
 
 
@@ -219,24 +216,24 @@ def verify_copy(source: Source, sink: Sink, plan: Plan) -> None:
 
 def compared(stage: str, pair: Pair, tolerance: Tolerance | None = None, first: int = 1) -> Differences:
     """How a pair differs, in blocks; of a job's output, also in which lines."""
-    a, right, plan, job = pair.a, pair.right, pair.plan, pair.job
+    a, plan, job = pair.a, pair.plan, pair.job
 
     def task(region: Region) -> Task:
         lengths = (job.lengths.read_task(lengths_of(region, job.axis)),) if job else ()
         compare = functools.partial(_compare, tolerance, first, region, job.axis if job else None)
-        return Task(compare, (a.read_task(region), right.read_task(region), *lengths), region)
+        return Task(compare, (a.read_task(region), pair.right.read_task(region), *lengths), region)
 
     none = np.empty(0, a.dtype.newbyteorder("="))
     found = Differences(0, 0, np.empty((0, len(a.sizes)), np.intp), none, none)
-    wrong = None
+    lines = None
     most_lines = max(_FEW_LINES, plan.left // _LINE_BYTES)
     if job and (plan.blocks.cuts_lines or job.lengths.desc.element_count <= most_lines):
-        wrong = np.zeros(job.lengths.sizes, np.bool_)
+        lines = np.zeros(job.lengths.sizes, np.bool_)
     for region, part in completed(stage, map(task, plan.blocks), plan, a):
-        if job and wrong is not None and part.lines is not None:
-            wrong[lengths_of(region, job.axis)] |= part.lines
+        if job and lines is not None and part.lines is not None:
+            lines[lengths_of(region, job.axis)] |= part.lines
         found = found.merged(part, first)
-    return found if wrong is None else replace(found, lines=wrong, line_count=int(np.count_nonzero(wrong)))
+    return found if lines is None else replace(found, lines=lines, line_count=int(np.count_nonzero(lines)))
 
 
 def _compare(

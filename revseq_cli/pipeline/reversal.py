@@ -132,9 +132,12 @@ def made_ready(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = False
     """
     lengths = job.lengths.in_memory(plan.bytes // 8) if isinstance(job.lengths, PlacedSource) else job.lengths
     with spooled(job.values, beside, plan) as values, contextlib.ExitStack() as stack:
-        is_small = lengths.desc.total_bytes <= min(plan.bytes // 8, thresholds.LENGTHS_AT_ONCE)
-        if is_small or not lengths.reads_cheaply:  # else every block would read them, or decode their chunks, again
-            if lengths.desc.total_bytes <= plan.bytes // 8 or holds_lengths:
+        fits, is_small = (
+            lengths.desc.total_bytes <= plan.bytes // 8,
+            lengths.desc.element_count <= thresholds.LENGTHS_AT_ONCE,
+        )
+        if (fits and is_small) or not lengths.reads_cheaply:  # else every block would read or decode them again
+            if fits or holds_lengths:
                 lengths = MemorySource(lengths.name, lengths.read(), lengths.storage)
             else:
                 spool = stack.enter_context(scratch(beside, lengths))

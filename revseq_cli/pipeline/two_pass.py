@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from revseq_cli.core import thresholds
-from revseq_cli.core.dtypes import word
+from revseq_cli.core.dtypes import word_of
 from revseq_cli.core.errors import TensorIOError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import FileTransaction, Scratch
@@ -158,4 +158,4 @@ def tiles_beside(beside: str, source: Source, axis: int, tiling: Tiling, enough:
         with file_io.opened_to_write(file.temporary, file.name) as fd:
             file_io.allocate(fd, size, file.name)
         rows = source.sizes[axis]
-        yield Tiles(file.temporary, file.name, word(source.dtype), rows, tiling, axis, source.order)
+        yield Tiles(file.temporary, file.name, word_of(source.dtype.itemsize), rows, tiling, axis, source.order)

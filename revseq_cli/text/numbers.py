@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from revseq_cli.core import dtypes
-from revseq_cli.core.dtypes import bits, word
+from revseq_cli.core.dtypes import bits, word_of
 from revseq_cli.core.errors import FormatError, listed
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDA
         # int() on both sides: NumPy would compare 2^53+1 with 2^53 as floats, and find them equal.
         if integral and int(integral[1]) != int(values[i]):
             raise LiteralError(i, f"{tokens[i][:40]} is not exact in {name}, which would hold {int(values[i])}")
-    words = values.view(word(dtype))
+    words = values.view(word_of(dtype.itemsize))
     for i, pattern in patterns.items():
         words[i] = pattern % (1 << 8 * dtype.itemsize)
         if words[i] != pattern or not np.isnan(values[i]):

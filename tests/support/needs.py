@@ -54,7 +54,7 @@ NEEDS = {
     "links": (_makes_links(), "no symbolic links"),
     "free names": (_frees_names(), "no name that is free once its open file is removed: it is when the file is closed"),
     "mounts": (bool(shutil.which("mount")), "no file system that the test can make"),
-    "memory files": (platform.lies_in_memory("/dev/shm"), "no folder in memory"),
+    "memory files": (os.path.isdir("/dev/shm") and platform.lies_in_memory("/dev/shm"), "no folder in memory"),
     "devices": (not WINDOWS and Path("/dev/full").exists(), "no devices that are files, as /dev/full is"),
     "proc": (not WINDOWS and Path("/proc/self/fd").exists(), "no /proc, which tells what a process has open"),
     "peak": (bool(find_spec("resource")), "no most memory of a process that has ended, as getrusage tells it"),
