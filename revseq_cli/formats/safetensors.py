@@ -139,7 +139,6 @@ class SafetensorsSource(RawSource):
         where, entry = f"{name}::{key}", header.entries[key]
         if entry.dtype not in _TYPES:
             raise FormatError(f"its data type is {entry.dtype[:80]}", _WANTED, where=where)
-        require_sizes(entry.shape, where)
         begin = header.offset + entry.data_offsets[0]
         tensor = RawTensor(path, where, begin, _dtype(_TYPES[entry.dtype]), entry.shape)
         super().__init__(tensor, header.identity, Storage("safetensors", {"tensor": key, "dtype": entry.dtype}))
