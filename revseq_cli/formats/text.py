@@ -28,7 +28,7 @@ from revseq_cli.formats.raw import Gathered, MemorySource
 from revseq_cli.formats.table import encoding_by_mark, looks_like
 from revseq_cli.text import numbers
 from revseq_cli.text.examples import Text
-from revseq_cli.text.notation import TensorText, body_at, error_at
+from revseq_cli.text.notation import TensorText, body_at, error_at, lines_of
 from revseq_cli.text.numbers import is_number
 
 if TYPE_CHECKING:
@@ -63,11 +63,11 @@ def read_bytes(path: str, method: Packing | None = None) -> tuple[bytes, Identit
         identity = file_io.identity(fd)
         if identity.size > LARGEST:
             raise too_large(f"{identity.size} bytes", path)
-        if method:
-            from revseq_cli.formats import packed  # most files are not
+        if not method:
+            return file_io.read_some(fd, identity.size, 0, path), identity
+        from revseq_cli.formats import packed  # most files are not
 
-            return joined(packed.pieces(path, method, identity), path), identity
-        return file_io.read_some(fd, identity.size, 0, path), identity
+        return joined(packed.pieces(path, method, identity), path), identity
 
 
 def joined(pieces: Iterable[bytes], name: str) -> bytes:
@@ -237,20 +237,18 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
         if key is None and is_table(text.text):
             # A number a line, or one line, has rank 1; lines of several numbers have rank 2.
             with about(text.name):
-                return held(Table.of(text.text), types, text, Storage("text", {"numbers": "alone"}), text.name)
+                return held(Table(text.text), types, text, Storage("text", {"numbers": "alone"}), text.name)
         wanted = "rows in brackets, with or without a header such as T: (Sizes:{3}, DataType:FLOAT32)"
         raise FormatError("contains no tensor", wanted, where=text.name)
-    known = [f"{item.name} (line {item.line})" for item in tensors]
-    found = f"{len(named)} tensors" if named else f"no tensor named {key or repr('')}"
-    if text.examples:
-        of_examples = [(str(i), item.name) for i, each in enumerate(text.examples, 1) for item in each.tensors.values()]
-        keys = ["::".join(pair) for pair in of_examples if key in (None, *pair)]
-        keys = keys or list(map("::".join, of_examples))
-    else:
+    keys = [f"{i}::{item.name}" for i, example in enumerate(text.examples, 1) for item in example.tensors.values()]
+    if not keys:
         counts = collections.Counter(item.name for item in tensors)
         keys = [name for name, count in counts.items() if name and count == 1]
-    hint = try_hint(text.name, *keys) if keys else "give each tensor a name of its own"
-    raise FormatError(f"holds {found}: {listed(known)}", "the name of one", hint, text.name)
+    meant = [name for name in keys if key is None or key in name.split("::")]
+    hint = try_hint(text.name, *(meant or keys)) or "give each tensor a name of its own"
+    found = f"{len(named)} tensors" if named else f"no tensor named {key or repr('')}"
+    known = listed(f"{item.name} (line {item.line})" for item in tensors)
+    raise FormatError(f"holds {found}: {known}", "the name of one", hint, text.name)
 
 
 def write_notation(values: NDArray[Any]) -> str:
@@ -268,44 +266,36 @@ def open_json(text: Text, key: str | None, types: TextTypes) -> Source:
 def _json_tensor(text: str) -> TensorText:
     """The tensor of a JSON text, a nested list or an object; FormatError for what is none.
 
-    The values are read as the bracket notation is, and the rest as JSON.
+    The values are read as the bracket notation is, and the rest, in which 0 stands for them, as JSON.
     """
-    if not text or text.isspace():
-        raise FormatError("is empty", _JSON)
     values = _VALUES.match(text)
     tensor = body_at(text, values.end()) if values else None
-    if tensor and text.count("[", tensor.opened, tensor.stop) != text.count("]", tensor.opened, tensor.stop):
+    start, stop = (tensor.opened, tensor.stop) if tensor else (0, 0)
+    if tensor and text.count("[", start, stop) != text.count("]", start, stop):
         _ = tensor.body  # which tells where a bracket is missing
-    entries = _rest(text, tensor)
+    try:
+        entries = json.loads(
+            f"{text[:start]}0{text[stop:]}" if tensor else text,
+            object_pairs_hook=numbers.unique,
+            parse_int=lambda digits: int(digits[:25]),  # of a size; Python refuses thousands of digits
+        )
+    except json.JSONDecodeError as e:
+        at = e.pos + stop - start - 1 if tensor and e.pos > start else e.pos
+        raise error_at(text, at, f"is not JSON: {e.msg}") from None
+    except RecursionError:
+        raise FormatError("is nested too deep", f"at most {MOST_DIMENSIONS} dimensions, and 8 in DirectML") from None
     if tensor and not isinstance(entries, dict):
         return tensor
     if not tensor or set(entries) - {"DataType", "Sizes", "Values"}:
         keys = f" with {listed(entries)}" if isinstance(entries, dict) and entries else ""
         raise FormatError(f"is JSON, but not a tensor{keys}", _JSON)
     data_type = None if entries.get("DataType") is None else DataType.parse(str(entries["DataType"]))
-    sizes = entries.get("Sizes")
-    if sizes is not None:
+    if (sizes := entries.get("Sizes")) is not None:
         if not isinstance(sizes, list) or not all(type(size) is int and 0 <= size < 1 << 63 for size in sizes):
             raise FormatError("Sizes is not a list of sizes", "integers of at least 0")
         sizes = tuple(sizes)
         require_sizes(sizes, "")
     return replace(tensor, stated=(data_type, sizes))
-
-
-def _rest(text: str, tensor: TensorText | None) -> Any:  # noqa: ANN401 - of JSON
-    """The JSON of a text, in which 0 stands for the tensor; FormatError for what is none."""
-    start, stop = (tensor.opened, tensor.stop) if tensor else (0, 0)
-    try:
-        return json.loads(f"{text[:start]}0{text[stop:]}" if tensor else text, object_pairs_hook=numbers.unique)
-    except json.JSONDecodeError as e:
-        at = e.pos + stop - start - 1 if tensor and e.pos > start else e.pos
-        raise error_at(text, at, f"is not JSON: {e.msg}") from None
-    except RecursionError:
-        raise FormatError("is nested too deep", f"at most {MOST_DIMENSIONS} dimensions, and 8 in DirectML") from None
-    except FormatError:
-        raise
-    except ValueError:  # Python refuses an integer of so many digits
-        raise FormatError("has a number of thousands of digits", f"at most {numbers.LONGEST}") from None
 
 
 def write_json(values: NDArray[Any]) -> str:
@@ -322,24 +312,19 @@ def write_json(values: NDArray[Any]) -> str:
     return head + numbers.body(numbers.rows_of(values, quoted), desc.sizes) + "}"
 
 
-@dataclass(frozen=True)
 class Table:
-    """The rows of a text: the cells of each, and the place in the text where its line begins.
+    """The rows of a text, and the place in it where the line of each begins.
 
-    Without a separator, a line may have commas or blanks; with one, a first line that has no number is left out. Lines
-    that begin with # are comments, as NumPy writes its header. One without a separator has rank 1 where it is one line,
-    or one number a line.
+    FormatError where lines differ in the number of their cells, and for other tables. Without a separator, a line may
+    have commas or blanks; with one, a first line that has no number is left out. Lines that begin with # are comments,
+    as NumPy writes its header. A table without a separator has rank 1 where it is one line, or one number a line.
     """
 
-    text: str
-    separator: str | None
-    rows: list[list[str]]
-    starts: list[int]
+    data_type = None  # it states none
 
-    @classmethod
-    def of(cls, text: str, separator: str | None = None) -> Table:
-        """The table of a text; FormatError where lines differ in the number of their cells, and for other tables."""
-        lines = [*_LINE.finditer(_plain(text))]
+    def __init__(self, text: str, separator: str | None = None) -> None:
+        self.text, self.separator = lines_of(text), separator
+        lines = [*_LINE.finditer(self.text)]
         rows, starts = [_cells(line[0], separator) for line in lines], [line.start() for line in lines]
         if separator and rows and not rows[0][0] and any(rows[0]):
             found = "an empty cell at the start of the first line, as pandas writes it above the column of its index"
@@ -349,43 +334,35 @@ class Table:
             rows, starts = rows[1:], starts[1:]
         if not rows:
             raise FormatError("contains no number", "a table of numbers")
-        width = len(rows[0])
+        self.rows, self.starts, self.width = rows, starts, len(rows[0])
         for start, row in zip(starts, rows, strict=True):
-            if len(row) != width:
-                found = f"{len(row)} cell{'s' if len(row) > 1 else ''}, and the first line of numbers has {width}"
+            if len(row) != self.width:
+                cells = f"{len(row)} cell{'s' if len(row) > 1 else ''}"
+                found = f"{cells}, and the first line of numbers has {self.width}"
                 raise error_at(text, start, found, "lines of one length")
-        return cls(text, separator, rows, starts)
-
-    data_type = None  # it states none
 
     def values(self, data_type: DataType) -> NDArray[Any]:
         """The numbers as an array; FormatError, with line and column, for one that the type cannot hold."""
-        width = len(self.rows[0])
         try:
             values = numbers.parse([*itertools.chain.from_iterable(self.rows)], data_type)
-            return values if not self.separator and 1 in (len(self.rows), width) else values.reshape(-1, width)
         except numbers.LiteralError as e:
-            row, column = divmod(e.index, width)
+            row, column = divmod(e.index, self.width)
             cell, start = self.rows[row][column], self.starts[row]
-            line = _plain(self.text[start:]).partition("\n")[0]
-            has_separators = self.separator or "," in line
-            cells = f" *(?:[^{self.separator or ','}]*.)" if has_separators else r"\s*(?:\S+\s+)"
-            before = re.match(f"{cells}{{{column}}} *", line)
-            problem = e.problem if cell else "this cell is empty"
+            comma = "," in self.text[start:].partition("\n")[0]
+            cells = f" *(?:[^{self.separator or ','}]*.)" if self.separator or comma else r"\s*(?:\S+\s+)"
+            before = re.compile(f"{cells}{{{column}}} *").match(self.text, start)
             wanted = "" if is_number(cell) else "a number in each cell, or nan for a missing one"
-            raise error_at(self.text, start + (before.end() if before else 0), problem, wanted) from None
+            problem = e.problem if cell else "this cell is empty"
+            raise error_at(self.text, before.end() if before else start, problem, wanted) from None
+        is_line = not self.separator and 1 in (len(self.rows), self.width)
+        return values if is_line else values.reshape(-1, self.width)
 
 
 def is_table(text: str) -> bool:
     """Whether a text is lines of numbers: half the cells of the first line are, or all of the second."""
-    lines = [_cells(line[0], None) for line in itertools.islice(_LINE.finditer(_plain(text)), 2)]
+    lines = [_cells(line[0], None) for line in itertools.islice(_LINE.finditer(lines_of(text)), 2)]
     counts = [sum(map(is_number, cells)) for cells in lines]
     return bool(lines) and (2 * counts[0] >= len(lines[0]) or counts[-1] == len(lines[-1]))
-
-
-def _plain(text: str) -> str:
-    """The text with line feeds alone, at the same places."""
-    return text.replace("\r\n", " \n").replace("\r", "\n")
 
 
 def _cells(line: str, separator: str | None) -> list[str]:
@@ -409,7 +386,7 @@ def _table_format(name: str, separator: str, word: str) -> TextFormat:
                 hint = f"tr ',;' '.,' < {platform.quoted(text.name)} > new.csv"
                 wanted = "commas between cells, and points in numbers"
                 raise error_at(text.text, text.text.index(";"), found, wanted, hint)
-            return held(Table.of(text.text, separator), types, text, storage, text.name)
+            return held(Table(text.text, separator), types, text, storage, text.name)
 
     def write(values: NDArray[Any]) -> str:
         texts, width = numbers.render(values), values.shape[1]
