@@ -14,7 +14,7 @@ from revseq_cli.core import signals
 from revseq_cli.core.errors import RevseqError, UsageError, listed, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.text import Text
 
@@ -94,11 +94,23 @@ def _checked(
     named: Sequence[str], level: FeatureLevel, console: Console, *, fix: bool, allow_empty: bool
 ) -> tuple[Pages, int]:
     """The name, and the report or the error, of each page or example of one; how many pages have no example."""
+    from revseq_cli import pages
+    from revseq_cli.formats.references import Reference
+    from revseq_cli.formats.table import TEXT
     from revseq_cli.text.examples import NoExampleError
 
+    places: list[tuple[Reference | RevseqError, bool]] = []  # and whether it is named itself
+    for name in named:
+        reference = Reference.file(name, TEXT.name)
+        if reference.is_piped or not os.path.isdir(reference.path):  # noqa: PTH112 - any text
+            places.append((reference, True))
+        elif reference.key is not None:
+            raise UsageError("is a folder, whose examples have no numbers", "no :: after it", where=reference.path)
+        else:
+            below = pages.pages_below(reference.path)
+            places += [(Reference(page) if isinstance(page, str) else page, False) for page in below]
     results: list[tuple[str, Report | RevseqError]] = []
-    empty = 0
-    places = [*_places(named)]
+    skipped = 0
     with signals.begun("verify", len(places), "pages") as advance:
         for page, is_named in places:
             advance(1)
@@ -107,31 +119,12 @@ def _checked(
                 continue
             try:
                 results.append((page.name, _report(page, level, console, fix=fix)))
-            except NoExampleError as e:
-                if allow_empty or not is_named:
-                    empty += 1
-                else:
-                    results.append((page.name, e))
             except RevseqError as e:
-                results.append((page.name, e.about(page.name)))
-    return results, empty
-
-
-def _places(named: Iterable[str]) -> Iterator[tuple[Reference | RevseqError, bool]]:
-    """Every page that is named, and those below each folder, or the error for one; and whether it is named itself."""
-    from revseq_cli import pages
-    from revseq_cli.formats.references import Reference
-    from revseq_cli.formats.table import TEXT
-
-    for name in named:
-        reference = Reference.file(name, TEXT.name)
-        if reference.is_piped or not os.path.isdir(reference.path):  # noqa: PTH112 - any text
-            yield reference, True
-        elif reference.key is not None:
-            raise UsageError("is a folder, whose examples have no numbers", "no :: after it", where=reference.path)
-        else:
-            for page in pages.pages_below(reference.path):
-                yield Reference(page) if isinstance(page, str) else page, False
+                if isinstance(e, NoExampleError) and (allow_empty or not is_named):
+                    skipped += 1
+                else:
+                    results.append((page.name, e.about(page.name)))
+    return results, skipped
 
 
 def _report(page: Reference, level: FeatureLevel, console: Console, *, fix: bool) -> Report:
