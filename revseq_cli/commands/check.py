@@ -155,7 +155,7 @@ def _node(model: Model, node: Node, level: FeatureLevel, lengths_dtype: DataType
     Of what is not known, anything that fits is assumed: dimensions that have the axes, sizes of 1, FLOAT32. Lengths are
     INT64 in ONNX.
     """
-    known, lowest = model.known_of(node), None
+    known, lowest = model.known[node.values], None
     rank = min(max(2, -node.time_axis, -node.batch_axis), MOST_DIMENSIONS)  # has the axes, if any has
     open_sizes = (1,) * rank if known.sizes is None else known.sizes
     sizes = tuple(size if isinstance(size, int) else 1 for size in open_sizes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -94,7 +94,8 @@ class Model:
         graph = self.proto.graph
         self.inputs = {str(info.name): Stated.of(info) for info in graph.input}
         self._constants = {str(each.name) for each in graph.initializer}
-        nodes = [self._node(node) for node in graph.node if _is_ours(node)]
+        ours = [node for node in graph.node if node.op_type == OPERATOR and node.domain in ("", "ai.onnx")]
+        nodes = [self._node(node) for node in ours]
         if not nodes:
             seldom = "exporters of TensorFlow and Keras write such nodes, and those of PyTorch seldom do"
             raise FormatError(f"has no {OPERATOR} node", f"a model with one in its graph: {seldom}", where=path)
@@ -104,15 +105,14 @@ class Model:
 
     def _node(self, node: Any) -> Node:  # noqa: ANN401 - a NodeProto
         axes = {str(attribute.name): attribute.i for attribute in node.attribute if attribute.type == _INT}
-        names = [*map(str, (*node.input, *node.output))]
+        names = tuple(map(str, (*node.input, *node.output)))
         is_whole = (len(node.input), len(node.output), len(axes)) == (2, 1, len(node.attribute)) and all(names)
         if not is_whole or not axes.keys() <= {"time_axis", "batch_axis"}:
             found = f"{OPERATOR} {node.name or 'without a name'} is not as ONNX has it"
             raise FormatError(found, "2 inputs, 1 output, and the integers time_axis and batch_axis", where=self.path)
         values, lengths, output = names
-        return Node(
-            str(node.name) or output, values, lengths, output, axes.get("time_axis", 0), axes.get("batch_axis", 1)
-        )
+        key = str(node.name) or output
+        return Node(key, values, lengths, output, axes.get("time_axis", 0), axes.get("batch_axis", 1))
 
     def node(self, key: str | None) -> Node:
         """The node with that name or output; without a key, the only one, or else a FormatError."""
@@ -120,7 +120,7 @@ class Model:
         return self.nodes[chosen(self.nodes, outputs.get(key or "", key), self.path, f"{OPERATOR} node")]
 
     @cached_property
-    def known(self) -> dict[str, Stated]:
+    def known(self) -> defaultdict[str, Stated]:
         """What is known of each value of the graph: what the model states, and what the package onnx infers of it.
 
         It reads no other file.
@@ -131,19 +131,16 @@ class Model:
         # Else what is stated is all that is known; a model of 2 GiB cannot be handed to the package as bytes.
         with contextlib.suppress(shape_inference.InferenceError, ValueError):
             made = shape_inference.infer_shapes(made, data_prop=True)
-        infos = (*made.graph.input, *made.graph.output, *made.graph.value_info)
-        weights = made.graph.initializer
-        return {str(info.name): Stated.of(info) for info in infos} | {
-            str(each.name): Stated(TYPES.get(each.data_type), tuple(each.dims)) for each in weights
-        }
-
-    def known_of(self, node: Node) -> Stated:
-        """What is known of the values of a node."""
-        return self.known.get(node.values, Stated())
+        known: defaultdict[str, Stated] = defaultdict(Stated)
+        for info in (*made.graph.input, *made.graph.output, *made.graph.value_info):
+            known[str(info.name)] = Stated.of(info)
+        for weight in made.graph.initializer:
+            known[str(weight.name)] = Stated(TYPES.get(weight.data_type), tuple(weight.dims))
+        return known
 
     def misfit(self, node: Node, batch: int | str | None) -> str | None:
         """What is wrong with the sizes of a node's lengths, as far as they are known, for a batch axis of this size."""
-        lengths = self.known.get(node.lengths, Stated())
+        lengths = self.known[node.lengths]
         sizes = lengths.sizes
         if sizes is None or (len(sizes) == 1 and (str in (type(batch), type(sizes[0])) or batch in (None, sizes[0]))):
             return None
@@ -152,7 +149,7 @@ class Model:
 
     def told(self, node: Node) -> str:
         """A node in words: its axes, and what is known of its values."""
-        return f"time_axis {node.time_axis}, batch_axis {node.batch_axis}, {self.known_of(node)}"
+        return f"time_axis {node.time_axis}, batch_axis {node.batch_axis}, {self.known[node.values]}"
 
     def needed(self, names: Iterable[str], fed: Iterable[str]) -> tuple[set[str], list[str]]:
         """These values and all that they are computed from; and the inputs among them that have no value at all."""
@@ -200,21 +197,21 @@ class Model:
         with file_io.opened(str(real)) as fd:
             identity = file_io.identity(fd)
             try:
-                offset = int(entries.get("offset") or 0)
-                length = int(entries.get("length") or max(0, identity.size - offset))
+                start = int(entries.get("offset") or 0)
+                count = int(entries.get("length") or max(0, identity.size - start))
             except ValueError:
                 raise FormatError("offset or length of its elements is no number", "integers", where=where) from None
-            if not 0 <= offset <= offset + length <= identity.size:
-                found = f"has {length} bytes at {offset} of {printable(location)}, which has {identity.size}"
+            if not 0 <= start <= start + count <= identity.size:
+                found = f"has {count} bytes at {start} of {printable(location)}, which has {identity.size}"
                 raise FormatError(found, "bytes of the file", "fetch it again", where)
-            if length > room:
+            if count > room:
                 found = f"what lies before the node has more than {_LARGEST} bytes of elements"
                 raise FormatError(found, "a model that protobuf can hold", where=self.path)
-            tensor.raw_data = file_io.read_some(fd, length, offset, str(real))
+            tensor.raw_data = file_io.read_some(fd, count, start, str(real))
         tensor.ClearField("data_location")
         tensor.ClearField("external_data")
         files.append(identity)
-        return length
+        return count
 
 
 class NodeTensor(MemorySource):
@@ -290,8 +287,8 @@ class NodeJob:
         files = [model.identity]
         cut = model.cut(names, self._tensors, files)
         data = cut.SerializeToString()
-        if OPERATOR.encode() in data and not writes_all(runtime):
-            raise unwritten(runtime, model.path, "depends on another ReverseSequence")
+        if OPERATOR.encode() in data:
+            require_written(runtime, model.path, "depends on another ReverseSequence")
         with saying(model.path, FormatError):
             options = runtime.SessionOptions()
             options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -343,20 +340,12 @@ def saying(where: str, error: type[RevseqError]) -> Iterator[None]:
         raise error(f"{RUNTIME} says {' '.join(str(e).split())[:400]}", where=where) from None
 
 
-def writes_all(runtime: ModuleType) -> bool:
-    """Whether that version writes lines of length 0: microsoft/onnxruntime#28490."""
-    return tuple(map(int, runtime.__version__.split(".")[:2])) >= _WRITES_ALL
-
-
-def unwritten(runtime: ModuleType, where: str, found: str) -> FormatError:
-    """The error for what a version that does not write lines of length 0 may make wrong."""
-    found = f"{found}, and {RUNTIME} {runtime.__version__} leaves lines of length 0 unwritten"
-    upgrade = platform.pip("install --upgrade onnxruntime")
-    return FormatError(found, f"{RUNTIME} {'.'.join(map(str, _WRITES_ALL))} or newer", upgrade, where)
-
-
-def _is_ours(node: Any) -> bool:  # noqa: ANN401 - a NodeProto
-    return node.op_type == OPERATOR and node.domain in ("", "ai.onnx")
+def require_written(runtime: ModuleType, where: str, found: str) -> None:
+    """FormatError for a version that does not write lines of length 0: microsoft/onnxruntime#28490."""
+    if tuple(map(int, runtime.__version__.split(".")[:2])) < _WRITES_ALL:
+        found = f"{found}, and {RUNTIME} {runtime.__version__} leaves lines of length 0 unwritten"
+        wanted = f"{RUNTIME} {'.'.join(map(str, _WRITES_ALL))} or newer"
+        raise FormatError(found, wanted, platform.pip("install --upgrade onnxruntime"), where)
 
 
 def _read_by(node: Any) -> Iterator[str]:  # noqa: ANN401 - a NodeProto

@@ -15,7 +15,7 @@ from revseq_cli.core.dtypes import bits, native
 from revseq_cli.core.errors import EngineError, FormatError, UsageError, listed
 from revseq_cli.formats.contents import extra
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.onnx_models import RUNTIME, package, saying, unwritten, writes_all
+from revseq_cli.formats.onnx_models import RUNTIME, package, require_written, saying
 from revseq_cli.formats.raw import MemorySource
 from revseq_cli.operator import kernel
 
@@ -46,8 +46,8 @@ def computed(job: Job, on: str, memory: int) -> Source:
     if not values.size:
         return MemorySource(name, values, Storage("onnxruntime", {}))
     clamped = kernel.clamp(lengths, values.shape[job.axis]).astype(np.int64)
-    if provider == CPU and not clamped.all() and not writes_all(runtime):
-        raise unwritten(runtime, job.lengths.name, "has a length of 0")
+    if provider == CPU and not clamped.all():
+        require_written(runtime, job.lengths.name, "has a length of 0")
     moved = np.moveaxis(native(values), job.axis, -1)
     lines, counts = moved.reshape(-1, values.shape[job.axis]), np.moveaxis(clamped, job.axis, -1).reshape(-1)
     own = lines.dtype.kind in "fiub"  # others, such as BFLOAT16 and COMPLEX64, run as words of the same bits
