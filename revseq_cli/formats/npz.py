@@ -18,7 +18,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED
 
 from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.dtypes import data_type_of
-from revseq_cli.core.errors import HALVES, FormatError, RevseqError, TensorIOError
+from revseq_cli.core.errors import HALVES, FormatError, RevseqError
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats import file_io, npy
 from revseq_cli.formats.contents import (
@@ -69,25 +69,19 @@ def _refusing(error: FormatError) -> Iterator[None]:
 
 
 class _Bounded:
-    """A file that limits how many bytes zipfile reads at once; `where` is for messages."""
+    """A file that limits how many bytes zipfile reads at once, which the file itself declares."""
 
     def __init__(self, fd: file_io.Open, where: str) -> None:
-        self._stream, self._where = file_io.stream_of(fd), where
-        self._size = file_io.identity(fd).size
+        self._stream, self._where, self._size = file_io.stream_of(fd), where, file_io.identity(fd).size
         self.seek, self.tell, self.seekable = self._stream.seek, self._stream.tell, self._stream.seekable
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read up to `size` bytes; FormatError if zipfile asks for more than a directory may have."""
         if size is None or size < 0:  # the end of the file; memory for all that is allowed would be taken at once
             size = min(_LARGEST_DIRECTORY, max(0, self._size - self.tell()))
         if size > _LARGEST_DIRECTORY:
             raise FormatError(f"has a directory of {size} bytes", f"at most {_LARGEST_DIRECTORY}", where=self._where)
-        try:
+        with file_io.trying_to("read", self._where):
             return self._stream.read(size)
-        except TensorIOError:
-            raise
-        except OSError as e:
-            raise file_io.failed(self._where, "read", e) from None
 
 
 @contextlib.contextmanager
@@ -176,11 +170,10 @@ class _Member(NamedTuple):
         return cls(where, info, offset, header)
 
     def damaged(self) -> FormatError:
-        """The error about its data."""
         return not_whole(f"is damaged: its CRC-32 is not the {self.info.CRC:08x} that the archive says", self.where)
 
     def pieces(self, path: str, unchanged: file_io.Identity) -> Iterator[bytes]:
-        """The unpacked bytes of the member; FormatError if it is damaged."""
+        """The unpacked bytes; FormatError if they are damaged."""
         opened = _opened(path, unchanged=unchanged)
         with opened as (_, archive), _refusing(self.damaged()), archive.open(self.info) as file:
             while piece := file.read(thresholds.PIECE):
@@ -196,16 +189,12 @@ class _StoredSource(RawSource):
     def recheck(self) -> None:
         """FormatError if the CRC-32 is wrong, for which all is read once more: regions are read in any order."""
         with file_io.opened(self.path, self.identity) as fd:
-            crc = _crc(fd, self.member.offset, self.member.info.file_size, self.path)
-        if crc != self.member.info.CRC:
-            raise self.member.damaged()
+            if _crc(fd, self.member.offset, self.member.info.file_size, self.path) != self.member.info.CRC:
+                raise self.member.damaged()
 
 
 def _crc(fd: file_io.Open, offset: int, size: int, name: str) -> int:
-    crc = 0
-    for piece in file_io.pieces(fd, offset, size, name):
-        crc = zlib.crc32(piece, crc)
-    return crc
+    return functools.reduce(lambda crc, piece: zlib.crc32(piece, crc), file_io.pieces(fd, offset, size, name), 0)
 
 
 def open_member(path: str, key: str | None, name: str = "", asked: DataType | None = None) -> Source:
@@ -242,14 +231,13 @@ class _NpzSink(RawSink):
 
     def __init__(self, file: AtomicFile, template: Source, key: str, *, only: bool) -> None:
         super().__init__(file)
-        self._old = None if only else template
         name = _member_name(key, file.name)
-        if self._old and key == template.key:
-            name = template.storage.details["member"]
         self._members: list[ZipInfo] = []
         self._comment = b""
-        if self._old:
-            self.copy_parts(self._old, self._kept_parts(self._old, name))
+        if not only:
+            if key == template.key:
+                name = template.storage.details["member"]
+            self.copy_parts(template, self._kept_parts(template, name))
         replaced = next((info for info in self._members if info.filename == name), None)
         if replaced and key != template.key:
             refuse_taken(key, [key], template.path)

@@ -67,8 +67,7 @@ def unpacked(file: BinaryIO, packing: Packing, name: str, stored: int) -> Iterat
         if isinstance(e, OSError) and e.errno is not None:
             raise file_io.failed(name, "read", e) from None
         # Each module has errors of its own for packed bytes that are damaged or truncated.
-        is_own = isinstance(e, (EOFError, OSError, ValueError, zlib.error)) or type(e).__name__ in _DAMAGE
-        if not is_own:
+        if not isinstance(e, (EOFError, OSError, ValueError, zlib.error)) and type(e).__name__ not in _DAMAGE:
             raise
         what = "truncated" if isinstance(e, EOFError) else "damaged"
         raise not_whole(f"is {what}: it cannot be unpacked", name) from None
@@ -79,10 +78,9 @@ def open_npy(path: str, packing: Packing, asked: DataType | None) -> Source:
     with file_io.opened(path) as fd:
         identity = file_io.identity(fd)
     head = b""
-    for piece in pieces(path, packing):
+    unpacking = pieces(path, packing)
+    while len(head) < npy.HEAD_BYTES and (piece := next(unpacking, b"")):
         head += piece
-        if len(head) >= npy.HEAD_BYTES:
-            break
     header = npy.Header.of(head, len(head), path).named(asked, path)
     refuse_bomb(header.end, identity.size, unpack_hint(packing, path), path)
     storage = header.storage()

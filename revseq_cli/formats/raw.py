@@ -138,10 +138,11 @@ class RawSource(Source):
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
         """Regions whose elements are one run: one that is worth a system call, and one as long as a CPU cache line."""
+        alignments = cut_alignments_of(self.dtype, self.sizes, self.order)
         if platform.is_remote(self.path):
-            alignment = cut_alignment_of(thresholds.REMOTE_RUN // self.dtype.itemsize, self.sizes, self.order)
-            return [alignment, *cut_alignments_of(self.dtype, self.sizes, self.order)]
-        return cut_alignments_of(self.dtype, self.sizes, self.order)
+            run = thresholds.REMOTE_RUN // self.dtype.itemsize
+            alignments.insert(0, cut_alignment_of(run, self.sizes, self.order))
+        return alignments
 
     def read_task(self, region: Region) -> ReadTask:
         """A read task that opens the file and reads the region."""

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _TEXT_BYTES = 1 << 6  # of a text without a fixed length, as far as a header says
-# What is wanted where zarr cannot do this with an array.
-_WANTED = {"open": "metadata that the package zarr reads", "read": "a whole store", "write": ""}
 
 
 class ZarrSource(Source):
@@ -85,13 +83,12 @@ class ZarrSource(Source):
             with file_io.opened(self.path) as fd:
                 self.identity = file_io.identity(fd)
         details = {"version": str(array.version), "array": f"/{key}", **array.details}
-        files = metadata.files_in(self.array.at, self.name)
-        self._digest, self.stored = files.digest, files.stored  # bytes of the array's own files
+        self._digest, self.stored, names = metadata.files_in(self.array.at, self.name)
         if not remote.is_web(self.at):  # whose server lists no files
             declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
             refuse_bomb(declared, self.stored, "write it again uncompressed", self.name)
             total = prod(array.counts)
-            if absent := total - _count_chunks(array, files.names, self.name):
+            if absent := total - _count_chunks(array, names, self.name):
                 noun = "shards" if array.shards != array.chunks else "chunks"  # read as fill value, lost or not
                 details["missing"] = f"{absent:,} of {total:,} {noun}"
         with errors_worded(self.name, "open"):
@@ -365,7 +362,7 @@ def _is_file(path: Path, key: str) -> bool:
 
 @contextlib.contextmanager
 def errors_worded(where: str, doing: str) -> Iterator[None]:
-    """Turn any error of zarr and of its codecs into a RevseqError about `where`; `doing` is a key of `_WANTED`."""
+    """Turn any error of zarr and of its codecs into a RevseqError about `where`; `doing` is open, read or write."""
     try:
         yield
     except (RevseqError, *MEMORY_ENDED):
@@ -374,5 +371,4 @@ def errors_worded(where: str, doing: str) -> Iterator[None]:
         # EINVAL comes from an offset in the index of a damaged shard.
         if isinstance(e, OSError) and e.errno not in (None, errno.EINVAL):
             raise file_io.failed(where, doing, e) from None
-        found = f"zarr cannot {doing} it: {str(e)[:200] or type(e).__name__}"
-        raise FormatError(found, _WANTED[doing], where=where) from None
+        raise FormatError(f"zarr cannot {doing} it: {str(e)[:200] or type(e).__name__}", where=where) from None
