@@ -53,12 +53,10 @@ def test_which_member(tmp_path):
             open_(f"{path}::{name}")
     with pytest.raises(FormatError, match=r"2 tensors: a, a\.npy\.npy"):
         open_(path)
-    archive(path, **{"notes.txt": b"text"})
-    with pytest.raises(FormatError, match="has no tensor"):
-        open_(path)
-    archive(path)
-    with pytest.raises(FormatError, match="has no tensor"):
-        open_(path)
+    for members in ({"notes.txt": b"text"}, {}):
+        archive(path, **members)
+        with pytest.raises(FormatError, match="has no tensor"):
+            open_(path)
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/../b", "/a", "a//b", "a\\b", "c:", "a\0b", "\udcff", "x" * 40_000])
@@ -68,20 +66,14 @@ def test_names_that_could_not_be_unpacked_are_not_written(tmp_path, name):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("flag", [1, 1 << 5, 1 << 6])
-def test_encrypted_members(refused, tmp_path, flag):
-    archive(tmp_path / "x.npz", **{"x.npy": npy()})
-    patched(tmp_path / "x.npz", 8, flag.to_bytes(2, "little"))
-    refused("x.npz", "x.npz::x: is encrypted" if flag == 1 else "x.npz::x: is damaged")
-
-
-@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_other_compressions(refused, tmp_path, compression):
-    archive(tmp_path / "x.npz", compression=compression, **{"x.npy": npy()})
-    refused("x.npz", f"x.npz::x: has the compression method {compression}")
-
-
-def test_two_members_of_one_name(refused, tmp_path):
+def test_members_that_cannot_be_read(refused, tmp_path):
+    for flag in (1, 1 << 5, 1 << 6):
+        archive(tmp_path / "x.npz", **{"x.npy": npy()})
+        patched(tmp_path / "x.npz", 8, flag.to_bytes(2, "little"))
+        refused("x.npz", "x.npz::x: is encrypted" if flag == 1 else "x.npz::x: is damaged")
+    for compression in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        archive(tmp_path / "x.npz", compression=compression, **{"x.npy": npy()})
+        refused("x.npz", f"x.npz::x: has the compression method {compression}")
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as file:
         file.writestr("x.npy", npy())
         with pytest.warns(UserWarning, match="Duplicate"):
@@ -123,12 +115,7 @@ def test_a_bomb(refused, tmp_path, monkeypatch):
     (info,) = zipfile.ZipFile(tmp_path / "x.npz").infolist()
     sizes = [struct.pack("<2Q", size, info.compress_size) for size in (info.file_size, 5 << 30)]
     (tmp_path / "x.npz").write_bytes((tmp_path / "x.npz").read_bytes().replace(*sizes))
-    refused(
-        "x.npz",
-        "x.npz::x: unpacks to 5368709120 bytes or more, and stores ",
-        "at most 1000 times",
-        "Hint: if it is what you",
-    )
+    refused("x.npz", "x.npz::x: unpacks to 5368709120 bytes or more, and stores ", "at most 1000 times")
 
 
 def test_bytes_behind_the_deflated_data(refused, tmp_path):
@@ -261,9 +248,7 @@ def raw_of(path):
         return found, archive.comment
 
 
-@pytest.mark.parametrize(
-    ("method", "place"), [(zipfile.ZIP_STORED, 10), (zipfile.ZIP_DEFLATED, 0), (zipfile.ZIP_DEFLATED, 3)]
-)
+@pytest.mark.parametrize(("method", "place"), [(zipfile.ZIP_STORED, 10), (zipfile.ZIP_DEFLATED, 3)])
 def test_an_archive(revseq, tmp_path, method, place):
     write_zip(tmp_path / "x.npz", method, place)
     done = revseq(*COPY, "--json").ok()
@@ -313,12 +298,9 @@ def test_an_archive_behind_4_gib(tmp_path, monkeypatch, limit):
     like = open_(f"{tmp_path / 'x.npz'}::x")
     reference = references.Reference(str(tmp_path / "y.npz"))
     sink = references.create_sink(reference, like, overwrite=False, only=False)
+    region = tuple(slice(0, size) for size in BIG.shape)
     with FileTransaction(sink.file), sink:
-        sink.receive(
-            sink.block_writer(tuple(slice(0, size) for size in BIG.shape)).deliver(
-                tuple(slice(0, size) for size in BIG.shape), REVERSED
-            )
-        )
+        sink.receive(sink.block_writer(region).deliver(region, REVERSED))
     (before, comment), (after, kept) = raw_of(tmp_path / "x.npz"), raw_of(tmp_path / "y.npz")
     assert (list(before), comment) == (list(after), kept)
     assert all(before[name][0] == after[name][0] for name in before if name != "x.npy")

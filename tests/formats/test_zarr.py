@@ -16,7 +16,6 @@ import xarray
 import zarr
 import zarr.abc.codec
 import zarr.codecs
-from processes import job_count
 from tensor_files import open_, write
 
 from revseq_cli.commands.cli import cli
@@ -79,13 +78,13 @@ STORAGE = {
 }  # fmt: skip
 
 
-ENGINES = [("shards", "processes"), ("version 2", "processes")]
-
-
-@pytest.mark.parametrize(("storage", "engine"), [*((storage, "serial") for storage in STORAGE), *ENGINES])
-def test_storage_is_kept(revseq, folder, storage, engine):
+@pytest.mark.parametrize(
+    ("storage", "options"),
+    [*((storage, ()) for storage in STORAGE), ("shards", ("--engine", "processes", "--jobs", 2, "--memory", "80K"))],
+)
+def test_storage_is_kept(revseq, folder, storage, options):
     make(folder, attributes={"units": "m"}, **STORAGE[storage])
-    revseq(*RUN, "--engine", engine, "--jobs", 2 if storage == "shards" else job_count(engine), "--memory", "80K").ok()
+    revseq(*RUN, *options).ok()
     assert (zarr.open_array(folder / "y.zarr", mode="r")[...] == EXPECTED).all()
     before, after = contents(folder / "x.zarr"), contents(folder / "y.zarr")
     assert before.keys() == after.keys()
@@ -117,9 +116,8 @@ def test_names_that_are_none(tmp_path, name):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
+HOSTILE = {
+    3: [
         ({"data_type": "string"}, "data type is string"), ({"data_type": {"name": "numpy.datetime64"}}, "data type is "),
         ({"data_type": ["float32"]}, "damaged"), ({"data_type": "bfloat16\x1b"}, r"data type is bfloat16\x1b"),
         ({"shape": []}, "has the chunks"), ({"shape": [3, -4]}, "sizes from 0 to 2^63 - 1"), ({"shape": 3}, "damaged"),
@@ -136,27 +134,25 @@ def test_names_that_are_none(tmp_path, name):
         ({"chunk_key_encoding": {"name": "evil"}}, "zarr cannot open it"), ({"fill_value": "x"}, "zarr cannot open it"),
         ({"storage_transformers": [{"name": "evil"}]}, "zarr cannot open it"), ({"later": 1}, "zarr cannot open it"), ({"node_type": "what"}, "has no tensor"),
     ],
-)  # fmt: skip
-def test_hostile_metadata(tmp_path, fields, problem):
-    make(tmp_path, F4, chunks=(3, 4))
-    edit(tmp_path / "x.zarr" / "zarr.json", **fields)
-    refused_when_opened(tmp_path, problem)
-
-
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
+    2: [
         ({"dtype": "|O", "filters": [{"id": "pickle"}]}, "data type is |O"), ({"filters": [{"id": "pickle"}]}, "has the codec pickle"),
         ({"filters": [{"id": "fixedscaleoffset", "scale": 10, "offset": 0, "dtype": "<f4"}]}, "has the codec fixedscaleoffset"),
         ({"compressor": {"id": "msgpack2"}}, "has the codec msgpack2"), ({"dtype": [["a", "<f4"]]}, "data type is "),
         ({"dtype": "<M8[s]"}, "data type is "), ({"dtype": "f4," * 3_000_000}, "its data type is f4,"),
         ({"chunks": [10**4200] * 2}, "has the chunks {1000"), ({"chunks": None}, "damaged"), ({"filters": 3}, "damaged"),
     ],
-)  # fmt: skip
-def test_hostile_metadata_of_version_2(tmp_path, fields, problem):
-    make(tmp_path, F4, chunks=(3, 4), zarr_format=2)
-    edit(tmp_path / "x.zarr" / ".zarray", **fields)
-    refused_when_opened(tmp_path, problem)
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("version", HOSTILE)
+def test_hostile_metadata(tmp_path, version):
+    make(tmp_path, F4, chunks=(3, 4), zarr_format=version)
+    path = tmp_path / "x.zarr" / ("zarr.json" if version == 3 else ".zarray")
+    whole = path.read_bytes()
+    for fields, problem in HOSTILE[version]:
+        edit(path, **fields)
+        refused_when_opened(tmp_path, problem)
+        path.write_bytes(whole)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, '{"node_type": "array"}', "\xff"])
@@ -187,19 +183,6 @@ def test_links_on_the_way_are_not_followed(tmp_path):
     for name in ("../x.zarr/a/b", "a/../a/b", "a"):
         with pytest.raises(FormatError, match="no such tensor"):
             open_(f"{tmp_path / 'x.zarr'}::{name}")
-
-
-@pytest.mark.parametrize(
-    ("storage", "engine"),
-    [(each, "serial") for each in ("plain", "gzip", "blosc, crc32c", "version 2")] + [("zstd", "processes")],
-)
-def test_a_damaged_chunk(refused, folder, storage, engine):
-    make(folder, **STORAGE[storage])
-    np.save(folder / "lengths.npy", N)
-    chunk = folder / "x.zarr" / ("1.2.3" if storage == "version 2" else "c/1/2/3")
-    chunk.write_bytes(chunk.read_bytes()[:20])
-    options = ("--engine", engine, "--jobs", 2)
-    refused("x.zarr", "x.zarr: the chunk at [2, 16, 15] is damaged", n="lengths.npy", options=options)
 
 
 def test_a_store_that_changes_is_refused(tmp_path):
@@ -240,18 +223,6 @@ def test_chunk_files_under_the_other_separator(revseq, folder, name, other):
     assert not (folder / "y.npy").exists()
 
 
-@pytest.mark.parametrize(("byte", "problem"), [(-1, "is damaged, or takes more memory"), (-9, "is damaged")])
-def test_a_damaged_index_of_a_shard(refused, tmp_path, byte, problem):
-    """Without a checksum, it may say that a chunk has more bytes than memory has, or lies where no file ends."""
-    codec = zarr.codecs.ShardingCodec(chunk_shape=(1, 4), index_codecs=[zarr.codecs.BytesCodec()])
-    make(tmp_path, F4, chunks=(3, 4), serializer=codec, compressors=None)
-    path = tmp_path / "x.zarr" / "c" / "0" / "0"
-    data = bytearray(path.read_bytes())
-    data[byte] = 0x80 if byte == -9 else 0x20
-    path.write_bytes(data)
-    refused("x.zarr", f"x.zarr: the chunk at [2, 0] {problem}")
-
-
 def test_chunks_of_a_region_that_are_far_larger_are_decoded_one_by_one(folder):
     """The package would hold all of them at once, of which the memory that is counted has one."""
     values = np.random.default_rng(4).integers(0, 256, (100_000, 6), np.uint8)
@@ -265,16 +236,6 @@ def test_chunks_of_a_region_that_are_far_larger_are_decoded_one_by_one(folder):
         assert tracemalloc.get_traced_memory()[1] < 7 * 200_000
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.needs("links")
-def test_groups_behind_a_link_are_not_copied(revseq, folder):
-    zarr.create_array(str(folder / "x.zarr"), name="a/b", data=X)
-    outside = zarr.open_group(folder / "outside", mode="w", attributes={"secret": "yes"})
-    outside.create_group("g", attributes={"secret": "yes"})
-    (folder / "x.zarr/link").symlink_to(folder / "outside")
-    revseq("convert", "x.zarr::a/b", "y.zarr::link/g/b").ok()
-    assert not any(b"secret" in data for data in contents(folder / "y.zarr").values())
 
 
 EMPTY = [0x7FC00001, 0xFFC00000, 0x7F800001, 0x7FC00000, 0x80000000, 0, 0x3F800000]  # NaNs, zeros and one
@@ -346,11 +307,17 @@ DAMAGED = {
     "empty chunk, version 2": ({"zarr_format": 2}, "1.0", lambda path: path.write_bytes(b"")),
     "empty shard": ({"shards": (1, 8)}, "c/1/0", lambda path: path.write_bytes(b"")),
     "cut shard": ({"shards": (1, 8)}, "c/1/0", lambda path: os.truncate(path, path.stat().st_size - 20)),
+    "cut chunk": ({"compressors": None}, "c/1/0", lambda path: os.truncate(path, 7)),
+    "cut chunk, gzip": ({"compressors": zarr.codecs.GzipCodec()}, "c/1/0", lambda path: os.truncate(path, 20)),
+    "cut chunk, version 2": ({"zarr_format": 2}, "1.0", lambda path: os.truncate(path, 20)),
+    "other bytes": ({"compressors": [zarr.codecs.Crc32cCodec()]}, "c/1/0", _with(3, 11, 5)),
     "folder for a chunk": ({}, "c/1/0", _folder),
     "folder for a chunk, version 2": ({"zarr_format": 2}, "1.0", _folder),
     "file for c/1": ({}, "c/1", _file),
     "inner chunk of no bytes": (PLAIN, "c/1/0", _with(-8, None, 0)),
     "inner chunk beyond": (PLAIN, "c/1/0", _with(-16, -8, 1 << 30)),
+    "inner chunk at 2^63": (PLAIN, "c/1/0", _with(-16, -8, 1 << 63)),
+    "inner chunk of 2^61 bytes": (PLAIN, "c/1/0", _with(-8, None, 1 << 61)),
 }  # fmt: skip
 
 
@@ -402,26 +369,15 @@ LOSSY = [
 ]  # fmt: skip
 
 
-def _numbers(dtype):
-    """Every bit at random, and the ends of the type."""
-    dtype = np.dtype(dtype)
-    rng = np.random.default_rng(7)
-    if dtype.kind == "b":
-        return rng.integers(0, 2, (6, 24)).astype(bool)
-    values = rng.integers(0, 256, (6, 24, dtype.itemsize), "u1").view(dtype)[..., 0]
-    if dtype.kind in "iu":
-        bounds = np.iinfo(dtype)
-        values[0, :4] = bounds.max, bounds.min, bounds.max, bounds.min
-    return values
-
-
 @pytest.mark.filterwarnings("ignore")  # those about codecs that the specification does not have
 @pytest.mark.parametrize(
     ("version", "name", "fields", "dtype"),
-    [(2, *row) for row in LOSSLESS] + [(3, *row) for row in LOSSLESS if row[0] in ("bz2", "adler32", "packbits")],
+    [(2, *row) for row in LOSSLESS] + [(3, *row) for row in LOSSLESS if row[0] in ("bz2", "packbits")],
 )
 def test_codecs_that_lose_nothing_are_kept(revseq, folder, version, name, fields, dtype):
-    x = _numbers(dtype)
+    dtype = np.dtype(dtype)
+    x = np.random.default_rng(7).integers(0, 2 if dtype.kind == "b" else 256, (6, 24, dtype.itemsize), "u1")
+    x = x.view(dtype)[..., 0]
     np.save(folder / "n.npy", np.random.default_rng(2).integers(0, 30, (6, 1)).astype("u4"))
     moves = name in ("delta", "packbits")
     if version == 2:
@@ -497,8 +453,7 @@ def with_coordinates(path, version):
 
 @pytest.mark.needs("links")
 @pytest.mark.needs("fifos")
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("name", ["lat", "st"])
+@pytest.mark.parametrize(("version", "name"), [(2, "lat"), (3, "st")])
 def test_what_stands_in_place_of_a_chunk_of_a_coordinate(revseq, tmp_path, version, name):
     """Nothing outside of the store is read, nor waited for: the variable stays behind, with a note. Else it is copied."""
     chunk = with_coordinates(tmp_path / "x.zarr", version)[name]
@@ -510,11 +465,10 @@ def test_what_stands_in_place_of_a_chunk_of_a_coordinate(revseq, tmp_path, versi
     ):  # fmt: skip
         chunk.unlink()
         made()
-        for output in ("y.nc", "y.h5"):
-            told = revseq("convert", "x.zarr::t", output, "--overwrite").ok().err
-            assert f"Note: not copied: the variable {name} (" in told
-            with h5py.File(tmp_path / output) as file:
-                assert file["t"][:].tolist() == [[0, 1, 2], [3, 4, 5]]
+        told = revseq("convert", "x.zarr::t", "y.nc", "--overwrite").ok().err
+        assert f"Note: not copied: the variable {name} (" in told
+        with h5py.File(tmp_path / "y.nc") as file:
+            assert file["t"][:].tolist() == [[0, 1, 2], [3, 4, 5]]
         shutil.rmtree(chunk) if chunk.is_dir() else chunk.unlink()
         chunk.write_bytes(data)
     for suffix, open_dataset in ((".nc", xarray.open_dataset), (".zarr", xarray.open_zarr)):
@@ -560,7 +514,7 @@ def make_store(path, version, **options):
 
 
 @pytest.mark.needs("shell")
-@pytest.mark.parametrize(("version", "name"), [(2, "x.zarr"), (3, "./x.zarr/"), (3, "../{0}/x.zarr")])
+@pytest.mark.parametrize(("version", "name"), [(2, "x.zarr"), (3, "../{0}/x.zarr/")])
 def test_a_store(revseq, folder, version, name):
     make_store(folder / "x.zarr", version)
     name = name.format(folder.name)
