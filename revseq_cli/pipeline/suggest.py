@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
     # Options with their values; None for one to leave out, and "" for one without a value.
     Options = dict[str, str | None]
+    Axes = tuple[int | None, int | None]  # the axis and the batch axis
 
+_AXES = "--axis", "--batch-axis"
 _MOST_CHOICES = 6
 _LONGEST_COMMAND = 1000  # characters; tensors may be typed as text
 
@@ -50,16 +52,13 @@ def fits(values: Source, lengths: Source, *, mask: bool = False, batch_axis: int
 
     One that is typed is tried in any case.
     """
-    found, rank = [], len(values.sizes)
+    fitting, rank = [], len(values.sizes)
     for axis in range(rank):
-        for alone in {batch_axis: None, None: None}:
-            if _places(values, lengths, fit := Fit(axis, alone, mask)) is not None:
-                found.append(fit)
-                break
-        else:
-            batches = (Fit(axis, batch, mask) for batch in range(rank) if batch != axis)
-            found += [fit for fit in batches if _places(values, lengths, fit) is not None]
-    return found
+        alone = [Fit(axis, batch, mask) for batch in {batch_axis: None, None: None}]
+        batches = [Fit(axis, batch, mask) for batch in range(rank) if batch != axis]
+        first = [fit for fit in alone if _places(values, lengths, fit) is not None][:1]
+        fitting += first or [fit for fit in batches if _places(values, lengths, fit) is not None]
+    return fitting
 
 
 def _places(values: Source, lengths: Source, fit: Fit) -> Places | None:
@@ -70,24 +69,20 @@ def _places(values: Source, lengths: Source, fit: Fit) -> Places | None:
         return None
 
 
-def _axes(values: Source, request: Request) -> tuple[int | None, int | None]:
-    """The axes that are asked for, but for names that no dimension has."""
-    try:
-        return request.axes(values)
-    except UsageError:
-        return None, None
-
-
 def hint(values: Source, lengths: Source, request: Request) -> str:
     """What to type for these tensors instead of what was typed; "" where nothing is known that would work."""
-    found = _candidates(values, lengths, request)
-    counts = {size: _counts(lengths, size) for size in {values.sizes[fit.axis] for fit in found}}
+    try:
+        axes = request.axes(values)
+    except UsageError:  # for a name that no dimension has
+        axes = None, None
+    fitting = _candidates(values, lengths, request, axes)
+    counts = {size: _counts(lengths, size) for size in {values.sizes[fit.axis] for fit in fitting}}
     if not request.mask and lengths.desc.data_type.kind in ("int", "float") and None in counts.values():
         return ""  # some are no lengths
     choices: list[tuple[Options, str]] = []
-    for fit in found:
+    for fit in fitting:
         of_fit = counts[values.sizes[fit.axis]]
-        options = _options(values, lengths, request, fit, of_fit)
+        options = _options(values, lengths, request, axes, fit, of_fit)
         if options and all(options != others for others, _ in choices):
             choices.append((options, _meaning(values, lengths, fit, of_fit)))
     if len(choices) == 1:
@@ -98,32 +93,32 @@ def hint(values: Source, lengths: Source, request: Request) -> str:
     return "\n".join(["type the one that is meant:", *lines]) if lines else ""
 
 
-def _candidates(values: Source, lengths: Source, request: Request) -> list[Fit]:
+def _candidates(values: Source, lengths: Source, request: Request, axes: Axes) -> list[Fit]:
     """The fits that come into question: those with the axes that are asked for, or else all."""
-    axis, batch_axis = _axes(values, request)
+    axis, batch_axis = axes
     is_mask = lengths.desc.data_type.kind == "bool" and not request.mask
-    found = [] if is_mask else fits(values, lengths, mask=request.mask, batch_axis=batch_axis)
-    if not request.mask and all(size > 1 for size in lengths.sizes) and _may_be_mask(lengths):
-        found += fits(values, lengths, mask=True, batch_axis=batch_axis)
-    found = [fit for fit in found if values.sizes[fit.axis] > 1] or found  # else nothing is reversed
+    fitting = [] if is_mask else fits(values, lengths, mask=request.mask, batch_axis=batch_axis)
+    if not request.mask and _may_be_mask(lengths):
+        fitting += fits(values, lengths, mask=True, batch_axis=batch_axis)
+    fitting = [fit for fit in fitting if values.sizes[fit.axis] > 1] or fitting  # else nothing is reversed
     own = SYSTEMS[request.like][1] if request.like else None
-    found.sort(key=lambda fit: (fit.batch_axis != own, fit.mask))
-    kept = [fit for fit in found if axis in (None, fit.axis) and batch_axis in (None, fit.batch_axis)]
-    kept = kept or [fit for fit in found if fit.axis == axis]
+    fitting.sort(key=lambda fit: (fit.batch_axis != own, fit.mask))
+    kept = [fit for fit in fitting if axis in (None, fit.axis) and batch_axis in (None, fit.batch_axis)]
+    kept = kept or [fit for fit in fitting if fit.axis == axis]
     # Lengths of two dimensions are rather one for each line than a vector with one more dimension.
-    whole = [fit for fit in found if len(lengths.sizes) == 2 and fit.batch_axis is None and not fit.mask]
+    whole = [fit for fit in fitting if len(lengths.sizes) == 2 and fit.batch_axis is None and not fit.mask]
     if whole and (not kept or axis is batch_axis is None):
-        return [fit for fit in found if fit in whole or fit.mask]
+        return [fit for fit in fitting if fit in whole or fit.mask]
     if any(fit.batch_axis is not None and not fit.mask for fit in kept):
         kept = list(dict.fromkeys([*kept, *whole]))
-    return kept or found
+    return kept or fitting
 
 
 def _may_be_mask(lengths: Source) -> bool:
     """Whether all are ones and zeros; a large mask is not read for a hint."""
     if lengths.desc.data_type.kind == "bool":
-        return True
-    if len(lengths.sizes) < 2 or lengths.desc.element_count > thresholds.LENGTHS_AT_ONCE:
+        return 1 not in lengths.sizes
+    if len(lengths.sizes) < 2 or 1 in lengths.sizes or lengths.desc.element_count > thresholds.LENGTHS_AT_ONCE:
         return False
     with contextlib.suppress(RevseqError):
         elements = lengths.read()
@@ -139,23 +134,24 @@ def _counts(lengths: Source, size: int) -> LengthCounts | None:
     return None
 
 
-def _options(values: Source, lengths: Source, request: Request, fit: Fit, counts: LengthCounts | None) -> Options:
+def _options(
+    values: Source, lengths: Source, request: Request, axes: Axes, fit: Fit, counts: LengthCounts | None
+) -> Options:
     """The options that make the job, as few as possible; none where nothing does, or nothing is to change."""
-    axis, batch_axis = _axes(values, request)
     places, alone = (_places(values, lengths, f) for f in (fit, fit._replace(batch_axis=None)))
     needed = fit.batch_axis
     if places == alone and not request.like and request.batch_axis is None:
         needed = None  # names or sizes alone place the lengths along it
     options: Options = {}
     changed = replace(request, mask=fit.mask)
-    if (axis, batch_axis) != (fit.axis, needed):
-        for option, typed, now, meant in (
-            ("--axis", request.axis, axis, fit.axis), ("--batch-axis", request.batch_axis, batch_axis, needed),
-        ):  # fmt: skip
-            if meant is None and typed is not None:
+    if axes != (fit.axis, needed):
+        typed = request.axis, request.batch_axis
+        for option, was_typed, now, meant in zip(_AXES, typed, axes, (fit.axis, needed), strict=True):
+            if meant is None and was_typed is not None:
                 options[option] = None
-            elif meant is not None and (meant != now or typed is None):
-                options[option] = _called(values, meant)
+            elif meant is not None and (meant != now or was_typed is None):
+                name = names_of(values)[meant]
+                options[option] = name if re.fullmatch(r"[^\W\d][\w.]*", name) else str(meant)
         changed = replace(changed, axis=fit.axis, batch_axis=needed)
     if fit.mask and not request.mask:
         options["--mask"] = ""
@@ -176,12 +172,6 @@ def _options(values: Source, lengths: Source, request: Request, fit: Fit, counts
                 options["--feature-level"] = level.short
             return options
     return {}
-
-
-def _called(values: Source, axis: int) -> str:
-    """The dimension as it is typed: by its name, if that is a plain one, or by its number."""
-    name = names_of(values)[axis]
-    return name if re.fullmatch(r"[^\W\d][\w.]*", name) else str(axis)
 
 
 def _meaning(values: Source, lengths: Source, fit: Fit, counts: LengthCounts | None) -> str:
