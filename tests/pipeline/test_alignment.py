@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 
 import h5py
 import netCDF4
@@ -109,35 +110,28 @@ def of(array):
         (lengths("lon", lon=4), {}, "its dimension lon has size 4, and lon of v has 6; wanted: size 6"),
         (lengths("time", time=3), {}, "its dimension time has size 3, and time of v has 5, which is reversed"),
         (lengths("station", station=6), {"batch_axis": "lat"}, "its dimension station has size 6, and lat of v has 4"),
+        (xarray.DataArray(np.ones((1, 4, 6), "u4"), dims=("lat", "", "lon"), name="n"), {}, None),  # size 1 goes anywhere
+        (xarray.DataArray(np.ones((1, 4, 6), "u4"), dims=("dim_0", "dim_1", "lat"), name="n"), {}, "its dimension lat would go along lon"),
+        (xarray.DataArray(np.ones((4, 6), "u4"), dims=("lon", ""), name="n"), {}, "its dimension lon would go along lat"),
     ],
 )  # fmt: skip
 def test_what_contradicts_names_is_refused(array, options, words):
+    request = Request("v", "n", axis="time", **options)
+    if words is None:
+        assert make(of(VALUES), of(array), request).lengths.sizes == (1, 4, 6)
+        return
     with pytest.raises(FormatError) as caught:
-        make(of(VALUES), of(array), Request("v", "n", axis="time", **options))
+        make(of(VALUES), of(array), request)
     assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("dims", [("station",), ("dim_0",)])
-def test_a_batch_axis_says_where_a_name_goes_that_says_nothing(revseq, tmp_path, dims):
+def test_a_batch_axis_says_where_a_name_goes_that_says_nothing(dims):
     """Of a dimension that the values lack, or of one that xarray made up."""
-    values = VALUES if dims == ("station",) else xarray.DataArray(VALUES.to_numpy())
-    array = lengths("lon")
-    v, n = by_xarray(tmp_path, "v", values), by_xarray(tmp_path, "n", array.rename(lon=dims[0]))
-    revseq("run", v, n, "--axis", 0, "--batch-axis", 2, "-o", "y.npy").ok()
-    assert oracle.same_bits(np.load(tmp_path / "y.npy"), right(array))
-
-
-def test_a_name_in_another_place_is_refused(revseq, tmp_path):
-    with h5py.File(tmp_path / "t.h5", "w") as f:
-        for name, sizes, labels in (
-            ("v", (4, 3, 4), "atb"), ("n", (4, 1, 4), "b"), ("two", (4, 4), "b"), ("one", (4, 1, 4), ("", "b")),
-        ):  # fmt: skip
-            made = f.create_dataset(name, data=np.ones(sizes, "u4"))
-            for d, label in enumerate(labels):
-                made.dims[d].label = label
-    for name in ("n", "two"):
-        revseq("run", "t.h5::v", f"t.h5::{name}", "--axis", 1).refused("its dimension b would go along a")
-    revseq("run", "t.h5::v", "t.h5::one", "--axis", 1).ok()  # a dimension of size 1 goes anywhere
+    values, array = of(VALUES), lengths("lon")
+    values.dimensions = VALUES.dims if dims == ("station",) else ("dim_0", "dim_1", "dim_2")
+    job = make(values, of(array.rename(lon=dims[0])), Request("v", "n", axis=0, batch_axis=2))
+    assert (job.lengths.read() == widened(array, VALUES, "time")).all()
 
 
 DIMS = ("a", "b", "c", "d")
@@ -306,62 +300,52 @@ def test_a_mask_with_names(revseq, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rows", "words"),
+    ("rows", "index", "value"),
     [
-        ([[1, 1, 0], [1, 0, 1], [0, 0, 0]], ("the mask has 1 at [1, 2]", "wanted: in each line ones, followed by zeros")),
-        ([[1, 1, 0], [1, 1, 1], [0, 0, 1]], ("the mask has 1 at [2, 2]", "PyTorch's key_padding_mask")),
-        ([[1, 2, 0], [1, 1, 1], [0, 0, 0]], ("the mask has 2 at [0, 1]",)),
-        ([[1, 1, 0], [1, 1, 1], [0, 0, 0.5]], ("the mask has 0.5 at [2, 2]",)),
-        ([[1, 1, 0], [1, np.nan, 1], [0, 0, 0]], ("the mask has nan at [1, 1]",)),
+        ([[1, 1, 0], [1, 0, 1], [0, 0, 0]], [1, 2], 1), ([[1, 1, 0], [1, 1, 1], [0, 0, 1]], [2, 2], 1),
+        ([[1, 2, 0], [1, 1, 1], [0, 0, 0]], [0, 1], 2), ([[1, 1, 0], [1, 1, 1], [0, 0, 0.5]], [2, 2], 0.5),
+        ([[1, 1, 0], [1, np.nan, 1], [0, 0, 0]], [1, 1], np.nan), (np.array([[0, 0, 1]] * 3, "?"), [0, 2], 1),
     ],
 )  # fmt: skip
-def test_a_mask_that_is_none(revseq, tmp_path, save, rows, words):
-    save(x=np.zeros((3, 3, 2), "f4"), m=np.array(rows), full=np.repeat(np.array(rows)[..., None], 2, -1))
-    for name, batch in (("m.npy", ("--batch-axis", 0)), ("full.npy", ())):
-        job = ("x.npy", name, "--axis", 1, *batch, "--mask", "-o", "y.npy")
-        done = revseq("run", *job, thresholds={"SCANNED_AT_ONCE": 2}).refused(name)
-        told = " ".join(done.err.split())
-        for word in words:
-            assert (word.replace("]", ", 0]") if name == "full.npy" else word) in told
-    assert not (tmp_path / "y.npy").exists()
+def test_a_mask_that_is_none(monkeypatch, rows, index, value):
+    monkeypatch.setattr(thresholds, "SCANNED_AT_ONCE", 2)
+    rows = np.array(rows)
+    for mask, more in ((rows, ""), (np.repeat(rows[..., None], 2, -1), ", 0")):
+        job = make(
+            held(np.zeros((3, 3, 2))), held(mask), Request("x", "m", 1, batch_axis=None if more else 0, mask=True)
+        )
+        with pytest.raises(FormatError) as caught:
+            job.lengths.read()
+        assert f"the mask has {value} at [{index[0]}, {index[1]}{more}]" in str(caught.value)
+        assert "PyTorch's key_padding_mask" in caught.value.hint
 
 
-def test_masks_of_other_sizes(revseq, save):
-    save(x=np.zeros((4, 6, 4), "f4"), m=np.ones((4, 6), "?"), short=np.ones((4, 5), "?"), one=np.ones((1, 1, 7), "f4"))
-    job = ("x.npy", "m.npy", "--axis", 1, "--mask")
-    done = revseq("run", *job).refused("Sizes of the mask is {4,6}, which fits in 2 ways")
-    assert "mask.reshape(4, 6, 1) or mask.T.reshape(1, 6, 4)" in done.err
-    revseq("run", *job, "--batch-axis", 2).ok()
-    words = "{4,5}", "wanted: {4,6,4} or {4,6} or {4,6}: the sizes of x.npy, or batch and time"
-    revseq("run", "x.npy", "short.npy", *job[2:]).refused(*words)
-    revseq("run", *job[:2], "--axis", 5, "--mask").refused("Axis is 5")
-    revseq("run", "one.npy", "[[1]]", "--axis", 0, "--mask", "--batch-axis", 1).ok()
+TWICE = "fits in 2 ways"
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-def test_a_square_mask_is_taken_in_no_order_that_was_not_typed(revseq, tmp_path, save, axis):
-    x, counts = np.arange(48, dtype="f4").reshape(4, 4, 3), np.array([4, 4, 2, 1])
-    rows = mask_of(counts, 4)  # batch and time
-    save(x=x, m=rows, full=(rows.T if axis == 0 else rows).reshape(4, 4, 1))
-    wide = np.broadcast_to(
-        counts.reshape((1, 4, 1) if axis == 0 else (4, 1, 1)), (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-    )
-    job = ("x.npy", "m.npy", "--axis", axis, "--mask")
-    revseq("run", *job).refused("Sizes of the mask is {4,4}, which fits in 2 ways", "mask.T.reshape(4, 4, 1)")
-    if axis == 0:
-        revseq("run", *job, "--batch-axis", 1).refused("which fits in 2 ways")
-    else:
-        revseq("run", *job, "--batch-axis", 0, "-o", "b.npy").ok()
-        assert oracle.same_bits(np.load(tmp_path / "b.npy"), oracle.expected(x, wide, axis))
-    revseq("run", "x.npy", "full.npy", *job[2:], "-o", "y.npy").ok()
-    assert oracle.same_bits(np.load(tmp_path / "y.npy"), oracle.expected(x, wide, axis))
-    # Of a square input it has INPUT's sizes, unless a batch axis behind the axis is typed.
-    save(x=x[..., 0], turned=rows.T)
-    if axis == 0:
-        revseq("run", *job, "--batch-axis", 1).refused("{4,4}, which fits in 2 ways")
-        job = ("x.npy", "turned.npy", *job[2:])
-    revseq("run", *job, "-o", "z.npy").ok()
-    assert oracle.same_bits(np.load(tmp_path / "z.npy"), oracle.expected(x[..., 0], wide[..., 0], axis))
+@pytest.mark.parametrize(
+    ("sizes", "mask", "axis", "batch", "right"),
+    [
+        ((4, 6, 3), (4, 6), 1, None, (0, 1)), ((4, 6, 3), (6, 4), 1, None, (1, 0)), ((4, 6, 3), (4, 6), 1, 0, (0, 1)),
+        ((4, 6, 4), (4, 6), 1, None, f"{TWICE}.*mask.reshape\\(4, 6, 1\\) or mask.T.reshape\\(1, 6, 4\\)"),
+        ((4, 6, 4), (4, 6), 1, 2, (2, 1)), ((4, 6, 4), (1, 6, 4), 1, None, (None, 1, 2)),
+        ((4, 6, 4), (4, 5), 1, None, ".4,5.; wanted: .4,6,4. or .4,6. or .4,6.: the sizes of"),
+        # A square one is taken in no order that was not typed. Of a square input it has INPUT's sizes, unless a batch
+        # axis behind the axis is typed.
+        ((4, 4, 3), (4, 4), 1, None, f"{TWICE}.*mask.T.reshape\\(4, 4, 1\\)"), ((4, 4, 3), (4, 4), 0, 1, TWICE),
+        ((4, 4, 3), (4, 4), 1, 0, (0, 1)), ((4, 4, 3), (4, 4, 1), 0, None, (0, 1, None)),
+        ((4, 4), (4, 4), 0, 1, TWICE), ((4, 4), (4, 4), 0, None, (0, 1)), ((4, 4), (4, 4), 1, 0, (0, 1)),
+        ((1, 1, 7), (1, 1), 0, 1, (1, 0)), ((5,), (5,), 0, None, (0,)),
+    ],
+)  # fmt: skip
+def test_where_a_mask_goes(sizes, mask, axis, batch, right):
+    values, mask = held(np.zeros(sizes)), held(np.zeros(mask))
+    if isinstance(right, tuple):
+        assert align(values, mask, axis, batch, mask=True) == right
+        return
+    with pytest.raises(FormatError) as caught:
+        align(values, mask, axis, batch, mask=True)
+    assert re.search(right, f"{caught.value} {caught.value.hint}")
 
 
 def test_a_mask_is_recognised(revseq, tmp_path, save):

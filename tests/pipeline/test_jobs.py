@@ -227,6 +227,11 @@ def test_axes_by_their_names(revseq, tmp_path):
     job = ("x.nc::v", "[2, 5, 10, 7]", "--axis", "time", "--batch-axis", "station")
     revseq("run", *job, "-o", "y.npy").ok()
     assert oracle.same_bits(result(tmp_path), RIGHT)
+    with h5py.File(tmp_path / "b.h5", "w") as f:
+        f["v"] = X > 0.5
+        f["v"].dims[0].label, f["v"].dims[1].label = "station", "time"
+    revseq("run", "b.h5::v", *job[1:], "--dtype", "UINT8", "-o", "y.npy", "--overwrite").ok()
+    assert oracle.same_bits(result(tmp_path), (RIGHT > 0.5).view("u1"))
     words = "no dimension is named tmie", "one of station, time, level, or 0 to 2, by number"
     revseq("run", *job[:2], "--axis", "tmie").refused(*words)
     revseq("run", *job[:4], "--batch-axis", "st").refused("no dimension is named st")
@@ -253,6 +258,14 @@ def test_h15_what_is_neither_a_number_nor_a_name(revseq, files, axis):
     done = revseq("run", "x.npy", "[[[1]]]", "--axis", axis).refused(*words)
     assert len(done.err) < 300
     assert ("type 0" in done.err) == (axis == "\uff10")
+
+
+def test_bool_as_bytes_in_parts_of_lines(revseq, tmp_path):
+    x = np.random.default_rng(5).random((2, 1 << 18)) > 0.5
+    np.save(tmp_path / "x.npy", x)
+    job = ("x.npy", "[[200000], [3]]", "--axis", 1, "--dtype", "UINT8", "--memory", "256KiB", "-o", "y.npy")
+    revseq("run", *job, "--engine", "processes", "--jobs", 2).ok()
+    assert oracle.same_bits(result(tmp_path), oracle.expected(x.view("u1"), np.array([[200000], [3]]), 1))
 
 
 # Padding
