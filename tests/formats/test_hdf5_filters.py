@@ -1,13 +1,14 @@
 """Chunks that workers encode and the parent stores: every property that such a direct write could get wrong."""
 
+import ctypes
 from pathlib import Path
 
 import h5py
-import hdf5_files
 import hdf5plugin
 import numpy as np
 import oracle
 import pytest
+from h5py import h5d, h5p, h5s, h5t
 from oracle import expected
 from tensor_files import open_
 
@@ -28,6 +29,22 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def library():
+    """The HDF5 library that h5py has loaded in this process, for functions that h5py lacks."""
+    if (library := Path(h5py.__file__).with_name("hdf5.dll")).exists():
+        return ctypes.CDLL(str(library))
+    maps = Path("/proc/self/maps")
+    if not maps.exists():
+        pytest.skip("which HDF5 library h5py has loaded is read from /proc, which is Linux's")
+    lines = maps.read_text().splitlines()
+    paths = {line.split()[-1] for line in lines if "/libhdf5-" in line or line.endswith("/libhdf5.so")}
+    paths = {path for path in paths if "/h5py" in path} or paths  # other packages bring one of their own
+    if len(paths) != 1:
+        pytest.skip("which HDF5 library is h5py's cannot be told")
+    return ctypes.CDLL(paths.pop())
+
+
 def masks(dataset):
     """For each chunk the bits of the filters that it skipped, and whether it has the size of one that skipped all."""
     whole = np.prod(dataset.chunks) * dataset.dtype.itemsize
@@ -35,6 +52,7 @@ def masks(dataset):
     return {chunk.chunk_offset: (chunk.filter_mask, chunk.size == whole) for chunk in found}
 
 
+DONT_FILTER_PARTIAL_CHUNKS = 2
 PIPELINES = {
     "none": lambda _: None,
     "gzip": lambda p: p.set_deflate(4),
@@ -48,20 +66,22 @@ PIPELINES = {
     ("engine", "libver", "pipeline", "name"),
     [*(("serial", "latest", pipeline, "x") for pipeline in PIPELINES), ("processes", "earliest", "gzip", "added")],
 )
-def test_h70_chunks_at_the_end_that_pass_no_filter(folder, revseq, pipeline, libver, engine, name):
+def test_h70_chunks_at_the_end_that_pass_no_filter(folder, revseq, library, pipeline, libver, engine, name):
     """H5Pset_chunk_opts(DONT_FILTER_PARTIAL_CHUNKS): HDF5 reads those chunks as they are, whatever is written."""
-    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties = h5p.create(h5p.DATASET_CREATE)
     properties.set_chunk(CHUNKS)
     properties.set_fill_value(np.array(-9, "i4"))
     PIPELINES[pipeline](properties)
-    hdf5_files.set_chunk_options(properties, hdf5_files.DONT_FILTER_PARTIAL_CHUNKS)
+    assert library.H5Pset_chunk_opts(ctypes.c_int64(properties.id), DONT_FILTER_PARTIAL_CHUNKS) >= 0
     with h5py.File(folder / "x.h5", "w", libver=libver) as f:
-        hdf5_files.create(f, "x", "i4", SHAPE, properties)[...] = VALUES
+        h5d.create(f.id, b"x", h5t.STD_I32LE, h5s.create_simple(SHAPE), properties).write(h5s.ALL, h5s.ALL, VALUES)
         before = masks(f["x"])
     assert pipeline == "none" or {whole for _, whole in before.values()} == {True, False}
     revseq(*JOB, "-o", f"y.h5::{name}", "--engine", engine).ok()
     with h5py.File(folder / "y.h5") as g:
-        assert hdf5_files.chunk_options(g[name].id.get_create_plist()) == hdf5_files.DONT_FILTER_PARTIAL_CHUNKS
+        made = g[name].id.get_create_plist()
+        assert library.H5Pget_chunk_opts(ctypes.c_int64(made.id), ctypes.byref(options := ctypes.c_uint())) >= 0
+        assert options.value == DONT_FILTER_PARTIAL_CHUNKS
         assert oracle.same_bits(g[name][()], RESULT)
         assert {k: whole for k, (_, whole) in masks(g[name]).items()} == {k: whole for k, (_, whole) in before.items()}
 
@@ -190,3 +210,26 @@ def test_bytes_of_chunks_without_filters_are_reserved_before(folder, only, name)
         sink.receive(sink.block_writer(whole).deliver(whole, source.read()))
     with h5py.File(folder / "y.h5") as f:
         assert f.id.get_filesize() == (folder / "y.h5").stat().st_size
+
+
+@pytest.mark.needs("proc")
+@pytest.mark.parametrize("chunks", [None, (1, 4)])
+def test_an_undefined_fill_value(folder, revseq, library, chunks):
+    values, lengths = np.arange(12.0).reshape(3, 4), np.array([[2], [0], [4]], "u4")
+    np.save(folder / "n.npy", lengths)
+    made = h5p.create(h5p.DATASET_CREATE)
+    if chunks:
+        made.set_chunk(chunks)
+    assert library.H5Pset_fill_value(ctypes.c_int64(made.id), ctypes.c_int64(h5t.NATIVE_DOUBLE.id), None) >= 0
+    with h5py.File(folder / "x.h5", "w") as f:
+        for name in (b"x", b"part", b"never"):
+            h5d.create(f.id, name, h5t.IEEE_F64LE, h5s.create_simple((3, 4)), made)
+        f["x"][...] = values
+        f["part"][1] = values[1]
+    wanted = {"x": values} | ({"part": np.where([[0], [1], [0]], values, 0)} if chunks else {})
+    for name, old in wanted.items():  # chunks that were never written are 0
+        revseq("run", f"x.h5::{name}", *RUN[2:], "--verify", "--overwrite").ok()
+        with h5py.File(folder / "y.h5") as f:
+            assert oracle.same_bits(f[name][()], expected(old, lengths, 1))
+            assert f[name].id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_UNDEFINED
+    revseq("show", "x.h5::never").refused("none of its values was ever written, and it has no fill value")
