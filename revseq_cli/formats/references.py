@@ -351,6 +351,11 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
     return row.load().open_source(reference, types)
 
 
+def _is_there(path: str) -> bool:
+    remote = table.remote_of(path)
+    return bool(remote.state(path)) if remote else os.path.exists(path)  # noqa: PTH110 - any text
+
+
 def create_sink(
     reference: Reference,
     template: Source,
@@ -369,8 +374,7 @@ def create_sink(
     only = only or row.name != template.storage.format or not template.can_copy_to(path)
     if not row.names:
         refuse_key(key, f"a {row.suffixes[0]} file", path, f"try {platform.typed(path)}")
-    exists = remote.state(path) if remote else os.path.exists(path)  # noqa: PTH110 - any text
-    if key is not None and (only or not overwrite) and exists:
+    if key is not None and (only or not overwrite) and _is_there(path):
         problem = "names a dataset inside an existing file as output"
         wanted = "a new file: its other datasets would be lost"
         hint = f"write to another file, such as {platform.quoted(f'new{Path(path).suffix}::{key}')}"

@@ -37,8 +37,9 @@ def load_command(*left_out):
     for module in pkgutil.walk_packages(revseq_cli.__path__, "revseq_cli."):
         if module.name.rpartition(".")[2] not in left_out:
             importlib.import_module(module.name)
-    for name in ("rich.console", "rich.table", "zarr"):
-        with contextlib.suppress(ImportError):  # zarr is an extra
+    extras = "zarr", "aiohttp", "fsspec.implementations.http", "fsspec.implementations.asyn_wrapper"
+    for name in ("rich.console", "rich.table", *extras):
+        with contextlib.suppress(ImportError):
             importlib.import_module(name)
     return [module for name, module in sys.modules.items() if name.partition(".")[0] == "revseq_cli"]
 
