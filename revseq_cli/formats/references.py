@@ -164,7 +164,7 @@ class Reference:
     @property
     def is_onnx_model(self) -> bool:
         """Whether it is a model of ONNX, by its suffix, or a node of one."""
-        return self.inline is None and not self.is_piped and table.is_onnx_model(self.path)
+        return self.inline is None and not self.is_piped and self.path.lower().endswith(".onnx")
 
     @property
     def packing(self) -> Packing | None:

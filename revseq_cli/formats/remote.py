@@ -23,7 +23,7 @@ from revseq_cli.core import errors, platform, signals, thresholds
 from revseq_cli.core.errors import FileThereError, FormatError, MissingFileError, RevseqError, TensorIOError, UsageError
 from revseq_cli.formats.atomic_file import AtomicFile, is_an_input, temporary_name
 from revseq_cli.formats.file_io import Identity
-from revseq_cli.formats.table import is_of_store, is_store
+from revseq_cli.formats.table import STORE_FILES, is_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
@@ -453,7 +453,9 @@ class NewStore(NewObject):
         """Put the files of the folder, those of metadata last, and of these the outermost."""
         folder, inside = Path(self.temporary), system(self.name)[1]
         names = [each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()]
-        names.sort(key=lambda name: (name.rpartition("/")[2][:2] in (".z", "za"), -name.count("/"), is_of_store(name)))
+        names.sort(
+            key=lambda name: (name.rpartition("/")[2][:2] in (".z", "za"), -name.count("/"), name.endswith(STORE_FILES))
+        )
         for name in names:
             self._put(str(folder / name), f"{inside}/{name}")
         self._is_partial = False

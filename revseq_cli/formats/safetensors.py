@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from revseq_cli.core.dtypes import dtype_of, require_sizes
-from revseq_cli.core.errors import HALVES, FormatError, about, listed
+from revseq_cli.core.errors import HALVES, FormatError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, not_whole, only_of, refuse_taken
@@ -94,13 +94,13 @@ class _Header(NamedTuple):
                 raise not_whole(found if head else "is an empty file", name)
             raw = file_io.read_some(fd, length, _LENGTH_BYTES, name)
         try:
-            with about(name):
-                header = json.loads(raw.decode(), object_pairs_hook=_unique)
+            header = json.loads(raw.decode(), object_pairs_hook=unique)
+            json.dumps(header, ensure_ascii=False).encode()  # not if a text has half a surrogate pair
             metadata = header.pop(_METADATA, {})
-            if not raw.startswith(b"{") or not all(map(_is_text, metadata.values())):
+            if not raw.startswith(b"{") or not all(isinstance(text, str) for text in metadata.values()):
                 raise TypeError
-        except FormatError:
-            raise
+        except FormatError as e:
+            raise e.about(name) from None
         except (ValueError, RecursionError, TypeError, AttributeError):
             raise FormatError("has a damaged header", "a JSON object of tensors", where=name) from None
         entries = {key: _Entry.of(fields, f"{name}::{key}") for key, fields in header.items()}
@@ -114,19 +114,6 @@ class _Header(NamedTuple):
             found = f"has {identity.size - offset} bytes of elements, and it promises {end}"
             raise not_whole(f"is truncated: {found}" if end > identity.size - offset else found, name)
         return cls(identity, offset, metadata, entries)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object as a dictionary; FormatError for a key that stands twice or has half a surrogate pair."""
-    fields = unique(pairs)
-    if not all(map(_is_text, fields)):
-        raise FormatError("has a damaged header", "keys of valid Unicode")
-    return fields
-
-
-def _is_text(value: object) -> bool:
-    """Whether it is a string without half a surrogate pair, which the reference reader refuses."""
-    return isinstance(value, str) and not HALVES.search(value)
 
 
 class SafetensorsSource(RawSource):
@@ -165,7 +152,7 @@ class _SafetensorsSink(RawSink):
 
     def _add(self, template: Source) -> None:
         """Place the tensor behind those of the input's file."""
-        if not self._key or self._key == _METADATA or not _is_text(self._key):
+        if not self._key or self._key == _METADATA or HALVES.search(self._key):
             raise TensorNameError.of(self._key, "tensor", "a name such as x", self.file.name)
         data_type = template.desc.data_type
         if data_type not in _NAMES:

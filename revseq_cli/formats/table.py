@@ -117,11 +117,6 @@ def is_netcdf(path: str) -> bool:
     return path.lower().endswith((".nc", ".nc4"))
 
 
-def is_onnx_model(path: str) -> bool:
-    """Whether it is the path of a model of ONNX, which is no tensor, by its suffix."""
-    return path.lower().endswith(".onnx")
-
-
 def packing_of(path: str) -> Packing | None:
     """The packing of a file's suffix, in any case of letters; None for another one."""
     return next((packing for packing in PACKINGS if path.lower().endswith(packing.suffix)), None)
@@ -215,11 +210,6 @@ STORE_FILES = ("zarr.json", ".zarray", ".zgroup")
 def remote_of(path: str) -> Any:  # noqa: ANN401 - a module
     """The module `remote`, which imports this one, where the path is an address: few are."""
     return import_module("revseq_cli.formats.remote") if platform.is_remote(path) else None
-
-
-def is_of_store(name: str) -> bool:
-    """Whether a file of that path has the metadata of an array or a group of Zarr's."""
-    return name.rpartition("/")[2] in STORE_FILES
 
 
 def is_store(folder: str) -> bool:

@@ -64,7 +64,7 @@ def test_which_tensor(tmp_path):
         ({"x": {"dtype": "F32", "shape": [12], "data_offsets": [0, 48], "more": 1}}, "damaged header"),
         ({"x": {"dtype": "F32", "shape": [12]}}, "damaged header"), ({"x": 1}, "damaged header"), ([ENTRY], "damaged header"),
         ({"x": ENTRY, "__metadata__": {"a": 1}}, "damaged header"), ({"x": ENTRY, "__metadata__": "a"}, "damaged header"),
-        ({"x": ENTRY, "__metadata__": {"a": "\ud800"}}, "damaged header"), ({"\udc00": ENTRY}, "valid Unicode"),
+        ({"x": ENTRY, "__metadata__": {"a": "\ud800"}}, "damaged header"), ({"\udc00": ENTRY}, "damaged header"),
         (b'{"x":1,"x":2}', "a key twice"), (b'{"x":' + b"[" * 100_000, "damaged header"), (b"{" * 200, "damaged header"),
         (b'{"x":' + b"9" * 5000 + b"}", "damaged header"), (b'{"\xff":1}', "damaged header"), (b" {}", "damaged header"),
         (b"", "damaged header"), (b'{"x":NaN}', "damaged header"), (b"__import__('os')", "damaged header"),
