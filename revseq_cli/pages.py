@@ -136,9 +136,9 @@ def _examined(number: int, example: Example, text: Text, level: FeatureLevel) ->
         output = example.tensor(OUTPUT)  # without it, nothing else matters
         values, lengths, axis = _inputs(example)
         for broken in spec.violations(describe(values), describe(lengths), axis, level, output.desc):
-            where = example.start("Axis" if broken.property == "Axis" else broken.tensor)
+            at = example.axis_line if broken.property == "Axis" else example.tensors.get(broken.tensor)
             found = f"{broken.tensor} {broken.property} is {broken.found}"
-            errors.append(error_at(text.text, where, found, f"{broken.wanted} ({broken.rule})"))
+            errors.append(error_at(text.text, (at or example.first).start, found, f"{broken.wanted} ({broken.rule})"))
         if not errors:
             lengths = _unsigned(lengths)
             clamped = int(np.count_nonzero(lengths > values.shape[axis]))

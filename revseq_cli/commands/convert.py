@@ -101,14 +101,13 @@ def _print(source: Source, row: Format, *, full: bool) -> None:
     from revseq_cli.formats.raw import MemorySource
     from revseq_cli.formats.text import require_text
     from revseq_cli.report import view
-    from revseq_cli.text.numbers import header
 
     if row.is_text:
         require_text(source.desc, source.name)
     if row is table.TEXT and sys.stdout.isatty() and not full:
         rows = view.shortened(source, options.room_for_tensors(full=full), "--full prints all")
         source.recheck()
-        click.echo(f"{header('OutputTensor', source.desc)}\n{rows}")
+        click.echo(f"OutputTensor: {source.desc}\n{rows}")
         return
     in_memory = MemorySource.of(source)
     source.recheck()

@@ -27,7 +27,7 @@ from revseq_cli.formats.contract import FileSink, Source, Storage, TextTypes
 from revseq_cli.formats.raw import Gathered, MemorySource
 from revseq_cli.formats.table import encoding_by_mark, looks_like
 from revseq_cli.text import numbers
-from revseq_cli.text.examples import Text
+from revseq_cli.text.examples import LABELS, Text
 from revseq_cli.text.notation import TensorText, body_at, error_at, lines_of
 from revseq_cli.text.numbers import is_number
 
@@ -227,7 +227,11 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     if text.text.lstrip()[:1] == "{":
         return open_json(text, key, types)
     if of_example := re.fullmatch(r"([0-9]{1,9})::(\w+)", key or ""):
-        part = text.part(int(of_example[1]), of_example[2])
+        number, label = of_example.groups()
+        parts = text.example(int(number)).tensors
+        if not (part := parts.get(LABELS.get(label, label))):
+            names = listed(item.name for item in parts.values())
+            raise FormatError(f"example {number} has no {label}", names, where=text.name)
         return notation_source(text, part, types, f"{text.name}::{key}")
     tensors = [item for item in text.items if isinstance(item, TensorText)]
     named = [item for item in tensors if key in (None, item.name)]

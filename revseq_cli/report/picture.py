@@ -18,7 +18,7 @@ from revseq_cli.core.errors import printable, shortened
 from revseq_cli.core.tensors import braced
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.report import view
-from revseq_cli.text.numbers import header, render
+from revseq_cli.text.numbers import render
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -266,11 +266,11 @@ class _Drawing:
 
     def in_words(self) -> list[str]:
         """The lines of the tensors in the bracket notation, for those who cannot see the tables."""
-        texts = [f"{header(name, source.desc)}\n{view.shown(source, self.ends)}\n" for name, source in self.tensors]
+        texts = [f"{name}: {source.desc}\n{view.shown(source, self.ends)}\n" for name, source in self.tensors]
         if self.lengths_of is not None and self.axis is not None:
             ends = [*self.ends[: self.axis], [slice(0, 1)], *self.ends[self.axis + 1 :]]
             shown = view.shown(self.lengths_of, ends)
-            texts[1:1] = [f"{header('SequenceTensor', self.lengths_of.desc)}\n{shown}\n", f"Axis: {self.axis}\n"]
+            texts[1:1] = [f"SequenceTensor: {self.lengths_of.desc}\n{shown}\n", f"Axis: {self.axis}\n"]
         return "\n".join(texts).split("\n")
 
 

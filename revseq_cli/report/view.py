@@ -11,7 +11,7 @@ import numpy as np
 
 from revseq_cli.operator import kernel
 from revseq_cli.report import terminal
-from revseq_cli.text.numbers import DOTS, aligned, body, header, render, rows_of
+from revseq_cli.text.numbers import DOTS, aligned, body, render, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,7 +188,7 @@ def result_text(lengths: Source, axis: int, result: Source, room: Room, marks: M
 
 
 def _tensor(name: str, source: Source, ends: Ends, highlight: Highlight | None, room: Room) -> str:
-    return f"{header(name, source.desc)}\n{shown(source, ends, room, highlight, '--full prints all')}"
+    return f"{name}: {source.desc}\n{shown(source, ends, room, highlight, '--full prints all')}"
 
 
 def shortened(source: Source, room: Room, more: str = "") -> str:

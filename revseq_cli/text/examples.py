@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from revseq_cli.core.errors import FormatError, about, listed
+from revseq_cli.core.errors import FormatError, about
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.text import notation
 from revseq_cli.text.notation import AxisLine, TensorText, error_at
@@ -28,13 +28,8 @@ _OPERATOR = re.compile(
     r"\bDML_(?:OPERATOR_)?(?!FEATURE|TENSOR)([A-Z0-9_]{1,80})",
     re.MULTILINE | re.IGNORECASE | re.ASCII,
 )
+_WHOLE = "InputTensor, SequenceTensor or SequenceLengthsTensor, Axis and OutputTensor"
 _INTEGER = re.compile(r"([+-]?\d{1,18})[,. ]*", re.ASCII)
-# What to say of an example that lacks a tensor.
-_MISSING = {
-    INPUT: ("the example has no InputTensor", "the values to reverse"),
-    LENGTHS: ("the example has no lengths", "a tensor labelled SequenceTensor or SequenceLengthsTensor"),
-    OUTPUT: ("the example has no OutputTensor", "the values to compare with the operator's"),
-}
 
 
 class NoExampleError(FormatError):
@@ -60,14 +55,10 @@ class Example:
         """The first of its tensors."""
         return min(self.tensors.values(), key=lambda item: item.start)
 
-    def start(self, name: str) -> int:
-        """The place of its Axis line, or of a tensor by its name in the operator; else of its first tensor."""
-        return self.axis_line.start if name == "Axis" and self.axis_line else self.tensors.get(name, self.first).start
-
     def tensor(self, role: str) -> TensorText:
         """The tensor of that name in the operator; FormatError where the example lacks it."""
         if role not in self.tensors:
-            raise FormatError(*_MISSING[role])
+            raise FormatError(f"the example has no {'lengths' if role == LENGTHS else role}", _WHOLE)
         return self.tensors[role]
 
     def axis(self) -> int | None:
@@ -190,15 +181,6 @@ class Text:
                 f"no example {number}", f"1 to {count}" if count else "a page with examples", "", self.name
             )
         return self.examples[number - 1]
-
-    def part(self, number: int, label: str) -> TensorText:
-        """The tensor that a key such as 2::OutputTensor names, with either label of lengths; FormatError if none."""
-        tensors = self.example(number).tensors
-        tensor = tensors.get(LABELS.get(label, label))
-        if not tensor:
-            names = listed(item.name for item in tensors.values())
-            raise FormatError(f"example {number} has no {label}", names, where=self.name)
-        return tensor
 
     def page_examples(self) -> list[Example]:
         """Every example of a page, of this operator or another; none of a text that is no page."""

@@ -11,7 +11,7 @@ import contextlib
 import re
 from decimal import Decimal
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from revseq_cli.core.tensors import DataType, TensorDesc
 
-_Number = TypeVar("_Number", int, float)
 LONGEST = 1100  # characters of a number: the longest exact decimal of a FLOAT64 has 1,077
 _INTEGERS, _FLOATS = b"0123456789,+-", b"0123456789eE.,+-"
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eEdD]([+-]?\d{1,9}))?f?", re.ASCII)  # 1.0D+00 is Fortran's
@@ -61,7 +60,7 @@ def parse(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
     return (_parse_floats if data_type.kind == "float" else _parse_integers)(tokens, dtype, name)
 
 
-def _plain(kind: type[_Number], tokens: Sequence[str], characters: bytes) -> list[_Number]:
+def _plain(kind: type[int | float], tokens: Sequence[str], characters: bytes) -> list[Any]:
     """The numbers as int() or float() reads them; none where a token has other characters, or is no number of the kind.
 
     So no names, underscores or blanks are read. Of integers it takes a sixth of the time, and of floats two fifths.
@@ -174,11 +173,6 @@ def render(values: NDArray[Any]) -> list[str]:
     return texts.tolist()
 
 
-def header(name: str, desc: TensorDesc) -> str:
-    """The line above a body: `Name: (Sizes:{1,1,3,4}, DataType:FLOAT32)`."""
-    return f"{name}: {desc}"
-
-
 def body(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = (), dots: str = DOTS) -> str:
     """A tensor's rows in brackets, one row a line; a tensor of no dimensions has no brackets, and [] has no elements.
 
@@ -231,4 +225,4 @@ def rows_of(values: NDArray[Any], render: Callable[[NDArray[Any]], list[str]] = 
 
 def tensor_text(name: str, desc: TensorDesc, values: NDArray[Any]) -> str:
     """A tensor's header and body, without a line break at the end."""
-    return f"{header(name, desc)}\n{body(rows_of(values), desc.sizes)}"
+    return f"{name}: {desc}\n{body(rows_of(values), desc.sizes)}"
