@@ -34,11 +34,6 @@ def is_minifloat(dtype: np.dtype[Any]) -> bool:
     return bool(dtype.names and DTYPES.get(dtype.names[0]) == dtype.newbyteorder("="))
 
 
-def is_signed(dtype: np.dtype[Any]) -> bool:
-    """Whether `dtype` is a minifloat whose words have a sign."""
-    return is_minifloat(dtype) and dtype.names != ("FLOAT8_E8M0FNU",)
-
-
 def has_numbers(dtype: np.dtype[Any]) -> bool:
     """Whether elements can be told as numbers: minifloats only with the package ml_dtypes."""
     return not is_minifloat(dtype) or find_spec("ml_dtypes") is not None
@@ -64,19 +59,11 @@ def numbers(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def render(values: NDArray[Any]) -> list[str]:
-    """Each minifloat as text, in C order: its four digits, which tell all numbers apart, or its bits in hexadecimal.
-
-    NaNs other than NumPy's are told with their bits, and all elements without the package ml_dtypes.
-    """
-    name = values.dtype.names[0]  # type: ignore[index]
-    words = native(values)[name].ravel()
-    if not has_numbers(values.dtype):
-        return [f"{word:#0{2 + 2 * words.itemsize}x}" for word in words.tolist()]
-    import ml_dtypes
-
-    usual = np.array(np.nan, getattr(ml_dtypes, name.lower())).view(words.dtype).item()
-    pairs = zip(numbers(values).ravel().tolist(), words.tolist(), strict=True)
-    return [f"{number:.4g}" if number == number or word == usual else f"nan({word:#x})" for number, word in pairs]
+    """Each minifloat as text, in C order: four digits, which tell all apart; without ml_dtypes its bits in hex."""
+    if has_numbers(values.dtype):
+        return [f"{number:.4g}" for number in numbers(values).ravel().tolist()]
+    words = native(values).view(word_of(values.itemsize)).ravel()
+    return [f"{word:#0{2 + 2 * words.itemsize}x}" for word in words.tolist()]
 
 
 _DTYPES = {

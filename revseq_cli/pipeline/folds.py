@@ -172,7 +172,8 @@ def _steps(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     dtype = a.dtype
     if dtype.kind == "c":
         return np.maximum(_steps(a.real, b.real), _steps(a.imag, b.imag))  # type: ignore[no-any-return]
-    if not (dtype.kind == "f" or dtypes.is_signed(dtype)):
+    is_signed = dtype.kind == "f" or (dtypes.is_minifloat(dtype) and dtype.names != ("FLOAT8_E8M0FNU",))
+    if not is_signed:
         return _distance(*((bits(values) if dtypes.is_minifloat(dtype) else values) for values in (a, b)))
     # The words of floats are a sign and a magnitude, in the order of the numbers; 0.0 and -0.0 are no step apart.
     x, y = bits(a), bits(b)

@@ -167,7 +167,7 @@ class Plan(NamedTuple):
 
     `spooled` is how many copies of the tensor go through temporary files, since the memory is too small for the chunks
     that its lines cross in the input, in the output, or in both. With a `tiling` its lines go through one, since files
-    would be read and written in short runs, and `blocks` are the tiling's; with `direct` bytes of memory there would be
+    would be read and written in short runs, and `blocks` are the tiling's; with `enough` bytes of memory there would be
     none. Values may `travel` between processes. Beside `bytes`, so many are `left`.
     """
 
@@ -177,7 +177,7 @@ class Plan(NamedTuple):
     bytes: int
     spooled: int = 0
     tiling: Tiling | None = None
-    direct: int = 0
+    enough: int = 0
     travels: bool = False
     scheduler: str = ""
     left: int = 0
@@ -283,7 +283,7 @@ class _Pass:
         if best is None:
             found = f"the memory is {memory} byte{'' if memory == 1 else 's'}, and a block takes {plan.bytes}"
             raise EngineError(found, f"at least {plan.bytes} bytes", f"try --memory {plan.bytes}", self.source.name)
-        if best.direct and (tiled := self._in_tiles(best)).bytes <= memory:
+        if best.enough and (tiled := self._in_tiles(best)).bytes <= memory:
             best = tiled
         engine = SERIAL if best.workers == 1 and self.resources.engine == AUTO else self.engine
         scheduler = self.resources.scheduler if engine == DASK else ""
@@ -295,13 +295,13 @@ class _Pass:
 
         Its `bytes` are more than the memory if the smallest block takes more. If whole lines of chunks do not fit, the
         tensor goes through temporary files without chunks. If runs in files are short, blocks become larger; if those
-        do not fit, `direct` is the memory for them.
+        do not fit, `enough` is the memory for them.
         """
         source, axis, item = self.source, self.axis, self.source.dtype.itemsize
         most = max(1, (self.resources.memory // workers - self.beside) * self.size // self.line)
         alignments = _alignments(source, self.other, axis)
         blocks, is_cheap = _cut(source, axis, alignments, most, self.usual)
-        spooled = direct = 0
+        spooled = enough = 0
         if axis is not None and self.other and self.chunked and (blocks.cuts_lines or blocks.elements > most):
             spooled, alignments = self.chunked, cut_alignments_of(source.dtype, source.sizes, source.order)
             blocks, _ = _cut(source, axis, alignments, most, self.usual)
@@ -312,12 +312,12 @@ class _Pass:
         if axis is not None and isinstance(self.other, Sink) and is_short:
             extents = [*_rounded_up(cut_alignment_of(short // item, source.sizes, source.order), alignments[-1])]
             extents[axis] = self.size
-            enough = prod(map(min, extents, source.sizes))  # elements of whole lines whose runs are not short
-            if enough <= most:
-                blocks, is_cheap = _cut(source, axis, alignments[-1:], most, max(self.usual, enough))
+            least = prod(map(min, extents, source.sizes))  # elements of whole lines whose runs are not short
+            if least <= most:
+                blocks, is_cheap = _cut(source, axis, alignments[-1:], most, max(self.usual, least))
             else:
-                direct = -(-enough * self.line // self.size) * self.cores
-        return self._made(blocks, workers, self.line, spooled, direct), is_cheap and not spooled and not direct
+                enough = -(-least * self.line // self.size) * self.cores
+        return self._made(blocks, workers, self.line, spooled, enough), is_cheap and not spooled and not enough
 
     def _in_tiles(self, plan: Plan) -> Plan:
         """The plan through a tiling: with fewer workers, where larger blocks make longer runs."""
@@ -333,13 +333,13 @@ class _Pass:
                 tiling = make_tiling(source.sizes, self.axis, most=block, order=source.order)
             if tiling.run * item >= thresholds.LONG_RUN:
                 break
-        made = self._made(tiling.blocks, count, cost * self.size, plan.spooled, plan.direct)
+        made = self._made(tiling.blocks, count, cost * self.size, plan.spooled, plan.enough)
         return made._replace(tiling=tiling)
 
-    def _made(self, blocks: Blocks, workers: int, line: int, spooled: int, direct: int) -> Plan:
+    def _made(self, blocks: Blocks, workers: int, line: int, spooled: int, enough: int) -> Plan:
         workers = max(1, min(workers, blocks.count))
         bytes_of_one = max(-(-blocks.elements * line // self.size) + self.beside, self.least)
-        return Plan(blocks, self.engine, workers, bytes_of_one * workers, spooled, direct=direct)
+        return Plan(blocks, self.engine, workers, bytes_of_one * workers, spooled, enough=enough)
 
 
 def _cut(source: Source, axis: int | None, alignments: list[Alignment], most: int, usual: int) -> tuple[Blocks, bool]:

@@ -158,7 +158,7 @@ def _read_tasks(job: Job, beside: str, plan: Plan) -> Iterator[ReadTaskOf]:
         return (job.lengths.read_task(lengths_of(region, job.axis)),)
 
     values = job.values
-    with two_pass.tiles_beside(beside, values, job.axis, plan.tiling, plan.direct) as tiles:
+    with two_pass.tiles_beside(beside, values, job.axis, plan.tiling, plan.enough) as tiles:
         tasks = (
             Task(partial(tiles.sort, region, values.read_task(region)), read_lengths(region), region)
             for region in plan.tiling.blocks

@@ -18,14 +18,13 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.dtypes import word_of
-from revseq_cli.core.errors import TensorIOError
+from revseq_cli.core.errors import DiskFullError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import FileTransaction, Scratch
 from revseq_cli.operator import kernel
@@ -145,17 +144,15 @@ class Tiles:
 def tiles_beside(beside: str, source: Source, axis: int, tiling: Tiling, enough: int) -> Iterator[Tiles]:
     """The new temporary file next to the file `beside`, which is removed in the end.
 
-    TensorIOError if its disk has no room for it: with `enough` bytes of memory, it is not needed.
+    DiskFullError if its disk has no room for it: with `enough` bytes of memory, it is not needed.
     """
-    import shutil  # it takes 2 ms with what it imports, and small jobs have no such file
-
-    file, size = Scratch(beside), source.desc.total_bytes
-    free = shutil.disk_usage(Path(file.temporary).parent).free
-    if free < size:
-        found = f"takes a temporary file of {size} bytes beside it, and {free} are free there"
-        raise TensorIOError(found, f"{size} bytes", f"add --memory {enough}, or write to another disk", file.name)
+    file = Scratch(beside)
     with FileTransaction(file):
-        with file_io.opened_to_write(file.temporary, file.name) as fd:
-            file_io.allocate(fd, size, file.name)
+        try:
+            with file_io.opened_to_write(file.temporary, file.name) as fd:
+                file_io.allocate(fd, source.desc.total_bytes, file.name)
+        except DiskFullError as e:
+            e.hint = f"add --memory {enough}, or write to another disk"
+            raise
         rows = source.sizes[axis]
         yield Tiles(file.temporary, file.name, word_of(source.dtype.itemsize), rows, tiling, axis, source.order)

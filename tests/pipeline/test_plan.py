@@ -271,8 +271,8 @@ def test_a_tiling_only_where_runs_are_short():
     assert few.tiling
     assert few.bytes <= 1 << 23
     # The memory that the error and the plan name is enough, and not much more than that.
-    assert not tall((1 << 14, 1 << 10), few.direct, to).tiling
-    assert tall((1 << 14, 1 << 10), few.direct // 2, to).tiling
+    assert not tall((1 << 14, 1 << 10), few.enough, to).tiling
+    assert tall((1 << 14, 1 << 10), few.enough // 2, to).tiling
     assert not tall((1 << 14, 1 << 10), 1 << 23, None).tiling  # what is printed is held in memory
     assert not tall((1 << 24,), 1 << 23, to).tiling  # a single line, which is cut
     assert not tall((1 << 10, 1 << 10), 1 << 18, to).tiling  # a small tensor
@@ -366,9 +366,9 @@ def test_plans_on_paper_are_found_at_once_fit_and_cover_all(monkeypatch, shard):
         assert blocks.count == prod(-(-size // extent) for size, extent in zip(shape, blocks.extents, strict=True))
         if found.tiling:
             counts.tiled += 1
-            direct = planned(found.direct)
+            direct = planned(found.enough)
             assert not direct.tiling
-            assert direct.bytes <= found.direct
+            assert direct.bytes <= found.enough
     assert slowest < 0.5
     assert counts.refused
     assert counts.tiled
