@@ -12,7 +12,6 @@ import signal
 import subprocess
 import time
 
-import h5py
 import numpy as np
 import oracle
 import pytest
@@ -29,8 +28,8 @@ EXPECTED = oracle.reverse(INPUT, LENGTHS, 1)
 JOB = {"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}
 # Several workers for few jobs.
 MANY = """
-import revseq_cli.commands.batch as pool
-pool._JOBS_OF_A_WORKER = 4
+import revseq_cli.commands.batch as batch
+batch._JOBS_OF_A_WORKER = 4
 """
 
 
@@ -82,28 +81,15 @@ def test_both_formats_from_files_and_pipes(revseq, files, name, write):
         ('output,input,lengths,axis\r\ny1.npy,"[[1., 2, 3, 4],\r\n[5, 6, 7, 8], [9, 10, 11, 12]]",n.npy,1\r\n\r\ny2.npy,x.npy,"[[2]]",1\r\n', "line 5"),
         ("input;lengths;axis;output\nx.npy;[[2],[4],[3]];1;y1.npy\nx.npy;n.npy;7;y2.npy\n", "line 3"),  # of Excel
         ("input\tlengths\taxis\toutput\rx.npy\t[[2],[4],[3]]\t1\ty1.npy\rx.npy\tn.npy\t7\ty2.npy\r", "line 3"),
+        # As pandas writes them where a column has gaps: numbers become floats.
+        ("input,lengths,axis,batch_axis,output\nx.npy,n.npy,1.0,,y1.npy\nx.npy,n.npy,7.0,0.0,y2.npy\n", "line 3"),
+        (lines({"output": "y1.npy", "axis": 1.0, "batch_axis": None}, {"axis": 7.0}), "line 2"),
     ],
 )  # fmt: skip
 def test_cells_and_rows(revseq, files, text, place):
     """Cells hold commas and line breaks, and stand between semicolons or tabs; the number of a line is an editor's."""
-    (files / "m.csv").write_bytes(text.encode())
-    revseq("batch", "m.csv").failed(f"m.csv: {place}: ")
+    revseq("batch", "-", stdin=text.encode()).failed(f"standard input: {place}: ")
     assert oracle.same_bits(np.load(files / "y1.npy"), EXPECTED)
-
-
-def test_what_pandas_writes_where_a_column_has_gaps(revseq, files):
-    """Numbers become floats, and what is not given is empty or null."""
-    jobs = [{"output": f"y{i}.npy", "batch_axis": 0.0 if i else None} for i in range(2)]
-    jobs[1]["lengths"] = "[2, 4, 3]"
-    for text in (lines(*jobs), table(*jobs)):
-        revseq("batch", "-", stdin=text.encode()).ok()
-        for i in range(2):
-            assert oracle.same_bits(np.load(files / f"y{i}.npy"), EXPECTED)
-            (files / f"y{i}.npy").unlink()
-    for text, words in (
-        (",input\n0,x.npy\n", ("unknown column ''", "index=False")), ('[{"input": "x.npy"}]', ("is not a JSON object", "lines=True")),
-    ):  # fmt: skip
-        revseq("batch", "-", stdin=text.encode()).refused(*words)
 
 
 def test_options_are_defaults_for_every_job(revseq, files):
@@ -176,6 +162,8 @@ def test_outcomes_are_told_as_soon_as_all_before_have_ended():
         ("input,output\nx.npy\n", ["line 2: has too few or too many cells", "wanted: 2"]),
         ('input,output\n"x.npy,y.npy\n', ["line 2: is not CSV: unexpected end of data"]),
         ("\xff\xff", ["not text: byte "]),
+        ("input,,output\nx.npy,0,y.npy\n", ["line 1: unknown column ''", "index=False"]),  # pandas' index
+        ('[{"input": "x.npy"}]', ["line 1: is not a JSON object", "lines=True"]),
     ],
 )  # fmt: skip
 def test_a_bad_manifest_runs_nothing(revseq, files, text, words):
@@ -388,17 +376,6 @@ def test_larger_jobs_have_the_engine_to_themselves(revseq, files):
         assert oracle.same_bits(np.load(files / name), oracle.reverse(large, lengths, 1))
 
 
-def test_many_jobs_read_one_file_at_once(revseq, tmp_path):
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file["n"] = LENGTHS
-        for i in range(64):
-            file[f"x{i}"] = INPUT + i
-    jobs = ({"input": f"x.h5::/x{i}", "lengths": "x.h5::n", "output": f"y{i}.npy"} for i in range(64))
-    revseq("batch", "-", stdin=lines(*jobs).encode()).ok()
-    for i in range(64):
-        assert oracle.same_bits(np.load(tmp_path / f"y{i}.npy"), EXPECTED + i)
-
-
 @pytest.mark.needs("fork")
 def test_any_exception_is_its_jobs(revseq, files):
     """Worded, and with -vv shown; never out of the one process that all jobs share."""
@@ -448,61 +425,45 @@ def reverse(job, sink, *others):
     if "die" in sink.file.name:
         os.kill(os.getpid(), signal.SIGSEGV if "SEGV" in sink.file.name else signal.SIGKILL)
         time.sleep(1000)  # another thread may be the one that gets the signal, and only later
-    if "slow" in sink.file.name:
-        time.sleep(0.3)
     return real(job, sink, *others)
 reversal.reverse = reverse
 """
 
 
-# Jobs that are done while another one dies are told late, or not at all.
+# Jobs that are done while another one dies are told late, or not at all; they run again, and replace what is theirs.
 UNTOLD = """
-outcome_of = pool._outcome_of
+outcome_of = batch._outcome_of
 def slow(entry, setup, sharing, **others):
     done = outcome_of(entry, setup, sharing, **others)
     if sharing and entry.line <= 10:
         time.sleep(0.05)
     return done
-pool._outcome_of = slow
+batch._outcome_of = slow
 """
 
 
 @pytest.mark.needs("fork")
-def test_h67_a_job_that_ends_its_process(revseq, files):
-    names = [f"y{i}.npy" for i in range(24)]
-    deadly = {0: "SIGSEGV", 7: "SIGKILL", 8: "SIGKILL", 14: "SIGSEGV", 23: "SIGKILL"}
-    for i, number in deadly.items():
-        names[i] = f"y-die{i}-{number}.npy"
-    names[15] = "y-slow.npy"
-    for name in (names[5], names[7]):
-        (files / name).write_bytes(b"old")
-    (files / "m.jsonl").write_text(lines(*({"output": name, "overwrite": i in (5, 7)} for i, name in enumerate(names))))
-    done = revseq("batch", "m.jsonl", "--json", code=MANY + DEADLY).failed("lines 1 and 15 (2 jobs): its process died")
-    found = reports(done)
-    assert [each["output"] for each in found] == names
-    for i, each in enumerate(found):
-        assert each["ok"] == (i not in deadly), each
-        assert each["ok"] or deadly[i] in each["errors"][0]["found"]
-    assert outputs(files) == {name for name in names if "die" not in name} | {names[7]}
-    assert (files / names[7]).read_bytes() == b"old"
-    for name in outputs(files) - {names[7]}:
-        assert oracle.same_bits(np.load(files / name), EXPECTED)
-
-
-@pytest.mark.needs("fork")
 @pytest.mark.parametrize("suffix", ["npy", "zarr"])
-def test_h67_beside_jobs_that_are_done_and_not_told(revseq, files, suffix):
-    """They run again, and replace only what is theirs."""
+def test_h67_a_job_that_ends_its_process(revseq, files, suffix):
     if suffix == "zarr":
         pytest.importorskip("zarr")
-    names = [f"y{i}.{suffix}" for i in range(20)]
-    for i in (3, 9):
-        names[i] = f"y-die{i}.{suffix}"
-    (files / "m.jsonl").write_text(lines(*({"output": name} for name in names)))
-    done = revseq("batch", "m.jsonl", "--json", code=MANY + DEADLY + UNTOLD)
-    found = reports(done)
-    assert [each["output"] for each in found if not each["ok"]] == [names[3], names[9]], done.err
-    assert outputs(files) == {name for name in names if "die" not in name}
+    deadly = {0: "SIGSEGV", 7: "SIGKILL", 8: "SIGKILL", 14: "SIGSEGV", 23: "SIGKILL"}
+    names = [f"y{i}{f'-die-{deadly[i]}' if i in deadly else ''}.{suffix}" for i in range(24)]
+    replaced = (5, 7) if suffix == "npy" else ()  # a folder is never replaced
+    for i in replaced:
+        (files / names[i]).write_bytes(b"old")
+    jobs = [{"output": name, "overwrite": i in replaced} for i, name in enumerate(names)]
+    done = revseq("batch", "-", "--json", code=MANY + DEADLY + UNTOLD, stdin=lines(*jobs).encode())
+    done.failed("lines 1 and 15 (2 jobs): its process died")
+    assert [each["output"] for each in reports(done)] == names
+    for i, each in enumerate(reports(done)):
+        assert each["ok"] == (i not in deadly), each
+        assert each["ok"] or deadly[i] in each["errors"][0]["found"]
+    good = {name for name in names if "die" not in name}
+    assert outputs(files) == good | {names[i] for i in replaced}
+    if suffix == "npy":
+        assert (files / names[7]).read_bytes() == b"old"
+        assert all(oracle.same_bits(np.load(files / name), EXPECTED) for name in good)
 
 
 @pytest.mark.needs("signals")
