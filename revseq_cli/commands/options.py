@@ -36,10 +36,7 @@ _LONGEST_MESSAGE = 340  # characters
 
 
 class Group(Enum):
-    """The groups of options in a help, with their titles. Click's own options are in the last one.
-
-    Those of `run` that say what to PRINT are no columns of a batch.
-    """
+    """The groups of options in a help, with their titles. Click's own options are in the last one."""
 
     REVERSE = "What to reverse"
     READ = "What to read"
@@ -77,19 +74,19 @@ class Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as e:
-            if e.option_name == "--force" and any(each.name == "overwrite" for each in self.params):
+            if e.option_name == "--force" and any(param.name == "overwrite" for param in self.params):
                 found = "--force is an option of other tools"
                 raise UsageError(found, "--overwrite", "use --overwrite in its place") from None
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in their groups."""
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         for group in Group:
-            options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
-            options = [each for each in options if getattr(each, "group", Group.HELP) is group]
-            if rows := [row for each in options if (row := each.get_help_record(ctx))]:
+            rows = [o.get_help_record(ctx) for o in options if getattr(o, "group", Group.HELP) is group]
+            if rows:
                 with formatter.section(group.value):
-                    formatter.write_dl(rows)
+                    formatter.write_dl([*filter(None, rows)])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the examples, each on a line of its own."""
@@ -401,34 +398,21 @@ def request_of(**fields: Any) -> Request:
     return Request(values=fields.pop("input"), format=fields.pop("format_name"), typed=typed, **fields)
 
 
-def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator that adds the options for passes; the command gets `resources`."""
+def _combined(
+    name: str, combine: Callable[[dict[str, Any]], object], *options: Callable[..., Any]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator that adds these options; the command gets in their place the parameter that `combine` makes."""
 
-    @together(
-        Group.WORK.session_option(
-            "--engine", type=click.Choice((AUTO, *ENGINES)), default=AUTO, help="The engine that does the work.",
-        ),
-        Group.WORK.session_option(
-            "--jobs", "cores", type=click.IntRange(min=1, max=1024), metavar="N",
-            help="The largest number of cores to use.  [default: all that this process may use]",
-        ),
-        Group.WORK.session_option(
-            "--memory", type=Parsed("size", parse_bytes), default="1GiB",
-            help="The limit for the data that all workers together hold in memory. K, M and G are powers of 1024; KB, "
-            "MB and GB are powers of 1000.",
-        ),
-        Group.WORK.session_option(
-            "--scheduler", metavar="ADDRESS",
-            help="The scheduler for --engine dask, such as tcp://host:8786. By default it is the one of dask's own "
-            "configuration. --memory then limits each thread of its workers.",
-        ),
-    )  # fmt: skip
-    @functools.wraps(function)
-    def command(**parameters: Any) -> Any:
-        resources = take_resources(parameters)
-        return function(resources=resources, **parameters)
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @together(*options)
+        @functools.wraps(function)
+        def command(**parameters: Any) -> Any:
+            combined = combine(parameters)
+            return function(**parameters, **{name: combined})
 
-    return command
+        return command
+
+    return decorate
 
 
 def take_resources(parameters: dict[str, Any]) -> Resources:
@@ -436,44 +420,63 @@ def take_resources(parameters: dict[str, Any]) -> Resources:
     from revseq_cli.pipeline.plan import Resources  # it loads NumPy
 
     engine, cores, memory, scheduler = (parameters.pop(name) for name in ("engine", "cores", "memory", "scheduler"))
-    if engine == DASK:
-        return Resources(engine, cores or 0, memory, scheduler or "")
     context = click.get_current_context(silent=True)  # the jobs of a batch may have none
-    if context and context.get_parameter_source("scheduler") is click.core.ParameterSource.COMMANDLINE:
+    source = context and context.get_parameter_source("scheduler")
+    if engine != DASK and source is click.core.ParameterSource.COMMANDLINE:
         raise UsageError("--scheduler is about dask", f"--engine {DASK}", f"add --engine {DASK}")
-    return Resources(engine, cores or 0, memory)
+    return Resources(engine, cores or 0, memory, scheduler or "" if engine == DASK else "")
 
 
-def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator that adds the options for reports, notes and colours; the command gets its `console`."""
+def _take_console(parameters: dict[str, Any]) -> Console:
+    console = Console(*(parameters.pop(name) for name in ("as_json", "quiet", "verbose", "color")))
+    # Lines of JSON on the same terminal would break the bar of progress, which is shown until the command ends.
+    if sys.stderr.isatty() and not console.quiet and not (console.as_json and sys.stdout.isatty()):
+        from revseq_cli.report.terminal import progress
 
-    @together(
-        Group.PRINT.option("--json", "as_json", is_flag=True, help="Print reports and errors as JSON."),
-        Group.PRINT.option(
-            "-q", "--quiet", is_flag=True,
-            help="Print the result and errors alone: no notes, no progress, no text reports. Overrides -v.",
-        ),
-        Group.PRINT.option(
-            "-v", "--verbose", count=True,
-            callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.verbose", value),
-            help="Print each step on standard error. -vv shows tracebacks.",
-        ),
-        Group.PRINT.session_option(
-            "--color", type=click.Choice(["auto", "always", "never"]), default="auto",
-            callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.color", value),
-            help="When to use colour. auto uses it on a terminal, unless NO_COLOR or FORCE_COLOR says otherwise.",
-        ),
-    )  # fmt: skip
-    @functools.wraps(function)
-    def command(as_json: bool, quiet: bool, verbose: int, color: str, **parameters: Any) -> Any:
-        # Lines of JSON on the same terminal would break the bar of progress, which is shown until the command ends.
-        if sys.stderr.isatty() and not quiet and not (as_json and sys.stdout.isatty()):
-            from revseq_cli.report.terminal import progress
+        click.get_current_context().with_resource(progress())
+    return console
 
-            click.get_current_context().with_resource(progress())
-        return function(console=Console(as_json, quiet, verbose, color), **parameters)
 
-    return command
+# The options for passes, as `resources`; and those for reports, notes and colours, as the command's `console`.
+resource_options = _combined(
+    "resources",
+    take_resources,
+    Group.WORK.session_option(
+        "--engine", type=click.Choice((AUTO, *ENGINES)), default=AUTO, help="The engine that does the work.",
+    ),
+    Group.WORK.session_option(
+        "--jobs", "cores", type=click.IntRange(min=1, max=1024), metavar="N",
+        help="The largest number of cores to use.  [default: all that this process may use]",
+    ),
+    Group.WORK.session_option(
+        "--memory", type=Parsed("size", parse_bytes), default="1GiB",
+        help="The limit for the data that all workers together hold in memory. K, M and G are powers of 1024; KB, MB "
+        "and GB are powers of 1000.",
+    ),
+    Group.WORK.session_option(
+        "--scheduler", metavar="ADDRESS",
+        help="The scheduler for --engine dask, such as tcp://host:8786. By default it is the one of dask's own "
+        "configuration. --memory then limits each thread of its workers.",
+    ),
+)  # fmt: skip
+output_options = _combined(
+    "console",
+    _take_console,
+    Group.PRINT.option("--json", "as_json", is_flag=True, help="Print reports and errors as JSON."),
+    Group.PRINT.option(
+        "-q", "--quiet", is_flag=True,
+        help="Print the result and errors alone: no notes, no progress, no text reports. Overrides -v.",
+    ),
+    Group.PRINT.option(
+        "-v", "--verbose", count=True, callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.verbose", value),
+        help="Print each step on standard error. -vv shows tracebacks.",
+    ),
+    Group.PRINT.session_option(
+        "--color", type=click.Choice(["auto", "always", "never"]), default="auto",
+        callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.color", value),
+        help="When to use colour. auto uses it on a terminal, unless NO_COLOR or FORCE_COLOR says otherwise.",
+    ),
+)  # fmt: skip
 
 
 def new_picture(path: str, inputs: Iterable[Identity], *, overwrite: bool) -> AtomicFile:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Source, TextTypes
-    from revseq_cli.formats.references import Reference
 
 
 @options.command(
@@ -82,9 +81,9 @@ def command(
         try:
             new = [*_shown(name, format_name, types, headers=names, stats=stats)]
             if names:
-                texts = [_line(tensor["name"]) for each in new for tensor in each.tensors]
+                texts = [_line(tensor["name"]) for part in new for tensor in part.tensors]
             elif not console.as_json:
-                texts = [_text(each, console, full=full) for each in new]
+                texts = [_text(part, console, full=full) for part in new]
         except RevseqError as e:
             if len(tensors) == 1:
                 raise
@@ -94,20 +93,18 @@ def command(
         if texts:
             click.echo("\n".join(texts) if names else "\n" * bool(shown) + "\n\n".join(texts))
         shown += new
-    status = 0
-    if errors:  # of all, or of some
-        status = 2 if len(errors) == len({*tensors}) else 1
+    status = (2 if len(errors) == len({*tensors}) else 1) if errors else 0
     if console.as_json:
-        files = [each.of for each in shown if isinstance(each.of, Contents)]
-        click.echo(objects.show([tensor for each in shown for tensor in each.tensors], files, errors, status))
+        files = [part.of for part in shown if isinstance(part.of, Contents)]
+        click.echo(objects.show([tensor for part in shown for tensor in part.tensors], files, errors, status))
     return status
 
 
 class _Shown(NamedTuple):
-    """What is told of a tensor that is open, or of what a file holds."""
+    """A tensor that is open, or what a file holds; and what is told of its tensors."""
 
-    tensors: Sequence[dict[str, Any]]
     of: Source | Contents
+    tensors: Sequence[dict[str, Any]]
 
 
 def _line(name: str) -> str:
@@ -122,27 +119,35 @@ def _text(shown: _Shown, console: Console, *, full: bool) -> str:
     if isinstance(shown.of, Contents):
         return tables.listing(shown.of, shutil.get_terminal_size() if sys.stdout.isatty() and not full else None)
     [told] = shown.tensors
-    attributes, statistics = told.get("attribute_values") or {}, told.get("statistics")
     room = options.room_for_tensors(full=full)
-    return tables.show(shown.of, attributes, statistics, preview=not console.quiet, room=room)
+    attributes = told.get("attribute_values") or {}
+    return tables.show(shown.of, attributes, told.get("statistics"), preview=not console.quiet, room=room)
 
 
 def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: bool, stats: bool) -> Iterator[_Shown]:
-    """What a name stands for: a tensor, those of an example, or what a file or a group holds.
+    """What a name stands for: a tensor, those of an example, or what a file, a group or a model holds.
 
     With `headers`, a file of one tensor is shown as its contents, too; with `stats`, each tensor of a file by itself.
     """
     from revseq_cli.formats import references
-    from revseq_cli.formats.contents import number_of
+    from revseq_cli.formats.contents import Contents, Item, number_of
     from revseq_cli.formats.contract import Storage
     from revseq_cli.pipeline import loading
     from revseq_cli.report import objects
 
     reference = references.Reference.input(name, format_name, override=True)
+    key = reference.key
     if reference.is_onnx_model and not reference.format:
-        yield _Shown((), _nodes_of(reference))
+        from revseq_cli.formats.onnx_models import OPERATOR, Model  # few files are models
+
+        model = Model(reference.path)
+        if key is not None:
+            hint = f"revseq check {platform.quoted(f'{reference.path}::{model.node(key).key}')}"
+            raise FormatError(f"is a model; its nodes: {listed(model.nodes)}", "a tensor", hint, reference.path)
+        items = tuple(Item(node.key, what=f"{OPERATOR}, {model.told(node)}") for node in model.nodes.values())
+        yield _Shown(Contents(reference.path, "onnx", items), ())
         return
-    example = loading.example_of(reference) if number_of(reference.key) is not None else None
+    example = loading.example_of(reference) if number_of(key) is not None else None
     if example:
         for role in example.example.tensors:
             yield _opened(example.tensor(role, types), f"{name}::{role}", stats=stats)
@@ -154,12 +159,11 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
             if item.desc:
                 row, storage = contents.name_of(item), Storage(contents.format, item.details)
                 told.append(objects.described(row, item, item.desc, storage, attributes=item.attributes))
-        yield _Shown(told, contents)
+        yield _Shown(contents, told)
         return
-    keys = [item.key for item in contents.tensors] if contents and stats else [reference.key]
-    for key in keys:
-        loading.refuse_sizes([reference], types.sizes)
-        source = references.open_source(replace(reference, key=key), types)
+    loading.refuse_sizes([reference], types.sizes)
+    for item_key in [item.key for item in contents.tensors] if contents and stats else [key]:
+        source = references.open_source(replace(reference, key=item_key), types)
         yield _opened(source, source.name if source.key else name, stats=stats)
 
 
@@ -177,17 +181,4 @@ def _opened(source: Source, name: str, *, stats: bool) -> _Shown:
             more["attributes"] = len(values)
     if stats:
         more["statistics"] = objects.statistics(folds.statistics(source, Resources()))
-    return _Shown([objects.described(name, source, source.desc, source.storage, **more)], source)
-
-
-def _nodes_of(reference: Reference) -> Contents:
-    """The nodes of a model of ONNX; FormatError for a node, and for a model without any."""
-    from revseq_cli.formats.contents import Contents, Item
-    from revseq_cli.formats.onnx_models import OPERATOR, Model  # few files are models
-
-    model = Model(reference.path)
-    if reference.key is not None:
-        hint = f"revseq check {platform.quoted(f'{reference.path}::{model.node(reference.key).key}')}"
-        raise FormatError(f"is a model; its nodes: {listed(model.nodes)}", "a tensor", hint, reference.path)
-    items = tuple(Item(node.key, what=f"{OPERATOR}, {model.told(node)}") for node in model.nodes.values())
-    return Contents(reference.path, "onnx", items)
+    return _Shown(source, [objects.described(name, source, source.desc, source.storage, **more)])
