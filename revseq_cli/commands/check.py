@@ -84,8 +84,8 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     if console.as_json:
         report = {"level": level.short, "valid": not failing, **objects.job(job.values.desc, job.descs[1], job.axis)}
         report |= {"BatchAxis": job.batch_axis, "hint": hint, "lowest_level": lowest and lowest.short}
-        told = [{"label": each.label(), **asdict(each)} for each in constraints]
-        click.echo(objects.text_of(report | {"lengths": counts and counts._asdict(), "constraints": told}))
+        rules = [{"label": constraint.label(), **asdict(constraint)} for constraint in constraints]
+        click.echo(objects.text_of(report | {"lengths": counts and counts._asdict(), "constraints": rules}))
     elif not console.quiet:
         printer = terminal.console(color=console.colored)
         by, count = "the operator" if level is FeatureLevel.NONE else level, len(constraints)
@@ -93,25 +93,24 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
         if failing:
             verdict = f"{by} refuses it: {len(failing)} of {count} constraints {'fail' if failing[1:] else 'fails'}"
         lines = [*_constraints(constraints, hint, printer.width, every=every)]
-        about = [*_about(job, counts, lowest, printer.width)]
         terminal.print_lines(printer, [verdict], terminal.BAD if failing else terminal.GOOD)
         terminal.print_lines(printer, ["", *lines] if lines else [], marked=True)
-        terminal.print_lines(printer, ["", *about])
+        terminal.print_lines(printer, ["", *_about(job, counts, lowest, printer.width)])
     return 1 if failing else 0
 
 
 def _constraints(constraints: Sequence[Constraint], hint: str, width: int, *, every: bool) -> Iterator[str]:
     """The lines of what fails, as an error says it, and of a hint for all; with `every`, of what passes, too."""
-    for each in spec.broken(constraints):
-        yield from terminal.hanging(f"{terminal.FAIL}  ", f"{each.label()}: {each.found}", width)
-        yield from terminal.hanging("      wanted: ", f"{each.wanted} ({each.rule})", width)
-        if each.hint and not hint:
-            yield from terminal.hanging("      Hint: ", printable(each.hint), width)
+    for constraint in spec.broken(constraints):
+        yield from terminal.hanging(f"{terminal.FAIL}  ", f"{constraint.label()}: {constraint.found}", width)
+        yield from terminal.hanging("      wanted: ", f"{constraint.wanted} ({constraint.rule})", width)
+        if constraint.hint and not hint:
+            yield from terminal.hanging("      Hint: ", printable(constraint.hint), width)
     if hint:
         yield from (printable(f"      {line}") for line in f"Hint: {hint}".split("\n"))
-    for each in constraints if every else ():
-        if each.ok:
-            yield from terminal.hanging(f"{terminal.PASS}  ", f"{each.label()}: {each.found}", width)
+    for constraint in constraints if every else ():
+        if constraint.ok:
+            yield from terminal.hanging(f"{terminal.PASS}  ", f"{constraint.label()}: {constraint.found}", width)
 
 
 def _about(job: Job, counts: LengthCounts | None, lowest: FeatureLevel | None, width: int) -> Iterator[str]:
@@ -193,13 +192,13 @@ def levels(level: FeatureLevel | None, console: Console) -> None:
     all_levels = (level,) if level else tuple(FeatureLevel)
     if console.as_json:
         rows = []
-        for each in all_levels:
-            row, names = spec.support(each), dict.fromkeys(("dimension_counts", "most_elements", INPUT, LENGTHS))
-            if row:
-                names = {"dimension_counts": [row.dimension_counts[0], row.dimension_counts[-1]]}
-                names["most_elements"] = row.most_elements
-                names |= {tensor: [t.name for t in row.data_types(tensor)] for tensor in (INPUT, LENGTHS)}
-            rows.append({"level": each.short, **names})
+        for of_row in all_levels:
+            row = spec.support(of_row)
+            accepted: dict[str, Any] = {tensor: row and row.data_types(tensor) for tensor in (INPUT, LENGTHS)}
+            accepted = {tensor: types and [t.name for t in types] for tensor, types in accepted.items()}
+            counts = row and [row.dimension_counts[0], row.dimension_counts[-1]]
+            accepted |= {"dimension_counts": counts, "most_elements": row and row.most_elements}
+            rows.append({"level": of_row.short, **accepted})
         click.echo(objects.text_of({"levels": rows}))
         return
     printer = terminal.console(color=console.colored)

@@ -28,7 +28,6 @@ COMMANDS = {
 }
 _PLACES = {"levels": "check:levels"}  # modules that have another name
 TOPICS = ("formats", "porting")  # pages of the manual that are no help of a command
-_COMPLETE = "_REVSEQ_COMPLETE"  # Click's name for the variable
 
 
 class LazyGroup(click.Group):
@@ -79,7 +78,7 @@ def completion(shell: str) -> None:
     from click.shell_completion import get_completion_class
 
     if complete := get_completion_class(shell):
-        click.echo(complete(cli, {}, "revseq", _COMPLETE).source())
+        click.echo(complete(cli, {}, "revseq", "_REVSEQ_COMPLETE").source())
 
 
 @cli.command("help", cls=options.Command, examples=("revseq help run", "revseq help formats"))

@@ -14,7 +14,7 @@ from revseq_cli.formats import table
 
 if TYPE_CHECKING:
     from revseq_cli.commands.options import Console
-    from revseq_cli.formats.contract import FileSink, Source
+    from revseq_cli.formats.contract import Source
     from revseq_cli.formats.table import Format
     from revseq_cli.pipeline.plan import Resources
 
@@ -60,40 +60,34 @@ def command(
     """
     from revseq_cli.formats.references import Reference, create_sink
     from revseq_cli.pipeline import loading
+    from revseq_cli.pipeline.folds import verify_copy
+    from revseq_cli.pipeline.plan import plan_copy
+    from revseq_cli.pipeline.tasks import copy
     from revseq_cli.report import objects
 
-    to_file = dst != "-"
-    if not to_file and (console.as_json or verify):
+    if dst == "-" and (console.as_json or verify):
         raise UsageError("--json and --verify apply only to a file", "a DST that is a file", "give DST a name", "-")
     request = options.request_of(input=src, format_name=format_name, absolute=resources.elsewhere, **opening)
     source = loading.load_tensor(request, "SRC")
     reference = Reference.input(src)
     loading.refuse_sizes([reference], request.sizes)
     reference = Reference.output(dst, format_name, [reference], "revseq convert ... -")
-    if not to_file:
+    if dst == "-":
         _print(source, options.printed_format(reference.format, "use {} as DST"), full=full)
         return
     sink = create_sink(
         reference, source, overwrite=overwrite, inputs=source.files, only=True, elsewhere=resources.elsewhere
     )
-    _write(source, sink, resources, console, verify=verify)
-    if console.as_json:
-        report = {"output": reference.path, "verified": verify, "notes": sink.notes, "bytes": source.desc.total_bytes}
-        click.echo(objects.text_of({"input": {"name": source.name, **objects.of_desc(source.desc)}, **report}))
-
-
-def _write(source: Source, sink: FileSink, resources: Resources, console: Console, *, verify: bool) -> None:
-    from revseq_cli.pipeline.folds import verify_copy
-    from revseq_cli.pipeline.plan import plan_pass
-    from revseq_cli.pipeline.tasks import copy
-
-    plan = plan_pass(source, sink, resources)
+    plan = plan_copy(source, resources, sink)
     console.detail(f"{plan.blocks.count:,} blocks; {plan.means}")
     with console.writing(sink, verify=verify):
         copy(source, sink, plan)
         if verify:
             verify_copy(source, sink, plan)
         source.recheck()
+    if console.as_json:
+        report = {"output": reference.path, "verified": verify, "notes": sink.notes, "bytes": source.desc.total_bytes}
+        click.echo(objects.text_of({"input": {"name": source.name, **objects.of_desc(source.desc)}, **report}))
 
 
 def _print(source: Source, row: Format, *, full: bool) -> None:
