@@ -61,7 +61,7 @@ def command(
     from revseq_cli.formats.references import Reference, create_sink
     from revseq_cli.pipeline import loading
     from revseq_cli.pipeline.folds import verify_copy
-    from revseq_cli.pipeline.plan import plan_copy
+    from revseq_cli.pipeline.plan import plan_pass
     from revseq_cli.pipeline.tasks import copy
     from revseq_cli.report import objects
 
@@ -78,7 +78,7 @@ def command(
     sink = create_sink(
         reference, source, overwrite=overwrite, inputs=source.files, only=True, elsewhere=resources.elsewhere
     )
-    plan = plan_copy(source, resources, sink)
+    plan = plan_pass(source, sink, resources)
     console.detail(f"{plan.blocks.count:,} blocks; {plan.means}")
     with console.writing(sink, verify=verify):
         copy(source, sink, plan)
