@@ -133,7 +133,7 @@ def command(
                 _print_notes_and_errors(outcomes, jobs, console)
     if not (console.as_json or console.quiet):
         seconds = time.monotonic() - began
-        click.echo(tables.batch_plan(outcomes) if dry_run else tables.batch(outcomes, len(entries), seconds))
+        click.echo(tables.batch(outcomes, len(entries), None if dry_run else seconds))
     return int(any(outcome.error for outcome in outcomes))
 
 
@@ -194,7 +194,7 @@ def _print_outcome(outcome: Outcome, jobs: Jobs, console: Console) -> None:
     if console.as_json:
         click.echo(objects.outcome(outcome))
     if not outcome.error:
-        done = "skipped" if outcome.skipped else "planned" if outcome.plan else "wrote"
+        done = "skipped" if outcome.skipped else "planned" if outcome.planned else "wrote"
         verified = ", and verified it" if outcome.verified else ""
         console.detail(f"{jobs.place([outcome.line])}: {done} {outcome.output}{verified}")
 
@@ -350,7 +350,7 @@ def _run_job(job: int, entry: Entry, setup: _Setup, sharing: int, *, replaces: b
 def _outcome_of(entry: Entry, setup: _Setup, sharing: int, *, replaces: bool) -> Outcome:
     from revseq_cli.pipeline import loading, reversal
     from revseq_cli.pipeline.plan import plan_reversal
-    from revseq_cli.report.objects import Outcome, Planned
+    from revseq_cli.report.objects import Outcome
 
     settings = dict(entry.options)
     output, overwrite, verify, only = (settings.pop(name) for name in ("output", "overwrite", "verify", "only"))
@@ -362,14 +362,15 @@ def _outcome_of(entry: Entry, setup: _Setup, sharing: int, *, replaces: bool) ->
     outcome = Outcome(entry.line, output, None, bytes=job.values.desc.total_bytes)
     folder = os.curdir if platform.is_remote(entry.output) else os.path.dirname(entry.output)  # noqa: PTH120 - strings
     if setup.plans and not os.path.isdir(folder):  # noqa: PTH112 - which would be made
-        return outcome._replace(plan=Planned(job, plan_reversal(job, resources)).traffic)
+        plan_reversal(job, resources)
+        return outcome._replace(planned=True)
     if replaces and os.path.isdir(entry.output):  # noqa: PTH112 - a folder is never replaced
         shutil.rmtree(entry.output)
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
     sink = run.new_sink(job, request, output, resources, overwrite=overwrite or replaces, only=only)
     plan = plan_reversal(job, resources, sink)
     if setup.plans:
-        return outcome._replace(plan=Planned(job, plan, sink.kept).traffic)
+        return outcome._replace(planned=True)
     with options.written(sink):
         clamped = reversal.write(job, sink, plan, verified=verify)
     return outcome._replace(verified=verify, notes=tuple(sink.notes), clamped=clamped)

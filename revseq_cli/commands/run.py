@@ -105,8 +105,7 @@ def command(
     if dry_run:
         from revseq_cli.report import objects, tables
 
-        planned = objects.Planned(job, plan_reversal(job, resources, sink), sink.kept if sink else 0)
-        click.echo((objects if console.as_json else tables).plan(planned))
+        click.echo((objects if console.as_json else tables).plan(job, plan_reversal(job, resources, sink)))
     elif sink:
         _write(job, sink, plan_reversal(job, resources, sink), drawings, console, verify=verify)
     else:
@@ -130,7 +129,7 @@ def _write(job: Job, sink: FileSink, plan: Plan, drawings: list[AtomicFile], con
     if console.verbose:
         from revseq_cli.report import objects, tables  # small jobs do without what they do not use
 
-        console.detail(tables.plan(objects.Planned(job, plan, sink.kept)))
+        console.detail(tables.plan(job, plan))
     with console.writing(sink, *drawings, verify=verify):
         clamped = reversal.write(job, sink, plan, verified=verify)
         for drawing in drawings:

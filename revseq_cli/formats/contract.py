@@ -143,7 +143,7 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
 
     Two facts say how it is written: `in_workers`, that block writers store it, and pass neither values nor chunks to
     the parent; and `in_order`, that it receives what they leave in the order of the blocks. `chunks` and `encoded` are
-    as in a source. `notes` say what of the input's file was not copied, and `kept` is the number of bytes that were.
+    as in a source. `notes` say what of the input's file was not copied.
     Temporary files of the pass lie next to the file `beside`.
     """
 
@@ -152,7 +152,6 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     chunks: tuple[int, ...] | None = None
     encoded = False
     notes: tuple[str, ...] = ()
-    kept = 0
     beside = ""
 
     @abstractmethod

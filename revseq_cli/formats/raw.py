@@ -170,6 +170,7 @@ class RawSink(FileSink):
     tensor: RawTensor
     head = b""
     head_at = 0
+    kept = 0  # bytes that are copied
 
     def __init__(self, file: AtomicFile) -> None:
         super().__init__(file)

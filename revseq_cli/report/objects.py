@@ -27,40 +27,10 @@ if TYPE_CHECKING:
 _NO_FILES = ("INPUT", "LENGTHS", "A", "B", "SRC", "standard input", "standard output", "the argument", "-")
 
 
-class Traffic(NamedTuple):
-    """The bytes that a job reads and writes at most, temporary files too, and the `size` of its output.
-
-    Sizes are those of tensors: compression takes less, and text more.
-    """
-
-    read_bytes: int
-    write_bytes: int
-    size: int
-
-
-class Planned(NamedTuple):
-    """A job before it runs, and its plan; `kept` bytes of the input's file are copied with the tensor."""
-
-    job: Job
-    plan: Plan
-    kept: int = 0
-
-    @property
-    def traffic(self) -> Traffic:
-        """The bytes that it reads and writes."""
-        values = self.job.values.desc.total_bytes
-        size = values + self.kept
-        written = size + self.plan.spooled * values
-        read = written + self.job.lengths.desc.total_bytes
-        if self.plan.tiling:  # a temporary file, of which about a quarter is read more than once
-            return Traffic(read + values * 5 // 4, written + values, size)
-        return Traffic(read, written, size)
-
-
 class Outcome(NamedTuple):
     """The result of a job of a batch: `line` is its line in the manifest, `error` is None if its output is written.
 
-    With `skipped`, an earlier batch has written it. With a `plan`, it was only planned.
+    With `skipped`, an earlier batch has written it; it was only `planned` in a dry run.
     """
 
     line: int
@@ -71,7 +41,7 @@ class Outcome(NamedTuple):
     notes: Sequence[str] = ()
     clamped: int = 0
     skipped: bool = False
-    plan: Traffic | None = None
+    planned: bool = False
 
 
 class Comparison(NamedTuple):
@@ -142,29 +112,25 @@ def job(values: TensorDesc, lengths: TensorDesc, axis: int) -> dict[str, object]
     return {INPUT: of_desc(values), LENGTHS: of_desc(lengths), "Axis": axis}
 
 
-def plan(planned: Planned) -> str:
+def plan(of: Job, plan: Plan) -> str:
     """The report of `run --dry-run`; memory and sizes of blocks are in bytes."""
-    plan, traffic = planned.plan, planned.traffic
     told = {
         "blocks": plan.blocks.count,
-        "block_bytes": plan.blocks.elements * planned.job.values.desc.data_type.size,
-        "read_bytes": traffic.read_bytes,
-        "write_bytes": traffic.write_bytes,
+        "block_bytes": plan.blocks.elements * of.values.dtype.itemsize,
         "engine": plan.engine,
         "workers": None if plan.scheduler else plan.workers,
         "scheduler": plan.scheduler or None,
         "memory": plan.bytes,
         "spooled": bool(plan.spooled or plan.tiling),
     }
-    return text_of({**job(planned.job.values.desc, planned.job.lengths.desc, planned.job.axis), "plan": told})
+    return text_of({**job(of.values.desc, of.lengths.desc, of.axis), "plan": told})
 
 
 def outcome(outcome: Outcome) -> str:
-    """The report of `batch` on one job, with a plan for `--dry-run`."""
-    error, plan = outcome.error, outcome.plan
-    told = {name: value for name, value in outcome._asdict().items() if name != "plan"}
-    told |= {"ok": not error, "errors": errors_of(error), "error": error and message(error)}
-    return text_of(told | ({"plan": plan._asdict()} if plan else {}))
+    """The report of `batch` on one job."""
+    error = outcome.error
+    told = {"ok": not error, "errors": errors_of(error), "error": error and message(error)}
+    return text_of(outcome._asdict() | told)
 
 
 def described(name: str, tensor: Source | Item, desc: TensorDesc, storage: Storage, **more: object) -> dict[str, Any]:

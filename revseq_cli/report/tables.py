@@ -12,7 +12,7 @@ from revseq_cli.core import dtypes, platform
 from revseq_cli.core.errors import printable, shortened
 from revseq_cli.core.tensors import braced
 from revseq_cli.report import terminal, view
-from revseq_cli.report.objects import Comparison, Outcome, Planned, first_differences
+from revseq_cli.report.objects import Comparison, Outcome, first_differences
 from revseq_cli.text.numbers import render
 
 _HEADS = ("name", "DataType", "Sizes", "dimensions", "attributes", "storage")
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contents import Contents, Item
     from revseq_cli.formats.contract import Source
+    from revseq_cli.pipeline.jobs import Job
+    from revseq_cli.pipeline.plan import Plan
 
 
 def show(
@@ -178,12 +180,11 @@ def diff(comparison: Comparison) -> str:
     return "\n".join([*lines, *([f"Hint: {comparison.hint}"] if comparison.hint else [])])
 
 
-def plan(planned: Planned) -> str:
+def plan(job: Job, plan: Plan) -> str:
     """The text of `run --dry-run`; -v prints it, too."""
-    job, plan, _ = planned
     values, lengths, tiling = job.values.desc, job.lengths.desc, plan.tiling
     cut = ", lines are cut" if plan.blocks.cuts_lines else ""
-    block = plan.blocks.elements * values.data_type.size
+    block = plan.blocks.elements * job.values.dtype.itemsize
     lines = [
         f"InputTensor            {values}, {values.total_bytes:,} bytes",
         f"SequenceLengthsTensor  {lengths}, {lengths.total_bytes:,} bytes",
@@ -198,35 +199,23 @@ def plan(planned: Planned) -> str:
             f"temporary file         {values.total_bytes:,} bytes; none with {enough}",
             f"passes                 2, in runs of {run:,} bytes",
         ]
-    traffic = planned.traffic
-    most = "about " if tiling else ""
-    lines += [
-        f"bytes                  {most}{traffic.read_bytes:,} read, {traffic.write_bytes:,} written",
-        f"engine                 {printable(plan.means)}",
-    ]
-    return "\n".join(lines)
+    return "\n".join([*lines, f"engine                 {printable(plan.means)}"])
 
 
-def batch(outcomes: Sequence[Outcome], jobs: int, seconds: float) -> str:
-    """How many of all jobs are done, skipped, failed or not begun, with their bytes and seconds."""
+def batch(outcomes: Sequence[Outcome], jobs: int, seconds: float | None) -> str:
+    """How many of all jobs are done, skipped, failed or not begun, with their bytes, and the seconds of no dry run."""
     failed, skipped = sum(each.error is not None for each in outcomes), sum(each.skipped for each in outcomes)
-    counts = {"done": len(outcomes) - failed - skipped, "skipped": skipped, "failed": failed}
-    size = sum(outcome.bytes for outcome in outcomes)
-    return f"{_counts(jobs, counts | {'not begun': jobs - len(outcomes)})}; {size:,} bytes in {seconds:.2f} s"
-
-
-def batch_plan(outcomes: Sequence[Outcome]) -> str:
-    """What a batch would do: its jobs and their bytes."""
-    plans = [outcome.plan for outcome in outcomes if outcome.plan]
-    counts = {"to do": len(plans), "skipped": sum(outcome.skipped for outcome in outcomes)}
-    counts["wrong"] = sum(outcome.error is not None for outcome in outcomes)
-    read, written = sum(plan.read_bytes for plan in plans), sum(plan.write_bytes for plan in plans)
-    return f"{_counts(len(outcomes), counts)}; {read:,} bytes to read, {written:,} to write"
-
-
-def _counts(jobs: int, counts: dict[str, int]) -> str:
+    done, wrong = ("done", "failed") if seconds is not None else ("to do", "wrong")
+    counts = {
+        done: len(outcomes) - failed - skipped,
+        "skipped": skipped,
+        wrong: failed,
+        "not begun": jobs - len(outcomes),
+    }
     told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-    return f"{terminal.counted(jobs, 'job')}: {told or 'nothing'}"
+    size = sum(outcome.bytes for outcome in outcomes)
+    took = f" in {seconds:.2f} s" if seconds is not None else ""
+    return f"{terminal.counted(jobs, 'job')}: {told or 'nothing'}; {size:,} bytes{took}"
 
 
 def axis_text(values: TensorDesc, axis: int) -> str:

@@ -171,17 +171,15 @@ def test_every_pass_asks_at_its_end_whether_its_input_has_changed(which):
 # Through the command
 
 
-def test_a_dry_run_counts_what_goes_through_temporary_files(revseq, tmp_path):
+def test_a_dry_run_tells_what_goes_through_temporary_files(revseq, tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f.create_dataset("x", data=np.zeros((128, 4096), "f4"), chunks=(128, 64))
     np.save(tmp_path / "n.npy", np.ones((128, 1), "u4"))
     job = ["run", "x.h5", "n.npy", "--axis", 1, "-o", "y.h5", "--only", "--dry-run", "--json", "--jobs", 1]
     plan = json.loads(revseq(*job, "--memory", "300K").ok().out)["plan"]
     assert plan["spooled"]
-    assert plan["write_bytes"] == 3 * (128 * 4096 * 4)
-    assert plan["read_bytes"] == 3 * (128 * 4096 * 4) + 128 * 4
     plan = json.loads(revseq(*job, "--memory", "64M").ok().out)["plan"]
-    assert (plan["spooled"], plan["write_bytes"]) == (False, 128 * 4096 * 4)
+    assert not plan["spooled"]
 
 
 @pytest.mark.needs("proc")

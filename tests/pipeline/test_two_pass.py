@@ -87,7 +87,6 @@ def test_16_gib_in_64_mib_on_paper(revseq, roomy):
     job = "run x.npy n.npy --axis 0 -o y.npy --memory 64MiB --feature-level none --dry-run".split()
     plan = json.loads(revseq(*job, "--json", cwd=roomy).ok().out)["plan"]
     assert plan["memory"] <= 64 << 20
-    assert plan["write_bytes"] == 2 * 16 << 30
     assert plan["spooled"]
 
 

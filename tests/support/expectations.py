@@ -16,8 +16,6 @@ from generated import Place
 from needs import WINDOWS
 
 MOST_BLOCKS = 80  # about; each takes a millisecond or more
-# What a directory of an archive and headers take beside the bytes that a plan has.
-_HEADERS_BYTES = 1000
 
 
 def carry_out(job, folder):
@@ -176,7 +174,7 @@ def judge_run(job, folder, values, lengths, names, stdin):
     args = ["run", *names, *output_options(job), *of_job, *["--verify"] * job.verify]
     memory = memory_options(job, folder, args, stdin)
     right = generated.right(job, values, lengths)
-    before, plan = folder.listing(), None
+    before = folder.listing()
     if job.seed % 4 == 0:
         planned = folder.revseq(*args, *memory, "--dry-run", "--json", stdin=stdin)
         if planned.status or folder.listing() != before:
@@ -192,10 +190,6 @@ def judge_run(job, folder, values, lengths, names, stdin):
     if (int(told[1].replace(",", "")) if told else 0) != clamped:
         folder.fail(f"{clamped} lengths are clamped, and that is not what is told", done)
     judge_output(job, folder, right, before, target, key)
-    if plan and job.output == "copy" and job.source.format in ("npz", "safetensors"):
-        size, tiled = (folder.path / target).stat().st_size, plan["spooled"]
-        if abs(plan["write_bytes"] - size - tiled * job.bytes) > _HEADERS_BYTES:
-            folder.fail(f"the plan has {plan['write_bytes']} bytes to write, and there are {size}")
     if job.seed % 3 == 0 and not stdin:
         judge_job_of_output(job, folder, target, key, names, of_job)
     if job.seed % 5 == 0:

@@ -73,7 +73,6 @@ class _Copy:
         self.name, self.template, self.where = name, template, where
         self.adds = name not in (f"/{template.key}", template.place)
         self.is_raw = template.raw is not None
-        self.kept = template.identity.size - (0 if self.adds else template.stored)
         self.properties = template.properties.copy()
         take_filters(self.properties, template.properties)
         if self.adds:
@@ -130,8 +129,6 @@ class _Copy:
 
 class _Alone:
     """A file of the dataset alone, with what the neutral form says of it."""
-
-    kept = 0
 
     def __init__(self, name: str, template: Source, where: str) -> None:
         self.name, self.template, self.meaning, sizes = name, template, template.meaning() or NOTHING, template.sizes
@@ -347,7 +344,7 @@ class _DatasetSink(FileSink):
 
     def __init__(self, file: AtomicFile, output: _Copy | _Alone) -> None:
         super().__init__(file)
-        self._output, self.kept, self._template = output, output.kept, output.template
+        self._output, self._template = output, output.template
 
     def _begin(self, **options: int) -> h5py.Dataset:
         """Create the file with the dataset, whose values are still to be written."""

@@ -75,19 +75,17 @@ class ZarrSink(FileSink):
             return
         own = self._key.rpartition("/")[2]
         self._variables = [v for v in said.coordinates if own and own != v.name and _is_name(v.name)]
-        self.kept = sum(variable.values.nbytes for variable in self._variables)
         if lost := [variable.name for variable in said.coordinates if variable not in self._variables]:
             self.notes += (f"not copied, since they have no place beside the array: {listed(lost)}",)
 
     def _keep_others(self, old: ZarrSource) -> None:
         """Look at what is copied; UsageError where the input's store has no place for an array that is added."""
         self._old_files = metadata.files_in(old.at, old.name)
-        self._copied, self.kept = self._old_files.names, self._old_files.stored
+        self._copied = self._old_files.names
         start = f"{self._key}/" if self._key else ""
         if self._key == old.key:
             is_chunk = old.metadata.is_chunk
             self._copied = [n for n in self._copied if not (n.startswith(start) and is_chunk(n.removeprefix(start)))]
-            self.kept -= old.stored
             return
         if any(name == self._key or name.startswith(start) for name in self._copied):
             refuse_taken(self._key, [self._key], old.at)
