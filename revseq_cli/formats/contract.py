@@ -88,11 +88,6 @@ class Source(ABC):
         return [self.identity] if self.identity else []
 
     @property
-    def reads_cheaply(self) -> bool:
-        """Whether any region is cheap to read: there are no chunks to decode."""
-        return self.chunks is None
-
-    @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
         """For each dimension, the multiple of indices at which to cut: a chunk's sizes, or 1 without.
 

@@ -56,7 +56,7 @@ class PlacedSource(View):
 
     def in_memory(self, most: int) -> PlacedSource:
         """A copy that holds few lengths, of `most` bytes, in memory, which else every block would decode anew."""
-        if self.reads_cheaply or self.source.desc.total_bytes > min(most, 8 * thresholds.LENGTHS_AT_ONCE):
+        if self.chunks is None or self.source.desc.total_bytes > min(most, 8 * thresholds.LENGTHS_AT_ONCE):
             return self
         return PlacedSource(MemorySource.of(self.source), self._values, self._axis, self._places)
 

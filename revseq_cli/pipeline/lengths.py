@@ -53,7 +53,8 @@ class View(Source):
         self.source = source
         self.name, self.key, self.path, self.identity = source.name, source.key, source.path, source.identity
         self.dtype, self.order, self.storage, self.encoded = source.dtype, source.order, source.storage, source.encoded
-        self.sizes, self.chunks = self.placed(source.sizes), self.placed(source.chunks) if source.chunks else None
+        self.sizes = self.placed(source.sizes)
+        self.chunks = None if source.chunks is None else self.placed(source.chunks)
         self.dimensions = source.dimensions if len(self.sizes) == len(source.sizes) else ()
 
     def placed(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
@@ -64,11 +65,6 @@ class View(Source):
     def files(self) -> list[Identity]:
         """Those of the source."""
         return self.source.files
-
-    @property
-    def reads_cheaply(self) -> bool:
-        """Whether there are no chunks to decode, and nothing to compute of many elements."""
-        return self.chunks is None and self.source.reads_cheaply
 
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
@@ -211,15 +207,11 @@ class ScannedSource(View):
         super().__init__(source)
         self.dtype = dtype_of(DataType.UINT32 if source.sizes[along] < 1 << 32 else DataType.UINT64)
         self.order = "C"
+        self.chunks = self.chunks or (1,) * len(self.sizes)  # no length is cheap to read: it takes many elements
 
     def placed(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
         """The numbers of the dimensions that are kept."""
         return tuple(numbers[d] for d in self._kept)
-
-    @property
-    def reads_cheaply(self) -> bool:
-        """Never: each number is computed of many elements."""
-        return False
 
     @property
     def least_bytes(self) -> int:

@@ -136,7 +136,7 @@ def made_ready(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = False
             lengths.desc.total_bytes <= plan.bytes // 8,
             lengths.desc.element_count <= thresholds.LENGTHS_AT_ONCE,
         )
-        if (fits and is_small) or not lengths.reads_cheaply:  # else every block would read or decode them again
+        if (fits and is_small) or lengths.chunks is not None:  # else every block would read or decode them again
             if fits or holds_lengths:
                 lengths = MemorySource(lengths.name, lengths.read(), lengths.storage)
             else:
