@@ -15,7 +15,7 @@ from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import chosen, extra, not_whole
 from revseq_cli.formats.contract import FileSink, Source, Storage
-from revseq_cli.formats.raw import Gathered, MemorySource
+from revseq_cli.formats.raw import MemorySource, WholeSink
 from revseq_cli.formats.table import looks_like
 
 if TYPE_CHECKING:
@@ -113,7 +113,13 @@ def write_to(stream: BinaryIO, source: Source) -> None:
 
 def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG001 - it has none
     """The sink of a new file of one tensor, with or without a name."""
-    return _OnnxSink(file, template, key)
+    empty = np.broadcast_to(np.zeros((), template.dtype), template.sizes)
+    _message(empty[:0] if empty.ndim else empty, template, key, file.name)  # what refuses it does so now
+
+    def message(values: NDArray[Any]) -> bytes:
+        return _message(values, template, key, file.name)
+
+    return WholeSink(file, template, message, lambda path: open_tensor(path, name=file.name))
 
 
 def _message(values: NDArray[Any], template: Source, key: str, where: str) -> bytes:
@@ -128,22 +134,3 @@ def _message(values: NDArray[Any], template: Source, key: str, where: str) -> by
         raise FormatError(f"{key!r} is no name of a tensor", "a name such as x", where=where) from None
     message: bytes = proto.SerializeToString(deterministic=True)
     return message
-
-
-class _OnnxSink(Gathered, FileSink):
-    """A new file; the values are gathered in memory, and written at the end."""
-
-    def __init__(self, file: AtomicFile, template: Source, key: str) -> None:
-        super().__init__(file)
-        empty = np.broadcast_to(np.zeros((), template.dtype), template.sizes)
-        _message(empty[:0] if empty.ndim else empty, template, key, file.name)  # what refuses it does so now
-        self._template, self._key = template, key
-        self.values: NDArray[Any] = np.empty(template.sizes, template.dtype)
-
-    def finish(self) -> None:
-        """Write the message."""
-        self.file.write(_message(self.values, self._template, self._key, self.file.name))
-
-    def reopen(self) -> Source:
-        """The complete file, as an input."""
-        return open_tensor(self.file.temporary, name=self.file.name)

@@ -21,7 +21,7 @@ from revseq_cli.formats.contract import BlockWriter, FileSink, ReadTask, Sink, S
 from revseq_cli.formats.table import looks_like
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -284,6 +284,29 @@ class Gathered(Sink):
         """Store a block, which is its region and its values."""
         region, values = cast("WriteResult", write_result)
         self.values[region] = values
+
+
+class WholeSink(Gathered, FileSink):
+    """A new file that is written whole: `message` makes its bytes of the values, and `read` opens it at a path."""
+
+    def __init__(
+        self,
+        file: AtomicFile,
+        template: Source,
+        message: Callable[[NDArray[Any]], bytes],
+        read: Callable[[str], Source],
+    ) -> None:
+        super().__init__(file)
+        self.values = np.empty(template.sizes, template.dtype)
+        self._message, self._read = message, read
+
+    def finish(self) -> None:
+        """Write the file."""
+        self.file.write(self._message(self.values))
+
+    def reopen(self) -> Source:
+        """The complete file, as an input."""
+        return self._read(self.file.temporary)
 
 
 class MemorySink(Gathered):

@@ -24,7 +24,7 @@ from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import Contents, Item, refuse_key, try_hint
 from revseq_cli.formats.contract import FileSink, Source, Storage, TextTypes
-from revseq_cli.formats.raw import Gathered, MemorySource
+from revseq_cli.formats.raw import MemorySource, WholeSink
 from revseq_cli.formats.table import encoding_by_mark, looks_like
 from revseq_cli.text import numbers
 from revseq_cli.text.examples import LABELS, Text
@@ -155,35 +155,24 @@ class TextFormat:
         return self.read(address.text, address.key, types)
 
     def create_sink(self, file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG002 - it has neither
-        """The sink of a new text file."""
-        return TextSink(file, template, self)
+        """The sink of a new text file, which can be read back."""
+        self.require(template.desc, file.name)
+
+        def message(values: NDArray[Any]) -> bytes:
+            data = f"{self.write(values)}\n".encode()
+            if len(data) > LARGEST:
+                raise too_large(f"{len(data)} bytes", file.name)
+            return data
+
+        def read(path: str) -> Source:
+            return self.read(replace(read_text(path), name=file.name), None, TextTypes(None, template.desc.data_type))
+
+        return WholeSink(file, template, message, read)
 
     def write_to(self, stream: BinaryIO, source: Source) -> None:
         """Write the tensor and a line break into a pipe."""
         self.require(source.desc, source.name)
         stream.write(f"{self.write(source.read())}\n".encode())
-
-
-class TextSink(Gathered, FileSink):
-    """A new text file; the values are gathered in memory, and written at the end."""
-
-    def __init__(self, file: AtomicFile, template: Source, form: TextFormat) -> None:
-        form.require(template.desc, file.name)
-        super().__init__(file)
-        self._form, self._data_type = form, template.desc.data_type
-        self.values: NDArray[Any] = np.empty(template.sizes, template.dtype)
-
-    def finish(self) -> None:
-        """Write the text; FormatError for one that could not be read back."""
-        data = f"{self._form.write(self.values)}\n".encode()
-        if len(data) > LARGEST:
-            raise too_large(f"{len(data)} bytes", self.file.name)
-        self.file.write(data)
-
-    def reopen(self) -> Source:
-        """The complete file, as an input."""
-        text = replace(read_text(self.file.temporary), name=self.file.name)
-        return self._form.read(text, None, TextTypes(None, self._data_type))
 
 
 def _contents(address: Address, types: TextTypes) -> Contents | None:
