@@ -317,7 +317,7 @@ class TestJson(Contract):
             ('{"DataType":"UINT8","Values":[[1],[300]]}', "line 1, column 36: 300 does not fit UINT8"),
             ("[" * 100_000, "100000 brackets deep"), ('{"Values":[1],"Sizes":' + "[" * 100_000, "nested too deep"), ("[" * 70 + "1" + "]" * 70, "70 brackets deep"),
             ("[" + "1" * 2000 + "]", "a number of 2000 characters"), ("[nan(0x7f800000)]", "not the bits of a NaN"),
-            ('{"Values":[[1],\n[2, 300]],"DataType":"UINT8"}', "line 1, column 12: a row of 1, and others have 2"), ("[[1], {}]", "column 7: '{}' is not a number"),
+            ('{"Values":[[1],\n[2, 300]],"DataType":"UINT8"}', "line 1, column 12: a row of 1, and others have 2"), ("[[1], {}]", "column 7: a number 1 brackets deep"),
             ('{"Values":[-0,\n300],"DataType":"UINT8"}', "line 2, column 1: 300 does not fit"), ('["]"]', "is not JSON"),
             ('{"DataType":"INT8 \\"Values\\": [1","Values":[300]}', "is not a data type"), ('{"Values":"x","Sizes":[]}', "column 11:"),
             ('{"Sizes":[0, 4],"Values":[1]}', "the values have {1}"), ('{"Sizes":[-1],"Values":[]}', "Sizes is not a list of sizes"), ("[[], 1]", "column 3: an empty row"), ("[[], [[]]]", "row"),
