@@ -6,6 +6,8 @@ array([[3, 2, 1, 4],
        [5, 6, 7, 8]])
 """
 
+# ruff: noqa: ANN401 - values are whatever NumPy makes an array of
+
 from __future__ import annotations
 
 # The command begins here, too: what is imported now is time in which Python answers a signal with a traceback.
@@ -38,19 +40,14 @@ def __getattr__(name: str) -> object:
 
 
 def reverse_subsequences(
-    values: Any,  # noqa: ANN401 - whatever NumPy makes an array of
-    lengths: Any = None,  # noqa: ANN401
-    axis: int | str | None = None,
-    *,
-    batch_axis: int | str | None = None,
-    mask: bool = False,
-    padding: float | None = None,
-) -> Any:  # noqa: ANN401 - a NumPy array, or a DataArray
+    values: Any, lengths: Any = None, axis: int | str | None = None, *,
+    batch_axis: int | str | None = None, mask: bool = False, padding: float | None = None,
+) -> Any:  # fmt: skip
     """Reverse the first `length` elements of each line of an array along an axis, as DirectML does.
 
-    Elements are moved as bytes, so every bit pattern survives, even that of a NaN. DirectML's limits are not checked:
-    `violations` does that. Arrays are NumPy's, xarray's, or objects with `__array__` or `__dlpack__`, such as PyTorch
-    tensors on the CPU without a gradient.
+    The rules are those of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC in DirectML's reference, without the limits of feature
+    levels, which `violations` checks. Elements keep every bit, even those of a NaN. Arrays are NumPy's, xarray's, or
+    objects with `__array__` or `__dlpack__`, such as PyTorch tensors on the CPU without a gradient.
 
     Parameters
     ----------
@@ -85,10 +82,6 @@ def reverse_subsequences(
     TypeError
         For an axis that is neither an integer nor a name, and for a padding that is no number.
 
-    Notes
-    -----
-    The rules are those of Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC.
-
     Examples
     --------
     >>> import numpy as np
@@ -115,19 +108,10 @@ def reverse_subsequences(
 
 
 def explain(
-    output: Any,  # noqa: ANN401
-    values: Any,  # noqa: ANN401
-    lengths: Any = None,  # noqa: ANN401
-    axis: int | str | None = None,
-    *,
-    batch_axis: int | str | None = None,
-    mask: bool = False,
-    padding: float | None = None,
-    atol: float | None = None,
-    rtol: float | None = None,
-    ulp: int | None = None,
-    equal_nan: bool = False,
-) -> Explanation:
+    output: Any, values: Any, lengths: Any = None, axis: int | str | None = None, *,
+    batch_axis: int | str | None = None, mask: bool = False, padding: float | None = None,
+    atol: float | None = None, rtol: float | None = None, ulp: int | None = None, equal_nan: bool = False,
+) -> Explanation:  # fmt: skip
     """Compare an array with the result of `reverse_subsequences`: which lines are wrong, and what explains them.
 
     It works like `revseq diff` with an output and a job, and raises the errors of `reverse_subsequences`.
@@ -175,15 +159,9 @@ def explain(
 
 
 def violations(
-    values: Any,  # noqa: ANN401
-    lengths: Any = None,  # noqa: ANN401
-    axis: int | str | None = None,
-    feature_level: str = "5_0",
-    *,
-    batch_axis: int | str | None = None,
-    mask: bool = False,
-    padding: float | None = None,
-) -> tuple[Constraint, ...]:
+    values: Any, lengths: Any = None, axis: int | str | None = None, feature_level: str = "5_0", *,
+    batch_axis: int | str | None = None, mask: bool = False, padding: float | None = None,
+) -> tuple[Constraint, ...]:  # fmt: skip
     """List every constraint that makes DirectML refuse these arrays at a feature level.
 
     Parameters

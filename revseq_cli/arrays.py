@@ -1,5 +1,7 @@
 """The operator for the arrays of a Python program: what the functions of the package do."""
 
+# ruff: noqa: ANN401 - values are whatever NumPy makes an array of
+
 from __future__ import annotations
 
 import operator
@@ -20,14 +22,13 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.jobs import Job
     from revseq_cli.porting.diagnose import Mistake, WrongLines
 
+    Axis = int | str | None
+
 
 class Explanation(NamedTuple):
-    """How an array differs from the right output.
+    """How an array differs from the right output: how many elements do, and the index of the first.
 
-    `differing` is the number of elements that differ, and `first` the index of the first one. `lines` says how many
-    lines are wrong, and by which rule. `mistakes` explain the wrong lines; each has a `text` and the number of `lines`
-    that it explains. If nothing differs, `first` and `lines` are None. `reading` says what was undone before the
-    comparison, such as a transposition, which is a mistake, too; it is empty if nothing was.
+    Without a difference `first` and `lines` are None. `reading` is the mistake that was undone before the comparison.
     """
 
     differing: int
@@ -37,11 +38,8 @@ class Explanation(NamedTuple):
     reading: str = ""
 
 
-def array_of(data: Any, name: str) -> NDArray[Any]:  # noqa: ANN401 - whatever NumPy makes an array of
-    """The array that a program passes as `name`.
-
-    FormatError for a masked array, whose mask would be lost, and for what NumPy cannot make an array of.
-    """
+def array_of(data: Any, name: str) -> NDArray[Any]:
+    """The array that a program passes as `name`; FormatError for a masked one, and for what is none."""
     if isinstance(data, np.ma.MaskedArray):
         found, hint = "is a masked array, and a tensor has no mask", "give array.data, or array.filled(...)"
         raise FormatError(found, "an array without a mask", hint, name)
@@ -57,15 +55,7 @@ def array_of(data: Any, name: str) -> NDArray[Any]:  # noqa: ANN401 - whatever N
     return array
 
 
-def job_of(
-    values: Any,  # noqa: ANN401 - whatever NumPy makes an array of
-    lengths: Any,  # noqa: ANN401
-    axis: int | str | None,
-    batch_axis: int | str | None,
-    *,
-    mask: bool,
-    padding: float | None,
-) -> Job:
+def job_of(values: Any, lengths: Any, axis: Axis, batch_axis: Axis, *, mask: bool, padding: float | None) -> Job:
     """The job, as the command makes it from two files; RevseqError if the arrays and the axes make none."""
     from revseq_cli.pipeline.jobs import Request, make
 
@@ -84,7 +74,7 @@ def job_of(
 class _ArraySource(MemorySource):
     """An array, with the names and the coordinates of dimensions that an array of xarray has."""
 
-    def __init__(self, name: str, data: Any) -> None:  # noqa: ANN401
+    def __init__(self, name: str, data: Any) -> None:
         super().__init__(name, array_of(data, name), Storage("array", {}))
         self._coordinates: list[Variable] = []
         if _is_labelled(data):
@@ -100,7 +90,7 @@ class _ArraySource(MemorySource):
         return Meaning(self.dimensions, coordinates=tuple(self._coordinates))
 
 
-def _is_labelled(data: Any) -> bool:  # noqa: ANN401
+def _is_labelled(data: Any) -> bool:
     """Whether it is a DataArray of xarray, which is not imported for it."""
     return hasattr(data, "dims") and hasattr(data, "coords") and hasattr(data, "copy")
 
@@ -110,29 +100,17 @@ def _require(job: Job) -> None:
         raise spec.SpecError(broken, {})
 
 
-def reverse(
-    values: Any,  # noqa: ANN401
-    lengths: Any,  # noqa: ANN401
-    axis: int | str | None,
-    batch_axis: int | str | None,
-    *,
-    mask: bool,
-    padding: float | None,
-) -> Any:  # noqa: ANN401 - a NumPy array, or an array of xarray
+def reverse(values: Any, lengths: Any, axis: Axis, batch_axis: Axis, *, mask: bool, padding: float | None) -> Any:
     """The output: a new array, of xarray where the values are one."""
     if isinstance(axis, int) and lengths is not None and (batch_axis, mask, padding) == (None, False, None):
         # Most jobs are right as they are; to make one would take most of the time of a small call.
         array, counts = array_of(values, "values"), array_of(lengths, "lengths")
-        is_plain = counts.dtype.kind == "u" and not _is_labelled(lengths)
+        is_plain = counts.dtype.kind == "u" and not (_is_labelled(values) or _is_labelled(lengths))
         if is_plain and not spec.violations(describe(array), describe(counts), axis, spec.FeatureLevel.NONE):
-            return _like(values, kernel.reverse(array, counts, axis))
+            return kernel.reverse(array, counts, axis)
     job = job_of(values, lengths, axis, batch_axis, mask=mask, padding=padding)
     _require(job)
-    return _like(values, kernel.reverse(job.values.read(), job.lengths.read(), job.axis))
-
-
-def _like(values: Any, result: NDArray[Any]) -> Any:  # noqa: ANN401
-    """The result; as an array of xarray where the values are one."""
+    result = kernel.reverse(job.values.read(), job.lengths.read(), job.axis)
     return values.copy(data=result) if _is_labelled(values) else result
 
 
@@ -144,7 +122,7 @@ def violations(job: Job, feature_level: str) -> tuple[spec.Constraint, ...]:
 
 
 def explained(
-    output: Any, job: Job, atol: float | None, rtol: float | None, ulp: int | None, *, equal_nan: bool  # noqa: ANN401
+    output: Any, job: Job, atol: float | None, rtol: float | None, ulp: int | None, *, equal_nan: bool
 ) -> Explanation:  # fmt: skip
     """How an array differs from the output of a job; FormatError if it has other sizes or another type."""
     from revseq_cli.pipeline.folds import tolerance_of

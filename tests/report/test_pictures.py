@@ -1,10 +1,9 @@
-"""Pictures: what they show, that they are well-formed and small, and how a real browser shows them."""
+"""Pictures: what they show, that they are well-formed and small."""
 
 import re
 import xml.etree.ElementTree as ET
 from math import prod
 
-import browser
 import numpy as np
 import oracle
 import pytest
@@ -195,29 +194,3 @@ def test_what_is_refused_writes_nothing(revseq, files, options, words):
     assert content(files) == before
     revseq("run", "x.npy", "n.npy", "--axis", 1, "--picture", "new.svg", "--dry-run").ok()
     assert content(files) == before
-
-
-# In a browser
-
-
-@pytest.mark.needs("chromium")
-def test_no_text_overflows_or_covers_another(revseq, tmp_path):
-    for n, job in enumerate(("page.md::1", "page.md::2", "example1.txt")):
-        revseq("run", SAMPLES / job, "--picture", f"p{n}.svg").ok()
-    script = """
-      const bad = [], counts = [];
-      for (const svg of document.querySelectorAll('svg')) {
-        const boxes = [...svg.querySelectorAll('text')].map(text => [text.textContent, text.getBoundingClientRect()]);
-        const outer = svg.getBoundingClientRect();
-        counts.push(boxes.length);
-        for (const [text, box] of boxes)
-          if (box.left < outer.left || box.right > outer.right || box.bottom > outer.bottom) bad.push(['outside', text]);
-        for (const [i, [a, p]] of boxes.entries()) for (const [b, q] of boxes.slice(i + 1))
-          if (p.left < q.right - 1 && q.left < p.right - 1 && p.top < q.bottom - 4 && q.top < p.bottom - 4) bad.push([a, b]);
-      }
-      return [counts, bad]"""
-    page = "".join((tmp_path / f"p{n}.svg").read_text() for n in range(3))
-    counts, bad = browser.measured(tmp_path, page, script)
-    assert len(counts) == 3
-    assert min(counts) > 10
-    assert bad == []

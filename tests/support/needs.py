@@ -12,7 +12,6 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-import browser
 import h5py
 import numpy as np
 
@@ -89,7 +88,6 @@ NEEDS = {
         int(version("safetensors").split(".")[1]) >= 5,
         "no safetensors that knows all data types: those after 0.4.3 do not start under Wine 8",
     ),
-    "chromium": (bool(browser.CHROMIUM), "no Chromium on PATH, in which pictures and pages are shown"),
     "told deaths": (not IS_WINE, "no connection that ends when a process dies in a poll: Wine 8 keeps it open"),
     "ps": (not WINDOWS and bool(shutil.which("ps")), "no sessions of processes, as ps tells them"),
 }  # fmt: skip
