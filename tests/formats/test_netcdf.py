@@ -5,9 +5,7 @@ netCDF4, h5netcdf, xarray and ncdump open them, find the same dimensions, and wr
 
 import json
 import random
-import re
 import subprocess
-import sys
 
 import h5py
 import libraries
@@ -194,35 +192,19 @@ def test_netcdf_and_xarray_add_to_what_was_no_netcdf_file(tmp_path, revseq, plac
             assert (f["new"][()].tolist(), f["more"][()].tolist()) == ([1] * 4, [0, 1, 2])
 
 
-READ = """
-import sys, netCDF4
-for path in sys.argv[1:]:
-    with netCDF4.Dataset(path) as f:
-        for v in f.variables.values():
-            v.set_auto_maskandscale(False)
-            print(v.name, v.dimensions, *[(name, v.getncattr(name)) for name in v.ncattrs()], v[...].tolist())
-"""
-
-
-def read_apart(*paths):
-    """What netCDF4 reads, in a process of its own, since it crashes on types that it does not know."""
-    return subprocess.run([sys.executable, "-c", READ, *paths], capture_output=True, text=True, check=True).stdout
-
-
 TYPES = [each for each in DataType if each is DataType.BFLOAT16 or each.kind != "minifloat"]
 LACKED = [DataType.FLOAT16, *(each for each in DataType if each not in TYPES)]
 
 
 def test_netcdf_reads_every_type_that_is_written(tmp_path, revseq):
-    types = [each for each in TYPES if each not in LACKED]
-    for data_type in types:
+    for data_type in (each for each in TYPES if each not in LACKED):
         is_brain = data_type is DataType.BFLOAT16
         values = np.array([[0x3F80, 0, 0x3F80]], "u2").view("V2") if is_brain else [[1, 0, 1]]
         np.save(tmp_path / "x.npy", values if is_brain else np.array(values, dtype_of(data_type)))
-        revseq("convert", "x.npy", f"{data_type.name}.nc", "--dtype", data_type.name).ok()
-    lines = read_apart(*(tmp_path / f"{data_type.name}.nc" for data_type in types)).splitlines()
-    plain = [re.sub(r"\((\S+), 0.0\)", r"\1", line).replace(".0", "") for line in lines]
-    assert [line.endswith(" [[1, 0, 1]]") for line in plain] == [True] * len(types)
+        revseq("convert", "x.npy", "y.nc", "--dtype", data_type.name, "--overwrite").ok()
+        with netCDF4.Dataset(tmp_path / "y.nc") as f:
+            read = np.asarray(f["tensor"][...])
+        assert (read["r"] if read.dtype.names else read).tolist() == [[1, 0, 1]]
 
 
 def test_a_type_that_netcdf_lacks_is_refused(tmp_path, revseq):
@@ -248,11 +230,9 @@ def test_small_floats_beside_a_tensor_are_widened_for_netcdf(tmp_path, revseq):
         v.dims[1].attach_scale(x)
         v.dims[0].label = "y"
     revseq("convert", "x.h5::v", "y.nc").ok()
-    found = read_apart(tmp_path / "y.nc")
-    assert "v ('y', 'x') ('half', 1.5)" in found.replace("np.float32(1.5)", "1.5")
-    assert "[0.0, 0.5, 1.0, 1.5, 2.0, 2.5]" in found
     with netCDF4.Dataset(tmp_path / "y.nc") as f:
-        assert (f.scale, f["x"].half, f["x"].dtype) == (0.5, 2.5, np.dtype("f4"))
+        assert (f.scale, f["v"].half, f["x"].half, f["x"].dtype) == (0.5, 1.5, 2.5, np.dtype("f4"))
+        assert (f["v"].dimensions, f["x"][:].tolist()) == (("y", "x"), [0, 0.5, 1, 1.5, 2, 2.5])
 
 
 def test_a_file_that_is_no_netcdf_is_not_copied_under_its_name(tmp_path, revseq):
