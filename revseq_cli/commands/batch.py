@@ -23,7 +23,7 @@ import click
 
 from revseq_cli.commands import options, run
 from revseq_cli.commands.options import Group
-from revseq_cli.core import platform, processes, signals
+from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import DiskFullError, EngineError, FileThereError, UsageError, worded
 from revseq_cli.formats import table
 from revseq_cli.pipeline import AUTO, SERIAL
@@ -245,6 +245,7 @@ class _Pool:
 
     def outcomes(self) -> Generator[tuple[int, Outcome], None, None]:
         """Each job that has ended; what is under way is undone where this is closed."""
+        from revseq_cli.core import processes  # --help must not load it
         from revseq_cli.pipeline import tasks
         from revseq_cli.report.objects import Outcome
 

@@ -1,14 +1,20 @@
-"""Worker processes, on concurrent.futures: for the tasks of a pass, and for the jobs of a batch."""
+"""Worker processes, on concurrent.futures: for the tasks of a pass, and for the jobs of a batch.
+
+It takes a while to import, and so is imported where workers start.
+"""
 
 from __future__ import annotations
 
 import io
+import multiprocessing
 import os
 import pickle
 import signal
 import sys
 import threading
 import time
+import traceback
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from revseq_cli.core import platform, signals
@@ -37,9 +43,6 @@ class Workers:
     """A ProcessPoolExecutor whose processes end with this one, leave signals to it, and are killed at the end."""
 
     def __init__(self, most: int) -> None:
-        import multiprocessing
-        from concurrent.futures import ProcessPoolExecutor
-
         # The fastest safe way. A forked worker has all that is imported, and shares its memory: 16 start in 0.1 s, and
         # spawning takes 0.3 s. It would also inherit locks that other threads hold. HDF5 files that the parent has open
         # do no harm: the worker opens what it reads itself, and it ends by a signal or os._exit, so that HDF5 never
@@ -62,8 +65,6 @@ class Workers:
 
         All start in the caller's thread, which is the main one: Linux ends them with the thread that forked them.
         """
-        from concurrent.futures import BrokenExecutor
-
         self._pending += 1
         try:
             future = self._executor.submit(_work, packed(task))
@@ -77,8 +78,6 @@ class Workers:
 
     def result(self, future: Future[Any]) -> Any:  # noqa: ANN401 - the task's own
         """What a task has given; its error is raised, and DiedError if a worker has died."""
-        from concurrent.futures import BrokenExecutor
-
         try:
             result, error, trace = pickle.loads(future.result())  # noqa: S301 - our own
         except BrokenExecutor:
@@ -121,8 +120,6 @@ class Workers:
         return DiedError("a worker process died", wanted, "try a smaller --memory, or --engine serial")
 
     def _children(self) -> set[BaseProcess]:
-        import multiprocessing
-
         return {*multiprocessing.active_children()} - self._others
 
 
@@ -135,8 +132,6 @@ def _begin_worker(parent: int) -> None:
 
 
 def _end_after_parent() -> None:
-    import multiprocessing
-
     if parent := multiprocessing.parent_process():
         parent.join()
     os._exit(1)
@@ -164,8 +159,6 @@ def _work(task: bytes) -> bytes:
 
     An error that does not pickle, or not back, would look like a worker that died.
     """
-    import traceback  # not every process is a worker
-
     try:
         return packed((pickle.loads(task)(), None, ""))  # noqa: S301 - our own
     except BaseException as e:  # noqa: BLE001 - it is raised where the result is asked for

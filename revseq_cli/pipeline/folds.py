@@ -85,11 +85,9 @@ class Differences:
 
     def merged(self, other: Differences, first: int) -> Differences:
         """The differences of this part and another part of the same arrays, with the `first` of both in C order."""
-        names = ("total", "count", "nans", "lone_nans", "inside", "line_count")
-        both: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in names}
-        for name in ("largest_absolute", "largest_relative", "largest_ulps"):
-            numbers = [number for part in (self, other) if (number := getattr(part, name)) is not None]
-            both[name] = max(numbers, default=None)
+        sums = ("total", "count", "nans", "lone_nans", "inside", "line_count")
+        names = (*sums, "largest_absolute", "largest_relative", "largest_ulps")
+        both: dict[str, Any] = {name: _together(name, getattr(self, name), getattr(other, name)) for name in names}
         # Parts mostly come in C order, so that `self` already has the first ones.
         has_room = len(self.indices) < first
         if len(other.indices) and (has_room or tuple(other.indices[0]) < tuple(self.indices[-1])):
@@ -259,6 +257,13 @@ def _compare(
 # Numbers of one tensor
 
 
+def _together(name: str, a: Any, b: Any) -> Any:  # noqa: ANN401 - a number, or None where there is none
+    """A number of two parts together: the least or the greatest of both, or their sum."""
+    if name == "least" or name.startswith(("greatest", "largest")):
+        return (min if name == "least" else max)([number for number in (a, b) if number is not None], default=None)
+    return a + b
+
+
 class Statistics(NamedTuple):
     """The statistics of an array: `numbers` counts the elements that are no NaN, `infinite` of them infinities.
 
@@ -304,12 +309,8 @@ class Statistics(NamedTuple):
         """The statistics of this part and the other part together."""
         if not isinstance(other, Statistics):
             return NotImplemented
-        ends = [(s.least, s.greatest) for s in (self, other) if s.least is not None and s.greatest is not None]
         with np.errstate(all="ignore"):  # a sum that its type cannot hold is infinite
-            total = self.total + other.total
-        least, greatest = min((low for low, _ in ends), default=None), max((high for _, high in ends), default=None)
-        numbers, nans, infinite = self.numbers + other.numbers, self.nans + other.nans, self.infinite + other.infinite
-        return Statistics(numbers, nans, least, greatest, total, infinite, self.missing + other.missing)
+            return Statistics(*map(_together, self._fields, self, other))
 
 
 class LengthCounts(NamedTuple):
@@ -330,11 +331,7 @@ class LengthCounts(NamedTuple):
 
     def merged(self, other: LengthCounts) -> LengthCounts:
         """The counts of both."""
-        ends = [end for part in (self, other) for end in (part.least, part.greatest) if end is not None]
-        return LengthCounts(
-            self.total + other.total, self.clamped + other.clamped, self.unchanged + other.unchanged,
-            min(ends, default=None), max(ends, default=None),
-        )  # fmt: skip
+        return LengthCounts(*map(_together, self._fields, self, other))
 
 
 def count_lengths(job: Job, resources: Resources) -> LengthCounts:
