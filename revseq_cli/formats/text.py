@@ -187,9 +187,10 @@ def _contents(address: Address, types: TextTypes) -> Contents | None:
     items = []
     if max(counts.values()) > 1:  # a page: an example is named by its number
         for number, example in enumerate(text.examples, 1):
-            tensors = [item for item in tensors if item not in example.tensors.values()]
             names = listed(item.name for item in example.tensors.values())
             items.append(Item(str(number), what=f"an example, line {example.first.line}: {names}"))
+        parts = {item.start for example in text.examples for item in example.tensors.values()}
+        tensors = [item for item in tensors if item.start not in parts]
     for tensor in tensors:
         item = Item(tensor.name, details={"line": str(tensor.line)})
         if counts[tensor.name] > 1:

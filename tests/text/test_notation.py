@@ -1,6 +1,7 @@
 """The bracket notation: the pages to the letter, every variation that pages have, and errors with their place."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import oracle
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from revseq_cli.core.errors import FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, TensorDesc
+from revseq_cli.formats.contract import TextTypes
+from revseq_cli.formats.text import TEXT
 from revseq_cli.operator.spec import FeatureLevel
 from revseq_cli.pages import verify
 from revseq_cli.text import notation, numbers
@@ -115,7 +118,10 @@ def test_pages_of_many_examples_take_time_that_is_linear():
     page = (SAMPLES / "page.md").read_text(encoding="utf-8")
 
     def find(count):
-        assert len(Text("x", page * count).examples) == 2 * count
+        text = Text("x", page * count)
+        assert len(text.examples) == 2 * count
+        address = SimpleNamespace(text=text, key=None, path="x")
+        assert len(TEXT.contents(address, TextTypes(None, DataType.FLOAT32)).items) == 5 * count
 
     assert is_linear(find, 50)
 
