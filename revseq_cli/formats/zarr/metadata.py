@@ -105,7 +105,7 @@ class Store:
 
     def read(self, name: str) -> dict[str, Any]:
         """The JSON object in a file of metadata, empty where there is no file."""
-        data, where = self.data(name), os.path.join(self.path, name)  # noqa: PTH118 - also of an address
+        data, where = self.data(name), f"{self.path}/{name}" if self._fetched else str(Path(self.path, name))
         try:
             fields = json.loads(data, object_pairs_hook=unique) if data is not None else {}
         except FormatError as e:
