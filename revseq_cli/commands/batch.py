@@ -213,7 +213,7 @@ def _print_notes_and_errors(outcomes: Iterable[Outcome], jobs: Jobs, console: Co
     console.note(*(f"{jobs.place(lines)}: {note}" for note, lines in notes.items()))
     for alike in errors.values():
         for part in together([*alike.values()]):
-            console.error(part, jobs.place([*alike]))
+            options.print_error(part, console.color, jobs.place([*alike]))
 
 
 class _Setup(NamedTuple):

@@ -137,10 +137,6 @@ class Console:
         for text in () if self.quiet else texts:
             click.echo(printable(f"Note: {text}"), file=sys.stderr)
 
-    def error(self, error: RevseqError, place: str = "") -> None:
-        """Print the error of a part of the work, which goes on; `place` has the lines of a manifest."""
-        print_error(error, self.color, place)
-
     @contextlib.contextmanager
     def writing(self, sink: FileSink, *others: AtomicFile, verify: bool) -> Iterator[None]:
         """Write a new file, and others with it, inside, and print what there is to say of it, also after a signal."""
@@ -194,7 +190,10 @@ def colored(color: str, stream: TextIO) -> bool:
 
 
 def print_error(error: RevseqError, color: str, place: str = "") -> None:
-    """Print an error on standard error, in lines that fit a terminal; `color` is the value of --color."""
+    """Print an error on standard error, in lines that fit a terminal.
+
+    `color` is the value of --color, and `place` has the lines of a manifest.
+    """
     from revseq_cli.report.terminal import message
 
     try:

@@ -88,7 +88,7 @@ def command(
             if len(tensors) == 1:
                 raise
             errors[name] = e
-            console.error(e)
+            options.print_error(e, console.color)
             continue
         if texts:
             click.echo("\n".join(texts) if names else "\n" * bool(shown) + "\n\n".join(texts))

@@ -72,7 +72,7 @@ def command(
         raise UsageError(f"no example of this operator in {skipped} pages", "pages with examples", hint, listed(pages))
     errors = [result for _, result in results if isinstance(result, RevseqError)]
     for error in errors:
-        console.error(error)
+        options.print_error(error, console.color)
     status = 0
     if errors and len(errors) == len(results):
         status = 2
