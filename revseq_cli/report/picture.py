@@ -175,7 +175,7 @@ class _Drawing:
         self.y_dots = row_gap * (_TILE + bracket) + _GAP / 2 if row_gap else 0.0
         leading, expected = [self.sizes[d] for d in self.order[:-2]], 0
         self.captions: list[tuple[str, bool]] = []  # and whether tables are left out before it
-        for lead in itertools.product(*(view.indices(self.ends[d]) for d in self.order[:-2])):
+        for lead in itertools.product(*(self.ends[d] for d in self.order[:-2])):
             place = sum(i * prod(leading[d + 1 :]) for d, i in enumerate(lead))
             index = dict(zip(self.order, map(str, lead), strict=False))
             caption = f"[{', '.join(index.get(d, ':') for d in range(len(self.order)))}]" if prod(leading) > 1 else ""
@@ -196,7 +196,7 @@ class _Drawing:
         if len(self.order) < -place:
             return [""], 0
         d = self.order[place]
-        labels = [*map(str, view.indices(self.ends[d]))]
+        labels = [*map(str, self.ends[d])]
         return labels, view.gap(self.ends[d]) or (len(labels) if len(labels) < self.sizes[d] else 0)
 
     def _heading(self, n: int, caption: str) -> list[str]:
@@ -268,7 +268,7 @@ class _Drawing:
         """The lines of the tensors in the bracket notation, for those who cannot see the tables."""
         texts = [f"{name}: {source.desc}\n{view.shown(source, self.ends)}\n" for name, source in self.tensors]
         if self.lengths_of is not None and self.axis is not None:
-            ends = [*self.ends[: self.axis], [slice(0, 1)], *self.ends[self.axis + 1 :]]
+            ends = [*self.ends[: self.axis], range(1), *self.ends[self.axis + 1 :]]
             shown = view.shown(self.lengths_of, ends)
             texts[1:1] = [f"SequenceTensor: {self.lengths_of.desc}\n{shown}\n", f"Axis: {self.axis}\n"]
         return "\n".join(texts).split("\n")

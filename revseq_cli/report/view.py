@@ -14,7 +14,7 @@ from revseq_cli.report import terminal
 from revseq_cli.text.numbers import DOTS, aligned, body, render, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,10 +38,8 @@ COLORED = Marks(terminal.code(terminal.BLUE), terminal.code(terminal.MAGENTA))
 UNCOLORED = Marks("1;4", "1;4")  # bold and underlined
 
 
-# For each dimension the slices of indices that are shown: the whole dimension, its two ends, or its first index.
-Ends = list[list[slice]]
-# Which of the shown elements are highlighted, and the terminal code for them.
-Highlight = tuple["NDArray[np.bool_]", str]
+Ends = list["Sequence[int]"]  # for each dimension the indices that are shown: all, those at both ends, or the first
+Highlight = tuple["NDArray[np.bool_]", str]  # which of the shown elements are highlighted, and the terminal code
 
 
 class Room(NamedTuple):
@@ -64,36 +62,23 @@ def ends_of(
     """
     longest = [indices] * len(sizes)
     longest[-1:] = [min(indices, columns)] * bool(sizes)
-    fits = prod(sizes) <= elements and prod(sizes[:-2]) <= tables
-    if fits and all(map(operator.le, sizes, longest)):
-        return [[slice(0, size)] for size in sizes]
+    if prod(sizes) <= elements and prod(sizes[:-2]) <= tables and all(map(operator.le, sizes, longest)):
+        return [range(size) for size in sizes]
     ends: Ends = []
-    kept = shown_tables = 1
     for size, most in zip(reversed(sizes), reversed(longest), strict=True):  # the innermost are whole if there is room
         if len(ends) >= 2:  # the dimensions of the tables are done
-            most = min(most, tables / shown_tables)
-        choices = [] if size > 2 * _EDGE + 1 else [[slice(0, size)]]
-        choices += [[slice(0, edge), slice(size - edge, size)] for edge in (_EDGE, 1) if 2 * edge < size]
-        fitting = (parts for parts in choices if count(parts) <= most and kept * count(parts) <= elements)
-        ends.append(next(fitting, [slice(0, 1)]))
-        kept *= count(ends[-1])
-        shown_tables = prod(map(count, ends[2:]))
+            most = min(most, tables / prod(map(len, ends[2:])))
+        choices: Ends = [] if size > 2 * _EDGE + 1 else [range(size)]
+        choices += [[*range(edge), *range(size - edge, size)] for edge in (_EDGE, 1) if 2 * edge < size]
+        kept = prod(map(len, ends))
+        fitting = (shown for shown in choices if len(shown) <= most and kept * len(shown) <= elements)
+        ends.append(next(fitting, range(1)))
     return ends[::-1]
 
 
-def count(parts: list[slice]) -> int:
-    """The indices in the slices of a dimension."""
-    return sum(part.stop - part.start for part in parts)
-
-
-def indices(parts: list[slice]) -> list[int]:
-    """The indices in the slices of a dimension, one by one."""
-    return [i for part in parts for i in range(part.start, part.stop)]
-
-
-def gap(parts: list[slice]) -> int:
+def gap(shown: Sequence[int]) -> int:
     """Behind how many shown indices of a dimension others are left out; 0 if none are, or only the first is shown."""
-    return parts[0].stop if len(parts) > 1 else 0
+    return len(shown) // 2 if shown and shown[-1] - shown[0] >= len(shown) else 0
 
 
 def elements(source: Source, ends: Ends) -> NDArray[Any]:
@@ -104,27 +89,19 @@ def elements(source: Source, ends: Ends) -> NDArray[Any]:
 
 
 def gathered(read: Callable[[Region], NDArray[Any]], ends: Ends, chunks: tuple[int, ...] | None = None) -> NDArray[Any]:
-    """What `read` gives for the indices in `ends`, as one array; a chunk is read once, since it is decoded whole."""
-    groups = [[[part] for part in parts] for parts in ends]
-    if chunks:
-        groups = [_by_chunk(parts, size) for parts, size in zip(ends, chunks, strict=True)]
+    """What `read` gives for the indices in `ends`, as one array; both ends of a chunk, which is decoded whole, at once."""
+    groups = [
+        [shown[: gap(shown)], shown[gap(shown) :]] if gap(shown) and shown[0] // size != shown[-1] // size else [shown]
+        for shown, size in zip(ends, chunks or (1,) * len(ends), strict=True)
+    ]
     pieces = np.empty([len(parts) for parts in groups], dtype=object)
     for place, parts in zip(np.ndindex(pieces.shape), itertools.product(*groups), strict=True):
-        region = read(tuple(slice(part[0].start, part[-1].stop) for part in parts))
+        region = read(tuple(slice(part[0], part[-1] + 1) for part in parts))
         for d, part in enumerate(parts):  # one dimension after another: NumPy takes no 64 arrays of indices at once
-            region = region.take(np.array(indices(part)) - part[0].start, axis=d)
+            if len(part) < region.shape[d]:
+                region = region.take(np.array(part) - part[0], axis=d)
         pieces[place] = region
     return np.block(pieces.tolist())
-
-
-def _by_chunk(parts: list[slice], size: int) -> list[list[slice]]:
-    """Slices of a dimension, cut where chunks of that size begin; those in one chunk make one list."""
-    cuts = [
-        slice(max(part.start, start), min(part.stop, start + size))
-        for part in parts
-        for start in range(part.start // size * size, part.stop, size)
-    ]
-    return [list(group) for _, group in itertools.groupby(cuts, lambda cut: cut.start // size)]
 
 
 def left_out(shown: int, sizes: tuple[int, ...], ends: Ends) -> str:
@@ -132,8 +109,8 @@ def left_out(shown: int, sizes: tuple[int, ...], ends: Ends) -> str:
     total = prod(sizes)
     if shown == total:
         return ""
-    first = [d for d, (parts, size) in enumerate(zip(ends, sizes, strict=True)) if parts == [slice(0, 1)] and size > 1]
-    alone = f"; only the first index of the dimensions {', '.join(map(str, first))}" if first else ""
+    first = [str(d) for d, (indices, size) in enumerate(zip(ends, sizes, strict=True)) if len(indices) == 1 < size]
+    alone = f"; only the first index of the dimensions {', '.join(first)}" if first else ""
     return f"{shown:,} of {total:,} elements{alone}"
 
 
@@ -152,10 +129,10 @@ class Reversal(NamedTuple):
     @classmethod
     def of(cls, lengths: Source, axis: int, size: int, ends: Ends) -> Reversal:
         """What these lengths do to a tensor of this axis size, of which `ends` are shown."""
-        of_lengths = [*ends[:axis], [slice(0, 1)], *ends[axis + 1 :]]
+        of_lengths = [*ends[:axis], range(1), *ends[axis + 1 :]]
         given = elements(lengths, of_lengths)
         covers = kernel.clamp(given, size)
-        index = np.array(indices(ends[axis])).reshape([-1 if d == axis else 1 for d in range(len(ends))])
+        index = np.array(ends[axis]).reshape([-1 if d == axis else 1 for d in range(len(ends))])
         moved = (index < covers) & (covers > 1)
         return cls(of_lengths, given > size, covers, moved)
 
