@@ -227,4 +227,4 @@ def _picture(pair: Pair, title: str, tolerance: Tolerance | None) -> str:
 
     tensors = (("A", pair.a), ("right" if pair.job else "B", pair.right))
     axis, lengths = (pair.job.axis, pair.job.lengths) if pair.job else (None, None)
-    return picture.of_differences(tensors, title, axis, lengths, mask)
+    return picture.of_tensors(tensors, title, axis, lengths, mask)

@@ -69,23 +69,18 @@ def of_job(values: Source, lengths: Source, axis: int, result: Source) -> str:
     """Input, with a length for each line, and output. A table has the axis, and the last other dimension."""
     title = f"DML_REVERSE_SUBSEQUENCES along axis {axis}"
     sentence = f"The first N elements of each line along axis {axis} are reversed; N is the length of the line."
-    return _drawn([(INPUT, values), (OUTPUT, result)], title, sentence, axis, lengths, None)
+    return of_tensors([(INPUT, values), (OUTPUT, result)], title, axis, lengths, None, sentence)
 
 
-def of_differences(
-    tensors: Sequence[tuple[str, Source]], title: str, axis: int | None, lengths: Source | None, mask: Mask
-) -> str:
-    """Tensors of one size, each with its name; those elements are marked that `mask` selects.
-
-    The output of a job has its axis, and its lengths.
-    """
-    return _drawn(tensors, title, title, axis, lengths, mask)
-
-
-def _drawn(
-    tensors: Sequence[tuple[str, Source]], title: str, sentence: str, axis: int | None, lengths: Source | None,
-    mask: Mask | None,
+def of_tensors(
+    tensors: Sequence[tuple[str, Source]], title: str, axis: int | None, lengths: Source | None, mask: Mask | None,
+    sentence: str = "",
 ) -> str:  # fmt: skip
+    """Tensors of one size, each with its name; elements that `mask` selects are marked.
+
+    Those of a job have its axis, and its lengths. The sentence above them is the title if none is given.
+    """
+    sentence = sentence or title
     for columns in _MOST_COLUMNS:
         drawing = _Drawing(tensors, axis, lengths, mask, columns)
         if drawing.width <= WIDEST - 2 * _MARGIN:

@@ -89,7 +89,7 @@ def elements(source: Source, ends: Ends) -> NDArray[Any]:
 
 
 def gathered(read: Callable[[Region], NDArray[Any]], ends: Ends, chunks: tuple[int, ...] | None = None) -> NDArray[Any]:
-    """What `read` gives for the indices in `ends`, as one array; both ends of a chunk, which is decoded whole, at once."""
+    """What `read` gives for the indices in `ends`, as one array; both ends of a chunk at once, since it is decoded."""
     groups = [
         [shown[: gap(shown)], shown[gap(shown) :]] if gap(shown) and shown[0] // size != shown[-1] // size else [shown]
         for shown, size in zip(ends, chunks or (1,) * len(ends), strict=True)

@@ -138,7 +138,7 @@ def test_no_picture_is_too_large(value, sizes):
 
 def test_names_are_escaped():
     tensors = [("<&>\x00\x1b\ud800\u202e", held(np.zeros(2))), ('"B"', held(np.zeros(2)))]
-    text = picture.of_differences(tensors, "<title> & more", None, None, lambda region: np.zeros(2, bool)[region])
+    text = picture.of_tensors(tensors, "<title> & more", None, None, lambda region: np.zeros(2, bool)[region])
     root = ET.fromstring(text)
     assert "<&>\\x00\\x1b\\ud800\\u202e" in words_of(root)
     assert root[0].text == "<title> & more"
