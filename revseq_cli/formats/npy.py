@@ -55,7 +55,9 @@ def open_source(address: Address, types: TextTypes) -> Source:
 
 def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG001 - it has neither
     """The sink of a new .npy file."""
-    return NpySink(file, template)
+    sink = RawSink(file, functools.partial(open_npy, file.temporary, file.name, template.desc.data_type))
+    sink.place(template, header_bytes(template.dtype, template.sizes, template.order))
+    return sink
 
 
 def write_to(stream: BinaryIO, source: Source) -> None:
@@ -222,22 +224,9 @@ def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> by
     return stream.getvalue()
 
 
-class NpySink(RawSink):
-    """A new .npy file, into which the workers write their regions."""
-
-    def __init__(self, file: AtomicFile, template: Source) -> None:
-        super().__init__(file)
-        self._data_type = template.desc.data_type
-        self.place(template, header_bytes(template.dtype, template.sizes, template.order))
-
-    def reopen(self) -> Source:
-        """The complete file, as an input."""
-        return open_npy(self.file.temporary, self.file.name, self._data_type)
-
-
 @contextlib.contextmanager
 def scratch(beside: str, template: Source) -> Iterator[FileSink]:
     """The sink of a temporary .npy file next to the file `beside`, which is removed in the end."""
     file = Scratch(beside)
-    with FileTransaction(file), NpySink(file, template) as sink:
+    with FileTransaction(file), create_sink(file, template, "", only=True) as sink:
         yield sink

@@ -230,13 +230,14 @@ class _NpzSink(RawSink):
     """
 
     def __init__(self, file: AtomicFile, template: Source, key: str, *, only: bool) -> None:
-        super().__init__(file)
         name = _member_name(key, file.name)
+        if key == template.key and not only:
+            name = template.storage.details["member"]
+        own_key, data_type = name.removesuffix(_SUFFIX), template.desc.data_type
+        super().__init__(file, functools.partial(open_member, file.temporary, own_key, file.name, data_type))
         self._members: list[ZipInfo] = []
         self._comment = b""
         if not only:
-            if key == template.key:
-                name = template.storage.details["member"]
             self.copy_parts(template, self._kept_parts(template, name))
         replaced = next((info for info in self._members if info.filename == name), None)
         if replaced and key != template.key:
@@ -254,7 +255,6 @@ class _NpzSink(RawSink):
         self._info.header_offset, self._info.CRC = self.kept, 0
         self._local = self._info.FileHeader(zip64=True)
         self.place(template, self._local + head, at=self.kept)
-        self._key, self._data_type = name.removesuffix(_SUFFIX), template.desc.data_type
 
     def _kept_parts(self, old: Source, name: str) -> list[tuple[int, int, int]]:
         """The part of each member but the one of that name, which get their new places; FormatError if two overlap."""
@@ -286,9 +286,6 @@ class _NpzSink(RawSink):
                 with zipfile.ZipFile(file, "w") as archive:
                     archive.comment = self._comment
                     archive.infolist().extend(self._members)
-
-    def reopen(self) -> Source:
-        return open_member(self.file.temporary, self._key, self.file.name, self._data_type)
 
 
 def _member_name(key: str, where: str) -> str:

@@ -5,6 +5,7 @@ And raw buffers: the elements alone, little-endian, whose sizes and data type th
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -164,7 +165,8 @@ class _RawBlockWriter:
 class RawSink(FileSink):
     """A new file into which the workers write their regions, and the parent the edges between them.
 
-    A subclass calls `place`, at the latest in `start`, and `copy_parts` for what goes along.
+    A format calls `place`, at the latest in `start`, and `copy_parts` for what goes along; `open_source` opens the
+    complete file.
     """
 
     tensor: RawTensor
@@ -172,9 +174,10 @@ class RawSink(FileSink):
     head_at = 0
     kept = 0  # bytes that are copied
 
-    def __init__(self, file: AtomicFile) -> None:
+    def __init__(self, file: AtomicFile, open_source: Callable[[], Source] | None = None) -> None:
         super().__init__(file)
         self._edges: list[Edge] = []
+        self._open_source = open_source
         self._copied: tuple[Source, list[tuple[int, int, int]]] | None = None
 
     def place(self, template: Source, head: bytes = b"", at: int = 0, dtype: np.dtype[Any] | None = None) -> None:
@@ -219,6 +222,10 @@ class RawSink(FileSink):
     def finish(self) -> None:
         """Write the last edges."""
         self._write_edges()
+
+    def reopen(self) -> Source:
+        """The complete file, as an input; a subclass that gives no function to open it has its own."""
+        return cast("Callable[[], Source]", self._open_source)()
 
     def _write_edges(self) -> None:
         with file_io.opened_to_write(self.file.temporary, self.file.name) as fd:
@@ -337,7 +344,10 @@ def open_source(address: Address, types: TextTypes) -> Source:
 
 def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG001 - it has neither
     """The sink of a new file, in C order."""
-    return _BufferSink(file, template)
+    types = TextTypes(template.desc.data_type, template.desc.data_type, template.sizes)
+    sink = RawSink(file, functools.partial(_buffer, file.temporary, file.name, types))
+    sink.place(template, dtype=template.dtype.newbyteorder("<"))
+    return sink
 
 
 def write_to(stream: BinaryIO, source: Source) -> None:
@@ -366,15 +376,3 @@ def _buffer(path: str, name: str, types: TextTypes) -> RawSource:
         raise FormatError(f"has {identity.size:,} bytes{share}", wanted, "", name)
     tensor = RawTensor(path, name, 0, dtype_of(data_type).newbyteorder("<"), sizes)
     return RawSource(tensor, identity, Storage("raw", {}))
-
-
-class _BufferSink(RawSink):
-    """A new raw buffer, into which the workers write their regions."""
-
-    def __init__(self, file: AtomicFile, template: Source) -> None:
-        super().__init__(file)
-        self._types = TextTypes(template.desc.data_type, template.desc.data_type, sizes=template.sizes)
-        self.place(template, dtype=template.dtype.newbyteorder("<"))
-
-    def reopen(self) -> Source:
-        return _buffer(self.file.temporary, self.file.name, self._types)

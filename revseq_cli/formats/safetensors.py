@@ -6,6 +6,7 @@ Source: the section Format in the README of huggingface/safetensors, and what it
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import replace
 from math import prod
@@ -140,7 +141,7 @@ class _SafetensorsSink(RawSink):
     """A new file of one tensor in C order, little-endian, or a copy of the input's with that one replaced or added."""
 
     def __init__(self, file: AtomicFile, template: Source, key: str, *, only: bool) -> None:
-        super().__init__(file)
+        super().__init__(file, functools.partial(SafetensorsSource, file.temporary, key, file.name))
         self._key = key
         self._old = template if isinstance(template, SafetensorsSource) and not only else None
         if self._old and self._old.key == key:
@@ -175,9 +176,6 @@ class _SafetensorsSink(RawSink):
         self.tensor = replace(self.tensor, offset=len(head) + begin)
         if self._old:
             self.copy_parts(self._old, [(self._old.header.offset, begin, len(head))])
-
-    def reopen(self) -> Source:
-        return SafetensorsSource(self.file.temporary, self._key, self.file.name)
 
 
 # The functions of the format.
