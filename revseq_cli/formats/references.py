@@ -371,7 +371,9 @@ def create_sink(
     """
     path, key, remote = reference.path, reference.key, table.remote_of(reference.path)
     row = _format_to_write(reference, template, only=only)
-    only = only or row.name != template.storage.format or not template.can_copy_to(path)
+    is_alike = row.name == template.storage.format
+    leaves_others = is_alike and row.keeps_others and not (only or template.can_copy_to(path))
+    only = only or leaves_others or not is_alike
     if not row.names:
         refuse_key(key, f"a {row.suffixes[0]} file", path, f"try {platform.typed(path)}")
     if key is not None and (only or not overwrite) and _is_there(path):
@@ -388,6 +390,8 @@ def create_sink(
         if key is None:  # the name is the input's, not the user's
             e.hint = f"give it another name: {platform.typed(f'{path}::tensor')}"
         raise
+    if leaves_others:
+        sink.notes += (f"{file.name} has this tensor alone, without what else is in {template.path}",)
     if elsewhere and remote and not file.address:
         sink.in_workers = False
     if template.assumes_type and not row.is_text:

@@ -80,6 +80,10 @@ class View(Source):
         """TensorIOError if the source's file is not as it was."""
         self.source.recheck()
 
+    def can_copy_to(self, path: str) -> bool:  # noqa: ARG002 - whatever the name is
+        """Never: its file has other elements."""
+        return False
+
     def meaning(self) -> Meaning | None:
         """That of the source."""
         return self.source.meaning()

@@ -260,6 +260,24 @@ def test_h15_what_is_neither_a_number_nor_a_name(revseq, files, axis):
     assert ("type 0" in done.err) == (axis == "\uff10")
 
 
+@pytest.mark.parametrize("suffix", [".npy", ".h5", ".zarr", ".npz"])
+def test_a_type_that_no_text_states_is_told(revseq, suffix):
+    done = revseq("run", "[[1, 2]]", "[[1]]", "--axis", 1, "-o", f"y{suffix}").ok()
+    assert "INPUT states no data type: it is FLOAT32" in done.err
+
+
+@pytest.mark.parametrize("suffix", [".h5", ".npz"])
+def test_bool_as_bytes_is_in_a_file_alone(revseq, tmp_path, suffix):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f["v"], f["w"] = X > 0.5, X
+    np.savez(tmp_path / "x.npz", v=X > 0.5, w=X)
+    job = (f"x{suffix}::v", "[2, 5, 10, 7]", *BATCH, "--dtype", "UINT8", "-o", f"y{suffix}")
+    assert "has this tensor alone, without what else is in x" in revseq("run", *job).ok().err
+    shown = revseq("show", f"y{suffix}", "--names").ok().out
+    assert f"y{suffix}::" in shown
+    assert "w" not in shown
+
+
 def test_bool_as_bytes_in_parts_of_lines(revseq, tmp_path):
     x = np.random.default_rng(5).random((2, 1 << 18)) > 0.5
     np.save(tmp_path / "x.npy", x)

@@ -355,7 +355,7 @@ class _DatasetSink(FileSink):
         with self._recorder.worded():
             self._file = h5py.File(self._recorder, **self._output.options, **options)
             dataset, notes = self._output.dataset(self._file)
-            self.notes = tuple(notes)
+            self.notes += tuple(notes)
         return dataset
 
     def _close(self) -> None:
