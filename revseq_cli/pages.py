@@ -12,7 +12,6 @@ import numpy as np
 from revseq_cli.core import signals
 from revseq_cli.core.dtypes import bits, describe
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
-from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
 from revseq_cli.formats.contract import Storage
@@ -24,7 +23,7 @@ from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.pipeline.lengths import unsigned
 from revseq_cli.text import numbers
 from revseq_cli.text.examples import NoExampleError
-from revseq_cli.text.notation import PlacedError, error_at
+from revseq_cli.text.notation import PlacedError, error_at, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,7 +46,7 @@ class Verdict:
     """What is found of an example: the `number`-th of its page, from 1, which begins at `line`.
 
     `findings` say what is wrong with it, each at its place. `clamped` counts its lengths above the axis size. `fixed`
-    says that its OutputTensor was rewritten.
+    says that its OutputTensor was rewritten. `expected` is what a wrong one should be, where its inputs are right.
     """
 
     number: int
@@ -55,6 +54,7 @@ class Verdict:
     findings: tuple[PlacedError, ...] = ()
     clamped: int = 0
     fixed: bool = False
+    expected: NDArray[Any] | None = None
 
     @property
     def right(self) -> bool:
@@ -128,47 +128,35 @@ def _examples(text: Text) -> tuple[list[Example], int]:
 
 
 def _examined(number: int, example: Example, text: Text, level: FeatureLevel) -> Verdict:
-    """The verdict on one example."""
-    clamped, errors = 0, []
+    errors: list[PlacedError] = []
+    expected, clamped = None, 0
     try:
         if example.problem:
             raise example.problem
         output = example.tensor(OUTPUT)  # without it, nothing else matters
-        values, lengths, axis = _inputs(example)
+        values, lengths = _values(example.tensor(INPUT)), _values(example.tensor(LENGTHS))
+        if (axis := example.axis()) is None:
+            raise FormatError("no axis is given", f"the dimension to reverse along, 0 to {values.ndim - 1}")
         for broken in spec.violations(describe(values), describe(lengths), axis, level, output.desc):
             at = example.axis_line if broken.property == "Axis" else example.tensors.get(broken.tensor)
             found = f"{broken.tensor} {broken.property} is {broken.found}"
             errors.append(error_at(text.text, (at or example.first).start, found, f"{broken.wanted} ({broken.rule})"))
         if not errors:
-            lengths = _unsigned(lengths)
+            # Without a level, any whole numbers are lengths.
+            lengths = unsigned(MemorySource("SequenceTensor", lengths, Storage("text", {})), None).read()
             clamped = int(np.count_nonzero(lengths > values.shape[axis]))
-            errors += _compared(output, kernel.reverse(values, lengths, axis))
+            expected = kernel.reverse(values, lengths, axis)
+            errors += _compared(output, expected)
     except PlacedError as e:
         errors = [e]
     except RevseqError as e:
         errors = [error_at(text.text, example.first.start, e.found, e.wanted)]
-    return Verdict(number, example.first.line, tuple(errors), clamped)
-
-
-def _inputs(example: Example) -> tuple[NDArray[Any], NDArray[Any], int]:
-    """The values, the lengths and the axis of an example; FormatError where it lacks one of them."""
-    values, lengths = _values(example.tensor(INPUT)), _values(example.tensor(LENGTHS))
-    axis = example.axis()
-    if axis is None:
-        raise FormatError("no axis is given", f"the dimension to reverse along, 0 to {values.ndim - 1}")
-    return values, lengths, axis
+    return Verdict(number, example.first.line, tuple(errors), clamped, expected=expected if errors else None)
 
 
 def _values(tensor: TensorText) -> NDArray[Any]:
     """The values of a tensor of a page, which has a header."""
     return tensor.values(cast("TensorDesc", tensor.desc).data_type)
-
-
-def _unsigned(lengths: NDArray[Any]) -> NDArray[Any]:
-    """Lengths of any type, as the operator has them; FormatError for one that is negative or not whole."""
-    if lengths.dtype.kind == "u":
-        return lengths
-    return unsigned(MemorySource("SequenceTensor", lengths, Storage("text", {})), DataType.UINT64).read()
 
 
 def _compared(output: TensorText, expected: NDArray[Any]) -> Iterator[PlacedError]:
@@ -198,8 +186,10 @@ def fix(text: Text, before: Report, level: FeatureLevel, number: int | None = No
     for verdict in before.verdicts:
         if not verdict.right:
             try:
-                start, stop, rows = _rewritten(examples[verdict.number - 1], text, level)
-            except RevseqError as e:
+                if verdict.expected is None:
+                    raise FormatError(verdict.findings[0].message)
+                start, stop, rows = _rewritten(examples[verdict.number - 1].tensor(OUTPUT), text, verdict.expected)
+            except FormatError as e:
                 raise FormatError(f"example {verdict.number} cannot be fixed: {e.found}", where=text.name) from None
             parts += [text.text[end:start], rows]
             end = stop
@@ -215,23 +205,18 @@ def fix(text: Text, before: Report, level: FeatureLevel, number: int | None = No
     return text.mark + fixed.text.encode(text.encoding), replace(after, verdicts=verdicts)
 
 
-def _rewritten(example: Example, text: Text, level: FeatureLevel) -> tuple[int, int, str]:
+def _rewritten(output: TensorText, text: Text, expected: NDArray[Any]) -> tuple[int, int, str]:
     """Where the rows of an OutputTensor begin and end in the page, and the rows to put there."""
-    values, lengths, axis = _inputs(example)
-    if broken := spec.violations(describe(values), describe(lengths), axis, level):
-        raise FormatError(f"{broken[0].tensor} {broken[0].property} is {broken[0].found}")
-    output = example.tensor(OUTPUT)
     start = output.opened
     more = _MORE_BRACKETS.match(output.text, output.stop)
     stop = more.end() if more and start < output.stop else output.stop
     if start == stop:
         raise FormatError("its OutputTensor has no rows")
-    if output.text[start:stop] != text.text[start:stop].replace("\r\n", " \n").replace("\r", "\n"):
+    if output.text[start:stop] != lines_of(text.text[start:stop]):
         raise FormatError("its rows contain comments or markup, which would be lost")
     line = text.text[output.text.rfind("\n", 0, start) + 1 : start]
     margin = line if line.isspace() else ""
     end = next((end for end in ("\r\n", "\r") if end in text.text[:start]), "\n")
-    expected = kernel.reverse(values, _unsigned(lengths), axis)
     return start, stop, numbers.body(numbers.rows_of(expected), expected.shape).replace("\n", f"{end}{margin}")
 
 

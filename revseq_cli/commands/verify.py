@@ -208,7 +208,7 @@ def _page(name: str, page: Report | RevseqError) -> dict[str, object]:
     places = ("message", "line", "column", "context")
     examples = [
         {
-            **vars(verdict), "right": verdict.right,
+            **{name: getattr(verdict, name) for name in ("number", "line", "clamped", "fixed", "right")},
             "findings": [{name: getattr(error, name) for name in places} for error in verdict.findings],
         }
         for verdict in page.verdicts

@@ -192,6 +192,14 @@ class TestExamples:
         assert [verdict.right for verdict in verdicts] == [False, True]
         assert problem in "\n".join(finding.message for finding in verdicts[0].findings)
 
+    @pytest.mark.parametrize("name", ["INT8", "INT64", "FLOAT32"])
+    def test_lengths_of_any_whole_numbers_without_a_level(self, name):
+        page = FIRST.replace("DataType:UINT32", f"DataType:{name}")
+        assert verify(page, FeatureLevel.NONE).right
+        assert f"SequenceLengthsTensor DataType is {name}" in told(page)[0]
+        (verdict,) = verify(page.replace("[9]", "[-9]"), FeatureLevel.NONE).verdicts
+        assert "at [0, 0, 1, 0] is negative" in verdict.findings[0].message
+
     def test_a_page_of_another_operator(self, revseq, tmp_path):
         for head in (
             "---\ntitle: DML_GRU_OPERATOR_DESC\n---\n", "---\nUID: NS:directml.DML_GRU_OPERATOR_DESC\ntitle: GRU\n---\n",
