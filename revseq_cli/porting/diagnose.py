@@ -126,33 +126,32 @@ def _undone(a: Source, job: Job, tolerance: Tolerance | None, memory: int) -> tu
         cut = MemorySource(values.name, x.take(range(kept), axis), values.storage)
         of = "the longest length, " if longest == kept else ""
         return f"along axis {axis} the output is cut to {of}{kept} of {size}", a, replace(job, values=cut)
-    done = []
+    saved = ""
     if array.dtype != x.dtype:
-        done.append(f"{values.desc.data_type.name} is saved as {a.desc.data_type.name}")
+        saved = f"{values.desc.data_type.name} is saved as {a.desc.data_type.name}"
         with np.errstate(all="ignore"):
             cast = array.astype(x.dtype) if {array.dtype.kind, x.dtype.kind} <= {*"fiu"} else array
         if cast.dtype == x.dtype and (cast.astype(array.dtype) == array).all():
             array = cast
         elif array.itemsize == x.itemsize:
-            done[0], array = f"{done[0]}, byte for byte", array.view(x.dtype)
+            saved, array = f"{saved}, byte for byte", array.view(x.dtype)
         else:
             return "", a, job
-    readings = [(done, array)] if array.shape == x.shape else []
+    readings = {saved: array} if array.shape == x.shape else {}
     if array.size == x.size and array.shape != x.shape:
         if array.ndim == 1 or [n for n in array.shape if n > 1] == [n for n in x.shape if n > 1]:
-            saved = f"sizes {braced(x.shape)} are saved as {braced(array.shape)}"
-            readings.append(([*done, saved], array.reshape(x.shape)))
-        readings += [
-            ([*done, f"the axes of the output are in the order {braced(order)}"], array.transpose(np.argsort(order)))
-            for order, other in orders(x.shape)
-            if array.shape == other
-        ]
+            readings[f"sizes {braced(x.shape)} are saved as {braced(array.shape)}"] = array.reshape(x.shape)
+        for order, other in orders(x.shape):
+            if array.shape == other:
+                turned = array.transpose(np.argsort(order))
+                readings[f"the axes of the output are in the order {braced(order)}"] = turned
     right = kernel.reverse(x, n, axis)
-    counts = [int(unequal(array, right, tolerance).sum()) for _, array in readings]
-    if not counts or (min(counts) == x.size and a.dtype != values.dtype):  # integers are no bytes of floats
+    counts = {words: int(unequal(one, right, tolerance).sum()) for words, one in readings.items()}
+    best = min(counts, key=counts.__getitem__, default="")
+    if not counts or (counts[best] == x.size and saved):  # integers are no bytes of floats
         return "", a, job
-    done, array = readings[counts.index(min(counts))]
-    return ", and ".join(done), MemorySource(a.name, array, Storage("memory", {}), a.identity), job
+    done = ", and ".join(dict.fromkeys(filter(None, (saved, best))))
+    return done, MemorySource(a.name, readings[best], Storage("memory", {}), a.identity), job
 
 
 def _sample(

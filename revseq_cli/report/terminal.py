@@ -155,19 +155,15 @@ def numbered(noun: str, numbers: Iterable[int]) -> str:
 
 
 def _message(error: RevseqError, width: int, place: str) -> str:
-    lines = _broken("Error: ", ": ".join(filter(None, (place, error.where, error.found))), width)
+    def broken(head: str, text: str) -> list[str]:
+        line = shown_line(f"{head}{text}")
+        return hanging(head, line.removeprefix(head), width) if width else [line]
+
+    lines = broken("Error: ", ": ".join(filter(None, (place, error.where, error.found))))
     lines += [shown_line(f"  {line}") for line in error.context.split("\n") if error.context]
-    lines += _broken("  wanted: ", error.wanted, width) if error.wanted else []
-    if error.hint:
-        first, *more = error.hint.split("\n")
-        lines += [shown_line(f"Hint: {first}"), *map(shown_line, more)]
+    lines += broken("  wanted: ", error.wanted) if error.wanted else []
+    lines += map(shown_line, f"Hint: {error.hint}".split("\n") if error.hint else ())
     return "\n".join(lines)
-
-
-def _broken(head: str, text: str, width: int) -> list[str]:
-    """The lines of a head and a text; one line where the width is 0."""
-    line = shown_line(f"{head}{text}")
-    return hanging(head, line.removeprefix(head), width) if width else [line]
 
 
 _DELAY = 0.5  # seconds of work before a bar appears
