@@ -38,10 +38,7 @@ def without_secrets(text: str) -> str:
 
 
 def can_be_typed(text: str) -> bool:
-    """Whether the text could be an argument of a command, such as a name: JSON may have NUL and halves of characters.
-
-    Python has bytes of names that are not UTF-8 as some of these halves, which are no mistake.
-    """
+    """Whether the text could be an argument of a command: without NUL and halves, but those of bytes beyond UTF-8."""
     return not _UNTYPED.search(text)
 
 
@@ -72,7 +69,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def shown_line(line: str) -> str:
-    """A line of a message for a terminal: printable, and cut after 6,000 characters."""
+    """A line of a message for a terminal: printable, and cut where it is very long."""
     return printable(line[:_LONGEST_LINE])
 
 

@@ -261,7 +261,7 @@ class _Pass:
         # reversal holds one as often as a block's elements.
         chunks = [side.chunks for side in (source, other) if side and side.chunks]
         largest, self.chunked = max([0, *map(prod, chunks)]) * item, len(chunks)
-        self.beside = largest * self.chunked if axis is None else 0
+        self.chunk_bytes = largest * self.chunked if axis is None else 0
         self.least = max(source.least_bytes, lengths.least_bytes if lengths else 0)
         self.least = self.least if axis is None else max(self.least, largest * self.copies)
 
@@ -298,7 +298,7 @@ class _Pass:
         do not fit, `enough` is the memory for them.
         """
         source, axis, item = self.source, self.axis, self.source.dtype.itemsize
-        most = max(1, (self.resources.memory // workers - self.beside) * self.size // self.line)
+        most = max(1, (self.resources.memory // workers - self.chunk_bytes) * self.size // self.line)
         alignments = _alignments(source, self.other, axis)
         blocks, is_cheap = _cut(source, axis, alignments, most, self.usual)
         spooled = enough = 0
@@ -338,7 +338,7 @@ class _Pass:
 
     def _made(self, blocks: Blocks, workers: int, line: int, spooled: int, enough: int) -> Plan:
         workers = max(1, min(workers, blocks.count))
-        bytes_of_one = max(-(-blocks.elements * line // self.size) + self.beside, self.least)
+        bytes_of_one = max(-(-blocks.elements * line // self.size) + self.chunk_bytes, self.least)
         return Plan(blocks, self.engine, workers, bytes_of_one * workers, spooled, enough=enough)
 
 
