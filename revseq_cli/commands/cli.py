@@ -67,7 +67,7 @@ def cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-@cli.command("completion", cls=options.Command, examples=('eval "$(revseq completion bash)"',))
+@cli.command("completion", cls=options.Command, epilog='eval "$(revseq completion bash)"')
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the completion script for SHELL.
@@ -81,7 +81,7 @@ def completion(shell: str) -> None:
         click.echo(complete(cli, {}, "revseq", "_REVSEQ_COMPLETE").source())
 
 
-@cli.command("help", cls=options.Command, examples=("revseq help run", "revseq help formats"))
+@cli.command("help", cls=options.Command, epilog="revseq help run\nrevseq help formats")
 @click.argument("name", metavar="[COMMAND|TOPIC]", required=False, type=click.Choice([*COMMANDS, *TOPICS]))
 @click.pass_context
 def help_(context: click.Context, name: str | None) -> None:

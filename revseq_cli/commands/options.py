@@ -63,11 +63,7 @@ class _Option(click.Option):
 
 
 class Command(click.Command):
-    """A command whose help has its options in groups, and at its end `examples`, which run in any folder."""
-
-    def __init__(self, *names: Any, examples: Sequence[str], **attributes: Any) -> None:
-        super().__init__(*names, **attributes)
-        self.examples = examples
+    """A command whose help has its options in groups, and at its end examples, one a line, which run in any folder."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Click's, but for a name of another tool."""
@@ -89,15 +85,14 @@ class Command(click.Command):
                     formatter.write_dl([*filter(None, rows)])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the examples, each on a line of its own."""
+        """Write the examples, which are commands and stay on their lines."""
         with formatter.section("Examples"):
-            for example in self.examples:
-                formatter.write(f"  {example}\n")
+            formatter.write("".join(f"  {example}\n" for example in (self.epilog or "").split("\n")))
 
 
 def command(name: str, examples: Sequence[str], **attributes: Any) -> Callable[[Callable[..., Any]], Command]:
     """A decorator that makes a command of a function, whose docstring is the help."""
-    return click.command(name, cls=Command, examples=examples, **attributes)
+    return click.command(name, cls=Command, epilog="\n".join(examples), **attributes)
 
 
 def expanded(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG001

@@ -78,4 +78,3 @@ def test_negative_numbers_and_dashes_are_values(revseq, files):
     revseq("run", "x.npy", "n.npy", "--axis", "-7").refused("-7")
     revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "-").ok()
     revseq("run", "x.npy", "n.npy", "--axis", "").refused("the dimension is empty", "is a variable unset?")
-    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "").refused("the name of a file is empty")
