@@ -472,17 +472,3 @@ def test_the_notation_of_them(revseq, tmp_path, text, values):
     (tmp_path / "x.txt").write_text(text)
     revseq("convert", "x.txt", "y.npy").ok()
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), np.asarray(values))
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("T: (Sizes:{}, DataType:INT32)\n1, 2\n", "the values have {2}, and {} is stated"), ("T: (Sizes:{}, DataType:INT32)\n[1]", "the values have {1}"),
-        ("T: (Sizes:{}, DataType:INT32)\n", "T has no values"), ("T: (Sizes:{}, DataType:INT32)\nAxis: 3\n", "T has no values"),
-        ("T: (Sizes:{0}, DataType:INT32)\n[1]\n", "the values have {1}"), ("T: (Sizes:{0}, DataType:INT32)\n", "T has no values"),
-        ("T: (Sizes:{-1}, DataType:INT32)\n[1]\n", "T has Sizes {-1}"), ("T: (Sizes:{}, DataType:INT32)\n1 2\n", "comma is missing"),
-    ],
-)  # fmt: skip
-def test_a_notation_that_does_not_fit(revseq, tmp_path, text, words):
-    (tmp_path / "x.txt").write_text(text)
-    revseq("show", "x.txt").refused(words)
