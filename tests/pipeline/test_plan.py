@@ -234,7 +234,7 @@ def test_copies_are_cut_at_the_chunks_of_both_sides_or_of_the_output(from_chunks
 def test_what_a_chunk_and_a_single_worker_are_counted_as():
     """A copy decodes a chunk beside its block; one process is not worth starting."""
     assert plan_pass(source((100,), chunks=(50,)), Output(), Resources("serial", 1, 1000)).bytes == 50 * 16 + 50 * 4
-    found = plan_reversal(job((1 << 20, 128)), Resources("auto", 2, 3000))
+    found = plan_reversal(job((1 << 20, 128), chunks=(1 << 10, 128)), Resources("auto", 2, 3 << 20))
     assert (found.workers, found.engine) == (1, "serial")
 
 
