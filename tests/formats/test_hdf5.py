@@ -47,9 +47,7 @@ def properties(dataset):
 
 FILTERS = {
     "none": {"chunks": CHUNKS},
-    "gzip": {"chunks": CHUNKS, "compression": "gzip", "compression_opts": 7},
-    "gzip, shuffle, fletcher32": {"chunks": CHUNKS, "compression": "gzip", "shuffle": True, "fletcher32": True},
-    "lzf": {"chunks": CHUNKS, "compression": "lzf"},
+    "gzip": {"chunks": CHUNKS, "compression": "gzip", "compression_opts": 7, "shuffle": True, "fletcher32": True},
     "szip": {"chunks": CHUNKS, "compression": "szip"},
     "scaleoffset": {"chunks": CHUNKS, "scaleoffset": 0},
     "fill and maxshape": {"chunks": CHUNKS, "fillvalue": -7, "maxshape": (None, 30, 90)},

@@ -40,15 +40,10 @@ def native_complex(name):
 BOOL = {"FALSE": 0, "TRUE": 1}
 TYPES = {
     "U8BE": (h5t.STD_U8BE, "UINT8"),
-    "I8BE": (h5t.STD_I8BE, "INT8"),
-    "B8LE": (h5t.STD_B8LE, "UINT8"),
     "B8BE": (h5t.STD_B8BE, "UINT8"),
     "B16LE": (h5t.STD_B16LE, "UINT16"),
     "B16BE": (h5t.STD_B16BE, "UINT16"),
-    "B32BE": (h5t.STD_B32BE, "UINT32"),
-    "B64LE": (h5t.STD_B64LE, "UINT64"),
     "B64BE": (h5t.STD_B64BE, "UINT64"),
-    "bool LE": (enumeration(h5t.STD_I8LE, **BOOL), "BOOL"),
     "bool BE": (enumeration(h5t.STD_I8BE, **BOOL), "BOOL"),
     "bool, unsigned": (enumeration(h5t.STD_U8BE, TRUE=1, FALSE=0), "BOOL"),
     "bool, the other way": (enumeration(h5t.STD_I8LE, FALSE=1, TRUE=0), "INT8"),
@@ -58,7 +53,6 @@ TYPES = {
     "enumeration, wide": (enumeration(h5t.STD_U64LE, RED=0), "UINT64"),
     "r, i": (compound(h5t.IEEE_F32LE, "r", "i"), "COMPLEX64"),
     "real, imag": (compound(h5t.IEEE_F64BE, "real", "imag"), "COMPLEX128"),
-    "realFloat, imagFloat": (compound(h5t.IEEE_F32BE, "realFloat", "imagFloat"), "COMPLEX64"),
     "native": native_complex("COMPLEX_IEEE_F32LE"),
     "native BE": native_complex("COMPLEX_IEEE_F64BE"),
 }

@@ -4,7 +4,6 @@ import errno
 import os
 import signal
 import stat
-import subprocess
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from faults import refusing
 from folders import content
 from needs import WINDOWS
 
-from revseq_cli.core import platform, signals, thresholds
+from revseq_cli.core import signals, thresholds
 from revseq_cli.core.errors import TensorIOError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, NewFolder, Scratch, copy_file
@@ -301,19 +300,6 @@ def in_memory():
         yield Path(name)
 
 
-@pytest.fixture
-def small(tmp_path):
-    """A file system of 24 MiB in memory."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "t", folder]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small file system needs the superuser")
-    platform._devices_in_memory.cache_clear()
-    yield folder
-    subprocess.run(["umount", folder], check=True)
-
-
 @pytest.mark.parametrize(("blocks", "free", "fits"), [(10, 5, True), (10, 4, False), (0, 0, True)])
 @pytest.mark.needs("memory files")
 def test_a_file_that_does_not_fit_is_refused_before_it_is_written(in_memory, monkeypatch, blocks, free, fits):
@@ -331,13 +317,13 @@ def test_a_file_that_does_not_fit_is_refused_before_it_is_written(in_memory, mon
 
 
 @pytest.mark.parametrize("jobs", [2, 6])
-@pytest.mark.needs("memory files")
-def test_memory_that_is_full_in_the_middle(revseq, small, jobs):
+@pytest.mark.needs("memory files", "mounts")
+def test_memory_that_is_full_in_the_middle(revseq, small_disk, tmp_path, jobs):
     """What others write meanwhile is no more seen by the check of the free space than by this one, which is off."""
-    np.save(small.parent / "x.npy", np.ones((30_000, 256), np.uint32))
-    np.save(small.parent / "n.npy", np.ones((30_000, 1), np.uint32))
+    np.save(tmp_path / "x.npy", np.ones((30_000, 256), np.uint32))
+    np.save(tmp_path / "n.npy", np.ones((30_000, 1), np.uint32))
+    before = content(small_disk)
     code = 'import os; os.fstatvfs = lambda fd, real=os.fstatvfs: type("Space", (), {"f_blocks": 0})\n'
-    job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "small/y.npy", "--engine", "processes", "--jobs", jobs)
-    done = revseq(*job, cwd=small.parent, code=code)
-    done.refused("small/y.npy: cannot write: No space left on device")
-    assert list(small.iterdir()) == []
+    job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", small_disk / "y.npy", "--engine", "processes", "--jobs", jobs)
+    revseq(*job, cwd=tmp_path, code=code).refused("y.npy: cannot write: No space left on device")
+    assert content(small_disk) == before
