@@ -202,7 +202,7 @@ class Pair:
 
 def verify_copy(source: Source, sink: Sink, plan: Plan) -> None:
     """Compare what was written with the source, in the copy's blocks; EngineError where a bit differs."""
-    written, plan = sink.written(), plan.reading_back(sink)
+    written, plan = sink.written(), plan.to_read_back(sink)
     place = "in DataType or Sizes"
     if written.desc == source.desc:
         with reading_back(written):

@@ -74,7 +74,7 @@ class Blocks:
         """Whether lines are cut, since a whole one is too large for a block."""
         return self.axis is not None and self.extents[self.axis] < self.sizes[self.axis]
 
-    def run(self, order: str) -> int:
+    def run_length(self, order: str) -> int:
         """The number of a block's elements that lie one after another in the memory order `order`."""
         run = 1
         for d in reversed(_slowest_first(len(self.sizes), order)):
@@ -141,10 +141,10 @@ class Tiling(NamedTuple):
     order: str
 
     @property
-    def run(self) -> int:
+    def run_length(self) -> int:
         """The elements that are read or written as one run: of a tile, or, if they are fewer, of input and output."""
         rows = self.blocks.extents[self.blocks.axis or 0]
-        return min(self.width * rows, self.blocks.run(self.order))
+        return min(self.width * rows, self.blocks.run_length(self.order))
 
 
 def make_tiling(sizes: tuple[int, ...], axis: int, *, most: int, order: str = "C") -> Tiling:
@@ -182,7 +182,7 @@ class Plan(NamedTuple):
     scheduler: str = ""
     left: int = 0
 
-    def reading_back(self, sink: Sink) -> Plan:
+    def to_read_back(self, sink: Sink) -> Plan:
         """The plan to read an output back, which workers elsewhere may not see."""
         return self if sink.in_workers or self.engine != DASK else self._replace(engine=SERIAL)
 
@@ -308,7 +308,7 @@ class _Pass:
         is_large = source.desc.total_bytes >= thresholds.WORTH_TILES and blocks.count > 1
         in_files = spooled or (source.path and not self.chunked)
         short = thresholds.LONG_RUN if platform.is_remote(source.path) else thresholds.SHORT_RUN
-        is_short = is_large and in_files and blocks.run(source.order) * item < short
+        is_short = is_large and in_files and blocks.run_length(source.order) * item < short
         if axis is not None and isinstance(self.other, Sink) and is_short:
             extents = [*_rounded_up(cut_alignment_of(short // item, source.sizes, source.order), alignments[-1])]
             extents[axis] = self.size
@@ -328,10 +328,10 @@ class _Pass:
             most = max(1, self.resources.memory // count // cost)
             block = min(most, thresholds.BLOCK_BYTES // item)
             tiling = make_tiling(source.sizes, self.axis, most=block, order=source.order)
-            while block < most and tiling.run * item < thresholds.LONG_RUN:
+            while block < most and tiling.run_length * item < thresholds.LONG_RUN:
                 block = min(most, 2 * block)
                 tiling = make_tiling(source.sizes, self.axis, most=block, order=source.order)
-            if tiling.run * item >= thresholds.LONG_RUN:
+            if tiling.run_length * item >= thresholds.LONG_RUN:
                 break
         made = self._made(tiling.blocks, count, cost * self.size, plan.spooled, plan.enough)
         return made._replace(tiling=tiling)

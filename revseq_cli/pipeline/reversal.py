@@ -111,7 +111,7 @@ def verify(job: Job, sink: Sink, plan: Plan) -> None:
     """Reverse the output again and compare it with the input; EngineError with the first index where they differ."""
     from revseq_cli.pipeline.folds import Pair, compared  # few commands verify
 
-    written, plan = sink.written(), plan.reading_back(sink)
+    written, plan = sink.written(), plan.to_read_back(sink)
     with (
         reading_back(written),
         made_ready(job, sink.beside, plan) as ready,

@@ -194,7 +194,7 @@ def plan(job: Job, plan: Plan) -> str:
     if plan.spooled:
         lines.append(f"unchunked copies       {plan.spooled} of {values.total_bytes:,} bytes")
     if tiling:
-        run, enough = tiling.run * values.data_type.size, f"--memory {plan.enough}"
+        run, enough = tiling.run_length * values.data_type.size, f"--memory {plan.enough}"
         lines += [
             f"temporary file         {values.total_bytes:,} bytes; none with {enough}",
             f"passes                 2, in runs of {run:,} bytes",
