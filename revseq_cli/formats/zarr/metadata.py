@@ -318,22 +318,17 @@ def _lossless(version: Version, steps: list[Any], dtype: np.dtype[Any], where: s
     return names
 
 
-class Files(NamedTuple):
-    """The files of a folder: a digest of their names, sizes and times, the bytes of all, and their paths inside it."""
+def files_in(folder: str, where: str) -> tuple[str, int, list[str]]:
+    """Of the files in a folder or at an address: a digest of names, sizes and times, the bytes of all, and their names.
 
-    digest: str
-    stored: int
-    names: list[str]
-
-
-def files_in(folder: str, where: str) -> Files:
-    """The files in a folder or at an address; FormatError for links, and for anything else but files and folders."""
+    FormatError for links, and for anything else but files and folders.
+    """
     digest, stored, names = hashlib.sha256(), 0, []
     for name, identity in _identities(folder, where):
         digest.update(f"{name!r} {identity}".encode("utf-8", "surrogateescape"))
         names.append(name)
         stored += identity.size
-    return Files(digest.hexdigest(), stored, names)
+    return digest.hexdigest(), stored, names
 
 
 def _identities(folder: str, where: str) -> Iterator[tuple[str, file_io.Identity]]:

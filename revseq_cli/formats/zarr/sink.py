@@ -80,8 +80,7 @@ class ZarrSink(FileSink):
 
     def _keep_others(self, old: ZarrSource) -> None:
         """Look at what is copied; UsageError where the input's store has no place for an array that is added."""
-        self._old_files = metadata.files_in(old.at, old.name)
-        self._copied = self._old_files.names
+        self._digest, _, self._copied = metadata.files_in(old.at, old.name)
         start = f"{self._key}/" if self._key else ""
         if self._key == old.key:
             is_chunk = old.metadata.is_chunk
@@ -144,7 +143,7 @@ class ZarrSink(FileSink):
                     warnings.simplefilter("ignore")  # zarr warns that version 3 has none in its specification
                     store = LocalStore(self.file.temporary)
                     done(asynchronous.consolidate_metadata(store, path=above or None, zarr_format=self._version))
-        if metadata.files_in(old.at, old.name).digest != self._old_files.digest:
+        if metadata.files_in(old.at, old.name)[0] != self._digest:
             raise metadata.changed(old.at)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one

@@ -83,10 +83,10 @@ class ZarrSource(Source):
             with file_io.opened(self.path) as fd:
                 self.identity = file_io.identity(fd)
         details = {"version": str(array.version), "array": f"/{key}", **array.details}
-        self._digest, self.stored, names = metadata.files_in(self.array.at, self.name)
+        self._digest, stored, names = metadata.files_in(self.array.at, self.name)
         if not remote.is_web(self.at):  # whose server lists no files
             declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
-            refuse_bomb(declared, self.stored, "write it again uncompressed", self.name)
+            refuse_bomb(declared, stored, "write it again uncompressed", self.name)
             total = prod(array.counts)
             if absent := total - _count_chunks(array, names, self.name):
                 noun = "shards" if array.shards != array.chunks else "chunks"  # read as fill value, lost or not
@@ -97,7 +97,7 @@ class ZarrSource(Source):
 
     def recheck(self) -> None:
         """TensorIOError if any file of the array is not as it was."""
-        if metadata.files_in(self.array.at, self.name).digest != self._digest:
+        if metadata.files_in(self.array.at, self.name)[0] != self._digest:
             raise metadata.changed(self.name)
 
     def can_copy_to(self, path: str) -> bool:  # noqa: ARG002 - the name says nothing
@@ -151,7 +151,8 @@ class ZarrSource(Source):
         itemsize = _TEXT_BYTES if array.dtype.kind == "O" else array.dtype.itemsize
         if array.dimensions != (name,) or array.sizes != (size,) or not is_small(array.sizes, itemsize, array.shards):
             return None
-        if metadata.files_in(stored.at, name).stored > MOST_BYTES:
+        _, size_stored, _ = metadata.files_in(stored.at, name)
+        if size_stored > MOST_BYTES:
             return None
         if array.dtype.kind not in "USO":
             return ZarrSource(self.store.path, key, at=self.at).read()
