@@ -99,8 +99,7 @@ def test_variables_of_the_environment(revseq, files, option, value):
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
-        ("", [""]), ("one two", ["one two"]), ("a" * 20 + " b", ["a" * 20, "b"]), ("a" * 18 + " b", ["a" * 18 + " b"]),
-        ("a  b", ["a  b"]), (f"a  {'b' * 19}", ["a", "b" * 19]), ("b" * 30, ["b" * 30]),
+        ("", [""]), ("a" * 20 + " b", ["a" * 20, "b"]), (f"a  {'b' * 19}", ["a", "b" * 19]),
         ("in {1,22,333,4444,55555}", ["in {1,22,333,4444,", "55555}"]), ("number {1,22,333,4444}", ["number", "{1,22,333,4444}"]),
         ("two columns 日本語日 本", ["two columns 日本語日", "本"]),
         ("type revseq run x.npy n.npy --axis 1", ["type", "revseq run x.npy n.npy --axis 1"]), ("a revseq run", ["a revseq run"]),
