@@ -217,12 +217,7 @@ class Model:
 class NodeTensor(MemorySource):
     """A tensor that a model computes; `files` are all that it comes from, which no output may overwrite."""
 
-    origins: Sequence[Identity] = ()
-
-    @property
-    def files(self) -> list[Identity]:
-        """The model, the files with its elements, and those of its inputs."""
-        return [*self.origins]
+    files: list[Identity] = []  # noqa: RUF012 - each has its own
 
 
 class NodeJob:
@@ -304,7 +299,7 @@ class NodeJob:
         for name in names:
             _require_tensor(name, values[name], kinds[name], model.path)
             tensors[name] = tensor = NodeTensor(f"{model.path}: {name}", values[name], Storage("onnx", {}), files[0])
-            tensor.path, tensor.origins = model.path, files
+            tensor.path, tensor.files = model.path, files
         return tensors
 
 

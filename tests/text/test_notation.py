@@ -90,6 +90,11 @@ def test_axis_lines_anywhere():
         ("T: (Sizes:{2}, DataType:FLOAT99)\n[1]", (1, 25), "'FLOAT99' is not a data type"),
         ("[" * 65 + "1" + "]" * 65, (1, 1), "65 brackets deep"), ("[" * 100_000 + "1" + "]" * 100_000, (1, 1), "100000 brackets deep"),
         ("[16777217]", (1, 2), "not exact"),
+        ("[1, \uff12]", (1, 5), "is not a number"), ("[\u0662]", (1, 2), "is not a number"), ("[1, \u22122]", (1, 5), "is not a number"),
+        ("[1\uff0c 2]", (1, 2), "is not a number"), ("[1, \u202f2]", (1, 5), "is not a number"),
+        ("T: (Sizes:{\uff12}, DataType:FLOAT32)\n[1, 2]", (1, 12), "has Sizes"), ("T: (Sizes:{1_0}, DataType:INT8)\n[1]", (1, 12), "has Sizes"),
+        ("array([1, 2], order='C')", (1, 13), "is not a tensor as NumPy"), ("array([1, 2]", (1, 13), "as NumPy"), ("array([1, 2]) + 1", (1, 15), "unexpected text"),
+        ("array([1, 2], shape=(3,))", (1, 7), "the values have {2}, and {3} is stated"), ("array([0, 1, ..., 9], shape=(9,))", (1, 14), "left out"),
     ],
 )  # fmt: skip
 def test_errors_show_the_place(text, place, problem):
@@ -100,7 +105,7 @@ def test_errors_show_the_place(text, place, problem):
     assert problem in message
     shown, caret = message.split("\n")[1:3]
     told = f"{text} ".split("\n")[place[0] - 1][place[1] - 1]  # or right behind the text
-    assert f"{shown} "[caret.index("^")] == told
+    assert f"{shown} "[caret.index("^")] == told.replace("\u202f", "\\")
 
 
 def test_gaps():
@@ -124,13 +129,6 @@ def test_pages_of_many_examples_take_time_that_is_linear():
         assert len(TEXT.contents(address, TextTypes(None, DataType.FLOAT32)).items) == 5 * count
 
     assert is_linear(find, 50)
-
-
-@pytest.mark.parametrize("text", ["[1, \uff12]", "T: (Sizes:{\uff12}, DataType:FLOAT32)\n[1, 2]", "T: (Sizes:{1_0}, DataType:INT8)\n[1]",
-                                  "[\u0662]", "[1, \u22122]", "[1\uff0c 2]", "[1, \u202f2]"])  # fmt: skip
-def test_characters_that_look_alike_are_refused(text):
-    with pytest.raises(FormatError, match=r"is not a number|has Sizes"):
-        tensors(text)[0].values(DataType.FLOAT32)
 
 
 PRINTED = np.array([[1, -2.5, 3], [4, 5, 1e10]], np.float64)
@@ -165,15 +163,9 @@ def test_an_empty_array_as_numpy_prints_it():
     assert (tensor.data_type, tensor.values(DataType.FLOAT32).shape) == (DataType.FLOAT32, (0, 3))
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [("array([1, 2], order='C')", "line 1, column 13: is not a tensor as NumPy"), ("array([1, 2]", "as NumPy"), ("array([1, 2]) + 1", "unexpected text"),
-     ("array([1, 2], shape=(3,))", "the values have {2}, and {3} is stated"), ("array([1, 2], dtype=object)", "is not a data type"), ("array([0, 1, ..., 9], shape=(9,))", "left out")],
-)  # fmt: skip
-def test_what_numpy_does_not_print(text, problem):
-    with pytest.raises(RevseqError) as caught:
-        tensors(text)[0].values(DataType.FLOAT32)
-    assert problem in str(caught.value)
+def test_a_printed_type_that_no_tensor_has():
+    with pytest.raises(RevseqError, match="is not a data type"):
+        tensors("array([1, 2], dtype=object)")
 
 
 def test_the_type_of_another_operator_is_no_concern_of_ours():
