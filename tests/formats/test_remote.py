@@ -33,6 +33,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:Consolidated metadata")
 SIZES, LENGTHS = (6, 40_000), np.array([3, 0, 40_000, 2, 39_000, 1], np.uint32)
 JOB = ("--axis", 1, "--batch-axis", 0)
 X = np.arange(240_000, dtype=np.float32).reshape(SIZES)
+# Small ranges, and short pauses between tries.
+SMALL = {"REMOTE_PIECE": 1 << 18, "REMOTE_BLOCK": 1 << 16}
+QUICK = "import revseq_cli.formats.remote as r; r._PAUSES = (0.01, 0.01)"
 FORMATS = ("x.npy", "x.npz", "x.h5", "x.nc", "x.safetensors", "x.json", "x.pb", "x.zarr")
 
 
@@ -82,6 +85,23 @@ def far(made, tmp_path):
 def web(far):
     with servers.running(servers.Files(far)) as server:
         yield server
+
+
+@pytest.fixture
+def of_web(revseq, web, tmp_path):
+    """Run the job with a file of that server, or another address; with `told`, it must be refused, and write nothing."""
+
+    def run(name, told="", address=None, options=(), **order):
+        words = ("run", address or f"{web.address}/{name}", "far/n.npy", *JOB, "-o", "y.npy", *options)
+        done = revseq(*words, thresholds=SMALL, code=order.pop("code", QUICK))
+        if told:
+            done.refused(told)
+            assert not (tmp_path / "y.npy").exists()
+        else:
+            assert np.array_equal(np.load(tmp_path / "y.npy"), reversed_lines())
+        return done
+
+    return run
 
 
 @pytest.fixture
@@ -216,10 +236,8 @@ def test_short_runs(revseq, far, axis, order):
     lengths = np.full((1, 400) if axis == 0 else (300, 1), 200, np.uint32)
     np.save(far / "v.npy", values)
     np.save(far / "l.npy", lengths)
-    small = {"REMOTE_SHORT": 64, "REMOTE_PIECE": 4096, "REMOTE_AT_ONCE": 9000}
-    revseq(
-        "run", f"local://{far}/v.npy", "far/l.npy", "--axis", axis, "-o", "y.npy", "--memory", "40k", thresholds=small
-    ).ok()
+    words = ("run", f"local://{far}/v.npy", "far/l.npy", "--axis", axis, "-o", "y.npy", "--memory", "40k")
+    revseq(*words, thresholds={"REMOTE_SHORT": 64, "REMOTE_PIECE": 4096, "REMOTE_AT_ONCE": 9000}).ok()
     right = np.moveaxis(values.copy(), axis, 0)
     right[:200] = right[:200][::-1].copy()
     assert np.array_equal(np.load(far.parent / "y.npy"), np.moveaxis(right, 0, axis))
@@ -228,16 +246,7 @@ def test_short_runs(revseq, far, axis, order):
 def test_batch(revseq, far):
     for stem in ("a", "b"):
         shutil.copy(far / "x.npy", far / f"in_{stem}.npy")
-    words = (
-        "batch",
-        "--each",
-        f"local://{far}/in_*.npy",
-        "--lengths",
-        "far/n.npy",
-        *JOB,
-        "-o",
-        f"local://{far}/out/{{match}}.npy",
-    )
+    words = ("batch", "--each", f"local://{far}/in_*.npy", "--lengths", "far/n.npy", *JOB, "-o", f"local://{far}/out/{{match}}.npy")  # fmt: skip
     revseq(*words).ok()
     for stem in ("a", "b"):
         assert np.array_equal(np.load(far / f"out/{stem}.npy"), reversed_lines())
@@ -259,42 +268,30 @@ def test_local_jobs_know_no_fsspec(revseq, far):
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.h5", "x.npy.gz", "x.zarr"])
-def test_ranges_of_a_web_server(revseq, web, name):
-    small = {"REMOTE_PIECE": 1 << 18, "REMOTE_BLOCK": 1 << 16}
-    revseq("run", f"{web.address}/{name}", f"{web.address}/n.npy", *JOB, "-o", "y.npy", thresholds=small).ok()
-    assert np.array_equal(np.load(web.folder.parent / "y.npy"), reversed_lines())
-    got = [each for each in web.requests if each[0] == "GET" and each[1] == f"/{name}"]
-    assert all(wanted for _, _, wanted in got), "no file is fetched whole"
-    assert sum(each[0] == "HEAD" and each[1] == f"/{name}" for each in web.requests) <= 2, (
-        "at the beginning and the end"
-    )
+def test_ranges_of_a_web_server(of_web, web, name):
+    of_web(name)
+    got = [method for method, path, _ in web.requests if path == f"/{name}"]
+    assert got.count("HEAD") <= 2, "at the beginning and the end"
+    whole = [path for method, path, wanted in web.requests if method == "GET" and path == f"/{name}" and not wanted]
+    assert not whole, "no file is fetched whole"
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.h5", "x.zarr"])
-def test_a_server_that_fails_now_and_then(revseq, web, name):
+def test_a_server_that_fails_now_and_then(of_web, web, name):
     """At first it fails, then it breaks off in the middle, and the third time it sends what is asked for."""
     web.fails = lambda number: web.requests[:number].count(web.requests[number - 1]) == 1
     web.breaks = lambda number: web.requests[:number].count(web.requests[number - 1]) == 2
-    small = {"REMOTE_PIECE": 1 << 18, "REMOTE_BLOCK": 1 << 16}
-    quick = "import revseq_cli.formats.remote as r; r._PAUSES = (0.01, 0.01)"
-    revseq(
-        "run", f"{web.address}/{name}", f"{web.address}/n.npy", *JOB, "-o", "y.npy", code=quick, thresholds=small
-    ).ok()
-    assert np.array_equal(np.load(web.folder.parent / "y.npy"), reversed_lines())
+    of_web(name)
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.h5", "x.zarr", "x.npy.gz"])
-def test_a_server_that_stops_to_answer(revseq, web, name):
+def test_a_server_that_stops_to_answer(of_web, web, tmp_path, name):
     """When the header is read, and some of the values."""
-    small = {"REMOTE_PIECE": 1 << 16, "REMOTE_BLOCK": 1 << 14, "REMOTE_SHORT": 1 << 8}
-    quick = "import revseq_cli.formats.remote as r; r._PAUSES = (0.01, 0.01)"
-    words = ("run", f"{web.address}/{name}", "far/n.npy", *JOB, "-o", "y.npy")
-    revseq(*words, code=quick, thresholds=small).ok()
-    (web.folder.parent / "y.npy").unlink()
+    of_web(name)
+    (tmp_path / "y.npy").unlink()
     half = len(web.requests) * 3 // 2
     web.fails = lambda number: number > half
-    revseq(*words, code=quick, thresholds=small).refused("cannot read: the server answers 503")
-    assert not (web.folder.parent / "y.npy").exists()
+    of_web(name, "cannot read: the server answers 503")
 
 
 @pytest.mark.parametrize(
@@ -307,14 +304,12 @@ def test_a_server_that_stops_to_answer(revseq, web, name):
         ({"with_ranges": False}, "its server sends whole files only"),
     ],
 )
-def test_a_server_that_will_not(revseq, web, fault, words):
+def test_a_server_that_will_not(of_web, web, fault, words):
     """Nothing is written, and no credentials are told."""
     vars(web).update(fault)
     secret = f"{web.address.replace('//', '//me:SECRET@')}/x.npy?token=SECRET"
-    quick = "import revseq_cli.formats.remote as r; r._PAUSES = (0.01, 0.01)"
-    done = revseq("run", secret, "far/n.npy", *JOB, "-o", "y.npy", "--json", code=quick).refused(words)
+    done = of_web("", words, secret, ["--json"])
     assert "SECRET" not in done.out + done.err
-    assert not (web.folder.parent / "y.npy").exists()
 
 
 def test_small_files_of_a_server_without_ranges(revseq, web):
@@ -334,7 +329,7 @@ def test_no_credentials_anywhere(revseq, web):
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.h5", "x.zarr"])
-def test_an_input_that_changes(revseq, web, name):
+def test_an_input_that_changes(of_web, web, name):
     """Of a store, whose files a web server does not list, in a bucket."""
     file, address = web.folder / name, f"{web.address}/{name}"
     if name == "x.zarr":
@@ -347,10 +342,7 @@ def reverse(*a, real=k.reverse, **b):
     return real(*a, **b)
 k.reverse = reverse
 """
-    small = {"REMOTE_PIECE": 1 << 18, "REMOTE_BLOCK": 1 << 16}
-    words = ("run", address, "far/n.npy", *JOB, "-o", "y.npy")
-    revseq(*words, code=changes, thresholds=small).refused("changed while it was read")
-    assert not (web.folder.parent / "y.npy").exists()
+    of_web(name, "changed while it was read", address, code=changes)
 
 
 @pytest.mark.needs("signals")
@@ -409,16 +401,7 @@ def test_a_bucket(revseq, box, tmp_path):
         files.get(f"box/out/y{name[1:]}", str(tmp_path / f"y{name[1:]}"), recursive=name == "x.zarr")
         assert np.array_equal(stored(tmp_path / f"y{name[1:]}"), reversed_lines())
     assert not [name for name in files.find("box") if ".revseq" in name]
-    words = (
-        "batch",
-        "--each",
-        "s3://box/in/x*.npy",
-        "--lengths",
-        "s3://box/in/n.npy",
-        *JOB,
-        "-o",
-        "s3://box/{stem}.npy",
-    )
+    words = ("batch", "--each", "s3://box/in/x*.npy", "--lengths", "s3://box/in/n.npy", *JOB, "-o", "s3://box/{stem}.npy")  # fmt: skip
     assert revseq(*words, env=env).ok().out.startswith("1 job: 1 done")
     assert revseq(*words, "--resume", env=env).ok().out.startswith("1 job: 1 skipped")
 
@@ -449,18 +432,7 @@ def test_what_a_bucket_refuses(revseq, box):
 def test_a_killed_run_leaves_no_file_and_no_store(box, tmp_path, name):
     env, files = box
     slow = "import time, revseq_cli.operator.kernel as k; f = k.reverse; k.reverse = lambda *a, **b: (time.sleep(0.5), f(*a, **b))[1]"
-    words = (
-        "run",
-        "s3://box/in/x.zarr",
-        "s3://box/in/n.npy",
-        *JOB,
-        "-o",
-        f"s3://box/{name}",
-        "--memory",
-        "1M",
-        "--engine",
-        "serial",
-    )
+    words = ("run", "s3://box/in/x.zarr", "s3://box/in/n.npy", *JOB, "-o", f"s3://box/{name}", "--memory", "1M", "--engine", "serial")  # fmt: skip
     process = begun(tmp_path, *words, code=slow, env=env | {"TMPDIR": str(tmp_path)})
     if name == "y.zarr":
         until(lambda: [each for each in files.find("box/y.zarr") if "/c/" in each])
