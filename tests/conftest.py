@@ -13,6 +13,7 @@ import hdf5plugin  # noqa: F401 - before netCDF4, whose own plugins h5py would t
 import hypothesis
 import numpy as np
 import pytest
+from cli_runner import Server
 from folders import content
 from needs import NEEDS, WINDOWS, lacking
 from processes import COMMAND, start, until
@@ -27,11 +28,8 @@ hypothesis.settings.load_profile("any machine")
 
 if WINDOWS:
     import wine
-    from cli_runner_resident import Server
 
     wine.wake_event_loops()
-else:
-    from cli_runner_forking import Server
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "samples"

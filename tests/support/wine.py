@@ -7,11 +7,6 @@ IS_WINE = hasattr(ctypes.WinDLL("ntdll"), "wine_get_version")
 _LONGEST_SLEEP = 0.2  # seconds
 
 
-def step_around():
-    """In a process that has imported the package."""
-    wake_event_loops()
-
-
 def wake_event_loops():
     """Let no event loop sleep for longer than that.
 

@@ -157,7 +157,7 @@ class Folder:
 
 @contextlib.contextmanager
 def server():
-    """The function that runs the command in processes that stay; see tests/support/cli_runner_forking.py."""
+    """The function that runs the command in processes that stay; see tests/support/cli_runner.py."""
     running = Server(environment())
     streams = tempfile.mkdtemp()
 
