@@ -177,9 +177,8 @@ class Text:
         """The example of that number, counted from 1; FormatError if there is no such one."""
         count = len(self.examples)
         if not 1 <= number <= count:
-            raise FormatError(
-                f"no example {number}", f"1 to {count}" if count else "a page with examples", "", self.name
-            )
+            wanted = f"1 to {count}" if count else "a page with examples"
+            raise FormatError(f"no example {number}", wanted, where=self.name)
         return self.examples[number - 1]
 
     def page_examples(self) -> list[Example]:
@@ -205,8 +204,7 @@ _QUOTE = re.compile(r"^[ \t]*>[> \t]*", re.MULTILINE)
 
 def plain(text: str) -> str:
     """The text with blanks for comments and markup, and with line feeds alone; quick searches spare long texts most."""
-    if "\r" in text:
-        text = text.replace("\r\n", " \n").replace("\r", "\n")
+    text = notation.lines_of(text)
     if "<" in text:  # a word without the markup in it stands where it begins
         text = _TORN.sub(lambda match: _INLINE.sub("", match[0]).ljust(len(match[0])), text)
     if "&" in text:
