@@ -269,7 +269,7 @@ def _tensor(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tuple[
         sizes, attributes, kind = dataset.id.shape, h5py.h5a.get_num_attrs(dataset.id), dataset.id.get_type()
         item = item._replace(
             sizes=sizes,
-            dimensions=files.names_of(dataset),
+            dimensions=files.names_of(dataset) if attributes else (),
             attributes=attributes,
             details=_details_of(dataset.id.get_create_plist(), types.meaning(kind)),
         )

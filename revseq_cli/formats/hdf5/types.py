@@ -7,6 +7,7 @@ bits than their bytes: HDF5 makes plain ones of them.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,9 @@ def dtype_of(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
                 if kind.equal(getattr(h5t, f"STD_B{8 * size}{suffix}")):
                     return np.dtype(f"{order}u{size}")
         case h5t.TypeFloatID():
-            for dtype in (float_type.newbyteorder(order) for float_type in _FLOATS for order in ("<", ">")):
+            for dtype in (
+                known.newbyteorder(order) for known in _FLOATS if known.itemsize == size for order in ("<", ">")
+            ):
                 if kind.equal(kind_of(dtype)):
                     return dtype
         case h5t.TypeCompoundID() if kind.get_nmembers() == 2:
@@ -80,6 +83,7 @@ def is_narrow(kind: h5t.TypeID) -> bool:
     return isinstance(kind, h5t.TypeIntegerID) and kind.get_precision() < 8 * kind.get_size()
 
 
+@functools.cache
 def kind_of(dtype: np.dtype[Any]) -> h5t.TypeID:
     """HDF5's type for elements of a dtype."""
     if not dtypes.is_minifloat(dtype):
