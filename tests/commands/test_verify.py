@@ -63,6 +63,7 @@ class TestPages:
         ]  # fmt: skip
         assert lines[-2] == "6 examples, 1 wrong, 3 of other operators skipped"
         assert (lines[-1], done.err) == ("3 pages without an example skipped", "")
+        assert f"\n{docs / 'c' / 'x.markdown'}\n" in revseq("verify", docs).failed().out
 
     @pytest.mark.needs("links")
     def test_links_in_circles_and_to_nothing(self, revseq, docs):
@@ -192,6 +193,10 @@ class TestExamples:
         assert [verdict.right for verdict in verdicts] == [False, True]
         assert problem in "\n".join(finding.message for finding in verdicts[0].findings)
 
+    @pytest.mark.parametrize(("length", "clamped"), [("[4]", 0), ("[5]", 1), ("[9]", 1)])
+    def test_clamped_lengths_are_counted(self, length, clamped):
+        assert [verdict.clamped for verdict in verify(FIRST.replace("[9]", length)).verdicts] == [clamped]
+
     @pytest.mark.parametrize("name", ["INT8", "INT64", "FLOAT32"])
     def test_lengths_of_any_whole_numbers_without_a_level(self, name):
         page = FIRST.replace("DataType:UINT32", f"DataType:{name}")
@@ -310,6 +315,12 @@ class TestFix:
         (tmp_path / "x.md").write_text(PAGE.replace(*wrong))
         revseq("verify", "x.md", "--fix").ok()
         assert (tmp_path / "x.md").read_text().replace("]]\n\n```", "]]\n```") == PAGE
+
+    def test_rows_beside_their_header(self, revseq, tmp_path):
+        text = PAGE.replace("{3,2}, DataType:INT8)\n[[ 5", "{3,2}, DataType:INT8) [[ 5")
+        (tmp_path / "x.md").write_text(text.replace("[-1, 6]]", "[-1, 7]]"))
+        revseq("verify", "x.md", "--fix").ok()
+        assert (tmp_path / "x.md").read_text() == text
 
     @pytest.mark.parametrize(
         ("old", "new", "reason"),
