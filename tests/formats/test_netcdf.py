@@ -139,6 +139,19 @@ def test_a_variable_alone_has_coordinates_and_plain_attributes(folder, revseq):
     grows(folder / "y.nc", "v")
 
 
+def test_a_variable_that_has_the_name_of_a_dimension_and_is_not_its_coordinate(tmp_path, revseq):
+    with netCDF4.Dataset(tmp_path / "x.nc", "w") as f:
+        f.createDimension("lat", 2)
+        f.createDimension("z", 3)
+        f.createVariable("z", "f4", ("lat", "z"))[:] = VALUES[0, :2, :3]
+    revseq("convert", "x.nc::z", "y.nc").ok()
+    require(tmp_path / "y.nc", "z", ("lat", "z"), VALUES[0, :2, :3])
+    revseq("convert", "x.nc::z", "y.h5").ok()
+    with h5py.File(tmp_path / "y.h5") as f:
+        assert oracle.same_bits(f["z"][()], np.ascontiguousarray(VALUES[0, :2, :3]))
+        assert [dimension.label for dimension in f["z"].dims] == ["", "z"]
+
+
 def test_names_that_an_added_variable_cannot_have(tmp_path, revseq):
     with netCDF4.Dataset(tmp_path / "x.nc", "w") as f:
         f.createDimension("lat", 4)
