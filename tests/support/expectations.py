@@ -12,7 +12,7 @@ from pathlib import PurePath
 import generated
 import libraries
 import numpy as np
-from generated import Place
+from libraries import FORMATS, Place
 from needs import WINDOWS
 
 MOST_BLOCKS = 80  # about; each takes a millisecond or more
@@ -21,7 +21,7 @@ MOST_BLOCKS = 80  # about; each takes a millisecond or more
 def carry_out(job, folder):
     """Make the files of a job, run its commands, and judge what they leave."""
     values, lengths = generated.values_of(job), generated.lengths_of(job)
-    name, stdin = named(job, folder, "x", job.source, values, job.data_type)
+    name, stdin = named(folder, "x", job.source, values, job.data_type)
     if job.command == "convert":
         judge_convert(job, folder, values, name, stdin)
     elif job.command == "diff":
@@ -31,16 +31,14 @@ def carry_out(job, folder):
     else:
         names = [name]
         if not job.padding:
-            names += [named(job, folder, "n", job.lengths_source, lengths, job.lengths_type)[0]]
+            names += [named(folder, "n", job.lengths_source, lengths, job.lengths_type)[0]]
         judge = judge_print if job.command == "print" else judge_run
         judge(job, folder, values, lengths, names, stdin)
 
 
-def named(job, folder, stem, place, values, data_type):
+def named(folder, stem, place, values, data_type):
     """Write a tensor; its name on the command line, and what stands on standard input."""
-    first = job.batch_axis or 0 if values.shape != job.sizes and values.ndim == 1 else 0
-    made = libraries.make(place, folder.path / stem, values, data_type, first)
-    return made if isinstance(made, tuple) else (made, b"")
+    return libraries.make(place, folder.path / stem, values, data_type)
 
 
 # The name of a tensor that is added to the copy of a file.
@@ -155,7 +153,7 @@ def measured(job, memory):
     """
     places = (job.source, job.lengths_source, job.target)
     is_counted = not any(
-        each.format in (*generated.IS_TEXT, "pb") or each["packing"] or each["deflated"] for each in places
+        FORMATS[each.format].is_text or each.format == "pb" or each["packing"] or each["deflated"] for each in places
     )
     if not (memory and job.scene == "measured" and is_counted) or WINDOWS:
         return {}
@@ -169,7 +167,7 @@ def measured(job, memory):
 
 
 def judge_run(job, folder, values, lengths, names, stdin):
-    target, key = target_name(job), output_key(job, names[0])
+    target, key = target_name(job), output_key(job)
     of_job = [*type_options(job), *job_options(job), *means(job)]
     args = ["run", *names, *output_options(job), *of_job, *["--verify"] * job.verify]
     memory = memory_options(job, folder, args, stdin)
@@ -199,14 +197,14 @@ def judge_run(job, folder, values, lengths, names, stdin):
 def judge_print(job, folder, values, lengths, names, stdin):
     """What is printed is what a file would hold."""
     place = Place(
-        "npy" if job.data_type not in generated.NUMBERS or job.seed % 3 == 0 else ("txt", "json")[job.seed % 2]
+        "npy" if job.data_type not in libraries.NUMBERS or job.seed % 3 == 0 else ("txt", "json")[job.seed % 2]
     )
     form = ["-f", place.format] if place.format != "txt" else []
     order = folder.revseq("run", *names, *type_options(job), *job_options(job), *means(job), *form, stdin=stdin)
     if order.status:
         folder.fail("it does not print", order)
     (folder.path / f"y.{place.format}").write_bytes(order.raw)
-    found = libraries.read(place, folder.path / f"y.{place.format}", "", job.data_type, job.sizes)
+    found = libraries.read(folder.path / f"y.{place.format}", "", job.data_type, job.sizes)
     compare(job, folder, found, generated.right(job, values, lengths).reshape(job.sizes))
 
 
@@ -220,25 +218,20 @@ def judge_refused(job, folder, lengths, name, stdin):
     rng = random.Random(job.seed)
     place = [rng.randrange(size) for size in lengths.shape]
     lengths[tuple(place)] = rng.choice(_NO_LENGTHS[job.lengths_type])
-    lengths_name, _ = named(job, folder, "n", Place("npy"), lengths, job.lengths_type)
+    lengths_name, _ = named(folder, "n", Place("npy"), lengths, job.lengths_type)
     options = [*type_options(job), *job_options(job)]
     done = folder.revseq("run", name, lengths_name, *options, "-o", "y.npy", *means(job), stdin=stdin)
     if done.status != 2 or str(place) not in done.err:
         folder.fail(f"{lengths[tuple(place)]} at {place} is no length, and that is not told", done)
 
 
-def output_key(job, name):
+def output_key(job):
     """The key of the output's tensor: that of the input, if it has one and the output's format has keys."""
     if job.output == "added":
         return ADDED
-    if job.target.format not in ("npz", "h5", "nc", "safetensors", "zarr"):
+    if not FORMATS[job.target.format].beside:
         return ""
-    has_key = job.source.format in ("npz", "h5", "nc", "safetensors", "pb")
-    if job.source.format == "zarr":
-        key = name.partition("::")[2]
-        return key or ("" if job.target.format == "zarr" else "tensor")
-    key = ("group/v" if job.source["group"] else "v") if has_key else "tensor"
-    return "" if job.target.format == "zarr" and not has_key else key
+    return job.source.key or ("" if job.target.format == "zarr" else "tensor")
 
 
 def judge_output(job, folder, right, before, target, key):
@@ -249,7 +242,7 @@ def judge_output(job, folder, right, before, target, key):
     if left:
         folder.fail(f"left behind: {left}")
     try:
-        found = libraries.read(job.target, folder.path / target, key, job.data_type, job.sizes)
+        found = libraries.read(folder.path / target, key, job.data_type, job.sizes)
     except Exception as e:  # noqa: BLE001 - whatever another library does not like
         folder.fail(f"another library cannot read the output: {type(e).__name__}: {e}")
     compare(job, folder, found, right.reshape(job.sizes))
@@ -272,7 +265,7 @@ def judge_output(job, folder, right, before, target, key):
 def judge_others(job, folder, target, key):
     """All else in the file is as it was, and a file of HDF5 has hardly more dead space."""
     source, made = folder.path / f"x.{job.source.format}", folder.path / target
-    one, other = (libraries.beside(job.source.format, path, key) for path in (source, made))
+    one, other = (FORMATS[job.source.format].beside(path, key) for path in (source, made))
     wrong = [name for name in {**one, **other} if one.get(name) != other.get(name)]
     if wrong:
         name = wrong[0]
@@ -289,12 +282,11 @@ def judge_others(job, folder, target, key):
 def judge_added(job, folder, target):
     """The tensor that was there, and each other one, is as it was."""
     path = folder.path / f"x.{job.source.format}"
-    key = "group/v" if job.source["group"] else "v"
     other = "INT32" if job.source.format == "safetensors" else "INT64"
     others = [f"other{i}" for i in range(job.source["others"] or 0)]
-    for name, data_type in [(key, job.data_type), *((each, other) for each in others)]:
-        read = libraries.READERS[job.source.format]
-        kept, made = (read(job.source, each, name, data_type, None) for each in (path, folder.path / target))
+    for name, data_type in [(job.source.key, job.data_type), *((each, other) for each in others)]:
+        read = FORMATS[job.source.format].read
+        kept, made = (read(each, name, data_type, None) for each in (path, folder.path / target))
         if kept.tobytes() != made.tobytes():
             folder.fail(f"{name} is not as it was")
 
@@ -344,12 +336,12 @@ def judge_back(job, folder, right, target, key):
     done = folder.revseq("convert", typed, "back.npy", *type_options(job, job.target))
     if done.status:
         folder.fail("its own output does not convert", done)
-    found = libraries.read(Place("npy"), folder.path / "back.npy", "", job.data_type, job.sizes)
+    found = libraries.read(folder.path / "back.npy", "", job.data_type, job.sizes)
     compare(job, folder, found, right.reshape(job.sizes))
 
 
 def judge_convert(job, folder, values, name, stdin):
-    target, key = target_name(job), output_key(job, name)
+    target, key = target_name(job), output_key(job)
     args = ["convert", name, target, *type_options(job), *means(job), *["--verify"] * job.verify]
     memory = memory_options(job, folder, args, stdin)
     before = folder.listing()
@@ -361,13 +353,13 @@ def judge_convert(job, folder, values, name, stdin):
 
 def judge_diff(job, folder, values, name, stdin):
     """A tensor equals itself in another format, and another tensor differs where it does."""
-    place = Place(job.target.format if job.target.format in libraries.MAKERS else "npy")
+    place = Place(job.target.format)
     if libraries.needs_type(place, job.data_type, "FLOAT32") or place.format in ("zarr", "nc", "h5"):
         place = Place("npy")
-    if job.target.format == "h5" and job.data_type not in generated.WORDS:
-        chunks = generated.few_chunks(random.Random(job.seed), job.sizes)
+    if job.target.format == "h5" and job.data_type not in libraries.WORDS:
+        chunks = libraries.few_chunks(random.Random(job.seed), job.sizes)
         place = Place("h5", (("chunks", chunks), ("filters", ("gzip",))))
-    other, _ = named(job, folder, "z", place, values, job.data_type)
+    other, _ = named(folder, "z", place, values, job.data_type)
     options = type_options(job) or type_options(job, place)
     args = ["diff", name, other, *options, *means(job)]
     memory = memory_options(job, folder, args, stdin)

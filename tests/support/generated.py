@@ -11,30 +11,9 @@ from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
+from libraries import DTYPES, FORMATS, NUMBERS, OTHERS, WORDS, Place
 
-# Data types, as NumPy has them; minifloats are their words.
-NUMBERS = {
-    "FLOAT64": "f8", "FLOAT32": "f4", "FLOAT16": "f2", "INT64": "i8", "INT32": "i4", "INT16": "i2", "INT8": "i1",
-    "UINT64": "u8", "UINT32": "u4", "UINT16": "u2", "UINT8": "u1",
-}  # fmt: skip
-OTHERS = {"BOOL": "?", "COMPLEX64": "c8", "COMPLEX128": "c16"}
-WORDS = {
-    "BFLOAT16": "u2", "FLOAT8_E4M3FN": "u1", "FLOAT8_E5M2": "u1", "FLOAT8_E4M3FNUZ": "u1", "FLOAT8_E5M2FNUZ": "u1",
-    "FLOAT8_E8M0FNU": "u1",
-}  # fmt: skip
-DTYPES = NUMBERS | OTHERS | WORDS
 LENGTHS_DTYPES = ("UINT32", "UINT64", "UINT8", "UINT16", "INT64", "INT32", "FLOAT64", "FLOAT32")
-
-
-@dataclass(frozen=True)
-class Place:
-    """How a tensor is stored: `format` is that of MAKERS, and `options` are its own, as pairs of name and value."""
-
-    format: str
-    options: tuple = ()
-
-    def __getitem__(self, name):
-        return dict(self.options).get(name)
 
 
 @dataclass(frozen=True)
@@ -87,22 +66,6 @@ class Job:
         return prod(self.sizes) * self.dtype.itemsize
 
 
-# What formats can hold
-
-RAW = {*DTYPES}
-CAN_HOLD = {
-    "npy": RAW, "npz": RAW, "h5": RAW, "nc": {*NUMBERS} - {"FLOAT16"}, "zarr": {*NUMBERS, *OTHERS},
-    "safetensors": RAW - {"COMPLEX128"}, "pb": RAW, "json": {*NUMBERS}, "txt": {*NUMBERS}, "csv": {*NUMBERS},
-    "tsv": {*NUMBERS}, "stdin": {*NUMBERS, *OTHERS}, "typed": {*NUMBERS}, "bin": RAW,
-}  # fmt: skip
-IS_TEXT = {"json", "txt", "csv", "tsv", "typed"}
-KEEPS_OTHERS = ("h5", "nc", "npz", "safetensors", "zarr")
-KEEPS_BIG = {"npy", "npz", "h5", "nc", "zarr", "stdin"}
-KEEPS_ORDER = {"npy", "npz", "stdin"}
-IN_CHUNKS = ("h5", "nc", "zarr")
-IN_PLACE = ("npy", "npz", "h5", "safetensors", "pb")
-# A mask says its data type, and has no names of dimensions.
-OF_MASKS = {"npy", "npz", "h5", "zarr", "safetensors", "pb"}
 # A raw buffer has lengths of the types that can be named, and with another system none that are cast.
 BARE_LENGTHS = {"UINT32", "UINT64"}
 # What feature levels take: data types, those of lengths, and dimension counts. Without one, lengths are any numbers.
@@ -116,36 +79,9 @@ LEVELS = {
 SYSTEMS = {"onnx": (0, 1), "tensorflow": (1, 0), "pytorch": (0, 1)}
 
 
-def keeps_big(name, data_type):
-    """Whether big-endian elements can stand in such a file; HDF5's opaque bytes have no order."""
-    return name in KEEPS_BIG and not (name == "h5" and data_type in WORDS)
-
-
-def holds(name, data_type, sizes):
-    """Whether a format can hold such a tensor."""
-    if data_type not in CAN_HOLD[name]:
-        return False
-    if name in ("csv", "tsv"):
-        return len(sizes) == 2
-    if name == "nc":
-        return len(sizes) <= 32
-    return not (name in IS_TEXT and prod(sizes) > (20 if name == "typed" else 3000))
-
-
 def is_cast(job):
     """Whether the feature level has no lengths of that type, so that they are cast."""
     return bool(job.level) and not job.mask and not job.padding and job.lengths_type not in LEVELS[job.level][1]
-
-
-def is_clear(job):
-    """Whether a mask of batch and time fits in one way: a square one is refused where the batch axis is behind the axis."""
-    return job.mask != "batch" or job.batch_axis < job.axis or job.sizes[job.batch_axis] != job.sizes[job.axis]
-
-
-def takes(level, job):
-    """Whether a feature level takes a job's tensors."""
-    values, _, ranks = LEVELS[level]
-    return job.data_type in values and len(job.sizes) in ranks
 
 
 # Generation
@@ -163,15 +99,8 @@ def any_sizes(rng, rank, axis, most):
         order.remove(axis)
         order.insert(0, axis)
     for d in order:
-        kind = rng.random()
-        if kind < 0.2:
-            size = 1
-        elif kind < 0.6:
-            size = rng.choice((2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 17))
-        elif kind < 0.8:
-            size = rng.choice((31, 32, 33, 61, 64, 97, 127, 128, 129, 257))
-        else:
-            size = rng.randint(1, max(1, room))
+        small, large = (2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 17), (31, 32, 33, 61, 64, 97, 127, 128, 129, 257)
+        size = rng.choice(rng.choices(((1,), small, large, range(1, max(1, room) + 1)), (1, 2, 1, 1))[0])
         sizes[d] = max(1, min(size, room))
         room //= sizes[d]
     return tuple(sizes)
@@ -220,8 +149,8 @@ class Scene:
     most: tuple = (8, 200, 2000, 2000, 20_000, 100_000)
     ranks: tuple = (1, 2, 2, 3, 3, 3, 4, 4, 5, 6, 7, 8)
     commands: tuple = ("run",) * 16 + ("convert", "convert", "diff", "diff", "print", "refused")
-    sources: tuple = tuple(CAN_HOLD)
-    targets: tuple = tuple(each for each in CAN_HOLD if each not in ("stdin", "typed", "nc"))
+    sources: tuple = tuple(FORMATS)
+    targets: tuple = tuple(each for each in FORMATS if each not in ("stdin", "typed", "nc"))
     data_types: tuple = (*NUMBERS, *NUMBERS, *OTHERS, *WORDS)
     values: tuple = ("random", "random", "few", "nearly random")
     lengths: tuple = ("random", "random", "random", "beyond", "huge", "zero", "one", "full", "constant", "runs")
@@ -235,7 +164,7 @@ SCENES = {
     "any": Scene(11),
     # Lines in short runs go through a temporary file.
     "tiles": Scene(
-        4, sizes_across, (600, 3000, 20_000), (2, 2, 3, 3, 4), ("run",), IN_PLACE,
+        4, sizes_across, (600, 3000, 20_000), (2, 2, 3, 3, 4), ("run",), ("npy", "npz", "h5", "safetensors", "pb"),
         divisors=(64, 1 << 10, 1 << 15), memory=(None, 1, 1, 1.5, 10), copies=0.1,
     ),
     # Lines are cut, since the memory holds no whole one.
@@ -245,12 +174,12 @@ SCENES = {
     ),
     # What is beside the tensor is kept.
     "others": Scene(
-        4, most=(200, 2000, 20_000), sources=("h5", "h5", *KEEPS_OTHERS), copies=1,
+        4, most=(200, 2000, 20_000), sources=("h5", "h5", "h5", "nc", "npz", "safetensors", "zarr"), copies=1,
         commands=("run", "run", "run", "convert"), values=("random", "few", "nearly random", "nearly random"),
     ),
     # Chunks are made into others.
     "recoded": Scene(
-        2, most=(200, 2000, 20_000), ranks=(1, 2, 2, 3), sources=("h5", "h5", *IN_CHUNKS), targets=("h5", "h5", "zarr"),
+        2, most=(200, 2000, 20_000), ranks=(1, 2, 2, 3), sources=("h5", "h5", "h5", "nc", "zarr"), targets=("h5", "h5", "zarr"),
         commands=("convert", "convert", "diff", "run"), memory=(1, 1, 1.5, 10), divisors=(256, 1 << 12, 1 << 15), copies=0,
     ),
     # Chunks of two tensors whose edges hardly ever meet, so that blocks begin inside a chunk of one of them.
@@ -283,34 +212,28 @@ def job(rng):
     axis = rng.randrange(rank)
     sizes = scene.sizes(rng, rank, axis, rng.choice(scene.most))
     data_type = rng.choice(scene.data_types)
-    fitting = [each for each in CAN_HOLD if holds(each, data_type, sizes)]
+    fitting = [each for each, made in FORMATS.items() if made.holds(data_type, sizes)]
     source = place(rng, rng.choice([each for each in scene.sources if each in fitting]), sizes)
-    targets = [each for each in scene.targets if each in (*fitting, source.format)]
-    output = (
-        rng.choice(("copy", "copy", "added", "only"))
-        if source.format in KEEPS_OTHERS and rng.random() < scene.copies
-        else ""
-    )
+    of_source = FORMATS[source.format]
+    targets = [each for each in scene.targets if each in fitting and each != source.format]
+    output = rng.choice(("copy", "copy", "added", "only")) if of_source.beside and rng.random() < scene.copies else ""
     command = rng.choice(scene.commands)
     if command == "convert" and output:
         output = "only"
-    if output == "added" and source.format == "zarr" and not (source["group"] or source["others"]):
+    if output == "added" and not source.key:
         output = "copy"  # the store is the array itself, and nothing can be beside it
-    target = (
-        Place(source.format)
-        if output
-        else place(rng, rng.choice([each for each in targets if each != source.format] or ["npy"]), sizes, new=True)
-    )
+    target = Place(source.format if output else rng.choice(targets or ["npy"]))
+    is_opaque = source.format == "h5" and data_type in WORDS  # its bytes have no order
     made = Job(
         seed=rng.randrange(1 << 30), command=command, sizes=sizes, axis=axis, data_type=data_type,
-        big=keeps_big(source.format, data_type) and rng.random() < 0.35, order="F" if source.format in KEEPS_ORDER and rng.random() < 0.35 else "C",
+        big=of_source.big and not is_opaque and rng.random() < 0.35, order="F" if of_source.order and rng.random() < 0.35 else "C",
         lengths=rng.choice(scene.lengths), lengths_type="UINT32", batch_axis=None, source=source, lengths_source=source,
         target=target, scene=name, values=rng.choice(scene.values),
         engine=rng.choice(scene.engines),
         cores=rng.choice((1, 2, 2, 3)), memory=rng.choice(scene.memory), divisor=rng.choice(scene.divisors),
         verify=rng.random() < 0.3, output=output, by_name=rng.random() < 0.3,
     )  # fmt: skip
-    levels = [each for each in LEVELS if takes(each, made)]
+    levels = [each for each, (types, _, ranks) in LEVELS.items() if data_type in types and rank in ranks]
     return with_lengths(rng, replace(made, level=rng.choice((None, None, None, *levels))))
 
 
@@ -336,103 +259,28 @@ def with_lengths(rng, job):
     job = replace(
         job, lengths_type=lengths_type, batch_axis=batch_axis, like=like, mask=mask, padding=padding, form=form
     )
-    if not is_clear(job):
-        return with_lengths(rng, job)
+    if mask == "batch" and batch_axis > axis and job.sizes[batch_axis] == job.sizes[axis]:
+        return with_lengths(rng, job)  # a square mask of batch and time fits in two ways there, and is refused
     sizes = lengths_sizes(job)
     fitting = [
         each
-        for each in CAN_HOLD
+        for each, made in FORMATS.items()
         if each != "stdin"
-        and holds(each, lengths_type, sizes)
-        and (not mask or each in OF_MASKS)
+        and made.holds(lengths_type, sizes)
+        and (not mask or made.masks)
         and (each != "bin" or (lengths_type in BARE_LENGTHS and form == "line"))
         and (sizes or each in ("npy", "npz", "typed"))
-        and (each not in IS_TEXT or lengths_type in BARE_LENGTHS)
+        and (not made.is_text or lengths_type in BARE_LENGTHS)
         and (each != "nc" or form == "line")  # whose dimensions have names
     ]
-    made = place(rng, rng.choice(("npy", "npy", *fitting)), sizes)
-    if mask:  # its first half cannot be left out
-        made = Place(made.format, tuple((name, value) for name, value in made.options if name != "sparse"))
-    return replace(job, lengths_source=made)
+    # The first half of a mask cannot be left out, and the only dimension of a batch's lengths is not the first.
+    own = {"sparse": False} if mask else {"first": batch_axis or 0}
+    return replace(job, lengths_source=place(rng, rng.choice(("npy", "npy", *fitting)), sizes, **own))
 
 
-def chunks_for(rng, sizes, *, beyond=False):
-    """Sizes of chunks; with `beyond`, some larger than the tensor."""
-    return tuple(
-        rng.choice((size, rng.randint(1, size), min(size, rng.choice((1, 2, 3, 8, 64))), size + 3 if beyond else size))
-        for size in sizes
-    )
-
-
-def few_chunks(rng, sizes, most=1000, *, beyond=False):
-    """Sizes of chunks, of which there are not too many: each takes time."""
-    chunks = chunks_for(rng, sizes, beyond=beyond)
-    return chunks if prod(-(-size // chunk) for size, chunk in zip(sizes, chunks, strict=True)) <= most else sizes
-
-
-def place(rng, name, sizes, *, new=False):
-    """How a tensor of these sizes is stored in a format; with `new`, as an output that the command makes."""
-    return Place(name, tuple(sorted(OPTIONS[name](rng, sizes, new).items()))) if name in OPTIONS else Place(name)
-
-
-def _packed(rng):
-    return {"packing": rng.choice(("", "", "", ".gz", ".xz", ".bz2"))}
-
-
-def _h5(rng, sizes, new):
-    if new:
-        return {}
-    chunked = rng.random() < 0.7
-    chunks = few_chunks(rng, sizes, beyond=True)
-    options = {
-        "others": rng.randrange(5), "group": rng.random() < 0.3, "latest": rng.random() < 0.3,
-        "chunks": chunks if chunked else None, "sparse": rng.random() < 0.15,
-        "userblock": rng.random() < 0.05,
-    }  # fmt: skip
-    if chunked:
-        filters = rng.choice(((), (), (), (), ("gzip",), ("gzip", "shuffle"), ("shuffle",), ("shuffle",), ("lzf",), ("lzf", "shuffle"),
-                              ("deflate", "shuffle"), ("deflate", "shuffle"), ("fletcher32",), ("gzip", "shuffle", "fletcher32"), ("blosc",), ("zstd",), ("bitshuffle",), ("lz4",)))  # fmt: skip
-        options |= {"filters": filters, "skips": bool(filters) and rng.random() < 0.35, "grows": rng.random() < 0.5}
-    return options
-
-
-def _nc(rng, sizes, new):
-    if new:
-        return {}
-    # netCDF gives an unlimited dimension chunks of one index, which may be as many as elements.
-    unlimited = rng.random() < 0.3 and sizes[0] < 20_000
-    return {"others": rng.randrange(5), "zlib": rng.random() < 0.5, "unlimited": unlimited,
-            "chunks": few_chunks(rng, sizes) if rng.random() < 0.6 else None}  # fmt: skip
-
-
-def _zarr(rng, sizes, new):
-    if new:
-        return {}
-    version = rng.choice((2, 3, 3))
-    chunks = few_chunks(rng, sizes, 300)
-    shards = tuple(c * rng.choice((1, 2, 3)) for c in chunks) if version == 3 and rng.random() < 0.3 else None
-    if shards and prod(-(-s // c) for s, c in zip(sizes, shards, strict=True)) > 300:
-        shards = None
-    return {"version": version, "chunks": chunks, "shards": shards, "group": rng.random() < 0.3,
-            "codec": rng.choice(("default", "none", "gzip", "zstd", "blosc")), "others": rng.randrange(3),
-            "fortran": version == 2 and rng.random() < 0.3, "sparse": rng.random() < 0.15}  # fmt: skip
-
-
-def _of_input(options):
-    """Options of a file that is given; an output has none."""
-    return lambda rng, _, new: {} if new else options(rng)
-
-
-OPTIONS = {
-    "npy": _of_input(lambda rng: {"version": rng.choice((1, 1, 2, 3))} | _packed(rng)),
-    "npz": _of_input(lambda rng: {"deflated": rng.random() < 0.5, "others": rng.randrange(5)}),
-    "safetensors": _of_input(lambda rng: {"others": rng.randrange(5)}),
-    "pb": _of_input(lambda rng: {"how": rng.choice(("raw", "typed"))}),
-    "json": _of_input(lambda rng: {"bare": rng.random() < 0.5, "flat": rng.random() < 0.5} | _packed(rng)),
-    "txt": _of_input(lambda rng: {"bare": rng.random() < 0.3} | _packed(rng)),
-    "csv": _of_input(_packed), "tsv": _of_input(_packed),
-    "stdin": lambda *_: {"how": "npy"}, "h5": _h5, "nc": _nc, "zarr": _zarr,
-}  # fmt: skip
+def place(rng, name, sizes, **own):
+    """How a tensor of these sizes is stored in a file of a format that is given."""
+    return Place(name, tuple(sorted((FORMATS[name].options(rng, sizes) | own).items())))
 
 
 # Values
@@ -450,39 +298,35 @@ def values_of(job):
     if job.values == "few":
         data[rng.random(job.sizes) < rng.choice((0.5, 0.9, 0.99))] = 0
     if job.values == "nearly random":
-        chunks = job.source["chunks"] or job.sizes
-        for box in boxes(job.sizes, chunks):
+        chunks = zip(job.sizes, job.source["chunks"] or job.sizes, strict=True)
+        for box in itertools.product(*([slice(i, i + chunk) for i in range(0, size, chunk)] for size, chunk in chunks)):
             part = data[box].reshape(-1)
-            overhead = len(part) // 32
-            part[rng.integers(len(part) + 1) :][: overhead + rng.integers(9)] = rng.integers(256)
+            part[rng.integers(len(part) + 1) :][: len(part) // 32 + rng.integers(9)] = rng.integers(256)
             data[box] = part.reshape(data[box].shape)
     if job.data_type == "BOOL":
         data %= 2
-    values = np.ascontiguousarray(data).view(dtype)[..., 0]
-    if ({job.source.format, job.target.format} & IS_TEXT or job.source["how"] == "typed") and dtype.kind == "f":
-        values = np.where(np.isnan(values), np.array(np.nan, dtype), values).astype(dtype)
-    if job.padding:
-        values = values.copy()
-        pad(rng, job, values)
+    values = data.view(dtype)[..., 0].copy()
+    is_text = any(FORMATS[each.format].is_text for each in (job.source, job.target))
+    if (is_text or job.source["how"] == "typed") and dtype.kind == "f":
+        values[np.isnan(values)] = np.nan
+    if job.padding:  # behind a part of each line, and now and then inside it
+        starts = rng.integers(0, job.sizes[job.axis] + 1, sizes_with_one(job.sizes, job.axis))
+        values[along(job.sizes, job.axis) >= starts] = float(job.padding)
+        values[rng.random(job.sizes) < 0.1] = float(job.padding)
     if job.source["sparse"]:
-        values = values.copy()
         values[: max(1, len(values) // 2)] = 0
     return values.copy(job.order)
 
 
-def pad(rng, job, values):
-    """Put the padding behind a part of each line, and now and then inside it."""
-    size, shape = job.sizes[job.axis], list(job.sizes)
-    shape[job.axis] = 1
-    index = np.arange(size).reshape([-1 if d == job.axis else 1 for d in range(values.ndim)])
-    values[np.broadcast_to(index >= rng.integers(0, size + 1, shape), job.sizes)] = float(job.padding)
-    values[rng.random(job.sizes) < 0.1] = float(job.padding)
+def along(sizes, axis):
+    """The index along the axis of each element."""
+    shape = [1] * len(sizes)
+    shape[axis] = -1
+    return np.broadcast_to(np.arange(sizes[axis]).reshape(shape), sizes)
 
 
-def boxes(sizes, chunks):
-    """The slices of each chunk."""
-    cuts = ([slice(i, i + chunk) for i in range(0, size, chunk)] for size, chunk in zip(sizes, chunks, strict=True))
-    return itertools.product(*cuts)
+def sizes_with_one(sizes, axis):
+    return (*sizes[:axis], 1, *sizes[axis + 1 :])
 
 
 def lengths_sizes(job):
@@ -496,16 +340,16 @@ def lengths_sizes(job):
         return ()
     if job.form == "without":
         return (*job.sizes[: job.axis], *job.sizes[job.axis + 1 :])
-    return (*job.sizes[: job.axis], 1, *job.sizes[job.axis + 1 :])
+    return sizes_with_one(job.sizes, job.axis)
 
 
 def lengths_of(job):
     """The lengths as they are given, or the mask."""
     rng = np.random.default_rng(job.seed + 1)
     dtype, size, sizes = np.dtype(DTYPES[job.lengths_type]), job.sizes[job.axis], lengths_sizes(job)
-    along = job.axis if job.mask == "whole" else 1
     if job.mask:
-        sizes = (*sizes[:along], 1, *sizes[along + 1 :])
+        mask_sizes, mask_axis = sizes, job.axis if job.mask == "whole" else 1
+        sizes = sizes_with_one(sizes, mask_axis)
     most = (1 << 24) if dtype.kind == "f" else 1 if dtype.kind == "b" else int(np.iinfo(dtype).max)
     if is_cast(job):  # to UINT32
         most = min(most, (1 << 32) - 1)
@@ -523,7 +367,7 @@ def lengths_of(job):
     }[job.lengths]()
     lengths = np.minimum(made.astype(np.uint64), most)
     if job.mask:
-        return (np.arange(size).reshape([-1 if d == along else 1 for d in range(lengths.ndim)]) < lengths).astype(dtype)
+        return (along(mask_sizes, mask_axis) < lengths).astype(dtype)
     lengths = lengths.astype(dtype)
     if job.lengths_source["sparse"]:  # the rest is not stored
         lengths[: max(1, len(lengths) // 2)] = 0
@@ -533,22 +377,19 @@ def lengths_of(job):
 def right(job, values, lengths):
     """What must come out: each line with its first `length` elements reversed, as bits."""
     size, axis = job.sizes[job.axis], job.axis
-    along = np.arange(size).reshape([-1 if d == axis else 1 for d in range(values.ndim)])
+    index = along(job.sizes, axis)
     if job.padding:
         is_padding = np.isnan(values) if job.padding == "nan" else values == values.dtype.type(job.padding)
-        lengths = np.where(is_padding, 0, along + 1).max(axis, keepdims=True, initial=0)
+        lengths = np.where(is_padding, 0, index + 1).max(axis, keepdims=True)
     elif job.mask:
         lengths = lengths.astype(np.uint64).sum(axis if job.mask == "whole" else 1, keepdims=True)
-    if job.batch_axis is not None:
-        shape = [1] * len(job.sizes)
-        shape[job.batch_axis] = -1
-        lengths = lengths.reshape(shape)
-    elif job.form == "without" and not job.padding and not job.mask:
+    elif job.form == "without":
         lengths = np.expand_dims(lengths, axis)
+    if job.batch_axis is not None:
+        lengths = lengths.reshape([-1 if d == job.batch_axis else 1 for d in range(values.ndim)])
     clamped = np.minimum(lengths.astype(np.uint64), size).astype(np.int64)
-    index = np.where(along < clamped, clamped - 1 - along, along)
     words = values.view(f"V{values.itemsize}")
-    made = np.take_along_axis(words, np.broadcast_to(index, values.shape), axis)
+    made = np.take_along_axis(words, np.where(index < clamped, clamped - 1 - index, index), axis)
     return made.view(values.dtype)
 
 

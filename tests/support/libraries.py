@@ -1,6 +1,6 @@
-"""Files of generated jobs, made and read by the libraries that users have, never by the package.
+"""The formats of generated jobs: what makes a file of each, reads it back, and what it cannot hold.
 
-`make` writes a tensor where a `Place` says, `read` reads an output, and `others` gives all else that a file holds.
+`FORMATS` is the table. Files are made and read by the libraries that users have, never by the package.
 """
 
 import bz2
@@ -11,6 +11,8 @@ import math
 import re
 import struct
 import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from io import BytesIO
 
 import h5py
@@ -19,40 +21,70 @@ import numcodecs
 import numpy as np
 import onnx
 import zarr
-from generated import DTYPES, WORDS
 
-PACKINGS = {"": lambda data: data, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
+# Data types, as NumPy has them; minifloats are their words.
+NUMBERS = {
+    "FLOAT64": "f8", "FLOAT32": "f4", "FLOAT16": "f2", "INT64": "i8", "INT32": "i4", "INT16": "i2", "INT8": "i1",
+    "UINT64": "u8", "UINT32": "u4", "UINT16": "u2", "UINT8": "u1",
+}  # fmt: skip
+OTHERS = {"BOOL": "?", "COMPLEX64": "c8", "COMPLEX128": "c16"}
+WORDS = {
+    "BFLOAT16": "u2", "FLOAT8_E4M3FN": "u1", "FLOAT8_E5M2": "u1", "FLOAT8_E4M3FNUZ": "u1", "FLOAT8_E5M2FNUZ": "u1",
+    "FLOAT8_E8M0FNU": "u1",
+}  # fmt: skip
+DTYPES = NUMBERS | OTHERS | WORDS
+PACKINGS = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
 
 
-def make(place, path, values, data_type, first=0):
-    """Write a tensor; what the command line calls it, and what stands on standard input.
+@dataclass(frozen=True)
+class Place:
+    """How a tensor is stored: `format` is that of FORMATS, and `options` are its own, as pairs of name and value."""
 
-    `first` is the dimension of the job that its first one is, where dimensions have names.
-    """
-    named = {"first": first} if place.format == "nc" else {}
+    format: str
+    options: tuple = ()
+
+    def __getitem__(self, name):
+        return dict(self.options).get(name)
+
+    @property
+    def key(self):
+        """The name of the tensor in its file, "" where it has none."""
+        if self.format == "zarr" and not (self["group"] or self["others"]):
+            return ""
+        return "group/v" if self["group"] else "v" if FORMATS[self.format].beside or self.format == "pb" else ""
+
+
+def make(place, path, values, data_type):
+    """Write a tensor; what the command line calls it, and what stands on standard input."""
     path = path.with_name(f"{path.name}.{place.format}{place['packing'] or ''}")
-    return MAKERS[place.format](place, path, values, data_type, **named)
+    if FORMATS[place.format].is_text and values.dtype.kind == "f":
+        values = values.astype(np.float64)  # whose decimals read back as the same float of fewer bits
+    made = FORMATS[place.format].make(place, path, values, data_type)
+    if place.format in ("typed", "stdin"):
+        return (made, b"") if place.format == "typed" else ("-", made)
+    if made is not None:
+        path.write_bytes(PACKINGS[place["packing"] or ""](made))
+    if place["others"] or (place.format == "zarr" and place.key) or (place.format == "h5" and data_type in WORDS):
+        return f"{path.name}::{place.key}", b""
+    return path.name, b""
+
+
+def npy(place, path, values, data_type):
+    return npy_bytes(values, data_type, place["version"] or 1)
 
 
 def npy_bytes(values, data_type, version=1):
     stream = BytesIO()
-    order = values.flags.f_contiguous and not values.flags.c_contiguous
-    words = f"{'>' if values.dtype.byteorder == '>' else '<'}V{values.itemsize}"
-    descr = words if data_type in WORDS else values.dtype.str
-    fields = {"descr": descr, "fortran_order": bool(order), "shape": values.shape}
-    if version == 1:
-        np.lib.format.write_array_header_1_0(stream, fields)
-    else:
-        header = repr(fields).encode()
-        header += b" " * (-(12 + len(header) + 1) % 64) + b"\n"
-        stream.write(b"\x93NUMPY" + bytes((version, 0)) + struct.pack("<I", len(header)) + header)
-    stream.write((values.T if order else values).tobytes())
-    return stream.getvalue()
+    np.lib.format.write_array(stream, values, (version, 0))
+    data = stream.getvalue()
+    if data_type in WORDS:  # bytes without a name, as ml_dtypes writes them
+        data = data[:28].replace(b"|u", b"<u").replace(b"u", b"V") + data[28:]
+    return data
 
 
-def make_npy(place, path, values, data_type):
-    path.write_bytes(PACKINGS[place["packing"] or ""](npy_bytes(values, data_type, place["version"] or 1)))
-    return path.name
+def little(values):
+    """The values in C order and little-endian."""
+    return np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
 
 
 def around(place):
@@ -80,26 +112,21 @@ def make_npz(place, path, values, data_type):
         if place["others"]:
             archive.writestr("read me.txt", "no tensor")
             archive.comment = b"all of it"
-    return f"{path.name}::v" if place["others"] else path.name
 
 
-FILTERS = {"gzip": {"compression": "gzip", "compression_opts": 3}, "lzf": {"compression": "lzf"}, "shuffle": {"shuffle": True},
-           "fletcher32": {"fletcher32": True}}  # fmt: skip
+FILTERS = {
+    "gzip": {"compression": "gzip", "compression_opts": 3}, "lzf": {"compression": "lzf"}, "shuffle": {"shuffle": True},
+    "fletcher32": {"fletcher32": True}, "blosc": hdf5plugin.Blosc(), "zstd": hdf5plugin.Zstd(),
+    "bitshuffle": hdf5plugin.Bitshuffle(), "lz4": hdf5plugin.LZ4(),
+}  # fmt: skip
 
 
-def h5_filters(names, dtype):
-    options = {}
+def h5_filters(names):
     if names == ("deflate", "shuffle"):  # in this order, which h5py itself never makes
-        options["dcpl"] = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        options["dcpl"].set_deflate(3)
-        return options | FILTERS["shuffle"]
-    for name in names or ():
-        if name in FILTERS:
-            options |= FILTERS[name]
-        else:
-            plugin = {"blosc": "Blosc", "zstd": "Zstd", "bitshuffle": "Bitshuffle", "lz4": "LZ4"}[name]
-            options |= getattr(hdf5plugin, plugin)()
-    return options
+        deflated = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        deflated.set_deflate(3)
+        return {"dcpl": deflated, "shuffle": True}
+    return {option: value for name in names for option, value in FILTERS[name].items()}
 
 
 def skip_filters(dataset):
@@ -112,7 +139,6 @@ def skip_filters(dataset):
 
 
 def make_h5(place, path, values, data_type):
-    key = "group/v" if place["group"] else "v"
     stored = values.view(f"V{values.itemsize}") if data_type in WORDS else values
     with h5py.File(
         path, "w", libver="latest" if place["latest"] else "earliest", userblock_size=512 if place["userblock"] else 0
@@ -120,7 +146,7 @@ def make_h5(place, path, values, data_type):
         options = {}
         if place["chunks"]:
             maxshape = tuple(max(c, s) for c, s in zip(place["chunks"], values.shape, strict=True))
-            options = {"chunks": place["chunks"], "maxshape": maxshape} | h5_filters(place["filters"], values.dtype)
+            options = {"chunks": place["chunks"], "maxshape": maxshape} | h5_filters(place["filters"] or ())
         if place["grows"]:
             options["maxshape"] = (None,) * values.ndim
             if not place["sparse"]:
@@ -130,21 +156,20 @@ def make_h5(place, path, values, data_type):
                 more = {"chunks": (4,), "compression": "gzip"} if number % 2 else {}
                 f.create_dataset(name, data=other(number), **more).attrs["of"] = np.arange(number, dtype="u1")
                 continue
-            dataset = f.create_dataset(key, values.shape, stored.dtype, **options)
+            dataset = f.create_dataset(place.key, values.shape, stored.dtype, **options)
             dataset.attrs["units"], dataset.parent.attrs["made"] = "m/s", [1.5, number or 2]
             first = max(1, len(values) // 2) if place["sparse"] else 0
             if first < len(values):
                 dataset[first:] = stored[first:]
             if place["skips"]:
                 skip_filters(dataset)
-    return path.name if not place["others"] and data_type not in WORDS else f"{path.name}::{key}"
 
 
-def make_nc(place, path, values, data_type, first=0):
+def make_nc(place, path, values, data_type):
     import netCDF4  # it sets where HDF5 looks for filters, also for workers that start later, and h5py cannot use those
 
     with netCDF4.Dataset(path, "w") as f:
-        names = [f"d{first + d}" for d in range(values.ndim)]
+        names = [f"d{(place['first'] or 0) + d}" for d in range(values.ndim)]
         for d, size in enumerate(values.shape):
             f.createDimension(names[d], None if place["unlimited"] and d == 0 else size)
         f.title = "generated"
@@ -159,34 +184,30 @@ def make_nc(place, path, values, data_type, first=0):
             made.set_auto_maskandscale(False)
             made[:] = values
             made.units = "m/s"
-    return f"{path.name}::v" if place["others"] else path.name
 
 
 def make_zarr(place, path, values, data_type):
-    codecs = {
-        2: {"default": "auto", "none": None, "gzip": "GZip", "zstd": "Zstd", "blosc": "Blosc"},
-        3: {"default": "auto", "none": None, "gzip": "GzipCodec", "zstd": "ZstdCodec", "blosc": "BloscCodec"},
-    }[place["version"]]
-    codec = codecs[place["codec"]]
-    if codec not in ("auto", None):
-        codec = getattr(numcodecs if place["version"] == 2 else zarr.codecs, codec)()
-    name = "group/v" if place["group"] else "v" if place["others"] else ""
+    classes = {
+        "gzip": (numcodecs.GZip, zarr.codecs.GzipCodec), "zstd": (numcodecs.Zstd, zarr.codecs.ZstdCodec),
+        "blosc": (numcodecs.Blosc, zarr.codecs.BloscCodec),
+    }  # fmt: skip
+    version, codec = place["version"], place["codec"]
+    codec = classes[codec][version - 2]() if codec in classes else {"default": "auto", "none": None}[codec]
     store = zarr.storage.LocalStore(path)
-    if name:
-        group = zarr.create_group(store, zarr_format=place["version"])
+    if place.key:
+        group = zarr.create_group(store, zarr_format=version)
         group.attrs["made"] = [1, 2]
         for each, number in around(place):
             if each != "v":
                 group.create_array(each, data=other(number), chunks=(700,)).attrs["of"] = number
     array = zarr.create_array(
-        store, name=name or None, shape=values.shape, dtype=values.dtype, chunks=place["chunks"], shards=place["shards"],
-        compressors=codec, zarr_format=place["version"], order="F" if place["fortran"] else "C" if place["version"] == 2 else None,
+        store, name=place.key or None, shape=values.shape, dtype=values.dtype, chunks=place["chunks"], shards=place["shards"],
+        compressors=codec, zarr_format=version, order="F" if place["fortran"] else "C" if version == 2 else None,
         fill_value=0,
     )  # fmt: skip
     first = max(1, len(values) // 2) if place["sparse"] else 0
     if first < len(values):
         array[first:] = values[first:]
-    return f"{path.name}::{name}" if name else path.name
 
 
 SAFE = {"FLOAT64": "F64", "FLOAT32": "F32", "FLOAT16": "F16", "BFLOAT16": "BF16", "BOOL": "BOOL", "COMPLEX64": "C64",
@@ -195,150 +216,105 @@ SAFE = {"FLOAT64": "F64", "FLOAT32": "F32", "FLOAT16": "F16", "BFLOAT16": "BF16"
         **{f"{k}{n}": f"{k[0]}{n}" for k in ("INT", "UINT") for n in (8, 16, 32, 64)}}  # fmt: skip
 
 
-def make_safetensors(place, path, values, data_type):
+def safetensors(place, path, values, data_type):
     header, data = {"__metadata__": {"made": "here"}}, b""
     for name, number in around(place):
         array, kind = (values, data_type) if name == "v" else (other(number).astype("i4"), "INT32")
-        raw = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
-        offsets = [len(data), len(data) + len(raw)]
+        offsets = [len(data), len(data) + array.nbytes]
         header[name] = {"dtype": SAFE[kind], "shape": list(array.shape), "data_offsets": offsets}
-        data += raw
+        data += little(array).tobytes()
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
-    return f"{path.name}::v" if place["others"] else path.name
-
-
-PB = {"FLOAT32": 1, "UINT8": 2, "INT8": 3, "UINT16": 4, "INT16": 5, "INT32": 6, "INT64": 7, "BOOL": 9, "FLOAT16": 10,
-      "FLOAT64": 11, "UINT32": 12, "UINT64": 13, "COMPLEX64": 14, "COMPLEX128": 15, "BFLOAT16": 16, "FLOAT8_E4M3FN": 17,
-      "FLOAT8_E4M3FNUZ": 18, "FLOAT8_E5M2": 19, "FLOAT8_E5M2FNUZ": 20, "FLOAT8_E8M0FNU": 24}  # fmt: skip
+    return struct.pack("<Q", len(text)) + text + data
 
 
 # Those whose elements are numbers in a field of their own.
 TYPED = "FLOAT32 FLOAT64 INT32 INT64 UINT64 INT8 UINT8 INT16 UINT16 BOOL".split()
 
 
-def make_pb(place, path, values, data_type):
-    proto = onnx.TensorProto(name="v", dims=values.shape, data_type=PB[data_type])
-    raw = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+def pb_type(data_type):
+    """The number of a data type in ONNX, also of one that an older `onnx` does not know."""
+    others = {"FLOAT32": 1, "FLOAT64": 11, "FLOAT8_E8M0FNU": 24}
+    return others.get(data_type) or onnx.TensorProto.DataType.Value(data_type.replace("FLOAT8_", "FLOAT8"))
+
+
+def pb(place, path, values, data_type):
+    proto = onnx.TensorProto(name="v", dims=values.shape, data_type=pb_type(data_type))
+    raw = little(values)
     if place["how"] == "typed" and data_type in TYPED:
         field = {"FLOAT32": proto.float_data, "FLOAT64": proto.double_data, "INT64": proto.int64_data,
                  "UINT64": proto.uint64_data}.get(data_type, proto.int32_data)  # fmt: skip
         field.extend((raw.view("u1") if data_type == "BOOL" else raw).reshape(-1).tolist())
     else:
         proto.raw_data = raw.tobytes()
-    path.write_bytes(proto.SerializeToString())
-    return path.name
+    return proto.SerializeToString()
 
 
-def token(value):
-    """A number as text, so that it reads back exactly."""
-    if isinstance(value, float):
-        return "nan" if math.isnan(value) else ("-inf" if value < 0 else "inf") if math.isinf(value) else repr(value)
-    return str(value)
+def text_of(values, quote=""):
+    """An array as text, in brackets, whose numbers read back exactly."""
+    text = json.dumps(values.tolist())
+    for word, name in (("NaN", "nan"), ("-Infinity", "-inf"), ("Infinity", "inf")):
+        text = text.replace(word, f"{quote}{name}{quote}")
+    return text
 
 
-def nested(values, quote='"'):
-    """An array as text, in brackets."""
-    if values.ndim == 0:
-        text = token(values.item())
-        return f"{quote}{text}{quote}" if text.lstrip("-") in ("nan", "inf") else text
-    return "[" + ", ".join(nested(np.asarray(each), quote) for each in values) + "]"
-
-
-def exact(values):
-    """Floats as FLOAT64, whose decimals read back as the same float of fewer bits."""
-    return values.astype(np.float64) if values.dtype.kind == "f" else values
-
-
-def make_json(place, path, values, data_type):
-    text = nested(exact(values).reshape(-1) if place["flat"] and not place["bare"] else exact(values))
+def json_text(place, path, values, data_type):
+    text = text_of(values.reshape(-1) if place["flat"] and not place["bare"] else values, '"')
     if not place["bare"]:
         text = f'{{"DataType": "{data_type}", "Sizes": {list(values.shape)}, "Values": {text}}}'
-    path.write_bytes(PACKINGS[place["packing"] or ""](text.encode()))
-    return path.name
+    return text.encode()
 
 
-def make_txt(place, path, values, data_type):
-    text = nested(exact(values), "")
-    if not place["bare"]:
-        sizes = ",".join(map(str, values.shape))
-        text = f"InputTensor: (Sizes:{{{sizes}}}, DataType:{data_type})\n{text}\n"
-    path.write_bytes(PACKINGS[place["packing"] or ""](text.encode()))
-    return path.name
+def txt(place, path, values, data_type):
+    sizes = ",".join(map(str, values.shape))
+    header = "" if place["bare"] else f"InputTensor: (Sizes:{{{sizes}}}, DataType:{data_type})\n"
+    return f"{header}{text_of(values)}\n".encode()
 
 
-def make_csv(place, path, values, data_type):
-    comma = "," if place.format == "csv" else "\t"
-    rows = (comma.join(map(token, row)) for row in exact(values).tolist())
-    path.write_bytes(PACKINGS[place["packing"] or ""]("\n".join(rows).encode() + b"\n"))
-    return path.name
-
-
-def make_bin(place, path, values, data_type):
-    path.write_bytes(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes())
-    return path.name
-
-
-MAKERS = {
-    "npy": make_npy, "npz": make_npz, "h5": make_h5, "nc": make_nc, "zarr": make_zarr, "safetensors": make_safetensors,
-    "pb": make_pb, "json": make_json, "txt": make_txt, "csv": make_csv, "tsv": make_csv, "bin": make_bin,
-    "typed": lambda place, path, values, data_type: nested(exact(values), ""),
-    "stdin": lambda place, path, values, data_type: ("-", npy_bytes(values, data_type)),
-}  # fmt: skip
-
-
-# Of an input whose format has no name for it, the data type is said.
-SAYS_NO_WORDS = {"npy", "npz", "h5", "stdin"}
+def rows(place, path, values, data_type):
+    separator = "," if place.format == "csv" else "\t"
+    return "".join(text_of(row)[1:-1].replace(", ", separator) + "\n" for row in values).encode()
 
 
 def needs_type(place, data_type, usual):
     """Whether the file does not say the data type, so that an option must."""
     if data_type in WORDS:
-        return place.format in (*SAYS_NO_WORDS, "bin")
-    if place.format in ("json", "txt"):
-        return bool(place["bare"]) and data_type != usual
-    return place.format in ("csv", "tsv", "typed", "bin") and data_type != usual
+        return place.format not in ("safetensors", "pb")
+    is_bare = place["bare"] or place.format in ("csv", "tsv", "typed", "bin")
+    return bool(is_bare) and data_type != usual
 
 
 # Outputs, read by the libraries that users have
 
 
-def read(place, path, key, data_type, sizes):
-    """The bytes of an output in C order and little-endian, and whether it is big-endian or in Fortran order."""
-    values = READERS[place.format](place, path, key, data_type, sizes)
+def read(path, key, data_type, sizes):
+    """The values of an output; the words of those without a type of NumPy."""
+    values = FORMATS[path.suffix[1:]].read(path, key, data_type, sizes)
+    dtype = np.dtype(DTYPES[data_type])
     assert values.shape == sizes, f"sizes {values.shape}, not {sizes}"
-    assert values.itemsize == np.dtype(DTYPES[data_type]).itemsize, values.dtype
-    if data_type not in WORDS and values.dtype.kind != "V":
-        assert values.dtype.newbyteorder("=") == np.dtype(DTYPES[data_type]), values.dtype
+    assert values.itemsize == dtype.itemsize, values.dtype
+    assert data_type in WORDS or values.dtype.newbyteorder("=") == dtype, values.dtype
     return values
 
 
-def read_npy(place, path, key, data_type, sizes):
-    data = path.read_bytes()
-    return _named(np.load(BytesIO(data)), data)
-
-
-def _named(values, data):
-    """Bytes without a name lose their byte order in NumPy: it stands in the header."""
-    if values.dtype.kind == "V":
+def of_npy(data):
+    values = np.load(BytesIO(data))
+    if values.dtype.kind == "V":  # bytes without a name lose their byte order in NumPy: it stands in the header
         return values.view(f"{'>' if b'>V' in data[:128] else '<'}u{values.itemsize}")
     return values
 
 
-def read_bin(place, path, key, data_type, sizes):
-    return np.fromfile(path, np.dtype(DTYPES[data_type]).newbyteorder("<")).reshape(sizes)
+def of_bytes(data, data_type, sizes):
+    return np.frombuffer(data, np.dtype(DTYPES[data_type]).newbyteorder("<")).reshape(sizes)
 
 
-def read_npz(place, path, key, data_type, sizes):
+def read_npz(path, key, data_type, sizes):
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
-        data = archive.read(f"{key}.npy")
-    with np.load(path) as archive:
-        return _named(archive[key], data)
+        return of_npy(archive.read(f"{key}.npy"))
 
 
-def read_h5(place, path, key, data_type, sizes):
+def read_h5(path, key, data_type, sizes):
     with h5py.File(path, "r") as f:
         dataset = f[key]
         if data_type in ("BFLOAT16", "FLOAT8_E5M2") and dataset.dtype.kind == "f":  # which h5py would widen
@@ -350,7 +326,7 @@ def read_h5(place, path, key, data_type, sizes):
         return values.view(f"u{values.itemsize}") if values.dtype.kind == "V" else values
 
 
-def read_nc(place, path, key, data_type, sizes):
+def read_nc(path, key, data_type, sizes):
     import netCDF4
 
     with netCDF4.Dataset(path) as f:
@@ -359,69 +335,58 @@ def read_nc(place, path, key, data_type, sizes):
         return np.asarray(f[key][:])
 
 
-def read_zarr(place, path, key, data_type, sizes):
+def read_zarr(path, key, data_type, sizes):
     opened = zarr.open(path, mode="r")
     array = opened[key] if key else opened
     return np.asarray(array[...])
 
 
-def read_safetensors(place, path, key, data_type, sizes):
+def read_safetensors(path, key, data_type, sizes):
+    header, start, data = parts_of_safetensors(path)
+    assert header[key]["dtype"] == SAFE[data_type]
+    header.pop("__metadata__", None)
+    assert max(each["data_offsets"][1] for each in header.values()) == len(data) - start
+    first, last = header[key]["data_offsets"]
+    return of_bytes(data[start + first : start + last], data_type, header[key]["shape"])
+
+
+def parts_of_safetensors(path):
+    """The header, where the data begin, and all bytes."""
     data = path.read_bytes()
-    (count,) = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8 : 8 + count])
-    entry = header[key]
-    assert entry["dtype"] == SAFE[data_type]
-    start, stop = entry["data_offsets"]
-    body = data[8 + count :]
-    assert max(each["data_offsets"] for name, each in header.items() if name != "__metadata__")[1] == len(body)
-    return np.frombuffer(body[start:stop], np.dtype(DTYPES[data_type]).newbyteorder("<")).reshape(entry["shape"])
+    start = 8 + struct.unpack("<Q", data[:8])[0]
+    return json.loads(data[8:start]), start, data
 
 
-def read_pb(place, path, key, data_type, sizes):
+def read_pb(path, key, data_type, sizes):
     proto = onnx.TensorProto.FromString(path.read_bytes())
-    assert proto.data_type == PB[data_type]
-    return np.frombuffer(proto.raw_data, np.dtype(DTYPES[data_type]).newbyteorder("<")).reshape(tuple(proto.dims))
+    assert proto.data_type == pb_type(data_type)
+    return of_bytes(proto.raw_data, data_type, tuple(proto.dims))
 
 
-def _numbers(tokens, data_type):
-    dtype = np.dtype(DTYPES[data_type])
-    if dtype.kind == "f":
-        words = [int(each[4:-1], 16) if each.startswith("nan(") else None for each in tokens]
-        made = np.array([0.0 if word is not None else float(each) for each, word in zip(tokens, words, strict=True)])
-        made = made.astype(dtype)
-        for i, word in enumerate(words):
-            if word is not None:
-                made.view(f"u{dtype.itemsize}")[i] = word
-        return made
-    return np.array([int(each) for each in tokens], object).astype(dtype)
+def element(text, dtype):
+    """The element that a token of an output stands for; a NaN may be given by its bits."""
+    if text.startswith("nan("):
+        return np.array(int(text[4:-1], 16), f"u{dtype.itemsize}").view(dtype)
+    return np.array(float(text) if dtype.kind == "f" else int(text)).astype(dtype)
 
 
-def read_text(place, path, key, data_type, sizes):
+def read_text(path, key, data_type, sizes):
     text = path.read_bytes().decode()
-    if place.format == "txt":
+    if path.suffix == ".txt":
         header, _, text = text.partition("\n")
         assert header == f"OutputTensor: (Sizes:{{{','.join(map(str, sizes))}}}, DataType:{data_type})"
-    elif place.format == "json":
+    elif path.suffix == ".json":
         made = json.loads(text)
         assert (made["DataType"], tuple(made["Sizes"])) == (data_type, sizes)
         text = json.dumps(made["Values"])
     with np.errstate(over="ignore"):
-        return _numbers(re.findall(r"nan\(0x[0-9a-f]+\)|[-+.\w]+", text), data_type).reshape(sizes)
+        dtype = np.dtype(DTYPES[data_type])
+        tokens = re.findall(r"nan\(0x[0-9a-f]+\)|[-+.\w]+", text)
+        return np.array([element(each, dtype) for each in tokens], dtype).reshape(sizes)
 
 
-READERS = {"npy": read_npy, "npz": read_npz, "h5": read_h5, "nc": read_nc, "zarr": read_zarr, "safetensors": read_safetensors,
-           "pb": read_pb, "json": read_text, "txt": read_text, "csv": read_text, "tsv": read_text, "bin": read_bin}  # fmt: skip
-
-
-# What stands beside the tensor
-
-
-def beside(name, path, key):
-    """All that a file of that format holds beside the values of its tensor `key`, to be held against that of another.
-
-    Bytes are those that are stored, and places those in the file, as far as they do not depend on the tensor.
-    """
-    return BESIDE[name](path, key)
+# What stands beside the tensor: all that a file holds beside the values of its tensor `key`, to be held against that of
+# another. Bytes are those that are stored, and places those in the file, as far as they do not depend on the tensor.
 
 
 def beside_npz(path, key):
@@ -439,9 +404,8 @@ def beside_npz(path, key):
 
 
 def beside_safetensors(path, key):
-    data = path.read_bytes()
-    (count,) = struct.unpack("<Q", data[:8])
-    start, stop = (8 + count + each for each in json.loads(data[8 : 8 + count])[key]["data_offsets"])
+    header, begin, data = parts_of_safetensors(path)
+    start, stop = (begin + each for each in header[key]["data_offsets"])
     return {"before": data[:start], "behind": data[stop:], "size": stop - start}
 
 
@@ -493,9 +457,6 @@ def beside_h5(path, key):
     return made
 
 
-BESIDE = {"npz": beside_npz, "safetensors": beside_safetensors, "zarr": beside_zarr, "h5": beside_h5, "nc": beside_h5}
-
-
 def is_filled_up(path, key):
     """Whether a dataset of HDF5 that grows to whole chunks has its fill value behind its old end."""
     with h5py.File(BytesIO(path.read_bytes()), "r+") as f:
@@ -516,3 +477,114 @@ def dead_bytes(path, key):
         chunk = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize
         index = h5py.h5o.get_info(dataset.id).meta_size.obj.index_size  # which grows where chunks were not stored
         return path.stat().st_size - dataset.id.get_storage_size() - index, chunk
+
+
+# Options of a file that is given, which are drawn. What is rare in files is frequent here.
+
+
+def few_chunks(rng, sizes, most=1000, *, beyond=False):
+    """Sizes of chunks, of which there are not too many: each takes time. With `beyond`, some are larger than the tensor."""
+    chunks = tuple(
+        rng.choice((size, rng.randint(1, size), min(size, rng.choice((1, 2, 3, 8, 64))), size + 3 if beyond else size))
+        for size in sizes
+    )
+    return chunks if math.prod(-(-size // chunk) for size, chunk in zip(sizes, chunks, strict=True)) <= most else sizes
+
+
+def packed(rng, sizes):
+    return {"packing": rng.choice(("", "", "", ".gz", ".xz", ".bz2"))}
+
+
+def h5_options(rng, sizes):
+    chunked = rng.random() < 0.7
+    chunks = few_chunks(rng, sizes, beyond=True)
+    options = {
+        "others": rng.randrange(5), "group": rng.random() < 0.3, "latest": rng.random() < 0.3,
+        "chunks": chunks if chunked else None, "sparse": rng.random() < 0.15,
+        "userblock": rng.random() < 0.05,
+    }  # fmt: skip
+    if chunked:
+        filters = rng.choice(((), (), (), (), ("gzip",), ("gzip", "shuffle"), ("shuffle",), ("shuffle",), ("lzf",), ("lzf", "shuffle"),
+                              ("deflate", "shuffle"), ("deflate", "shuffle"), ("fletcher32",), ("gzip", "shuffle", "fletcher32"), ("blosc",), ("zstd",), ("bitshuffle",), ("lz4",)))  # fmt: skip
+        options |= {"filters": filters, "skips": bool(filters) and rng.random() < 0.35, "grows": rng.random() < 0.5}
+    return options
+
+
+def nc_options(rng, sizes):
+    # netCDF gives an unlimited dimension chunks of one index, which may be as many as elements.
+    unlimited = rng.random() < 0.3 and sizes[0] < 20_000
+    return {"others": rng.randrange(5), "zlib": rng.random() < 0.5, "unlimited": unlimited,
+            "chunks": few_chunks(rng, sizes) if rng.random() < 0.6 else None}  # fmt: skip
+
+
+def zarr_options(rng, sizes):
+    version = rng.choice((2, 3, 3))
+    chunks = few_chunks(rng, sizes, 300)
+    shards = tuple(c * rng.choice((1, 2, 3)) for c in chunks) if version == 3 and rng.random() < 0.3 else None
+    if shards and math.prod(-(-s // c) for s, c in zip(sizes, shards, strict=True)) > 300:
+        shards = None
+    return {"version": version, "chunks": chunks, "shards": shards, "group": rng.random() < 0.3,
+            "codec": rng.choice(("default", "none", "gzip", "zstd", "blosc")), "others": rng.randrange(3),
+            "fortran": version == 2 and rng.random() < 0.3, "sparse": rng.random() < 0.15}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of the table.
+
+    `make` gives the bytes of a file, or writes it. `read` is None where no output has the format. `types` are the data types
+    that it can hold, in at most so many elements as `most`. `beside` gives what else is in a file; `big` and `order` say
+    whether elements may be big-endian, and in Fortran order, and `masks` whether a mask may stand in it: its data type is said,
+    and dimensions have no names.
+    """
+
+    make: Callable
+    read: Callable | None
+    options: Callable = lambda rng, sizes: {}
+    types: tuple = tuple(DTYPES)
+    most: float = math.inf
+    beside: Callable | None = None
+    big: bool = False
+    order: bool = False
+    masks: bool = False
+
+    @property
+    def is_text(self):
+        return self.most < math.inf
+
+    def holds(self, data_type, sizes):
+        """Whether a tensor can stand in such a file; rows have two dimensions."""
+        return data_type in self.types and math.prod(sizes) <= self.most and (self.make is not rows or len(sizes) == 2)
+
+
+FORMATS = {
+    "npy": Format(
+        npy, lambda path, *_: of_npy(path.read_bytes()), lambda rng, _: {"version": rng.choice((1, 1, 2, 3))} | packed(rng, _),
+        big=True, order=True, masks=True,
+    ),
+    "npz": Format(
+        make_npz, read_npz, lambda rng, _: {"deflated": rng.random() < 0.5, "others": rng.randrange(5)},
+        beside=beside_npz, big=True, order=True, masks=True,
+    ),
+    "h5": Format(make_h5, read_h5, h5_options, beside=beside_h5, big=True, masks=True),
+    "nc": Format(make_nc, read_nc, nc_options, tuple(NUMBERS.keys() - {"FLOAT16"}), beside=beside_h5, big=True),
+    "zarr": Format(make_zarr, read_zarr, zarr_options, (*NUMBERS, *OTHERS), beside=beside_zarr, big=True, masks=True),
+    "safetensors": Format(
+        safetensors, read_safetensors, lambda rng, _: {"others": rng.randrange(5)}, tuple(SAFE),
+        beside=beside_safetensors, masks=True,
+    ),
+    "pb": Format(pb, read_pb, lambda rng, _: {"how": rng.choice(("raw", "typed"))}, masks=True),
+    "json": Format(
+        json_text, read_text, lambda rng, _: {"bare": rng.random() < 0.5, "flat": rng.random() < 0.5} | packed(rng, _),
+        tuple(NUMBERS), 3000,
+    ),
+    "txt": Format(txt, read_text, lambda rng, _: {"bare": rng.random() < 0.3} | packed(rng, _), tuple(NUMBERS), 3000),
+    "csv": Format(rows, read_text, packed, tuple(NUMBERS), 100_000),
+    "tsv": Format(rows, read_text, packed, tuple(NUMBERS), 100_000),
+    "stdin": Format(npy, None, lambda rng, _: {"how": "npy"}, (*NUMBERS, *OTHERS), big=True, order=True),
+    "typed": Format(lambda place, path, values, _: text_of(values), None, types=tuple(NUMBERS), most=20),
+    "bin": Format(
+        lambda place, path, values, _: little(values).tobytes(),
+        lambda path, _, data_type, sizes: of_bytes(path.read_bytes(), data_type, sizes),
+    ),
+}  # fmt: skip
