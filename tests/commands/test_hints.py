@@ -4,12 +4,9 @@ import json
 import shlex
 from pathlib import Path
 
-import h5py
 import numpy as np
 import oracle
 import pytest
-
-from revseq_cli.report import terminal
 
 RNG = np.random.default_rng(30)
 X = oracle.random_values(RNG, (4, 10, 6), oracle.DATA_TYPES[1])
@@ -40,14 +37,6 @@ def test_a_name_or_a_value_that_a_hint_proposes(revseq, tmp_path, name):
     revseq("run", *(arg for arg in typed if arg is not None), "-o", "y.npy").ok()
     if "large.npy" not in args:
         assert oracle.same_bits(np.load(tmp_path / "y.npy"), RIGHT)
-
-
-def test_tensors_as_numpy_and_pytorch_print_them(revseq):
-    right = revseq("run", "[[1, 2, 3], [4, 5, 6]]", "[[2], [3]]", "--axis", 1).ok().out
-    for job in (
-        ("array([[1, 2, 3],\n       [4, 5, 6]])", "tensor([[2],\n        [3]])"), ("[[1. 2. 3.]\n [4. 5. 6.]]", "[[2]\n [3]]"),
-    ):  # fmt: skip
-        assert revseq("run", *job, "--axis", 1).ok().out == right
 
 
 def test_addresses_of_this_machine(revseq, files):
@@ -83,14 +72,6 @@ def test_a_file_of_nearly_the_same_name(revseq, tmp_path, typed, near):
         (tmp_path / name).touch()
     hint = f"Hint: {'one of' if ', ' in near else 'try'} {near}\n" if near else ""
     assert revseq("show", typed).refused().err == f"Error: {typed.partition('::')[0]}: no such file\n{hint}"
-
-
-def test_options_are_not_broken_from_their_values():
-    text = "add --axis 1 --batch-axis 0, or --lengths-dtype UINT32"
-    for width in range(20, 60):
-        lines = terminal.hanging("  Hint: ", text, width)
-        assert " ".join(map(str.strip, lines)) == f"Hint: {text}"
-        assert not any(line.endswith(("--axis", "--batch-axis", "--lengths-dtype")) for line in lines)
 
 
 def test_a_name_that_is_not_there_gets_no_other_tensor(revseq, tmp_path):
@@ -134,20 +115,6 @@ def test_a_key_with_a_line_break_can_be_typed(revseq, tmp_path):
     told = revseq("show", "a.npz::a'b").refused("no such tensor").err
     assert told.rstrip().endswith(r"try $'a.npz::a\047\012b'")
     revseq("show", "a.npz::a'\nb").ok()
-
-
-def test_a_copy_of_an_hdf5_file_keeps_its_suffix(revseq, tmp_path):
-    with h5py.File(tmp_path / "m.mat", "w", userblock_size=512) as f:
-        f["a"], f["b"] = X, Z
-    with open(tmp_path / "m.mat", "r+b") as f:
-        f.write(b"MATLAB 7.3 MAT-file")
-    job = ("[2, 5, 10, 7]", "--axis", 1, "--batch-axis", 0)
-    revseq("run", "m.mat::a", *job, "-o", "o.mat").ok()
-    assert (tmp_path / "o.mat").read_bytes().startswith(b"MATLAB 7.3 MAT-file")
-    with h5py.File(tmp_path / "o.mat") as f:
-        assert oracle.same_bits(f["a"][:], RIGHT)
-        assert (f["b"][:] == Z).all()
-    revseq("run", "m.mat::a", *job, "-o", "p.mat", "--only").refused("unknown suffix .mat")
 
 
 @pytest.mark.needs("POSIX words")

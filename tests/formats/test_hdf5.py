@@ -268,6 +268,7 @@ def test_a_file_of_matlab(revseq, folder):
         file.write(header)
     revseq("run", "x.mat::x", "n.npy", "--axis", AXIS, "-o", "z.mat").ok()
     assert (folder / "z.mat").read_bytes().startswith(header)
+    revseq("run", "x.mat::x", "n.npy", "--axis", AXIS, "-o", "p.mat", "--only").refused("unknown suffix .mat")
     with h5py.File(folder / "z.mat") as f:
         assert oracle.same_bits(f["x"][...], RESULT.astype("f8"))
         assert f["x"].attrs["MATLAB_class"] == b"double"
