@@ -7,14 +7,29 @@ import netCDF4
 import numpy as np
 import pytest
 import zarr
+from onnx import TensorProto, helper
 from safetensors.numpy import save_file
 
 X = np.ones((3, 4), "f4")
 
 
+def model(nodes, inputs=()):
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in (*inputs, "y")]
+    lengths = helper.make_tensor("n", TensorProto.INT64, [4], [1, 2, 3, 1])
+    graph = helper.make_graph(nodes, "g", values[:-1], values[-1:], [lengths])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def reverse(*inputs):
+    return helper.make_node("ReverseSequence", inputs, ["y"], time_axis=0, batch_axis=1)
+
+
 FILES = {
     "braces.json": b"{}", "key.json": b'{"": 1}', "empty.txt": b"", "names.txt": b"\n\n", "head.csv": b"input,lengths,axis,output\n",
     "page.md": b"# Nothing\n", "twice.txt": b"T: (Sizes:{1}, DataType:INT8)\n[1]\n" * 2,
+    "no_node.onnx": model([helper.make_node("Identity", ["x"], ["y"])], ["x"]),
+    "unnamed.onnx": model([reverse("", "")]), "unfed.onnx": model([reverse("x", "n")], ["x"]),
+    "unnamed.pb": helper.make_tensor("", TensorProto.FLOAT, [2], [1, 2]).SerializeToString(),
 }  # fmt: skip
 
 
@@ -56,12 +71,16 @@ CASES = {
     "run unnamed.npz n.npy": "has 2 tensors: '', b",
     "run unnamed.safetensors::a n.npy": "wanted: one of ''\n",
     "run root.zarr::a n.npy": "wanted: one of ''\n",
+    "run unnamed.pb::a n.npy": "no such tensor",
     "convert root.zarr y.npy": "not kept in .npy: ''\n",
     "convert x.npy y.onnx": "is a model of ONNX\n  wanted: a tensor\nHint: try y.pb\n",
     "show braces.json": "is JSON, but not a tensor\n",
     "show key.json": "not a tensor with ''\n",
     "show empty.txt::a": "contains no tensor",
     "show twice.txt::": "holds no tensor named '': T (line 1), T (line 3)\n",
+    "run no_node.onnx": "has no ReverseSequence node",
+    "run unnamed.onnx": "ReverseSequence without a name is not as ONNX has it",
+    "run unfed.onnx --feed a=x.npy": "wanted: once NAME=FILE for each of x",
     "batch head.csv": "contains no job",
     "batch names.txt -o {stem}.y.npy": "names.txt names no file\n",
     "batch --each none/*.npy -o {stem}.y.npy": "no file matches --each none/*.npy\n",
@@ -87,5 +106,6 @@ def test_a_message_where_a_list_would_be_empty(revseq, bare, typed):
 
 
 def test_a_hint_names_a_tensor_whose_name_is_empty(revseq, bare):
+    revseq("show", "unnamed.pb::", cwd=bare).ok()
     revseq("run", "unnamed.npz", "n.npy", "--axis", 1, cwd=bare).refused("unnamed.npz::")
     revseq("run", "unnamed.npz::", "n.npy", "--axis", 1, cwd=bare).ok()
