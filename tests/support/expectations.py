@@ -21,34 +21,33 @@ MOST_BLOCKS = 80  # about; each takes a millisecond or more
 def carry_out(job, folder):
     """Make the files of a job, run its commands, and judge what they leave."""
     values, lengths = generated.values_of(job), generated.lengths_of(job)
-    name, stdin = named(folder, "x", job.source, values, job.data_type)
-    if job.command == "convert":
-        judge_convert(job, folder, values, name, stdin)
+    name, stdin = libraries.make(job.source, folder.path / "x", values, job.data_type)
+    names = [name]
+    if job.command in ("run", "print") and not job.padding:
+        names += [libraries.make(job.lengths_source, folder.path / "n", lengths, job.lengths_type)[0]]
+    right = generated.right(job, values, lengths)
+    if job.command in ("run", "convert"):
+        judge_written(job, folder, names, lengths, right if job.command == "run" else values, stdin)
+    elif job.command == "print":
+        judge_print(job, folder, right, names, stdin)
     elif job.command == "diff":
         judge_diff(job, folder, values, name, stdin)
-    elif job.command == "refused":
-        judge_refused(job, folder, lengths, name, stdin)
     else:
-        names = [name]
-        if not job.padding:
-            names += [named(folder, "n", job.lengths_source, lengths, job.lengths_type)[0]]
-        judge = judge_print if job.command == "print" else judge_run
-        judge(job, folder, values, lengths, names, stdin)
+        judge_refused(job, folder, lengths, name, stdin)
 
 
-def named(folder, stem, place, values, data_type):
-    """Write a tensor; its name on the command line, and what stands on standard input."""
-    return libraries.make(place, folder.path / stem, values, data_type)
+def succeed(folder, args, problem, **more):
+    """Run a command that must end with exit status 0."""
+    done = folder.revseq(*args, **more)
+    if done.status:
+        folder.fail(problem, done)
+    return done
 
 
 # The name of a tensor that is added to the copy of a file.
 ADDED = "added_here"
 
 # Options
-
-
-def means(job):
-    return ["--engine", job.engine, "--jobs", job.cores]
 
 
 def type_options(job, place=None):
@@ -58,12 +57,6 @@ def type_options(job, place=None):
     if place.format == "bin":
         options += ["--sizes", "x".join(map(str, job.sizes))]
     return options
-
-
-def cast_type(job):
-    """The data type to which lengths of others are cast."""
-    takes_both = "UINT64" in generated.LEVELS[job.level][1]
-    return "UINT64" if takes_both and job.seed % 3 == 0 else "UINT32"
 
 
 def job_options(job):
@@ -85,22 +78,18 @@ def job_options(job):
     elif job.padding:
         options += ["--padding", job.padding]
     elif generated.is_cast(job):
-        options += ["--lengths-dtype", cast_type(job)]
+        takes_both = "UINT64" in generated.LEVELS[job.level][1]
+        options += ["--lengths-dtype", "UINT64" if takes_both and job.seed % 3 == 0 else "UINT32"]
     elif libraries.needs_type(job.lengths_source, job.lengths_type, "UINT32"):
         options += ["--lengths-dtype", job.lengths_type]
     return options
 
 
-def target_name(job):
-    """The output's path."""
-    return f"y.{job.target.format}"
-
-
-def output_options(job):
-    """The output as it is typed, and whether the tensor is alone."""
-    if job.output == "added":
-        return ["-o", f"{target_name(job)}::{ADDED}"]
-    return ["-o", target_name(job), *["--only"] * (job.output == "only")]
+def typed_target(job):
+    """The output's path, and the key of its tensor: that of the input, if it has one and the output's format has keys."""
+    key = job.source.key or ("" if job.target.format == "zarr" else "tensor")
+    key = ADDED if job.output == "added" else key if FORMATS[job.target.format].beside else ""
+    return f"y.{job.target.format}", key
 
 
 def enough_memory(job):
@@ -118,8 +107,8 @@ def enough_memory(job):
 def largest_chunk(job):
     """The bytes of the largest chunk that is encoded or decoded whole, since it passes through filters."""
     is_encoded = {"h5": bool(job.source["filters"]), "nc": job.source["zlib"], "zarr": job.source["codec"] != "none"}
-    chunks = [job.source["chunks"]] if is_encoded.get(job.source.format) else []
-    return max((math.prod(each) for each in chunks if each), default=0) * job.dtype.itemsize
+    chunks = job.source["chunks"] if is_encoded.get(job.source.format) else None
+    return math.prod(chunks) * job.dtype.itemsize if chunks else 0
 
 
 def memory_options(job, folder, args, stdin):
@@ -130,11 +119,9 @@ def memory_options(job, folder, args, stdin):
     if job.memory is None:
         return []
     refused = folder.revseq(*args, "--memory", 1, stdin=stdin)
-    if refused.status == 0:
-        folder.fail("one byte of memory is enough", refused)
     match = re.search(r"Hint: try --memory (\d+)", refused.err)
-    if not match or f"at least {match[1]} bytes" not in refused.err:
-        folder.fail("no word on how much memory is enough", refused)
+    if refused.status == 0 or not match or f"at least {match[1]} bytes" not in refused.err:
+        folder.fail("one byte of memory is enough, or no word on how much is", refused)
     least = int(match[1])
     if least > (most := enough_memory(job)):
         folder.fail(f"at least {least} bytes, and {most} hold the whole tensor as often as any engine does")
@@ -166,46 +153,51 @@ def measured(job, memory):
 # Judges
 
 
-def judge_run(job, folder, values, lengths, names, stdin):
-    target, key = target_name(job), output_key(job)
-    of_job = [*type_options(job), *job_options(job), *means(job)]
-    args = ["run", *names, *output_options(job), *of_job, *["--verify"] * job.verify]
+def judge_written(job, folder, names, lengths, right, stdin):
+    target, key = typed_target(job)
+    of_job = [*type_options(job), *job_options(job), *job.means]
+    if job.command == "convert":
+        args = ["convert", *names, target, *type_options(job), *job.means]
+    else:
+        args = ["run", *names, "-o", f"{target}::{key}" if job.output == "added" else target, *of_job]
+        args += ["--only"] * (job.output == "only")
+    args += ["--verify"] * job.verify
     memory = memory_options(job, folder, args, stdin)
-    right = generated.right(job, values, lengths)
     before = folder.listing()
-    if job.seed % 4 == 0:
-        planned = folder.revseq(*args, *memory, "--dry-run", "--json", stdin=stdin)
-        if planned.status or folder.listing() != before:
-            folder.fail("--dry-run fails, or writes", planned)
+    if job.command == "run" and job.seed % 4 == 0:
+        planned = succeed(folder, [*args, *memory, "--dry-run", "--json"], "--dry-run fails", stdin=stdin)
+        if folder.listing() != before:
+            folder.fail("--dry-run writes", planned)
         plan = json.loads(planned.out)["plan"]
         if memory and plan["memory"] > memory[1]:
             folder.fail(f"the plan takes {plan['memory']} bytes of memory")
-    done = folder.revseq(*args, *memory, stdin=stdin, **measured(job, memory))
-    if done.status or done.out:
-        folder.fail("it does not succeed", done)
+    done = succeed(folder, [*args, *memory], "it does not succeed", stdin=stdin, **measured(job, memory))
+    if done.out:
+        folder.fail("it prints something", done)
+    judge_output(job, folder, right, before, target, key)
+    if job.command == "convert":
+        return
     clamped = 0 if job.mask or job.padding else int((lengths.astype(np.uint64) > job.sizes[job.axis]).sum())
     told = re.search(r"([\d,]+) of ([\d,]+) lengths? exceeds? the axis size", done.err)
     if (int(told[1].replace(",", "")) if told else 0) != clamped:
         folder.fail(f"{clamped} lengths are clamped, and that is not what is told", done)
-    judge_output(job, folder, right, before, target, key)
+    typed = f"{target}::{key}" if key else target
     if job.seed % 3 == 0 and not stdin:
-        judge_job_of_output(job, folder, target, key, names, of_job)
-    if job.seed % 5 == 0:
-        judge_back(job, folder, right, target, key)
+        judge_job_of_output(job, folder, typed, folder.path / target, names, of_job)
+    if job.seed % 5 == 0:  # the output converts to .npy with the same bits
+        args = ["convert", typed, "back.npy", *type_options(job, job.target)]
+        succeed(folder, args, "its own output does not convert")
+        compare(folder, libraries.read(folder.path / "back.npy", "", job.data_type, job.sizes), right)
 
 
-def judge_print(job, folder, values, lengths, names, stdin):
+def judge_print(job, folder, right, names, stdin):
     """What is printed is what a file would hold."""
-    place = Place(
-        "npy" if job.data_type not in libraries.NUMBERS or job.seed % 3 == 0 else ("txt", "json")[job.seed % 2]
-    )
-    form = ["-f", place.format] if place.format != "txt" else []
-    order = folder.revseq("run", *names, *type_options(job), *job_options(job), *means(job), *form, stdin=stdin)
-    if order.status:
-        folder.fail("it does not print", order)
-    (folder.path / f"y.{place.format}").write_bytes(order.raw)
-    found = libraries.read(folder.path / f"y.{place.format}", "", job.data_type, job.sizes)
-    compare(job, folder, found, generated.right(job, values, lengths).reshape(job.sizes))
+    format = "npy" if job.data_type not in libraries.NUMBERS or job.seed % 3 == 0 else ("txt", "json")[job.seed % 2]
+    args = ["run", *names, *type_options(job), *job_options(job), *job.means]
+    args += ["-f", format] if format != "txt" else []
+    path = folder.path / f"y.{format}"
+    path.write_bytes(succeed(folder, args, "it does not print", stdin=stdin).raw)
+    compare(folder, libraries.read(path, "", job.data_type, job.sizes), right)
 
 
 # Numbers that no length can be.
@@ -218,20 +210,11 @@ def judge_refused(job, folder, lengths, name, stdin):
     rng = random.Random(job.seed)
     place = [rng.randrange(size) for size in lengths.shape]
     lengths[tuple(place)] = rng.choice(_NO_LENGTHS[job.lengths_type])
-    lengths_name, _ = named(folder, "n", Place("npy"), lengths, job.lengths_type)
+    lengths_name, _ = libraries.make(Place("npy"), folder.path / "n", lengths, job.lengths_type)
     options = [*type_options(job), *job_options(job)]
-    done = folder.revseq("run", name, lengths_name, *options, "-o", "y.npy", *means(job), stdin=stdin)
+    done = folder.revseq("run", name, lengths_name, *options, "-o", "y.npy", *job.means, stdin=stdin)
     if done.status != 2 or str(place) not in done.err:
         folder.fail(f"{lengths[tuple(place)]} at {place} is no length, and that is not told", done)
-
-
-def output_key(job):
-    """The key of the output's tensor: that of the input, if it has one and the output's format has keys."""
-    if job.output == "added":
-        return ADDED
-    if not FORMATS[job.target.format].beside:
-        return ""
-    return job.source.key or ("" if job.target.format == "zarr" else "tensor")
 
 
 def judge_output(job, folder, right, before, target, key):
@@ -245,17 +228,14 @@ def judge_output(job, folder, right, before, target, key):
         found = libraries.read(folder.path / target, key, job.data_type, job.sizes)
     except Exception as e:  # noqa: BLE001 - whatever another library does not like
         folder.fail(f"another library cannot read the output: {type(e).__name__}: {e}")
-    compare(job, folder, found, right.reshape(job.sizes))
+    compare(folder, found, right)
     if job.target.format == "h5" and not libraries.is_filled_up(folder.path / target, key):
         folder.fail("behind the tensor's end, the chunks do not have the fill value")
     if (job.source.format, job.target.format) in (("npy", "npy"), ("npz", "npz"), ("stdin", "npy")):
-        swapped = found.dtype.itemsize > 1 and found.dtype.byteorder == ">"
-        if found.dtype.itemsize > 1 and swapped != job.big:
+        if found.itemsize > 1 and (found.dtype.byteorder == ">") != job.big:
             folder.fail("the byte order is not kept")
-        if right.flags.c_contiguous != right.flags.f_contiguous:
-            is_f = found.flags.f_contiguous and not found.flags.c_contiguous
-            if is_f != (job.order == "F"):
-                folder.fail("the memory order is not kept")
+        if right.flags.c_contiguous != right.flags.f_contiguous and found.flags.f_contiguous != (job.order == "F"):
+            folder.fail("the memory order is not kept")
     if job.output == "copy":
         judge_others(job, folder, target, key)
     elif job.output == "added":
@@ -274,7 +254,7 @@ def judge_others(job, folder, target, key):
         (dead, chunk), (more, _) = (libraries.dead_bytes(path, key) for path in (source, made))
         # A chunk may not fit where others were. One that was written without its checksum is 4 bytes too short for the
         # new one, and other objects may lie on either side of it: then no place of an old chunk can be used again.
-        unfit = job.bytes if dict(job.source.options).get("skips") else 0
+        unfit = job.bytes if job.source["skips"] else 0
         if more > dead + chunk + unfit + made.stat().st_size // 100 + (1 << 13):
             folder.fail(f"{more} bytes beside the tensor, and they were {dead}")
 
@@ -282,10 +262,9 @@ def judge_others(job, folder, target, key):
 def judge_added(job, folder, target):
     """The tensor that was there, and each other one, is as it was."""
     path = folder.path / f"x.{job.source.format}"
-    other = "INT32" if job.source.format == "safetensors" else "INT64"
-    others = [f"other{i}" for i in range(job.source["others"] or 0)]
-    for name, data_type in [(job.source.key, job.data_type), *((each, other) for each in others)]:
-        read = FORMATS[job.source.format].read
+    read, other = FORMATS[job.source.format].read, "INT32" if job.source.format == "safetensors" else "INT64"
+    tensors = {f"other{i}": other for i in range(job.source["others"] or 0)} | {job.source.key: job.data_type}
+    for name, data_type in tensors.items():
         kept, made = (read(each, name, data_type, None) for each in (path, folder.path / target))
         if kept.tobytes() != made.tobytes():
             folder.fail(f"{name} is not as it was")
@@ -300,72 +279,43 @@ def words(values):
     return plain if values.dtype.isnative else plain.byteswap()
 
 
-def compare(job, folder, found, right):
-    a, b = words(found), words(right)
-    if a.shape != b.shape or (a != b).any():
-        where = np.argwhere(a != b) if a.shape == b.shape else ()
-        folder.fail(
-            f"wrong bits: {len(where)} of {right.size}, first at {list(map(int, where[0])) if len(where) else '?'}"
-        )
+def compare(folder, found, right):
+    wrong = np.argwhere(words(found) != words(right))
+    if len(wrong):
+        folder.fail(f"wrong bits: {len(wrong)} of {right.size}, first at {wrong[0].tolist()}")
 
 
-def judge_job_of_output(job, folder, target, key, names, of_job):
+def judge_job_of_output(job, folder, typed, path, names, of_job):
     """`diff --job` finds the output right, and wrong where a bit of it is flipped."""
-    typed = f"{target}::{key}" if key else target
     if not {"--dtype", "--sizes"} & {*of_job}:  # of INPUT: they say it of A, too
         of_job = [*of_job, *type_options(job, job.target)]
-    done = folder.revseq("diff", typed, "--job", *names, *of_job)
-    if done.status:
-        folder.fail("diff --job does not find its own output right", done)
-    path = folder.path / target
+    args = ["diff", typed, "--job", *names, *of_job]
+    succeed(folder, args, "diff --job does not find its own output right")
     if job.target.format == "npy" and job.bytes:
         data = bytearray(path.read_bytes())
         place = len(data) - job.bytes + job.seed % job.bytes
         data[place] ^= 1
         path.write_bytes(data)
-        done = folder.revseq("diff", typed, "--job", *names, *of_job)
+        done = folder.revseq(*args)
         if done.status != 1 or "1 of " not in done.out:
             folder.fail("diff --job does not find the bit that is wrong", done)
         data[place] ^= 1
         path.write_bytes(data)
 
 
-def judge_back(job, folder, right, target, key):
-    """The output converts to .npy with the same bits."""
-    typed = f"{target}::{key}" if key else target
-    done = folder.revseq("convert", typed, "back.npy", *type_options(job, job.target))
-    if done.status:
-        folder.fail("its own output does not convert", done)
-    found = libraries.read(folder.path / "back.npy", "", job.data_type, job.sizes)
-    compare(job, folder, found, right.reshape(job.sizes))
-
-
-def judge_convert(job, folder, values, name, stdin):
-    target, key = target_name(job), output_key(job)
-    args = ["convert", name, target, *type_options(job), *means(job), *["--verify"] * job.verify]
-    memory = memory_options(job, folder, args, stdin)
-    before = folder.listing()
-    done = folder.revseq(*args, *memory, stdin=stdin, **measured(job, memory))
-    if done.status or done.out:
-        folder.fail("it does not succeed", done)
-    judge_output(job, folder, values, before, target, key)
-
-
 def judge_diff(job, folder, values, name, stdin):
     """A tensor equals itself in another format, and another tensor differs where it does."""
     place = Place(job.target.format)
-    if libraries.needs_type(place, job.data_type, "FLOAT32") or place.format in ("zarr", "nc", "h5"):
-        place = Place("npy")
-    if job.target.format == "h5" and job.data_type not in libraries.WORDS:
+    if place.format == "h5" and job.data_type not in libraries.WORDS:
         chunks = libraries.few_chunks(random.Random(job.seed), job.sizes)
         place = Place("h5", (("chunks", chunks), ("filters", ("gzip",))))
-    other, _ = named(folder, "z", place, values, job.data_type)
+    elif libraries.needs_type(place, job.data_type, "FLOAT32") or place.format in ("zarr", "nc", "h5"):
+        place = Place("npy")
+    other, _ = libraries.make(place, folder.path / "z", values, job.data_type)
     options = type_options(job) or type_options(job, place)
-    args = ["diff", name, other, *options, *means(job)]
+    args = ["diff", name, other, *options, *job.means]
     memory = memory_options(job, folder, args, stdin)
-    done = folder.revseq(*args, *memory, stdin=stdin, **measured(job, memory))
-    if done.status:
-        folder.fail("a tensor does not equal itself", done)
+    succeed(folder, [*args, *memory], "a tensor does not equal itself", stdin=stdin, **measured(job, memory))
     if place.format == "npy" and job.data_type != "BOOL":
         path = folder.path / other
         data = bytearray(path.read_bytes())

@@ -65,6 +65,10 @@ class Job:
     def bytes(self):
         return prod(self.sizes) * self.dtype.itemsize
 
+    @property
+    def means(self):
+        return ["--engine", self.engine, "--jobs", self.cores]
+
 
 # A raw buffer has lengths of the types that can be named, and with another system none that are cast.
 BARE_LENGTHS = {"UINT32", "UINT64"}
