@@ -64,7 +64,6 @@ def test_text_without_a_header(revseq, tmp_path):
     assert np.load(tmp_path / "x.npy").dtype == np.uint8
     revseq("convert", "[1.5]", "y.npy").ok()
     assert np.load(tmp_path / "y.npy").dtype == np.float32
-    revseq("convert", "[300]", "z.npy", "--dtype", "uint8").refused("SRC", "300 does not fit UINT8")
     wanted = "wanted: UINT8: revseq does not cast values, and numpy's astype does\nHint: leave out --dtype\n"
     done = revseq("convert", "x.npy", "z.npy", "--dtype", "int8")
     done.refused("DataType is UINT8, and INT8 is asked for", wanted)
@@ -88,7 +87,6 @@ def test_through_pipes(revseq, files):
         "input": {"name": "standard input", "DataType": "FLOAT32", "Sizes": [3, 4]}, "output": "y.h5", "bytes": 48,
         "verified": True, "notes": [],
     }  # fmt: skip
-    revseq("convert", "-", "y.npy", stdin=(files / "y.h5").read_bytes()).refused(".h5 cannot be read from a pipe")
 
 
 @pytest.mark.parametrize(
