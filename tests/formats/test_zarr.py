@@ -92,23 +92,6 @@ def test_storage_is_kept(revseq, folder, storage, options):
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
 
 
-@pytest.mark.parametrize("version", [2, 3])
-def test_groups_keep_their_attributes(revseq, folder, version):
-    root = zarr.open_group(folder / "x.zarr", mode="w", zarr_format=version, attributes={"title": "root"})
-    group = root.create_group("a", attributes={"title": "group"})
-    group.create_array("b", data=X, attributes={"title": "array"})
-    zarr.create_array(str(folder / "x.zarr"), name="other", data=X[:1], zarr_format=version)
-    zarr.consolidate_metadata(str(folder / "x.zarr")) if version == 2 else None
-    revseq(*RUN).refused("x.zarr: has 2 tensors: a/b, other")
-    revseq("run", "x.zarr::/a/b", *RUN[2:], "--only").ok()
-    found = zarr.open_group(folder / "y.zarr", mode="r")
-    assert [found.attrs["title"], found["a"].attrs["title"], found["a/b"].attrs["title"]] == ["root", "group", "array"]
-    assert "other" not in found
-    assert (found["a/b"][...] == EXPECTED).all()
-    revseq("run", "x.zarr::a/b", "n.npy", "--axis", 1, "-o", "z.zarr::new/a/b", "--only").ok()
-    assert (zarr.open_group(folder / "z.zarr", mode="r")["new/a/b"][...] == EXPECTED).all()
-
-
 @pytest.mark.parametrize("name", ["..", "a/../b", ".", "a//b", "__a", "a/zarr.json", "a\\b", "a\0"])
 def test_names_that_are_none(tmp_path, name):
     with pytest.raises(UsageError, match="not a valid array name"):
@@ -480,20 +463,6 @@ def test_what_stands_in_place_of_a_chunk_of_a_coordinate(revseq, tmp_path, versi
                 assert found["lat"].values.tolist() == [1, 2]
 
 
-@pytest.mark.parametrize("version", [2, 3])
-def test_an_array_that_is_added_is_in_the_copy_of_all_metadata(revseq, folder, version):
-    root = zarr.open_group(folder / "x.zarr", mode="w", zarr_format=version)
-    root.create_array("g/a", data=X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # version 3 has no such copy in its specification
-        zarr.consolidate_metadata(str(folder / "x.zarr"))
-        revseq("run", "x.zarr::g/a", *RUN[2:5], "-o", "y.zarr::g/b", "--verify").ok()
-        found = zarr.open_consolidated(str(folder / "y.zarr"), mode="r")
-    assert sorted(found["g"]) == ["a", "b"]
-    assert (found["g/b"][...] == EXPECTED).all()
-    assert (found["g/a"][...] == X).all()
-
-
 def make_store(path, version, **options):
     root = zarr.open_group(path, mode="w", zarr_format=version, attributes={"title": "root"})
     group = root.create_group("g", attributes={"title": "group"})
@@ -533,6 +502,16 @@ def test_a_store(revseq, folder, version, name):
         assert (found["g/other"][...] == X).all()
         assert found["text"][...].tolist() == ["a", "bc"]
         assert found["g/x"].attrs["name"] == "x"
+        revseq("run", f"{name}::g/x", *RUN[2:5], "-o", "z.zarr::g/new", "--verify").ok()
+        found = zarr.open_consolidated(str(folder / "z.zarr"), mode="r")
+        assert sorted(found["g"]) == ["empty", "new", "other", "x"]
+        assert (found["g/new"][...] == EXPECTED).all()
+        assert (found["g/x"][...] == X).all()
+    revseq("run", f"{name}::/g/x", *RUN[2:5], "-o", "a.zarr", "--only").ok()
+    alone = zarr.open_group(folder / "a.zarr", mode="r")
+    assert [alone.attrs["title"], alone["g"].attrs["title"], alone["g/x"].attrs["name"]] == ["root", "group", "x"]
+    assert ([*alone], [*alone["g"]]) == (["g"], ["x"])
+    assert (alone["g/x"][...] == EXPECTED).all()
 
 
 @pytest.mark.needs("links")
