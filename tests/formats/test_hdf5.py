@@ -204,18 +204,6 @@ def test_a_chunk_larger_than_its_dataset_counts_whole(folder, revseq):
     revseq(*RUN, "--memory", "1M").refused("the memory is 1048576 bytes")
 
 
-def test_the_chunk_of_damaged_lengths_is_named(folder, revseq):
-    np.save(folder / "x.npy", np.zeros((4000, 8), "f4"))
-    with h5py.File(folder / "n.h5", "w") as f:
-        n = f.create_dataset("n", data=np.ones((4000, 1), "u4"), chunks=(1500, 1), fletcher32=True)
-        offset = n.id.get_chunk_info_by_coord((1500, 0)).byte_offset
-    with open(folder / "n.h5", "r+b") as file:
-        file.seek(offset + 9)
-        file.write(b"\xff")
-    job = ("run", "x.npy", "n.h5", "--axis", 1, "-o", "y.npy", "--memory", "20K")
-    revseq(*job).refused("the chunk at [1500, 0] is damaged")
-
-
 @pytest.mark.needs("peak")
 def test_within_the_memory_for_what_was_never_written(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as f:

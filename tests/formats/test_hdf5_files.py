@@ -218,7 +218,7 @@ def test_a_user_block(folder, right, layout):
 KINDS = [
     h5t.UNIX_D32LE, h5t.STD_REF_OBJ, h5t.STD_REF_DSETREG, h5t.STD_B8LE, h5t.vlen_create(h5t.UNIX_D64BE),
     h5t.array_create(h5t.UNIX_D32BE, (3,)), h5t.vlen_create(h5t.STD_I32LE),
-]  # fmt: skip  # fmt: skip
+]  # fmt: skip
 
 
 def test_types_that_h5py_lacks(folder, revseq, right):

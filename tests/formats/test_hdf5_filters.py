@@ -166,16 +166,6 @@ def test_h69_parameters_come_out_as_they_went_in(folder, revseq, name, options):
             assert {mask for mask, _ in masks(made).values()} == {mask for mask, _ in masks(old).values()}
 
 
-def make(path, values=VALUES, chunks=CHUNKS, libver="earliest", **options):
-    with h5py.File(path, "w", libver=libver) as f:
-        f.create_dataset("x", data=values, chunks=chunks, **options)
-
-
-def sink_for(folder, like, name=None, only=False):
-    reference = references.Reference(str(folder / "y.h5"), name)
-    return references.create_sink(reference, like, overwrite=True, only=only)
-
-
 def lzf_of(data):
     """An LZF stream of bytes that are a run of one byte at the end, and else like no others."""
     pieces = (data[i : min(i + 32, 990)] for i in range(0, 990, 32))
@@ -201,9 +191,10 @@ def test_a_chunk_in_the_place_of_one_with_another_filter_mask(folder, revseq):
 @pytest.mark.parametrize(("only", "name"), [(False, "x"), (True, "x"), (False, "new")])
 def test_bytes_of_chunks_without_filters_are_reserved_before(folder, only, name):
     """So a full disk is told before the work; of the chunks that the file has already, none is counted twice."""
-    make(folder / "x.h5", np.zeros((2000, 16), "u1"), (1, 16))
+    with h5py.File(folder / "x.h5", "w", libver="earliest") as f:
+        f.create_dataset("x", data=np.zeros((2000, 16), "u1"), chunks=(1, 16))
     source, whole = open_(folder / "x.h5"), (slice(0, 2000), slice(0, 16))
-    sink = sink_for(folder, source, name, only=only)
+    sink = references.create_sink(references.Reference(str(folder / "y.h5"), name), source, overwrite=True, only=only)
     with FileTransaction(sink.file), sink:
         reserved = Path(sink.file.temporary).stat().st_size
         assert 2000 * 16 <= reserved <= (1 + (name == "new")) * (folder / "x.h5").stat().st_size

@@ -11,15 +11,11 @@ import oracle
 import pytest
 from libraries import beside_npz
 from processes import peak
-from tensor_files import open_, write
+from tensor_files import EXPECTED, N, X, open_, write
 
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
 from revseq_cli.formats import npz, references
 from revseq_cli.formats.atomic_file import FileTransaction
-
-X = np.arange(12, dtype=np.float32).reshape(3, 4)
-N = np.array([[2], [4], [3]], np.uint32)
-EXPECTED = oracle.reverse(X, N, 1)
 
 
 def archive(path, *, compression=zipfile.ZIP_STORED, comment=b"", **members):

@@ -15,12 +15,10 @@ import oracle
 import pytest
 from conftest import COMMAND, environment
 from processes import until
+from tensor_files import EXPECTED, N, X
 
 zstd = pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
-X = np.arange(12, dtype=np.float32).reshape(3, 4)
-N = np.array([[2], [4], [3]], np.uint32)
-EXPECTED = oracle.reverse(X, N, 1)
 CHECKED = {zstd.CompressionParameter.checksum_flag: 1}  # as the program zstd has it by default
 PACK = {
     ".gz": gzip.compress,

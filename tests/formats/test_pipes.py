@@ -9,10 +9,8 @@ import numpy as np
 import oracle
 import pytest
 from conftest import COMMAND, environment
+from tensor_files import EXPECTED, N, X
 
-X = np.arange(12, dtype=np.float32).reshape(3, 4)
-N = np.array([[2], [4], [3]], np.uint32)
-EXPECTED = oracle.reverse(X, N, 1)
 TEXT = (
     "InputTensor: (Sizes:{2}, DataType:INT8)\n[1, 2]\n\nSequenceTensor: (Sizes:{1}, DataType:UINT32)\n[2]\n\nAxis: 0\n"
 )

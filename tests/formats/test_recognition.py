@@ -13,12 +13,9 @@ import safetensors.numpy
 import zarr
 from conftest import SAMPLES
 from faults import refusing
+from tensor_files import EXPECTED, N, X
 
 from revseq_cli.formats import table
-
-X = np.arange(12, dtype=np.float32).reshape(3, 4)
-N = np.array([[2], [4], [3]], np.uint32)
-EXPECTED = oracle.reverse(X, N, 1)
 
 
 def h5(path, **options):
@@ -171,14 +168,7 @@ def test_one_colon_for_two(revseq, tmp_path):
     assert "Hint" not in revseq("show", "none.npz:temp").refused("no such file").err
 
 
-@pytest.mark.parametrize(
-    ("suffix", "meant"),
-    [
-        (".safetensor", ".safetensors:"),
-        (".cvs", ".csv:"),
-        *((rare, ".npy, .h5, .nc, .npz, .zarr or .txt:") for rare in (".npu", ".what", ".hsp")),
-    ],
-)
+@pytest.mark.parametrize(("suffix", "meant"), [(".cvs", ".csv:"), (".npu", ".npy, .h5, .nc, .npz, .zarr or .txt:")])
 def test_an_unknown_suffix_names_the_nearest_and_not_all(revseq, tmp_path, suffix, meant):
     told = revseq("convert", "[1, 2]", f"y{suffix}").refused(f"unknown suffix {suffix}", "revseq help formats").err
     assert f"one such as {meant}" in told
@@ -200,12 +190,7 @@ def test_an_output_that_is_a_pipe_or_a_device(revseq, shell, tmp_path):
     for name in ("p", "/dev/fd/63", "/dev/stdout", "/dev/null"):
         told = revseq("run", "x.npy", "[[2], [3]]", "--axis", 1, "-o", name).refused(f"{name}: is a pipe or a device")
         assert told.err.endswith("pipe it: revseq run ... -o - -f npy\n")
-        told = revseq("convert", "x.npy", name, "-f", "csv").refused("is a pipe or a device")
-        assert told.err.endswith("pipe it: revseq convert ... - -f csv\n")
     if os.path.isdir("/dev/shm"):  # whose files are files
         revseq("convert", "x.npy", "/dev/shm/none/y.npy").refused("no such folder")
     typed = revseq("convert", "x.npy", "p", "-f", "h5").refused("is a pipe or a device").err.partition("pipe it: ")[2]
     assert shell(f"{typed.strip().replace('...', 'x.npy')} | cmp - x.npy").out == ""
-    assert int(shell("revseq run x.npy '[[2], [3]]' --axis 1 -o - -f npy | wc -c").out) == len(
-        (tmp_path / "x.npy").read_bytes()
-    )

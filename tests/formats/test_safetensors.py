@@ -7,13 +7,10 @@ import oracle
 import pytest
 import safetensors
 import safetensors.numpy
-from tensor_files import open_, write
+from tensor_files import EXPECTED, N, X, open_, write
 
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
 
-X = np.arange(12, dtype=np.float32).reshape(3, 4)
-N = np.array([[2], [4], [3]], np.uint32)
-EXPECTED = oracle.reverse(X, N, 1)
 ENTRY = {"dtype": "F32", "shape": [3, 4], "data_offsets": [0, 48]}
 
 

@@ -271,16 +271,6 @@ def _with(start, end, number):
     return write
 
 
-def _folder(path):
-    path.unlink()
-    path.mkdir()
-
-
-def _file(path):
-    shutil.rmtree(path)
-    path.write_bytes(b"x")
-
-
 PLAIN = {
     "chunks": (1, 4), "compressors": None,
     "serializer": zarr.codecs.ShardingCodec(chunk_shape=(1, 2), index_codecs=[zarr.codecs.BytesCodec()]),
@@ -294,9 +284,9 @@ DAMAGED = {
     "cut chunk, gzip": ({"compressors": zarr.codecs.GzipCodec()}, "c/1/0", lambda path: os.truncate(path, 20)),
     "cut chunk, version 2": ({"zarr_format": 2}, "1.0", lambda path: os.truncate(path, 20)),
     "other bytes": ({"compressors": [zarr.codecs.Crc32cCodec()]}, "c/1/0", _with(3, 11, 5)),
-    "folder for a chunk": ({}, "c/1/0", _folder),
-    "folder for a chunk, version 2": ({"zarr_format": 2}, "1.0", _folder),
-    "file for c/1": ({}, "c/1", _file),
+    "folder for a chunk": ({}, "c/1/0", lambda path: (path.unlink(), path.mkdir())),
+    "folder for a chunk, version 2": ({"zarr_format": 2}, "1.0", lambda path: (path.unlink(), path.mkdir())),
+    "file for c/1": ({}, "c/1", lambda path: (shutil.rmtree(path), path.write_bytes(b"x"))),
     "inner chunk of no bytes": (PLAIN, "c/1/0", _with(-8, None, 0)),
     "inner chunk beyond": (PLAIN, "c/1/0", _with(-16, -8, 1 << 30)),
     "inner chunk at 2^63": (PLAIN, "c/1/0", _with(-16, -8, 1 << 63)),

@@ -2,11 +2,19 @@
 
 import pickle
 
+import numpy as np
+import oracle
+
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import references
 from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.contract import Storage, TextTypes
 from revseq_cli.formats.raw import MemorySource
+
+# A small job: its tensor, its lengths along axis 1, and the output.
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+N = np.array([[2], [4], [3]], np.uint32)
+EXPECTED = oracle.reverse(X, N, 1)
 
 
 def open_(path, asked=None):
