@@ -135,21 +135,6 @@ def raw(dataset):
     return found.tobytes()
 
 
-@pytest.mark.parametrize("chunks", [None, (300, 5)])
-def test_hdf5_of_opaque_elements(revseq, tmp_path, chunks):
-    """As h5py writes ml_dtypes."""
-    x = words("BFLOAT16")
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file.create_dataset("x", data=x.view(ml_dtypes.bfloat16), chunks=chunks, maxshape=chunks and (None, None))
-    np.save(tmp_path / "n.npy", lengths("BFLOAT16"))
-    job = ("run", "x.h5", "n.npy", "--axis", 1, *NONE, "-o", "y.h5", "--verify")
-    revseq(*job).refused("x.h5::/x: its data type is |V2: bytes without a name", "--dtype BFLOAT16")
-    revseq(*job, "--dtype", "BFLOAT16").ok()
-    with h5py.File(tmp_path / "x.h5") as old, h5py.File(tmp_path / "y.h5") as new:
-        assert raw(new["x"]) == expected("BFLOAT16").tobytes()
-        assert (new["x"].dtype, new["x"].chunks, new["x"].maxshape) == (old["x"].dtype, chunks, old["x"].maxshape)
-
-
 @pytest.mark.parametrize("version", [2, 3])
 def test_zarr_of_bytes(revseq, tmp_path, version):
     """The package zarr has no word for these types; it stores them as bytes."""

@@ -95,15 +95,24 @@ def test_a_flush_that_reaches_the_disk_of_a_mac(folder, monkeypatch):
 # What Windows does its own way
 
 
-@pytest.mark.parametrize("overwrite", [True, False])
-def test_a_name_is_tried_for_while_another_program_has_the_file_open(folder, in_use, overwrite):
-    if overwrite:
-        Path("y").write_bytes(b"old")
-    left = in_use("take_name", 2)
-    with FileTransaction(file := AtomicFile("y", overwrite=overwrite)):
-        file.write(b"new")
+def test_what_another_program_has_open_is_tried_for(folder, in_use):
+    for overwrite in (False, True):
+        left = in_use("take_name", 2)
+        with FileTransaction(file := AtomicFile("y", overwrite=overwrite)):
+            file.write(b"new" * (1 + overwrite))
+        assert not left
+        assert content(folder) == {"y": b"new" * (1 + overwrite)}
+    left = in_use("rename", 2, Path)
+    with FileTransaction(NewFolder("folder", overwrite=False)):
+        pass
     assert not left
-    assert content(folder) == {"y": b"new"}
+    Path("folder").rmdir()
+    left = in_use("unlink", 2, Path)
+    file = AtomicFile("z", overwrite=False)
+    file.create()
+    file.remove()
+    assert not left
+    assert [*content(folder)] == ["y"]
 
 
 def test_a_file_that_stays_open_stays_as_it_is(folder, in_use):
@@ -117,20 +126,6 @@ def test_a_file_that_stays_open_stays_as_it_is(folder, in_use):
     with error, FileTransaction(file := AtomicFile("y", overwrite=True)):
         file.write(b"new")
     assert content(folder) == {"y": b"old"}
-
-
-def test_a_folder_and_what_is_removed_are_tried_for_too(folder, in_use):
-    left = in_use("rename", 2, Path)
-    with FileTransaction(NewFolder("y", overwrite=False)):
-        pass
-    assert not left
-    Path("y").rmdir()
-    left = in_use("unlink", 2, Path)
-    file = AtomicFile("z", overwrite=False)
-    file.create()
-    file.remove()
-    assert not left
-    assert content(folder) == {}
 
 
 def test_a_signal_ends_the_wait_but_not_what_undoes_the_work(monkeypatch, in_use):
@@ -159,27 +154,12 @@ def test_names_that_the_system_takes_for_others(folder, monkeypatch):
         pass
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "NUL",
-        "sub/com1.npy",
-        "Com¹ .x.npy",
-        "x.npy:stream",
-        "out.npy.",
-        "out /x.npy",
-        "a?b.npy",
-        "a\tb.npy",
-        r"\\.\C:\x",
-    ],
-)
-def test_names_that_windows_would_take_for_others(name):
-    assert "on Windows" in platform._fault_on_windows(name)
-
-
-def test_names_that_windows_takes():
+def test_names_that_windows_would_take_for_others():
+    names = ("NUL", "sub/com1.npy", "Com¹ .x.npy", "x.npy:stream", "out.npy.", "out /x.npy", "a?b.npy", "a\tb.npy")
+    for name in (*names, r"\\.\C:\x"):
+        assert "on Windows" in platform._fault_on_windows(name), name
     for name in ("COM10.npy", "a b.npy", "ä'(&).npy", "../.x/./y.npy"):
-        assert not platform._fault_on_windows(name)
+        assert not platform._fault_on_windows(name), name
 
 
 def test_a_protected_file_is_not_replaced(folder, monkeypatch):

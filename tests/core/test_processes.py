@@ -1,5 +1,6 @@
 """What travels between processes: arrays of every data type, byte order and memory order, bit for bit."""
 
+import contextlib
 import functools
 import os
 
@@ -27,21 +28,15 @@ def test_arrays_keep_their_bytes():
     for dtype in [dtype_of(each).newbyteorder(order) for each in DataType for order in "<>"]:
         data = np.random.default_rng(1).bytes(15 * dtype.itemsize)
         arrays += [change(np.ndarray((3, 5), dtype, bytearray(data))) for change in LAYOUTS.values()]
-    workers = Workers(1)
-    try:
+    with contextlib.closing(Workers(1)) as workers:
         back = workers.result(workers.submit(functools.partial(same, arrays)))
-    finally:
-        workers.close()
     for values, again in zip(arrays, back, strict=True):
         assert (again.dtype, again.shape, again.tobytes()) == (values.dtype, values.shape, values.tobytes())
 
 
 def test_a_task_behind_a_dead_worker_is_told_of_its_death():
     """And not that no worker can be started."""
-    workers = Workers(1)
-    try:
+    with contextlib.closing(Workers(1)) as workers:
         workers.submit(functools.partial(os._exit, 3)).exception(60)
         with pytest.raises(DiedError):
             workers.submit(functools.partial(same, 1))
-    finally:
-        workers.close()

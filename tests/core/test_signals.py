@@ -93,24 +93,15 @@ def test_c_code_is_ended_while_there_is_nothing_to_undo(tmp_path, number):
 
 @pytest.mark.parametrize(("engine", "number"), [*zip(["serial", "processes", "processes"], NUMBERS, strict=False)])
 def test_one_signal_is_enough_and_leaves_nothing(held, small, engine, number):
+    """Two at once are one, as timeout sends SIGTERM to the process and to its group: there is time to undo."""
     process, go = held(small, "--engine", engine, "--memory", "300K", "--jobs", "2")
     process.send_signal(number)
+    if number == signal.SIGTERM:
+        os.killpg(process.pid, number)
     go()
     _, err = process.communicate()
     gone(process)
     assert (process.returncode, err) == (-number, b"Note: stopped; y.npy was not written\n")
-    assert names(small) == {"x.npy", "n.npy"}
-
-
-def test_two_signals_at_once_are_one(held, small):
-    """As timeout sends them, to the process and to its group: there is time to undo."""
-    process, go = held(small, "--engine", "processes", "--memory", "300K", "--jobs", "2")
-    process.send_signal(signal.SIGTERM)
-    os.killpg(process.pid, signal.SIGTERM)
-    go()
-    _, err = process.communicate()
-    gone(process)
-    assert (process.returncode, err) == (-signal.SIGTERM, b"Note: stopped; y.npy was not written\n")
     assert names(small) == {"x.npy", "n.npy"}
 
 

@@ -38,18 +38,12 @@ class Elsewhere:
         raise TypeError("can't convert cuda:0 device type tensor to numpy")
 
 
-@pytest.mark.parametrize(
-    ("name", "call"),
-    [
-        ("values", lambda tensor: revseq_cli.reverse_subsequences(tensor, LENGTHS, 1)),
-        ("lengths", lambda tensor: revseq_cli.reverse_subsequences(VALUES, tensor, 1)),
-        ("output", lambda tensor: revseq_cli.explain(tensor, VALUES, LENGTHS, 1)),
-    ],
-)
-def test_a_tensor_of_which_numpy_makes_no_array_is_told_what_to_give(name, call):
+@pytest.mark.parametrize("name", ["output", "values", "lengths"])
+def test_a_tensor_of_which_numpy_makes_no_array_is_told_what_to_give(name):
+    tensors = {"output": RIGHT, "values": VALUES, "lengths": LENGTHS} | {name: Elsewhere()}
     words = rf"^{name}: cannot become .*wanted: {name}.detach\(\).cpu\(\)"
     with pytest.raises(revseq_cli.FormatError, match=words) as caught:
-        call(Elsewhere())
+        revseq_cli.explain(*tensors.values(), 1)
     assert isinstance(caught.value.__cause__, TypeError)
 
 
@@ -79,11 +73,9 @@ def test_padding():
     x = np.array([[1, 2, 0, 3, 0], [0, 0, 0, 0, 0]])
     right = [[3, 0, 2, 1, 0], [0, 0, 0, 0, 0]]
     assert revseq_cli.reverse_subsequences(x, axis=1, padding=0).tolist() == right
-    assert revseq_cli.reverse_subsequences(x, axis=-1, padding=0, batch_axis=0).tolist() == right
     nans = np.where(x == 0, np.nan, x)
-    assert oracle.same_bits(
-        revseq_cli.reverse_subsequences(nans, axis=1, padding=np.nan), np.where(np.array(right) == 0, np.nan, right)
-    )
+    found = revseq_cli.reverse_subsequences(nans, axis=-1, padding=np.nan, batch_axis=0)
+    assert oracle.same_bits(found, np.where(np.array(right) == 0, np.nan, right))
     assert revseq_cli.explain(np.array(right), x, axis=1, padding=0).differing == 0
     assert revseq_cli.violations(x.astype("f4"), axis=1, padding=0) == ()
 
@@ -121,8 +113,6 @@ def test_arrays_of_xarray_have_names():
         (([[1, 2], [3]], [1, 2], 1), {}, revseq_cli.FormatError, "values: cannot become a NumPy array"),
         ((["a", "b"], [1], 0), {}, revseq_cli.FormatError, "values: its data type is <U1"),
         ((VALUES, -LENGTHS.astype("i8"), 1), {}, revseq_cli.FormatError, r"-3 at \[0, 0, 0\] is negative"),
-        ((VALUES, LENGTHS + 0.5, 1), {}, revseq_cli.FormatError, r"3.5 at \[0, 0, 0\] is not whole"),
-        ((VALUES, np.full((2, 1, 3), np.nan), 1), {}, revseq_cli.FormatError, "nan at .* is not a number"),
         ((VALUES, LENGTHS > 0, 1), {}, revseq_cli.SpecError, "DataType is BOOL"),
         ((VALUES, [[2, 0, 1, 0]] * 2, 1), {"mask": True, "batch_axis": 0}, revseq_cli.FormatError, "the mask has"),
         ((VALUES, [1, 2]), {}, revseq_cli.UsageError, "no axis is given"), ((VALUES,), {"axis": 1}, revseq_cli.UsageError, "no lengths"),

@@ -1,7 +1,6 @@
 """Lengths go to the lines that the names of their dimensions say, as xarray aligns, or that their sizes say; masks."""
 
 import functools
-import json
 import re
 
 import h5py
@@ -239,28 +238,6 @@ def mask_of(counts, size, dtype="?"):
     return (np.arange(size) < np.asarray(counts)[..., None]).astype(dtype)
 
 
-@pytest.fixture
-def save(tmp_path):
-    def write(**arrays):
-        for name, values in arrays.items():
-            np.save(tmp_path / f"{name}.npy", values)
-
-    return write
-
-
-def test_masks_of_batch_and_time(revseq, tmp_path, save):
-    """As Hugging Face's attention_mask: ones where a token counts, and zeros for the padding."""
-    x, counts = np.arange(4 * 6 * 3, dtype="f4").reshape(4, 6, 3), np.array([6, 0, 3, 1], "u4")
-    save(x=x, m=mask_of(counts, 6, "i8"))
-    expected = oracle.expected(x, np.broadcast_to(counts.reshape(4, 1, 1), (4, 1, 3)), 1)
-    for options in ((), ("--batch-axis", 0), ("--like", "onnx"), ("--lengths-dtype", "UINT64")):
-        revseq("run", "x.npy", "m.npy", "--axis", 1, "--mask", *options, "-o", "y.npy", "--overwrite").ok()
-        assert oracle.same_bits(np.load(tmp_path / "y.npy"), expected)
-    job = ("x.npy", "m.npy", "--axis", 1, "--mask")
-    revseq("diff", "y.npy", "--job", *job).ok()
-    assert json.loads(revseq("check", *job, "--json").ok().out)["BatchAxis"] == 0
-
-
 @given(st.data())
 def test_masks_part_by_part(data):
     """Masks of all sizes and types, in parts of a few elements; one wrong element is told with its index."""
@@ -346,16 +323,6 @@ def test_where_a_mask_goes(sizes, mask, axis, batch, right):
     with pytest.raises(FormatError) as caught:
         align(values, mask, axis, batch, mask=True)
     assert re.search(right, f"{caught.value} {caught.value.hint}")
-
-
-def test_a_mask_is_recognised(revseq, tmp_path, save):
-    x, counts = np.arange(24, dtype="f4").reshape(4, 6), np.array([1, 6, 0, 4], "u4")
-    for dtype in ("?", "u4"):
-        save(x=x, m=mask_of(counts, 6, dtype))
-        revseq("run", "x.npy", "m.npy", "--axis", 1).refused("m.npy", "Hint: revseq run x.npy m.npy --axis 1 --mask")
-        assert revseq("check", "x.npy", "m.npy", "--axis", 1).status == 1
-    revseq("run", "x.npy", "m.npy", "--axis", 1, "--mask", "-o", "y.npy").ok()
-    assert oracle.same_bits(np.load(tmp_path / "y.npy"), oracle.expected(x, counts[:, None], 1))
 
 
 @pytest.mark.parametrize(("size", "dtype"), [((1 << 32) - 1, "u4"), (1 << 32, "u8")])

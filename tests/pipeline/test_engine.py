@@ -1,6 +1,5 @@
 """Every engine, on every format, in little memory, and what becomes of it when something dies."""
 
-import json
 import time
 import tracemalloc
 
@@ -169,17 +168,6 @@ def test_every_pass_asks_at_its_end_whether_its_input_has_changed(which):
 
 
 # Through the command
-
-
-def test_a_dry_run_tells_what_goes_through_temporary_files(revseq, tmp_path):
-    with h5py.File(tmp_path / "x.h5", "w") as f:
-        f.create_dataset("x", data=np.zeros((128, 4096), "f4"), chunks=(128, 64))
-    np.save(tmp_path / "n.npy", np.ones((128, 1), "u4"))
-    job = ["run", "x.h5", "n.npy", "--axis", 1, "-o", "y.h5", "--only", "--dry-run", "--json", "--jobs", 1]
-    plan = json.loads(revseq(*job, "--memory", "300K").ok().out)["plan"]
-    assert plan["spooled"]
-    plan = json.loads(revseq(*job, "--memory", "64M").ok().out)["plan"]
-    assert not plan["spooled"]
 
 
 @pytest.mark.needs("proc")

@@ -41,15 +41,6 @@ def result(folder, name="y.npy"):
 # Lengths
 
 
-@pytest.mark.parametrize("dtype", ["u1", "u8", "i2", ">i8", "f2", ">f8"])
-def test_lengths_of_any_number_type_and_form(revseq, files, dtype):
-    """As NumPy makes them, and MATLAB, which has doubles and matrices alone."""
-    for shape in ((4,), (1, 4), (4, 1)):
-        np.save(files / "n.npy", N.astype(dtype).reshape(shape))
-        revseq("run", "x.npy", "n.npy", *BATCH, "-o", "y.npy", "--overwrite").ok()
-        assert oracle.same_bits(result(files), RIGHT)
-
-
 @pytest.mark.parametrize(
     ("lengths", "words"),
     [

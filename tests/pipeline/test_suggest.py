@@ -48,6 +48,7 @@ MEANT = {
     "a level": (X, SMALL, ("x.npy", "n.npy", "--feature-level", "3_0", *AXES), "--feature-level 4_0"),
     "all together": (X, UP_TO_10, ("x.npy", "n.npy", "--axis=1", "--feature-level", "2_1"), "--feature-level 4_0"),
     "a mask": (X, np.arange(10) < np.array(UP_TO_10)[:, None], ("x.npy", "n.npy", "--axis", 1), "--mask"),
+    "a mask of numbers": (X, (np.arange(10) < np.array(UP_TO_10)[:, None]).astype("u4"), ("x.npy", "n.npy", "--axis", 1), "--mask"),
     "a type that is there": (X, SMALL, ("x.npy", "n.npy", "--like", "onnx", "--axis", 1, "--feature-level", "2_0"), "--feature-level 4_0"),
 }  # fmt: skip
 

@@ -1,7 +1,6 @@
 """The loop that hands out tasks, and worker processes: those that die, are stopped, or cannot be started."""
 
 import concurrent.futures
-import contextlib
 import functools
 import multiprocessing
 import os
@@ -21,7 +20,6 @@ from processes import FEW, gone, members, until, workers
 
 from revseq_cli.core import signals
 from revseq_cli.core.errors import EngineError
-from revseq_cli.core.processes import Workers
 from revseq_cli.pipeline.plan import Blocks, Plan
 from revseq_cli.pipeline.tasks import results, run
 
@@ -120,10 +118,6 @@ def test_signals_are_looked_at_between_two_results(monkeypatch, engine):
 # Processes
 
 
-def big_endian_columns(count):
-    return np.arange(count * 4, dtype=">u4").reshape(count, 4)[:, ::2]
-
-
 def test_what_is_given_is_done():
     tasks = [functools.partial(int, i) for i in range(300)]
     found = done(os.getpid, functools.partial(bytes, 1_000_000), *tasks, workers=2)
@@ -154,17 +148,19 @@ def test_workers_are_as_many_as_asked_for_and_gone_at_the_end():
     assert (most, len(multiprocessing.active_children())) == (2, before)
 
 
-@pytest.mark.parametrize("number", [signal.SIGSEGV, getattr(signal, "SIGKILL", signal.SIGABRT)])
-def test_h63_a_process_that_dies(number):
-    with pytest.raises(EngineError, match="a worker process died"):
-        done(functools.partial(signal.raise_signal, number), functools.partial(time.sleep, 60))
-
-
-def test_h63_a_process_that_dies_while_others_wait_for_tasks():
+@pytest.mark.parametrize(
+    "die",
+    [
+        (os._exit, 3),
+        (signal.raise_signal, signal.SIGSEGV),
+        (signal.raise_signal, getattr(signal, "SIGKILL", signal.SIGABRT)),
+    ],
+)
+def test_h63_a_process_that_dies_while_others_wait_for_tasks(die):
     """Tasks and results are more than a pipe holds, and nobody reads them any more."""
     began = time.monotonic()
     with pytest.raises(EngineError, match="a worker process died"):
-        done(functools.partial(os._exit, 3), *[functools.partial(bytes, bytes(1 << 22))] * 6, workers=2)
+        done(functools.partial(*die), *[functools.partial(bytes, bytes(1 << 22))] * 6, workers=2)
     assert time.monotonic() - began < 20
 
 
@@ -178,17 +174,6 @@ def test_h47_h63_no_worker_outlives_its_parent(held, small, stopped):
     process.wait()
     until(lambda: not members(process.pid))
     assert names(small) - {"x.npy", "n.npy"} == {name for name in names(small) if name.startswith(".revseq-")}
-
-
-@pytest.mark.needs("signals")
-def test_h63_stopped_processes_are_gone_at_the_end():
-    with contextlib.closing(Workers(2)) as executor:
-        pids = {executor.result(executor.submit(os.getpid)) for _ in range(4)}
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-    for pid in pids:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
 
 
 @pytest.mark.needs("signals")
