@@ -410,15 +410,12 @@ def beside_safetensors(path, key):
 
 
 def beside_zarr(path, key):
-    names = {each.relative_to(path).as_posix(): each for each in path.rglob("*")}
     opened = zarr.open(path, mode="r")
-    array = opened[key] if key else opened
-    folder = f"{key}/" if key else ""
-    chunk = re.compile(r"c(/\d+)*" if array.metadata.zarr_format == 3 else r"\d+([./]\d+)*")
+    version = (opened[key] if key else opened).metadata.zarr_format
+    chunk = re.compile(re.escape(f"{key}/" if key else "") + (r"c(/\d+)*" if version == 3 else r"\d+([./]\d+)*"))
+    names = {each.relative_to(path).as_posix(): each for each in path.rglob("*")}
     return {
-        name: each.read_bytes() if each.is_file() else None
-        for name, each in names.items()
-        if not (name.startswith(folder) and chunk.fullmatch(name.removeprefix(folder)))
+        name: each.read_bytes() if each.is_file() else None for name, each in names.items() if not chunk.fullmatch(name)
     }
 
 

@@ -35,7 +35,6 @@ from revseq_cli.core import thresholds
 # Seconds for a command, and one more for so many bytes: `diff --job` of 55 KB in the smallest blocks took 75.
 _LONGEST = 240.0
 _BYTES_A_SECOND = 100_000
-_LONGEST_CLEANING = 10.0  # seconds: threads of zarr write on when one of them has failed
 _OWN_BYTES = 2 << 20  # memory of the program itself that grows with no data
 # What becomes too slow, or is no such number any more, below these.
 _LEAST = {"BOUNCE_BYTES": 1 << 12, "LENGTHS_AT_ONCE": 16, "SCANNED_AT_ONCE": 16, "PIECE": 256, "BLOCK_BYTES": 256, "COPIED_AT_ONCE": 256,
@@ -119,17 +118,14 @@ class Folder:
             done = self._run(order, self.path, stdin, timeout)
         except TimeoutError:
             self.fail(f"no end after {timeout:.0f} s")
-        if done.status not in (0, 1, 2):
-            self.fail(f"exit status {done.status}", done)
-        if "Traceback" in done.err or "internal error" in done.err:
-            self.fail("a bug by its own words", done)
-        if done.status == 2 and not (done.err.startswith("Error: ") and not done.out):
-            self.fail("an error that is no error message", done)
-        usual = all(re.match(r"Note: |      |[\w ]+ \d+ %, ", line) for line in done.err.splitlines())
-        if done.status != 2 and not usual:
+        if done.status not in (0, 1, 2) or "Traceback" in done.err or "internal error" in done.err:
+            self.fail(f"exit status {done.status}, or a bug by its own words", done)
+        if done.status == 2 and (done.out or not done.err.startswith("Error: ") or self.listing() != before):
+            self.fail("an error that is no error message, or left something behind, or changed it", done)
+        if done.status != 2 and not all(
+            re.match(r"Note: |      |[\w ]+ \d+ %, ", line) for line in done.err.splitlines()
+        ):
             self.fail("more than notes and progress on standard error", done)
-        if done.status == 2 and self.listing() != before:
-            self.fail("an error left something behind, or changed it", done)
         if most is not None:
             held = int(peak.read_text())
             peak.unlink()
@@ -139,12 +135,8 @@ class Folder:
 
     def listing(self):
         """Each file below the folder, with its bytes."""
-        found = {}
-        for folder, _, files in os.walk(self.path):
-            for name in files:
-                path = Path(folder, name)
-                found[str(path.relative_to(self.path))] = hashlib.md5(path.read_bytes()).hexdigest()
-        return found
+        paths = [path for path in self.path.rglob("*") if path.is_file()]
+        return {str(path.relative_to(self.path)): hashlib.md5(path.read_bytes()).hexdigest() for path in paths}
 
     def fail(self, problem, done=None):
         if done:
@@ -159,20 +151,19 @@ class Folder:
 def server():
     """The function that runs the command in processes that stay; see tests/support/cli_runner.py."""
     running = Server(environment())
-    streams = tempfile.mkdtemp()
-
-    def run(order, folder, stdin, timeout):
+    with tempfile.TemporaryDirectory() as streams:
         paths = [Path(streams, name) for name in ("in", "out", "err")]
-        for path, data in zip(paths, (stdin, b"", b""), strict=True):
-            path.write_bytes(data)
-        status = running.status(order | {"env": environment()}, folder, paths, timeout)
-        return Result(status, paths[1].read_bytes(), paths[2].read_bytes())
 
-    try:
-        yield run
-    finally:
-        running.end()
-        shutil.rmtree(streams)
+        def run(order, folder, stdin, timeout):
+            for path, data in zip(paths, (stdin, b"", b""), strict=True):
+                path.write_bytes(data)
+            status = running.status(order | {"env": environment()}, folder, paths, timeout)
+            return Result(status, paths[1].read_bytes(), paths[2].read_bytes())
+
+        try:
+            yield run
+        finally:
+            running.end()
 
 
 def problem_of(job, run, base, keep=None):
@@ -187,20 +178,8 @@ def problem_of(job, run, base, keep=None):
         return JobError(traceback.format_exc(), folder.commands)
     finally:
         if not keep:
-            removed(path)
+            shutil.rmtree(path, ignore_errors=True)  # threads of zarr write on when one of them has failed
     return None
-
-
-def removed(path):
-    """Remove a folder, into which something may still write."""
-    end = time.monotonic() + _LONGEST_CLEANING
-    while os.path.lexists(path):
-        try:
-            shutil.rmtree(path)
-        except OSError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.01)
 
 
 def text_of(job, failure):
@@ -230,10 +209,6 @@ def bases():
     return [each for each in (tempfile.gettempdir(), "/dev/shm") if os.access(each, os.W_OK)]
 
 
-def _shard(args):
-    return run_jobs(*args)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=120)
@@ -243,23 +218,25 @@ def main():
     parser.add_argument("--keep")
     options = parser.parse_args()
     if options.job:
+        job = generated.from_text(options.job)
         if options.keep:
             Path(options.keep).mkdir(exist_ok=True)
         with server() as run:
-            failure = problem_of(generated.from_text(options.job), run, tempfile.gettempdir(), options.keep)
-        print(text_of(generated.from_text(options.job), failure) if failure else "right")
+            failure = problem_of(job, run, tempfile.gettempdir(), options.keep)
+        print(text_of(job, failure) if failure else "right")
         return bool(failure)
     print(f"seed {options.seed}", flush=True)
-    shards = [(f"{options.seed}-{i}", options.seconds, bases()[i % len(bases())]) for i in range(options.workers)]
-    failed = total = 0
-    with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
-        for count, problem in pool.imap_unordered(_shard, shards):
-            total += count
-            if problem:
-                failed += 1
-                print(f"\n{problem}\n", flush=True)
-    print(f"{total} jobs, {failed} failures")
-    return bool(failed)
+    with contextlib.ExitStack() as folders:
+        shards = []
+        for i in range(options.workers):
+            base = tempfile.TemporaryDirectory(dir=bases()[i % len(bases())], ignore_cleanup_errors=True)
+            shards.append((f"{options.seed}-{i}", options.seconds, folders.enter_context(base)))
+        with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
+            done = pool.starmap(run_jobs, shards)
+    problems = [problem for _, problem in done if problem]
+    print("\n".join(f"\n{problem}\n" for problem in problems), end="")
+    print(f"{sum(count for count, _ in done)} jobs, {len(problems)} failures")
+    return bool(problems)
 
 
 if __name__ == "__main__":
