@@ -435,6 +435,22 @@ def test_no_text_is_written_that_is_too_large_to_be_read(revseq, tmp_path, comma
     assert names(tmp_path) == {"x.npy", "n.npy"}
 
 
+NO_NAMES = {
+    "npz": ("member", ["", "..", "a/../b", "/a", "a//b", "a\\b", "c:", "a\0b", "\udcff", "x" * 40_000]),
+    "safetensors": ("tensor", ["", "__metadata__", "\udcff"]),
+    "zarr": ("array", ["..", "a/../b", ".", "a//b", "__a", "a/zarr.json", "a\\b", "a\0"]),
+}
+
+
+@pytest.mark.parametrize("suffix", NO_NAMES)
+def test_names_that_no_tensor_gets(tmp_path, suffix):
+    kind, refused = NO_NAMES[suffix]
+    for name in refused:
+        with pytest.raises(UsageError, match=f"not a valid {kind} name"):
+            write(f"{tmp_path / 'x'}.{suffix}::{name}", np.zeros((3, 4), np.float32))
+        assert not list(tmp_path.iterdir())
+
+
 # Scalars, and tensors without elements.
 
 
