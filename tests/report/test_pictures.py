@@ -8,7 +8,6 @@ import numpy as np
 import oracle
 import pytest
 from conftest import SAMPLES
-from contrast import contrast
 from folders import content
 from hypothesis import given
 from hypothesis import strategies as st
@@ -142,15 +141,6 @@ def test_names_are_escaped():
     root = ET.fromstring(text)
     assert "<&>\\x00\\x1b\\ud800\\u202e" in words_of(root)
     assert root[0].text == "<title> & more"
-
-
-@pytest.mark.parametrize("number", [0, 1], ids=["light", "dark"])
-def test_what_is_drawn_can_be_read(number):
-    colors = {name: tuple(bytes.fromhex(pair[number][1:])) for name, pair in picture.PALETTE.items()}
-    for name in ("text", "quiet", "accent", "different_text", "clamped_text"):
-        assert contrast(colors[name], colors["ground"]) >= 4.5, name
-    for mark in (picture.COPIED, picture.REVERSED, picture.CLAMPED, picture.DIFFERENT):
-        assert contrast(colors[f"{mark}_text"], colors[mark]) >= 4.5, mark
 
 
 @pytest.mark.parametrize(

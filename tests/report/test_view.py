@@ -1,8 +1,6 @@
 """Previews: they read what they show, and of a tensor in chunks each chunk once; their rows fit on a terminal."""
 
-import io
 import itertools
-import sys
 from collections import Counter
 from math import prod
 
@@ -16,7 +14,7 @@ from terminals import in_columns
 
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.raw import MemorySource
-from revseq_cli.report import terminal, view
+from revseq_cli.report import view
 
 
 class InChunks(MemorySource):
@@ -64,24 +62,6 @@ def test_a_row_ends_in_dots_where_there_is_no_room(values, columns, text):
     assert view.shortened(held(np.asarray(values)), view.Room(8, columns, "…")) == text
 
 
-@given(st.lists(st.integers(1, 12), min_size=1, max_size=4), st.integers(0, 2**32), st.integers(1, 100), st.booleans())
-def test_rows_fit_and_their_columns_line_up(sizes, seed, columns, marked):
-    random = np.random.default_rng(seed)
-    values = np.trunc(random.standard_normal(sizes) * 10 ** random.integers(0, 18, sizes))
-    source = held(values.astype(np.int64))
-    ends = view.ends_of(source.sizes, 200)
-    lengths = held(np.full([*sizes[:-1], 1], 3))
-    marks = view.Marks("", "") if marked else None
-    text = view.result_text(lengths, len(sizes) - 1, source, view.Room(200, columns, "…"), marks)
-    _, *rows = text.replace("\x1b[m", "").replace("\x1b[0m", "").split("\n")
-    of_numbers = [row for row in rows if "]" in row]
-    assert len(of_numbers) == prod(map(len, ends[:-1]))
-    commas = {tuple(i for i, c in enumerate(row.rstrip("],")) if c == ",") for row in of_numbers}
-    assert len(commas) == 1
-    is_narrowest = len(next(iter(commas))) <= 1  # one number is printed, however wide it is
-    assert is_narrowest or all(len(row) <= columns for row in of_numbers)
-
-
 @pytest.mark.needs("terminal")
 def test_wide_numbers_break_no_row_on_a_terminal(tmp_path, forked, revseq):
     values = (np.arange(40).reshape(4, 10) - 20) * 1234567.25
@@ -99,11 +79,3 @@ def test_wide_numbers_break_no_row_on_a_terminal(tmp_path, forked, revseq):
         assert "…" not in whole
     env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     assert in_columns(80, *COMMAND, *args, cwd=tmp_path, env=env) == out.replace("…", "...")
-
-
-@pytest.mark.parametrize(
-    ("encoding", "dots"), [("utf-8", "…"), ("cp1252", "…"), ("ascii", "..."), ("latin-1", "..."), ("cp437", "...")]
-)
-def test_dots_that_the_encoding_has(monkeypatch, encoding, dots):
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding))
-    assert terminal.dots() == dots
