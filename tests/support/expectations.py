@@ -104,13 +104,6 @@ def enough_memory(job):
     return of_values * (6 * job.dtype.itemsize + 100) + of_lengths * 100
 
 
-def largest_chunk(job):
-    """The bytes of the largest chunk that is encoded or decoded whole, since it passes through filters."""
-    is_encoded = {"h5": bool(job.source["filters"]), "nc": job.source["zlib"], "zarr": job.source["codec"] != "none"}
-    chunks = job.source["chunks"] if is_encoded.get(job.source.format) else None
-    return math.prod(chunks) * job.dtype.itemsize if chunks else 0
-
-
 def memory_options(job, folder, args, stdin):
     """The option for the memory: so many times the least, which the command says when it gets none.
 
@@ -125,8 +118,12 @@ def memory_options(job, folder, args, stdin):
     least = int(match[1])
     if least > (most := enough_memory(job)):
         folder.fail(f"at least {least} bytes, and {most} hold the whole tensor as often as any engine does")
-    if least < (chunk := largest_chunk(job)):
-        folder.fail(f"{least} bytes are enough, and a chunk that is decoded whole has {chunk}")
+    # A chunk that passes through filters is encoded or decoded whole.
+    is_encoded = {"h5": bool(job.source["filters"]), "nc": job.source["zlib"], "zarr": job.source["codec"] != "none"}
+    if is_encoded.get(job.source.format) and job.source["chunks"]:
+        chunk = math.prod(job.source["chunks"]) * job.dtype.itemsize
+        if least < chunk:
+            folder.fail(f"{least} bytes are enough, and a chunk that is decoded whole has {chunk}")
     few_blocks = 4 * job.cores * job.bytes // MOST_BLOCKS
     if job.scene == "measured":
         few_blocks = max(few_blocks, job.bytes * (job.seed % 5))
@@ -246,10 +243,9 @@ def judge_others(job, folder, target, key):
     """All else in the file is as it was, and a file of HDF5 has hardly more dead space."""
     source, made = folder.path / f"x.{job.source.format}", folder.path / target
     one, other = (FORMATS[job.source.format].beside(path, key) for path in (source, made))
-    wrong = [name for name in {**one, **other} if one.get(name) != other.get(name)]
-    if wrong:
-        name = wrong[0]
-        folder.fail(f"beside the tensor, {name!r} is not as it was: {one.get(name)}\nnow: {other.get(name)}"[:3000])
+    for name in {**one, **other}:
+        if one.get(name) != other.get(name):
+            folder.fail(f"beside the tensor, {name!r} is not as it was: {one.get(name)}\nnow: {other.get(name)}"[:3000])
     if job.source.format in ("h5", "nc"):
         (dead, chunk), (more, _) = (libraries.dead_bytes(path, key) for path in (source, made))
         # A chunk may not fit where others were. One that was written without its checksum is 4 bytes too short for the
@@ -270,17 +266,10 @@ def judge_added(job, folder, target):
             folder.fail(f"{name} is not as it was")
 
 
-def words(values):
-    """The bits of elements as numbers in this machine's byte order."""
-    values = np.ascontiguousarray(values)
-    if values.dtype.kind == "c":  # each part is swapped alone
-        values = values.view(f"{values.dtype.byteorder.replace('|', '=')}f{values.itemsize // 2}")
-    plain = values.view(f"u{values.itemsize}")
-    return plain if values.dtype.isnative else plain.byteswap()
-
-
 def compare(folder, found, right):
-    wrong = np.argwhere(words(found) != words(right))
+    """The bytes of each element, whatever the byte order."""
+    one, other = (libraries.little(each).view("u1").reshape(*each.shape, -1) for each in (found, right))
+    wrong = np.argwhere((one != other).any(-1))
     if len(wrong):
         folder.fail(f"wrong bits: {len(wrong)} of {right.size}, first at {wrong[0].tolist()}")
 

@@ -202,10 +202,8 @@ SCENES = {
 
 def jobs(seed, count=None):
     """So many jobs, or without end."""
-    number = 0
-    while count is None or number < count:
+    for number in itertools.count() if count is None else range(count):
         yield job(random.Random(f"{seed}-{number}"))
-        number += 1
 
 
 def job(rng):

@@ -69,10 +69,6 @@ def make(place, path, values, data_type):
     return path.name, b""
 
 
-def npy(place, path, values, data_type):
-    return npy_bytes(values, data_type, place["version"] or 1)
-
-
 def npy_bytes(values, data_type, version=1):
     stream = BytesIO()
     np.lib.format.write_array(stream, values, (version, 0))
@@ -556,7 +552,8 @@ class Format:
 
 FORMATS = {
     "npy": Format(
-        npy, lambda path, *_: of_npy(path.read_bytes()), lambda rng, _: {"version": rng.choice((1, 1, 2, 3))} | packed(rng, _),
+        lambda place, path, values, data_type: npy_bytes(values, data_type, place["version"] or 1),
+        lambda path, *_: of_npy(path.read_bytes()), lambda rng, _: {"version": rng.choice((1, 1, 2, 3))} | packed(rng, _),
         big=True, order=True, masks=True,
     ),
     "npz": Format(
@@ -578,7 +575,9 @@ FORMATS = {
     "txt": Format(txt, read_text, lambda rng, _: {"bare": rng.random() < 0.3} | packed(rng, _), tuple(NUMBERS), 3000),
     "csv": Format(rows, read_text, packed, tuple(NUMBERS), 100_000),
     "tsv": Format(rows, read_text, packed, tuple(NUMBERS), 100_000),
-    "stdin": Format(npy, None, lambda rng, _: {"how": "npy"}, (*NUMBERS, *OTHERS), big=True, order=True),
+    "stdin": Format(
+        lambda place, path, values, data_type: npy_bytes(values, data_type), None, types=(*NUMBERS, *OTHERS), big=True, order=True,
+    ),
     "typed": Format(lambda place, path, values, _: text_of(values), None, types=tuple(NUMBERS), most=20),
     "bin": Format(
         lambda place, path, values, _: little(values).tobytes(),
