@@ -27,12 +27,18 @@ def test_options_are_few_and_in_groups():
         options = [each for each in params if isinstance(each, click.Option)]
         assert len(options) + 1 <= 29  # with --help
         assert all(each.group and each.help for each in options)
+        text = cli.get_command(click.Context(cli), name).get_help(click.Context(cli, terminal_width=100))
+        for each in options:  # below the title of its group
+            section = text.partition(f"\n{each.group.value}:\n")[2].partition("\n\n")[0]
+            assert f"{max(each.opts, key=len)} " in f"{section} ".replace("\n", " "), (name, each.name)
 
 
 def test_the_command_help(revseq):
     for name in COMMANDS:
         assert revseq("help", name).ok().out == revseq(name, "--help").out == revseq(name, "-h").out
-    assert revseq("help").ok().out == revseq("--help").out == revseq().ok().out
+    overview = revseq("help").ok().out
+    assert overview == revseq("--help").out == revseq().ok().out
+    assert max(map(len, overview.splitlines())) <= 80
     for topic in ("formats", "porting"):
         assert len(revseq("help", topic).ok().out.splitlines()) > 20
     revseq("help", "json").refused("'json' is not one of")
