@@ -1,6 +1,7 @@
 """One contract of all formats whose outputs are copies of the input's file: replaced, added, alone, and nothing lost."""
 
 import json
+from functools import partial
 
 import h5py
 import netCDF4
@@ -20,12 +21,9 @@ EXPECTED = oracle.reverse(X, N, 1)
 TENSORS = {"x": X, "n": N, "other": X[::-1].copy()}
 
 
-def make_zarr(version):
-    def make(path, **tensors):
-        for name, values in tensors.items():
-            zarr.create_array(str(path), name=name, data=values, compressors=None, zarr_format=version)
-
-    return make
+def make_zarr(version, path, **tensors):
+    for name, values in tensors.items():
+        zarr.create_array(str(path), name=name, data=values, compressors=None, zarr_format=version)
 
 
 def make_h5(path, **tensors):
@@ -46,7 +44,7 @@ def make_nc(path, **tensors):
 FORMS = {
     "npz": (".npz", np.savez, 4096), "deflated npz": (".npz", np.savez_compressed, X.nbytes),  # its output is stored
     "safetensors": (".safetensors", lambda path, **tensors: save_file(tensors, path), 4096),
-    "zarr 2": (".zarr", make_zarr(2), 4096), "zarr 3": (".zarr", make_zarr(3), 4096), "h5": (".h5", make_h5, 4096),
+    "zarr 2": (".zarr", partial(make_zarr, 2), 4096), "zarr 3": (".zarr", partial(make_zarr, 3), 4096), "h5": (".h5", make_h5, 4096),
     "nc": (".nc", make_nc, 16_384),
 }  # fmt: skip
 

@@ -91,8 +91,6 @@ class Contract:
 
     @pytest.mark.parametrize("shape", [(), (0,), (0, 3), (3, 0, 2)], ids=str)
     def test_scalars_and_tensors_without_elements(self, tmp_path, shape):
-        if not self.is_written:
-            return
         values = np.full(shape, 7, np.float32)
         sink = references.create_sink(
             references.Reference.file(str(tmp_path / f"x{self.suffix}")), held(values), overwrite=False
@@ -106,8 +104,6 @@ class Contract:
         assert oracle.same_bits(open_(tmp_path / f"x{self.suffix}").read(), values)
 
     def test_an_existing_output_stays(self, tmp_path):
-        if not self.is_written:
-            return
         path = self.make(tmp_path, self.values(3))
         before = path.read_bytes()
         with pytest.raises(TensorIOError, match="already exists") as caught:
@@ -116,8 +112,6 @@ class Contract:
         assert path.read_bytes() == before
 
     def test_a_failed_write_leaves_nothing(self, tmp_path):
-        if not self.is_written:
-            return
         sink = references.create_sink(
             references.Reference.file(str(tmp_path / f"x{self.suffix}")), held(self.values(2, 2)), overwrite=False
         )
@@ -335,6 +329,9 @@ class Packed(Contract):
     """A format that is only read where it is packed."""
 
     is_written = False
+    test_scalars_and_tensors_without_elements = test_an_existing_output_stays = test_a_failed_write_leaves_nothing = (
+        None
+    )
     is_piped = True
     inner, pack = ".npy", gzip.compress
 

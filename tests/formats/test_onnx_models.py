@@ -76,6 +76,7 @@ def bilstm(path):
 FEED = ("--feed", "x=x.npy", "--feed", "len=len.npy")
 
 
+@pytest.mark.usefixtures("feeds")
 class TestOfAModel:
     """What the commands make of a model whose second LSTM reads sequences backwards."""
 
@@ -98,7 +99,6 @@ class TestOfAModel:
         assert oracle.same_bits(np.load("yb.npy"), witness("bilstm.onnx", feeds, "yb"))
         assert "equal, 40 elements" in revseq("diff", "--on", "onnxruntime", "bilstm.onnx::yb", *FEED).ok().out
 
-    @pytest.mark.usefixtures("feeds")
     def test_check_and_show_know_sizes_without_values(self, revseq):
         told = "time_axis 0, batch_axis 1, (Sizes:{T,N,3}, DataType:FLOAT32)"
         first, second = revseq("check", "bilstm.onnx").ok().out.splitlines()
@@ -114,7 +114,6 @@ class TestOfAModel:
         assert "accepted from DML_FEATURE_LEVEL_4_0 on" in revseq(*level, "--lengths-dtype", "UINT32").ok().out
         assert revseq(*level, *FEED).failed()
 
-    @pytest.mark.usefixtures("feeds")
     def test_lengths(self, revseq, feeds):
         assert "4, from 1 to 5; 0 above 5" in revseq("check", "bilstm.onnx::rev", *FEED).ok().out
         revseq("run", "bilstm.onnx::rev", "[2, 2, 2, 2]", *FEED, "--batch-axis", 1, "-o", "y.npy").ok()
@@ -126,7 +125,6 @@ class TestOfAModel:
         np.save("len.npy", np.array([-1, 1, 3, 2], np.int32))
         revseq("run", "bilstm.onnx::rev", *FEED).refused("-1 at [0]")
 
-    @pytest.mark.usefixtures("feeds")
     @pytest.mark.parametrize("name", ["bilstm.onnx", "x.npy", "len.npy"])
     def test_what_it_comes_from_is_never_replaced(self, revseq, tmp_path, name):
         before = content(tmp_path)
@@ -146,39 +144,26 @@ class TestOfAModel:
             (["x.npy", "[1]", *FEED], ["x.npy is not a model", "leave out --feed"]),
         ],
     )  # fmt: skip
-    @pytest.mark.usefixtures("feeds")
     def test_refused(self, revseq, tmp_path, args, words):
         before = content(tmp_path)
         revseq("run", *args, "-o", "y.npy").refused(*words)
         assert content(tmp_path) == before
 
-    @pytest.mark.usefixtures("feeds")
     def test_without_the_packages(self, revseq):
         for package in ("onnx", "onnxruntime"):
             done = revseq("run", "bilstm.onnx::rev", *FEED, code=f"import sys; sys.modules[{package!r}] = None")
             done.refused(f"the package {package}", f"pip install {package}")
 
 
-class TestNames:
-    """What stands behind ::."""
-
-    @pytest.fixture
-    def keys(self, tmp_path):
-        """The keys of nodes with these names, whose outputs are y0, y1 and so on."""
-
-        def found(*names):
-            nodes = [reverse("x", "n", f"y{i}", name) for i, name in enumerate(names)]
-            save(tmp_path / "m.onnx", nodes, [("x", 1, [2, 3]), ("n", 7, [3])], [])
-            return [*Model(str(tmp_path / "m.onnx")).nodes]
-
-        return found
-
-    def test_a_name_that_says_no_node_is_that_of_its_output(self, keys):
-        assert keys("a", "b") == ["a", "b"]
-        assert keys("", "b", "") == ["y0", "b", "y2"]
-        assert keys("a", "a", "b") == ["y0", "y1", "b"]
-        assert keys("y1", "b") == ["y0", "b"]
-        assert keys("a\0b") == ["y0"]
+def test_a_name_that_says_no_node_is_that_of_its_output(tmp_path):
+    """What stands behind ::, for the names of nodes whose outputs are y0, y1 and so on."""
+    for names, keys in (
+        (["a", "b"], ["a", "b"]), (["", "b", ""], ["y0", "b", "y2"]), (["a", "a", "b"], ["y0", "y1", "b"]),
+        (["y1", "b"], ["y0", "b"]), (["a\0b"], ["y0"]),
+    ):  # fmt: skip
+        nodes = [reverse("x", "n", f"y{i}", name) for i, name in enumerate(names)]
+        save(tmp_path / "m.onnx", nodes, [("x", 1, [2, 3]), ("n", 7, [3])], [])
+        assert [*Model(str(tmp_path / "m.onnx")).nodes] == keys
 
 
 def one(path, inputs=(("x", 1, [2, 3]), ("n", 7, [3])), before=(), **more):

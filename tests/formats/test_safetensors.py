@@ -108,9 +108,11 @@ def test_a_copy_has_other_elements_alone(revseq, tmp_path):
     start = before.index(X.tobytes())
     assert after == before[:start] + EXPECTED.tobytes() + before[start + X.nbytes :]
     revseq("run", "x.safetensors::x", "x.safetensors::n", "--axis", 1, "-o", "z.safetensors::y").ok()
+    assert len(revseq("show", "z.safetensors", "--names").ok().out.split()) == 7
     for name, key in (("y", "x"), ("z", "y")):
         with safetensors.safe_open(tmp_path / f"{name}.safetensors", "np") as file:
             assert oracle.same_bits(file.get_tensor(key), EXPECTED)
+            assert all(oracle.same_bits(file.get_tensor(other), values) for other, values in others.items())
             assert file.metadata() == {"format": "pt", "b": "ü"}
 
 

@@ -32,20 +32,6 @@ def folder(tmp_path, monkeypatch):
     os.umask(before)
 
 
-@pytest.fixture
-def signalled(monkeypatch):
-    """A signal has come, and is noted."""
-    monkeypatch.setattr(signals, "_received", [signal.SIGTERM])
-
-
-@pytest.fixture
-def flushed(monkeypatch):
-    """The inodes that were flushed, in order."""
-    real, found = os.fsync, []
-    monkeypatch.setattr(os, "fsync", lambda fd: (found.append(os.fstat(fd).st_ino), real(fd)))
-    return found
-
-
 def mode_of(path):
     return stat.S_IMODE(os.stat(path).st_mode)
 
@@ -110,7 +96,10 @@ def test_without_hard_links_a_new_file_gets_its_name_by_a_rename(folder, monkeyp
 
 
 @pytest.mark.needs("names by links")
-def test_everything_is_flushed_before_the_name_is_given_and_the_folder_after(folder, flushed, monkeypatch):
+def test_everything_is_flushed_before_the_name_is_given_and_the_folder_after(folder, monkeypatch):
+    flushed = []
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (flushed.append(os.fstat(fd).st_ino), fsync(fd)))
     file, group = AtomicFile("y", overwrite=False), NewFolder("z", overwrite=False)
     inode = lambda path: os.stat(path).st_ino  # noqa: E731
     link = os.link
@@ -214,9 +203,9 @@ def test_a_file_that_ends_before_its_copy(folder, monkeypatch, system):
         file_io.copy((source, "x"), (target, "y"), 50, 60, 0)
 
 
-@pytest.mark.usefixtures("signalled")
 @pytest.mark.parametrize("data", [DATA, b""])
-def test_copies_stop_at_a_signal(folder, data):
+def test_copies_stop_at_a_signal(folder, monkeypatch, data):
+    monkeypatch.setattr(signals, "_received", [signal.SIGTERM])
     Path("x").write_bytes(data)
     with pytest.raises(signals.Stopped):
         copy_file("x", "y", "y")
