@@ -69,7 +69,7 @@ _LONGEST_CLEANUP = 1.0  # seconds: processes of a job end just after the worker 
     help="Skip each job whose output exists and is not older than its inputs; one that is older is replaced.",
 )  # fmt: skip
 @Group.PRINT.option(
-    "--dry-run", is_flag=True, help="Check all but the values, print what all jobs read and write, and write nothing."
+    "--dry-run", is_flag=True, help="Check all but the values, print how many bytes all jobs write, and write nothing."
 )
 @Group.WORK.option("--fail-fast", is_flag=True, help="Start no more jobs after one has failed.")
 @options.output_options
@@ -104,12 +104,14 @@ def command(
     from revseq_cli.report import tables
     from revseq_cli.report.objects import Outcome
 
-    defaults["overwrite"] |= resume  # of what is older than its inputs
     jobs = _jobs(manifest, each, {"lengths": lengths, "output": output}, defaults)
     if not jobs:
         console.note(f"{manifest} names no file" if each is None else f"no file matches --each {each or repr(each)}")
         return 0
-    began, entries, outcomes = time.monotonic(), jobs.entries, list[Outcome]()
+    entries = jobs.entries
+    if resume:  # what is older than its inputs is replaced
+        entries = [entry._replace(options=entry.options | {"overwrite": True}) for entry in entries]
+    began, outcomes = time.monotonic(), list[Outcome]()
     with signals.deferred():
         done = {n: entry for n, entry in enumerate(entries) if resume and _is_up_to_date(entry)}
         skipped = ((n, Outcome(entry.line, entry.options["output"], None, skipped=True)) for n, entry in done.items())

@@ -59,11 +59,19 @@ def numbers(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def render(values: NDArray[Any]) -> list[str]:
-    """Each minifloat as text, in C order: four digits, which tell all apart; without ml_dtypes its bits in hex."""
-    if has_numbers(values.dtype):
-        return [f"{number:.4g}" for number in numbers(values).ravel().tolist()]
+    """Each minifloat as text, in C order: four digits, which tell all numbers apart; without ml_dtypes its bits in hex.
+
+    NaNs other than NumPy's are told with their bits.
+    """
     words = native(values).view(word_of(values.itemsize)).ravel()
-    return [f"{word:#0{2 + 2 * words.itemsize}x}" for word in words.tolist()]
+    if not has_numbers(values.dtype):
+        return [f"{word:#0{2 + 2 * words.itemsize}x}" for word in words.tolist()]
+    import ml_dtypes
+
+    name = values.dtype.names[0]  # type: ignore[index]
+    usual = np.array(np.nan, getattr(ml_dtypes, name.lower())).view(words.dtype)
+    pairs = zip(numbers(values).ravel().tolist(), words.tolist(), strict=True)
+    return [f"{number:.4g}" if number == number or word == usual else f"nan({word:#x})" for number, word in pairs]
 
 
 _DTYPES = {

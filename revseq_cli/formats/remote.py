@@ -114,7 +114,7 @@ def scheme_of(path: str) -> str:
 
 def is_web(path: str) -> bool:
     """Whether it is the address of a web server, which may list no files."""
-    return path.startswith(("http", "https"))
+    return path.startswith(("http://", "https://"))
 
 
 # Calls

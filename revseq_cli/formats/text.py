@@ -262,6 +262,8 @@ def _json_tensor(text: str) -> TensorText:
 
     The values are read as the bracket notation is, and the rest, in which 0 stands for them, as JSON.
     """
+    if not text or text.isspace():
+        raise FormatError("is empty", _JSON)
     values = _VALUES.match(text)
     tensor = body_at(text, values.end()) if values else None
     start, stop = (tensor.opened, tensor.stop) if tensor else (0, 0)

@@ -177,7 +177,7 @@ def _mask_by_sizes(values: Source, mask: Source, axis: int, batch_axis: int | No
         turned = [".T" if rows > columns else "" for rows, columns in fitting]
         ways = " or ".join(f"mask{t}.reshape{w}" for t, w in zip(turned, wide, strict=True))
         raise FormatError(problem, wanted, f"with numpy: {ways}; and without --batch-axis", mask.name)
-    ways = " or ".join([braced(values.sizes), *(braced((values.sizes[d], size)) for d in batches)])
+    ways = " or ".join(dict.fromkeys([braced(values.sizes), *(braced((values.sizes[d], size)) for d in batches)]))
     wanted = f"{ways}: the sizes of {values.name}, or batch and time"
     raise FormatError(f"Sizes of the mask is {braced(sizes)}", wanted, where=mask.name)
 

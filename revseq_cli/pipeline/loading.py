@@ -190,11 +190,15 @@ def _types_of_bare(request: Request, reference: Reference, values: Source) -> Te
     axis, batch_axis = request.axes(values)
     if axis is None or not {axis, batch_axis} - {None} <= {*range(len(values.sizes))}:
         return TextTypes(None, DataType.UINT32, sizes=(-1,))
-    types, sizes = [DataType.UINT32, DataType.UINT64], lengths_sizes(values.sizes, axis)
+    types, shapes = [DataType.UINT32, DataType.UINT64], [lengths_sizes(values.sizes, axis)]
     if request.mask:
-        types, sizes = [DataType.UINT8, *types], values.sizes
+        types, shapes = [DataType.UINT8, *types], [values.sizes]
+        if batch_axis is not None:
+            shapes.append(tuple(values.sizes[d] for d in sorted((batch_axis, axis))))
     elif batch_axis is not None:
-        sizes = (values.sizes[batch_axis],)
+        shapes = [(values.sizes[batch_axis],)]
     with file_io.opened(reference.path) as fd:
         total = file_io.identity(fd).size
-    return TextTypes(None, next((t for t in types if t.size * prod(sizes) == total), types[0]), sizes=sizes)
+    fitting = ((t, sizes) for sizes in shapes for t in types if t.size * prod(sizes) == total)
+    data_type, sizes = next(fitting, (types[0], shapes[0]))
+    return TextTypes(None, data_type, sizes=sizes)

@@ -257,13 +257,12 @@ class _Pass:
         self.line = (self.copies * item + extra) * self.size
         self.line += lengths.dtype.itemsize + _BYTES_OF_A_LENGTH if lengths else 0
         self.usual = thresholds.BLOCK_BYTES // (8 if extra else item)  # 8 where computed with
-        # Chunks are decoded and encoded whole. A copy does that on the way, where they may be larger than a block; a
+        # Chunks are decoded and encoded whole. A copy does that on the way, and they may be larger than its block; a
         # reversal holds one as often as a block's elements.
         chunks = [side.chunks for side in (source, other) if side and side.chunks]
-        largest, self.chunked = max([0, *map(prod, chunks)]) * item, len(chunks)
-        self.chunk_bytes = largest * self.chunked if axis is None else 0
+        self.largest, self.chunked = max([0, *map(prod, chunks)]) * item, len(chunks)
         self.least = max(source.least_bytes, lengths.least_bytes if lengths else 0)
-        self.least = self.least if axis is None else max(self.least, largest * self.copies)
+        self.least = self.least if axis is None else max(self.least, self.largest * self.copies)
 
     def plan(self) -> Plan:
         """The plan with as many workers as the memory allows.
@@ -298,7 +297,10 @@ class _Pass:
         do not fit, `enough` is the memory for them.
         """
         source, axis, item = self.source, self.axis, self.source.dtype.itemsize
-        most = max(1, (self.resources.memory // workers - self.chunk_bytes) * self.size // self.line)
+        share = self.resources.memory // workers
+        most = max(1, share * self.size // self.line)
+        if axis is None and most * item < self.largest:
+            most = max(1, (share - self.largest * self.chunked) // (self.line - item * self.chunked))
         alignments = _alignments(source, self.other, axis)
         blocks, is_cheap = _cut(source, axis, alignments, most, self.usual)
         spooled = enough = 0
@@ -338,7 +340,8 @@ class _Pass:
 
     def _made(self, blocks: Blocks, workers: int, line: int, spooled: int, enough: int) -> Plan:
         workers = max(1, min(workers, blocks.count))
-        bytes_of_one = max(-(-blocks.elements * line // self.size) + self.chunk_bytes, self.least)
+        beyond = self.largest - blocks.elements * self.source.dtype.itemsize if self.axis is None else 0
+        bytes_of_one = max(-(-blocks.elements * line // self.size) + max(0, beyond) * self.chunked, self.least)
         return Plan(blocks, self.engine, workers, bytes_of_one * workers, spooled, enough=enough)
 
 

@@ -63,11 +63,12 @@ _ARGUMENTS = re.compile(
 _SCALAR = re.compile(r"\bnp\.(?P<type>[a-z]+[0-9]+)\((?P<number>[^()\[\]]*)\)")
 _TRUTH = {"True": "1", "False": "0", "np.True_": "1", "np.False_": "0"}
 
-_NUMBER = re.compile(r"[^\s\x1c-\x1f,\[\]]+", re.ASCII)  # also what is none, such as a word
+_NUMBER = re.compile(r"[^ \t\n\r,\[\]]+")  # also what is none, such as a word
+_NO_BLANK = re.compile(r"[\v\f\x1c-\x1f]")  # which Python takes for one
 _OPEN, _CLOSE, _COMMA, _ELEMENT, _BLANK = range(5)
 # The kind of each character, by its code.
 _KINDS = bytes(
-    {"[": _OPEN, "]": _CLOSE, ",": _COMMA}.get(chr(code), _BLANK if code < 128 and chr(code).isspace() else _ELEMENT)
+    {"[": _OPEN, "]": _CLOSE, ",": _COMMA}.get(chr(code), _BLANK if chr(code) in " \t\n\r" else _ELEMENT)
     for code in range(256)
 )
 _OUT_OF_PLACE = {
@@ -210,6 +211,8 @@ class TensorText:
     def body(self) -> tuple[tuple[int, ...], list[str]]:
         """Its shape and its numbers; FormatError for a body that is no tensor."""
         body = self.text[self.opened : self.stop]
+        if wrong_blank := _NO_BLANK.search(body):
+            raise self.error(self.opened + wrong_blank.start(), f"{wrong_blank[0]!r} is not allowed in a tensor")
         kinds = np.frombuffer(body.encode("ascii", "replace").translate(_KINDS), np.uint8)
         keep = kinds != _BLANK
         keep[1:] &= (kinds[1:] != _ELEMENT) | (kinds[:-1] != _ELEMENT)  # a number counts where it starts

@@ -278,7 +278,7 @@ def test_a_list_of_names(revseq, folders, end, name):
 
 def test_resume_skips_what_is_up_to_date(revseq, files):
     """As make does: an output that exists is complete; an older one is made again, and replaced."""
-    (files / "m.jsonl").write_text(lines(*({"output": f"out/y{i}.npy"} for i in range(4))))
+    (files / "m.jsonl").write_text(lines(*({"output": f"out/y{i}.npy", "overwrite": i == 1} for i in range(4))))
 
     def run(*args):
         found = reports(revseq("batch", "m.jsonl", "--json", *args).ok())

@@ -167,7 +167,7 @@ def test_what_is_shown(revseq, tmp_path):
     assert "DataType         BFLOAT16\n" in shown
     assert "min              -2.5\n" in shown
     assert "NaN              2\n" in shown
-    for text in ("0.1001", "3.004e+38", "-0", "inf", "nan"):
+    for text in ("0.1001", "3.004e+38", "-0", "inf", "nan(0xff81)"):
         assert text in shown
 
 

@@ -307,7 +307,7 @@ class TestJson(Contract):
             ('{"DataType":"FLOAT99","Values":[1]}', "'FLOAT99' is not a data type"), ('{"Values":null}', "column 11: 'null' is not a number"),
             ('{"Sizes":[3],"Values":[1]}', "the values have {1}, and {3} is stated"),
             ('{"Sizes":[1.0],"Values":[1]}', "Sizes is not a list of sizes"), ('{"Values":[1], }', "is not JSON"), ('{"Values":[1],\n"Sizes":[1}', "line 2, column 11: is not JSON"),
-            ("[1,,]", "line 1, column 4: a number is missing"), ("[1] 2", "line 1, column 5: is not JSON"),
+            (" ", "is empty"), ("[1\x0b2]", "line 1, column 3: '\\x0b' is not allowed"), ("[1,,]", "line 1, column 4: a number is missing"), ("[1] 2", "line 1, column 5: is not JSON"),
             ('{"DataType":"UINT8","Values":[[1],[300]]}', "line 1, column 36: 300 does not fit UINT8"),
             ("[" * 100_000, "100000 brackets deep"), ('{"Values":[1],"Sizes":' + "[" * 100_000, "nested too deep"), ("[" * 70 + "1" + "]" * 70, "70 brackets deep"),
             ("[" + "1" * 2000 + "]", "a number of 2000 characters"), ("[nan(0x7f800000)]", "not the bits of a NaN"),

@@ -126,7 +126,8 @@ def test_attributes(folder, revseq):
 
 def test_labels_and_scales_of_an_added_dataset(folder, revseq):
     with h5py.File(folder / "x.h5", "w") as f:
-        f["x"], f["s"], f["t"] = VALUES, np.arange(5.0), np.arange(5)
+        f["kind"], f["s"], f["t"] = VALUES.dtype, np.arange(5.0), np.arange(5)
+        f.create_dataset("x", data=VALUES, dtype=f["kind"])
         f["s"].make_scale("s"), f["t"].make_scale("t")
         f["x"].dims[0].attach_scale(f["s"]), f["x"].dims[0].attach_scale(f["t"])
         f["x"].dims[1].label = "wide"
@@ -135,6 +136,8 @@ def test_labels_and_scales_of_an_added_dataset(folder, revseq):
         assert [each.name for each in f["g/new"].dims[0].values()] == ["/s", "/t"]
         assert f["g/new"].dims[1].label == "wide"
         assert [f[use].name for use, _ in f["s"].attrs["REFERENCE_LIST"]] == ["/x", "/g/new"]
+        kinds = f["kind"].id, f["g/new"].id.get_type()
+        assert len({h5py.h5o.get_info(kind).addr for kind in kinds}) == 1  # the type with a name is one
         f["g/new"].dims[0].detach_scale(f["s"])  # HDF5 goes on where we ended
     shown = json.loads(revseq("show", "y.h5::g/new", "--json").ok().out)["tensors"][0]
     assert shown["dimensions"] == ["t", "wide", None]
@@ -220,6 +223,9 @@ def test_within_the_memory_for_what_was_never_written(tmp_path):
 def test_the_same_job_gives_the_same_bytes(folder, revseq):
     """Chunks are stored in the order of the blocks, and not in that in which workers end."""
     make(folder, chunks=CHUNKS, compression="gzip", track_times=True)
+    with h5py.File(folder / "x.h5", "a") as f:
+        f["s"] = np.arange(5.0)
+        f["s"].make_scale("s"), f["x"].dims[0].attach_scale(f["s"])
     jobs = {"y.h5": ("--engine", "processes"), "z.h5::new": (), "w.h5": ("--only",)}
     first = {}
     for again in (False, True):

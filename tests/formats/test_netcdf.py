@@ -180,7 +180,7 @@ def test_names_that_an_added_variable_cannot_have(tmp_path, revseq):
 def test_netcdf_and_xarray_add_to_what_was_no_netcdf_file(tmp_path, revseq, place, key):
     """Their library opens a file for writing only if all of its groups remember the order of their links."""
     values = np.arange(6, dtype="f4").reshape(2, 3)
-    name = libraries.make(place, tmp_path / "x", values, "FLOAT32")
+    name, _ = libraries.make(place, tmp_path / "x", values, "FLOAT32")
     revseq("run", name, "[[2], [3]]", "--axis", 1, "-o", f"y.nc{key}", "--only").ok()
     revseq("convert", name, f"z.nc{key}").ok()
     right = {"y.nc": expected(values, np.array([[2], [3]]), 1), "z.nc": values}

@@ -495,6 +495,9 @@ def test_a_store(revseq, folder, version, name):
     assert [alone.attrs["title"], alone["g"].attrs["title"], alone["g/x"].attrs["name"]] == ["root", "group", "x"]
     assert ([*alone], [*alone["g"]]) == (["g"], ["x"])
     assert (alone["g/x"][...] == EXPECTED).all()
+    (folder / "x.zarr").rename(folder / "http.zarr")  # whose name is no address
+    revseq("run", "http.zarr::g/x", *RUN[2:5], "-o", "b.zarr").ok()
+    assert contents(folder / "b.zarr") == after
 
 
 @pytest.mark.needs("links")

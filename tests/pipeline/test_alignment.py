@@ -1,6 +1,7 @@
 """Lengths go to the lines that the names of their dimensions say, as xarray aligns, or that their sizes say; masks."""
 
 import functools
+import json
 import re
 
 import h5py
@@ -271,6 +272,16 @@ def test_a_mask_with_names(revseq, tmp_path):
     job = (by_netcdf4(tmp_path, "v", VALUES), by_netcdf4(tmp_path, "m", mask), "--axis", "time", "--mask")
     revseq("run", *job, "-o", "y.npy").ok()
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), right(counts))
+    np.save(tmp_path / "x.npy", np.arange(24.0).reshape(2, 3, 4))
+    for name, ones, batch in (
+        ("m.bin", [[1, 1, 0, 0], [1, 1, 1, 0]], ("--batch-axis", 0)),
+        ("n.bin", np.ones((2, 3, 4)), ()),
+    ):
+        np.array(ones, "u1").tofile(tmp_path / name)
+        done = revseq("run", "x.npy", name, "--mask", "--axis", 2, *batch, "-f", "json")
+        turned = [[[1, 0, 2, 3]] * 3, [[2, 1, 0, 3]] * 3] if name == "m.bin" else [[[3, 2, 1, 0]] * 3] * 2
+        wanted = np.take_along_axis(np.arange(24.0).reshape(2, 3, 4), np.array(turned), 2)
+        assert np.ravel(json.loads(done.ok().out)["Values"]).tolist() == wanted.ravel().tolist()
     other = by_netcdf4(tmp_path, "o", mask.rename(time="step")), by_netcdf4(tmp_path, "p", mask.isel(time=0))
     revseq("run", job[0], other[0], *job[2:]).refused("its dimension step, of size 5, is not a dimension of")
     revseq("run", job[0], other[1], *job[2:]).refused("no dimension of it is time")
@@ -306,7 +317,7 @@ TWICE = "fits in 2 ways"
         ((4, 6, 3), (4, 6), 1, None, (0, 1)), ((4, 6, 3), (6, 4), 1, None, (1, 0)), ((4, 6, 3), (4, 6), 1, 0, (0, 1)),
         ((4, 6, 4), (4, 6), 1, None, f"{TWICE}.*mask.reshape\\(4, 6, 1\\) or mask.T.reshape\\(1, 6, 4\\)"),
         ((4, 6, 4), (4, 6), 1, 2, (2, 1)), ((4, 6, 4), (1, 6, 4), 1, None, (None, 1, 2)),
-        ((4, 6, 4), (4, 5), 1, None, ".4,5.; wanted: .4,6,4. or .4,6. or .4,6.: the sizes of"),
+        ((4, 6, 4), (4, 5), 1, None, ".4,5.; wanted: .4,6,4. or .4,6.: the sizes of"),
         # A square one is taken in no order that was not typed. Of a square input it has INPUT's sizes, unless a batch
         # axis behind the axis is typed.
         ((4, 4, 3), (4, 4), 1, None, f"{TWICE}.*mask.T.reshape\\(4, 4, 1\\)"), ((4, 4, 3), (4, 4), 0, 1, TWICE),

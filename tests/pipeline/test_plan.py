@@ -222,7 +222,7 @@ def test_chunks_count_in_memory_and_cuts():
 
 @pytest.mark.parametrize(
     ("from_chunks", "to_chunks", "memory", "extents"),
-    [(20, 30, 145 * 16, 120), (20, 30, 50 * 16, 30), (20, None, 50 * 16, 40), (None, 30, 50 * 16, 30),
+    [(20, 30, 130 * 16, 120), (20, 30, 50 * 16, 30), (20, None, 50 * 16, 40), (None, 30, 50 * 16, 30),
      (None, None, 50 * 16, 50), (None, None, 16, 1)],
 )  # fmt: skip
 def test_copies_are_cut_at_the_chunks_of_both_sides_or_of_the_output(from_chunks, to_chunks, memory, extents):
@@ -232,8 +232,10 @@ def test_copies_are_cut_at_the_chunks_of_both_sides_or_of_the_output(from_chunks
 
 
 def test_what_a_chunk_and_a_single_worker_are_counted_as():
-    """A copy decodes a chunk beside its block; one process is not worth starting."""
-    assert plan_pass(source((100,), chunks=(50,)), Output(), Resources("serial", 1, 1000)).bytes == 50 * 16 + 50 * 4
+    """A copy decodes what a chunk has more than its block; one process is not worth starting."""
+    for size, memory, extra in ((100, 1000, 0), (20, 1000, 30)):
+        found = plan_pass(source((size,), chunks=(50,)), Output(), Resources("serial", 1, memory))
+        assert found.bytes == (50 - extra) * 16 + extra * 4
     found = plan_reversal(job((1 << 20, 128), chunks=(1 << 10, 128)), Resources("auto", 2, 3 << 20))
     assert (found.workers, found.engine) == (1, "serial")
 

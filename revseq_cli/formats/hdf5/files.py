@@ -39,7 +39,8 @@ OWN_ID, IDS = "_Netcdf4Dimid", "_Netcdf4Coordinates"
 # How the attribute NAME of a dimension begins that has no variable of its name: its dataset has no values.
 BARE = "This is a netCDF dimension but not a netCDF variable."
 LABELS = "DIMENSION_LABELS"
-_STORAGE = {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", OWN_ID, LABELS, IDS, "_nc3_strict", "_NCProperties"}
+OF_SCALES = {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", OWN_ID}
+_STORAGE = {*OF_SCALES, LABELS, IDS, "_nc3_strict", "_NCProperties"}
 _MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
 
 # Held by what passes do with HDF5: workers of dask have several threads, and some functions of h5py take no lock.

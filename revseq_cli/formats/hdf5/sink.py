@@ -19,7 +19,7 @@ import numpy as np
 from h5py import h5d, h5p
 
 from revseq_cli.core import platform
-from revseq_cli.core.errors import RevseqError, TensorIOError, UsageError, printable, shortened
+from revseq_cli.core.errors import RevseqError, TensorIOError, UsageError, listed, printable, shortened
 from revseq_cli.core.tensors import chunk_boxes
 from revseq_cli.formats import file_io
 from revseq_cli.formats.attributes import NOTHING, Attributes, fill_of, typed
@@ -76,6 +76,8 @@ class _Copy:
         self.properties = template.properties.copy()
         take_filters(self.properties, template.properties)
         if self.adds:
+            self.properties.set_obj_track_times(False)  # so that the same job gives the same bytes
+            _allocate_early(self.properties)
             with opened(template.path, template.name) as file:
                 self._refuse_place(file)
 
@@ -98,33 +100,36 @@ class _Copy:
 
     def dataset(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
         """The dataset in the copy, without its new values, and notes."""
-        made = old = dataset_at(file, self.template.place, self.where)
-        if self.adds:
-            group, name = _group_of(file, self.name)
-            utf8 = h5p.create(h5p.LINK_CREATE)
-            utf8.set_char_encoding(h5py.h5t.CSET_UTF8)
-            h5py.h5o.copy(old.id, b".", group.id, name.encode(), lcpl=utf8)
-            made = group[name]
-            of_scales = ("CLASS", "NAME", "REFERENCE_LIST", files.OWN_ID) if files.is_scale(old) else ()
-            for attribute in old.attrs:
-                if attribute in ("DIMENSION_LIST", *of_scales):
-                    del made.attrs[attribute]
-                    continue
-                with contextlib.suppress(*RAISED):  # of a type that h5py lacks
-                    if old.attrs.get_id(attribute).get_type().detect_class(h5py.h5t.REFERENCE):
-                        made.attrs[attribute] = old.attrs[attribute]  # a copy refers to nothing
-            for d in range(old.ndim):
-                for scale in files.scales_of(old, d):
-                    made.dims[d].attach_scale(scale)
-        notes = _add_history(file) if files.is_netcdf(old) else []
-        if self.properties.get_nfilters():
+        old, notes = dataset_at(file, self.template.place, self.where), list[str]()
+        made = self._added(file, old, notes) if self.adds else old
+        if files.is_netcdf(old):
+            notes += _add_history(file)
+        if self.properties.get_nfilters() and not self.adds:
             # One byte in place of each chunk. Then HDF5 joins the free space of neighbours, which new chunks of other
             # sizes fill: a copy of a file of 7 MB has 0.3 % of dead space, instead of 5 %. It also drops the old filter
             # mask, which HDF5 keeps where a chunk replaces one of the same size, and with which nobody could read it.
-            is_byte = prod(made.chunks) * made.id.get_type().get_size() == 1
-            for box in chunk_boxes(tuple(slice(0, size) for size in made.shape), made.chunks):
-                made.id.write_direct_chunk(tuple(part.start for part in box), bytes(1 + is_byte))
+            is_byte = prod(old.chunks) * old.id.get_type().get_size() == 1
+            for box in chunk_boxes(tuple(slice(0, size) for size in old.shape), old.chunks):
+                old.id.write_direct_chunk(tuple(part.start for part in box), bytes(1 + is_byte))
         return made, notes
+
+    def _added(self, file: h5py.File, old: h5py.Dataset, notes: list[str]) -> h5py.Dataset:
+        """A dataset like the old one, with its attributes and scales; HDF5's own copy has all values, too."""
+        group, name = _group_of(file, self.name)
+        kind, space = old.id.get_type(), old.id.get_space()
+        group[name] = made = h5py.Dataset(h5d.create(group.id, None, kind, space, self.properties))  # a name in UTF-8
+        lost = []
+        for attribute in old.attrs:
+            if attribute not in files.OF_SCALES or (attribute == "CLASS" and not files.is_scale(old)):
+                try:
+                    _copy_attribute(old.id, made.id, attribute if isinstance(attribute, bytes) else attribute.encode())
+                except RAISED:  # of a type that h5py lacks
+                    lost.append(str(attribute))
+        notes += [f"not copied: {listed(lost)}"] if lost else []
+        for d in range(old.ndim):
+            for scale in files.scales_of(old, d):
+                made.dims[d].attach_scale(scale)
+        return made
 
 
 class _Alone:
@@ -163,11 +168,8 @@ class _Alone:
                 like.properties.get_fill_value(fill)
         if fill is not None:
             self.properties.set_fill_value(np.array(fill, template.dtype))
-        is_contiguous = self.properties.get_layout() == h5d.CONTIGUOUS
-        if is_contiguous:  # elements have their place at once; workers write every one of them
-            self.properties.set_alloc_time(h5d.ALLOC_TIME_EARLY)
-            self.properties.set_fill_time(h5d.FILL_TIME_NEVER)
-        self.is_raw = is_contiguous and prod(sizes) > 0
+        _allocate_early(self.properties)
+        self.is_raw = self.properties.get_layout() == h5d.CONTIGUOUS and prod(sizes) > 0
 
     def dataset(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
         """The dataset, with its attributes, those of its groups, and the scales of its dimensions; and notes."""
@@ -234,6 +236,13 @@ def _is_name(name: str) -> bool:
     return name.isprintable() and "/" not in name and name not in ("", ".", "..")
 
 
+def _allocate_early(properties: h5p.PropDCID) -> None:
+    """Let contiguous elements have their place at once; workers write every one of them."""
+    if properties.get_layout() == h5d.CONTIGUOUS:
+        properties.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+        properties.set_fill_time(h5d.FILL_TIME_NEVER)
+
+
 def _group_of(file: h5py.File, path: str) -> tuple[h5py.Group, str]:
     """The group of a new dataset, made with those above it where they are not there; and the dataset's name in it."""
     group = file["/"]
@@ -242,6 +251,23 @@ def _group_of(file: h5py.File, path: str) -> tuple[h5py.Group, str]:
     for part in parents:
         group = group[part] if part in group else group.create_group(part, track_order=tracks)
     return group, name
+
+
+def _copy_attribute(old: h5d.DatasetID, new: h5d.DatasetID, name: bytes) -> None:
+    """Give a dataset an attribute that another one of its file has, of the same type, which may have a name there."""
+    attribute = h5py.h5a.open(old, name)
+    kind, dtype = attribute.get_type(), attribute.dtype
+    made = h5py.h5a.create(new, name, kind, attribute.get_space())
+    if attribute.shape is None:
+        return
+    if dtype.hasobject:
+        values = np.empty(attribute.shape, dtype)
+        attribute.read(values)
+        made.write(values)
+    else:  # the bytes as they are
+        values = np.empty(attribute.shape, f"V{kind.get_size()}")
+        attribute.read(values, mtype=kind)
+        made.write(values, mtype=kind)
 
 
 def _write_attributes(item: h5py.HLObject, attributes: Attributes, dtype: np.dtype[Any] | None = None) -> None:

@@ -106,7 +106,8 @@ def description(kind: h5t.TypeID) -> str:
     if isinstance(kind, (h5t.TypeIntegerID, h5t.TypeFloatID)):
         noun = "an integer" if isinstance(kind, h5t.TypeIntegerID) else "a float"
         return f"{noun} of {kind.get_precision()} bits in {kind.get_size()} bytes, in a layout of its own"
-    return _OTHERS.get(kind.get_class()) or f"a {meaning(kind) or 'type that h5py lacks'}"
+    words = meaning(kind) or "type that h5py lacks"
+    return _OTHERS.get(kind.get_class()) or f"{'an' if words[0] in 'ae' else 'a'} {words}"
 
 
 def meaning(kind: h5t.TypeID) -> str:
