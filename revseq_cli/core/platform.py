@@ -87,7 +87,7 @@ def create_file(path: str, mode: int) -> int:
 
 def read_at(fd: int, buffer: memoryview, offset: int) -> int:
     """Read bytes from that offset into the buffer; how many, and 0 at the end of the file."""
-    if hasattr(os, "preadv"):
+    if sys.platform != "win32" and hasattr(os, "preadv"):
         return os.preadv(fd, [buffer], offset)
     os.lseek(fd, offset, os.SEEK_SET)  # Windows, and macOS before 11
     return io.FileIO(fd, closefd=False).readinto(buffer) or 0
@@ -414,6 +414,8 @@ def can_fork() -> bool:
 
 def end_with(parent: int) -> bool:
     """Let the system kill this process, even while it is stopped, with its parent's thread; False where it cannot."""
+    if sys.platform != "linux":
+        return False
     prctl = _c_function("prctl")
     if not prctl or prctl(1, signal.SIGKILL):  # PR_SET_PDEATHSIG
         return False
