@@ -233,6 +233,8 @@ def main():
             shards.append((f"{options.seed}-{i}", options.seconds, folders.enter_context(base)))
         with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
             done = pool.starmap(run_jobs, shards)
+            pool.close()  # else what workers share is left behind
+            pool.join()
     problems = [problem for _, problem in done if problem]
     print("\n".join(f"\n{problem}\n" for problem in problems), end="")
     print(f"{sum(count for count, _ in done)} jobs, {len(problems)} failures")
