@@ -170,30 +170,32 @@ def constraints(
     def add(
         tensor: str, what: str, is_: object, wanted: str, rule: str, *, ok: bool, hint: str = "", matching: bool = False
     ) -> None:
-        found.append(Constraint(tensor, what, str(is_), wanted, rule, ok, "" if ok else hint, matching))
+        found.append(Constraint(tensor, what, str(is_), wanted, rule, ok, hint, matching))
 
     rank, is_none, row, first = values.dimension_count, level is FeatureLevel.NONE, support(level), SUPPORT[0].since
     rule = f"tensor support, {row.since} and above" if row else f"introduced in {first}"
     if is_none:
         rule = "operator's rules"
     else:
-        hint = f"try --feature-level {first.short}"
+        hint = "" if row else f"try --feature-level {first.short}"
         add(INPUT, "feature level", level.short, f"{first.short} or above", rule, ok=bool(row), hint=hint)
     for tensor, desc in tensors.items() if row else ():
         assert row  # noqa: S101 - for mypy
         count, counts = desc.dimension_count, row.dimension_counts
         # No level has a tensor without dimensions, and the operator has none either.
-        known = [each for each in SUPPORT[:-1] if count in each.dimension_counts]
-        hint = _first_level(known) if count and not is_none else ""
+        hint = ""
+        if count and not is_none and count not in counts:
+            hint = _first_level([each for each in SUPPORT[:-1] if count in each.dimension_counts])
         if tensor == INPUT or rank:
             add(tensor, "dimension count", count, span(counts), rule, ok=count in counts, hint=hint)
         data_type, types = desc.data_type, row.data_types(tensor)
         wanted = "a type of numbers" if is_none and tensor == LENGTHS else listed((t.name for t in types), len(types))
-        hint = _type_hint(tensor, data_type)
+        hint = "" if data_type in types else _type_hint(tensor, data_type)
         add(tensor, "DataType", data_type.name, wanted, rule, ok=data_type in types, hint=hint)
         if most := row.most_elements:
             few = desc.element_count <= most
-            add(tensor, "element count", desc.element_count, f"at most {most}", _TENSORS, ok=few, hint=_NO_LEVEL)
+            hint = "" if few else _NO_LEVEL
+            add(tensor, "element count", desc.element_count, f"at most {most}", _TENSORS, ok=few, hint=hint)
     for tensor, desc in () if is_none else tensors.items():
         add(tensor, "Sizes", braced(desc.sizes), "sizes of at least 1", _TENSORS, ok=0 not in desc.sizes)
     if not rank:  # its one fault causes all others
