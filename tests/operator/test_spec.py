@@ -14,6 +14,7 @@ from revseq_cli.operator.spec import (
     OUTPUT,
     FeatureLevel,
     SpecError,
+    constraints,
     lowest_level,
     violations,
 )
@@ -81,6 +82,8 @@ def test_all_violations_are_reported_together():
         (OUTPUT, "dimension count"), (OUTPUT, "Sizes"), (OUTPUT, "DataType"), (INPUT, "Axis"),
     }  # fmt: skip
     assert all(v.found and v.wanted and v.rule for v in found)
+    held = constraints(desc("FLOAT32", (2, 3)), desc("UINT32", (2, 1)), 1, FeatureLevel.parse("5_0"))
+    assert [(c.ok, c.hint) for c in held] == [(True, "")] * len(held)
 
 
 @pytest.mark.parametrize("sizes", [(2**16, 2**16), (2**33,)])
