@@ -3,7 +3,6 @@
 import ast
 import doctest
 import functools
-import importlib
 import json
 import re
 import subprocess
@@ -19,7 +18,6 @@ from revseq_cli.formats import table as formats_table
 
 PACKAGE = ROOT / "revseq_cli"
 README = (ROOT / "README.md").read_text()
-PROSE = ["README.md", *(f"man/{path.name}" for path in sorted((ROOT / "man").glob("*.md")))]
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")}
 OTHERS = {"numpy", "h5py", "rich", "click"}
@@ -64,12 +62,6 @@ def allowed_imports():
     """The table of the guide: what each package may import, beside itself."""
     rows = re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", GUIDE, re.MULTILINE)
     return {name: set(re.findall(r"\w+", allowed)) for name, allowed in rows if name in {package(m) for m in MODULES}}
-
-
-def options_of(name):
-    """The long options of a command."""
-    command = importlib.import_module(f"revseq_cli.commands.{name}").command
-    return {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
 
 
 def test_the_table_has_every_package():

@@ -4,6 +4,7 @@ import h5py
 import numpy as np
 import oracle
 import pytest
+import tables
 from h5py import h5d, h5p, h5s, h5t
 from oracle import expected
 from processes import job_count
@@ -164,6 +165,27 @@ def test_integers_of_fewer_bits_than_their_bytes(tmp_path, revseq, size, bits, s
         (tmp_path / "y.h5").unlink()
     revseq("convert", "x.h5", "y.npy").ok()
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), values)
+
+
+def test_pytables(tmp_path, revseq):
+    """Its booleans are bitfields, its complex numbers are compounds, its enumerations are committed to the group."""
+    rng = np.random.default_rng(3)
+    arrays = {
+        "flags": (tables.BoolAtom(), rng.integers(0, 2, SHAPE).astype(bool)),
+        "waves": (tables.ComplexAtom(16), rng.random(SHAPE) + 1j * rng.random(SHAPE)),
+        "colours": (tables.EnumAtom(["r", "g", "b"], "r", "int16"), rng.integers(0, 3, SHAPE).astype("i2")),
+    }
+    np.save(tmp_path / "n.npy", LENGTHS)
+    with tables.open_file(tmp_path / "x.h5", "w", filters=tables.Filters(5, shuffle=True)) as f:
+        for name, (atom, values) in arrays.items():
+            made = f.create_earray("/group", name, atom, (0, *SHAPE[1:]), createparents=True, chunkshape=CHUNKS)
+            made.append(values)
+    for name, (_, values) in arrays.items():
+        revseq("run", f"x.h5::/group/{name}", *RUN[2:], "--overwrite").ok()
+        with tables.open_file(tmp_path / "x.h5") as f, tables.open_file(tmp_path / "y.h5") as g:
+            old, new = (each.get_node(f"/group/{name}") for each in (f, g))
+            assert (type(new), new.atom, new.filters) == (type(old), old.atom, old.filters)
+            assert oracle.same_bits(new[...], expected(values, LENGTHS, AXIS))
 
 
 def test_complex_numbers_with_the_imaginary_part_first_are_no_complex_numbers(tmp_path, revseq):
