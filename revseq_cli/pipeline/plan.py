@@ -262,7 +262,8 @@ class _Pass:
         chunks = [side.chunks for side in (source, other) if side and side.chunks]
         self.largest, self.chunked = max([0, *map(prod, chunks)]) * item, len(chunks)
         self.least = max(source.least_bytes, lengths.least_bytes if lengths else 0)
-        self.least = self.least if axis is None else max(self.least, self.largest * self.copies)
+        if axis is not None:
+            self.least = max(self.least, self.largest * self.copies)
 
     def plan(self) -> Plan:
         """The plan with as many workers as the memory allows.

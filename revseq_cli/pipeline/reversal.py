@@ -132,10 +132,8 @@ def made_ready(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = False
     """
     lengths = job.lengths.in_memory(plan.bytes // 8) if isinstance(job.lengths, PlacedSource) else job.lengths
     with spooled(job.values, beside, plan) as values, contextlib.ExitStack() as stack:
-        fits, is_small = (
-            lengths.desc.total_bytes <= plan.bytes // 8,
-            lengths.desc.element_count <= thresholds.LENGTHS_AT_ONCE,
-        )
+        fits = lengths.desc.total_bytes <= plan.bytes // 8
+        is_small = lengths.desc.element_count <= thresholds.LENGTHS_AT_ONCE
         if (fits and is_small) or lengths.chunks is not None:  # else every block would read or decode them again
             if fits or holds_lengths:
                 lengths = MemorySource(lengths.name, lengths.read(), lengths.storage)
