@@ -91,7 +91,7 @@ def command(
             options.print_error(e, console.color)
             continue
         if texts:
-            click.echo("\n".join(texts) if names else "\n" * bool(shown) + "\n\n".join(texts))
+            click.echo("\n".join(texts) if names else ("\n" if shown else "") + "\n\n".join(texts))
         shown += new
     status = (2 if len(errors) == len({*tensors}) else 1) if errors else 0
     if console.as_json:

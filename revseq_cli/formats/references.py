@@ -196,7 +196,7 @@ class Reference:
         near = [name for name in names if path.name.casefold() in (name.casefold(), Path(name).stem.casefold())]
         if path.suffix and not near:
             near = [*filter(None, [nearest(path.name, (n for n in names if n.endswith(path.suffix)), 0.8)])]
-        return proposed([f"{path.with_name(name)}{f'::{self.key}' * bool(self.key)}" for name in sorted(near)])
+        return proposed([f"{path.with_name(name)}{f'::{self.key}' if self.key else ''}" for name in sorted(near)])
 
     def may_be(self, format_name: str) -> bool:
         """Whether an option with that format may be about this input: neither its suffix nor its bytes say another."""

@@ -132,7 +132,7 @@ def _by_names(values: Source, lengths: Source, axis: int, batch_axis: int | None
         if place is not None and size != (1 if is_reversed else values.sizes[place]):
             along = f"{names[place] or f'axis {place}'} of {values.name} has {values.sizes[place]}"
             wanted = "one length for each line: size 1" if is_reversed else f"size {values.sizes[place]}"
-            problem = f"its dimension {name} has size {size}, and {along}{', which is reversed' * is_reversed}"
+            problem = f"its dimension {name} has size {size}, and {along}{', which is reversed' if is_reversed else ''}"
             raise FormatError(problem, wanted, where=lengths.name)
     if mask and axis not in places:
         problem = f"no dimension of it is {names[axis] or f'axis {axis}'}, along which {values.name} is reversed"

@@ -179,7 +179,7 @@ def _meaning(values: Source, lengths: Source, fit: Fit, counts: LengthCounts | N
     if fit.mask:
         return "a mask, of ones followed by zeros in each line"
     total, size = lengths.desc.element_count, values.sizes[fit.axis]
-    what = f"{total:,} line{'s' * (total != 1)}"
+    what = f"{total:,} {'line' if total == 1 else 'lines'}"
     if fit.batch_axis is not None:
         what = f"a length for each of the {total:,} indices of axis {fit.batch_axis}"
     elif total == 1 and lengths.sizes != lengths_sizes(values.sizes, fit.axis):

@@ -216,7 +216,8 @@ def _names(lines: Lines, wrong: Array, others: Array) -> str:
             return f"{lines.named(d, np.flatnonzero(bad))} of {size}"
     places = np.argwhere(wrong if wrong.ndim > 2 else False)
     names: list[str] = [str(np.delete(place, lines.axis).tolist()) for place in places[: _MOST_NAMED + 1]]
-    return f"the line{'s' * (len(names) > 1)} {', '.join(names)}" if 0 < len(names) <= _MOST_NAMED else ""
+    noun = "line" if len(names) == 1 else "lines"
+    return f"the {noun} {', '.join(names)}" if 0 < len(names) <= _MOST_NAMED else ""
 
 
 def _rule(
@@ -290,7 +291,7 @@ def _told(search: Search) -> list[Explanation]:
         return plain
     if guesses and guesses[0].how == "all":  # all else is the same in other words, of these data
         facts = [one for one in facts if one.how != "seen"]
-        return [*facts, *guesses[: not facts or guesses[0].cost <= 1]]
+        return [*facts, guesses[0]] if not facts or guesses[0].cost <= 1 else facts
     return facts if plain or any(one.count == search.count for one in facts) else [*facts, *guesses[:1]]
 
 
@@ -472,7 +473,7 @@ class Search:
                     return
 
     def _share(self, count: int) -> str:
-        return f"this explains {count:,} of {self.count:,} {'sampled ' * (not self.is_whole)}wrong lines"
+        return f"this explains {count:,} of {self.count:,} {'' if self.is_whole else 'sampled '}wrong lines"
 
     @cached_property
     def _seen(self) -> Array:

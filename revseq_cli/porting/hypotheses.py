@@ -119,7 +119,7 @@ def changes(x: Array, a: Array, r: Array) -> Iterator[tuple[int, str, Any]]:
         factor = (y_high - y_low) / (x_high - x_low)
         for k in (1.0, float(f"{factor:.4g}"), 1 / float(f"{1 / factor:.4g}"), factor) if factor else ():
             added = y_low - k * x_low if k in (1, factor) else 0.0
-            text = f"values are multiplied by {k:.6g}" + f", and {added:.6g} is added" * bool(added)
+            text = f"values are multiplied by {k:.6g}" + (f", and {added:.6g} is added" if added else "")
             yield 2, f"{added:.6g} is added to values" if k == 1 else text, lambda x, k=k, added=added: (
                 x + dtype.type(added) if k == 1 and kind != "f" else (x * k + added).astype(dtype))  # fmt: skip
     if kind != "f":
@@ -213,7 +213,7 @@ class Lines(NamedTuple):
         names = [name for run in runs for name in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run))]
         listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
         if d == (0 if self.axis else 1):
-            return f"batch{'es' * (len(indices) > 1)} {listed}"
+            return f"{'batch' if len(indices) == 1 else 'batches'} {listed}"
         return f"ind{'ices' if len(indices) > 1 else 'ex'} {listed} in dimension {d}"
 
 
@@ -258,8 +258,8 @@ def ideas(lines: Lines) -> Iterator[Idea]:
         yield Idea(1, text, lambda at, k, d=d: put(at, d, shape[d] - 1 - at[d]))
     for a, d, b in itertools.product(dims, dims, dims):
         if (a, d) != (axis, b) and table.shape[d] > 1:
-            text = f"axis {a} is reversed" + f", not {axis}" * (a != axis)
-            text += f", with lengths by the index in dimension {b}, not {d}" * (b != d)
+            text = f"axis {a} is reversed" + ("" if a == axis else f", not {axis}")
+            text += "" if b == d else f", with lengths by the index in dimension {b}, not {d}"
             yield Idea(1, text, lambda at, k, a=a, d=d, b=b: put(
                 at, a, mirrored(at[a], np.minimum(length(put(at, d, at[b])), shape[a]))))  # fmt: skip
 

@@ -151,7 +151,8 @@ def numbered(noun: str, numbers: Iterable[int]) -> str:
     if more := sum(map(len, runs[_MOST_RUNS:])):
         texts.append(f"{more:,} more")
     *others, last = texts
-    return f"{noun}{'s' * (sum(map(len, runs)) > 1)} {', '.join(others)}{' and ' * bool(others)}{last}"
+    plural = "s" if sum(map(len, runs)) > 1 else ""
+    return f"{noun}{plural} {', '.join(others)}{' and ' if others else ''}{last}"
 
 
 def _message(error: RevseqError, width: int, place: str) -> str:

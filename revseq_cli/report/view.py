@@ -192,7 +192,7 @@ def shown(
     if columns < width:
         texts = [text for i, text in enumerate(texts) if i % width < columns]
         gaps[-1] = columns
-        told.append(f"the first {f'{columns} ' * (columns > 1)}of {sizes[-1]:,} in each row")
+        told.append(f"the first {f'{columns} ' if columns > 1 else ''}of {sizes[-1]:,} in each row")
     told += [more] * bool(more)
 
     mark = None
