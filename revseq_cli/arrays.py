@@ -8,6 +8,7 @@ import operator
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
 
 import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core.dtypes import describe
 from revseq_cli.core.errors import FormatError, UsageError
@@ -17,8 +18,6 @@ from revseq_cli.formats.raw import MemorySource
 from revseq_cli.operator import kernel, spec
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from revseq_cli.pipeline.jobs import Job
     from revseq_cli.porting.diagnose import Mistake, WrongLines
 

@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core import signals
 from revseq_cli.core.dtypes import bits, describe
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
+from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.raw import MemorySource
+from revseq_cli.formats.references import Reference
 from revseq_cli.formats.table import TEXT, by_suffix, packing_of
 from revseq_cli.formats.text import read_bytes, text_of
 from revseq_cli.operator import kernel, spec
-from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
+from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, FeatureLevel
 from revseq_cli.pipeline.lengths import unsigned
 from revseq_cli.text import numbers
-from revseq_cli.text.examples import NoExampleError
-from revseq_cli.text.notation import PlacedError, error_at, lines_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from revseq_cli.core.tensors import TensorDesc
-    from revseq_cli.formats.references import Reference
-    from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.text.examples import Example, Text
-    from revseq_cli.text.notation import TensorText
+from revseq_cli.text.examples import Example, NoExampleError, Text
+from revseq_cli.text.notation import PlacedError, TensorText, error_at, lines_of
 
 # A page with none of these words has no example of this operator, whatever its encoding.
 _OUR_WORDS = (b"SequenceTensor", b"SequenceLengthsTensor", b"REVERSE_SUBSEQUENCES")

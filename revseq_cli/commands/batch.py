@@ -16,24 +16,21 @@ import sys
 import time
 import traceback
 from collections import defaultdict, deque
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
 from revseq_cli.commands import options, run
-from revseq_cli.commands.options import Group
+from revseq_cli.commands.options import Console, Group
 from revseq_cli.core import platform, signals
-from revseq_cli.core.errors import DiskFullError, EngineError, FileThereError, UsageError, worded
+from revseq_cli.core.errors import DiskFullError, EngineError, FileThereError, RevseqError, UsageError, worded
 from revseq_cli.formats import table
 from revseq_cli.pipeline import AUTO, SERIAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
-
     from revseq_cli.commands.manifest import Entry, Jobs
-    from revseq_cli.commands.options import Console
-    from revseq_cli.core.errors import RevseqError
     from revseq_cli.report.objects import Outcome
 
 # Options of `run` that are no columns of a manifest: those that say what it prints, and one with several values.

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from revseq_cli.commands import options
-from revseq_cli.commands.options import Group
+from revseq_cli.commands.options import Console, Group
 from revseq_cli.core.errors import FormatError, printable
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.operator import spec
-from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, FeatureLevel
+from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, Constraint, FeatureLevel
 from revseq_cli.report import terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from revseq_cli.commands.options import Console
     from revseq_cli.formats.onnx_models import Model, Node
-    from revseq_cli.operator.spec import Constraint
     from revseq_cli.pipeline.folds import LengthCounts
     from revseq_cli.pipeline.jobs import Job
 

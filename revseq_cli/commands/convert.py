@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import options
-from revseq_cli.commands.options import Group
+from revseq_cli.commands.options import Console, Group
 from revseq_cli.core.errors import UsageError
 from revseq_cli.formats import table
+from revseq_cli.formats.table import Format
 
 if TYPE_CHECKING:
-    from revseq_cli.commands.options import Console
     from revseq_cli.formats.contract import Source
-    from revseq_cli.formats.table import Format
     from revseq_cli.pipeline.plan import Resources
 
 

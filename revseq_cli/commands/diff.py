@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from revseq_cli.commands import options
-from revseq_cli.commands.options import Group
+from revseq_cli.commands.options import Console, Group
 from revseq_cli.core.errors import UsageError
+from revseq_cli.core.tensors import Region, TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from revseq_cli.commands.options import Console
-    from revseq_cli.core.tensors import Region, TensorDesc
     from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Source
     from revseq_cli.pipeline.folds import Pair, Tolerance

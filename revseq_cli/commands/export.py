@@ -15,15 +15,14 @@ import click
 from click.core import ParameterSource
 
 from revseq_cli.commands import options
-from revseq_cli.commands.options import Group
+from revseq_cli.commands.options import Console, Group
 from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError, UsageError, printable
+from revseq_cli.core.tensors import TensorDesc
+from revseq_cli.operator.spec import FeatureLevel
 
 if TYPE_CHECKING:
-    from revseq_cli.commands.options import Console
-    from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contract import FileSink, Source
-    from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.pipeline.jobs import Job
 
 _PRINTED = 1000  # the most elements of a result that DxDispatch also prints

@@ -14,7 +14,8 @@ import json
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import click
 
@@ -27,11 +28,8 @@ from revseq_cli.formats.table import by_suffix, is_store, packing_of, remote_of
 from revseq_cli.formats.text import LARGEST
 from revseq_cli.report.terminal import numbered
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    Columns = Mapping[str, click.Parameter]
-    Row = tuple[int, dict[str, str]]  # a job's number, and its columns with their texts
+Columns = Mapping[str, click.Parameter]
+Row = tuple[int, dict[str, str]]  # a job's number, and its columns with their texts
 
 _EXAMPLE = 'one job per line, such as {"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}'
 _RECORDS = 'with pandas: to_json(..., orient="records", lines=True)'

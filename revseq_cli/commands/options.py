@@ -7,6 +7,7 @@ import functools
 import os
 import re
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TextIO
@@ -14,20 +15,17 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from revseq_cli.core import platform, signals
-from revseq_cli.core.errors import UsageError, printable, shortened
+from revseq_cli.core.errors import RevseqError, UsageError, printable, shortened
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import table
+from revseq_cli.formats.table import Format
 from revseq_cli.operator.spec import FeatureLevel
 from revseq_cli.pipeline import AUTO, DASK, ENGINES, SYSTEMS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from revseq_cli.core.errors import RevseqError
     from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import FileSink
     from revseq_cli.formats.file_io import Identity
-    from revseq_cli.formats.table import Format
     from revseq_cli.pipeline.jobs import Request
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report.view import Marks, Room

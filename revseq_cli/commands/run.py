@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import options
-from revseq_cli.commands.options import Group
+from revseq_cli.commands.options import Console, Group
 from revseq_cli.core import platform
 from revseq_cli.core.errors import UsageError
 from revseq_cli.formats import table
+from revseq_cli.formats.table import Format
 
 if TYPE_CHECKING:
-    from revseq_cli.commands.options import Console
     from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import FileSink, Source
-    from revseq_cli.formats.table import Format
     from revseq_cli.pipeline.jobs import Job, Request
     from revseq_cli.pipeline.plan import Plan, Resources
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from revseq_cli.commands import options
-from revseq_cli.commands.options import Group
+from revseq_cli.commands.options import Console, Group
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed, printable
+from revseq_cli.core.tensors import DataType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from revseq_cli.commands.options import Console
-    from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Source, TextTypes
 

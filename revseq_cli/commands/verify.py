@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from revseq_cli.commands import options
-from revseq_cli.commands.options import Group
+from revseq_cli.commands.options import Console, Group
 from revseq_cli.core import signals
 from revseq_cli.core.errors import RevseqError, UsageError, listed, printable
+from revseq_cli.operator.spec import FeatureLevel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from rich.text import Text
 
-    from revseq_cli.commands.options import Console
     from revseq_cli.formats.references import Reference
-    from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.pages import Report
 
     # Each page by its name, with the report on it, or the error that stopped it.

@@ -13,17 +13,14 @@ from __future__ import annotations
 
 import functools
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, listed
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # The minifloats.
 DTYPES = {each.name: np.dtype([(each.name, f"u{each.size}")]) for each in DataType if each.kind == "minifloat"}

@@ -6,11 +6,8 @@ import contextlib
 import errno
 import itertools
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import Self
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Self
 
 _MOST_COMPARED = 5000  # names, to find the nearest one: 0.1 s
 _LONGEST, _LONGEST_LINE = 200, 6000  # characters of a name in a list; of a line in a message: a path may have 4,096

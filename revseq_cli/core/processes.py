@@ -14,16 +14,13 @@ import sys
 import threading
 import time
 import traceback
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from multiprocessing.process import BaseProcess
+from typing import Any
 
 from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import EngineError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
-    from multiprocessing.process import BaseProcess
 
 _LONGEST_END = 5.0  # seconds to wait until the system has ended a killed process
 _LONGEST_FAREWELL = 0.5  # seconds to wait for threads that pass messages on, after a failure

@@ -12,17 +12,15 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, NoReturn
 
 from revseq_cli.core import platform
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-
-    Advance = Callable[[int], None]  # is called with how many more are done
-    # What shows a stage: it gets the name, the bytes or jobs in all (0 if nobody knows) and what they are.
-    Watcher = Callable[[str, int, str], AbstractContextManager[Advance]]
+Advance = Callable[[int], None]  # is called with how many more are done
+# What shows a stage: it gets the name, the bytes or jobs in all (0 if nobody knows) and what they are.
+Watcher = Callable[[str, int, str], AbstractContextManager[Advance]]
 
 PATIENCE = 0.1  # seconds between two calls of `check` in all code that waits
 _TWICE = 0.2  # seconds: a signal to a process and to its group, as `timeout` sends it, comes twice and is one

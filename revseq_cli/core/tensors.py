@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
@@ -10,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from revseq_cli.core.errors import UsageError, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 Region = tuple[slice, ...]  # of a tensor: for each dimension a slice with a start and a stop, without a step

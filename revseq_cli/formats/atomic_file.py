@@ -7,16 +7,13 @@ import errno
 import functools
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Self
 
 from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import FileThereError, TensorIOError, listed
 from revseq_cli.formats import file_io
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Self
 
 # A killed run may leave files whose names begin so. Later runs ignore them, and they can be deleted.
 TEMPORARY_PREFIX = ".revseq-"

@@ -7,14 +7,12 @@ the NetCDF Users' Guide and of the CF conventions 1.11, appendix A.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core.errors import listed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # The attributes that stand for no value, and which ones are values at all.
 MISSING = ("_FillValue", "missing_value")

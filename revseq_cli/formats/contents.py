@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from types import ModuleType
+from typing import NamedTuple, Self
 
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, UsageError, can_be_typed, listed, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from types import ModuleType
-    from typing import Self
-
-    from revseq_cli.core.errors import RevseqError
-    from revseq_cli.core.tensors import TensorDesc
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_typed, listed, nearest
+from revseq_cli.core.tensors import TensorDesc
 
 _MOST_PROPOSED = 10  # words to type, in a hint
 # Keras's definition of a decompression bomb: more than so many bytes, and more than so many times what is stored.

@@ -5,23 +5,20 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from math import prod
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core.dtypes import data_type_of
-from revseq_cli.core.tensors import Region, TensorDesc
+from revseq_cli.core.tensors import DataType, Region, TensorDesc
 from revseq_cli.formats import file_io
+from revseq_cli.formats.contents import Contents
+from revseq_cli.formats.file_io import Identity
 
 if TYPE_CHECKING:
-    from typing import Self
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.attributes import Meaning
-    from revseq_cli.formats.contents import Contents
-    from revseq_cli.formats.file_io import Identity
     from revseq_cli.text.examples import Text
 
 WriteResult = tuple[Region, "NDArray[Any]"]
@@ -184,7 +181,7 @@ class FileSink(Sink):
     def reopen(self) -> Source:
         """The complete file, as an input."""
 
-    def written(self) -> Source:  # noqa: D102 - as in a Sink
+    def written(self) -> Source:
         self._complete()
         return self.reopen()
 
@@ -214,11 +211,11 @@ class Address(Protocol):
     """Where a tensor is: its file, its name inside it or None, and the whole text of a text file."""
 
     @property
-    def path(self) -> str: ...  # noqa: D102
+    def path(self) -> str: ...
     @property
-    def key(self) -> str | None: ...  # noqa: D102
+    def key(self) -> str | None: ...
     @property
-    def text(self) -> Text: ...  # noqa: D102
+    def text(self) -> Text: ...
 
 
 class FormatModule(Protocol):

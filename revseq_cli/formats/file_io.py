@@ -13,20 +13,17 @@ import os
 import stat
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.errors import DiskFullError, MissingFileError, TensorIOError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 _Result = TypeVar("_Result")
 _PAGE = 1 << 12

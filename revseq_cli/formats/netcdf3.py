@@ -7,9 +7,10 @@ format: the NetCDF Users' Guide, "The NetCDF Classic Format Specification".
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,13 +20,8 @@ from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats import file_io
 from revseq_cli.formats.attributes import ENCODING, Attributes, Meaning, Variable, is_small, joined, plain
 from revseq_cli.formats.contents import Contents, Item, chosen, not_whole, only_of
-from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.contract import Address, Source, Storage, TextTypes
 from revseq_cli.formats.raw import RawReadTask, RawSource, RawTensor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from revseq_cli.formats.contract import Address, Source, TextTypes
 
 _HEADERS = (1 << 16, 1 << 20, 1 << 26)  # bytes that are read, until they hold the whole header
 # By the number of a type: its dtype, and the value that the library fills variables with.

@@ -12,11 +12,13 @@ import io
 import re
 import tokenize
 import warnings
+from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy_format
+from numpy.typing import NDArray
 
 from revseq_cli.core import dtypes
 from revseq_cli.core.dtypes import data_type_of, dtype_of, is_big_endian, is_nameless, named, require_sizes
@@ -25,16 +27,9 @@ from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, Scratch
 from revseq_cli.formats.contents import not_whole, refuse_key
-from revseq_cli.formats.contract import Source, Storage
+from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
 from revseq_cli.formats.raw import MemorySource, RawSink, RawSource, RawTensor
 from revseq_cli.formats.table import NPY_MAGIC, looks_like
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from revseq_cli.formats.contract import Address, FileSink, TextTypes
 
 # NumPy's own limit, in bytes; a header of 64 dimensions takes less than 1,500.
 _LONGEST_HEADER = 10_000

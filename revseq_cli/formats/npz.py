@@ -13,14 +13,16 @@ import functools
 import struct
 import zipfile
 import zlib
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
-from zipfile import ZIP_DEFLATED, ZIP_STORED
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple, cast
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import HALVES, FormatError, RevseqError
-from revseq_cli.core.tensors import TensorDesc
+from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats import file_io, npy
+from revseq_cli.formats.atomic_file import AtomicFile
 from revseq_cli.formats.contents import (
     Contents,
     Item,
@@ -31,17 +33,10 @@ from revseq_cli.formats.contents import (
     refuse_bomb,
     refuse_taken,
 )
+from revseq_cli.formats.contract import Address, FileSink, Source, TextTypes
 from revseq_cli.formats.packed import UnpackedSource
 from revseq_cli.formats.raw import RawSink, RawSource
 from revseq_cli.formats.table import NPY_MAGIC, ZIP_MAGIC, looks_like
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from zipfile import ZipFile, ZipInfo
-
-    from revseq_cli.core.tensors import DataType
-    from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Address, FileSink, Source, TextTypes
 
 # What zipfile raises for damage; RuntimeError for an encrypted member.
 _DAMAGE = (

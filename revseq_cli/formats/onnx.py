@@ -5,24 +5,20 @@ Source: onnx/onnx.proto.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core.dtypes import dtype_of, require_sizes
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io
+from revseq_cli.formats.atomic_file import AtomicFile
 from revseq_cli.formats.contents import chosen, extra, not_whole
-from revseq_cli.formats.contract import FileSink, Source, Storage
+from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
 from revseq_cli.formats.raw import MemorySource, WholeSink
 from revseq_cli.formats.table import looks_like
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Address, TextTypes
 
 MOST_BYTES = (1 << 31) - 1  # of a protobuf message
 # ONNX's numbers of the data types that this program has.

@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,15 +25,10 @@ from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import chosen, extra
 from revseq_cli.formats.contract import Source, Storage, TextTypes
+from revseq_cli.formats.file_io import Identity
 from revseq_cli.formats.onnx import MOST_BYTES, TYPES, parsed
 from revseq_cli.formats.raw import MemorySource
 from revseq_cli.formats.references import Reference, open_source, refuse_shared
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from types import ModuleType
-
-    from revseq_cli.formats.file_io import Identity
 
 OPERATOR, RUNTIME = "ReverseSequence", "ONNX Runtime"
 _INT, _EXTERNAL = 2, 1  # the number of this type of an attribute, and of a data_location

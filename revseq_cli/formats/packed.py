@@ -8,25 +8,19 @@ import importlib
 import os
 import weakref
 import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any, BinaryIO
 
 from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.errors import FormatError, RevseqError
+from revseq_cli.core.tensors import DataType, Region
 from revseq_cli.formats import file_io, npy
 from revseq_cli.formats.contents import not_whole, refuse_bomb
-from revseq_cli.formats.raw import RawSource
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any, BinaryIO
-
-    from revseq_cli.core.tensors import DataType, Region
-    from revseq_cli.formats.contract import ReadTask, Source, Storage
-    from revseq_cli.formats.file_io import Identity
-    from revseq_cli.formats.raw import RawTensor
-    from revseq_cli.formats.table import Packing
-
+from revseq_cli.formats.contract import ReadTask, Source, Storage
+from revseq_cli.formats.file_io import Identity
+from revseq_cli.formats.raw import RawSource, RawTensor
+from revseq_cli.formats.table import Packing
 
 _DAMAGE = ("LZMAError", "ZstdError")
 

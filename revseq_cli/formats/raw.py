@@ -6,30 +6,36 @@ And raw buffers: the elements alone, little-endian, whose sizes and data type th
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core import platform, thresholds
 from revseq_cli.core.dtypes import dtype_of, require_sizes
 from revseq_cli.core.errors import FormatError, UsageError
-from revseq_cli.core.tensors import braced
+from revseq_cli.core.tensors import Region, braced
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import refuse_key
-from revseq_cli.formats.contract import BlockWriter, FileSink, ReadTask, Sink, Source, Storage, TextTypes
+from revseq_cli.formats.contract import (
+    Address,
+    BlockWriter,
+    FileSink,
+    ReadTask,
+    Sink,
+    Source,
+    Storage,
+    TextTypes,
+    WriteResult,
+)
+from revseq_cli.formats.file_io import Edge, Identity
 from revseq_cli.formats.table import looks_like
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from revseq_cli.core.tensors import Region
     from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Address, WriteResult
-    from revseq_cli.formats.file_io import Edge, Identity
 
 
 def cut_alignments_of(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str = "C") -> list[tuple[int, ...]]:

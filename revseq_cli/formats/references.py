@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -27,14 +28,11 @@ from revseq_cli.core.errors import (
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io, npy, table
 from revseq_cli.formats.atomic_file import AtomicFile, NewFolder
-from revseq_cli.formats.contents import TensorNameError, proposed, refuse_key, try_hint
+from revseq_cli.formats.contents import Contents, TensorNameError, proposed, refuse_key, try_hint
+from revseq_cli.formats.contract import FileSink, Source, TextTypes
 from revseq_cli.formats.table import HDF5, JSON, NPY, ONNX, RAW, TEXT, ZARR, Format, Packing, by_suffix, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from revseq_cli.formats.contents import Contents
-    from revseq_cli.formats.contract import FileSink, Source, TextTypes
     from revseq_cli.text.examples import Text
 
 # A tensor in an argument: it begins with a bracket, or is a call as NumPy and PyTorch print it.

@@ -15,18 +15,16 @@ import os
 import shutil
 import tempfile
 import threading
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 from revseq_cli.core import errors, platform, signals, thresholds
 from revseq_cli.core.errors import FileThereError, FormatError, MissingFileError, RevseqError, TensorIOError, UsageError
 from revseq_cli.formats.atomic_file import AtomicFile, is_an_input, temporary_name
 from revseq_cli.formats.file_io import Identity
 from revseq_cli.formats.table import STORE_FILES, is_store
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 
 _Result = TypeVar("_Result")
 # The package of each scheme. All but that of the web try again by themselves, and put a file in one step.

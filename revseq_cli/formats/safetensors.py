@@ -10,23 +10,20 @@ import functools
 import json
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from revseq_cli.core.dtypes import dtype_of, require_sizes
 from revseq_cli.core.errors import HALVES, FormatError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats import file_io
+from revseq_cli.formats.atomic_file import AtomicFile
 from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, not_whole, only_of, refuse_taken
-from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.table import looks_like
 from revseq_cli.text.numbers import unique
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Address, FileSink, Source, TextTypes
 
 # The format's data types, except those of less than a byte.
 _TYPES = {

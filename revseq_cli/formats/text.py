@@ -11,36 +11,29 @@ import csv
 import itertools
 import json
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core import platform
 from revseq_cli.core.dtypes import describe, require_sizes
 from revseq_cli.core.errors import FormatError, about, listed
-from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType
+from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.formats import file_io
+from revseq_cli.formats.atomic_file import AtomicFile
 from revseq_cli.formats.contents import Contents, Item, refuse_key, try_hint
-from revseq_cli.formats.contract import FileSink, Source, Storage, TextTypes
+from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
+from revseq_cli.formats.file_io import Identity
 from revseq_cli.formats.raw import MemorySource, WholeSink
-from revseq_cli.formats.table import encoding_by_mark, looks_like
+from revseq_cli.formats.table import Packing, encoding_by_mark, looks_like
 from revseq_cli.text import numbers
 from revseq_cli.text.examples import LABELS, Text
 from revseq_cli.text.notation import TensorText, body_at, error_at, lines_of
 from revseq_cli.text.numbers import is_number
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from numpy.typing import NDArray
-
-    from revseq_cli.core.tensors import TensorDesc
-    from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Address
-    from revseq_cli.formats.file_io import Identity
-    from revseq_cli.formats.table import Packing
 
 # The most bytes of a text: it is parsed whole, and each number takes about a hundred bytes of memory.
 LARGEST = 1 << 30

@@ -7,21 +7,18 @@ clamps lengths before it converts them to signed indices.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.dtypes import word_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Words = NDArray[Any]
-    Lengths = NDArray[np.intp]
+Words = NDArray[Any]
+Lengths = NDArray[np.intp]
 
 _WIDEST_WORD = (1 << 31) - 1  # bytes, or less, that NumPy has
 # Bytes between two rows of packed columns, since rows at multiples of 256 would share a few places of the cache.

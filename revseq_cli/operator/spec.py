@@ -7,15 +7,12 @@ constraints" and "Tensor support", and DirectML's general limits on tensors.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from revseq_cli.core.errors import RevseqError, UsageError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc, braced, numbers_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 INPUT, LENGTHS, OUTPUT = "InputTensor", "SequenceLengthsTensor", "OutputTensor"
 

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core import platform, thresholds
 from revseq_cli.core.errors import FormatError, UsageError, listed
-from revseq_cli.core.tensors import braced, numbers_of
+from revseq_cli.core.tensors import Region, braced, numbers_of
+from revseq_cli.formats.contract import ReadTask, Source
 from revseq_cli.formats.raw import MemorySource
 from revseq_cli.operator.spec import lengths_sizes
 from revseq_cli.pipeline.lengths import Computed, View
 from revseq_cli.pipeline.plan import sizes_of
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from revseq_cli.core.tensors import Region
-    from revseq_cli.formats.contract import ReadTask, Source
-
-    # For each dimension of the lengths that of the values, or None for a size of 1 that goes along none of them.
-    Places = tuple[int | None, ...]
+# For each dimension of the lengths that of the values, or None for a size of 1 that goes along none of them.
+Places = tuple[int | None, ...]
 
 _MADE_UP = re.compile(r"(phony_)?dim_\d+")  # how xarray and h5netcdf name dimensions that have no names
 

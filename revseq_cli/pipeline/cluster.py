@@ -14,7 +14,7 @@ import time
 import warnings
 from collections import Counter
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,8 +30,7 @@ except ImportError:
     hint = platform.pip("install distributed")
     raise EngineError("the engine dask needs the package dask", "dask.distributed", hint) from None
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
 
 _Result = TypeVar("_Result")
 # In seconds:

@@ -7,28 +7,23 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core import dtypes
 from revseq_cli.core.dtypes import bits, native, word_of
 from revseq_cli.core.errors import UsageError
+from revseq_cli.core.tensors import Region
+from revseq_cli.formats.contract import Sink, Source
 from revseq_cli.operator import kernel
+from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.lengths import missing_marks
-from revseq_cli.pipeline.plan import Resources, lengths_of, plan_fold, sizes_of
+from revseq_cli.pipeline.plan import Plan, Resources, lengths_of, plan_fold, sizes_of
 from revseq_cli.pipeline.tasks import Task, completed, reading_back, untrue
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from revseq_cli.core.tensors import Region
-    from revseq_cli.formats.contract import Sink, Source
-    from revseq_cli.pipeline.jobs import Job
-    from revseq_cli.pipeline.plan import Plan
 
 _FEW_LINES = 4096  # are few in any memory
 _LINE_BYTES = 48  # that are kept of a line, and computed with

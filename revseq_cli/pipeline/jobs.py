@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from revseq_cli.core.errors import UsageError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc, numbers_of
+from revseq_cli.formats.contract import Source
+from revseq_cli.formats.file_io import Identity
 from revseq_cli.formats.references import Reference, refuse_shared
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel
 from revseq_cli.pipeline import SYSTEMS
-from revseq_cli.pipeline.alignment import PlacedSource, align, require_batch_axis, require_same_coordinates
+from revseq_cli.pipeline.alignment import PlacedSource, Places, align, require_batch_axis, require_same_coordinates
 from revseq_cli.pipeline.lengths import ScannedSource, unsigned
-
-if TYPE_CHECKING:
-    from revseq_cli.formats.contract import Source
-    from revseq_cli.formats.file_io import Identity
-    from revseq_cli.pipeline.alignment import Places
 
 
 @dataclass(frozen=True)

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core import dtypes, signals, thresholds
 from revseq_cli.core.dtypes import data_type_of, dtype_of
 from revseq_cli.core.errors import FormatError, listed
-from revseq_cli.core.tensors import DataType, inside
-from revseq_cli.formats.attributes import FILL, MISSING
+from revseq_cli.core.tensors import DataType, Region, inside
+from revseq_cli.formats.attributes import FILL, MISSING, Meaning
 from revseq_cli.formats.contract import ReadTask, Source
+from revseq_cli.formats.file_io import Identity
 from revseq_cli.pipeline.plan import cut, sizes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from revseq_cli.core.tensors import Region
-    from revseq_cli.formats.attributes import Meaning
-    from revseq_cli.formats.file_io import Identity
 
 # Bytes for an element of a line, beside itself: what it is held against, and what is wrong.
 _SCAN_BYTES = 8

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, about
-from revseq_cli.core.tensors import DataType
+from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import number_of, try_hint
-from revseq_cli.formats.contract import TextTypes
-from revseq_cli.formats.references import open_source
+from revseq_cli.formats.contract import Source, TextTypes
+from revseq_cli.formats.references import Reference, open_source
 from revseq_cli.formats.table import TEXT
 from revseq_cli.operator.spec import INPUT, LENGTHS, SpecError, lengths_sizes, violations
-from revseq_cli.pipeline.jobs import make
+from revseq_cli.pipeline.jobs import Job, Request, make
 from revseq_cli.pipeline.lengths import View, as_bytes, refuse_packed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from revseq_cli.core.tensors import TensorDesc
-    from revseq_cli.formats.contract import Source
     from revseq_cli.formats.onnx_models import NodeJob
-    from revseq_cli.formats.references import Reference
-    from revseq_cli.pipeline.jobs import Job, Request
     from revseq_cli.text.examples import Example, Text
 
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isqrt, lcm, prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from revseq_cli.core import platform, thresholds
 from revseq_cli.core.errors import EngineError
+from revseq_cli.core.tensors import Region
 from revseq_cli.formats.contract import Sink, Source
 from revseq_cli.formats.raw import cut_alignment_of, cut_alignments_of
 from revseq_cli.pipeline import AUTO, DASK, DEFAULT_MEMORY, PROCESSES, SERIAL
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from revseq_cli.core.tensors import Region
-
-    Alignment = tuple[int, ...]  # for each dimension, the multiple of indices at which to cut
+Alignment = tuple[int, ...]  # for each dimension, the multiple of indices at which to cut
 
 _BYTES_OF_A_DIFFERENCE = 64  # for an element that differs, beside its values: its index, the difference, the tolerance
 _BYTES_OF_A_LENGTH = 16  # beside the length itself: as an index, and what is computed from that

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core import thresholds
+from revseq_cli.core.tensors import Region
+from revseq_cli.formats.contract import FileSink, Sink, Source
 from revseq_cli.formats.npy import scratch
 from revseq_cli.formats.raw import MemorySink, MemorySource
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline.alignment import PlacedSource
+from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.lengths import Computed, Derived, ScannedSource
 from revseq_cli.pipeline.plan import Plan, Resources, cut, lengths_of, plan_reversal
 from revseq_cli.pipeline.tasks import Task, completed, deliver_all, move, reading_back, spooled, untrue
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from revseq_cli.core.tensors import Region
-    from revseq_cli.formats.contract import FileSink, Sink, Source
-    from revseq_cli.pipeline.jobs import Job
-
-    ReadTaskOf = Callable[[Region], Computed]
+ReadTaskOf = Callable[[Region], Computed]
 
 
 def reversed_output(job: Job, read_task_of: ReadTaskOf | None = None) -> Source:

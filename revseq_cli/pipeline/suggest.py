@@ -9,30 +9,25 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from revseq_cli.core import platform, thresholds
 from revseq_cli.core.errors import RevseqError, UsageError
 from revseq_cli.core.tensors import DataType
+from revseq_cli.formats.contract import Source
 from revseq_cli.operator.spec import FeatureLevel, lengths_sizes, violations
 from revseq_cli.pipeline import SYSTEMS, folds
-from revseq_cli.pipeline.alignment import align, names_of
-from revseq_cli.pipeline.jobs import make
+from revseq_cli.pipeline.alignment import Places, align, names_of
+from revseq_cli.pipeline.folds import LengthCounts
+from revseq_cli.pipeline.jobs import Request, make
 from revseq_cli.pipeline.lengths import as_bytes, unsigned
 from revseq_cli.pipeline.plan import Resources
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from revseq_cli.formats.contract import Source
-    from revseq_cli.pipeline.alignment import Places
-    from revseq_cli.pipeline.folds import LengthCounts
-    from revseq_cli.pipeline.jobs import Request
-
-    # Options with their values; None for one to leave out, and "" for one without a value.
-    Options = dict[str, str | None]
-    Axes = tuple[int | None, int | None]  # the axis and the batch axis
+# Options with their values; None for one to leave out, and "" for one without a value.
+Options = dict[str, str | None]
+Axes = tuple[int | None, int | None]  # the axis and the batch axis
 
 _AXES = "--axis", "--batch-axis"
 _MOST_CHOICES = 6

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -17,16 +18,14 @@ import numpy as np
 
 from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.errors import EngineError, FormatError
+from revseq_cli.core.tensors import Region
+from revseq_cli.formats.contract import BlockWriter, ReadTask, Sink, Source
 from revseq_cli.formats.npy import scratch
 from revseq_cli.pipeline import DASK, SERIAL
 from revseq_cli.pipeline.plan import Plan, plan_move, sizes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
     from concurrent.futures import Future
-
-    from revseq_cli.core.tensors import Region
-    from revseq_cli.formats.contract import BlockWriter, ReadTask, Sink, Source
 
 _BATCH_TASKS = 256  # at most, in one batch
 

@@ -16,27 +16,23 @@ within 64 MiB, on a disk, take 9 s so, and 106 s in short runs.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.dtypes import word_of
 from revseq_cli.core.errors import DiskFullError
+from revseq_cli.core.tensors import Region
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import FileTransaction, Scratch
+from revseq_cli.formats.contract import ReadTask, Source
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline.plan import Tiling, sizes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from revseq_cli.core.tensors import Region
-    from revseq_cli.formats.contract import ReadTask, Source
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorRev
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -14,16 +15,11 @@ from revseq_cli.core import platform
 from revseq_cli.core.dtypes import bits, native
 from revseq_cli.core.errors import EngineError, FormatError, UsageError, listed
 from revseq_cli.formats.contents import extra
-from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.contract import Source, Storage
 from revseq_cli.formats.onnx_models import RUNTIME, package, require_written, saying
 from revseq_cli.formats.raw import MemorySource
 from revseq_cli.operator import kernel
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    from revseq_cli.formats.contract import Source
-    from revseq_cli.pipeline.jobs import Job
+from revseq_cli.pipeline.jobs import Job
 
 CPU = "CPUExecutionProvider"
 _PACKAGES = {"dml": "onnxruntime-directml", "cuda": "onnxruntime-gpu"}  # of providers that have one of their own

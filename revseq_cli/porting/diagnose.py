@@ -11,34 +11,39 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import lgamma, log, log2, prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from revseq_cli.core import dtypes
 from revseq_cli.core.dtypes import bits, native
 from revseq_cli.core.tensors import braced
-from revseq_cli.formats.contract import Storage
+from revseq_cli.formats.contract import Source, Storage
 from revseq_cli.formats.raw import MemorySource
 from revseq_cli.operator import kernel
-from revseq_cli.pipeline.folds import Pair, compared, unequal
-from revseq_cli.pipeline.plan import plan_reversal
+from revseq_cli.pipeline.folds import Differences, Pair, Tolerance, compared, unequal
+from revseq_cli.pipeline.jobs import Job
+from revseq_cli.pipeline.plan import Resources, plan_reversal
 from revseq_cli.pipeline.reversal import made_ready, reversed_output
 from revseq_cli.pipeline.tasks import spooled
-from revseq_cli.porting.hypotheses import Idea, Lines, changes, ideas, number_of, orders, place_of, put, quantities
+from revseq_cli.porting.hypotheses import (
+    Array,
+    Idea,
+    Lines,
+    Places,
+    changes,
+    ideas,
+    number_of,
+    orders,
+    place_of,
+    put,
+    quantities,
+)
 from revseq_cli.text.numbers import render
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from revseq_cli.formats.contract import Source
-    from revseq_cli.pipeline.folds import Differences, Tolerance
-    from revseq_cli.pipeline.jobs import Job
-    from revseq_cli.pipeline.plan import Resources
-    from revseq_cli.porting.hypotheses import Array, Places
 
 # Elements of a sample at most, and of one of long lines; so many as are few in any memory; what each takes in it.
 _MOST, _MOST_LONG, _FEW, _BYTES = 1 << 18, 1 << 20, 1 << 12, 256

@@ -9,22 +9,19 @@ these with many numbers tried at once, and all of a tensor.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core.dtypes import bits
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
-    Places = Sequence[Any]
-    Row = Callable[..., Array]
+Array = NDArray[Any]
+Places = Sequence[Any]
+Row = Callable[..., Array]
 
 # By which length a line is reversed: n is its own, s the axis size, g has all lengths. Below 0 is 0, above s is s. The
 # first number is the cost: of two sentences that explain all, the one of less cost is told.

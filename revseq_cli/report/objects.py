@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from revseq_cli.core.errors import RevseqError
+from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.operator.spec import INPUT, LENGTHS
 from revseq_cli.report.terminal import message
 from revseq_cli.text.numbers import render
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from revseq_cli.core.errors import RevseqError
-    from revseq_cli.core.tensors import TensorDesc
     from revseq_cli.formats.contents import Contents, Item
     from revseq_cli.formats.contract import Source, Storage
     from revseq_cli.pipeline.folds import Differences, Statistics

@@ -8,27 +8,22 @@ from __future__ import annotations
 
 import html
 import itertools
+from collections.abc import Callable, Sequence
 from math import ceil, prod
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core.errors import printable, shortened
-from revseq_cli.core.tensors import braced
+from revseq_cli.core.tensors import Region, braced
+from revseq_cli.formats.contract import Source
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.report import view
 from revseq_cli.text.numbers import render
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from revseq_cli.core.tensors import Region
-    from revseq_cli.formats.contract import Source
-
-    Mask = Callable[[Region], NDArray[np.bool_]]
+Mask = Callable[[Region], NDArray[np.bool_]]
 
 COPIED, REVERSED, CLAMPED, DIFFERENT = "copied", "reversed", "clamped", "different"  # marks, and classes of the style
 WIDEST = 880  # pixels: a column of text on documentation pages

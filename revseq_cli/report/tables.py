@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterator, Sequence
 from math import inf, prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from revseq_cli.core import dtypes, platform
 from revseq_cli.core.errors import printable, shortened
-from revseq_cli.core.tensors import braced
+from revseq_cli.core.tensors import TensorDesc, braced
+from revseq_cli.formats.contents import Contents, Item
+from revseq_cli.formats.contract import Source
+from revseq_cli.pipeline.jobs import Job
+from revseq_cli.pipeline.plan import Plan
 from revseq_cli.report import terminal, view
 from revseq_cli.report.objects import Comparison, Outcome, first_differences
 from revseq_cli.text.numbers import render
@@ -19,15 +24,6 @@ _HEADS = ("name", "DataType", "Sizes", "dimensions", "attributes", "storage")
 _AROUND = 4  # lines of a screen that are no items: two above them, one below, and the prompt
 _LONGEST_ATTRIBUTE = 100  # characters of an attribute's name and value
 _PREVIEW_CHUNK = 1 << 28  # bytes; of larger chunks no preview is shown, since they are decoded whole
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from revseq_cli.core.tensors import TensorDesc
-    from revseq_cli.formats.contents import Contents, Item
-    from revseq_cli.formats.contract import Source
-    from revseq_cli.pipeline.jobs import Job
-    from revseq_cli.pipeline.plan import Plan
 
 
 def show(

@@ -6,16 +6,12 @@ import contextlib
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any
 
 from revseq_cli.core import signals
 from revseq_cli.core.errors import RevseqError, listed, shown_line
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
-
-    from revseq_cli.core.signals import Advance
-
+from revseq_cli.core.signals import Advance
 
 # Each has a contrast of at least 4.5 on both. Of the 240 fixed colours of a terminal six have; the first 16 differ from
 # terminal to terminal, and none of xterm's has.

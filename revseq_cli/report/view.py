@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import itertools
 import operator
+from collections.abc import Callable, Sequence
 from math import inf, prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from revseq_cli.core.tensors import Region
+from revseq_cli.formats.contract import Source
 from revseq_cli.operator import kernel
 from revseq_cli.report import terminal
 from revseq_cli.text.numbers import DOTS, aligned, body, render, rows_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from revseq_cli.core.tensors import Region
-    from revseq_cli.formats.contract import Source
 
 # Tensors with more elements are shortened: on a terminal, and in a preview.
 MOST_ON_TERMINAL = 1000

@@ -6,6 +6,7 @@ import bisect
 import functools
 import html
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,6 @@ from revseq_cli.text import notation
 from revseq_cli.text.notation import AxisLine, TensorText, error_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from revseq_cli.formats.file_io import Identity
 
 # The page's examples call the lengths SequenceTensor; the struct has SequenceLengthsTensor.

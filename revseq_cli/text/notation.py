@@ -16,22 +16,18 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core.dtypes import dtype_of
 from revseq_cli.core.errors import FormatError, UsageError, printable
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
 from revseq_cli.text import numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
 
 _BEFORE, _WIDTH = 40, 75  # columns of a line that are shown before a place, and in all: it fits 80, indented
 MOST_TENSORS = 500_000  # of a text, so that a list of headers alone takes less than a gigabyte; pages have some dozens

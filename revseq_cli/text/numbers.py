@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from revseq_cli.core import dtypes
 from revseq_cli.core.dtypes import bits, word_of
 from revseq_cli.core.errors import FormatError, listed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from revseq_cli.core.tensors import DataType, TensorDesc
+from revseq_cli.core.tensors import DataType, TensorDesc
 
 LONGEST = 1100  # characters of a number: the longest exact decimal of a FLOAT64 has 1,077
 _INTEGERS, _FLOATS = b"0123456789,+-", b"0123456789eE.,+-"

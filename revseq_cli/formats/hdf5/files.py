@@ -15,7 +15,8 @@ import errno
 import os
 import re
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import h5py
 import numpy as np
@@ -26,9 +27,6 @@ from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, list
 from revseq_cli.formats import file_io
 from revseq_cli.formats.attributes import Attributes, plain
 from revseq_cli.formats.contents import TensorNameError, chosen, missing, try_hint
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # What h5py raises, for HDF5 or of its own.
 RAISED = (OSError, RuntimeError, KeyError, ValueError, TypeError)

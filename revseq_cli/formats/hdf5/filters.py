@@ -7,25 +7,20 @@ from __future__ import annotations
 
 import functools
 import io
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h5py
 import numpy as np
 from h5py import h5s, h5z
+from numpy.typing import NDArray
 
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError
-from revseq_cli.core.tensors import parts
+from revseq_cli.core.tensors import Region, parts
 from revseq_cli.formats.hdf5 import types
 from revseq_cli.formats.hdf5.files import alone
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from revseq_cli.core.tensors import Region
 
 # Short names for HDF5's own filters and some others, whose names in files are long, or empty.
 _NAMES = {

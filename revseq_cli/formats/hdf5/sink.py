@@ -11,8 +11,9 @@ import io
 import os
 import sys
 import time
+from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import h5py
 import numpy as np
@@ -20,24 +21,18 @@ from h5py import h5d, h5p
 
 from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError, TensorIOError, UsageError, listed, printable, shortened
-from revseq_cli.core.tensors import chunk_boxes
+from revseq_cli.core.tensors import Region, chunk_boxes
 from revseq_cli.formats import file_io
+from revseq_cli.formats.atomic_file import AtomicFile
 from revseq_cli.formats.attributes import NOTHING, Attributes, fill_of, typed
 from revseq_cli.formats.contents import refuse_taken
-from revseq_cli.formats.contract import BlockWriter, FileSink, Source
+from revseq_cli.formats.contract import BlockWriter, FileSink, Source, WriteResult
 from revseq_cli.formats.hdf5 import files, types
 from revseq_cli.formats.hdf5.files import RAISED, alone, dataset_at, error_number, opened
 from revseq_cli.formats.hdf5.filters import Chunk, ChunkBlockWriter, take_filters
 from revseq_cli.formats.hdf5.source import Hdf5Source
 from revseq_cli.formats.raw import Handing, RawSink
 from revseq_cli.formats.table import is_netcdf
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from revseq_cli.core.tensors import Region
-    from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import WriteResult
 
 # The file format since HDF5 1.8 of 2008: in older ones, an attribute has at most 64 KiB.
 _VERSIONS = ("v108", "latest")

@@ -5,30 +5,25 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h5py
 import numpy as np
 from h5py import h5d, h5g, h5t
+from numpy.typing import NDArray
 
 from revseq_cli.core.dtypes import data_type_of, require_sizes
 from revseq_cli.core.errors import FormatError, about
-from revseq_cli.core.tensors import TensorDesc, chunk_boxes, chunk_start
+from revseq_cli.core.tensors import DataType, Region, TensorDesc, chunk_boxes, chunk_start
 from revseq_cli.formats import file_io
 from revseq_cli.formats.attributes import ENCODING, FILL, Meaning, Variable, as_texts, is_small, joined
 from revseq_cli.formats.contents import GROUP, Contents, Item, not_whole, only_of, refuse_bomb
-from revseq_cli.formats.contract import ReadTask, Source, Storage
+from revseq_cli.formats.contract import Address, ReadTask, Source, Storage, TextTypes
 from revseq_cli.formats.hdf5 import files, types
 from revseq_cli.formats.hdf5.files import RAISED, alone, dataset_at, opened
 from revseq_cli.formats.hdf5.filters import filters_of, require_filters
 from revseq_cli.formats.raw import RawReadTask, RawTensor, cut_alignments_of
 from revseq_cli.formats.table import is_hdf5, is_netcdf, looks_like
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from revseq_cli.core.tensors import DataType, Region
-    from revseq_cli.formats.contract import Address, TextTypes
 
 _MATLAB_NUMBERS = {
     "double", "single", "logical", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"

@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h5py
 import numpy as np
 from h5py import h5t
+from numpy.typing import NDArray
 
 from revseq_cli.core import dtypes
 from revseq_cli.core.errors import FormatError, listed
-from revseq_cli.core.tensors import DataType, braced
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from revseq_cli.core.tensors import Region
+from revseq_cli.core.tensors import DataType, Region, braced
 
 # Floats that NumPy lacks and HDF5 can describe: where sign, exponent and mantissa are, the bits of the latter two, and
 # the exponent's bias. HDF5 cannot say that a float has no infinities; such ones are opaque bytes, as in h5py.

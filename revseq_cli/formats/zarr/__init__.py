@@ -5,14 +5,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from revseq_cli.formats.atomic_file import AtomicFile
 from revseq_cli.formats.contents import extra
+from revseq_cli.formats.contract import Address, FileSink, Source, TextTypes
 from revseq_cli.formats.zarr.metadata import contents
-
-if TYPE_CHECKING:
-    from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.contract import Address, FileSink, Source, TextTypes
 
 __all__ = ["contents", "create_sink", "open_source"]
 

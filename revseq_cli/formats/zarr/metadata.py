@@ -10,8 +10,9 @@ import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,12 +22,8 @@ from revseq_cli.core.errors import FormatError, MissingFileError, RevseqError, T
 from revseq_cli.core.tensors import DataType, TensorDesc, braced
 from revseq_cli.formats import file_io, remote
 from revseq_cli.formats.contents import GROUP, Contents, Item, only_of
+from revseq_cli.formats.contract import Address, TextTypes
 from revseq_cli.text.numbers import unique
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from revseq_cli.formats.contract import Address, TextTypes
 
 Version = Literal[2, 3]
 _ATTRIBUTES = ".zattrs"

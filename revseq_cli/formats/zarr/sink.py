@@ -9,31 +9,25 @@ import struct
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from zarr.api import asynchronous
 from zarr.storage import LocalStore
 
 from revseq_cli.core import dtypes, platform
 from revseq_cli.core.dtypes import is_nameless
 from revseq_cli.core.errors import UsageError, listed
-from revseq_cli.core.tensors import parts
+from revseq_cli.core.tensors import Region, parts
 from revseq_cli.formats import file_io
-from revseq_cli.formats.atomic_file import copy_file
-from revseq_cli.formats.attributes import FILL, NOTHING, fill_of, typed
+from revseq_cli.formats.atomic_file import AtomicFile, copy_file
+from revseq_cli.formats.attributes import FILL, NOTHING, Attributes, Variable, fill_of, typed
 from revseq_cli.formats.contents import TensorNameError, refuse_taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.metadata import CONSOLIDATED, GROUP_FILES, Version
 from revseq_cli.formats.zarr.source import Stored, ZarrSource, below, done, errors_worded
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from revseq_cli.core.tensors import Region
-    from revseq_cli.formats.atomic_file import AtomicFile
-    from revseq_cli.formats.attributes import Attributes, Variable
 
 _GROUPS: dict[int, dict[str, Any]] = {
     2: {"zarr_format": 2},

@@ -13,13 +13,15 @@ import os
 import stat
 import struct
 import warnings
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import zarr
+from numpy.typing import NDArray
 from zarr.abc.store import RangeByteRequest, SuffixByteRequest
 from zarr.api import asynchronous
 from zarr.core.buffer import default_buffer_prototype
@@ -28,22 +30,25 @@ from zarr.storage import FsspecStore, LocalStore, WrapperStore
 from revseq_cli.core import platform
 from revseq_cli.core.dtypes import is_nameless
 from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
-from revseq_cli.core.tensors import chunk_boxes, chunk_start, inside
+from revseq_cli.core.tensors import DataType, Region, chunk_boxes, chunk_start, inside
 from revseq_cli.formats import file_io, remote
-from revseq_cli.formats.attributes import FILL, MISSING, MOST_BYTES, VALID, Meaning, Variable, as_texts, is_small, plain
+from revseq_cli.formats.attributes import (
+    FILL,
+    MISSING,
+    MOST_BYTES,
+    VALID,
+    Attributes,
+    Meaning,
+    Variable,
+    as_texts,
+    is_small,
+    plain,
+)
 from revseq_cli.formats.contents import chosen, refuse_bomb
 from revseq_cli.formats.contract import ReadTask, Source, Storage
 from revseq_cli.formats.table import looks_like
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.metadata import ARRAY_FILES, Metadata, Node, Store, Version
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
-
-    from numpy.typing import NDArray
-
-    from revseq_cli.core.tensors import DataType, Region
-    from revseq_cli.formats.attributes import Attributes
 
 _Result = TypeVar("_Result")
 _TEXT_BYTES = 1 << 6  # of a text without a fixed length, as far as a header says
