@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
+from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
-from numpy.typing import NDArray
 
 from revseq_cli.core.dtypes import describe
 from revseq_cli.core.errors import FormatError, UsageError
@@ -16,12 +15,12 @@ from revseq_cli.formats.attributes import Meaning, Variable
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.raw import MemorySource
 from revseq_cli.operator import kernel, spec
+from revseq_cli.pipeline.folds import tolerance_of
+from revseq_cli.pipeline.jobs import Job, Request, make
+from revseq_cli.pipeline.plan import Resources
+from revseq_cli.porting.diagnose import Mistake, WrongLines, diagnosed
 
-if TYPE_CHECKING:
-    from revseq_cli.pipeline.jobs import Job
-    from revseq_cli.porting.diagnose import Mistake, WrongLines
-
-    Axis = int | str | None
+Axis = int | str | None
 
 
 class Explanation(NamedTuple):
@@ -37,27 +36,169 @@ class Explanation(NamedTuple):
     reading: str = ""
 
 
-def array_of(data: Any, name: str) -> NDArray[Any]:
-    """The array that a program passes as `name`; FormatError for a masked one, and for what is none."""
-    if isinstance(data, np.ma.MaskedArray):
-        found, hint = "is a masked array, and a tensor has no mask", "give array.data, or array.filled(...)"
-        raise FormatError(found, "an array without a mask", hint, name)
-    make = np.from_dlpack if hasattr(data, "__dlpack__") and not hasattr(data, "__array__") else np.asarray
-    try:
-        array = make(data)
-    except (BufferError, RuntimeError, TypeError, ValueError) as e:  # of PyTorch, and of lists that are ragged
-        wanted = "a NumPy array, or what NumPy makes one of"
-        if hasattr(data, "requires_grad"):  # of PyTorch
-            wanted = f"{name}.detach().cpu(), and of bfloat16 {name}.view(torch.uint16), which has the same bits"
-        raise FormatError(f"cannot become a NumPy array: {e}", wanted, where=name) from e
-    describe(array, name)
-    return array
+def reverse_subsequences(
+    values: Any, lengths: Any = None, axis: Axis = None, *,
+    batch_axis: Axis = None, mask: bool = False, padding: float | None = None,
+) -> Any:  # fmt: skip
+    """Reverse the first `length` elements of each line of an array along an axis, as DirectML does.
+
+    The rules are those of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC in DirectML's reference, without the limits of feature
+    levels, which `violations` checks. Elements keep every bit, even those of a NaN. Arrays are NumPy's, xarray's, or
+    objects with `__array__` or `__dlpack__`, such as PyTorch tensors on the CPU without a gradient.
+
+    Parameters
+    ----------
+    values
+        The InputTensor: 1 to 64 dimensions of integers, floats, complex numbers or booleans, or a dtype of ml_dtypes.
+    lengths
+        The SequenceLengthsTensor: for each line, the number of elements at its start to reverse, as whole numbers of
+        any dtype. It has the shape of `values` with 1 along `axis` or without that dimension; one number is for all
+        lines. Dimensions of DataArrays go by their names. A length above the axis size is clamped to it.
+    axis
+        The dimension that lines run along, from 0, or from the end if it is negative; or its name.
+    batch_axis
+        If given, `lengths` has one dimension of its size, with a length for each of its indices.
+    mask
+        If true, `lengths` is a mask with the shape of `values`, or of batch and time: in each line ones, whose number
+        is the length, followed by zeros.
+    padding
+        If given, there are no `lengths`: each line is reversed up to its last element that is not this number, or NaN.
+        With a `batch_axis`, the length of an index is that of its longest line.
+
+    Returns
+    -------
+    ndarray or DataArray
+        A new array with the shape, the dtype and the memory order of `values`; a DataArray, with the coordinates and
+        attributes of `values`, if that is one.
+
+    Raises
+    ------
+    SpecError, FormatError, UsageError
+        ValueErrors: rules of the operator that the arrays break, all together; what is no array or no length, a mask in
+        which a one follows a zero, and coordinates that differ; an axis or a padding that is none.
+    TypeError
+        For an axis that is neither an integer nor a name, and for a padding that is no number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> values = np.array([[1, 2, 3, 4], [5, 6, 7, 8]], np.float32)
+    >>> reverse_subsequences(values, [[3], [9]], axis=1)
+    array([[3., 2., 1., 4.],
+           [8., 7., 6., 5.]], dtype=float32)
+    >>> reverse_subsequences(values, [2, 1, 2, 0], axis=0, batch_axis=1)
+    array([[5., 2., 7., 4.],
+           [1., 6., 3., 8.]], dtype=float32)
+    >>> reverse_subsequences(values, [[1, 1, 1, 0], [1, 1, 0, 0]], axis=1, mask=True)
+    array([[3., 2., 1., 4.],
+           [6., 5., 7., 8.]], dtype=float32)
+    >>> reverse_subsequences([[1, 2, 0, 0], [3, 4, 5, 0]], axis=-1, padding=0)
+    array([[2, 1, 0, 0],
+           [5, 4, 3, 0]])
+    >>> reverse_subsequences(values, [[3.5], [9]], axis=1)
+    Traceback (most recent call last):
+    revseq_cli.core.errors.FormatError: lengths: 3.5 at [0, 0] is not whole; wanted: a whole number from 0 to 18446744073709551615
+    """  # noqa: E501 - the traceback's line
+    job = job_of(values, lengths, axis, batch_axis, mask=mask, padding=padding)
+    _require(job)
+    result = kernel.reverse(job.values.read(), job.lengths.read(), job.axis)
+    return values.copy(data=result) if _is_labelled(values) else result
+
+
+def explain(
+    output: Any, values: Any, lengths: Any = None, axis: Axis = None, *,
+    batch_axis: Axis = None, mask: bool = False, padding: float | None = None,
+    atol: float | None = None, rtol: float | None = None, ulp: int | None = None, equal_nan: bool = False,
+) -> Explanation:  # fmt: skip
+    """Compare an array with the result of `reverse_subsequences`: which lines are wrong, and what explains them.
+
+    It works like `revseq diff` with an output and a job, and raises the errors of `reverse_subsequences`.
+
+    Parameters
+    ----------
+    output
+        The output of another implementation, like `values`. If it is transposed, flattened, has other sizes of 1, is
+        cut to the longest length, or has another dtype that holds the same values or bytes, that is undone first.
+    values, lengths, axis, batch_axis, mask, padding
+        As for `reverse_subsequences`.
+    atol, rtol
+        Elements are equal if |output - right| <= atol + rtol * |right|, as in numpy.isclose.
+    ulp
+        Elements are equal if they are at most this many steps of their dtype apart.
+    equal_nan
+        If true, every NaN equals every other NaN.
+
+    Returns
+    -------
+    Explanation
+        `differing` elements, the `first` of them, the wrong `lines` (`count` of `of` lines, and the simplest `rule`
+        that separates them from the right ones), `mistakes` that explain them (each has a `text`, and the number of
+        `lines` that it explains), and in `reading` what was undone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> values, lengths = np.arange(8.0).reshape(2, 4), [3, 2]
+    >>> found = explain(values[:, ::-1], values, lengths, axis=1)
+    >>> found.differing, found.first
+    (8, (0, 0))
+    >>> found.lines.rule
+    'all lines'
+    >>> [mistake.text for mistake in found.mistakes]
+    ['whole lines are reversed']
+    >>> right = reverse_subsequences(values, lengths, axis=1)
+    >>> explain(right + 1e-9, values, lengths, axis=1, rtol=0, atol=1e-6).differing
+    0
+    """
+    job = job_of(values, lengths, axis, batch_axis, mask=mask, padding=padding)
+    _require(job)
+    a, tolerance = _ArraySource("output", output), tolerance_of(atol, rtol, ulp, equal_nan)
+    with diagnosed(a, job, tolerance, Resources("serial")) as found:
+        if found is None:
+            raise FormatError(f"is a tensor {a.desc}", f"one like the values, {job.values.desc}", where="output")
+        _, differences, lines, mistakes, undone = found
+    if not differences.count:
+        return Explanation(0, None, None, mistakes, undone)
+    return Explanation(differences.count, tuple(differences.indices[0].tolist()), lines, mistakes, undone)
+
+
+def violations(
+    values: Any, lengths: Any = None, axis: Axis = None, feature_level: str = "5_0", *,
+    batch_axis: Axis = None, mask: bool = False, padding: float | None = None,
+) -> tuple[spec.Constraint, ...]:  # fmt: skip
+    """List every constraint that makes DirectML refuse these arrays at a feature level.
+
+    Parameters
+    ----------
+    values, lengths, axis, batch_axis, mask, padding
+        As for `reverse_subsequences`. Only shapes and dtypes are checked. DirectML has no signed lengths.
+    feature_level
+        The level, as "5_0", "5.0" or "DML_FEATURE_LEVEL_5_0"; or "none" for only the operator's rules.
+
+    Returns
+    -------
+    tuple of Constraint
+        Empty if DirectML accepts the arrays. Each Constraint has `tensor`, `property`, `found`, `wanted`, and `rule`,
+        the source of the constraint in DirectML's documentation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> values, lengths = np.zeros((2, 4)), np.array([[3], [9]], np.uint32)
+    >>> violations(values, lengths, axis=1)
+    ()
+    >>> for each in violations(values, lengths, axis=1, feature_level="4_0"):
+    ...     print(each.tensor, each.property, each.found)
+    InputTensor DataType FLOAT64
+    """
+    if not isinstance(feature_level, str):
+        raise TypeError(f"feature_level is {feature_level!r}; wanted: a string, such as '5_0'")
+    job = job_of(values, lengths, axis, batch_axis, mask=mask, padding=padding)
+    return spec.violations(*job.descs, spec.FeatureLevel.parse(feature_level))
 
 
 def job_of(values: Any, lengths: Any, axis: Axis, batch_axis: Axis, *, mask: bool, padding: float | None) -> Job:
     """The job, as the command makes it from two files; RevseqError if the arrays and the axes make none."""
-    from revseq_cli.pipeline.jobs import Request, make
-
     if padding is not None and (lengths is not None or mask):
         raise UsageError("padding takes the lengths from the values", "no lengths and no mask with it")
     if padding is None and lengths is None:
@@ -71,10 +212,25 @@ def job_of(values: Any, lengths: Any, axis: Axis, batch_axis: Axis, *, mask: boo
 
 
 class _ArraySource(MemorySource):
-    """An array, with the names and the coordinates of dimensions that an array of xarray has."""
+    """An array that a program passes, with the names and the coordinates of dimensions that one of xarray has.
+
+    FormatError for a masked array, and for what is none.
+    """
 
     def __init__(self, name: str, data: Any) -> None:
-        super().__init__(name, array_of(data, name), Storage("array", {}))
+        if isinstance(data, np.ma.MaskedArray):
+            found, hint = "is a masked array, and a tensor has no mask", "give array.data, or array.filled(...)"
+            raise FormatError(found, "an array without a mask", hint, name)
+        convert = np.from_dlpack if hasattr(data, "__dlpack__") and not hasattr(data, "__array__") else np.asarray
+        try:
+            array = convert(data)
+        except (BufferError, RuntimeError, TypeError, ValueError) as e:  # of PyTorch, and of lists that are ragged
+            wanted = "a NumPy array, or what NumPy makes one of"
+            if hasattr(data, "requires_grad"):  # of PyTorch
+                wanted = f"{name}.detach().cpu(), and of bfloat16 {name}.view(torch.uint16), which has the same bits"
+            raise FormatError(f"cannot become a NumPy array: {e}", wanted, where=name) from e
+        describe(array, name)
+        super().__init__(name, array, Storage("array", {}))
         self._coordinates: list[Variable] = []
         if _is_labelled(data):
             self.dimensions = tuple(map(str, data.dims))
@@ -85,7 +241,6 @@ class _ArraySource(MemorySource):
                     self._coordinates.append(Variable(str(d), (str(d),), {}, values))
 
     def meaning(self) -> Meaning:
-        """What an array of xarray says beside its elements."""
         return Meaning(self.dimensions, coordinates=tuple(self._coordinates))
 
 
@@ -97,43 +252,3 @@ def _is_labelled(data: Any) -> bool:
 def _require(job: Job) -> None:
     if broken := spec.violations(*job.descs, spec.FeatureLevel.NONE):
         raise spec.SpecError(broken, {})
-
-
-def reverse(values: Any, lengths: Any, axis: Axis, batch_axis: Axis, *, mask: bool, padding: float | None) -> Any:
-    """The output: a new array, of xarray where the values are one."""
-    if isinstance(axis, int) and lengths is not None and (batch_axis, mask, padding) == (None, False, None):
-        # Most jobs are right as they are; to make one would take most of the time of a small call.
-        array, counts = array_of(values, "values"), array_of(lengths, "lengths")
-        is_plain = counts.dtype.kind == "u" and not (_is_labelled(values) or _is_labelled(lengths))
-        if is_plain and not spec.violations(describe(array), describe(counts), axis, spec.FeatureLevel.NONE):
-            return kernel.reverse(array, counts, axis)
-    job = job_of(values, lengths, axis, batch_axis, mask=mask, padding=padding)
-    _require(job)
-    result = kernel.reverse(job.values.read(), job.lengths.read(), job.axis)
-    return values.copy(data=result) if _is_labelled(values) else result
-
-
-def violations(job: Job, feature_level: str) -> tuple[spec.Constraint, ...]:
-    """The constraints of a feature level that the job breaks."""
-    if not isinstance(feature_level, str):
-        raise TypeError(f"feature_level is {feature_level!r}; wanted: a string, such as '5_0'")
-    return spec.violations(*job.descs, spec.FeatureLevel.parse(feature_level))
-
-
-def explained(
-    output: Any, job: Job, atol: float | None, rtol: float | None, ulp: int | None, *, equal_nan: bool
-) -> Explanation:  # fmt: skip
-    """How an array differs from the output of a job; FormatError if it has other sizes or another type."""
-    from revseq_cli.pipeline.folds import tolerance_of
-    from revseq_cli.pipeline.plan import Resources
-    from revseq_cli.porting.diagnose import diagnosed  # few programs ask for it
-
-    _require(job)
-    a, tolerance = _ArraySource("output", output), tolerance_of(atol, rtol, ulp, equal_nan)
-    with diagnosed(a, job, tolerance, Resources("serial")) as found:
-        if found is None:
-            raise FormatError(f"is a tensor {a.desc}", f"one like the values, {job.values.desc}", where="output")
-        _, differences, lines, mistakes, undone = found
-    if not differences.count:
-        return Explanation(0, None, None, mistakes, undone)
-    return Explanation(differences.count, tuple(differences.indices[0].tolist()), lines, mistakes, undone)

@@ -12,7 +12,7 @@ import tomllib
 import pytest
 from conftest import COMMAND, ROOT
 
-import revseq_cli
+import revseq_cli.arrays
 from revseq_cli.commands.cli import COMMANDS
 from revseq_cli.formats import table as formats_table
 
@@ -162,7 +162,7 @@ def test_a_small_job_loads_only_what_it_needs(tmp_path):
         assert not loaded & heavy, args
 
 
-@pytest.mark.parametrize("module", [revseq_cli])
+@pytest.mark.parametrize("module", [revseq_cli, revseq_cli.arrays])
 def test_the_examples_of_docstrings(module):
     failed, tried = doctest.testmod(module)
     assert failed == 0 < tried
