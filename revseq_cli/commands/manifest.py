@@ -246,7 +246,7 @@ def _entries(rows: Iterable[Row], noun: str, columns: Columns, defaults: dict[st
 
 
 def _entry(line: int, options: dict[str, Any]) -> Entry:
-    """The job with these options; UsageError if one of its files is a pipe, or is where the messages go."""
+    """The job with these options; UsageError if one of its files is a pipe, or is where the reports go."""
     output = Reference.file(options["output"])
     inputs = {name: Reference.input(options[name]) for name in ("input", "lengths") if options.get(name)}
     for name, reference in {**inputs, "output": output}.items():
@@ -255,7 +255,7 @@ def _entry(line: int, options: dict[str, Any]) -> Entry:
     paths = {name: reference.path for name, reference in inputs.items() if reference.inline is None}
     for path in paths.values():
         if os.path.isfile(path):  # noqa: PTH113 - a manifest may have any text
-            file_io.refuse_stream(os.stat(path), path)  # noqa: PTH116
+            file_io.refuse_output(os.stat(path), path)  # noqa: PTH116
     real_paths = {name: platform.real_path(path) for name, path in paths.items()}
     return Entry(line, options, platform.real_path(output.path), real_paths)
 

@@ -31,7 +31,6 @@ if sys.platform == "win32":
 
     READ, WRITE, UPDATE = 0x80000000, 0x40000000, 0xC0000000  # GENERIC_READ, GENERIC_WRITE, and both
     DIRECT = 0
-    LISTS_STATUS = False  # a folder that is listed tells no numbers of its files, and perhaps old sizes and times
     MAKE_FOLDER = "mkdir"
     SIGNALS = (signal.SIGINT, signal.SIGBREAK, signal.SIGTERM)
     MOST_PROCESSES = 61  # that one process can wait for
@@ -60,7 +59,6 @@ else:
     READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
     WRITE, UPDATE = (mode | os.O_CLOEXEC | os.O_NOFOLLOW for mode in (os.O_WRONLY, os.O_RDWR))
     DIRECT = getattr(os, "O_DIRECT", 0)  # with WRITE, past the page cache; 0 where there is no such way
-    LISTS_STATUS = True
     MAKE_FOLDER = "mkdir -p"
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     MOST_PROCESSES = sys.maxsize

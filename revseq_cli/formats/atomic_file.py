@@ -65,15 +65,12 @@ class AtomicFile:
         with file_io.trying_to("write", self.name), contextlib.suppress(FileNotFoundError):
             self._old = self._final.stat()
         if status := self._old:
-            stream = file_io.stream_on(status)
             if stat.S_ISDIR(status.st_mode):
                 raise TensorIOError("is a directory", _NAME, where=self.name)
             if not stat.S_ISREG(status.st_mode):
                 raise TensorIOError("is a pipe or a device", _NAME, where=self.name)
-            if any(identity.names(status) for identity in inputs) or stream == "standard input":
+            if any(identity.names(status) for identity in inputs) or file_io.goes_to(status, 0):
                 raise is_an_input(self.name)
-            if stream:
-                raise TensorIOError(f"is where {stream} goes", "another file", "redirect to another file", self.name)
             if not self._overwrite:
                 raise FileThereError("already exists", "a new file", _REPLACE, self.name)
             if platform.is_protected(status):

@@ -29,7 +29,6 @@ _Result = TypeVar("_Result")
 _PAGE = 1 << 12
 _MOST_AT_ONCE = 1 << 30  # Linux moves at most 2^31 - 4096 bytes in one call
 _LONGEST_USE = 2.0  # seconds to wait for another program, such as a virus scanner, that has the file open
-_STREAMS = "standard input", "standard output", "standard error"
 _FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}  # what says that there is no room
 _HINTS = {
     errno.ENOSPC: "free some space, or write to another disk",
@@ -70,54 +69,23 @@ def identity_of(status: os.stat_result) -> Identity:
     return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def identity_of_entry(entry: os.DirEntry[str]) -> Identity:
-    """The identity of a file in a folder that was listed; TensorIOError if a standard stream goes to it."""
-    if not platform.LISTS_STATUS:
-        with opened(entry.path) as fd:
-            return identity(fd)
-    status = entry.stat(follow_symlinks=False)
-    refuse_stream(status, entry.path)
-    return identity_of(status)
-
-
-@functools.cache  # what the process was started with
-def _file_of(number: int) -> tuple[int, int] | None:
-    """Device and inode of the regular file that a standard stream is open on, as after a shell's <, > or >>."""
+def goes_to(status: os.stat_result, number: int) -> bool:
+    """Whether the standard stream of that number goes to the file of that status, or comes from it."""
     try:
-        status = os.fstat(number)
-    except OSError:
-        return None
-    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+        return stat.S_ISREG(status.st_mode) and os.path.samestat(status, os.fstat(number))
+    except OSError:  # it is closed
+        return False
 
 
-def stream_on(status: os.stat_result) -> str:
-    """The name of the standard stream that is open on the file of that status; nothing if none is."""
-    file = (status.st_dev, status.st_ino)
-    return next((name for number, name in enumerate(_STREAMS) if _file_of(number) == file), "")
+def refuse_output(status: os.stat_result, name: str) -> None:
+    """TensorIOError if standard output goes to the file of that status, which is an input.
 
-
-def stream_inodes() -> set[int]:
-    """The inodes of the files that standard output and standard error go to."""
-    return {file[1] for file in (_file_of(1), _file_of(2)) if file}
-
-
-def refuse_stream(status: os.stat_result, name: str) -> None:
-    """TensorIOError if standard output or standard error goes to the file of that status, which is an input.
-
-    It then goes elsewhere: standard output nowhere, and standard error where that goes. Not even the error may be
-    written into an input, as text or as JSON.
+    From then on it goes nowhere: an error as JSON may not be written into an input, either.
     """
-    file = (status.st_dev, status.st_ino)
-    if file not in (_file_of(1), _file_of(2)):
-        return
-    stream = _STREAMS[1 if _file_of(1) == file else 2]
-    if _file_of(1) == file:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
-        os.close(nowhere)
-    if _file_of(2) == file:
-        os.dup2(1, 2)
-    raise TensorIOError(f"is where {stream} goes", "another file", "redirect to another file", name)
+    if goes_to(status, 1):
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+        raise TensorIOError("is where standard output goes", "another file", "redirect to another file", name)
 
 
 def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
@@ -197,7 +165,7 @@ def opened(path: str, unchanged: Identity | None = None, name: str = "", *, afre
                 raise TensorIOError("is a directory", "a tensor file", where=name)
             if not stat.S_ISREG(status.st_mode):
                 raise TensorIOError("is not a regular file", "a tensor file, or a pipe", where=name)
-            refuse_stream(status, name)
+            refuse_output(status, name)
             _require_unchanged(unchanged, identity_of(status), name)
             yield fd
     finally:

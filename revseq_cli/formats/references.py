@@ -293,9 +293,10 @@ def _piped(path: str) -> bytes | npy.Piped:
     with contextlib.ExitStack() as stack:
         stack.enter_context(file_io.trying_to("read", name))
         stream = cast("io.BufferedReader", sys.stdin.buffer)
-        if path != "-":
+        if path == "-":
+            file_io.refuse_output(os.fstat(0), name)
+        else:
             stream = stack.enter_context(open(path, "rb"))  # noqa: PTH123 - any text
-            file_io.refuse_stream(os.fstat(stream.fileno()), path)
         head = stream.read(64)
         kind = table.kind_of(head)
         if kind and kind.packing:

@@ -404,15 +404,6 @@ def test_a_reader_that_leaves_leaves_no_job_undone(files):
     assert (done.returncode, len(outputs(files))) == (1, 40)
 
 
-@pytest.mark.needs("shell")
-def test_standard_error_that_goes_to_an_input_gets_nothing(files, shell):
-    before = (files / "x.npy").read_bytes()
-    (files / "m.jsonl").write_text(numbered(1))
-    done = shell("revseq batch m.jsonl 2>> x.npy")
-    assert (done.status, "is where standard error goes" in done.out) == (2, True)
-    assert (files / "x.npy").read_bytes() == before
-
-
 # jobs that end their process, and batches that are ended
 
 # Jobs whose outputs have "die" in their names end their process.

@@ -37,69 +37,37 @@ MAKERS = {
     "x.npz": lambda path: np.savez(path, x=X),
     "x.h5": lambda path: h5py.File(path, "w").create_dataset("x", data=X).file.close(),
     "x.safetensors": lambda path: save_file({"x": X}, path),
-    "x.json": lambda path: path.write_text(json.dumps(X.tolist())),
     "x.txt": lambda path: path.write_text(str(X.tolist())),
-    "x.zarr": lambda path: [zarr.create_array(str(path), name=name, data=X) for name in ("x", "other")],
+    "x.zarr": lambda path: zarr.create_array(str(path), name="x", data=X),
 }
 
 
-def _bytes_of(path):
-    return {each: each.read_bytes() for each in [path, *path.rglob("*")] if each.is_file()}
+def _bytes_of(folder):
+    return {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+
+
+OUTPUTS = [
+    *((f"run {name} n.npy --axis 1 -f npy >>", name) for name in MAKERS if name != "x.zarr"),
+    *(("run x.zarr n.npy --axis 1 -f npy >>", f"x.zarr/{part}") for part in ("x/c/0/0", "x/zarr.json", "zarr.json")),
+    ("convert x.npy y.npy --json >>", "x.npy"), ("show x.npy 1<>", "x.npy"), ("batch m.jsonl --json >>", "x.npy"),
+    ("run - n.npy --axis 1 -f npy < x.npy >>", "x.npy"),
+]  # fmt: skip
 
 
 @pytest.mark.needs("shell")
-@pytest.mark.parametrize(
-    ("name", "streams"),
-    [
-        *((name, "2>> F") for name in MAKERS),
-        *(("x.npz", streams) for streams in ("2<> F", ">> F 2>> F", "2>> F | cat")),
-    ],
-)
-def test_h35_standard_error_is_an_input(files, name, streams, shell):
-    MAKERS[name](files / name)
-    tensor, places, lines = name, [name], ["run {} n.npy --axis 1 -o y.npy"]
-    if name == "x.zarr":
-        tensor, places = "x.zarr::x", [f"x.zarr/{part}" for part in ("x/c/0/0", "zarr.json", "other/c/0/0")]
-    if name == "x.npz" and streams == "2>> F":
-        lines += ["show {}", "convert {} - -f json", "diff n.npy {}"]
-    before = _bytes_of(files / name)
-    for place in places:
-        for line in lines:
-            done = shell(f"set -o pipefail; revseq {line.format(tensor)} {streams.replace('F', place)}")
-            assert done.status == 2
-            assert done.err == ""
-            assert ("is where standard error goes" in done.out) == (">> F 2" not in streams)
-            assert _bytes_of(files / name) == before
-    assert not (files / "y.npy").exists()
-
-
-@pytest.mark.needs("shell")
-@pytest.mark.parametrize(
-    ("line", "place"),
-    [
-        ("run x.npy n.npy --axis 1 -f npy >>", "x.npy"), ("convert x.npy - -f npy 1<>", "x.npy"),
-        ("convert x.npy y.npy --json >>", "x.npy"), ("show x.npy 1<>", "x.npy"),
-        *(("run x.zarr::x n.npy --axis 1 -f npy >>", f"x.zarr/{place}")
-          for place in ("x/c/0/0", "x/zarr.json", "zarr.json", "other/c/0/0", "other/zarr.json")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("line", "place"), OUTPUTS)
 def test_h35_standard_output_is_an_input(files, line, place, shell):
-    MAKERS["x.zarr"](files / "x.zarr")
+    """Not even the error is written into it."""
+    for name, make in MAKERS.items():
+        make(files / name)
+    jobs = [
+        {"input": f"{name}.npy", "lengths": "[[1], [1], [1]]", "axis": 1, "output": f"y{name}.npy"} for name in "nx"
+    ]
+    (files / "m.jsonl").write_text("".join(json.dumps(job) + "\n" for job in jobs))
     before = _bytes_of(files)
     done = shell(f"revseq {line} {place}")
-    assert done.status == 2
-    assert f"{place}: is where standard output goes" in done.err
+    assert (done.status, "is where standard output goes" in done.err) == (2, True)
     assert _bytes_of(files) == before
-
-
-@pytest.mark.needs("shell")
-def test_standard_error_may_go_to_any_other_file(files, shell):
-    MAKERS["x.zarr"](files / "x.zarr")
-    assert shell("revseq run x.zarr::x n.npy --axis 1 -o y.npy -v > out.txt 2> err.txt").status == 0
-    assert "wrote y.npy" in (files / "err.txt").read_text()
-    done = shell("revseq run x.npy n.npy --axis 1 -o err.txt -f npy --overwrite 2> err.txt")
-    assert done.status == 2
-    assert "err.txt: is where standard error goes" in (files / "err.txt").read_text()
 
 
 @pytest.mark.needs("shell")

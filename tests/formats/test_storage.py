@@ -131,20 +131,6 @@ def test_a_signal_before_the_names_are_given(folder, kind, monkeypatch):
     assert content(folder) == {}
 
 
-@pytest.mark.parametrize(("number", "found"), [(0, "is an input of this job"), (1, "is where standard output goes")])
-def test_files_that_the_standard_streams_go_to_are_not_replaced(folder, monkeypatch, number, found):
-    Path("y").touch()
-    Path("z").touch()
-    status = os.stat("y")
-    streams = {number: (status.st_dev, status.st_ino)}
-    monkeypatch.setattr(file_io, "_file_of", streams.get)
-    AtomicFile("z", overwrite=True)
-    with pytest.raises(TensorIOError) as caught:
-        AtomicFile("y", overwrite=True)
-    assert caught.value.found == found
-    assert file_io.stream_inodes() == ({status.st_ino} if number else set())
-
-
 # Copies
 
 

@@ -329,39 +329,28 @@ def files_in(folder: str, where: str) -> tuple[str, int, list[str]]:
 
 
 def _identities(folder: str, where: str) -> Iterator[tuple[str, file_io.Identity]]:
+    """The state of each file by its path in the folder, in an order that does not change."""
     if platform.is_remote(folder):
         yield from sorted(remote.listed(folder).items())
         return
+    pending = [""]
     with file_io.trying_to("read", where):
         try:
-            for name, entry in _entries(folder):
-                if not entry.is_file(follow_symlinks=False):
-                    raise FormatError(f"{name} is not a regular file", _LINKS, where=where)
-                yield name, file_io.identity_of_entry(entry)
+            while pending:
+                below = pending.pop()
+                signals.check()
+                for entry in sorted(os.scandir(Path(folder, below)), key=lambda entry: entry.name):
+                    name = below + entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(f"{name}/")
+                        continue
+                    if not entry.is_file(follow_symlinks=False):
+                        raise FormatError(f"{name} is not a regular file", _LINKS, where=where)
+                    status = os.lstat(entry.path)
+                    file_io.refuse_output(status, entry.path)
+                    yield name, file_io.identity_of(status)
         except FileNotFoundError:
             raise changed(where) from None
-
-
-def _entries(folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """All but folders in a folder, by their paths inside, in an order that does not change."""
-    pending = [""]
-    while pending:
-        below = pending.pop()
-        signals.check()
-        for entry in sorted(os.scandir(Path(folder, below)), key=lambda entry: entry.name):
-            if entry.is_dir(follow_symlinks=False):
-                pending.append(f"{below}{entry.name}/")
-            else:
-                yield f"{below}{entry.name}", entry
-
-
-def refuse_streams(store: str) -> None:
-    """TensorIOError if standard output or standard error goes to a file of the store, of whichever array."""
-    if inodes := file_io.stream_inodes():
-        with file_io.trying_to("read", store):
-            for _, entry in _entries(store):
-                if entry.inode() in inodes:  # known without a system call, unlike the status
-                    file_io.refuse_stream(os.lstat(entry.path), entry.path)
 
 
 def changed(where: str) -> TensorIOError:

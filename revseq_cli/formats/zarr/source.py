@@ -65,12 +65,10 @@ class ZarrSource(Source):
 
     def __init__(self, path: str, key: str | None, name: str = "", asked: DataType | None = None, at: str = "") -> None:
         name = name or path
-        if not platform.is_remote(path):
-            if not Path(path).is_dir():
-                with file_io.opened(path) as fd:
-                    seems, hint = looks_like(file_io.read_some(fd, 64, 0, path))
-                raise FormatError(f"is not a Zarr store: it looks like {seems}", "a folder", hint, name)
-            metadata.refuse_streams(path)
+        if not platform.is_remote(path) and not Path(path).is_dir():
+            with file_io.opened(path) as fd:
+                seems, hint = looks_like(file_io.read_some(fd, 64, 0, path))
+            raise FormatError(f"is not a Zarr store: it looks like {seems}", "a folder", hint, name)
         self.store, self.at = Store(path), at or path
         key = key and key.strip("/")
         node = self.store.node(key) if key else None
