@@ -18,7 +18,7 @@ from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, Constraint, Feature
 from revseq_cli.report import terminal
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.onnx_models import Model, Node
+    from revseq_cli.formats.onnx import Model, Node
     from revseq_cli.pipeline.folds import LengthCounts
     from revseq_cli.pipeline.jobs import Job
 
@@ -57,7 +57,7 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
 
     reference = Reference.input(job_options["input"], job_options["format_name"], override=True)
     if reference.is_onnx_model and not (job_options["feed"] or job_options["lengths"]):
-        from revseq_cli.formats.onnx_models import Model
+        from revseq_cli.formats.onnx import Model
 
         model = Model(reference.path)
         key = reference.key

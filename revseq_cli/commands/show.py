@@ -136,7 +136,7 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
     reference = references.Reference.input(name, format_name, override=True)
     key = reference.key
     if reference.is_onnx_model and not reference.format:
-        from revseq_cli.formats.onnx_models import OPERATOR, Model  # few files are models
+        from revseq_cli.formats.onnx import OPERATOR, Model  # few files are models
 
         model = Model(reference.path)
         if key is not None:

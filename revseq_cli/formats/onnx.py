@@ -1,26 +1,39 @@
-"""A tensor of ONNX in a .pb file, which is a TensorProto: read and written whole, by the package onnx, an extra.
+"""ONNX: tensors in .pb files, and models, of which each ReverseSequence node of the graph is a job.
 
-Source: onnx/onnx.proto.
+The package onnx, an extra, parses a file whole and infers the sizes of a model. What lies before a node is run by ONNX
+Runtime, on bytes that are serialised anew from what was parsed: with elements of other files in them, and no library of
+operators. Source: onnx/onnx.proto, docs/IR.md and docs/ExternalData.md.
 """
 
 from __future__ import annotations
 
-from typing import Any, BinaryIO
+import contextlib
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from types import ModuleType
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from revseq_cli.core.dtypes import dtype_of, require_sizes
-from revseq_cli.core.errors import FormatError
+from revseq_cli.core import platform
+from revseq_cli.core.dtypes import dtype_of, native, require_sizes
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_typed, listed, nearest, printable
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats import file_io
+from revseq_cli.formats import file_io, references
 from revseq_cli.formats.atomic_file import AtomicFile
 from revseq_cli.formats.contents import chosen, extra, not_whole
 from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
+from revseq_cli.formats.file_io import Identity
 from revseq_cli.formats.raw import MemorySource, WholeSink
+from revseq_cli.formats.references import Reference, refuse_shared
 from revseq_cli.formats.table import looks_like
 
-MOST_BYTES = (1 << 31) - 1  # of a protobuf message
+_MOST_BYTES = (1 << 31) - 1  # of a protobuf message
+_LARGEST = _MOST_BYTES - (1 << 16)  # of the elements in one that is made here
 # ONNX's numbers of the data types that this program has.
 TYPES = {
     1: DataType.FLOAT32, 2: DataType.UINT8, 3: DataType.INT8, 4: DataType.UINT16, 5: DataType.INT16, 6: DataType.INT32,
@@ -30,22 +43,25 @@ TYPES = {
     24: DataType.FLOAT8_E8M0FNU,
 }  # fmt: skip
 _NUMBERS = {data_type: number for number, data_type in TYPES.items()}
+OPERATOR, RUNTIME = "ReverseSequence", "ONNX Runtime"
+_INT, _EXTERNAL = 2, 1  # the number of this type of an attribute, and of a data_location
+_WRITES_ALL = (1, 28)  # the first version of ONNX Runtime whose CPU provider writes lines of length 0
+_QUIET = 4  # ONNX Runtime prints only what ends the process
 
 
-def parsed(path: str, message: str, name: str = "") -> tuple[Any, file_io.Identity]:
+def _parsed(path: str, message: str, name: str) -> tuple[Any, Identity]:
     """A file as a message of that class, such as TensorProto, and the state in which it was read; FormatError if none.
 
     Fields that the package does not know are left out.
     """
-    name = name or path
     onnx = extra("onnx", "is a protobuf message of ONNX", name)
     from google.protobuf.message import DecodeError  # onnx depends on it
 
     with file_io.opened(path, name=name) as fd:
         identity = file_io.identity(fd)
-        if identity.size > MOST_BYTES:
+        if identity.size > _MOST_BYTES:
             found = f"has {identity.size} bytes"
-            raise FormatError(found, f"at most {MOST_BYTES}, protobuf's limit", "keep large tensors in .npy", name)
+            raise FormatError(found, f"at most {_MOST_BYTES}, protobuf's limit", "keep large tensors in .npy", name)
         data = file_io.read_some(fd, identity.size, 0, name)
     try:
         proto = getattr(onnx, message).FromString(data)
@@ -65,13 +81,13 @@ def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 -
 def open_tensor(path: str, key: str | None = None, name: str = "") -> Source:
     """The tensor of a file; `name` is for messages. FormatError for damage, or if `key` is another tensor's."""
     name = name or path
-    proto, identity = parsed(path, "TensorProto", name)
+    proto, identity = _parsed(path, "TensorProto", name)
     if proto.data_type not in TYPES:
         found = f"its data type is ONNX's number {proto.data_type}" if proto.data_type else "is no tensor of ONNX"
         raise FormatError(found, "a TensorProto of numbers of whole bytes", where=name)
-    if proto.data_location or proto.HasField("segment"):
-        found = "its elements are in another file" if proto.data_location else "is a part of a tensor"
-        raise FormatError(found, "a tensor with its elements", "load and save it with the package onnx", name)
+    if proto.data_location:
+        hint = "load and save it with the package onnx"
+        raise FormatError("its elements are in another file", "a tensor with its elements", hint, name)
     key = chosen([str(proto.name)], key, name)
     require_sizes(tuple(proto.dims), name)
     try:
@@ -120,9 +136,9 @@ def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> 
 
 def _message(values: NDArray[Any], template: Source, key: str, where: str) -> bytes:
     onnx, desc = extra("onnx", "is a protobuf message of ONNX", where), template.desc
-    if desc.total_bytes > MOST_BYTES - (1 << 16):
+    if desc.total_bytes > _LARGEST:
         found = f"would be a protobuf message of more than {desc.total_bytes} bytes"
-        raise FormatError(found, f"at most {MOST_BYTES}", "write a format without that limit, such as out.npy", where)
+        raise FormatError(found, f"at most {_MOST_BYTES}", "write a format without that limit, such as out.npy", where)
     data = np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()
     try:
         proto = onnx.TensorProto(dims=desc.sizes, data_type=_NUMBERS[desc.data_type], name=key or None, raw_data=data)
@@ -130,3 +146,330 @@ def _message(values: NDArray[Any], template: Source, key: str, where: str) -> by
         raise FormatError(f"{key!r} is no name of a tensor", "a name such as x", where=where) from None
     message: bytes = proto.SerializeToString(deterministic=True)
     return message
+
+
+# Models.
+
+
+class Stated(NamedTuple):
+    """What is known of a value: its data type, and its sizes, of which some may be names; None for what is not."""
+
+    data_type: DataType | None = None
+    sizes: tuple[int | str, ...] | None = None
+
+    @classmethod
+    def of(cls, info: Any) -> Stated:  # noqa: ANN401 - a ValueInfoProto
+        """What a model says of a value."""
+        kind = info.type.tensor_type
+        sizes = tuple(
+            dim.dim_value if dim.HasField("dim_value") else printable(str(dim.dim_param)[:40]) or "?"
+            for dim in kind.shape.dim
+        )
+        return cls(TYPES.get(kind.elem_type), sizes if kind.HasField("shape") else None)
+
+    def __str__(self) -> str:
+        sizes = "any" if self.sizes is None else "{" + ",".join(map(str, self.sizes)) + "}"
+        return f"(Sizes:{sizes}, DataType:{self.data_type.name if self.data_type else 'any'})"
+
+
+class Node(NamedTuple):
+    """A ReverseSequence node: the names of its values, and its axes as the model has them."""
+
+    key: str
+    values: str
+    lengths: str
+    output: str
+    time_axis: int
+    batch_axis: int
+
+    def axes(self, rank: int, where: str) -> tuple[int, int]:
+        """The axes of values of that dimension count, 0 and 1 in either order; FormatError for others."""
+        time, batch = (axis + rank if axis < 0 else axis for axis in (self.time_axis, self.batch_axis))
+        if rank < 2 or {time, batch} != {0, 1}:
+            found = f"{OPERATOR} has time_axis {self.time_axis} and batch_axis {self.batch_axis} of {rank} dimensions"
+            raise FormatError(found, "0 and 1, in either order", where=where)
+        return time, batch
+
+
+class Model:
+    """A model that was parsed; FormatError for a file that is none, and for one without a node of the operator.
+
+    Nodes inside of others and of functions are not seen: ONNX Runtime gives no values from there.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.proto, self.identity = _parsed(path, "ModelProto", path)
+        if not self.proto.HasField("graph"):
+            raise FormatError("is not an ONNX model", "a ModelProto", where=path)
+        graph = self.proto.graph
+        self.inputs = {str(info.name): Stated.of(info) for info in graph.input}
+        self._constants = {str(each.name) for each in graph.initializer}
+        ours = [node for node in graph.node if node.op_type == OPERATOR and node.domain in ("", "ai.onnx")]
+        nodes = [self._node(node) for node in ours]
+        if not nodes:
+            seldom = "exporters of TensorFlow and Keras write such nodes, and those of PyTorch seldom do"
+            raise FormatError(f"has no {OPERATOR} node", f"a model with one in its graph: {seldom}", where=path)
+        counts = Counter(name for node in nodes for name in {node.key, node.output})
+        named = (n if counts[n.key] == 1 and can_be_typed(n.key) else n._replace(key=n.output) for n in nodes)
+        self.nodes = {node.key: node for node in named}  # by the name, or that of the output where others have it
+
+    def _node(self, node: Any) -> Node:  # noqa: ANN401 - a NodeProto
+        axes = {str(attribute.name): attribute.i for attribute in node.attribute if attribute.type == _INT}
+        names = tuple(map(str, (*node.input, *node.output)))
+        is_whole = (len(node.input), len(node.output), len(axes)) == (2, 1, len(node.attribute)) and all(names)
+        if not is_whole or not axes.keys() <= {"time_axis", "batch_axis"}:
+            found = f"{OPERATOR} {node.name or 'without a name'} is not as ONNX has it"
+            raise FormatError(found, "2 inputs, 1 output, and the integers time_axis and batch_axis", where=self.path)
+        values, lengths, output = names
+        key = str(node.name) or output
+        return Node(key, values, lengths, output, axes.get("time_axis", 0), axes.get("batch_axis", 1))
+
+    def node(self, key: str | None) -> Node:
+        """The node with that name or output; without a key, the only one, or else a FormatError."""
+        outputs = {node.output: node.key for node in self.nodes.values()}
+        return self.nodes[chosen(self.nodes, outputs.get(key or "", key), self.path, f"{OPERATOR} node")]
+
+    @cached_property
+    def known(self) -> defaultdict[str, Stated]:
+        """What is known of each value of the graph: what the model states, and what the package onnx infers of it.
+
+        It reads no other file.
+        """
+        from onnx import shape_inference
+
+        made = self.proto
+        # Else what is stated is all that is known; a model of 2 GiB cannot be handed to the package as bytes.
+        with contextlib.suppress(shape_inference.InferenceError, ValueError):
+            made = shape_inference.infer_shapes(made, data_prop=True)
+        known: defaultdict[str, Stated] = defaultdict(Stated)
+        for info in (*made.graph.input, *made.graph.output, *made.graph.value_info):
+            known[str(info.name)] = Stated.of(info)
+        for weight in made.graph.initializer:
+            known[str(weight.name)] = Stated(TYPES.get(weight.data_type), tuple(weight.dims))
+        return known
+
+    def misfit(self, node: Node, batch: int | str | None) -> str | None:
+        """What is wrong with the sizes of a node's lengths, as far as they are known, for a batch axis of this size."""
+        lengths = self.known[node.lengths]
+        sizes = lengths.sizes
+        if sizes is None or (len(sizes) == 1 and (str in (type(batch), type(sizes[0])) or batch in (None, sizes[0]))):
+            return None
+        wanted = f"{{{batch}}}" if isinstance(batch, int) else "one dimension"
+        return f"the lengths {node.lengths} are {lengths}; wanted: {wanted}"
+
+    def told(self, node: Node) -> str:
+        """A node in words: its axes, and what is known of its values."""
+        return f"time_axis {node.time_axis}, batch_axis {node.batch_axis}, {self.known[node.values]}"
+
+    def needed(self, names: Iterable[str], fed: Iterable[str]) -> tuple[set[str], list[str]]:
+        """These values and all that they are computed from; and the inputs among them that have no value at all."""
+        makers = {output: node for node in self.proto.graph.node for output in node.output if output}
+        pending, found = [*names], set[str]()
+        while pending:
+            name = pending.pop()
+            if name not in found:
+                found.add(name)
+                pending += _read_by(makers[name]) if name in makers and name not in fed else ()
+        return found, [name for name in self.inputs if name in found - self._constants - {*fed}]
+
+    def cut(self, names: Sequence[str], fed: Iterable[str], files: list[Identity]) -> Any:  # noqa: ANN401
+        """The model with these values as its outputs and no more than they need; all its elements are in it.
+
+        `files` get the states of the other files that had some.
+        """
+        needed, _ = self.needed(names, fed)
+        whole, graph = self.proto, self.proto.graph
+        made = type(whole)(ir_version=max(whole.ir_version, 4), opset_import=whole.opset_import)
+        made.functions.extend(whole.functions)
+        made.graph.name = "cut"
+        made.graph.node.extend(node for node in graph.node if not needed.isdisjoint(node.output))
+        given = (needed - self._constants) | {*fed}
+        made.graph.input.extend(each for each in graph.input if each.name in given)
+        made.graph.initializer.extend(each for each in graph.initializer if each.name in needed - {*fed})
+        for name in names:
+            made.graph.output.add(name=name)
+        room = _LARGEST - made.ByteSize()
+        for tensor in _tensors(made):
+            if tensor.data_location == _EXTERNAL:
+                room -= self._load(tensor, room, files)
+        return made
+
+    def _load(self, tensor: Any, room: int, files: list[Identity]) -> int:  # noqa: ANN401 - a TensorProto
+        """Take the elements of a tensor from the file that it names, which is in the model's folder; their bytes."""
+        where = f"{self.path}: {tensor.name}" if tensor.name else self.path
+        entries = {str(entry.key): str(entry.value) for entry in tensor.external_data}
+        location, folder = entries.get("location", ""), Path(self.path).parent
+        is_plain = location and not set(location) & set("\\:\0") and ".." not in PurePosixPath(location).parts
+        real = Path(os.path.realpath(folder / location))
+        if not is_plain or location.startswith("/") or not real.is_relative_to(os.path.realpath(folder)):
+            found, wanted = f"its elements are in the file {location[:80]!r}", "a path in the folder of the model"
+            raise FormatError(found, wanted, "a model may not refer to other files", where)
+        with file_io.opened(str(real)) as fd:
+            identity = file_io.identity(fd)
+            try:
+                start = int(entries.get("offset") or 0)
+                count = int(entries.get("length") or max(0, identity.size - start))
+            except ValueError:
+                raise FormatError("offset or length of its elements is no number", "integers", where=where) from None
+            if not 0 <= start <= start + count <= identity.size:
+                found = f"has {count} bytes at {start} of {printable(location)}, which has {identity.size}"
+                raise FormatError(found, "bytes of the file", "fetch it again", where)
+            if count > room:
+                found = f"what lies before the node has more than {_LARGEST} bytes of elements"
+                raise FormatError(found, "a model that protobuf can hold", where=self.path)
+            tensor.raw_data = file_io.read_some(fd, count, start, str(real))
+        tensor.ClearField("data_location")
+        tensor.ClearField("external_data")
+        files.append(identity)
+        return count
+
+
+class NodeTensor(MemorySource):
+    """A tensor that a model computes; `files` are all that it comes from, which no output may overwrite."""
+
+    files: list[Identity] = []  # noqa: RUF012 - each has its own
+
+
+class NodeJob:
+    """A node as a job: its values and lengths are given by `feeds`, or computed of them.
+
+    `feeds` has NAME=FILE for inputs of the model. With `lengths`, these are given beside the model, for messages.
+    UsageError for what is no input, and for inputs without a value.
+    """
+
+    def __init__(self, reference: Reference, feeds: Sequence[str], lengths: Reference | None) -> None:
+        self.model = model = Model(reference.path)
+        self.node = node = model.node(reference.key)
+        named = {name: Reference.input(text, None, name) for name, text in self._named(feeds).items()}
+        refuse_shared([*named.items(), *([("LENGTHS", lengths)] if lengths else [])])
+        wanted = [node.values] if lengths else [node.values, node.lengths]
+        needed, missing = model.needed(wanted, named)
+        if missing:
+            options = " ".join(f"--feed {platform.quoted(f'{name}=FILE')}" for name in missing)
+            told = f"a tensor for each: {self._told(missing)}"
+            raise UsageError(f"no values are given for {listed(missing)}", told, f"add {options}", model.path)
+        self._tensors: dict[str, Source] = {}
+        for name in needed & named.keys():
+            types = TextTypes(model.inputs[name].data_type, DataType.FLOAT32)
+            self._tensors[name] = references.open_source(named[name], types)
+        if computed := [name for name in wanted if name not in self._tensors]:
+            self._tensors |= self._run(computed)
+        self._axes = node.axes(len(self._tensors[node.values].sizes), model.path)
+
+    def tensor(self, role: str, types: TextTypes) -> Source:  # noqa: ARG002 - the model names their types
+        """InputTensor, which are the values of the node, or its lengths."""
+        return self._tensors[self.node.values if role == "InputTensor" else self.node.lengths]
+
+    def axis(self) -> int:
+        """The axis that is reversed."""
+        return self._axes[0]
+
+    def batch_axis(self) -> int:
+        """The axis of which each index has a length."""
+        return self._axes[1]
+
+    def _told(self, names: Iterable[str]) -> str:
+        return listed(f"{name} {self.model.inputs[name]}" for name in names)
+
+    def _named(self, feeds: Sequence[str]) -> dict[str, str]:
+        """What is given for each input of the model."""
+        inputs, named = self.model.inputs, dict[str, str]()
+        wanted = f"once NAME=FILE for each of {self._told(inputs)}" if inputs else "a model that has inputs"
+        for text in feeds:
+            name, _, file = text.partition("=")
+            if name not in inputs or not file:
+                meant = f"{near}={file or 'FILE'}" if (near := nearest(name, inputs)) else ""
+                hint = f"try --feed {platform.quoted(meant)}" if meant else ""
+                raise UsageError(f"{text[:80]!r} matches no input of the model", wanted, hint, self.model.path)
+            if name in named:
+                raise UsageError(f"the input {name} is given twice", wanted, where=self.model.path)
+            named[name] = file
+        return named
+
+    def _run(self, names: list[str]) -> dict[str, Source]:
+        """These values, computed by ONNX Runtime."""
+        model, runtime = self.model, package()
+        files = [model.identity]
+        cut = model.cut(names, self._tensors, files)
+        data = cut.SerializeToString()
+        if OPERATOR.encode() in data:
+            require_written(runtime, model.path, "depends on another ReverseSequence")
+        with saying(model.path, FormatError):
+            options = runtime.SessionOptions()
+            options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+            session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+            sources = {each.name: self._tensors[each.name] for each in session.get_inputs()}
+            arrays = {name: np.asarray(native(source.read()), order="C") for name, source in sources.items()}
+            kinds = {each.name: each.type for each in session.get_outputs()}
+            values = dict(zip(kinds, session.run(None, arrays), strict=True))
+        for source in sources.values():
+            source.recheck()
+            files += source.files
+        tensors: dict[str, Source] = {}
+        for name in names:
+            _require_tensor(name, values[name], kinds[name], model.path)
+            tensors[name] = tensor = NodeTensor(f"{model.path}: {name}", values[name], Storage("onnx", {}), files[0])
+            tensor.path, tensor.files = model.path, files
+        return tensors
+
+
+def _require_tensor(name: str, values: Any, kind: str, where: str) -> None:  # noqa: ANN401 - what ONNX Runtime returns
+    """FormatError for what is no tensor of ours, or has another data type than ONNX Runtime says."""
+    words = {"float": "FLOAT32", "double": "FLOAT64"}
+    word = kind[7:-1] if kind.startswith("tensor(") else kind
+    data_type = DataType.__members__.get(words.get(word, word.upper()))
+    found = getattr(values, "dtype", None)  # a sparse tensor has none
+    if data_type is None or found != dtype_of(data_type):
+        told = f"the data type of {name} is {word[:80]}" + (f", returned as {found}" if data_type else "")
+        raise FormatError(told, "a given tensor, or computed FLOAT16 to FLOAT64, integers or BOOL", where=where)
+
+
+def package(name: str = "onnxruntime") -> ModuleType:
+    """ONNX Runtime, which prints nothing; FormatError where it is missing or damaged."""
+    try:
+        runtime = extra("onnxruntime", "is not installed", RUNTIME, name)
+    except ImportError as e:  # as on a Windows without the libraries of Visual C++
+        raise FormatError(f"cannot be loaded: {e}", "a package that Python can load", where=RUNTIME) from None
+    runtime.set_default_logger_severity(_QUIET)
+    return runtime
+
+
+@contextlib.contextmanager
+def saying(where: str, error: type[RevseqError]) -> Iterator[None]:
+    """What ONNX Runtime says where it fails, as that error; its own errors have no class in common."""
+    try:
+        yield
+    except RevseqError:
+        raise
+    except Exception as e:  # noqa: BLE001
+        raise error(f"{RUNTIME} says {' '.join(str(e).split())[:400]}", where=where) from None
+
+
+def require_written(runtime: ModuleType, where: str, found: str) -> None:
+    """FormatError for a version that does not write lines of length 0: microsoft/onnxruntime#28490."""
+    if tuple(map(int, runtime.__version__.split(".")[:2])) < _WRITES_ALL:
+        found = f"{found}, and {RUNTIME} {runtime.__version__} leaves lines of length 0 unwritten"
+        wanted = f"{RUNTIME} {'.'.join(map(str, _WRITES_ALL))} or newer"
+        raise FormatError(found, wanted, platform.pip("install --upgrade onnxruntime"), where)
+
+
+def _read_by(node: Any) -> Iterator[str]:  # noqa: ANN401 - a NodeProto
+    """The values that a node reads, also inside of it; an input that is left out has no name."""
+    yield from filter(None, node.input)
+    for attribute in node.attribute:
+        for graph in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+            yield from (each.name for each in graph.output)
+            for each in graph.node:
+                yield from _read_by(each)
+
+
+def _tensors(message: Any) -> Iterator[Any]:  # noqa: ANN401 - any message
+    """Every TensorProto in a message, wherever it is: in subgraphs, functions and their default attributes, too."""
+    if message.DESCRIPTOR.name == "TensorProto":
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type:
+            for part in (value,) if hasattr(value, "DESCRIPTOR") else value:
+                yield from _tensors(part)

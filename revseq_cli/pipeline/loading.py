@@ -20,7 +20,7 @@ from revseq_cli.pipeline.jobs import Job, Request, make
 from revseq_cli.pipeline.lengths import View, as_bytes, refuse_packed
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.onnx_models import NodeJob
+    from revseq_cli.formats.onnx import NodeJob
     from revseq_cli.text.examples import Example, Text
 
 
@@ -37,7 +37,7 @@ def open_job(request: Request) -> Job:
     reference, lengths_reference = request.references
     whole: NodeJob | ExampleText | None = None
     if reference.is_onnx_model:
-        from revseq_cli.formats.onnx_models import NodeJob  # few files are models
+        from revseq_cli.formats.onnx import NodeJob  # few files are models
 
         whole = node = NodeJob(reference, request.feed, lengths_reference)
         if not lengths_reference and request.batch_axis is None:

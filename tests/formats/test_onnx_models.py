@@ -13,7 +13,7 @@ from folders import content
 from onnx import TensorProto, helper, numpy_helper
 
 from revseq_cli.core.errors import FormatError
-from revseq_cli.formats.onnx_models import Model
+from revseq_cli.formats.onnx import Model
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime, an extra, is not installed")
 NEW = tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 28)
@@ -97,7 +97,7 @@ class TestOfAModel:
             return  # a ReverseSequence comes before
         revseq("run", "bilstm.onnx::yb", *FEED, "-o", "yb.npy").ok()
         assert oracle.same_bits(np.load("yb.npy"), witness("bilstm.onnx", feeds, "yb"))
-        assert "equal, 40 elements" in revseq("diff", "--on", "onnxruntime", "bilstm.onnx::yb", *FEED).ok().out
+        assert "equal, 40 elements" in revseq("diff", "--on", "cpu", "bilstm.onnx::yb", *FEED).ok().out
 
     def test_check_and_show_know_sizes_without_values(self, revseq):
         told = "time_axis 0, batch_axis 1, (Sizes:{T,N,3}, DataType:FLOAT32)"

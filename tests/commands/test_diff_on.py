@@ -84,8 +84,8 @@ def test_a_wrong_element_is_shown_and_drawn(revseq, tmp_path):
 @pytest.mark.parametrize(
     ("output", "words"),
     [
-        ("y[:, :2]", "returned elements float32 of sizes (2, 2)"),
-        ("y.astype('f8')", "returned elements float64 of sizes (2, 3)"),
+        ("y[:, :2]", "cannot reshape"),
+        ("y.astype('f8')", "cannot reshape"),
         ("onnxruntime.InferenceSession.__bases__[0].run(self, names, feed | {'n': feed['n'] - 5})", "Invalid sequence"),
     ],
 )
