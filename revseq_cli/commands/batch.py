@@ -245,7 +245,7 @@ class _Pool:
     def outcomes(self) -> Generator[tuple[int, Outcome], None, None]:
         """Each job that has ended; what is under way is undone where this is closed."""
         from revseq_cli.core import processes  # --help must not load it
-        from revseq_cli.pipeline import tasks
+        from revseq_cli.pipeline import passes
         from revseq_cli.report.objects import Outcome
 
         while queue := self._alone or self._small:
@@ -253,7 +253,7 @@ class _Pool:
             workers, has_died = processes.Workers(1 if is_alone else self._workers), False
             try:
                 begun = self._begin(queue, 0 if is_alone else self._workers)
-                for job, outcome in tasks.run(begun, workers, ahead=1 if is_alone or self._fail_fast else 2):
+                for job, outcome in passes.run(begun, workers, ahead=1 if is_alone or self._fail_fast else 2):
                     del self._begun[job]
                     if outcome:
                         yield job, self._ended(outcome)
@@ -348,7 +348,7 @@ def _run_job(job: int, entry: Entry, setup: _Setup, sharing: int, *, replaces: b
 
 
 def _outcome_of(entry: Entry, setup: _Setup, sharing: int, *, replaces: bool) -> Outcome:
-    from revseq_cli.pipeline import loading, reversal
+    from revseq_cli.pipeline import loading, passes
     from revseq_cli.pipeline.plan import plan_reversal
     from revseq_cli.report.objects import Outcome
 
@@ -372,5 +372,5 @@ def _outcome_of(entry: Entry, setup: _Setup, sharing: int, *, replaces: bool) ->
     if setup.plans:
         return outcome._replace(planned=True)
     with options.written(sink):
-        clamped = reversal.write(job, sink, plan, verified=verify)
+        clamped = passes.write(job, sink, plan, verified=verify)
     return outcome._replace(verified=verify, notes=tuple(sink.notes), clamped=clamped)

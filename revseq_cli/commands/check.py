@@ -51,7 +51,7 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     The exit status is 0 if every constraint holds, and 1 if one fails.
     """
     from revseq_cli.formats.references import Reference  # --help must not load NumPy
-    from revseq_cli.pipeline import folds, loading
+    from revseq_cli.pipeline import loading, passes
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report import objects
 
@@ -75,7 +75,7 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     constraints = spec.constraints(*job.descs, level)
     lowest = spec.lowest_level(*job.descs)
     # Lengths that no level accepts have no effects to count.
-    counts = folds.count_lengths(job, Resources()) if lowest else None
+    counts = passes.count_lengths(job, Resources()) if lowest else None
     failing = spec.broken(constraints)
     hint = loading.suggestion(job) if failing else ""
     if console.as_json:

@@ -59,9 +59,8 @@ def command(
     """
     from revseq_cli.formats.references import Reference, create_sink
     from revseq_cli.pipeline import loading
-    from revseq_cli.pipeline.folds import verify_copy
+    from revseq_cli.pipeline.passes import copy, verify_copy
     from revseq_cli.pipeline.plan import plan_pass
-    from revseq_cli.pipeline.tasks import copy
     from revseq_cli.report import objects
 
     if dst == "-" and (console.as_json or verify):

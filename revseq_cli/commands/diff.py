@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Source
-    from revseq_cli.pipeline.folds import Pair, Tolerance
+    from revseq_cli.pipeline.folds import Tolerance
     from revseq_cli.pipeline.jobs import Job
+    from revseq_cli.pipeline.passes import Pair
     from revseq_cli.pipeline.plan import Resources
 
 # What settings say of tensors, with and without a job.
@@ -110,7 +111,7 @@ def command(
     """
     from revseq_cli.core import signals
     from revseq_cli.formats.atomic_file import FileTransaction  # --help must not load NumPy
-    from revseq_cli.pipeline import folds
+    from revseq_cli.pipeline import folds, passes
     from revseq_cli.pipeline.plan import plan_pass
     from revseq_cli.porting import diagnose
     from revseq_cli.report import objects, tables
@@ -129,7 +130,7 @@ def command(
             a, job = _opened_job(tensors, settings, on, resources)
             b = job.values
             drawing = new_picture(a, job)
-            notes += job.clamping(folds.count_lengths(job, resources).clamped)
+            notes += job.clamping(passes.count_lengths(job, resources).clamped)
             diagnosis = stack.enter_context(diagnose.diagnosed(a, job, tolerance, resources, first))
             if diagnosis:
                 pair, found, b = diagnosis.pair, diagnosis.differences, diagnosis.pair.right
@@ -137,8 +138,8 @@ def command(
             a, b = _opened_tensors(tensors, settings, resources)
             drawing = new_picture(a, b)
             if a.desc == b.desc:
-                pair = folds.Pair(a, b, plan_pass(a, b, resources))
-                found = folds.compared("compare", pair, tolerance, first)
+                pair = passes.Pair(a, b, plan_pass(a, b, resources))
+                found = passes.compared("compare", pair, tolerance, first)
         if drawing and pair and found:
             svg = _picture(pair, f"{found.count:,} of {found.total:,} elements differ", tolerance)
         elif drawing:

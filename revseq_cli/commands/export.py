@@ -51,7 +51,7 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
     DxDispatch is in https://github.com/microsoft/DirectML, in the folder DxDispatch.
     """
     from revseq_cli.operator import spec
-    from revseq_cli.pipeline import folds, loading
+    from revseq_cli.pipeline import loading, passes
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report import objects
 
@@ -69,7 +69,7 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
             e.hint = "no feature level of DirectML runs such a job"
         raise
     files, notes = _write(job, Path(output), overwrite=overwrite)
-    console.note(*job.clamping(folds.count_lengths(job, Resources()).clamped), *notes)
+    console.note(*job.clamping(passes.count_lengths(job, Resources()).clamped), *notes)
     result, name = _beside(Path(output), spec.OUTPUT), Path(output).name
     name = f".\\{name}" if name.startswith("-") else name  # or it would be an option
     there = f"dxdispatch.exe {name}" if re.fullmatch(r"[\w.\\-]+", name) else f'dxdispatch.exe "{name}"'
@@ -117,7 +117,7 @@ def _write(job: Job, path: Path, *, overwrite: bool) -> tuple[list[str], list[st
     from revseq_cli.formats.raw import MemorySource
     from revseq_cli.formats.references import Reference, create_sink
     from revseq_cli.operator.spec import INPUT, LENGTHS
-    from revseq_cli.pipeline import plan, tasks
+    from revseq_cli.pipeline import passes, plan
 
     file = AtomicFile(str(path), overwrite=overwrite, inputs=job.files)
     sinks: list[tuple[Source, FileSink]] = []
@@ -130,7 +130,7 @@ def _write(job: Job, path: Path, *, overwrite: bool) -> tuple[list[str], list[st
     with FileTransaction(*(sink.file for _, sink in sinks), file) as together:  # the model gets its name last
         for source, sink in sinks:
             with sink:
-                tasks.copy(source, sink, plan.plan_pass(source, sink, plan.Resources()))
+                passes.copy(source, sink, plan.plan_pass(source, sink, plan.Resources()))
         job.recheck()
         file.write(_model(job, path).encode())
     return [file.name, *(sink.file.name for _, sink in sinks)], [*together.notes]

@@ -123,14 +123,14 @@ def new_sink(job: Job, request: Request, output: str, resources: Resources, *, o
 
 def _write(job: Job, sink: FileSink, plan: Plan, drawings: list[AtomicFile], console: Console, *, verify: bool) -> None:
     """Reverse into a new file, draw the picture, and print notes or the report."""
-    from revseq_cli.pipeline import reversal
+    from revseq_cli.pipeline import passes
 
     if console.verbose:
         from revseq_cli.report import objects, tables  # small jobs do without what they do not use
 
         console.detail(tables.plan(job, plan))
     with console.writing(sink, *drawings, verify=verify):
-        clamped = reversal.write(job, sink, plan, verified=verify)
+        clamped = passes.write(job, sink, plan, verified=verify)
         for drawing in drawings:
             drawing.write(_picture(job, sink.written()))
     if console.as_json:
@@ -148,12 +148,12 @@ def _print(
     """Reverse in memory, and print the output in the format of `row`, or the job as an example."""
     from revseq_cli.formats.atomic_file import FileTransaction
     from revseq_cli.formats.text import require_text
-    from revseq_cli.pipeline import reversal
+    from revseq_cli.pipeline import passes
     from revseq_cli.report import view
 
     if row.is_text:
         require_text(job.values.desc, job.values.name)
-    result, clamped = reversal.reversed_in_memory(job, resources)
+    result, clamped = passes.reversed_in_memory(job, resources)
     room = options.room_for_tensors(full=full, whole_rows=example)
     if row is not table.TEXT:
         row.load().write_to(sys.stdout.buffer, result)

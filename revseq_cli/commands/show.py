@@ -167,7 +167,7 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
 
 def _opened(source: Source, name: str, *, stats: bool) -> _Shown:
     """What is told of a tensor, with `stats` of its statistics, too."""
-    from revseq_cli.pipeline import folds
+    from revseq_cli.pipeline import passes
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report import objects
 
@@ -178,5 +178,5 @@ def _opened(source: Source, name: str, *, stats: bool) -> _Shown:
             more["attribute_values"] = {key: v.tolist() if hasattr(v, "tolist") else v for key, v in values}
             more["attributes"] = len(values)
     if stats:
-        more["statistics"] = objects.statistics(folds.statistics(source, Resources()))
+        more["statistics"] = objects.statistics(passes.statistics(source, Resources()))
     return _Shown(source, [objects.described(name, source, source.desc, source.storage, **more)])

@@ -1,13 +1,11 @@
-"""The passes that read tensors and keep little: how two differ, counts of lengths, and statistics.
+"""What little passes keep of arrays: how two differ, in bits or within a tolerance; counts of lengths; statistics.
 
-Two tensors are compared block by block, in bits or within a tolerance.
+Those of two parts together are those of both.
 """
 
 from __future__ import annotations
 
-import functools
 import operator
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,16 +15,8 @@ from numpy.typing import NDArray
 from revseq_cli.core import dtypes
 from revseq_cli.core.dtypes import bits, native, word_of
 from revseq_cli.core.errors import UsageError
-from revseq_cli.core.tensors import Region
-from revseq_cli.formats.contract import Sink, Source
 from revseq_cli.operator import kernel
-from revseq_cli.pipeline.jobs import Job
-from revseq_cli.pipeline.lengths import missing_marks
-from revseq_cli.pipeline.plan import Plan, Resources, lengths_of, plan_fold, sizes_of
-from revseq_cli.pipeline.tasks import Task, completed, reading_back, untrue
 
-_FEW_LINES = 4096  # are few in any memory
-_LINE_BYTES = 48  # that are kept of a line, and computed with
 _ROUNDING_ULPS = 16  # steps that are as small as rounding
 
 
@@ -182,74 +172,7 @@ def _largest(numbers: NDArray[Any]) -> float | None:
     return None if largest != largest else largest
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Two tensors of the same sizes and data type, cheap to read in the blocks of the plan.
-
-    With a `job`, `right` is what is right for it.
-    """
-
-    a: Source
-    right: Source
-    plan: Plan
-    job: Job | None = None
-
-
-def verify_copy(source: Source, sink: Sink, plan: Plan) -> None:
-    """Compare what was written with the source, in the copy's blocks; EngineError where a bit differs."""
-    written, plan = sink.written(), plan.to_read_back(sink)
-    place = "in DataType or Sizes"
-    if written.desc == source.desc:
-        with reading_back(written):
-            result = compared("verify", Pair(source, written, plan))
-        if not result.count:
-            return
-        place = f"at {result.indices[0].tolist()}"
-    raise untrue(f"differs from the input {place}", written.name)
-
-
-def compared(stage: str, pair: Pair, tolerance: Tolerance | None = None, first: int = 1) -> Differences:
-    """How a pair differs, in blocks; of a job's output, also in which lines."""
-    a, plan, job = pair.a, pair.plan, pair.job
-
-    def task(region: Region) -> Task:
-        lengths = (job.lengths.read_task(lengths_of(region, job.axis)),) if job else ()
-        compare = functools.partial(_compare, tolerance, first, region, job.axis if job else None)
-        return Task(compare, (a.read_task(region), pair.right.read_task(region), *lengths), region)
-
-    none = np.empty(0, a.dtype.newbyteorder("="))
-    found = Differences(0, 0, np.empty((0, len(a.sizes)), np.intp), none, none)
-    lines = None
-    most_lines = max(_FEW_LINES, plan.left // _LINE_BYTES)
-    if job and (plan.blocks.cuts_lines or job.lengths.desc.element_count <= most_lines):
-        lines = np.zeros(job.lengths.sizes, np.bool_)
-    for region, part in completed(stage, map(task, plan.blocks), plan, a):
-        if job and lines is not None and part.lines is not None:
-            lines[lengths_of(region, job.axis)] |= part.lines
-        found = found.merged(part, first)
-    return found if lines is None else replace(found, lines=lines, line_count=int(np.count_nonzero(lines)))
-
-
-def _compare(
-    tolerance: Tolerance | None, first: int, region: Region, axis: int | None, *arrays: NDArray[Any]
-) -> Differences:
-    """The differences of two tensors' blocks at `region`, with the indices of the `first` in the whole tensor.
-
-    With an `axis`, and the lengths as the third array, also in which lines of the block they are.
-    """
-    part, places = differences(arrays[0], arrays[1], tolerance, first)
-    part = replace(part, indices=part.indices + np.array([side.start for side in region], np.intp))
-    if axis is None or not len(places):
-        return part
-    mask = np.zeros(sizes_of(region), np.bool_)
-    mask.reshape(-1)[places] = True
-    j = np.arange(region[axis].start, region[axis].stop).reshape([-1 if d == axis else 1 for d in range(mask.ndim)])
-    inside = int(np.count_nonzero(mask & (j < kernel.clamp(arrays[2], region[axis].stop))))
-    lines = np.asarray(mask.any(axis, keepdims=True))
-    return replace(part, inside=inside, lines=lines, line_count=int(np.count_nonzero(lines)))
-
-
-# Numbers of one tensor
+# Numbers of one array
 
 
 def _together(name: str, a: Any, b: Any) -> Any:  # noqa: ANN401 - a number, or None where there is none
@@ -327,35 +250,3 @@ class LengthCounts(NamedTuple):
     def merged(self, other: LengthCounts) -> LengthCounts:
         """The counts of both."""
         return LengthCounts(*map(_together, self._fields, self, other))
-
-
-def count_lengths(job: Job, resources: Resources) -> LengthCounts:
-    """The counts of the job's lengths, each as often as the user gave it."""
-    return counts_of(job.given_lengths, job.values.sizes[job.axis], resources)
-
-
-def counts_of(lengths: Source, size: int, resources: Resources) -> LengthCounts:
-    """The counts and the range of unsigned lengths, for lines of `size` elements."""
-    counts: Iterator[LengthCounts] = _folded(lengths, functools.partial(LengthCounts.of, size), resources)
-    return functools.reduce(LengthCounts.merged, counts, LengthCounts())
-
-
-def statistics(source: Source, resources: Resources) -> Statistics:
-    """The statistics of a whole tensor, without the values that its file says are missing."""
-    marks = missing_marks(source) if source.dtype.kind in "iuf" else ()
-    step = functools.partial(_without_missing, marks) if marks else Statistics.of
-    return sum(_folded(source, step, resources), Statistics())
-
-
-def _without_missing(marks: tuple[Any, ...], values: NDArray[Any]) -> Statistics:
-    missing = np.any([values == mark for mark in marks], axis=0)
-    return Statistics.of(values[~missing])._replace(missing=int(np.count_nonzero(missing)))
-
-
-def _folded(source: Source, step: Callable[[NDArray[Any]], Any], resources: Resources) -> Iterator[Any]:
-    """What the step makes of each block."""
-    plan = plan_fold(source, resources)
-    tasks = (Task(step, (source.read_task(region),), region) for region in plan.blocks)
-    for _, share in completed("read", tasks, plan, source):
-        yield share
-    source.recheck()

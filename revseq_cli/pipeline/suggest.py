@@ -18,7 +18,7 @@ from revseq_cli.core.errors import RevseqError, UsageError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats.contract import Source
 from revseq_cli.operator.spec import FeatureLevel, lengths_sizes, violations
-from revseq_cli.pipeline import SYSTEMS, folds
+from revseq_cli.pipeline import SYSTEMS, passes
 from revseq_cli.pipeline.alignment import Places, align, names_of
 from revseq_cli.pipeline.folds import LengthCounts
 from revseq_cli.pipeline.jobs import Request, make
@@ -125,7 +125,7 @@ def _counts(lengths: Source, size: int) -> LengthCounts | None:
     """What the lengths are, and do to lines of a size; None where some are no lengths."""
     if lengths.desc.data_type.kind not in ("bool", "complex"):
         with contextlib.suppress(RevseqError):
-            return folds.counts_of(unsigned(lengths, DataType.UINT64), size, Resources())
+            return passes.counts_of(unsigned(lengths, DataType.UINT64), size, Resources())
     return None
 
 

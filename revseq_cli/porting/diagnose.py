@@ -25,11 +25,10 @@ from revseq_cli.core.tensors import braced
 from revseq_cli.formats.contract import Source, Storage
 from revseq_cli.formats.raw import MemorySource
 from revseq_cli.operator import kernel
-from revseq_cli.pipeline.folds import Differences, Pair, Tolerance, compared, unequal
+from revseq_cli.pipeline.folds import Differences, Tolerance, unequal
 from revseq_cli.pipeline.jobs import Job
+from revseq_cli.pipeline.passes import Pair, compared, made_ready, reversed_output, spooled
 from revseq_cli.pipeline.plan import Resources, plan_reversal
-from revseq_cli.pipeline.reversal import made_ready, reversed_output
-from revseq_cli.pipeline.tasks import spooled
 from revseq_cli.porting.hypotheses import (
     Array,
     Idea,

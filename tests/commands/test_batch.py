@@ -379,9 +379,9 @@ def test_larger_jobs_have_the_engine_to_themselves(revseq, files):
 def test_any_exception_is_its_jobs(revseq, files):
     """Worded, and with -vv shown; never out of the one process that all jobs share."""
     code = """
-import revseq_cli.pipeline.reversal as reversal
-real = reversal.reverse
-reversal.reverse = lambda job, *others: real(job, *others) if job.axis else 1 / 0
+from revseq_cli.pipeline import passes
+real = passes.reverse
+passes.reverse = lambda job, *others: real(job, *others) if job.axis else 1 / 0
 """
     bad = {"output": "y2.npy", "axis": 0, "lengths": "[[1, 1, 1, 1]]"}
     text = lines({"output": "y1.npy"}, bad, {"output": "y3.npy"})
@@ -409,14 +409,14 @@ def test_a_reader_that_leaves_leaves_no_job_undone(files):
 # Jobs whose outputs have "die" in their names end their process.
 DEADLY = """
 import os, signal, time
-import revseq_cli.pipeline.reversal as reversal
-real = reversal.reverse
+from revseq_cli.pipeline import passes
+real = passes.reverse
 def reverse(job, sink, *others):
     if "die" in sink.file.name:
         os.kill(os.getpid(), signal.SIGSEGV if "SEGV" in sink.file.name else signal.SIGKILL)
         time.sleep(1000)  # another thread may be the one that gets the signal, and only later
     return real(job, sink, *others)
-reversal.reverse = reverse
+passes.reverse = reverse
 """
 
 

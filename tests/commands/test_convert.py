@@ -17,7 +17,7 @@ from tensor_files import held
 from revseq_cli.core import platform
 from revseq_cli.core.errors import EngineError
 from revseq_cli.formats.raw import MemorySink
-from revseq_cli.pipeline import folds
+from revseq_cli.pipeline import passes
 from revseq_cli.pipeline.plan import Resources, plan_pass
 
 SERIAL = Resources("serial", 1)
@@ -38,7 +38,7 @@ def test_verify_finds_other_sizes_and_another_data_type(other):
     with MemorySink(like) as sink:
         sink.values = other
         with pytest.raises(EngineError, match="differs from the input in DataType or Sizes"):
-            folds.verify_copy(like, sink, plan_pass(like, sink, SERIAL))
+            passes.verify_copy(like, sink, plan_pass(like, sink, SERIAL))
 
 
 def test_formats_by_suffix_and_by_option(revseq, files):

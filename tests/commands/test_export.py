@@ -107,7 +107,7 @@ def test_files_beside_the_model_come_with_it_or_not_at_all(revseq, tmp_path):
     (tmp_path / "sub").mkdir()
     np.save(tmp_path / "x.npy", np.zeros((1, 2000), np.float32))
     job = ("export", "x.npy", "[[3]]", "--axis", 1, "-o", "sub/model.json")
-    code = "import os, revseq_cli.pipeline.tasks as e; f = e.copy; e.copy = lambda *a: (f(*a), os.utime('x.npy', ns=(1, 1)))"
+    code = "import os, revseq_cli.pipeline.passes as e; f = e.copy; e.copy = lambda *a: (f(*a), os.utime('x.npy', ns=(1, 1)))"
     revseq(*job, code=code).refused("x.npy: changed")
     assert names(tmp_path / "sub") == set()
     revseq(*job).ok()

@@ -182,8 +182,8 @@ def test_results_are_those_of_serial(revseq, tmp_path, pair, job):
 def test_an_error_of_a_worker_is_told_with_its_address(revseq, tmp_path, pair, job, kind):
     """A file that this machine has and workers have not is told as theirs."""
     change = "os.remove('n.npy')" if kind == "missing" else "os.truncate('x.npy', 1000)"
-    code = "import os; from revseq_cli.pipeline import reversal, tasks; real = tasks.deliver_all\n"
-    code += f"def act(*a, **b):\n    {change}\n    return real(*a, **b)\nreversal.deliver_all = act\n"
+    code = "import os; from revseq_cli.pipeline import passes; real = passes.deliver_all\n"
+    code += f"def act(*a, **b):\n    {change}\n    return real(*a, **b)\npasses.deliver_all = act\n"
     args = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--overwrite", *pair.options)
     done = revseq(*args, code=code, thresholds={"LENGTHS_AT_ONCE": 0})
     done.refused("on the worker tcp://127.0.0.1")

@@ -17,7 +17,7 @@ from tensor_files import held
 from revseq_cli.core.errors import EngineError, TensorIOError
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.raw import MemorySink, MemorySource
-from revseq_cli.pipeline import SERIAL, folds, reversal
+from revseq_cli.pipeline import SERIAL, passes
 from revseq_cli.pipeline.alignment import PlacedSource
 from revseq_cli.pipeline.jobs import Job, Request
 from revseq_cli.pipeline.loading import load
@@ -34,7 +34,7 @@ def test_each_length_of_a_batch_axis_is_counted_once(data):
     job = Job(held(values), PlacedSource(held(lengths.astype("u4")), shape, axis, (batch_axis,)), axis, batch_axis)
     blocks = cut(shape, axis, most=data.draw(st.integers(1, 60)), alignment=(1,) * len(shape), order="C")
     with MemorySink(job.values) as sink:
-        assert reversal.reverse(job, sink, Plan(blocks, SERIAL, 1, 0)) == (lengths > shape[axis]).sum()
+        assert passes.reverse(job, sink, Plan(blocks, SERIAL, 1, 0)) == (lengths > shape[axis]).sum()
 
 
 @pytest.mark.parametrize("suffix", ["npy", "h5"])
@@ -107,7 +107,7 @@ def test_chunks_across_too_many_lines_are_read_and_written_once(tmp_path, chunks
     assert plan.spooled == bool(chunks) + bool(sink_chunks)
     done = []
     with sink, observed(done.append, "reverse"):
-        reversal.reverse(job, sink, plan)
+        passes.reverse(job, sink, plan)
     assert sum(done) == values.nbytes
     assert oracle.same_bits(sink.values, expected(values, lengths, 1))
     if chunks:
@@ -116,7 +116,7 @@ def test_chunks_across_too_many_lines_are_read_and_written_once(tmp_path, chunks
         assert times(sink.noted, values.shape, sink_chunks) == {1}
     done.clear()
     with observed(done.append, "verify"):
-        reversal.verify(job, sink, plan)
+        passes.verify(job, sink, plan)
     assert sum(done) == values.nbytes
     assert not list(tmp_path.iterdir())
 
@@ -133,7 +133,7 @@ def test_lengths_in_chunks_are_read_once(tmp_path, beside, chunks, held_back):
     files = []
     with sink, observed(lambda _: files.extend(tmp_path.iterdir())):
         need = 8 * 8000 - held_back
-        reversal.reverse(job, sink, Plan(blocks, SERIAL, 1, need))
+        passes.reverse(job, sink, Plan(blocks, SERIAL, 1, need))
     assert oracle.same_bits(sink.values, expected(values, lengths.read(), 1))
     assert bool(files) is bool(beside and chunks and held_back)
     assert not list(tmp_path.iterdir())
@@ -158,13 +158,13 @@ def test_every_pass_asks_at_its_end_whether_its_input_has_changed(which):
     tensors = {name: held(values) for name, values in arrays.items()}
     tensors[which] = Changed(which, arrays[which], Storage("held", {}))
     job, serial = Job(**tensors, axis=0), Resources("serial", 1)
-    passes = [job.recheck, lambda: reversal.reversed_in_memory(job, serial)]
-    passes.append(lambda: folds.statistics(job.values if which == "values" else job.lengths, serial))
+    asking = [job.recheck, lambda: passes.reversed_in_memory(job, serial)]
+    asking.append(lambda: passes.statistics(job.values if which == "values" else job.lengths, serial))
     if which == "lengths":
-        passes.append(lambda: folds.count_lengths(job, serial))
-    for each in passes:
+        asking.append(lambda: passes.count_lengths(job, serial))
+    for ask in asking:
         with pytest.raises(TensorIOError, match=f"{which} changed"):
-            each()
+            ask()
 
 
 # Through the command

@@ -10,8 +10,9 @@ from tensor_files import held
 
 from revseq_cli.core.dtypes import dtype_of
 from revseq_cli.core.tensors import DataType
-from revseq_cli.pipeline import folds
-from revseq_cli.pipeline.folds import Pair, Tolerance
+from revseq_cli.pipeline import folds, passes
+from revseq_cli.pipeline.folds import Tolerance
+from revseq_cli.pipeline.passes import Pair
 from revseq_cli.pipeline.plan import Resources, plan_pass
 
 
@@ -108,7 +109,7 @@ def test_any_blocks_give_the_same(data):
     sources = held(a), held(b)
     first = data.draw(st.integers(0, 20))
     plan = plan_pass(*sources, Resources("serial", 1, data.draw(st.integers(80, 9999))))
-    found = folds.compared("compare", Pair(*sources, plan), None, first)
+    found = passes.compared("compare", Pair(*sources, plan), None, first)
     whole = differences(a, b, None, first)
     for name in ("total", "count", "largest_absolute", "largest_relative", "largest_ulps"):
         assert getattr(found, name) == getattr(whole, name)

@@ -19,6 +19,7 @@ from revseq_cli.formats.contract import Sink, Storage
 from revseq_cli.formats.raw import MemorySource, RawSource, RawTensor
 from revseq_cli.pipeline import ENGINES, plan
 from revseq_cli.pipeline.jobs import Job
+from revseq_cli.pipeline.passes import reversed_output
 from revseq_cli.pipeline.plan import (
     Blocks,
     Plan,
@@ -30,7 +31,6 @@ from revseq_cli.pipeline.plan import (
     plan_pass,
     plan_reversal,
 )
-from revseq_cli.pipeline.reversal import reversed_output
 
 MANY = 1 << 40  # bytes of memory
 SOME, MUCH = 1 << 25, 1 << 28  # bytes that are worth processes: with filters, and without

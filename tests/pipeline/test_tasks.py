@@ -20,8 +20,8 @@ from processes import FEW, gone, members, until, workers
 
 from revseq_cli.core import signals
 from revseq_cli.core.errors import EngineError
+from revseq_cli.pipeline.passes import results, run
 from revseq_cli.pipeline.plan import Blocks, Plan
-from revseq_cli.pipeline.tasks import results, run
 
 
 def plan_of(tasks, engine="processes", workers=1):
@@ -215,11 +215,11 @@ IN_THREADS = """
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from revseq_cli.core.processes import packed
-from revseq_cli.pipeline import tasks
+from revseq_cli.pipeline import passes
 def results(tasks, plan, *, in_order=False):
     with ThreadPoolExecutor(4) as pool:
         yield from pool.map(lambda task: pickle.loads(task)(), map(packed, tasks))
-tasks.results = results
+passes.results = results
 from revseq_cli.core import thresholds
 thresholds.LARGE_RUN, thresholds.BOUNCE_BYTES = 1 << 14, 1 << 14
 """

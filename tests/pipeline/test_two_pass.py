@@ -21,7 +21,7 @@ from revseq_cli.core.errors import EngineError, TensorIOError
 from revseq_cli.formats import references
 from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.raw import MemorySink
-from revseq_cli.pipeline import reversal
+from revseq_cli.pipeline import passes
 from revseq_cli.pipeline.jobs import Job, Request
 from revseq_cli.pipeline.loading import load
 from revseq_cli.pipeline.plan import Plan, Resources, make_tiling, plan_reversal
@@ -61,13 +61,13 @@ def test_any_tiling_gives_the_same(tmp_path_factory, data):
     plan, folder = Plan(tiling.blocks, "serial", 1, 0, tiling=tiling), tmp_path_factory.mktemp("tiles")
     with MemorySink(job.values) as sink:
         sink.beside = str(folder / "y.npy")
-        assert reversal.reverse(job, sink, plan) == (lengths > shape[axis]).sum()
+        assert passes.reverse(job, sink, plan) == (lengths > shape[axis]).sum()
         assert oracle.same_bits(sink.values, oracle.reverse(values, lengths, axis))
-        reversal.verify(job, sink, plan)
+        passes.verify(job, sink, plan)
         bytes_of = sink.values.reshape(-1).view(np.uint8)
         bytes_of[data.draw(st.integers(0, bytes_of.size - 1))] ^= 1
         with pytest.raises(EngineError, match="does not reverse to the input"):
-            reversal.verify(job, sink, plan)
+            passes.verify(job, sink, plan)
     assert not list(folder.iterdir())
 
 
@@ -116,5 +116,5 @@ def test_an_input_that_changes_between_the_passes(small, monkeypatch):
     change = observed(lambda _: os.utime(small / "n.npy", ns=(5, 5)))
     changed = pytest.raises(TensorIOError, match=r"n.npy: changed while it was read")
     with changed, FileTransaction(sink.file), sink, change:
-        reversal.reverse(job, sink, found)
+        passes.reverse(job, sink, found)
     assert names(small) == {"x.npy", "n.npy"}

@@ -1,0 +1,452 @@
+"""The passes over data, in a task for each block: who does them; to copy, to reverse, to compare, to verify, to count.
+
+Tasks run in this process, in processes of its own, or on the workers of a dask scheduler. A loop gives batches of them
+to an executor of futures, a bounded number at a time. It waits for a moment only, and looks at signals between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from math import prod
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from revseq_cli.core import platform, signals, thresholds
+from revseq_cli.core.errors import EngineError, FormatError
+from revseq_cli.core.tensors import Region
+from revseq_cli.formats.contract import BlockWriter, FileSink, ReadTask, Sink, Source
+from revseq_cli.formats.npy import scratch
+from revseq_cli.formats.raw import MemorySink, MemorySource
+from revseq_cli.operator import kernel
+from revseq_cli.pipeline import DASK, SERIAL
+from revseq_cli.pipeline.alignment import PlacedSource
+from revseq_cli.pipeline.folds import Differences, LengthCounts, Statistics, Tolerance, differences
+from revseq_cli.pipeline.jobs import Job
+from revseq_cli.pipeline.lengths import Computed, Derived, ScannedSource, missing_marks
+from revseq_cli.pipeline.plan import Plan, Resources, cut, lengths_of, plan_fold, plan_move, plan_reversal, sizes_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+ReadTaskOf = Callable[[Region], Computed]
+
+_BATCH_TASKS = 256  # at most, in one batch
+_FEW_LINES = 4096  # are few in any memory
+_LINE_BYTES = 48  # that are kept of a line, and computed with
+
+
+# The tasks of a pass, and who does them
+
+
+@dataclass(frozen=True)
+class Task:
+    """The work on one block, which pickles: `step` gets what the read tasks read, and the block writer stores it."""
+
+    step: Callable[..., Any]
+    read_tasks: tuple[ReadTask, ...]
+    region: Region
+    block_writer: BlockWriter | None = None
+
+    def __call__(self) -> tuple[Region, Any]:
+        """The region, and the step's result; or, with a block writer, what the parent has left to do."""
+        arrays = [read_task.read() for read_task in self.read_tasks]
+        result = self.step(*arrays)
+        del arrays  # the block writer may take a while, and memory
+        return self.region, self.block_writer.deliver(self.region, result) if self.block_writer else result
+
+
+class _Executor(Protocol):
+    """What the loop needs of processes and of dask; `check` raises EngineError if nobody is left to end a batch."""
+
+    @property
+    def workers(self) -> int: ...
+    def submit(self, task: Callable[[], Any]) -> Future[Any]: ...
+    def result(self, future: Future[Any]) -> Any: ...  # noqa: ANN401 - the task's own
+    def check(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def results(tasks: Iterable[Callable[[], Any]], plan: Plan, *, in_order: bool = False) -> Generator[Any, None, None]:
+    """Run the tasks with the plan's engine; Stopped by a signal.
+
+    The results come in the order in which their batches end, or, with `in_order`, in that of the tasks.
+    """
+    platform.keep_freed_memory()
+    if plan.engine == SERIAL:
+        for task in tasks:
+            yield task()
+            signals.check()
+        return
+    executor: _Executor
+    if plan.engine == DASK:
+        from revseq_cli.pipeline.cluster import Cluster
+
+        executor = Cluster(plan.scheduler)
+    else:
+        from revseq_cli.core.processes import Workers
+
+        executor = Workers(plan.workers)
+    with contextlib.closing(executor):
+        for batch in run(_batches(tasks, plan, executor), executor, in_order=in_order):
+            for result in batch:
+                yield result
+                signals.check()
+
+
+def _batches(tasks: Iterable[Callable[[], Any]], plan: Plan, executor: _Executor) -> Iterator[Callable[[], list[Any]]]:
+    """The tasks in batches: large ones at first, and the last ones small, so that all workers end together.
+
+    What travels between processes is one block at a time. To submit a batch costs the one process for all workers 0.6
+    ms: 2 GiB in blocks of 4 MiB cost it 0.3 s, and 0.1 s in batches of eight, where 16 workers need 0.4 s.
+    """
+    left, tasks = plan.blocks.count, iter(tasks)
+    most = 1 if plan.travels else min(_BATCH_TASKS, thresholds.BATCH_ELEMENTS // max(1, plan.blocks.elements))
+    size = 1  # dask's workers all try the first
+    while batch := tuple(itertools.islice(tasks, size)):
+        yield partial(_run_batch, batch)
+        left -= len(batch)
+        size = max(1, min(most, left // (2 * max(1, executor.workers))))
+
+
+def _run_batch(tasks: tuple[Callable[[], Any], ...]) -> list[Any]:
+    return [task() for task in tasks]
+
+
+def run(
+    batches: Iterator[Callable[[], Any]], executor: _Executor, *, ahead: int = 2, in_order: bool = False
+) -> Iterator[Any]:
+    """The results of each batch; so many batches for each worker are under way that its next one is there in time.
+
+    With `in_order`, those that end too early are kept, and as many fewer are submitted.
+    """
+    from concurrent.futures import FIRST_COMPLETED, wait  # it takes 3 ms, and most jobs are serial
+
+    pending: dict[Future[Any], int] = {}
+    ended: dict[int, Any] = {}
+    submitted = yielded = 0
+    while True:
+        while len(pending) + len(ended) < max(ahead, ahead * executor.workers):
+            batch = next(batches, None)
+            if batch is None:
+                break
+            pending[executor.submit(batch)] = submitted
+            submitted += 1
+        if not pending:
+            return
+        done = [*wait(pending, signals.PATIENCE, FIRST_COMPLETED).done]
+        signals.check()
+        if not done:
+            executor.check()
+        while done:  # keeps no future, so that a scheduler forgets each result before the next tasks
+            future = done.pop()
+            ended[pending.pop(future)] = executor.result(future)
+            del future
+        while ended and (not in_order or yielded in ended):
+            yield ended.pop(yielded if in_order else next(iter(ended)))
+            yielded += 1
+
+
+def completed(
+    stage: str, tasks: Iterable[Task], plan: Plan, source: Source, *, in_order: bool = False
+) -> Generator[tuple[Region, Any], None, None]:
+    """Run a stage of tasks, which together read all of the source: region and result, in the order of `results`."""
+    with signals.begun(stage, source.desc.total_bytes) as advance:
+        for region, result in results(tasks, plan, in_order=in_order):
+            yield region, result
+            advance(prod(sizes_of(region)) * source.dtype.itemsize)
+
+
+def deliver_all(stage: str, tasks: Iterable[Task], sink: Sink, plan: Plan, source: Source) -> None:
+    """Run a stage of tasks, and let the sink finish each."""
+    for _, write_result in completed(stage, tasks, plan, source, in_order=sink.in_order):
+        if write_result is not None:
+            sink.receive(write_result)
+
+
+def copy(source: Source, sink: Sink, plan: Plan) -> None:
+    """Copy into the sink, which the caller has entered."""
+    tasks = (Task(np.asarray, (source.read_task(region),), region, sink.block_writer(region)) for region in plan.blocks)
+    deliver_all("copy", tasks, sink, plan, source)
+
+
+def move(source: Source, sink: Sink, plan: Plan) -> None:
+    """Copy a tensor inside another pass, with that pass's engine and within its memory."""
+    copy(source, sink, plan_move(source, sink, plan))
+
+
+@contextlib.contextmanager
+def spooled(source: Source, beside: str, plan: Plan) -> Iterator[Source]:
+    """The source; or, if the plan is spooled and the source has chunks, its copy next to the file `beside`."""
+    if not (plan.spooled and source.chunks):
+        yield source
+        return
+    with scratch(beside, source) as spool:
+        move(source, spool, plan)
+        yield spool.written()
+
+
+def untrue(found: str, where: str) -> EngineError:
+    """The error for a file that does not hold what was written to it; one at the same place twice is a bug."""
+    again = "run it again: if it fails at the same place, write a .npy file instead, and report this one"
+    return EngineError(
+        f"what was written {found}", "the same bits", f"{again}; if not, test the disk and the memory", where
+    )
+
+
+@contextlib.contextmanager
+def reading_back(written: Source) -> Iterator[None]:
+    """EngineError for what is damaged of an output: the hints of other errors are about files that others wrote."""
+    try:
+        yield
+    except FormatError as e:
+        if not e.where.startswith(written.name):
+            raise
+        raise untrue(f"cannot be read: {e.found}", e.where) from None
+
+
+# To reverse, and to verify
+
+
+def reversed_output(job: Job, read_task_of: ReadTaskOf | None = None) -> Source:
+    """The output of a job, which is computed where it is read, by read tasks that read the job's files unless given."""
+    return Derived(job.values, job.values.dtype, read_task_of or partial(_read_task, job))
+
+
+def _read_task(job: Job, region: Region) -> Computed:
+    """What reads of the job's own files what a region of the output needs, and reverses it."""
+    lengths, part = job.lengths.read_task(lengths_of(region, job.axis)), region[job.axis]
+    if part.stop - part.start < job.values.sizes[job.axis]:
+        return Computed(partial(_reverse_cut, job.values, job.axis, region), (lengths,))
+    step = partial(kernel.reverse, axis=job.axis, overwrite=True)
+    return Computed(step, (job.values.read_task(region), lengths))
+
+
+def _reverse_cut(source: Source, axis: int, region: Region, lengths: NDArray[Any]) -> NDArray[Any]:
+    """A reversed block of parts of lines: a copy of the input, then for each length one read of what is reversed."""
+    part = region[axis]
+    clamped = kernel.clamp(lengths, source.sizes[axis])
+    out = source.read_task(region).read().copy()  # a source in memory returns a view of itself
+    for length in np.unique(clamped[clamped > part.start]).tolist():
+        lines = clamped == length
+        box = [slice(int(i.min()), int(i.max()) + 1) for i in lines.nonzero()]
+        box[axis] = slice(0, 1)
+        of_file = [slice(r.start + b.start, r.start + b.stop) for r, b in zip(region, box, strict=True)]
+        # Below `length`, element j of the reversal is element length - 1 - j of the line.
+        of_file[axis] = slice(max(0, length - part.stop), length - part.start)
+        reversed_part = np.flip(source.read_task(tuple(of_file)).read(), axis)
+        chosen = lines[tuple(box)]
+        box[axis] = slice(0, reversed_part.shape[axis])
+        np.copyto(out[tuple(box)], reversed_part, where=chosen)
+    return out
+
+
+def reverse(job: Job, sink: Sink, plan: Plan) -> int:
+    """Reverse into the sink, which the caller has entered; the number of lengths that are above the axis size."""
+    with (
+        made_ready(job, sink.beside, plan, holds_lengths=not sink.beside) as ready,
+        _read_tasks(ready, sink.beside, plan) as read_task_of,
+        # If the plan is spooled and the sink has chunks, blocks go into a temporary file without.
+        scratch(sink.beside, ready.values) if plan.spooled and sink.chunks else contextlib.nullcontext(sink) as to,
+    ):
+        tasks = (Task(read_task_of(region).read, (), region, to.block_writer(region)) for region in plan.blocks)
+        deliver_all("reverse", tasks, to, plan, ready.values)
+        if to is not sink:
+            move(to.written(), sink, plan)
+        return _clamped(job, ready.lengths, plan)
+
+
+def write(job: Job, sink: FileSink, plan: Plan, *, verified: bool) -> int:
+    """Reverse into a new file, which the caller has entered, and note how many lengths are clamped; their number."""
+    clamped = reverse(job, sink, plan)
+    sink.notes += job.clamping(clamped)
+    if verified:
+        verify(job, sink, plan)
+    job.recheck()
+    return clamped
+
+
+def _clamped(job: Job, lengths: Source, plan: Plan) -> int:
+    """How many of the lengths that the user gave are above the axis size; these are the same, repeated for lines."""
+    size, own, count = job.values.sizes[job.axis], job.given_lengths.desc.element_count, lengths.desc.element_count
+    if isinstance(job.given_lengths, ScannedSource) or not own or not count or np.iinfo(lengths.dtype).max <= size:
+        return 0
+    most = max(1, min(thresholds.LENGTHS_AT_ONCE, plan.bytes // 24))  # a cast holds a length some three times
+    blocks = cut(lengths.sizes, None, most=most, alignment=lengths.cut_alignments[0])
+    clamped = sum(kernel.count_clamped(lengths.read_task(region).read(), size) for region in blocks)
+    return clamped // (count // own)
+
+
+def reversed_in_memory(job: Job, resources: Resources) -> tuple[Source, int]:
+    """The result in memory, for printing, and the number of lengths that are above the axis size."""
+    with MemorySink(job.values) as sink:
+        clamped = reverse(job, sink, plan_reversal(job, resources))
+    job.recheck()
+    return sink.written(), clamped
+
+
+@contextlib.contextmanager
+def made_ready(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = False) -> Iterator[Job]:
+    """The job with tensors of which any region is cheap to read: in memory or temporary files if need be.
+
+    With `holds_lengths`, the lengths are never in a file, as where the whole output is in memory.
+    """
+    lengths = job.lengths.in_memory(plan.bytes // 8) if isinstance(job.lengths, PlacedSource) else job.lengths
+    with spooled(job.values, beside, plan) as values, contextlib.ExitStack() as stack:
+        fits = lengths.desc.total_bytes <= plan.bytes // 8
+        is_small = lengths.desc.element_count <= thresholds.LENGTHS_AT_ONCE
+        if (fits and is_small) or lengths.chunks is not None:  # else every block would read or decode them again
+            if fits or holds_lengths:
+                lengths = MemorySource(lengths.name, lengths.read(), lengths.storage)
+            else:
+                spool = stack.enter_context(scratch(beside, lengths))
+                move(lengths, spool, plan)
+                lengths = spool.written()
+        yield replace(job, values=values, lengths=lengths)
+
+
+@contextlib.contextmanager
+def _read_tasks(job: Job, beside: str, plan: Plan) -> Iterator[ReadTaskOf]:
+    """The read tasks of a job; with a tiling, it is now written in tiles next to the file `beside`."""
+    if not plan.tiling:
+        yield partial(_read_task, job)
+        return
+    from revseq_cli.pipeline import two_pass  # few jobs need it
+
+    def read_lengths(region: Region) -> tuple[Any]:
+        return (job.lengths.read_task(lengths_of(region, job.axis)),)
+
+    values = job.values
+    with two_pass.tiles_beside(beside, values, job.axis, plan.tiling, plan.enough) as tiles:
+        tasks = (
+            Task(partial(tiles.sort, region, values.read_task(region)), read_lengths(region), region)
+            for region in plan.tiling.blocks
+        )
+        for _ in completed("sort", tasks, plan, values):
+            pass
+        yield lambda region: Computed(partial(tiles.reverse, values.dtype, region), read_lengths(region))
+
+
+# To compare, and to verify
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two tensors of the same sizes and data type, cheap to read in the blocks of the plan.
+
+    With a `job`, `right` is what is right for it.
+    """
+
+    a: Source
+    right: Source
+    plan: Plan
+    job: Job | None = None
+
+
+def verify_copy(source: Source, sink: Sink, plan: Plan) -> None:
+    """Compare what was written with the source, in the copy's blocks; EngineError where a bit differs."""
+    written, plan = sink.written(), plan.to_read_back(sink)
+    place = "in DataType or Sizes"
+    if written.desc == source.desc:
+        with reading_back(written):
+            result = compared("verify", Pair(source, written, plan))
+        if not result.count:
+            return
+        place = f"at {result.indices[0].tolist()}"
+    raise untrue(f"differs from the input {place}", written.name)
+
+
+def compared(stage: str, pair: Pair, tolerance: Tolerance | None = None, first: int = 1) -> Differences:
+    """How a pair differs, in blocks; of a job's output, also in which lines."""
+    a, plan, job = pair.a, pair.plan, pair.job
+
+    def task(region: Region) -> Task:
+        lengths = (job.lengths.read_task(lengths_of(region, job.axis)),) if job else ()
+        compare = partial(_compare, tolerance, first, region, job.axis if job else None)
+        return Task(compare, (a.read_task(region), pair.right.read_task(region), *lengths), region)
+
+    none = np.empty(0, a.dtype.newbyteorder("="))
+    found = Differences(0, 0, np.empty((0, len(a.sizes)), np.intp), none, none)
+    lines = None
+    most_lines = max(_FEW_LINES, plan.left // _LINE_BYTES)
+    if job and (plan.blocks.cuts_lines or job.lengths.desc.element_count <= most_lines):
+        lines = np.zeros(job.lengths.sizes, np.bool_)
+    for region, part in completed(stage, map(task, plan.blocks), plan, a):
+        if job and lines is not None and part.lines is not None:
+            lines[lengths_of(region, job.axis)] |= part.lines
+        found = found.merged(part, first)
+    return found if lines is None else replace(found, lines=lines, line_count=int(np.count_nonzero(lines)))
+
+
+def _compare(
+    tolerance: Tolerance | None, first: int, region: Region, axis: int | None, *arrays: NDArray[Any]
+) -> Differences:
+    """The differences of two tensors' blocks at `region`, with the indices of the `first` in the whole tensor.
+
+    With an `axis`, and the lengths as the third array, also in which lines of the block they are.
+    """
+    part, places = differences(arrays[0], arrays[1], tolerance, first)
+    part = replace(part, indices=part.indices + np.array([side.start for side in region], np.intp))
+    if axis is None or not len(places):
+        return part
+    mask = np.zeros(sizes_of(region), np.bool_)
+    mask.reshape(-1)[places] = True
+    j = np.arange(region[axis].start, region[axis].stop).reshape([-1 if d == axis else 1 for d in range(mask.ndim)])
+    inside = int(np.count_nonzero(mask & (j < kernel.clamp(arrays[2], region[axis].stop))))
+    lines = np.asarray(mask.any(axis, keepdims=True))
+    return replace(part, inside=inside, lines=lines, line_count=int(np.count_nonzero(lines)))
+
+
+def verify(job: Job, sink: Sink, plan: Plan) -> None:
+    """Reverse the output again and compare it with the input; EngineError with the first index where they differ."""
+    written, plan = sink.written(), plan.to_read_back(sink)
+    with (
+        reading_back(written),
+        made_ready(job, sink.beside, plan) as ready,
+        spooled(written, sink.beside, plan) as turned,
+        _read_tasks(replace(ready, values=turned), sink.beside, plan) as read_task_of,
+    ):
+        again = reversed_output(replace(ready, values=turned), read_task_of)
+        found = compared("verify", Pair(again, ready.values, plan))
+    if found.count:
+        raise untrue(f"does not reverse to the input at {found.indices[0].tolist()}", written.name)
+
+
+# To count
+
+
+def count_lengths(job: Job, resources: Resources) -> LengthCounts:
+    """The counts of the job's lengths, each as often as the user gave it."""
+    return counts_of(job.given_lengths, job.values.sizes[job.axis], resources)
+
+
+def counts_of(lengths: Source, size: int, resources: Resources) -> LengthCounts:
+    """The counts and the range of unsigned lengths, for lines of `size` elements."""
+    counts: Iterator[LengthCounts] = _folded(lengths, partial(LengthCounts.of, size), resources)
+    return reduce(LengthCounts.merged, counts, LengthCounts())
+
+
+def statistics(source: Source, resources: Resources) -> Statistics:
+    """The statistics of a whole tensor, without the values that its file says are missing."""
+    marks = missing_marks(source) if source.dtype.kind in "iuf" else ()
+    step = partial(_without_missing, marks) if marks else Statistics.of
+    return sum(_folded(source, step, resources), Statistics())
+
+
+def _without_missing(marks: tuple[Any, ...], values: NDArray[Any]) -> Statistics:
+    missing = np.any([values == mark for mark in marks], axis=0)
+    return Statistics.of(values[~missing])._replace(missing=int(np.count_nonzero(missing)))
+
+
+def _folded(source: Source, step: Callable[[NDArray[Any]], Any], resources: Resources) -> Iterator[Any]:
+    """What the step makes of each block."""
+    plan = plan_fold(source, resources)
+    tasks = (Task(step, (source.read_task(region),), region) for region in plan.blocks)
+    for _, share in completed("read", tasks, plan, source):
+        yield share
+    source.recheck()
