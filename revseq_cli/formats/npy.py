@@ -1,5 +1,6 @@
 """NumPy's .npy format: reads versions 1 to 3 and writes version 1, in either byte order, in C and Fortran order.
 
+And what a file that is packed by gzip, bzip2, xz or zstd unpacks to, by Python's own modules.
 The length of a header is checked here, since NumPy reads as many bytes as one declares before it looks at the length,
 and ignores trailing bytes. Source of the format: the docstring of numpy.lib.format.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import io
 import re
 import tokenize
@@ -20,16 +22,16 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from revseq_cli.core import dtypes
+from revseq_cli.core import dtypes, platform, signals, thresholds
 from revseq_cli.core.dtypes import data_type_of, dtype_of, is_big_endian, is_nameless, named, require_sizes
-from revseq_cli.core.errors import FormatError
+from revseq_cli.core.errors import FormatError, RevseqError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, Scratch
-from revseq_cli.formats.contents import not_whole, refuse_key
+from revseq_cli.formats.contents import extra, not_whole, refuse_bomb, refuse_key
 from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
-from revseq_cli.formats.raw import MemorySource, RawSink, RawSource, RawTensor
-from revseq_cli.formats.table import NPY_MAGIC, looks_like
+from revseq_cli.formats.raw import MemorySource, RawSink, RawSource, RawTensor, UnpackedSource
+from revseq_cli.formats.table import NPY_MAGIC, Packing, looks_like
 
 # NumPy's own limit, in bytes; a header of 64 dimensions takes less than 1,500.
 _LONGEST_HEADER = 10_000
@@ -173,6 +175,62 @@ def open_npy(path: str, name: str, asked: DataType | None) -> RawSource:
     storage = header.storage()
     storage.details.update(padding)
     return RawSource(header.tensor(path, name), identity, storage)
+
+
+# Packed files.
+
+
+def unpack_hint(packing: Packing, path: str) -> str:
+    """How to unpack that file."""
+    return f"unpack it first: {packing.unpack} {platform.quoted(path)}"
+
+
+def unpacked(path: str, packing: Packing, unchanged: file_io.Identity | None = None) -> Iterator[bytes]:
+    """What a file unpacks to, piece by piece; FormatError for damage, and for a decompression bomb."""
+    with file_io.opened(path, unchanged) as fd, file_io.stream_of(fd) as file:
+        yield from unpacked_stream(file, packing, path, file_io.identity(fd).size)
+
+
+def unpacked_stream(file: BinaryIO, packing: Packing, name: str, stored: int) -> Iterator[bytes]:
+    """The same of `stored` packed bytes in a stream; `name` is for messages."""
+    try:
+        module = importlib.import_module(packing.module)
+    except ModuleNotFoundError:
+        found = f"is packed by {packing.name}, which this Python lacks"
+        if not packing.package:
+            raise FormatError(found, where=name) from None
+        module = extra(packing.package, found, name)
+    done = 0
+    try:
+        with module.open(file) as stream:
+            while piece := stream.read(thresholds.PIECE):
+                signals.check()
+                done += len(piece)
+                refuse_bomb(done, stored, unpack_hint(packing, name), name)
+                yield piece
+    except (RevseqError, MemoryError):
+        raise
+    except Exception as e:  # noqa: BLE001 - each module has errors of its own for packed bytes that are damaged
+        if isinstance(e, OSError) and e.errno is not None:
+            raise file_io.failed(name, "read", e) from None
+        what = "truncated" if isinstance(e, EOFError) else "damaged"
+        raise not_whole(f"is {what}: it cannot be unpacked", name) from None
+
+
+def open_packed(path: str, packing: Packing, asked: DataType | None) -> Source:
+    """The tensor of a packed .npy file."""
+    with file_io.opened(path) as fd:
+        identity = file_io.identity(fd)
+    head = b""
+    unpacking = unpacked(path, packing)
+    while len(head) < HEAD_BYTES and (piece := next(unpacking, b"")):
+        head += piece
+    header = Header.of(head, len(head), path).named(asked, path)
+    refuse_bomb(header.end, identity.size, unpack_hint(packing, path), path)
+    storage = header.storage()
+    storage.details["compression"] = packing.name
+    unpack = functools.partial(unpacked, path, packing, identity)
+    return UnpackedSource(header.tensor(path, path), identity, storage, unpack)
 
 
 class Piped(NamedTuple):

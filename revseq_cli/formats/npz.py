@@ -34,8 +34,7 @@ from revseq_cli.formats.contents import (
     refuse_taken,
 )
 from revseq_cli.formats.contract import Address, FileSink, Source, TextTypes
-from revseq_cli.formats.packed import UnpackedSource
-from revseq_cli.formats.raw import RawSink, RawSource
+from revseq_cli.formats.raw import RawSink, RawSource, UnpackedSource
 from revseq_cli.formats.table import NPY_MAGIC, ZIP_MAGIC, looks_like
 
 # What zipfile raises for damage; RuntimeError for an encrypted member.

@@ -5,9 +5,12 @@ And raw buffers: the elements alone, little-endian, whose sizes and data type th
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
+import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -129,7 +132,6 @@ class RawReadTask:
     region: Region
 
     def read(self) -> NDArray[Any]:
-        """The values of the region."""
         with file_io.opened(self.tensor.path, self.unchanged, self.tensor.name) as fd:
             return self.tensor.read(fd, self.region)
 
@@ -152,8 +154,60 @@ class RawSource(Source):
         return alignments
 
     def read_task(self, region: Region) -> ReadTask:
-        """A read task that opens the file and reads the region."""
         return RawReadTask(self.tensor, self.unchanged, region)
+
+
+class UnpackedSource(RawSource):
+    """A packed tensor, which is unpacked into a temporary file when its first region is read.
+
+    `tensor` says where the elements lie in what `unpack` yields, piece by piece, which ends with the last element.
+    """
+
+    def __init__(
+        self, tensor: RawTensor, identity: Identity, storage: Storage, unpack: Callable[[], Iterator[bytes]]
+    ) -> None:
+        super().__init__(tensor, identity, storage)
+        self._unpack, self._is_unpacked = unpack, False
+
+    def read_task(self, region: Region) -> ReadTask:
+        if not self._is_unpacked:
+            place, size = f"{self.name}, unpacked into the temporary folder", 0
+            with file_io.trying_to("write", place):
+                fd, path = _temporary_file(self)
+            for piece in self._unpack():
+                file_io.write_all(fd, piece, size, place)
+                size += len(piece)
+            if size != self.tensor.end:
+                found = f"unpacks to {size} bytes, and it promises {self.tensor.end}"
+                raise FormatError(found, "the whole file and nothing else", "fetch it again", self.name)
+            with file_io.trying_to("read", place):
+                self.unchanged, self._is_unpacked = file_io.identity(fd), True
+            self.tensor = replace(self.tensor, path=path)
+        return super().read_task(region)
+
+
+def _temporary_file(owner: object) -> tuple[int, str]:
+    """A new file in the system's folder for temporary ones, and its path; it ends with its owner.
+
+    Where the system has /proc, it has no name: nothing is left of it, however the process ends.
+    """
+    import tempfile  # it takes a while to load
+
+    fd, path = tempfile.mkstemp(prefix="revseq-", suffix=".tmp")
+    name = f"/proc/{os.getpid()}/fd/{fd}"  # other processes can open it by that, too
+    if os.path.exists(name):  # noqa: PTH110
+        os.unlink(path)  # noqa: PTH108
+        path = name
+    weakref.finalize(owner, _remove, fd, path, os.getpid())
+    return fd, path
+
+
+def _remove(fd: int, path: str, process: int) -> None:
+    if os.getpid() == process:  # a fork has the source, too
+        with contextlib.suppress(OSError):
+            os.close(fd)
+            if not path.startswith("/proc/"):
+                os.unlink(path)  # noqa: PTH108
 
 
 @dataclass(frozen=True)
@@ -163,7 +217,6 @@ class _RawBlockWriter:
     tensor: RawTensor
 
     def deliver(self, region: Region, values: NDArray[Any]) -> list[Edge]:
-        """Write the values; return the edges of large runs, which the parent writes."""
         with file_io.opened_to_write(self.tensor.path, self.tensor.name) as fd:
             return self.tensor.write(fd, region, values)
 
@@ -211,7 +264,6 @@ class RawSink(FileSink):
             self.file.fill_from(source.path, cast("Identity", source.identity), parts)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
-        """A block writer that writes into the temporary file, unless no worker sees that."""
         return _RawBlockWriter(self.tensor) if self.in_workers else Handing()
 
     def receive(self, write_result: object) -> None:
@@ -226,11 +278,9 @@ class RawSink(FileSink):
             self._write_edges()
 
     def finish(self) -> None:
-        """Write the last edges."""
         self._write_edges()
 
     def reopen(self) -> Source:
-        """The complete file, as an input; a subclass that gives no function to open it has its own."""
         return cast("Callable[[], Source]", self._open_source)()
 
     def _write_edges(self) -> None:
@@ -269,7 +319,6 @@ class MemorySource(Source):
         return copy
 
     def read_task(self, region: Region) -> ReadTask:
-        """A read task with the values of the region."""
         values = np.asarray(self._values[region]).view()  # without dimensions, NumPy returns a scalar
         values.flags.writeable = False
         return _MemoryReadTask(values)
@@ -279,7 +328,6 @@ class Handing:
     """A block writer that sends every block to the parent."""
 
     def deliver(self, region: Region, values: NDArray[Any]) -> object:
-        """The region and its values."""
         return region, values
 
 
@@ -290,11 +338,9 @@ class Gathered(Sink):
     in_workers = False
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
-        """A block writer that sends the values to the parent."""
         return Handing()
 
     def receive(self, write_result: object) -> None:
-        """Store a block, which is its region and its values."""
         region, values = cast("WriteResult", write_result)
         self.values[region] = values
 
@@ -314,11 +360,9 @@ class WholeSink(Gathered, FileSink):
         self._message, self._read = message, read
 
     def finish(self) -> None:
-        """Write the file."""
         self.file.write(self._message(self.values))
 
     def reopen(self) -> Source:
-        """The complete file, as an input."""
         return self._read(self.file.temporary)
 
 
@@ -333,7 +377,6 @@ class MemorySink(Gathered):
         pass
 
     def written(self) -> Source:
-        """The gathered tensor."""
         source = MemorySource("the result", self.values, Storage("memory", {}))
         source.order = self._order
         return source

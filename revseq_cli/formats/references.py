@@ -237,11 +237,9 @@ def _recognised(path: str) -> tuple[Format | None, Packing | None]:
         return (kind.format if kind else None), None
     if not kind.packing:
         raise FormatError(f"is not a tensor file: it looks like {kind.name}", "a tensor file", kind.advice, path)
-    from revseq_cli.formats import packed  # most files are not
-
-    inside = table.kind_of(next(packed.pieces(path, kind.packing), b""))
+    inside = table.kind_of(next(npy.unpacked(path, kind.packing), b""))
     if inside and not (inside.format and (inside.format is NPY or inside.format.is_text)):
-        found, hint = f"is {inside.name}, packed by {kind.packing.name}", packed.unpack_hint(kind.packing, path)
+        found, hint = f"is {inside.name}, packed by {kind.packing.name}", npy.unpack_hint(kind.packing, path)
         raise FormatError(found, "a packed .npy or text file", hint, path)
     return (inside.format if inside else None), kind.packing
 
@@ -300,10 +298,8 @@ def _piped(path: str) -> bytes | npy.Piped:
         head = stream.read(64)
         kind = table.kind_of(head)
         if kind and kind.packing:
-            from revseq_cli.formats import packed  # most pipes are not
-
             data = head + stream.read()
-            pieces = packed.unpacked(io.BytesIO(data), kind.packing, name, len(data))
+            pieces = npy.unpacked_stream(io.BytesIO(data), kind.packing, name, len(data))
             stream = io.BufferedReader(io.BytesIO(b"".join(pieces)))
             head = stream.read(64)
             kind = table.kind_of(head)
@@ -344,9 +340,7 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
         row = row if row.is_text else TEXT
     if reference.packing and row is NPY:
         refuse_key(reference.key, "a .npy file", reference.path)
-        from revseq_cli.formats import packed  # most files are not
-
-        return packed.open_npy(reference.path, reference.packing, types.asked)
+        return npy.open_packed(reference.path, reference.packing, types.asked)
     return row.load().open_source(reference, types)
 
 

@@ -55,7 +55,7 @@ NPY = Format("npy", (".npy",), "npy", prints=True)
 HDF5 = Format("h5", _HDF5_SUFFIXES, "hdf5", names=True, keeps_others=True)
 NPZ = Format("npz", (".npz",), "npz", names=True, keeps_others=True)
 SAFETENSORS = Format("safetensors", (".safetensors",), "safetensors", names=True, keeps_others=True)
-ZARR = Format("zarr", (".zarr", ".zspy"), "zarr", names=True, keeps_others=True)  # its files are folders
+ZARR = Format("zarr", (".zarr", ".zspy"), "zarr.metadata", names=True, keeps_others=True)  # its files are folders
 # A tensor of ONNX can do without a name.
 ONNX = Format("onnx", (".pb",), "onnx", names=True, prints=True)
 JSON = Format("json", (".json",), "text:JSON", is_text=True, prints=True)

@@ -23,7 +23,7 @@ from revseq_cli.core import platform
 from revseq_cli.core.dtypes import describe, require_sizes
 from revseq_cli.core.errors import FormatError, about, listed
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
-from revseq_cli.formats import file_io
+from revseq_cli.formats import file_io, npy
 from revseq_cli.formats.atomic_file import AtomicFile
 from revseq_cli.formats.contents import Contents, Item, refuse_key, try_hint
 from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
@@ -58,9 +58,7 @@ def read_bytes(path: str, method: Packing | None = None) -> tuple[bytes, Identit
             raise too_large(f"{identity.size} bytes", path)
         if not method:
             return file_io.read_some(fd, identity.size, 0, path), identity
-        from revseq_cli.formats import packed  # most files are not
-
-        return joined(packed.pieces(path, method, identity), path), identity
+        return joined(npy.unpacked(path, method, identity), path), identity
 
 
 def joined(pieces: Iterable[bytes], name: str) -> bytes:

@@ -114,7 +114,7 @@ def test_a_python_without_zstandard(revseq, folder):
     """Before 3.14 and without the package; nothing else needs it."""
     gone = "import sys; sys.modules['compression.zstd'] = sys.modules['backports.zstd'] = sys.modules['compression'] = None"
     revseq("show", "x.npy.zst", code=gone).refused(
-        "is packed by zstd, which this Python lacks", "wanted: backports.zstd", "pip install backports.zstd"
+        "is packed by zstd, which this Python lacks", "wanted: the package backports.zstd", "pip install backports.zstd"
     )
     revseq("show", "x.npy.gz", code=gone).ok()
 

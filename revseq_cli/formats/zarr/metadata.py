@@ -1,7 +1,8 @@
-"""What a Zarr store says, read without the package zarr: groups, arrays, and codecs that give back every bit.
+"""The format Zarr, versions 2 and 3: what a store says, read without the package zarr, which source and sink import.
 
-Arrays are refused unless they hold plain numbers, in regular chunks, encoded by codecs that lose nothing and unpickle
-nothing. No link is followed. Source of the format: the specifications of versions 2 and 3 on zarr-specs.readthedocs.io.
+A store is a folder with metadata in JSON and a file for each chunk or shard. Arrays are refused unless they hold plain
+numbers, in regular chunks, encoded by codecs that lose nothing and unpickle nothing. No link is followed. Source of the
+format: the specifications of versions 2 and 3 on zarr-specs.readthedocs.io.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from revseq_cli.core.dtypes import data_type_of, dtype_of, is_nameless, named, r
 from revseq_cli.core.errors import FormatError, MissingFileError, RevseqError, TensorIOError
 from revseq_cli.core.tensors import DataType, TensorDesc, braced
 from revseq_cli.formats import file_io, remote
-from revseq_cli.formats.contents import GROUP, Contents, Item, only_of
-from revseq_cli.formats.contract import Address, TextTypes
+from revseq_cli.formats.atomic_file import AtomicFile
+from revseq_cli.formats.contents import GROUP, Contents, Item, extra, only_of
+from revseq_cli.formats.contract import Address, FileSink, Source, TextTypes
 from revseq_cli.text.numbers import unique
 
 Version = Literal[2, 3]
@@ -156,6 +158,25 @@ class Store:
             else:
                 pending += self.folders(key)
         return sorted(arrays)
+
+
+# The functions of the format.
+
+
+def open_source(address: Address, types: TextTypes) -> Source:
+    """The named array of a store, or its only one."""
+    extra("zarr", "is a Zarr store", address.path)
+    from revseq_cli.formats.zarr.source import ZarrSource
+
+    return ZarrSource(address.path, address.key, asked=types.asked)
+
+
+def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:
+    """A new store of one array, or the input's store with that array replaced or added."""
+    extra("zarr", "is a Zarr store", file.name)
+    from revseq_cli.formats.zarr.sink import ZarrSink
+
+    return ZarrSink(file, template, key, only=only)
 
 
 def contents(address: Address, types: TextTypes) -> Contents | None:
