@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from revseq_cli.core import platform, signals
-from revseq_cli.core.errors import FileThereError, TensorIOError, listed
+from revseq_cli.core.errors import FileThereError, TensorIOError
 from revseq_cli.formats import file_io
 
 # A killed run may leave files whose names begin so. Later runs ignore them, and they can be deleted.
@@ -176,13 +176,8 @@ class FileTransaction:
                     file.flush()
             signals.check()
             for file in self._files:
-                try:
-                    with file_io.trying_to("write", file.name):
-                        self.notes += filter(None, [file.take_name()])
-                except TensorIOError as e:
-                    if self._named:
-                        e.found += f"; {listed(each.name for each in self._named)} is written already"
-                    raise
+                with file_io.trying_to("write", file.name):
+                    self.notes += filter(None, [file.take_name()])
                 self._named.append(file)
 
     def _remove(self, file: AtomicFile) -> None:

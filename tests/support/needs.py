@@ -66,7 +66,6 @@ NEEDS = {
     "cases": (not WINDOWS, "no two names in a folder that differ in case alone"),
     "affinity": (not WINDOWS, "no cores of a process by os: tests/core/test_windows.py looks at those that Windows gives"),
     "colons": (not WINDOWS, "no colon in the name of a file"),
-    "xattrs": (hasattr(os, "setxattr"), "no extended attributes"),
     "long doubles": (np.dtype("g").itemsize > 8, "no floats of C that are longer than FLOAT64"),
     "POSIX words": (not WINDOWS, "no words as a POSIX shell quotes and reads them"),
     "backslashes": (os.sep == "/", "no backslash in the name of a zip's member: Python makes it a slash"),
