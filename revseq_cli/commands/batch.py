@@ -98,7 +98,7 @@ def command(
     The command checks the whole MANIFEST before it starts the first job. If a job fails, or if its process dies, the
     other jobs still run and the exit status is 1. With --json it prints an object for each job.
     """
-    from revseq_cli.report import tables
+    from revseq_cli.report import view
     from revseq_cli.report.objects import Outcome
 
     jobs = _jobs(manifest, each, {"lengths": lengths, "output": output}, defaults)
@@ -132,7 +132,7 @@ def command(
                 _print_notes_and_errors(outcomes, jobs, console)
     if not (console.as_json or console.quiet):
         seconds = time.monotonic() - began
-        click.echo(tables.batch(outcomes, len(entries), None if dry_run else seconds))
+        click.echo(view.batch(outcomes, len(entries), None if dry_run else seconds))
     return int(any(outcome.error for outcome in outcomes))
 
 

@@ -112,7 +112,7 @@ def _constraints(constraints: Sequence[Constraint], hint: str, width: int, *, ev
 
 def _about(job: Job, counts: LengthCounts | None, lowest: FeatureLevel | None, width: int) -> Iterator[str]:
     """The tensors, the axes, what the lengths do, and the lowest level."""
-    from revseq_cli.report.tables import axis_text
+    from revseq_cli.report.view import axis_text
 
     values, lengths, axis = job.descs
     for tensor, desc in ((INPUT, values), (LENGTHS, lengths)):

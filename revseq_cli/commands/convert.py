@@ -97,7 +97,8 @@ def _print(source: Source, row: Format, *, full: bool) -> None:
     if row.is_text:
         require_text(source.desc, source.name)
     if row is table.TEXT and sys.stdout.isatty() and not full:
-        rows = view.shortened(source, options.room_for_tensors(full=full), "--full prints all")
+        room = options.room_for_tensors(full=full)
+        rows = view.shown(source, view.ends_of(source.sizes, room.elements), room, more="; --full prints all")
         source.recheck()
         click.echo(f"OutputTensor: {source.desc}\n{rows}")
         return

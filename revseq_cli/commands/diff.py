@@ -114,7 +114,7 @@ def command(
     from revseq_cli.pipeline import folds, passes
     from revseq_cli.pipeline.plan import plan_pass
     from revseq_cli.porting import diagnose
-    from revseq_cli.report import objects, tables
+    from revseq_cli.report import objects, view
 
     _require_tensors(tensors, settings, is_job=is_job, on=on)
     limits = [settings.pop(name) for name in ("atol", "rtol", "ulp", "equal_nan")]
@@ -154,7 +154,7 @@ def command(
     done = objects.Comparison(a, b, found, job.axis if job else None, lines, mistakes, notes)
     console.note(*notes)
     if console.as_json or not console.quiet:
-        click.echo((objects if console.as_json else tables).diff(done))
+        click.echo((objects if console.as_json else view).diff(done))
     return 0 if done.equal else 1
 
 

@@ -26,7 +26,6 @@ from revseq_cli.formats import file_io
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.table import by_suffix, is_store, packing_of, remote_of
 from revseq_cli.formats.text import LARGEST
-from revseq_cli.report.terminal import numbered
 
 Columns = Mapping[str, click.Parameter]
 Row = tuple[int, dict[str, str]]  # a job's number, and its columns with their texts
@@ -57,9 +56,10 @@ class Jobs(NamedTuple):
     entries: list[Entry]
 
     def place(self, lines: Sequence[int]) -> str:
-        """What messages call these jobs: "jobs.csv: lines 2, 3 and 5 to 7 (5 jobs)"."""
-        count = f" ({len(lines):,} jobs)" if lines[1:] else ""
-        return f"{printable(self.name)}: {numbered(self.noun, lines)}{count}"
+        """What messages call these jobs: "jobs.csv: line 2", or "jobs.csv: lines 2, 3, 5 (3 jobs)"."""
+        if len(lines) == 1:
+            return f"{printable(self.name)}: {self.noun} {lines[0]}"
+        return f"{printable(self.name)}: {self.noun}s {listed(map(str, sorted(lines)))} ({len(lines):,} jobs)"
 
 
 def read(path: str, columns: Columns, defaults: dict[str, Any]) -> Jobs:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.file_io import Identity
     from revseq_cli.pipeline.jobs import Request
     from revseq_cli.pipeline.plan import Resources
-    from revseq_cli.report.view import Marks, Room
+    from revseq_cli.report.view import Room
 
 _LONGEST_MESSAGE = 340  # characters
 
@@ -153,14 +153,9 @@ class Console:
         return colored(self.color, sys.stdout)
 
     @property
-    def marks(self) -> Marks | None:
-        """How printed tensors highlight elements; None for no highlights, as in a pipe, which a program may read."""
-        from revseq_cli.report import view
-
-        is_shown = sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and self.color != "never"
-        if not is_shown and self.color != "always":
-            return None
-        return view.COLORED if self.colored else view.UNCOLORED
+    def highlights(self) -> bool:
+        """Whether printed tensors have colour: not in a pipe, which a program may read, unless --color says so."""
+        return self.color == "always" or (sys.stdout.isatty() and self.colored)
 
 
 @contextlib.contextmanager
@@ -214,14 +209,14 @@ def room_for_tensors(*, full: bool, whole_rows: bool = False) -> Room:
 
     With `whole_rows`, long rows are not cut, since they are to be copied.
     """
-    from revseq_cli.report import terminal, view  # --help must not load NumPy
+    from revseq_cli.report import view  # --help must not load NumPy
 
     if full or not sys.stdout.isatty():
         return view.EVERYTHING
     import shutil  # most jobs print nothing on a terminal
 
     columns = float("inf") if whole_rows else shutil.get_terminal_size().columns
-    return view.Room(view.MOST_ON_TERMINAL, columns, terminal.dots())
+    return view.Room(view.MOST_ON_TERMINAL, columns)
 
 
 def printed_format(format_name: str | None, file_hint: str) -> Format:

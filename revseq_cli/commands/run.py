@@ -102,9 +102,9 @@ def command(
     if picture and path and platform.file_key(picture) == platform.file_key(path):
         raise UsageError("-o and --picture are the same file", "two names", where=picture)
     if dry_run:
-        from revseq_cli.report import objects, tables
+        from revseq_cli.report import objects, view
 
-        click.echo((objects if console.as_json else tables).plan(job, plan_reversal(job, resources, sink)))
+        click.echo((objects if console.as_json else view).plan(job, plan_reversal(job, resources, sink)))
     elif sink:
         _write(job, sink, plan_reversal(job, resources, sink), drawings, console, verify=verify)
     else:
@@ -126,9 +126,9 @@ def _write(job: Job, sink: FileSink, plan: Plan, drawings: list[AtomicFile], con
     from revseq_cli.pipeline import passes
 
     if console.verbose:
-        from revseq_cli.report import objects, tables  # small jobs do without what they do not use
+        from revseq_cli.report import objects, view  # small jobs do without what they do not use
 
-        console.detail(tables.plan(job, plan))
+        console.detail(view.plan(job, plan))
     with console.writing(sink, *drawings, verify=verify):
         clamped = passes.write(job, sink, plan, verified=verify)
         for drawing in drawings:
@@ -158,10 +158,10 @@ def _print(
     if row is not table.TEXT:
         row.load().write_to(sys.stdout.buffer, result)
     elif example:
-        text = view.example_text(job.values, job.lengths, job.axis, result, room, console.marks)
+        text = view.example_text(job.values, job.lengths, job.axis, result, room, colored=console.highlights)
         click.echo(text, color=True)
     else:
-        click.echo(view.result_text(job.lengths, job.axis, result, room, console.marks), color=True)
+        click.echo(view.result_text(job.lengths, job.axis, result, room, colored=console.highlights), color=True)
     sys.stdout.flush()
     console.note(*job.clamping(clamped))
     for drawing in drawings:

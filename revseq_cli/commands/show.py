@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     "--stats", is_flag=True,
     help="Also print statistics of all elements: minimum, maximum, mean, and how many are NaN or infinite.",
 )  # fmt: skip
-@Group.PRINT.option("--full", is_flag=True, help="List everything even on a terminal.")
+@Group.PRINT.option("--full", is_flag=True, help="Cut no line, even on a terminal.")
 @options.format_option
 @options.output_options
 def command(
@@ -56,8 +55,7 @@ def command(
     the ReverseSequence nodes of an ONNX model.
 
     For a file with several tensors, or a group such as x.h5::/group, the command lists each tensor with its data type,
-    its sizes, the names of its dimensions, the number of its attributes, and its storage. It reads no values. On a
-    terminal, it cuts a long list to one screen.
+    its sizes, the names of its dimensions, the number of its attributes, and its storage. It reads no values.
 
     --names prints a line for each tensor, for scripts.
 
@@ -112,14 +110,14 @@ def _line(name: str) -> str:
 
 def _text(shown: _Shown, console: Console, *, full: bool) -> str:
     from revseq_cli.formats.contents import Contents
-    from revseq_cli.report import tables
+    from revseq_cli.report import view
 
     if isinstance(shown.of, Contents):
-        return tables.listing(shown.of, shutil.get_terminal_size() if sys.stdout.isatty() and not full else None)
+        return view.listing(shown.of)
     [told] = shown.tensors
     room = options.room_for_tensors(full=full)
     attributes = told.get("attribute_values") or {}
-    return tables.show(shown.of, attributes, told.get("statistics"), preview=not console.quiet, room=room)
+    return view.show(shown.of, attributes, told.get("statistics"), preview=not console.quiet, room=room)
 
 
 def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: bool, stats: bool) -> Iterator[_Shown]:

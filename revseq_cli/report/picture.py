@@ -123,10 +123,11 @@ class _Drawing:
         self.sizes = sizes = tensors[0][1].sizes
         self.order = sorted(range(len(sizes)), key=lambda d: d == axis)
         turned = tuple(sizes[d] for d in self.order)
-        ends = view.ends_of(turned, _MOST_ELEMENTS, _LONGEST, most_columns, _MOST_TABLES)
+        elements = min(_MOST_ELEMENTS, _MOST_TABLES * prod(turned[-2:]))
+        ends = view.ends_of(turned, elements, _LONGEST, most_columns)
         self.ends = [ends[self.order.index(d)] for d in range(len(sizes))]
         shown = [view.elements(source, self.ends) for _, source in tensors]
-        self.left_out = view.left_out(shown[0].size, sizes, self.ends) if shown[0].size else "no elements"
+        self.left_out = view.left_out(shown[0].size, sizes) if shown[0].size else "no elements"
         self.texts = [self._tables(render(values), values.shape) for values in shown]
         marks: NDArray[Any] = np.full(shown[0].shape, COPIED, object)
         self.lines: list[

@@ -15,23 +15,13 @@ from revseq_cli.core.signals import Advance
 
 # Each has a contrast of at least 4.5 on both. Of the 240 fixed colours of a terminal six have; the first 16 differ from
 # terminal to terminal, and none of xterm's has.
-GREEN, RED, BLUE, MAGENTA = 29, 131, 63, 163
+GREEN, RED, BLUE = 29, 131, 63
 
 PASS, FAIL = "pass", "FAIL"
 GOOD, BAD = f"bold color({GREEN})", f"bold color({RED})"  # styles, as rich names them
 
-_DOTS = "\u2026"
 _WIDTH = 80  # columns where standard output is no terminal
 _LEAST = 20  # columns for a text; a terminal that has less of them cuts its lines
-
-
-def dots() -> str:
-    """What stands on standard output for what is left out: one character, or three where its encoding lacks that."""
-    try:
-        _DOTS.encode(sys.stdout.encoding or "ascii")
-    except (LookupError, UnicodeEncodeError):
-        return "..."
-    return _DOTS
 
 
 def counted(count: int, what: str) -> str:
@@ -94,17 +84,12 @@ def beside(line: str, name: str, column: int, width: int) -> list[str]:
     return [together] if cell_len(together) <= width else [line, " " * column + name]
 
 
-def code(color: int) -> str:
-    """The parameters of the terminal's code for it."""
-    return f"1;38;5;{color}"
-
-
 def painted(text: str, color: int) -> str:
     """The text in that colour, for a terminal."""
-    return f"\x1b[{code(color)}m{text}\x1b[0m"
+    return f"\x1b[1;38;5;{color}m{text}\x1b[0m"
 
 
-_MOST_FILES, _MOST_RUNS = 3, 8  # files, and runs of lines, that an error of several jobs names
+_MOST_FILES = 3  # that an error of several jobs names
 # The words that stand out at the starts of lines.
 _COLORS = {"Error:": RED, "Hint:": BLUE}
 _WORDS = re.compile(f"^(?:{'|'.join(_COLORS)})", re.MULTILINE)
@@ -133,22 +118,6 @@ def together(errors: Sequence[RevseqError]) -> list[RevseqError]:
         where = listed(files, _MOST_FILES) if files[1:] else first.where
         made.append(RevseqError(first.found, first.wanted, first.hint, where, first.context))
     return made
-
-
-def numbered(noun: str, numbers: Iterable[int]) -> str:
-    """What messages call things with these numbers: "line 3", or "lines 2, 3 and 5 to 7"."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    texts = [text for run in runs[:_MOST_RUNS] for text in ([f"{run[0]} to {run[-1]}"] if run[2:] else map(str, run))]
-    if more := sum(map(len, runs[_MOST_RUNS:])):
-        texts.append(f"{more:,} more")
-    *others, last = texts
-    plural = "s" if sum(map(len, runs)) > 1 else ""
-    return f"{noun}{plural} {', '.join(others)}{' and ' if others else ''}{last}"
 
 
 def _message(error: RevseqError, width: int, place: str) -> str:

@@ -1,73 +1,62 @@
-"""Tensors for a person: the part that is shown, what lengths do to it, and its text, shortened and highlighted."""
+"""How tensors and results look as text: their rows, shortened and highlighted; what files hold; plans; differences."""
 
 from __future__ import annotations
 
 import itertools
-import operator
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from math import inf, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from revseq_cli.core.tensors import Region
+from revseq_cli.core import platform
+from revseq_cli.core.errors import printable, shortened
+from revseq_cli.core.tensors import Region, TensorDesc, braced
+from revseq_cli.formats.contents import Contents, Item
 from revseq_cli.formats.contract import Source
 from revseq_cli.operator import kernel
+from revseq_cli.pipeline.jobs import Job
+from revseq_cli.pipeline.plan import Plan
 from revseq_cli.report import terminal
+from revseq_cli.report.objects import Comparison, Outcome, first_differences
 from revseq_cli.text.numbers import DOTS, aligned, body, render, rows_of
 
 # Tensors with more elements are shortened: on a terminal, and in a preview.
 MOST_ON_TERMINAL = 1000
 PREVIEW = 200
 _EDGE = 3  # indices shown at either end of a dimension that is shortened
-
-
-class Marks(NamedTuple):
-    """The terminal codes that highlight the elements of reversed starts of lines, and the lengths that are clamped."""
-
-    moved: str
-    clamped: str
-
-
-COLORED = Marks(terminal.code(terminal.BLUE), terminal.code(terminal.MAGENTA))
-UNCOLORED = Marks("1;4", "1;4")  # bold and underlined
-
+_HEADS = ("name", "DataType", "Sizes", "dimensions", "attributes", "storage")
+_LONGEST_ATTRIBUTE = 100  # characters of an attribute's name and value
+_PREVIEW_CHUNK = 1 << 28  # bytes; of larger chunks no preview is shown, since they are decoded whole
 
 Ends = list["Sequence[int]"]  # for each dimension the indices that are shown: all, those at both ends, or the first
-Highlight = tuple["NDArray[np.bool_]", str]  # which of the shown elements are highlighted, and the terminal code
 
 
 class Room(NamedTuple):
-    """What the rows of a tensor take at most: elements, and the columns of a line; and what stands for the rest."""
+    """What the rows of a tensor take at most: elements, and the columns of a line."""
 
     elements: float = inf
     columns: float = inf
-    dots: str = DOTS
 
 
 EVERYTHING = Room()
 
 
-def ends_of(
-    sizes: tuple[int, ...], elements: float, indices: float = inf, columns: float = inf, tables: float = inf
-) -> Ends:
-    """The indices that are shown of a tensor: at most so many elements, indices of a dimension, columns and tables.
-
-    A table has the last two dimensions.
-    """
-    longest = [indices] * len(sizes)
-    longest[-1:] = [min(indices, columns)] * bool(sizes)
-    if prod(sizes) <= elements and prod(sizes[:-2]) <= tables and all(map(operator.le, sizes, longest)):
+def ends_of(sizes: tuple[int, ...], elements: float, indices: float = inf, columns: float = inf) -> Ends:
+    """The indices that are shown of a tensor: at most so many elements, indices of a dimension, and of the last one."""
+    limits = [indices] * len(sizes)
+    if sizes:
+        limits[-1] = min(indices, columns)
+    if prod(sizes) <= elements and all(size <= limit for size, limit in zip(sizes, limits, strict=True)):
         return [range(size) for size in sizes]
     ends: Ends = []
-    for size, most in zip(reversed(sizes), reversed(longest), strict=True):  # the innermost are whole if there is room
-        if len(ends) >= 2:  # the dimensions of the tables are done
-            most = min(most, tables / prod(map(len, ends[2:])))
+    for size, limit in zip(reversed(sizes), reversed(limits), strict=True):  # the innermost are whole if there is room
         choices: Ends = [] if size > 2 * _EDGE + 1 else [range(size)]
         choices += [[*range(edge), *range(size - edge, size)] for edge in (_EDGE, 1) if 2 * edge < size]
         kept = prod(map(len, ends))
-        fitting = (shown for shown in choices if len(shown) <= most and kept * len(shown) <= elements)
+        fitting = (shown for shown in choices if len(shown) <= limit and kept * len(shown) <= elements)
         ends.append(next(fitting, range(1)))
     return ends[::-1]
 
@@ -100,14 +89,10 @@ def gathered(read: Callable[[Region], NDArray[Any]], ends: Ends, chunks: tuple[i
     return np.block(pieces.tolist())
 
 
-def left_out(shown: int, sizes: tuple[int, ...], ends: Ends) -> str:
+def left_out(shown: int, sizes: tuple[int, ...]) -> str:
     """A phrase that says how many elements are shown, or "" if all are."""
     total = prod(sizes)
-    if shown == total:
-        return ""
-    first = [str(d) for d, (indices, size) in enumerate(zip(ends, sizes, strict=True)) if len(indices) == 1 < size]
-    alone = f"; only the first index of the dimensions {', '.join(first)}" if first else ""
-    return f"{shown:,} of {total:,} elements{alone}"
+    return f"{shown:,} of {total:,} elements" if shown < total else ""
 
 
 class Reversal(NamedTuple):
@@ -134,87 +119,209 @@ class Reversal(NamedTuple):
 
 
 def example_text(
-    values: Source, lengths: Source, axis: int, result: Source, room: Room = EVERYTHING, marks: Marks | None = None
+    values: Source, lengths: Source, axis: int, result: Source, room: Room = EVERYTHING, *, colored: bool = False
 ) -> str:
-    """A whole docs-style example, which reads back as the same job, unless it is shortened.
-
-    A tensor with no room for all elements is shortened. With `marks`, elements are highlighted, and a line says how
-    many lengths are clamped, if they are all shown.
-    """
-    size, ends = values.sizes[axis], ends_of(values.sizes, room.elements)
-    reversal = Reversal.of(lengths, axis, size, ends)
-    moved = (reversal.moved, marks.moved) if marks else None
-    clamped = (reversal.clamped, marks.clamped) if marks else None
-    of_lengths = _tensor("SequenceTensor", lengths, reversal.ends, clamped, room)
-    if marks and reversal.clamped.any() and reversal.clamped.size == lengths.desc.element_count:
-        of_lengths += f"\n// lengths clamped to {size}: {np.count_nonzero(reversal.clamped)}"
-    first, last = (_tensor(f"{name}Tensor", tensor, ends, moved, room)
-                   for name, tensor in (("Input", values), ("Output", result)))  # fmt: skip
-    return "\n\n".join([first, of_lengths, f"Axis: {axis}", last])
+    """A whole docs-style example, which reads back as the same job, unless it is shortened."""
+    ends = ends_of(values.sizes, room.elements)
+    reversal = Reversal.of(lengths, axis, values.sizes[axis], ends)
+    moved = reversal.moved if colored else None
+    first = _tensor("InputTensor", values, ends, moved, room)
+    last = _tensor("OutputTensor", result, ends, moved, room)
+    return "\n\n".join([first, _tensor("SequenceTensor", lengths, reversal.ends, None, room), f"Axis: {axis}", last])
 
 
-def result_text(lengths: Source, axis: int, result: Source, room: Room, marks: Marks | None) -> str:
-    """The OutputTensor, as far as there is room; with `marks`, reversed elements are highlighted."""
+def result_text(lengths: Source, axis: int, result: Source, room: Room, *, colored: bool) -> str:
+    """The OutputTensor, as far as there is room; if it is `colored`, reversed elements are highlighted."""
     ends = ends_of(result.sizes, room.elements)
-    moved = (Reversal.of(lengths, axis, result.sizes[axis], ends).moved, marks.moved) if marks else None
+    moved = Reversal.of(lengths, axis, result.sizes[axis], ends).moved if colored else None
     return _tensor("OutputTensor", result, ends, moved, room)
 
 
-def _tensor(name: str, source: Source, ends: Ends, highlight: Highlight | None, room: Room) -> str:
-    return f"{name}: {source.desc}\n{shown(source, ends, room, highlight, '--full prints all')}"
-
-
-def shortened(source: Source, room: Room, more: str = "") -> str:
-    """A tensor's rows as far as there is room: the ends of long dimensions, and a line that says what is left out.
-
-    Only what is shown is read.
-    """
-    return shown(source, ends_of(source.sizes, room.elements), room, more=more)
+def _tensor(name: str, source: Source, ends: Ends, moved: NDArray[np.bool_] | None, room: Room) -> str:
+    return f"{name}: {source.desc}\n{shown(source, ends, room, moved, '; --full prints all')}"
 
 
 def shown(
-    source: Source, ends: Ends, room: Room = EVERYTHING, highlight: Highlight | None = None, more: str = ""
+    source: Source, ends: Ends, room: Room = EVERYTHING, moved: NDArray[np.bool_] | None = None, more: str = ""
 ) -> str:
-    """The rows of the indices in `ends`, as many columns as there is room for.
+    """The rows of the indices in `ends`, as many columns as there is room for; those that are `moved` in colour.
 
-    If these are not all elements, a line below says how many and which, and `more`.
+    Only these are read. If they are not all elements, a line below says how many they are, and `more`.
     """
     sizes, values = source.sizes, elements(source, ends)
     if not prod(sizes) or not sizes:
         return body(rows_of(values), sizes)
     texts, width, gaps = render(values), values.shape[-1], [*map(gap, ends)]
-    columns = _columns(texts, values.shape, gaps[-1], room) if room.columns < inf else width
-    told = [left_out(len(texts) // width * columns, sizes, ends)]
-    if columns < width:
-        texts = [text for i, text in enumerate(texts) if i % width < columns]
-        gaps[-1] = columns
-        told.append(f"the first {f'{columns} ' if columns > 1 else ''}of {sizes[-1]:,} in each row")
-    told += [more] * bool(more)
-
+    # Each column takes its longest text and ", "; beside them are brackets, or an indent and a comma, and any dots.
+    column, columns = max(map(len, texts)) + 2, room.columns - 2 * len(sizes)
+    kept = width
+    if width > 1 and width * column - 2 + (len(DOTS) + 2 if gaps[-1] else 0) > columns:
+        kept = int(max(1, min((columns - len(DOTS)) // column, gaps[-1] or width - 1)))
+        texts = [text for i, text in enumerate(texts) if i % width < kept]
+        gaps[-1] = kept
     mark = None
-    if highlight:
-        marked, code = highlight[0][..., :columns].ravel().tolist(), highlight[1]
+    if moved is not None:
+        marked = moved[..., :kept].ravel().tolist()
 
         def mark(i: int, text: str) -> str:
-            return f"\x1b[{code}m{text}\x1b[0m" if marked[i] else text
+            return terminal.painted(text, terminal.BLUE) if marked[i] else text
 
-    rows = aligned(texts, columns, gaps[-1], mark, room.dots)
-    text = body(rows, (*values.shape[:-1], columns), gaps, room.dots)
-    line = f"// {'; '.join(told)}"
-    below = [line] if len(line) <= room.columns else [f"// {each}" for each in told]
-    return "\n".join([text, *below]) if told[0] else text
+    text = body(aligned(texts, kept, gaps[-1], mark), (*values.shape[:-1], kept), gaps)
+    told = left_out(len(texts), sizes)
+    return f"{text}\n// {told}{more}" if told else text
 
 
-def _columns(texts: list[str], sizes: tuple[int, ...], gap: int, room: Room) -> int:
-    """How many columns of a tensor's rows are printed: all, or as many as there is room for before the dots.
+def show(
+    source: Source, attributes: dict[str, Any], statistics: dict[str, Any] | None, *, preview: bool, room: Room
+) -> str:
+    """The text of `show` for one tensor: data type, sizes and storage, attributes, any statistics, and a preview."""
+    desc, storage = source.desc, source.storage
+    rows = [("DataType", desc.data_type.name), ("Sizes", braced(desc.sizes))]
+    rows.append(("dimension count", str(desc.dimension_count)))
+    if source.dimensions:
+        rows.append(("dimensions", _names_of(source)))
+    rows += [("elements", f"{desc.element_count:,}"), ("bytes", f"{desc.total_bytes:,}")]
+    rows.append(("storage", ", ".join(filter(None, (storage.format, _words_of(storage.details))))))
+    for i, (name, value) in enumerate(attributes.items()):  # as ncdump -h has them
+        text = json.dumps(value, ensure_ascii=False).removeprefix("[").removesuffix("]")
+        rows.append(("" if i else "attributes", printable(shortened(f"{name} = {text}", _LONGEST_ATTRIBUTE))))
+    rows += [(key, "-" if value is None else str(value)) for key, value in (statistics or {}).items()]
+    lines = [printable(source.name)]
+    for key, text in rows:
+        head = f"  {key:<15}  "
+        lines += [head + text] if room.columns == inf else terminal.hanging(head, text, int(room.columns))
+    if preview:
+        chunk = prod(source.chunks or ()) * source.dtype.itemsize
+        values = f"// no preview: a chunk has {chunk:,} bytes"
+        if chunk <= _PREVIEW_CHUNK:
+            values = shown(source, ends_of(source.sizes, PREVIEW), Room(PREVIEW, room.columns - 2))
+        lines += ["", *(f"  {line}" for line in values.split("\n"))]
+    return "\n".join(lines)
 
-    `texts` are the elements in C order, and dots stand after `gap` of a row in any case, unless that is 0.
-    """
-    width = sizes[-1]
-    longest = [max(map(len, texts[n::width])) for n in range(width)]
-    columns = room.columns - 2 * len(sizes)  # the brackets of a line, or its indent and a comma
-    dots = len(f", {room.dots}")
-    reach = [longest[0] + n * len(", ") + n * max(longest[1 : n + 1], default=0) for n in range(width)]
-    if reach[-1] + (dots if gap else 0) <= columns:
-        return width
-    return max(1, sum(each + dots <= columns for each in reach[: gap or width - 1]))
+
+def listing(contents: Contents) -> str:
+    """The table of what a file or a group holds."""
+    items, tensors = contents.items, contents.tensors
+    groups = [item for item in items if item.is_group]
+    counts = {"tensor": len(tensors), "group": len(groups), "other": len(items) - len(tensors) - len(groups)}
+    counts["attribute"] = contents.attributes or 0
+    told = [terminal.counted(count, noun) for noun, count in counts.items() if count or noun == "tensor"]
+    lines = [f"{printable(contents.name)}: {', '.join([contents.format, *told])}"]
+    return "\n".join([*lines, *_table([_row(contents, item) for item in items])])
+
+
+def _words_of(details: dict[str, str]) -> str:
+    """How a tensor is stored, in words."""
+    return printable(", ".join(f"{key} {value or repr(value)}" for key, value in details.items()))
+
+
+def _names_of(tensor: Source | Item) -> str:
+    return ", ".join(printable(name) or "-" for name in tensor.dimensions)
+
+
+def _row(contents: Contents, item: Item) -> list[str]:
+    """The cells of an item; one without sizes has only what it is."""
+    label = item.key.rpartition("/")[2] if contents.is_tree else item.key
+    # As a shell takes it; what no terminal shows is escaped.
+    name = "  " * item.depth + (platform.quoted(label) if label and label.isprintable() else printable(label))
+    attributes = f"{item.attributes:,}" if item.attributes is not None else ""
+    if item.is_group:
+        return [f"{name}/", "", "", "", attributes, ""]
+    if item.sizes is None:
+        return [name, printable(item.what), "", "", "", ""]
+    kind = item.desc.data_type.name if item.desc else printable(item.what)
+    return [name, kind, braced(item.sizes), _names_of(item), attributes, _words_of(item.details)]
+
+
+def _table(rows: list[list[str]]) -> Iterator[str]:
+    """The rows below the heads of their columns; a column in which nothing stands is left out."""
+    from rich.cells import cell_len, set_cell_size  # some characters take two columns
+
+    used = [i for i in range(len(_HEADS)) if any(row[i] for row in rows)]
+    if any(sizes for _, _, sizes, *_ in rows):
+        rows = [[*_HEADS], *rows]
+    widths = {i: max(cell_len(row[i]) for row in rows) for i in used}
+    for row in rows:
+        yield f"  {'  '.join(set_cell_size(row[i], width) for i, width in widths.items())}".rstrip()
+
+
+def diff(comparison: Comparison) -> str:
+    """The text of `diff`: both tensors, how many elements differ and where, the first of them, and by how much."""
+    a, b, found, axis, wrong, mistakes, _ = comparison
+    roles, sides = comparison.roles, (a, b)
+    heads = [f"{role + ':':<{len(roles[1]) + 1}}" for role in roles]
+    lines = [f"{head} {side.desc}  {printable(side.name)}" for head, side in zip(heads, sides, strict=True)]
+    lines[1] += f", reversed along axis {axis}" if axis is not None else ""
+    if not found:
+        unlike = {"DataType": a.desc.data_type != b.desc.data_type, "Sizes": a.sizes != b.sizes}
+        return "\n".join([*lines, f"different {' and '.join(name for name, differs in unlike.items() if differs)}"])
+    told = f"{found.count:,} of {found.total:,} elements differ"
+    if comparison.equal:
+        told = f"equal, {terminal.counted(found.total, 'element')}"
+    elif found.count and axis is not None:
+        inside, behind = found.inside, found.count - found.inside
+        where = f"{inside:,} inside the reversed part, {behind:,} behind it"
+        if not inside or not behind:
+            where = f"only {'inside' if inside else 'behind'} the reversed part"
+        told += f", in {found.line_count:,} of {b.desc.element_count // b.sizes[axis]:,} lines, {where}"
+    lines.append(told)
+    if wrong and wrong.rule and wrong.count < wrong.of:
+        lines.append(f"wrong are just {wrong.rule}")
+    lines += [f"{'         and:' if i else 'explained by:'} {one.text}" for i, one in enumerate(mistakes)]
+    rows = [(str(index), *values) for index, *values in first_differences(found)]
+    rows[:0] = [("index", *roles)] * bool(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines += ["  " + "  ".join(map(str.rjust, row, widths)) for row in rows]
+    largest = {f"|A - {roles[1]}|": found.largest_absolute, f"|A - {roles[1]}| / |{roles[1]}|": found.largest_relative}
+    lines += [f"largest {name}: {number:.7g}" for name, number in largest.items() if number is not None]
+    if found.wider and found.largest_ulps:
+        lines.append(f"largest distance in steps of the data type: {found.largest_ulps:,}")
+    if found.nans:
+        lines.append(f"NaN in both: {found.nans:,} of the elements that differ")
+    return "\n".join([*lines, *([f"Hint: {comparison.hint}"] if comparison.hint else [])])
+
+
+def plan(job: Job, plan: Plan) -> str:
+    """The text of `run --dry-run`; -v prints it, too."""
+    values, lengths, tiling = job.values.desc, job.lengths.desc, plan.tiling
+    cut = ", lines are cut" if plan.blocks.cuts_lines else ""
+    block = plan.blocks.elements * job.values.dtype.itemsize
+    lines = [
+        f"InputTensor            {values}, {values.total_bytes:,} bytes",
+        f"SequenceLengthsTensor  {lengths}, {lengths.total_bytes:,} bytes",
+        f"Axis                   {axis_text(values, job.axis)}",
+        f"blocks                 {plan.blocks.count:,} of {block:,} bytes{cut}",
+    ]
+    if plan.spooled:
+        lines.append(f"unchunked copies       {plan.spooled} of {values.total_bytes:,} bytes")
+    if tiling:
+        run, enough = tiling.run_length * values.data_type.size, f"--memory {plan.enough}"
+        lines += [
+            f"temporary file         {values.total_bytes:,} bytes; none with {enough}",
+            f"passes                 2, in runs of {run:,} bytes",
+        ]
+    return "\n".join([*lines, f"engine                 {printable(plan.means)}"])
+
+
+def batch(outcomes: Sequence[Outcome], jobs: int, seconds: float | None) -> str:
+    """How many of all jobs are done, skipped, failed or not begun, with their bytes, and the seconds of no dry run."""
+    failed, skipped = sum(each.error is not None for each in outcomes), sum(each.skipped for each in outcomes)
+    done, wrong = ("done", "failed") if seconds is not None else ("to do", "wrong")
+    counts = {
+        done: len(outcomes) - failed - skipped,
+        "skipped": skipped,
+        wrong: failed,
+        "not begun": jobs - len(outcomes),
+    }
+    told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    size = sum(outcome.bytes for outcome in outcomes)
+    took = f" in {seconds:.2f} s" if seconds is not None else ""
+    return f"{terminal.counted(jobs, 'job')}: {told or 'nothing'}; {size:,} bytes{took}"
+
+
+def axis_text(values: TensorDesc, axis: int) -> str:
+    """The axis, with the number and the size of its lines if the tensor has it."""
+    if not 0 <= axis < values.dimension_count:
+        return str(axis)
+    lines = terminal.counted(prod((*values.sizes[:axis], *values.sizes[axis + 1 :])), "line")
+    return f"{axis} ({lines} of {terminal.counted(values.sizes[axis], 'element')})"

