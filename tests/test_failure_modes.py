@@ -170,7 +170,7 @@ def test_h20_h21_h22_values_in_other_files(refused, tmp_path):
         layout[:] = h5py.VirtualSource("other.h5", "secret", (3, 4))
         f.create_virtual_dataset("virtual", layout)
     for name in ("external", "group/secret", "by_way", "alias/secret"):
-        refused(f"x.h5::{name}", "is an external link to other.h5::/", "Hint: try other.h5::/secret")
+        refused(f"x.h5::{name}", "is an external link to other.h5::/")
     for name in ("stored", "soft"):
         refused(f"x.h5::{name}", "keeps its values in another file")
     refused("x.h5::virtual", "a virtual dataset")

@@ -133,8 +133,8 @@ def test_what_is_no_tensor(revseq, tmp_path):
     found = {line.split(" ")[0]: line.partition(" ")[2] for line in lines(revseq("show", "x.h5"))[2:]}
     beginnings = {
         "again": "FLOAT32 {2,3,4} 0 layout contiguous", "x": "another name of /again", "soft": "a soft link to /x", "type": "a data type",
-        "away": "an external link to other.h5::/y", "loop": "another name of /", "table": "a compound of id, at {3} 0",
-        "list": "a list of any length {2} 0", "virtual": "is a virtual dataset, made of other files", "empty": "a float of 32 bits",
+        "away": "an external link to other.h5::/y", "loop": "another name of /", "table": "compound of id, at {3} 0",
+        "list": "lists {2} 0", "virtual": "is a virtual dataset, made of other files", "empty": "no elements",
     }  # fmt: skip
     assert {name: found[name][: len(text)] for name, text in beginnings.items()} == beginnings
     assert lines(revseq("show", "x.h5", "--names")) == ["x.h5::/again", "x.h5::/y"]

@@ -76,7 +76,6 @@ def test_soft_links_inside_the_file(nexus, revseq, name):
         assert (h[name].chunks, h[name].compression) == ((2, 3), "gzip")
         if "/" in name:
             assert plain(h[name].parent.attrs["NX_class"]) == "NXdetector"
-    assert "/entry/instrument/detector/counts" in revseq("show", f"x.nxs.h5::{name}", "--json").ok().out
 
 
 def test_what_links_lead_to_is_the_only_dataset_and_a_group_is_none(nexus, revseq):
@@ -100,12 +99,12 @@ def test_links_that_lead_nowhere(tmp_path, revseq):
         revseq("convert", f"x.h5::{name}", "none.npy").refused(f"x.h5::/{name}: ", *words)
 
     refused("gone", "/gone is a soft link to /no/where, which does not exist", "one of /x")
-    refused("self", "has more than 16 soft links on its way: /self is a soft link to self")
-    refused("there", "has more than 16 soft links on its way")
+    refused("self", "/self is a soft link to self, and more soft links follow")
+    refused("there", "more soft links follow")
     refused("below", "which does not exist")
     refused("dots", "which does not exist")
     refused("empty", "is a group with /x")
-    refused("s3", "has more than 16 soft links")
+    refused("s3", "more soft links follow")
     revseq("show", "x.h5::s4").ok()  # of 16 in all, as many as HDF5 follows
     revseq("show", "x.h5").ok()
     with h5py.File(tmp_path / "x.h5") as f:
@@ -114,34 +113,16 @@ def test_links_that_lead_nowhere(tmp_path, revseq):
             f["s3"]
 
 
-@pytest.fixture
-def elsewhere(tmp_path):
-    with h5py.File(tmp_path / "other.h5", "w") as f:
-        f["group/secret"] = VALUES
+def test_links_to_other_files_say_where_they_lead(tmp_path, revseq):
     with h5py.File(tmp_path / "x.h5", "w") as f:
-        f["g/dataset"] = h5py.ExternalLink("other.h5", "/group/secret")
-        f["g/group"] = h5py.ExternalLink("other.h5", "group/")
-        f["soft"], f["softer"] = h5py.SoftLink("g/dataset"), h5py.SoftLink("/g/group/secret")
-        f["lost"] = h5py.ExternalLink("lost\x1b.h5", "/x")
-    return tmp_path
-
-
-@pytest.mark.parametrize("name", ["g/dataset", "g/group/secret", "soft", "softer"])
-def test_external_links_say_where_they_lead(elsewhere, revseq, name):
-    done = revseq("show", f"x.h5::{name}").refused("is an external link to other.h5::", "other files are not opened")
-    assert ("a soft link to" in done.err) == name.startswith("soft")
-    hint = done.err.split("Hint: try ")[1].strip()
-    assert "FLOAT64" in revseq("show", hint).ok().out
-    other = revseq("show", f"{elsewhere}/x.h5::{name}", cwd="/").refused("is an external link to other.h5::")
-    revseq("show", other.err.split("Hint: try ")[1].strip(), cwd="/").ok()
-
-
-def test_a_file_of_links_only(elsewhere, revseq):
+        f["away"], f["lost"] = h5py.ExternalLink("other.h5", "group"), h5py.ExternalLink("lost\x1b.h5", "/x")
+        f["soft"] = h5py.SoftLink("/away/secret")
     revseq("convert", "x.h5", "none.npy").refused("x.h5: has no dataset")
     shown = revseq("show", "x.h5").ok().out
-    for words in ("an external link to other.h5::/group/secret", "a soft link to g/dataset", r"lost\x1b.h5::/x"):
+    for words in ("an external link to other.h5::group", "a soft link to /away/secret", r"lost\x1b.h5::/x"):
         assert words in shown
-    assert "Hint" not in revseq("show", "x.h5::lost").refused(r"is an external link to lost\x1b.h5::/x").err
+    for name in ("away", "away/secret", "soft"):
+        revseq("show", f"x.h5::{name}").refused("is an external link to other.h5::group", "other files are not opened")
 
 
 @pytest.fixture

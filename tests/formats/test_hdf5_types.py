@@ -191,4 +191,4 @@ def test_pytables(tmp_path, revseq):
 def test_complex_numbers_with_the_imaginary_part_first_are_no_complex_numbers(tmp_path, revseq):
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f["x"] = np.zeros(SHAPE, [("imag", "f4"), ("real", "f4")])
-    revseq("convert", "x.h5", "none.npy").refused("a compound of imag, real")
+    revseq("convert", "x.h5", "none.npy").refused("compound of imag, real")

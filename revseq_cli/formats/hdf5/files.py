@@ -253,7 +253,7 @@ def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
 def follow(file: h5py.File, key: str, path: str) -> tuple[h5g.GroupID | h5d.DatasetID, str, str]:
     """The group or dataset that the path `key` leads to, that path from the root on, and a path of hard links to it."""
     todo = parts_of(key, path) if key else []
-    name, wanted = "/" + "/".join(todo), "a dataset inside the file"
+    name = "/" + "/".join(todo)
     where = f"{path}::{name}"
     root = item = h5g.open(file.id, b"/")
     place, ways = "", list[str]()
@@ -273,31 +273,25 @@ def follow(file: h5py.File, key: str, path: str) -> tuple[h5g.GroupID | h5d.Data
             elif not isinstance(item, h5g.GroupID):
                 raise FormatError("is a data type", "a dataset", where=where)
             continue
-        words, target, other = _link(item, _bytes(part), kind)
-        ways.append(f"{place}/{part} is {words}")
+        ways.append(f"{place}/{part} is {_link(item, _bytes(part), kind)}")
         if kind != h5l.TYPE_SOFT:
-            other = os.path.join(os.path.dirname(path), other)  # noqa: PTH118, PTH120 - any text, as the file has it
-            inside = "/".join([target.rstrip("/"), *todo])
-            hint = try_hint(other, inside) if os.path.isfile(other) else ""  # noqa: PTH113
-            raise FormatError(", and ".join(ways), f"{wanted}; other files are not opened", hint, where)
+            raise FormatError(", and ".join(ways), "a dataset inside the file: other files are not opened", where=where)
         if len(ways) > _MOST_SOFT_LINKS:
-            found = f"has more than {_MOST_SOFT_LINKS} soft links on its way: {ways[0]}"
-            raise FormatError(found, wanted, where=where)
+            raise FormatError(f"{ways[0]}, and more soft links follow than HDF5 allows", "a dataset", where=where)
+        target = text(item.links.get_val(_bytes(part)))
         if target.startswith("/"):
             item, place = root, ""
         todo = [step for step in target.split("/") if step not in ("", ".")] + todo
     return item, name, place
 
 
-def _link(group: h5g.GroupID, name: bytes, kind: int) -> tuple[str, str, str]:
-    """What a soft, external or user-defined link is, in words; the path that it names, and in which file."""
+def _link(group: h5g.GroupID, name: bytes, kind: int) -> str:
+    """What a soft, external or user-defined link is, in words."""
     if kind == h5l.TYPE_SOFT:
-        target = text(group.links.get_val(name))
-        return f"a soft link to {target}", target, ""
+        return f"a soft link to {text(group.links.get_val(name))}"
     if kind == h5l.TYPE_EXTERNAL:
-        file, target = map(text, group.links.get_val(name))
-        return f"an external link to {file}::{target}", target, file
-    return f"a user-defined link of class {kind}", "", ""
+        return f"an external link to {'::'.join(map(text, group.links.get_val(name)))}"
+    return f"a user-defined link of class {kind}"
 
 
 def to_choose(datasets: dict[str, bool]) -> list[str]:
@@ -326,7 +320,7 @@ def entries(group: h5g.GroupID, path: str = "") -> Iterator[tuple[str, h5o.Objec
     while pending:
         group, path, name, kind, address = pending.pop()
         if kind != h5l.TYPE_HARD:
-            yield path, _link(group, name, kind)[0]
+            yield path, _link(group, name, kind)
         elif address in seen:
             yield path, f"another name of {seen[address]}"
         else:

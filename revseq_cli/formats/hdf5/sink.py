@@ -27,10 +27,10 @@ from revseq_cli.formats.atomic_file import AtomicFile
 from revseq_cli.formats.attributes import NOTHING, Attributes, fill_of, typed
 from revseq_cli.formats.contents import refuse_taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source, WriteResult
-from revseq_cli.formats.hdf5 import files, types
+from revseq_cli.formats.hdf5 import files, storage
 from revseq_cli.formats.hdf5.files import RAISED, alone, dataset_at, error_number, opened
-from revseq_cli.formats.hdf5.filters import Chunk, ChunkBlockWriter, take_filters
 from revseq_cli.formats.hdf5.source import Hdf5Source
+from revseq_cli.formats.hdf5.storage import Chunk, ChunkBlockWriter, take_filters
 from revseq_cli.formats.raw import Handing, RawSink
 from revseq_cli.formats.table import is_netcdf
 
@@ -42,8 +42,8 @@ _LONGEST_COMMAND = 1000  # characters of a command; tensors may be typed as text
 _MOST_HISTORY = 60_000  # bytes; older versions of the file format have no room for an attribute of 64 KiB
 
 
-def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:
-    """The sink for a tensor like `template`, with the path `key`; RevseqError for every reason to refuse it."""
+def create(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:
+    """A new file for a tensor like `template` under the path `key`."""
     name = "/" + "/".join(files.parts_of(key, file.name))
     output: _Copy | _Alone
     if isinstance(template, Hdf5Source) and not only:
@@ -182,7 +182,7 @@ class _Alone:
             else:  # where only h5netcdf would understand such a name
                 dims = ["" if dimension == name else dimension for dimension in dims]
         limits = tuple(h5py.h5s.UNLIMITED if size is None else size for size in self.limits)
-        kind, space = types.kind_of(self.template.dtype), h5py.h5s.create_simple(self.template.sizes, limits)
+        kind, space = storage.kind_of(self.template.dtype), h5py.h5s.create_simple(self.template.sizes, limits)
         group[name] = made = h5py.Dataset(h5d.create(group.id, None, kind, space, self.properties))
         _write_attributes(made, said.attributes, self.template.dtype)
         _write_attributes(file, said.groups[0] if said.groups else {})
@@ -294,11 +294,9 @@ def _add_history(file: h5py.File) -> list[str]:
         raise UsageError(f"SOURCE_DATE_EPOCH is {str(epoch)[:40]!r}", wanted) from None
     command = printable(" ".join(map(platform.quoted, ["revseq", *sys.argv[1:]])))
     line, old = f"{time.asctime(moment)}: {shortened(command, _LONGEST_COMMAND)}", files.attribute(file, "history")
-    if "history" in file.attrs and not isinstance(old, str):
-        return ["the attribute history is not a single text, so no line is added"]
     text = f"{line}\n{old}" if old else line
-    if len(text.encode()) > _MOST_HISTORY:
-        return [f"the attribute history would have {len(text.encode()):,} bytes, so no line is added"]
+    if ("history" in file.attrs and not isinstance(old, str)) or len(text.encode()) > _MOST_HISTORY:
+        return ["the attribute history is full, or is not a single text, so no line is added"]
     _write_attributes(file, {"history": text})
     return []
 
@@ -323,7 +321,6 @@ class Recorder(io.FileIO):
             raise file_io.failed(file.name, "write", e) from None
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
-        """Write all of the data, or keep the error."""
         view = memoryview(data).cast("B")
         done = 0
         while done < len(view) and not self.error:
@@ -334,7 +331,6 @@ class Recorder(io.FileIO):
         return len(view)
 
     def truncate(self, size: int | None = None) -> int:
-        """Change the file's size, or keep the error."""
         try:
             return super().truncate(size)
         except OSError as e:
@@ -388,19 +384,18 @@ class _DatasetSink(FileSink):
                 self._recorder.close()
 
     def abandon(self) -> None:
-        """Close the file before it is removed; errors do not matter any more."""
-        with contextlib.suppress(RevseqError):
+        with contextlib.suppress(RevseqError):  # the file is removed afterwards
             self._close()
 
     def reopen(self) -> Source:
-        """The complete file, as an input."""
         return Hdf5Source(self.file.temporary, self._output.name, self.file.name, self._template.desc.data_type)
 
 
 class Hdf5Sink(_DatasetSink):
     """A new HDF5 file with a dataset that HDF5 stores; it has one writer, which is the parent.
 
-    HDF5 gives chunks their places in the order in which they are written, which is that of the blocks.
+    Workers encode chunks that have filters; all other blocks go to the parent as they are. HDF5 gives chunks their
+    places in the order in which they are written, which is that of the blocks.
     """
 
     in_workers = False
@@ -414,12 +409,11 @@ class Hdf5Sink(_DatasetSink):
         self.encoded = output.properties.get_nfilters() > 0
 
     def start(self) -> None:
-        """Create the file and its dataset, and reserve the bytes of chunks without filters, whose size is known."""
         self._dataset = self._begin()
         if self.encoded:
             name, dtype = self.file.name, self._template.dtype
             self._writer = ChunkBlockWriter.like(self._dataset, self._output.properties, dtype, name)
-        elif self.chunks:
+        elif self.chunks:  # whose size is known, so that a full disk is told before the work
             counts = (-(-size // chunk) for size, chunk in zip(self._template.sizes, self.chunks, strict=True))
             whole = prod(counts) * prod(self.chunks) * self._template.dtype.itemsize
             missing = max(0, whole - self._dataset.id.get_storage_size())
@@ -427,11 +421,9 @@ class Hdf5Sink(_DatasetSink):
                 file_io.allocate(fd, self._dataset.file.id.get_filesize() + missing, self.file.name)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
-        """Workers encode chunks that have filters; all other blocks go to the parent as they are."""
         return self._writer
 
     def receive(self, write_result: object) -> None:
-        """Write the encoded chunks of a block, or its values."""
         with alone, cast("Recorder", self._recorder).worded():
             if self.encoded:
                 for chunk in cast("list[Chunk]", write_result):
@@ -439,10 +431,9 @@ class Hdf5Sink(_DatasetSink):
             else:
                 region, values = cast("WriteResult", write_result)
                 # Pickled, values may come in another byte order.
-                types.write(self._dataset, region, np.asarray(values, self._template.dtype))
+                storage.write(self._dataset, region, np.asarray(values, self._template.dtype))
 
     def finish(self) -> None:
-        """Close the file."""
         self._close()
 
 
@@ -453,7 +444,6 @@ class ContiguousSink(_DatasetSink, RawSink):
     """
 
     def start(self) -> None:
-        """Create the file with all but the values, and reserve their bytes."""
         offset = self._begin(**_ALIGNED).id.get_offset()
         self._close()
         self.place(self._template, at=offset, dtype=self._template.dtype)

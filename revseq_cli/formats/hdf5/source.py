@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -16,12 +15,13 @@ from revseq_cli.core.dtypes import data_type_of, require_sizes
 from revseq_cli.core.errors import FormatError, about
 from revseq_cli.core.tensors import DataType, Region, TensorDesc, chunk_boxes, chunk_start
 from revseq_cli.formats import file_io
+from revseq_cli.formats.atomic_file import AtomicFile
 from revseq_cli.formats.attributes import ENCODING, FILL, Meaning, Variable, as_texts, is_small, joined
 from revseq_cli.formats.contents import GROUP, Contents, Item, not_whole, only_of, refuse_bomb
-from revseq_cli.formats.contract import Address, ReadTask, Source, Storage, TextTypes
-from revseq_cli.formats.hdf5 import files, types
+from revseq_cli.formats.contract import Address, FileSink, ReadTask, Source, Storage, TextTypes
+from revseq_cli.formats.hdf5 import files, storage
 from revseq_cli.formats.hdf5.files import RAISED, alone, dataset_at, opened
-from revseq_cli.formats.hdf5.filters import filters_of, require_filters
+from revseq_cli.formats.hdf5.storage import filters_of, require_filters
 from revseq_cli.formats.raw import RawReadTask, RawTensor, cut_alignments_of
 from revseq_cli.formats.table import is_hdf5, is_netcdf, looks_like
 
@@ -36,13 +36,20 @@ def open_source(address: Address, types: TextTypes) -> Source:
     return Hdf5Source(address.path, address.key, asked=types.asked)
 
 
+def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:
+    """The sink for a tensor like `template`, with the path `key`; RevseqError for every reason to refuse it."""
+    from revseq_cli.formats.hdf5 import sink  # most commands only read
+
+    return sink.create(file, template, key, only=only)
+
+
 class Hdf5Source(Source):
     """A dataset of an HDF5 file.
 
     `name` is what to call the file, where that is not its path; `asked` is the data type of opaque elements, whose type
     has no name in the file. `place` is a path to it of hard links. `properties` are those of its creation, and `limits`
-    the largest sizes that it can have, None for a dimension that can grow. `stored` are the bytes of its elements in
-    the file. Where `raw` says at which offset they lie, as they are, they are read and written without HDF5.
+    the largest sizes that it can have, None for a dimension that can grow. Elements that lie in the file as they are,
+    at the offset of `raw`, are read and written without HDF5.
     """
 
     identity: file_io.Identity
@@ -62,22 +69,20 @@ class Hdf5Source(Source):
             self.properties, kind = dataset.id.get_create_plist(), dataset.id.get_type()
             with about(self.name):
                 _refuse_other_programs(dataset)
-                self.dtype = types.dtype_of(kind, asked)
+                self.dtype = storage.dtype_of(kind, asked)
                 self._check(dataset)
-            self.stored, self.chunks = dataset.id.get_storage_size(), dataset.chunks
-            self.sizes, self.limits = dataset.shape, dataset.maxshape
+            self.chunks, self.sizes, self.limits = dataset.chunks, dataset.shape, dataset.maxshape
             self.encoded = self.properties.get_nfilters() > 0
             self.dimensions = files.names_of(dataset)
             # Of values that were never written, HDF5 would name a place, too.
-            is_contiguous = self.properties.get_layout() == h5d.CONTIGUOUS and self.stored > 0
-            if is_contiguous and not types.is_narrow(kind):
+            is_contiguous = self.properties.get_layout() == h5d.CONTIGUOUS and dataset.id.get_storage_size() > 0
+            if is_contiguous and not storage.is_narrow(kind):
                 self.raw = RawTensor(path, self.name, dataset.id.get_offset(), self.dtype, self.sizes)
                 if self.raw.end > self.identity.size:
                     found = f"is truncated: {self.identity.size} bytes, and its values end at {self.raw.end}"
                     raise not_whole(found, self.name)
-            is_link = self.place.replace(files.NOT_COORDINATE, "") != f"/{self.key}"
-            places = {"dataset": f"/{self.key}"} | ({"link to": self.place} if is_link else {})
-            self.storage = Storage("h5", places | _details_of(self.properties, types.meaning(kind)))
+            details = _details_of(self.properties, storage.meaning(kind))
+            self.storage = Storage("h5", {"dataset": f"/{self.key}"} | details)
 
     def _check(self, dataset: h5py.Dataset) -> None:
         """FormatError for a dataset that cannot be read as a tensor."""
@@ -102,11 +107,6 @@ class Hdf5Source(Source):
             return files.is_netcdf(dataset_at(file, self.place, self.name))
 
     def meaning(self) -> Meaning:
-        """What the file says of the dataset."""
-        return self._meaning
-
-    @functools.cached_property
-    def _meaning(self) -> Meaning:
         with opened(self.path, self.name) as file:
             dataset = dataset_at(file, self.place, self.name)
             attributes, left = files.attributes_of(dataset)
@@ -133,7 +133,6 @@ class Hdf5Source(Source):
         return cut_alignments_of(self.dtype, self.sizes) if self.raw else super().cut_alignments
 
     def read_task(self, region: Region) -> ReadTask:
-        """A read task that opens the file and reads the region."""
         if self.raw:
             return RawReadTask(self.raw, self.identity, region)
         return Hdf5ReadTask(self.path, self.name, self.place, self.dtype, self.identity, region)
@@ -210,11 +209,11 @@ class Hdf5ReadTask:
             dataset = dataset_at(file, self.place, self.name)
             require_filters(dataset, self.name)
             try:
-                return types.read(dataset, self.region, self.dtype)
+                return storage.read(dataset, self.region, self.dtype)
             except RAISED:
                 for box in chunk_boxes(self.region, dataset.chunks) if dataset.chunks else ():
                     try:
-                        types.read(dataset, box, self.dtype)
+                        storage.read(dataset, box, self.dtype)
                     except RAISED:
                         place = chunk_start(box, dataset.chunks)
                         found = f"the chunk at {place} is damaged: it fails its checksum or its filter"
@@ -266,16 +265,16 @@ def _tensor(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tuple[
             sizes=sizes,
             dimensions=files.names_of(dataset) if attributes else (),
             attributes=attributes,
-            details=_details_of(dataset.id.get_create_plist(), types.meaning(kind)),
+            details=_details_of(dataset.id.get_create_plist(), storage.meaning(kind)),
         )
         is_scale = bool(attributes) and files.is_scale(dataset)
         if sizes is None:
-            return item._replace(what=f"{types.description(kind)}, no elements"), is_scale
+            return item._replace(what="no elements"), is_scale
         if is_scale and files.is_bare(dataset):
             return item._replace(what="dimension"), True
         try:
             _refuse_other_programs(dataset)
-            data_type = data_type_of(types.dtype_of(kind, asked))
+            data_type = data_type_of(storage.dtype_of(kind, asked))
         except FormatError as e:
             return item.refused(e), is_scale
         require_sizes(sizes, item.key)

@@ -1,0 +1,277 @@
+"""How HDF5 stores a tensor: the dtype for each of its types, elements as they are, filters, and encoded chunks.
+
+HDF5 gets the file's own type as the type in memory. So no bit changes, and bitfields, enumerations and complex numbers
+are read and written as words of their size, whatever else their types say. An exception are integers that have fewer
+bits than their bytes: HDF5 makes plain ones of them.
+
+Chunks are encoded in the workers: HDF5 does it, in a file in memory, and the parent stores the bytes as they are.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import h5py
+import numpy as np
+from h5py import h5p, h5s, h5t, h5z
+from numpy.typing import NDArray
+
+from revseq_cli.core import dtypes, platform
+from revseq_cli.core.errors import FormatError, listed
+from revseq_cli.core.tensors import DataType, Region, braced, parts
+from revseq_cli.formats.hdf5.files import alone
+
+# Types
+
+# Floats that NumPy lacks and HDF5 can describe: where sign, exponent and mantissa are, the bits of the latter two, and
+# the exponent's bias. HDF5 cannot say that a float has no infinities; such ones are opaque bytes, as in h5py.
+_MINIFLOATS = {
+    DataType.BFLOAT16: ((15, 7, 8, 0, 7), 127),
+    DataType.FLOAT8_E5M2: ((7, 2, 5, 0, 2), 15),
+}
+_FLOATS = [np.dtype(f"f{size}") for size in (2, 4, 8)] + [dtypes.dtype_of(data_type) for data_type in _MINIFLOATS]
+_BOOLEANS = {b"FALSE": 0, b"TRUE": 1}  # as h5py and netCDF write them
+_IMAGINARY = re.compile(r"i$|im", re.IGNORECASE)  # matches the name of an imaginary part
+_OTHERS = {  # that no tensor has, by the class of a type
+    h5t.TIME: "a time", h5t.STRING: "text", h5t.OPAQUE: "opaque", h5t.REFERENCE: "a reference", h5t.VLEN: "lists",
+    h5t.BITFIELD: "a bitfield", h5t.INTEGER: "integers of unusual bits", h5t.FLOAT: "floats of unusual bits",
+}  # fmt: skip
+
+
+def dtype_of(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
+    """The dtype that has such elements, bit for bit; FormatError for what no tensor has.
+
+    `asked` is the data type of opaque elements, which have no name.
+    """
+    size = kind.get_size()
+    match kind:
+        case h5t.TypeOpaqueID():
+            return dtypes.named(np.dtype(f"V{size}"), asked, "")
+        case h5t.TypeEnumID() if not is_narrow(kind.get_super()):
+            dtype = dtype_of(kind.get_super())
+            members = {kind.get_member_name(i): kind.get_member_value(i) for i in range(kind.get_nmembers())}
+            return np.dtype("?") if dtype.itemsize == 1 and members == _BOOLEANS else dtype
+        case h5t.TypeIntegerID() if size in (1, 2, 4, 8):
+            order = ">" if kind.get_order() == h5t.ORDER_BE else "<"
+            return np.dtype(f"{order}{'i' if kind.get_sign() == h5t.SGN_2 else 'u'}{size}")
+        case h5t.TypeBitfieldID() if size in (1, 2, 4, 8):
+            for order, suffix in (("<", "LE"), (">", "BE")):
+                if kind.equal(getattr(h5t, f"STD_B{8 * size}{suffix}")):
+                    return np.dtype(f"{order}u{size}")
+        case h5t.TypeFloatID():
+            for dtype in (
+                known.newbyteorder(order) for known in _FLOATS if known.itemsize == size for order in ("<", ">")
+            ):
+                if kind.equal(kind_of(dtype)):
+                    return dtype
+        case h5t.TypeCompoundID() if kind.get_nmembers() == 2:
+            # A complex number is two floats of one type, one after the other, the real one first.
+            real, imaginary = kind.get_member_type(0), kind.get_member_type(1)
+            is_real_first = not _IMAGINARY.match(kind.get_member_name(0).decode("utf-8", "replace"))
+            if isinstance(real, h5t.TypeFloatID) and imaginary.equal(real) and is_real_first:
+                part, offsets = dtype_of(real), (kind.get_member_offset(0), kind.get_member_offset(1))
+                if part.kind == "f" and offsets == (0, part.itemsize) and size == 2 * part.itemsize in (8, 16):
+                    return np.dtype(f"{part.byteorder}c{size}")
+        case _ if kind.get_class() == getattr(h5t, "COMPLEX", None) and size in (8, 16):  # since HDF5 2.0
+            return np.dtype(f"{dtype_of(kind.get_super()).byteorder}c{size}")
+    words = _OTHERS.get(kind.get_class()) or meaning(kind) or "one that h5py lacks"
+    raise FormatError(f"its data type is {words}", "numbers in whole bytes, as in NumPy")
+
+
+def is_narrow(kind: h5t.TypeID) -> bool:
+    """Whether integers have fewer bits than their bytes, so that HDF5 converts them as it reads and writes."""
+    return isinstance(kind, h5t.TypeIntegerID) and kind.get_precision() < 8 * kind.get_size()
+
+
+@functools.cache
+def kind_of(dtype: np.dtype[Any]) -> h5t.TypeID:
+    """HDF5's type for elements of a dtype."""
+    if not dtypes.is_minifloat(dtype):
+        return h5t.py_create(dtype, logical=True)
+    data_type = dtypes.data_type_of(dtype)
+    if data_type not in _MINIFLOATS:
+        return h5t.py_create(np.dtype(f"V{dtype.itemsize}"), logical=True)
+    fields, bias = _MINIFLOATS[data_type]
+    kind = h5t.IEEE_F16LE.copy()
+    kind.set_order(h5t.ORDER_BE if dtypes.is_big_endian(dtype) else h5t.ORDER_LE)
+    kind.set_fields(*fields)
+    kind.set_ebias(bias)
+    kind.set_precision(8 * dtype.itemsize)
+    kind.set_size(dtype.itemsize)
+    return kind
+
+
+def meaning(kind: h5t.TypeID) -> str:
+    """What the type says beyond its data type, for a person; nothing for plain numbers."""
+    match kind:
+        case h5t.TypeBitfieldID():
+            return "bitfield"
+        case h5t.TypeEnumID() | h5t.TypeCompoundID():
+            names = (kind.get_member_name(i).decode("utf-8", "replace") for i in range(kind.get_nmembers()))
+            return f"{'enumeration' if isinstance(kind, h5t.TypeEnumID) else 'compound'} of {listed(names, 5)}"
+        case h5t.TypeArrayID():
+            return f"array of sizes {braced(kind.get_array_dims())}"
+    return f"integers of {kind.get_precision()} bits" if is_narrow(kind) else ""
+
+
+def read(dataset: h5py.Dataset, region: Region, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The values of the region; 0 for chunks that were never written, where there is no fill value."""
+    values: NDArray[Any] = np.zeros([part.stop - part.start for part in region], dtype)
+    dataset.id.read(*_spaces(dataset, region), values, in_memory(dataset.id.get_type(), dtype))
+    return values
+
+
+def write(dataset: h5py.Dataset, region: Region, values: NDArray[Any]) -> None:
+    """Write the values of the region."""
+    kind = in_memory(dataset.id.get_type(), values.dtype)
+    dataset.id.write(*_spaces(dataset, region), np.require(values, requirements="C"), kind)
+
+
+def _spaces(dataset: h5py.Dataset, region: Region) -> tuple[h5s.SpaceID, h5s.SpaceID]:
+    """HDF5's selections for the region: in memory, and in the file."""
+    space = dataset.id.get_space()
+    if not region:  # a scalar
+        return space, space
+    sizes = tuple(part.stop - part.start for part in region)
+    space.select_hyperslab(tuple(part.start for part in region), sizes)
+    return h5s.create_simple(sizes), space
+
+
+def in_memory(kind: h5t.TypeID, dtype: np.dtype[Any]) -> h5t.TypeID:
+    """The type in memory for elements in a file: their own, but for integers that HDF5 makes plain ones of."""
+    return h5t.py_create(dtype) if is_narrow(kind) else kind
+
+
+# Filters and chunks
+
+# Short names for HDF5's own filters and some others, whose names in files are long, or empty.
+_NAMES = {
+    1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 32004: "lz4", 32008: "bitshuffle",
+    32013: "zfp", 32015: "zstd", 32017: "sz",
+}  # fmt: skip
+# Filters that never lose anything; chunks that pass any other filter are decoded again and compared.
+_LOSSLESS = frozenset({1, 2, 3, 4, 32000})
+# Some filters change their parameters when a dataset is created: it then stores others than were asked for, and asking
+# for the stored ones would change them twice. For each such filter, the parameters that were asked for, from those that
+# are stored: bitshuffle puts three numbers first, SZ and SZ3 the sizes of a chunk, JPEG-LS and HTJ2K need none, and
+# SPERR packs its second one into the first.
+_ASKED_FOR: dict[int, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
+    32008: lambda stored: stored[3:],
+    32017: lambda stored: stored[-9:],
+    32018: lambda _: (),
+    32024: lambda stored: stored[-9:],
+    32028: lambda stored: (stored[1], stored[0] >> 6 & 15),
+    32033: lambda _: (),
+}
+
+_UNFILTERED = "write another format, such as .npy, or first the input without filters: h5repack -f NONE"
+
+
+def filters_of(properties: h5p.PropDCID) -> dict[int, str]:
+    """The names of the filters that a chunk passes through, by HDF5's registered number."""
+    filters = (properties.get_filter(i) for i in range(properties.get_nfilters()))
+    return {code: _NAMES.get(code) or name.decode("utf-8", "replace")[:40] for code, _, _, name in filters}
+
+
+def require_filters(dataset: h5py.Dataset, where: str) -> None:
+    """FormatError for a filter that neither HDF5 nor the package hdf5plugin brings."""
+    for code, name in filters_of(dataset.id.get_create_plist()).items():
+        if h5z.filter_avail(code):
+            continue
+        hint = "write it again without that filter, on a system that has it"
+        try:
+            import hdf5plugin  # noqa: F401 - an extra; importing it registers its filters
+        except ModuleNotFoundError:
+            hint = platform.pip("install hdf5plugin")
+        if not h5z.filter_avail(code):
+            raise FormatError(f"needs the filter {code} ({name})", "a filter that is installed", hint, where)
+
+
+def take_filters(properties: h5p.PropDCID, like: h5p.PropDCID, but: int = 0) -> None:
+    """Ask for the filters that a dataset of some properties has, but for the one of that number."""
+    if properties.get_nfilters():
+        properties.remove_filter(h5z.FILTER_ALL)
+    for code, flags, stored, _ in map(like.get_filter, range(like.get_nfilters())):
+        if code != but:
+            properties.set_filter(code, flags, _ASKED_FOR.get(code, tuple)(stored))
+
+
+# An encoded chunk: its first index in each dimension, its bytes, and the filters that it skipped, as bits.
+Chunk = tuple[tuple[int, ...], bytes, int]
+
+
+@dataclass(frozen=True)
+class ChunkBlockWriter:
+    """Encodes the chunks of a block.
+
+    Property lists cannot be pickled, but the image of a file can: `image` is a file with a dataset of one chunk and of
+    the same storage. Each chunk is written into that, and read back as HDF5 stores it. `may_lose` says whether some
+    filters may lose something.
+    """
+
+    chunks: tuple[int, ...]
+    dtype: np.dtype[Any]
+    image: bytes
+    name: str
+    may_lose: bool
+
+    @classmethod
+    def like(cls, dataset: h5py.Dataset, properties: h5p.PropDCID, dtype: np.dtype[Any], name: str) -> ChunkBlockWriter:
+        """The one for chunks of a dataset made with these properties; `name` is for messages."""
+        kind, chunks, image = dataset.id.get_type(), properties.get_chunk(), io.BytesIO()
+        with h5py.File(image, "w") as file:
+            h5py.h5d.create(file.id, b"chunk", kind.copy(), h5s.create_simple(chunks, chunks), properties)
+        may_lose = not _LOSSLESS.issuperset(filters_of(properties))
+        return cls(chunks, dtype, image.getvalue(), name, may_lose)
+
+    def deliver(self, region: Region, values: NDArray[Any]) -> list[Chunk]:
+        """The encoded chunks of a region that begins at a chunk, and ends at one or at the tensor's end."""
+        try:
+            with alone:
+                scratch = _scratch(self.image)
+                return [
+                    (tuple(part.start for part in box), *self._encoded(scratch, values_of_chunk))
+                    for box, values_of_chunk in parts(region, values, self.chunks)
+                ]
+        except (OSError, RuntimeError, ValueError) as e:
+            if isinstance(e, FormatError):
+                raise
+            found = f"its filters cannot encode: {str(e)[:200]}"
+            raise FormatError(found, "filters that can", _UNFILTERED, self.name) from None
+
+    def _encoded(self, scratch: h5py.h5d.DatasetID, values: NDArray[Any]) -> tuple[bytes, int]:
+        """The bytes of a chunk as HDF5 stores them, and the filters that it skipped.
+
+        The values end at the tensor's end. HDF5 fills up a chunk beyond the end, and decides whether such a chunk
+        passes through the filters.
+        """
+        values = np.ascontiguousarray(values, self.dtype)
+        kind, sizes = in_memory(scratch.get_type(), self.dtype), values.shape
+        if scratch.shape != sizes:
+            scratch.set_extent(self.chunks)  # shrinking it next fills up what is cut off, and no more
+            scratch.write(h5s.ALL, h5s.ALL, np.zeros(self.chunks, self.dtype), kind)
+            scratch.set_extent(sizes)
+        scratch.write(h5s.ALL, h5s.ALL, values, kind)
+        scratch.flush()  # else, in files of HDF5's latest layout, h5py reserves 0 bytes below and overruns them
+        start = (0,) * scratch.rank
+        mask, data = scratch.read_direct_chunk(start)
+        if self.may_lose:
+            decoded = np.empty_like(values)
+            scratch.write_direct_chunk(start, data, mask)
+            scratch.read(h5s.ALL, h5s.ALL, decoded, kind)
+            if decoded.tobytes() != values.tobytes():
+                raise FormatError("its filters change values", "lossless filters", _UNFILTERED, self.name)
+        return data, mask
+
+
+@functools.lru_cache(maxsize=1)
+def _scratch(image: bytes) -> h5py.h5d.DatasetID:
+    """The dataset of one chunk, of which a process keeps the last one open."""
+    dataset = h5py.File(io.BytesIO(image), "r+")["chunk"]
+    require_filters(dataset, "the output")
+    return dataset.id
