@@ -80,13 +80,7 @@ def lost_in(format_name: str, meaning: Meaning) -> tuple[str, ...]:
     lost += ["the names of dimensions"] if any(meaning.dimensions) else []
     coordinates = [coordinate.name for coordinate in meaning.coordinates]
     lost += [f"the coordinates {listed(coordinates, 5)}"] if coordinates else []
-    if not lost:
-        return ()
-    note = f"not kept in .{format_name}: {', '.join(lost)}"
-    if attributes and attributes[0] in _CONVENTIONS:
-        mark = next((meaning.attributes[name] for name in MISSING if name in meaning.attributes), None)
-        note += f"; values are stored as they are{'' if mark is None else f': {mark} stands for missing'}"
-    return (note,)
+    return (f"not kept in .{format_name}: {', '.join(lost)}",) if lost else ()
 
 
 def is_small(sizes: tuple[int, ...], itemsize: int, chunks: tuple[int, ...] | None = None) -> bool:

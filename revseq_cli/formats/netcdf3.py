@@ -43,14 +43,9 @@ class _Variable(NamedTuple):
     attributes: Attributes
     is_record: bool
 
-    @property
-    def details(self) -> dict[str, str]:
-        return {"records": str(self.tensor.sizes[0])} if self.is_record else {}
 
-
-class _Header(NamedTuple):
-    variables: dict[str, _Variable]
-    attributes: Attributes
+# What a header says: the variables, and the attributes of the file.
+_Header = tuple[dict[str, _Variable], Attributes]
 
 
 def _parsed(data: bytes, size: int, path: str) -> _Header:
@@ -104,7 +99,7 @@ def _parsed(data: bytes, size: int, path: str) -> _Header:
             sizes, strides = (records, *sizes[1:]), (record, *strides[1:])
         placed = replace(read.tensor, name=f"{path}::{name}", sizes=sizes, strides=strides)
         variables[name] = read._replace(tensor=placed)
-    return _Header(variables, of_file)
+    return variables, of_file
 
 
 def _read(path: str) -> tuple[_Header, file_io.Identity]:
@@ -127,15 +122,14 @@ class NetCDF3Source(RawSource):
     """A variable of a NetCDF-3 file."""
 
     def __init__(self, path: str, key: str | None) -> None:
-        self._header, identity = _read(path)
-        variables = self._header.variables
+        (variables, self._of_file), identity = _read(path)
         tensors = [name for name, variable in variables.items() if variable.kind != _TEXT]
         self.key = chosen(variables if key is not None else tensors, key, path)
-        self._variable = own = variables[self.key]
+        self._variables, own = variables, variables[self.key]
         if own.kind == _TEXT:
             raise FormatError("its data type is text", "numbers", where=own.tensor.name)
         require_sizes(own.tensor.sizes, own.tensor.name)
-        super().__init__(own.tensor, identity, Storage("nc3", {"variable": self.key} | own.details))
+        super().__init__(own.tensor, identity, Storage("nc3", {"variable": self.key}))
         self.dimensions = own.dimensions
         last = sum((size - 1) * step for size, step in zip(self.sizes, self.tensor.strides or (), strict=True))
         end = self.tensor.offset + last + self.dtype.itemsize
@@ -143,10 +137,9 @@ class NetCDF3Source(RawSource):
             raise not_whole(f"is truncated: {identity.size} bytes, and its values end at {end}", self.name)
 
     def meaning(self) -> Meaning:
-        """What the file says of the variable."""
         coordinates, left = list[Variable](), list[str]()
         for d, name in enumerate(self.dimensions):
-            variable = self._header.variables.get(name)
+            variable = self._variables.get(name)
             if variable is None or name == self.key or name in self.dimensions[:d]:
                 continue
             is_text, attributes, tensor = variable.kind == _TEXT, dict(variable.attributes), variable.tensor
@@ -159,11 +152,12 @@ class NetCDF3Source(RawSource):
                 attributes.pop(ENCODING, None)
             values = joined(values) if is_text else values.astype(values.dtype.newbyteorder("="))
             coordinates.append(Variable(name, (name,), attributes, values))
-        own = self._variable
+        own = self._variables[self.key]
+        unlimited = own.dimensions[: own.is_record]
+        fill = _TYPES[own.kind][1]
         return Meaning(
-            own.dimensions, own.attributes, tuple(coordinates), (self._header.attributes,),
-            own.dimensions[: own.is_record], tuple(left), _TYPES[own.kind][1],
-        )  # fmt: skip
+            own.dimensions, own.attributes, tuple(coordinates), (self._of_file,), unlimited, tuple(left), fill
+        )
 
 
 def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 - the file names its types
@@ -175,12 +169,11 @@ def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: AR
     """What the file holds; None where the address has the name of a variable."""
     if address.key is not None:
         return None
-    header, _ = _read(address.path)
+    (variables, attributes), _ = _read(address.path)
     items = []
-    for name, variable in header.variables.items():
+    for name, variable in variables.items():
         tensor, words = variable.tensor, "text" if variable.kind == _TEXT else ""
         desc = None if words else TensorDesc(data_type_of(tensor.dtype), tensor.sizes)
-        count, dimensions = len(variable.attributes), variable.dimensions
-        items.append(Item(name, desc, words, 0, tensor.sizes, dimensions, count, variable.details))
+        items.append(Item(name, desc, words, 0, tensor.sizes, variable.dimensions, len(variable.attributes)))
     only = only_of([item for item in items if item.desc])
-    return Contents(address.path, "nc3", tuple(items), only, attributes=len(header.attributes))
+    return Contents(address.path, "nc3", tuple(items), only, attributes=len(attributes))

@@ -65,19 +65,20 @@ def opened(path: str, name: str = "", unchanged: file_io.Identity | None = None)
                 raise fd.error from None
             if isinstance(e, RevseqError):
                 raise
-            raise _worded(e, path, name or path) from e
+            raise worded_error(e, path, name or path) from e
 
 
 def _open(path: str) -> h5py.File:
     try:
         return h5py.File(path, "r")
     except OSError as e:
-        if error_number(e) not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+        if _number(e) not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
             raise
         return h5py.File(path, "r", locking=False)  # a network file system without locks
 
 
-def _worded(error: Exception, path: str, where: str) -> RevseqError:
+def worded_error(error: Exception, path: str, where: str, verb: str = "read") -> RevseqError:
+    """What h5py raised as it read or wrote the file at that path, in words; `where` is what to call it."""
     words = str(error)
     if "memory allocation failed" in words:
         return worded(MemoryError(), where)
@@ -85,13 +86,13 @@ def _worded(error: Exception, path: str, where: str) -> RevseqError:
     if "unable to lock file" in words or "already open for" in words:
         hint = f"try again later; if nobody writes it: h5clear -s {platform.quoted(path)}"
         return TensorIOError("is being written by another process", hint=hint, where=path)
-    if number := error_number(error):
-        return file_io.failed(where, "read", OSError(number, os.strerror(number)))
-    wanted = f"a whole file, of HDF5 {h5py.version.hdf5_version} or older"
-    return TensorIOError(f"HDF5 cannot read it: {words[:200]}", wanted, where=where)
+    if number := _number(error):
+        return file_io.failed(where, verb, OSError(number, os.strerror(number)))
+    wanted = f"a whole file, of HDF5 {h5py.version.hdf5_version} or older" if verb == "read" else ""
+    return TensorIOError(f"HDF5 cannot {verb} it: {words[:200]}", wanted, where=where)
 
 
-def error_number(error: Exception) -> int:
+def _number(error: Exception) -> int:
     """The system's error number, which HDF5 has in its message; 0 where there is none."""
     match = re.search(r"errno = (\d+)", str(error))
     return getattr(error, "errno", None) or (int(match[1]) if match else 0)
@@ -310,7 +311,7 @@ def _datasets(file: h5py.File) -> dict[str, bool]:
 
 
 def entries(group: h5g.GroupID, path: str = "") -> Iterator[tuple[str, h5o.ObjectID | str | Exception]]:
-    """Everything in the group at that path, depth first; in the order of creation where a group remembers it.
+    """Everything in the group at that path, depth first.
 
     At each path there is an object, or what else there is in words, or why it cannot be read. An object may have
     several names, and a group may be a member of itself.
@@ -343,9 +344,7 @@ def _links(group: h5g.GroupID, path: str) -> list[tuple[h5g.GroupID, str, bytes,
     A dimension is left out where a variable has its name.
     """
     links: list[tuple[bytes, int, int]] = []
-    tracked = group.get_create_plist().get_link_creation_order() & h5py.h5p.CRT_ORDER_INDEXED
-    order = h5py.h5.INDEX_CRT_ORDER if tracked else h5py.h5.INDEX_NAME
-    group.links.iterate(lambda name, link: links.append((name, link.type, link.u)), idx_type=order, info=True)
+    group.links.iterate(lambda name, link: links.append((name, link.type, link.u)), info=True)
     prefix = NOT_COORDINATE.encode()
     variables = {name.removeprefix(prefix) for name, *_ in links if name.startswith(prefix)}
     return [

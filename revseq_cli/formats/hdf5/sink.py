@@ -17,10 +17,10 @@ from typing import Any, cast
 
 import h5py
 import numpy as np
-from h5py import h5d, h5p
+from h5py import h5d, h5p, h5s, h5t
 
 from revseq_cli.core import platform
-from revseq_cli.core.errors import RevseqError, TensorIOError, UsageError, listed, printable, shortened
+from revseq_cli.core.errors import RevseqError, UsageError, listed, printable, shortened
 from revseq_cli.core.tensors import Region, chunk_boxes
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile
@@ -28,7 +28,7 @@ from revseq_cli.formats.attributes import NOTHING, Attributes, fill_of, typed
 from revseq_cli.formats.contents import refuse_taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source, WriteResult
 from revseq_cli.formats.hdf5 import files, storage
-from revseq_cli.formats.hdf5.files import RAISED, alone, dataset_at, error_number, opened
+from revseq_cli.formats.hdf5.files import RAISED, alone, dataset_at, opened
 from revseq_cli.formats.hdf5.source import Hdf5Source
 from revseq_cli.formats.hdf5.storage import Chunk, ChunkBlockWriter, take_filters
 from revseq_cli.formats.raw import Handing, RawSink
@@ -110,9 +110,7 @@ class _Copy:
 
     def _added(self, file: h5py.File, old: h5py.Dataset, notes: list[str]) -> h5py.Dataset:
         """A dataset like the old one, with its attributes and scales; HDF5's own copy has all values, too."""
-        group, name = _group_of(file, self.name)
-        kind, space = old.id.get_type(), old.id.get_space()
-        group[name] = made = h5py.Dataset(h5d.create(group.id, None, kind, space, self.properties))  # a name in UTF-8
+        made = _made(file, self.name, old.id.get_type(), old.id.get_space(), self.properties)
         lost = []
         for attribute in old.attrs:
             if attribute not in files.OF_SCALES or (attribute == "CLASS" and not files.is_scale(old)):
@@ -169,7 +167,7 @@ class _Alone:
     def dataset(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
         """The dataset, with its attributes, those of its groups, and the scales of its dimensions; and notes."""
         said, sizes = self.meaning, dict[str, int]()
-        group, name = _group_of(file, self.name)
+        above, _, name = self.name.rpartition("/")
         # The dimensions whose scale can have their name; a dimension has one size.
         dims = [
             dimension if _is_name(dimension) and sizes.setdefault(dimension, size) == size else ""
@@ -181,9 +179,9 @@ class _Alone:
                 name = files.NOT_COORDINATE + name
             else:  # where only h5netcdf would understand such a name
                 dims = ["" if dimension == name else dimension for dimension in dims]
-        limits = tuple(h5py.h5s.UNLIMITED if size is None else size for size in self.limits)
-        kind, space = storage.kind_of(self.template.dtype), h5py.h5s.create_simple(self.template.sizes, limits)
-        group[name] = made = h5py.Dataset(h5d.create(group.id, None, kind, space, self.properties))
+        limits = tuple(h5s.UNLIMITED if size is None else size for size in self.limits)
+        kind, space = storage.kind_of(self.template.dtype), h5s.create_simple(self.template.sizes, limits)
+        made = _made(file, f"{above}/{name}", kind, space, self.properties)
         _write_attributes(made, said.attributes, self.template.dtype)
         _write_attributes(file, said.groups[0] if said.groups else {})
         for home, attributes in zip(files.groups_of(made)[:-1], said.groups[:0:-1], strict=False):
@@ -238,14 +236,15 @@ def _allocate_early(properties: h5p.PropDCID) -> None:
         properties.set_fill_time(h5d.FILL_TIME_NEVER)
 
 
-def _group_of(file: h5py.File, path: str) -> tuple[h5py.Group, str]:
-    """The group of a new dataset, made with those above it where they are not there; and the dataset's name in it."""
+def _made(file: h5py.File, path: str, kind: h5t.TypeID, space: h5s.SpaceID, properties: h5p.PropDCID) -> h5py.Dataset:
+    """A new dataset, made with the groups above it where they are not there."""
     group = file["/"]
     tracks = group.id.get_create_plist().get_link_creation_order() != 0 or None
     *parents, name = path.strip("/").split("/")
     for part in parents:
         group = group[part] if part in group else group.create_group(part, track_order=tracks)
-    return group, name
+    group[name] = made = h5py.Dataset(h5d.create(group.id, None, kind, space, properties))  # a name in UTF-8
+    return made
 
 
 def _copy_attribute(old: h5d.DatasetID, new: h5d.DatasetID, name: bytes) -> None:
@@ -346,9 +345,7 @@ class Recorder(io.FileIO):
             raise
         except (OSError, RuntimeError, ValueError) as e:
             if not self.error:
-                if number := error_number(e):
-                    raise file_io.failed(self._file_name, "write", OSError(number, os.strerror(number))) from None
-                raise TensorIOError(f"HDF5 cannot write it: {str(e)[:200]}", where=self._file_name) from e
+                raise files.worded_error(e, self._file_name, self._file_name, "write") from e
         if self.error:
             raise file_io.failed(self._file_name, "write", self.error) from None
 
