@@ -12,7 +12,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO, NamedTuple
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from revseq_cli.core import platform
 from revseq_cli.core.dtypes import dtype_of, native, require_sizes
-from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_typed, listed, nearest, printable
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed, nearest, printable
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io, references
 from revseq_cli.formats.atomic_file import AtomicFile
@@ -211,7 +211,7 @@ class Model:
             seldom = "exporters of TensorFlow and Keras write such nodes, and those of PyTorch seldom do"
             raise FormatError(f"has no {OPERATOR} node", f"a model with one in its graph: {seldom}", where=path)
         counts = Counter(name for node in nodes for name in {node.key, node.output})
-        named = (n if counts[n.key] == 1 and can_be_typed(n.key) else n._replace(key=n.output) for n in nodes)
+        named = (n if counts[n.key] == 1 else n._replace(key=n.output) for n in nodes)
         self.nodes = {node.key: node for node in named}  # by the name, or that of the output where others have it
 
     def _node(self, node: Any) -> Node:  # noqa: ANN401 - a NodeProto
@@ -299,13 +299,12 @@ class Model:
         """Take the elements of a tensor from the file that it names, which is in the model's folder; their bytes."""
         where = f"{self.path}: {tensor.name}" if tensor.name else self.path
         entries = {str(entry.key): str(entry.value) for entry in tensor.external_data}
-        location, folder = entries.get("location", ""), Path(self.path).parent
-        is_plain = location and not set(location) & set("\\:\0") and ".." not in PurePosixPath(location).parts
-        real = Path(os.path.realpath(folder / location))
-        if not is_plain or location.startswith("/") or not real.is_relative_to(os.path.realpath(folder)):
+        location, folder = entries.get("location", "").partition("\0")[0], Path(self.path).parent  # as C takes it
+        real = os.path.realpath(folder / location)
+        if not Path(real).is_relative_to(os.path.realpath(folder)):
             found, wanted = f"its elements are in the file {location[:80]!r}", "a path in the folder of the model"
             raise FormatError(found, wanted, "a model may not refer to other files", where)
-        with file_io.opened(str(real)) as fd:
+        with file_io.opened(real) as fd:
             identity = file_io.identity(fd)
             try:
                 start = int(entries.get("offset") or 0)
@@ -318,7 +317,7 @@ class Model:
             if count > room:
                 found = f"what lies before the node has more than {_LARGEST} bytes of elements"
                 raise FormatError(found, "a model that protobuf can hold", where=self.path)
-            tensor.raw_data = file_io.read_some(fd, count, start, str(real))
+            tensor.raw_data = file_io.read_some(fd, count, start, real)
         tensor.ClearField("data_location")
         tensor.ClearField("external_data")
         files.append(identity)
