@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -31,21 +30,19 @@ from revseq_cli.text.notation import PlacedError, TensorText, error_at, lines_of
 
 # A page with none of these words has no example of this operator, whatever its encoding.
 _OUR_WORDS = (b"SequenceTensor", b"SequenceLengthsTensor", b"REVERSE_SUBSEQUENCES")
-_MORE_BRACKETS = re.compile(r"(?:[\s,]*\])*")  # behind the rows, one too many
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What is found of an example: the `number`-th of its page, from 1, which begins at `line`.
 
-    `findings` say what is wrong with it, each at its place. `clamped` counts its lengths above the axis size. `fixed`
-    says that its OutputTensor was rewritten. `expected` is what a wrong one should be, where its inputs are right.
+    `findings` say what is wrong with it, each at its place. `fixed` says that its OutputTensor was rewritten.
+    `expected` is what a wrong one should be, where its inputs are right.
     """
 
     number: int
     line: int
     findings: tuple[PlacedError, ...] = ()
-    clamped: int = 0
     fixed: bool = False
     expected: NDArray[Any] | None = None
 
@@ -122,7 +119,7 @@ def _examples(text: Text) -> tuple[list[Example], int]:
 
 def _examined(number: int, example: Example, text: Text, level: FeatureLevel) -> Verdict:
     errors: list[PlacedError] = []
-    expected, clamped = None, 0
+    expected = None
     try:
         if example.problem:
             raise example.problem
@@ -137,14 +134,13 @@ def _examined(number: int, example: Example, text: Text, level: FeatureLevel) ->
         if not errors:
             # Without a level, any whole numbers are lengths.
             lengths = unsigned(MemorySource("SequenceTensor", lengths, Storage("text", {})), None).read()
-            clamped = int(np.count_nonzero(lengths > values.shape[axis]))
             expected = kernel.reverse(values, lengths, axis)
             errors += _compared(output, expected)
     except PlacedError as e:
         errors = [e]
     except RevseqError as e:
         errors = [error_at(text.text, example.first.start, e.found, e.wanted)]
-    return Verdict(number, example.first.line, tuple(errors), clamped, expected=expected if errors else None)
+    return Verdict(number, example.first.line, tuple(errors), expected=expected if errors else None)
 
 
 def _values(tensor: TensorText) -> NDArray[Any]:
@@ -200,9 +196,7 @@ def fix(text: Text, before: Report, level: FeatureLevel, number: int | None = No
 
 def _rewritten(output: TensorText, text: Text, expected: NDArray[Any]) -> tuple[int, int, str]:
     """Where the rows of an OutputTensor begin and end in the page, and the rows to put there."""
-    start = output.opened
-    more = _MORE_BRACKETS.match(output.text, output.stop)
-    stop = more.end() if more and start < output.stop else output.stop
+    start, stop = output.opened, output.stop
     if start == stop:
         raise FormatError("its OutputTensor has no rows")
     if output.text[start:stop] != lines_of(text.text[start:stop]):

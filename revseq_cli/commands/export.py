@@ -71,8 +71,7 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
     files, notes = _write(job, Path(output), overwrite=overwrite)
     console.note(*job.clamping(passes.count_lengths(job, Resources()).clamped), *notes)
     result, name = _beside(Path(output), spec.OUTPUT), Path(output).name
-    name = f".\\{name}" if name.startswith("-") else name  # or it would be an option
-    there = f"dxdispatch.exe {name}" if re.fullmatch(r"[\w.\\-]+", name) else f'dxdispatch.exe "{name}"'
+    there = f"dxdispatch.exe {name}" if re.fullmatch(r"[\w.-]+", name) else f'dxdispatch.exe "{name}"'
     here = f"revseq diff {platform.typed(str(result))} --job {_typed_job()}"
     if console.as_json:
         report = {**objects.job(job.values.desc, job.lengths.desc, job.axis), "output": files[0]}

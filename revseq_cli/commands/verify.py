@@ -157,8 +157,7 @@ def _text(pages: Pages, skipped: int) -> Iterator[Text]:
         yield Text(printable(name), "bold")
         for verdict in page.verdicts:
             word = ("fixed" if verdict.fixed else "right", terminal.GOOD) if verdict.right else ("WRONG", terminal.BAD)
-            clamped = f", lengths that are clamped: {verdict.clamped}" if verdict.clamped else ""
-            yield Text.assemble(f"  example {verdict.number}, line {verdict.line}: ", word, clamped)
+            yield Text.assemble(f"  example {verdict.number}, line {verdict.line}: ", word)
             for finding in verdict.findings:
                 place = f"{name}:{finding.line}:{finding.column}"
                 yield Text(printable(f"{place}: example {verdict.number}: {finding.message}"))
@@ -198,18 +197,14 @@ def _github(pages: Pages) -> Iterator[str]:
 
 def _page(name: str, page: Report | RevseqError) -> dict[str, object]:
     """The members of a page in JSON; that of an error has none of its content."""
-    from revseq_cli.report import objects, terminal
+    from revseq_cli.report import objects
 
     if isinstance(page, RevseqError):
-        error = {"error": terminal.message(page), "errors": objects.errors_of(page)}
-        return {"page": name, **error, "examples": [], "skipped": 0}
-    places = ("message", "line", "column", "context")
-    examples = [
-        {
-            **{name: getattr(verdict, name) for name in ("number", "line", "clamped", "fixed", "right")},
-            "findings": [{name: getattr(error, name) for name in places} for error in verdict.findings],
-        }
-        for verdict in page.verdicts
-    ]  # fmt: skip
-    report = {"examples": examples, "skipped": page.skipped, "unfixed": page.unfixed or None}
-    return {"page": name, "error": None, "errors": [], **report}
+        return {"page": name, "errors": objects.errors_of(page), "examples": [], "skipped": 0}
+    examples = []
+    for verdict in page.verdicts:
+        findings = [{"message": e.message, "line": e.line, "column": e.column} for e in verdict.findings]
+        example = {"number": verdict.number, "line": verdict.line, "right": verdict.right, "fixed": verdict.fixed}
+        examples.append({**example, "findings": findings})
+    unfixed = page.unfixed or None
+    return {"page": name, "errors": [], "examples": examples, "skipped": page.skipped, "unfixed": unfixed}

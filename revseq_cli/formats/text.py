@@ -19,7 +19,6 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from revseq_cli.core import platform
 from revseq_cli.core.dtypes import describe, require_sizes
 from revseq_cli.core.errors import FormatError, about, listed
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
@@ -91,10 +90,7 @@ def text_of(data: bytes, name: str, identity: Identity | None = None) -> Text:
         if seems != "something else" and "text" not in seems:
             raise FormatError(f"is not text: it looks like {seems}", wanted, hint, name) from None
         found = f"not text: byte {len(mark) + e.start} is not {'UTF-16' if '16' in encoding else 'UTF-8'}"
-        hint = ""
-        if not mark and b"\0" not in data:
-            hint = "save it as UTF-8; in Excel, as CSV UTF-8" if name.lower().endswith("sv") else "save it as UTF-8"
-        raise FormatError(found, wanted, hint, name) from None
+        raise FormatError(found, wanted, "" if mark else "save it as UTF-8", name) from None
 
 
 def held(item: TensorText | Table, types: TextTypes, text: Text, storage: Storage, name: str) -> MemorySource:
@@ -368,11 +364,6 @@ def _table_format(name: str, separator: str, word: str) -> TextFormat:
         refuse_key(key, f"a .{name} file", text.name)
         storage = Storage(name, {"separator": word})
         with about(text.name):
-            if separator == "," and ";" in text.text:
-                found = "a semicolon, as Excel writes it where the comma is the decimal sign"
-                hint = f"tr ',;' '.,' < {platform.quoted(text.name)} > new.csv"
-                wanted = "commas between cells, and points in numbers"
-                raise error_at(text.text, text.text.index(";"), found, wanted, hint)
             return held(Table(text.text, separator), types, text, storage, text.name)
 
     def write(values: NDArray[Any]) -> str:

@@ -185,11 +185,7 @@ class TensorText:
         try:
             flat = numbers.parse(tokens, data_type)
         except numbers.LiteralError as e:
-            problem, wanted = e.problem, ""
-            if tokens[e.index] == numbers.DOTS:
-                problem = "... stands for elements that were left out"
-                wanted = "all: np.set_printoptions(threshold=1e9)"
-            raise self.error(self.place(e.index), problem, wanted) from None
+            raise self.error(self.place(e.index), e.problem) from None
         if sizes is None:
             return flat.reshape(shape)
         rank = len(shape)
@@ -279,14 +275,14 @@ def parse(page: str, text: str) -> list[TensorText | AxisLine]:
     `text` is the page with blanks for comments and markup. FormatError for anything behind the last bracket of that one
     tensor.
     """
-    if _BARE.match(text) or _CALL.match(text) or (text.lstrip()[:1] == "[" and not any(_headers(text))):
+    if _BARE.match(text) or _CALL.match(text) or (text.lstrip()[:1] == "[" and not _HEADER_START.search(text)):
         return [_bare(page, text)]
     return [*parse_page(page, text)]
 
 
 def parse_page(page: str, text: str) -> Iterator[TensorText | AxisLine]:
     """The tensors and Axis lines of a page, which may begin with a bracket, as [TOC] does."""
-    headers = list(itertools.islice(_headers(text), MOST_TENSORS + 1))
+    headers = list(itertools.islice(_HEADER_START.finditer(text), MOST_TENSORS + 1))
     if len(headers) > MOST_TENSORS:
         raise FormatError(f"holds more than {MOST_TENSORS} tensors", "a page with some examples")
     line, counted, end = 1, 0, 0
@@ -308,16 +304,6 @@ def parse_page(page: str, text: str) -> Iterator[TensorText | AxisLine]:
 def _axes(text: str, start: int, stop: int) -> Iterator[AxisLine]:
     for line in _AXIS.finditer(text, start, stop):
         yield AxisLine(line["value"].rstrip(), line.start("axis"))
-
-
-def _headers(text: str) -> Iterator[re.Match[str]]:
-    """The start of each header: the word Sizes is searched first, then its line, since most of a text is numbers."""
-    before = 0
-    for mark in re.finditer("Sizes", text):
-        start = text.rfind("\n", before, mark.start()) + 1
-        if (start or not before) and (header := _HEADER_START.match(text, start)):
-            yield header
-        before = mark.end()
 
 
 def _bare(page: str, text: str) -> TensorText:

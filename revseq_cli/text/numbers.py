@@ -1,8 +1,7 @@
 """Numbers as text: exact conversion to a data type, and tensors printed so that they read back to the same bits.
 
 The data type must hold an integral number (300, 1.0) exactly. A fraction, or a number with an exponent, is rounded to
-nearest. No number is wrapped, truncated or turned to infinity. BOOL takes only 0 and 1. A complex type takes what its
-real part can hold; the imaginary part, which text cannot say, is 0.
+nearest. No number is wrapped, truncated or turned to infinity. BOOL takes only 0 and 1, and complex types nothing.
 """
 
 from __future__ import annotations
@@ -47,12 +46,8 @@ def parse(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
     if max(map(len, tokens), default=0) > LONGEST:
         i = next(i for i, token in enumerate(tokens) if len(token) > LONGEST)
         raise LiteralError(i, f"a number of {len(tokens[i])} characters; at most {LONGEST} are allowed")
-    if data_type.kind == "minifloat":
+    if data_type.kind not in WRITTEN:
         raise LiteralError(0, f"{name} cannot be written as text")
-    if data_type.kind == "complex":
-        values = np.zeros(len(tokens), dtype)
-        values.real = _parse_floats(tokens, values.real.dtype, name)
-        return values
     return (_parse_floats if data_type.kind == "float" else _parse_integers)(tokens, dtype, name)
 
 

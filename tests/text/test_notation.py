@@ -77,7 +77,7 @@ def test_axis_lines_anywhere():
         ("T: (Sizes:{3,1}, DataType:INT8)\n[[1, 2], [3, 4], [5]]", (2, 2), "a row of 2, and others have 1"),
         ("[1, [2]]", (1, 6), "2 brackets deep"), ("[1 [2]]", (1, 4), "beside a number"),
         ("[[1], 2]", (1, 7), "1 brackets deep"), ("[[1] 2]", (1, 6), "beside a row"), ("[[1 2], [3, 4]]", (1, 5), "a comma is missing"),
-        ("[1, ..., 4]", (1, 5), "stands for elements that were left out"),
+        ("[1, ..., 4]", (1, 5), "'...' is not a number"),
         ("[1,, 2]", (1, 4), "a number is missing"), ("[, 1]", (1, 2), "a number is missing"),
         ("[[1], []]", (1, 8), "an empty row"), ("[[1, 2]", (1, 8), "is missing"),
         ("[1]]", (1, 4), "after the last bracket"), ("[[[1]], [2]]", (1, 10), "2 brackets deep"),
@@ -94,7 +94,7 @@ def test_axis_lines_anywhere():
         ("[1\uff0c 2]", (1, 2), "is not a number"), ("[1, \u202f2]", (1, 5), "is not a number"),
         ("T: (Sizes:{\uff12}, DataType:FLOAT32)\n[1, 2]", (1, 12), "has Sizes"), ("T: (Sizes:{1_0}, DataType:INT8)\n[1]", (1, 12), "has Sizes"),
         ("array([1, 2], order='C')", (1, 13), "is not a tensor as NumPy"), ("array([1, 2]", (1, 13), "as NumPy"), ("array([1, 2]) + 1", (1, 15), "unexpected text"),
-        ("array([1, 2], shape=(3,))", (1, 7), "the values have {2}, and {3} is stated"), ("array([0, 1, ..., 9], shape=(9,))", (1, 14), "left out"),
+        ("array([1, 2], shape=(3,))", (1, 7), "the values have {2}, and {3} is stated"), ("array([0, 1, ..., 9], shape=(9,))", (1, 14), "'...' is not a number"),
     ],
 )  # fmt: skip
 def test_errors_show_the_place(text, place, problem):

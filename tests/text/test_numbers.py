@@ -52,8 +52,7 @@ def test_how_numbers_are_written():
         ("FLOAT16", "65519.99999999999999999999", 65504), ("FLOAT32", "-340282356779733661637539395458142568447.9", -3.4028235e38), ("FLOAT64", "1.5D+02", 150), ("FLOAT32", "-2d-1", -0.2), ("FLOAT32", "-0.0f", -0.0), ("FLOAT32", "0.", 0), ("FLOAT32", ".5", 0.5),
         ("FLOAT32", "+1e3", 1000), ("FLOAT32", "NaN", np.nan), ("FLOAT32", "Infinity", np.inf),
         ("FLOAT32", "-inf", -np.inf), ("FLOAT32", "1e-60", 0), ("UINT8", "-0", 0), ("INT32", "2.0f", 2),
-        ("UINT64", "9007199254740993.0", 2**53 + 1), ("COMPLEX64", "-0", complex(-0.0, 0)),
-        ("COMPLEX128", "nan", complex(np.nan, 0)),
+        ("UINT64", "9007199254740993.0", 2**53 + 1),
     ],
 )  # fmt: skip
 def test_accepted(name, token, value):
@@ -74,8 +73,6 @@ def test_accepted(name, token, value):
         ("FLOAT32", "nan(0x1)", "not the bits"), ("FLOAT16", "nan(0x7fc00001)", "not the bits"),
         ("FLOAT32", "1" * 5000, "5000 characters"), ("BOOL", "2", "2 does not fit BOOL (0 to 1)"),
         ("BOOL", "0.5", "is a fraction, and BOOL holds integers"), ("BOOL", "true", "not a number"),
-        ("COMPLEX64", "16777217", "not exact in COMPLEX64"), ("COMPLEX64", "1e39", "too large for COMPLEX64"),
-        ("COMPLEX64", "1j", "not a number"),
     ],
 )  # fmt: skip
 def test_refused(name, token, why):
@@ -89,18 +86,18 @@ def test_refused(name, token, why):
 _INTEGERS = {"BOOL": (0, 1)}
 for _bits in (8, 16, 32, 64):
     _INTEGERS |= {f"UINT{_bits}": (0, 2**_bits - 1), f"INT{_bits}": (-(2 ** (_bits - 1)), 2 ** (_bits - 1) - 1)}
-_REAL = {"COMPLEX64": np.float32, "COMPLEX128": np.float64, "FLOAT16": np.float16, "FLOAT32": np.float32}
+_REAL = {"FLOAT16": np.float16, "FLOAT32": np.float32, "FLOAT64": np.float64}
 
 
 def held(name, token):
     """The number of a token as that data type holds it, found in fractions; None where it does not hold it."""
     exact = Fraction(token)
-    if DataType[name].kind == "minifloat":  # a word, for which there is no text
+    if DataType[name].kind not in numbers.WRITTEN:
         return None
     if name in _INTEGERS:
         least, most = _INTEGERS[name]
         return exact if exact.denominator == 1 and least <= exact <= most else None
-    rounded = nearest(exact, _REAL.get(name, np.float64))
+    rounded = nearest(exact, _REAL[name])
     integral = exact.denominator == 1 and "e" not in token.lower()
     if rounded is None or (integral and Fraction(float(rounded)) != exact):
         return None
@@ -171,12 +168,11 @@ def read(form, name, tokens):
 @example(DataType.BOOL, "bare JSON", ["2"])
 @example(DataType.BOOL, "JSON with Sizes", ["0", "255"])
 @example(DataType.BOOL, "notation", ["1", "0"])
-@example(DataType.COMPLEX64, "rows", ["16777217"])
+@example(DataType.COMPLEX64, "rows", ["1"])
 @example(DataType.FLOAT32, "rows", ["1.00000005960464478"])
 @example(DataType.FLOAT32, "rows", ["16777216.0", "16777217.0"])
 @example(DataType.FLOAT32, "rows", ["33554434", "1.5e30"])
 @example(DataType.FLOAT16, "rows", ["65519.99999999999999999999"])
-@example(DataType.COMPLEX64, "JSON", ["16777217", "1"])
 def test_h68_what_a_text_says_is_held_or_refused(data_type, form, tokens):
     """Every data type and every form of text: integral numbers exactly, others as the nearest value, or not at all."""
     wanted = [held(data_type.name, token) for token in tokens]
@@ -185,20 +181,13 @@ def test_h68_what_a_text_says_is_held_or_refused(data_type, form, tokens):
         assert found is None
         return
     assert found is not None
-    expected = np.zeros(len(tokens), dtype_of(data_type))
-    real = expected.real if data_type.kind == "complex" else expected
-    real[:] = [int(each) if isinstance(each, Fraction) else each for each in wanted]
-    assert oracle.same_bits(found, expected)
+    values = [int(each) if isinstance(each, Fraction) else each for each in wanted]
+    assert oracle.same_bits(found, np.array(values, dtype_of(data_type)))
 
 
-@pytest.mark.parametrize("name", ["BFLOAT16", "FLOAT8_E5M2"])
+@pytest.mark.parametrize("name", ["BFLOAT16", "COMPLEX64"])
 def test_a_data_type_that_has_no_text(name):
     with pytest.raises(numbers.LiteralError, match="cannot be written as text"):
         numbers.parse(["1"], DataType[name])
     with pytest.raises(FormatError, match="cannot be written as text"):
         require_text(TensorDesc(DataType[name], (1,)), "x.txt")
-
-
-def test_the_bits_of_a_nan_are_those_of_the_real_part():
-    found = numbers.parse(["nan(0xffc00001)"], DataType.COMPLEX64)
-    assert found.view("u4").tolist() == [0xFFC00001, 0]
