@@ -27,7 +27,6 @@ from revseq_cli.commands.options import Console, Group
 from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import DiskFullError, EngineError, FileThereError, RevseqError, UsageError, worded
 from revseq_cli.formats import table
-from revseq_cli.pipeline import AUTO, SERIAL
 
 if TYPE_CHECKING:
     from revseq_cli.commands.manifest import Entry, Jobs
@@ -312,7 +311,7 @@ def _size_of(path: str) -> int:
 
 def _is_large(entry: Entry, size: int) -> bool:
     """Whether a job has the machine for itself: by its inputs, of which texts and packed files are held whole."""
-    if entry.options["engine"] not in (AUTO, SERIAL):
+    if entry.options["engine"] not in ("auto", "serial"):
         return True
     rows = [table.by_suffix(path, reading=True) for path in (*entry.inputs.values(), entry.output)]
     is_held = any(row and row.is_text for row in rows) or any(map(table.packing_of, entry.inputs.values()))
@@ -348,7 +347,7 @@ def _run_job(job: int, entry: Entry, setup: _Setup, sharing: int, *, replaces: b
 
 
 def _outcome_of(entry: Entry, setup: _Setup, sharing: int, *, replaces: bool) -> Outcome:
-    from revseq_cli.pipeline import loading, passes
+    from revseq_cli.pipeline import passes, suggest
     from revseq_cli.pipeline.plan import plan_reversal
     from revseq_cli.report.objects import Outcome
 
@@ -358,7 +357,7 @@ def _outcome_of(entry: Entry, setup: _Setup, sharing: int, *, replaces: bool) ->
         settings |= {"cores": 1, "memory": max(1, settings["memory"] // sharing)}
     resources = options.take_resources(settings)
     request = options.request_of(absolute=resources.elsewhere, **settings)
-    job = loading.load(request)
+    job = suggest.load(request)
     outcome = Outcome(entry.line, output, None, bytes=job.values.desc.total_bytes)
     folder = os.curdir if platform.is_remote(entry.output) else os.path.dirname(entry.output)  # noqa: PTH120 - strings
     if setup.plans and not os.path.isdir(folder):  # noqa: PTH112 - which would be made

@@ -51,7 +51,7 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     The exit status is 0 if every constraint holds, and 1 if one fails.
     """
     from revseq_cli.formats.references import Reference  # --help must not load NumPy
-    from revseq_cli.pipeline import loading, passes
+    from revseq_cli.pipeline import passes, suggest
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report import objects
 
@@ -71,13 +71,13 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
                 verdict = "pass" if row["valid"] else "FAIL"
                 click.echo(printable(f"{verdict}  {row['name']}: {model.told(node)}: {row['told']}"))
         return status
-    job = loading.open_job(options.request_of(override=True, level=level, **job_options))
+    job = suggest.open_job(options.request_of(override=True, level=level, **job_options))
     constraints = spec.constraints(*job.descs, level)
     lowest = spec.lowest_level(*job.descs)
     # Lengths that no level accepts have no effects to count.
     counts = passes.count_lengths(job, Resources()) if lowest else None
     failing = spec.broken(constraints)
-    hint = loading.suggestion(job) if failing else ""
+    hint = suggest.suggestion(job) if failing else ""
     if console.as_json:
         report = {"level": level.short, "valid": not failing, **objects.job(job.values.desc, job.descs[1], job.axis)}
         report |= {"BatchAxis": job.batch_axis, "hint": hint, "lowest_level": lowest and lowest.short}

@@ -58,7 +58,7 @@ def command(
     DST is a file, or - for standard output, which gets text, or .npy or JSON with -f npy or -f json, made in memory.
     """
     from revseq_cli.formats.references import Reference, create_sink
-    from revseq_cli.pipeline import loading
+    from revseq_cli.pipeline import jobs
     from revseq_cli.pipeline.passes import copy, verify_copy
     from revseq_cli.pipeline.plan import plan_pass
     from revseq_cli.report import objects
@@ -66,9 +66,9 @@ def command(
     if dst == "-" and (console.as_json or verify):
         raise UsageError("--json and --verify apply only to a file", "a DST that is a file", "give DST a name", "-")
     request = options.request_of(input=src, format_name=format_name, absolute=resources.elsewhere, **opening)
-    source = loading.load_tensor(request, "SRC")
+    source = jobs.load_tensor(request, "SRC")
     reference = Reference.input(src)
-    loading.refuse_sizes([reference], request.sizes)
+    jobs.refuse_sizes([reference], request.sizes)
     reference = Reference.output(dst, format_name, [reference], "revseq convert ... -")
     if dst == "-":
         _print(source, options.printed_format(reference.format, "use {} as DST"), full=full)

@@ -179,17 +179,17 @@ def _require_tensors(tensors: Sequence[str], settings: dict[str, Any], *, is_job
 def _opened_tensors(tensors: Sequence[str], settings: dict[str, Any], resources: Resources) -> tuple[Source, Source]:
     """A and B; a raw buffer of which nothing is said is like the other."""
     from revseq_cli.formats.references import Reference
-    from revseq_cli.pipeline import loading
+    from revseq_cli.pipeline import jobs
 
     opening = {name: settings[name] for name in ("dtype", "format_name")} | {"absolute": resources.elsewhere}
     references = [Reference.input(text, settings["format_name"]) for text in tensors]
-    loading.refuse_sizes(references, settings["sizes"])
+    jobs.refuse_sizes(references, settings["sizes"])
 
     def load(i: int, like: TensorDesc | None) -> Source:
         sizes = settings["sizes"] if references[i].is_bare else None
         request = options.request_of(input=tensors[i], sizes=sizes, **opening)
         lenient = references[1 - i].is_bare and not references[i].is_bare
-        return loading.load_tensor(request, "AB"[i], like=like, lenient=lenient)
+        return jobs.load_tensor(request, "AB"[i], like=like, lenient=lenient)
 
     if references[1].is_bare:
         a = load(0, None)
@@ -203,11 +203,11 @@ def _opened_job(
 ) -> tuple[Source, Job]:
     """A, or what a provider makes of the job; and the job of INPUT and LENGTHS, which its feature level accepts."""
     from revseq_cli.formats.references import Reference
-    from revseq_cli.pipeline import loading
+    from revseq_cli.pipeline import jobs, suggest
 
     own, *rest = tensors[0 if on else 1 :]
     is_bare = [Reference.input(text, settings["format_name"]) for text in (own, tensors[0])]
-    loading.refuse_sizes(is_bare, settings["sizes"])
+    jobs.refuse_sizes(is_bare, settings["sizes"])
     input_is_bare, a_is_bare = (reference.is_bare for reference in is_bare)
     sizes, absolute = settings.pop("sizes"), resources.elsewhere
     request = options.request_of(
@@ -217,13 +217,13 @@ def _opened_job(
         absolute=absolute,
         **settings,
     )
-    job = loading.load(request)
+    job = suggest.load(request)
     if on:
         return _computed(job, on, resources.memory), job
     sizes = sizes if a_is_bare and not input_is_bare else None
     reading = {name: settings[name] for name in ("dtype", "format_name")}
     a = options.request_of(input=tensors[0], sizes=sizes, absolute=absolute, **reading)
-    return loading.load_tensor(a, "A", like=job.values.desc), job
+    return jobs.load_tensor(a, "A", like=job.values.desc), job
 
 
 def _computed(job: Job, on: str, memory: int) -> Source:

@@ -51,7 +51,7 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
     DxDispatch is in https://github.com/microsoft/DirectML, in the folder DxDispatch.
     """
     from revseq_cli.operator import spec
-    from revseq_cli.pipeline import loading, passes
+    from revseq_cli.pipeline import passes, suggest
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report import objects
 
@@ -63,7 +63,7 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
     if level is spec.FeatureLevel.NONE:
         level = spec.DIRECTML[-1]  # a model runs on DirectML in any case
     try:
-        job = loading.load(options.request_of(override=True, level=level, **job_options))
+        job = suggest.load(options.request_of(override=True, level=level, **job_options))
     except RevseqError as e:
         if "--feature-level none" in e.hint:
             e.hint = "no feature level of DirectML runs such a job"

@@ -19,8 +19,7 @@ from revseq_cli.core.errors import RevseqError, UsageError, printable, shortened
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import table
 from revseq_cli.formats.table import Format
-from revseq_cli.operator.spec import FeatureLevel
-from revseq_cli.pipeline import AUTO, DASK, ENGINES, SYSTEMS
+from revseq_cli.operator.spec import SYSTEMS, FeatureLevel
 
 if TYPE_CHECKING:
     from revseq_cli.formats.atomic_file import AtomicFile
@@ -409,9 +408,9 @@ def take_resources(parameters: dict[str, Any]) -> Resources:
     engine, cores, memory, scheduler = (parameters.pop(name) for name in ("engine", "cores", "memory", "scheduler"))
     context = click.get_current_context(silent=True)  # the jobs of a batch may have none
     source = context and context.get_parameter_source("scheduler")
-    if engine != DASK and source is click.core.ParameterSource.COMMANDLINE:
-        raise UsageError("--scheduler is about dask", f"--engine {DASK}", f"add --engine {DASK}")
-    return Resources(engine, cores or 0, memory, scheduler or "" if engine == DASK else "")
+    if engine != "dask" and source is click.core.ParameterSource.COMMANDLINE:
+        raise UsageError("--scheduler is about dask", "--engine dask", "add --engine dask")
+    return Resources(engine, cores or 0, memory, scheduler or "" if engine == "dask" else "")
 
 
 def _take_console(parameters: dict[str, Any]) -> Console:
@@ -429,7 +428,8 @@ resource_options = _combined(
     "resources",
     take_resources,
     Group.WORK.session_option(
-        "--engine", type=click.Choice((AUTO, *ENGINES)), default=AUTO, help="The engine that does the work.",
+        "--engine", type=click.Choice(("auto", "serial", "processes", "dask")), default="auto",
+        help="The engine that does the work.",
     ),
     Group.WORK.session_option(
         "--jobs", "cores", type=click.IntRange(min=1, max=1024), metavar="N",

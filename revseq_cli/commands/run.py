@@ -88,7 +88,7 @@ def command(
         hint = "leave out -o and -f, and add > example.txt"
         raise UsageError("--example prints text", "neither -o nor -f with it", hint)
     from revseq_cli.formats.references import Reference  # --help must not load NumPy
-    from revseq_cli.pipeline import loading
+    from revseq_cli.pipeline import suggest
     from revseq_cli.pipeline.plan import plan_reversal
 
     request = options.request_of(format_name=format_name, absolute=resources.elsewhere, **job_options)
@@ -96,7 +96,7 @@ def command(
     if path is None and not dry_run:
         named = Reference.output("-", format_name, filter(None, request.references)).format
         row = options.printed_format(table.TEXT.name if example else named, "add -o {}")
-    job = loading.load(request)
+    job = suggest.load(request)
     sink = None if path is None else new_sink(job, request, path, resources, overwrite=overwrite, only=only)
     drawings = [options.new_picture(picture, job.files, overwrite=overwrite)] if picture else []
     if picture and path and platform.file_key(picture) == platform.file_key(path):

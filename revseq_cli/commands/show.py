@@ -128,7 +128,7 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
     from revseq_cli.formats import references
     from revseq_cli.formats.contents import Contents, Item, number_of
     from revseq_cli.formats.contract import Storage
-    from revseq_cli.pipeline import loading
+    from revseq_cli.pipeline import jobs
     from revseq_cli.report import objects
 
     reference = references.Reference.input(name, format_name, override=True)
@@ -143,7 +143,7 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
         items = tuple(Item(node.key, what=f"{OPERATOR}, {model.told(node)}") for node in model.nodes.values())
         yield _Shown(Contents(reference.path, "onnx", items), ())
         return
-    example = loading.example_of(reference) if number_of(key) is not None else None
+    example = jobs.example_of(reference) if number_of(key) is not None else None
     if example:
         for role in example.example.tensors:
             yield _opened(example.tensor(role, types), f"{name}::{role}", stats=stats)
@@ -157,7 +157,7 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
                 told.append(objects.described(row, item, item.desc, storage, attributes=item.attributes))
         yield _Shown(contents, told)
         return
-    loading.refuse_sizes([reference], types.sizes)
+    jobs.refuse_sizes([reference], types.sizes)
     for item_key in [item.key for item in contents.tensors] if contents and stats else [key]:
         source = references.open_source(replace(reference, key=item_key), types)
         yield _opened(source, source.name if source.key else name, stats=stats)

@@ -16,6 +16,13 @@ from revseq_cli.core.tensors import DataType, TensorDesc, braced, numbers_of
 
 INPUT, LENGTHS, OUTPUT = "InputTensor", "SequenceLengthsTensor", "OutputTensor"
 
+# The axis and the batch axis that other systems have by default.
+SYSTEMS = {
+    "onnx": (0, 1),  # time_axis and batch_axis of ReverseSequence, in all versions of its schema
+    "tensorflow": (1, 0),  # the layout of its layers; tf.reverse_sequence has batch_axis=0
+    "pytorch": (0, 1),  # torch.nn.utils.rnn without batch_first
+}
+
 
 class FeatureLevel(IntEnum):
     """DML_FEATURE_LEVEL_x_y with DirectML's own numbers; NONE, above them all, has only the operator's own rules.

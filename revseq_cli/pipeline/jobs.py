@@ -1,21 +1,40 @@
-"""Jobs: the request that says one, and how two open tensors make it."""
+"""Jobs: the request that says one, the tensors that it names, and how two open tensors make it."""
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from revseq_cli.core.errors import UsageError, listed
+from revseq_cli.core import platform
+from revseq_cli.core.errors import FormatError, UsageError, about, listed
 from revseq_cli.core.tensors import DataType, TensorDesc, numbers_of
-from revseq_cli.formats.contract import Source
+from revseq_cli.formats import file_io
+from revseq_cli.formats.contents import number_of, try_hint
+from revseq_cli.formats.contract import Source, TextTypes
 from revseq_cli.formats.file_io import Identity
-from revseq_cli.formats.references import Reference, refuse_shared
-from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel
-from revseq_cli.pipeline import SYSTEMS
-from revseq_cli.pipeline.alignment import PlacedSource, Places, align, require_batch_axis, require_same_coordinates
-from revseq_cli.pipeline.lengths import ScannedSource, unsigned
+from revseq_cli.formats.references import Reference, open_source, refuse_shared
+from revseq_cli.formats.table import TEXT
+from revseq_cli.operator.spec import INPUT, LENGTHS, SYSTEMS, FeatureLevel, lengths_sizes
+from revseq_cli.pipeline.lengths import (
+    PlacedSource,
+    Places,
+    ScannedSource,
+    align,
+    as_bytes,
+    refuse_packed,
+    require_batch_axis,
+    require_same_coordinates,
+    unsigned,
+)
+
+if TYPE_CHECKING:
+    from revseq_cli.formats.onnx import NodeJob
+    from revseq_cli.text.examples import Example, Text
 
 
 @dataclass(frozen=True)
@@ -90,15 +109,168 @@ def _number_of(axis: int | str | None, values: Source) -> int | None:
     numbers = [d for d, name in enumerate(values.dimensions) if name == axis]
     if len(numbers) == 1:
         return numbers[0]
-    names, wanted, hint = [*filter(None, values.dimensions)], f"{numbers_of(rank)}, by number", ""
-    problem = f"no dimension is named {axis[:80]}"
-    if numbers:
-        problem = f"{len(numbers)} dimensions are named {axis[:80]}: {listed(map(str, numbers))}"
-    elif rank:
-        wanted = f"one of {listed(names)}, or {wanted}" if names else f"{wanted}: its dimensions have no names"
-    if len(axis) < 80 and axis.isdecimal():  # of another script, or of full width
-        hint = f"{axis} is not written in the digits 0 to 9: type {int(axis)}"
-    raise UsageError(problem, wanted if rank else "a tensor with dimensions", hint, values.name)
+    problem = f"{len(numbers)} dimensions are named" if numbers else "no dimension is named"
+    raise UsageError(f"{problem} {axis[:80]}", _dimensions_of(values), where=values.name)
+
+
+def _dimensions_of(values: Source) -> str:
+    """What names a dimension, in words."""
+    if not values.sizes:
+        return "a tensor with dimensions"
+    numbers, names = f"{numbers_of(len(values.sizes))}, by number", [*filter(None, values.dimensions)]
+    return f"one of {listed(names)}, or {numbers}" if names else numbers
+
+
+# Tensors
+
+
+def opened(request: Request) -> tuple[Source, Source | None, Request]:
+    """The tensors of a job, and the request with the axes that an example or a model has.
+
+    Headers are read, texts whole, each once. The lengths are None where the padding of the values tells them.
+    """
+    reference, lengths_reference = request.references
+    whole: NodeJob | ExampleText | None = None
+    if reference.is_onnx_model:
+        from revseq_cli.formats.onnx import NodeJob  # few files are models
+
+        whole = node = NodeJob(reference, request.feed, lengths_reference)
+        if not lengths_reference and request.batch_axis is None:
+            request = replace(request, batch_axis=node.batch_axis())
+    elif request.feed:
+        problem = f"{reference.name} is not a model, and has no inputs to feed"
+        raise UsageError(problem, "INPUT such as model.onnx::name", "leave out --feed")
+    else:
+        whole = example_of(reference)
+        if whole and whole.example.problem:
+            raise whole.example.problem.about(whole.text.name)
+    types = TextTypes(request.dtype, DataType.FLOAT32, request.sizes)
+    values = _typed(whole.tensor(INPUT, types) if whole else open_source(reference, types), request.dtype)
+    if whole and request.axis is None:
+        request = replace(request, axis=whole.axis())
+    refuse_sizes([reference], request.sizes)
+    return values, _opened_lengths(request, lengths_reference, whole, values), request
+
+
+def _opened_lengths(
+    request: Request, reference: Reference | None, whole: NodeJob | ExampleText | None, values: Source
+) -> Source | None:
+    types = TextTypes(request.lengths_dtype, DataType.UINT32)
+    if request.padding is not None:
+        if reference or request.mask:
+            wanted = f"no {'LENGTHS' if reference else '--mask'} with it"
+            raise UsageError("--padding takes the lengths from the values", wanted, where=values.name)
+        return None
+    if reference:
+        lengths = open_source(reference, _types_of_bare(request, reference, values) if reference.is_bare else types)
+    elif whole:
+        lengths = whole.tensor(LENGTHS, types)
+    else:
+        wanted = "a tensor of lengths, --padding, or an INPUT that is a complete job or a model"
+        hint = "add LENGTHS after INPUT; in a batch, give each job its lengths"
+        raise UsageError("no lengths are given", wanted, hint, values.name)
+    if not request.mask:
+        refuse_packed(lengths)
+    return lengths
+
+
+def _types_of_bare(request: Request, reference: Reference, values: Source) -> TextTypes:
+    """The sizes that lengths in a raw buffer need to have, and the data type that takes as many bytes for each."""
+    axis, batch_axis = request.axes(values)
+    if axis is None or not {axis, batch_axis} - {None} <= {*range(len(values.sizes))}:
+        return TextTypes(None, DataType.UINT32, sizes=(-1,))
+    types, shapes = [DataType.UINT32, DataType.UINT64], [lengths_sizes(values.sizes, axis)]
+    if request.mask:
+        types, shapes = [DataType.UINT8, *types], [values.sizes]
+        if batch_axis is not None:
+            shapes.append(tuple(values.sizes[d] for d in sorted((batch_axis, axis))))
+    elif batch_axis is not None:
+        shapes = [(values.sizes[batch_axis],)]
+    with file_io.opened(reference.path) as fd:
+        total = file_io.identity(fd).size
+    fitting = ((t, sizes) for sizes in shapes for t in types if t.size * prod(sizes) == total)
+    data_type, sizes = next(fitting, (types[0], shapes[0]))
+    return TextTypes(None, data_type, sizes=sizes)
+
+
+def load_tensor(request: Request, name: str, *, like: TensorDesc | None = None, lenient: bool = False) -> Source:
+    """Open one tensor: the values of the request, which messages call `name` where they are text.
+
+    A raw buffer of which nothing is said is one `like` that. UsageError for a tensor that has another data type than
+    the request says, unless `lenient` says that this is meant for another tensor.
+    """
+    reference = request.reference(request.values, name)
+    types = TextTypes(request.dtype, DataType.FLOAT32, request.sizes)
+    if like and reference.is_bare:
+        types = types._replace(default=like.data_type, sizes=types.sizes or like.sizes)
+    source = open_source(reference, types)
+    return source if lenient else _typed(source, request.dtype)
+
+
+def refuse_sizes(tensors: Sequence[Reference], sizes: tuple[int, ...] | None) -> None:
+    """UsageError where sizes are given for tensors of which none is a raw buffer."""
+    if sizes is not None and not any(tensor.is_bare for tensor in tensors):
+        problem = "sizes are given, but it is not a raw buffer"
+        raise UsageError(problem, "a .bin or .raw file", "leave out --sizes", tensors[0].name)
+
+
+def _typed(source: Source, dtype: DataType | None) -> Source:
+    """The tensor, with the bytes of BOOL as UINT8 where that is asked for; UsageError for any other data type."""
+    own = source.desc.data_type
+    if (own, dtype) == (DataType.BOOL, DataType.UINT8):
+        return as_bytes(source)
+    if dtype and own is not dtype:
+        problem = f"DataType is {own.name}, and {dtype.name} is asked for"
+        wanted = f"{own.name}: revseq does not cast values, and numpy's astype does"
+        raise UsageError(problem, wanted, "leave out --dtype", source.name)
+    return source
+
+
+@dataclass(frozen=True)
+class ExampleText:
+    """An example, and the text that it is in."""
+
+    text: Text
+    example: Example
+
+    def tensor(self, role: str, types: TextTypes) -> Source:
+        """The tensor of that name in the operator; FormatError where the example lacks it."""
+        from revseq_cli.formats.text import notation_source  # most jobs are no text
+
+        try:
+            item = self.example.tensor(role)
+        except FormatError as e:
+            if role == LENGTHS:
+                e.hint = f"add LENGTHS: {platform.typed(self.text.name)} lengths.npy"
+            raise e.about(self.text.name) from None
+        return notation_source(self.text, item, types)
+
+    def axis(self) -> int | None:
+        """The axis, or None without an Axis line; FormatError for what is no axis."""
+        with about(self.text.name):
+            return self.example.axis()
+
+
+def example_of(reference: Reference) -> ExampleText | None:
+    """The example that a reference such as `example.txt` or `page.md::2` names; None if it names something else.
+
+    UsageError for a page of several examples without a number, and for a number that the page does not have.
+    """
+    number = number_of(reference.key)
+    if (reference.key and number is None) or reference.inline is not None or reference.row is not TEXT:
+        return None
+    text = reference.text
+    examples = text.examples
+    if not examples and number is None:
+        return None
+    if number is None and len(examples) > 1:
+        keys = [] if reference.is_piped else [str(i + 1) for i in range(len(examples))]
+        hint = try_hint(text.name, *keys)
+        raise UsageError(f"holds {len(examples)} examples", "the number of one", hint, reference.name)
+    return ExampleText(text, text.example(1 if number is None else number))
+
+
+# Jobs
 
 
 @dataclass(frozen=True)
@@ -140,12 +312,8 @@ class Job:
 
     def clamping(self, clamped: int) -> tuple[str, ...]:
         """A note that so many of the given lengths exceed the axis size; none for 0."""
-        if not clamped:
-            return ()
         total, size = self.given_lengths.desc.element_count, self.values.sizes[self.axis]
-        exceed, are = ("exceeds", "is") if clamped == 1 else ("exceed", "are")
-        noun = "length" if total == 1 else "lengths"
-        return (f"{clamped:,} of {total:,} {noun} {exceed} the axis size ({size:,}) and {are} clamped to {size:,}",)
+        return (f"{clamped:,} of {total:,} lengths are clamped to the axis size, {size:,}",) if clamped else ()
 
     def recheck(self) -> None:
         """Raise TensorIOError if an input file has changed since its header was read."""
@@ -161,14 +329,10 @@ def make(values: Source, lengths: Source | None, request: Request) -> Job:
     axis, batch_axis = request.axes(values)
     rank = len(values.sizes)
     if axis is None:
-        names = listed(filter(None, values.dimensions))
-        wanted = f"the dimension to reverse along, {numbers_of(rank)}" if rank else "a tensor with dimensions"
-        raise UsageError("no axis is given", wanted + (f", or {names}" if names else ""), where=values.name)
+        raise UsageError("no axis is given", _dimensions_of(values), where=values.name)
     if not 0 <= axis < rank and (lengths is None or batch_axis is not None or request.mask):
         # There is no axis that lengths could lack, and the constraints could not tell it.
-        if not rank:
-            raise UsageError("has no dimensions", "a tensor with dimensions", where=values.name)
-        raise UsageError(f"Axis is {axis}", numbers_of(rank), where=values.name)
+        raise UsageError(f"Axis is {axis}", _dimensions_of(values), where=values.name)
     places: Places | None
     if lengths is None:
         require_batch_axis(batch_axis, axis, values)

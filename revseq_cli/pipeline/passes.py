@@ -24,12 +24,21 @@ from revseq_cli.formats.contract import BlockWriter, FileSink, ReadTask, Sink, S
 from revseq_cli.formats.npy import scratch
 from revseq_cli.formats.raw import MemorySink, MemorySource
 from revseq_cli.operator import kernel
-from revseq_cli.pipeline import DASK, SERIAL
-from revseq_cli.pipeline.alignment import PlacedSource
 from revseq_cli.pipeline.folds import Differences, LengthCounts, Statistics, Tolerance, differences
 from revseq_cli.pipeline.jobs import Job
-from revseq_cli.pipeline.lengths import Computed, Derived, ScannedSource, missing_marks
-from revseq_cli.pipeline.plan import Plan, Resources, cut, lengths_of, plan_fold, plan_move, plan_reversal, sizes_of
+from revseq_cli.pipeline.lengths import Computed, Derived, PlacedSource, ScannedSource, missing_marks
+from revseq_cli.pipeline.plan import (
+    DASK,
+    SERIAL,
+    Plan,
+    Resources,
+    cut,
+    lengths_of,
+    plan_fold,
+    plan_move,
+    plan_reversal,
+    sizes_of,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

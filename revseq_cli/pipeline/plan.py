@@ -13,7 +13,9 @@ from revseq_cli.core.errors import EngineError
 from revseq_cli.core.tensors import Region
 from revseq_cli.formats.contract import Sink, Source
 from revseq_cli.formats.raw import cut_alignment_of, cut_alignments_of
-from revseq_cli.pipeline import AUTO, DASK, DEFAULT_MEMORY, PROCESSES, SERIAL
+
+AUTO = "auto"
+SERIAL, PROCESSES, DASK = ENGINES = "serial", "processes", "dask"
 
 Alignment = tuple[int, ...]  # for each dimension, the multiple of indices at which to cut
 
@@ -111,7 +113,7 @@ class Resources(NamedTuple):
 
     engine: str = AUTO
     cores: int = 0
-    memory: int = DEFAULT_MEMORY
+    memory: int = 1 << 30
     scheduler: str = ""
 
     @property

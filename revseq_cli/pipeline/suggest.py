@@ -1,4 +1,4 @@
-"""What to type in place of a job that is refused: axes, batch axes and casts that make one, as a command line.
+"""Opens jobs, and says what to type in place of one that is refused: axes, batch axes and casts that make a job.
 
 One choice that fits is proposed as a whole command line, or as options where none was typed. Several are listed with
 what they mean, and none is proposed, since only the user knows which is meant.
@@ -17,12 +17,10 @@ from revseq_cli.core import platform, thresholds
 from revseq_cli.core.errors import RevseqError, UsageError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats.contract import Source
-from revseq_cli.operator.spec import FeatureLevel, lengths_sizes, violations
-from revseq_cli.pipeline import SYSTEMS, passes
-from revseq_cli.pipeline.alignment import Places, align, names_of
-from revseq_cli.pipeline.folds import LengthCounts
-from revseq_cli.pipeline.jobs import Request, make
-from revseq_cli.pipeline.lengths import as_bytes, unsigned
+from revseq_cli.operator.spec import SYSTEMS, FeatureLevel, SpecError, lengths_sizes, violations
+from revseq_cli.pipeline.jobs import Job, Request, make, opened
+from revseq_cli.pipeline.lengths import Places, View, align, as_bytes, names_of, unsigned
+from revseq_cli.pipeline.passes import counts_of
 from revseq_cli.pipeline.plan import Resources
 
 # Options with their values; None for one to leave out, and "" for one without a value.
@@ -32,6 +30,35 @@ Axes = tuple[int | None, int | None]  # the axis and the batch axis
 _AXES = "--axis", "--batch-axis"
 _MOST_CHOICES = 6
 _LONGEST_COMMAND = 1000  # characters; tensors may be typed as text
+
+
+def load(request: Request) -> Job:
+    """Open the job, and require that it holds every constraint at its level; SpecError with all that it breaks."""
+    job = open_job(request)
+    if broken := violations(*job.descs, request.level):
+        raise SpecError(broken, job.names, suggestion(job))
+    return job
+
+
+def open_job(request: Request) -> Job:
+    """Open the job, whose constraints are not checked: headers are read, and texts are read whole, each once."""
+    values, lengths, request = opened(request)
+    try:
+        return make(values, lengths, request)
+    except RevseqError as e:
+        if not e.hint and lengths:
+            e.hint = hint(values, lengths, request)
+        raise
+
+
+def suggestion(job: Job) -> str:
+    """What to type in place of a job that breaks constraints, for all of them; "" where each has its own hint."""
+    if not job.request or job.request.padding is not None:
+        return ""
+    lengths = job.lengths
+    while isinstance(lengths, View):
+        lengths = lengths.source
+    return hint(job.values, lengths, job.request)
 
 
 class Fit(NamedTuple):
@@ -71,15 +98,14 @@ def hint(values: Source, lengths: Source, request: Request) -> str:
     except UsageError:  # for a name that no dimension has
         axes = None, None
     fitting = _candidates(values, lengths, request, axes)
-    counts = {size: _counts(lengths, size) for size in {values.sizes[fit.axis] for fit in fitting}}
-    if not request.mask and lengths.desc.data_type.kind in ("int", "float") and None in counts.values():
+    greatest = _greatest(lengths) if fitting else None
+    if not request.mask and lengths.desc.data_type.kind in ("int", "float") and greatest is None:
         return ""  # some are no lengths
     choices: list[tuple[Options, str]] = []
     for fit in fitting:
-        of_fit = counts[values.sizes[fit.axis]]
-        options = _options(values, lengths, request, axes, fit, of_fit)
+        options = _options(values, lengths, request, axes, fit, greatest)
         if options and all(options != others for others, _ in choices):
-            choices.append((options, _meaning(values, lengths, fit, of_fit)))
+            choices.append((options, _meaning(values, lengths, fit, greatest)))
     if len(choices) == 1:
         return _command(request.typed, choices[0][0])
     lines = [f"  {_as_typed(options)}: {meaning}" for options, meaning in choices[:_MOST_CHOICES]]
@@ -121,17 +147,15 @@ def _may_be_mask(lengths: Source) -> bool:
     return False
 
 
-def _counts(lengths: Source, size: int) -> LengthCounts | None:
-    """What the lengths are, and do to lines of a size; None where some are no lengths."""
+def _greatest(lengths: Source) -> int | None:
+    """The greatest length; None where some are no lengths."""
     if lengths.desc.data_type.kind not in ("bool", "complex"):
         with contextlib.suppress(RevseqError):
-            return passes.counts_of(unsigned(lengths, DataType.UINT64), size, Resources())
+            return counts_of(unsigned(lengths, DataType.UINT64), 0, Resources()).greatest or 0
     return None
 
 
-def _options(
-    values: Source, lengths: Source, request: Request, axes: Axes, fit: Fit, counts: LengthCounts | None
-) -> Options:
+def _options(values: Source, lengths: Source, request: Request, axes: Axes, fit: Fit, greatest: int | None) -> Options:
     """The options that make the job, as few as possible; none where nothing does, or nothing is to change."""
     places, alone = (_places(values, lengths, f) for f in (fit, fit._replace(batch_axis=None)))
     needed = fit.batch_axis
@@ -151,8 +175,7 @@ def _options(
     if fit.mask and not request.mask:
         options["--mask"] = ""
     casts = [request.lengths_dtype]
-    if counts and not fit.mask:
-        greatest = counts.greatest or 0
+    if greatest is not None and not fit.mask:
         casts += [t for t in (DataType.UINT32, DataType.UINT64) if greatest < 1 << 8 * t.size]
     if values.desc.data_type is DataType.BOOL and request.level is not FeatureLevel.NONE:
         options["--dtype"], values = DataType.UINT8.name, as_bytes(values)
@@ -169,21 +192,17 @@ def _options(
     return {}
 
 
-def _meaning(values: Source, lengths: Source, fit: Fit, counts: LengthCounts | None) -> str:
-    """What the axes make of the lengths: how many of what size, and which are clamped."""
+def _meaning(values: Source, lengths: Source, fit: Fit, greatest: int | None) -> str:
+    """What the axes make of the lengths: how many of what size."""
     if fit.mask:
         return "a mask, of ones followed by zeros in each line"
     total, size = lengths.desc.element_count, values.sizes[fit.axis]
-    what = f"{total:,} {'line' if total == 1 else 'lines'}"
+    what = f"a length for each of {total:,} lines"
     if fit.batch_axis is not None:
         what = f"a length for each of the {total:,} indices of axis {fit.batch_axis}"
     elif total == 1 and lengths.sizes != lengths_sizes(values.sizes, fit.axis):
-        what = "every line"
-    if counts is None or counts.least is None:
-        return f"{what}, of {size:,} elements"
-    span = f"{counts.least:,}" if counts.least == counts.greatest else f"{counts.least:,} to {counts.greatest:,}"
-    above = f", of which {counts.clamped:,} are above {size:,}" if counts.clamped else ""
-    return f"{what}, of {size:,} elements; lengths {span}{above}"
+        what = "one length for every line"
+    return f"{what}, of {size:,} elements" + ("" if greatest is None else f"; the greatest is {greatest:,}")
 
 
 def _command(typed: Sequence[str], options: Options) -> str:

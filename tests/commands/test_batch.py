@@ -339,8 +339,8 @@ def test_a_job_that_fails_stops_no_other(revseq, files):
     assert outputs(files) == {"y4.npy", "y5.npy", "y7.npy"}
     assert done.out.startswith("9 jobs: 3 done, 6 failed; 144 bytes in ")
     note, *errors = [line for line in done.err.split("\n") if line.startswith(("Note: ", "Error: "))]
-    exceed = "3 of 3 lengths exceed the axis size (4) and are clamped to 4"
-    assert note == f"Note: standard input: lines 5, 6, 8 (3 jobs): {exceed}"
+    clamped = "3 of 3 lengths are clamped to the axis size, 4"
+    assert note == f"Note: standard input: lines 5, 6, 8 (3 jobs): {clamped}"
     places = "lines 1, 3, 4 (3 jobs): bad0.npy, bad2.npy, bad3.npy"
     assert errors[0] == f"Error: standard input: {places}: Sizes is {{3,2}}"
     assert errors[1] == "Error: standard input: line 2: absent.npy: no such file"

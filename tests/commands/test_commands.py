@@ -130,7 +130,7 @@ def test_levels(revseq):
     revseq("levels", "9_9").refused("not a feature level")
 
 
-CLAMPED = "2 of 4 lengths exceed the axis size (6) and are clamped to 6"
+CLAMPED = "2 of 4 lengths are clamped to the axis size, 6"
 
 
 def test_clamping_is_told(revseq, tmp_path):
@@ -142,7 +142,7 @@ def test_clamping_is_told(revseq, tmp_path):
     report = json.loads(revseq("run", *job, "-o", "z.npy", "--json").ok().out)
     assert (report["clamped"], report["notes"]) == (2, [CLAMPED])
     one = revseq("run", "[[1, 2]]", "[[3]]", "--axis", 1).ok()
-    assert one.err == "Note: 1 of 1 length exceeds the axis size (2) and is clamped to 2\n"
+    assert one.err == "Note: 1 of 1 lengths are clamped to the axis size, 2\n"
     assert revseq("run", "[[1, 2]]", "[[2]]", "--axis", 1).ok().err == ""
 
 

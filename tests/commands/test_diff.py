@@ -224,7 +224,7 @@ def test_what_is_told_of_a_job(revseq, tmp_path):
     job = ("--axis", 1, "--batch-axis", 0, "--first", 0)
     done = revseq("diff", "a.npy", "--job", "x.npy", "[3, 0]", *job)
     assert "8 of 8 elements differ, in 2 of 2 lines, 3 inside the reversed part, 5 behind it\n" in done.out
-    told = "Note: 1 of 2 lengths exceeds the axis size (4) and is clamped to 4\n"
+    told = "Note: 1 of 2 lengths are clamped to the axis size, 4\n"
     assert revseq("diff", "a.npy", "--job", "x.npy", "[4, 9]", *job).ok().err == told
     assert json.loads(revseq("diff", "a.npy", "--job", "x.npy", "[4, 9]", *job, "--json").ok().out)["notes"] == [
         told[6:-1]

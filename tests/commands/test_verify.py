@@ -175,7 +175,7 @@ class TestExamples:
             ("{1,1,2,4}, DataType:FLOAT32)\n[[[[2", "{1,2,1,4}, DataType:FLOAT32)\n[[[[2", "OutputTensor Sizes is {1,2,1,4}"),
             ("{1,1,2,4}, DataType:FLOAT32)\n[[[[2", "{1,1,2,4}, DataType:FLOAT16)\n[[[[2", "OutputTensor DataType is FLOAT16"),
             ("Axis: 3", "Axis: 2", "SequenceLengthsTensor Sizes is {1,1,2,1}"),
-            ("Axis: 3", "", "no axis is given; wanted: the dimension to reverse along, 0 to 3"),
+            ("Axis: 3", "", "no axis is given; wanted: 0 to 3, by number"),
             ("Axis: 3", "Axis: 3\nAxis: 3", "a second Axis"), ("Axis: 3", "Axis: three", "Axis is three; wanted: an integer"),
             ("[8, 7, 6, 5]]]]", "[8, 7, 6, 5]]]", "is missing"), ("DataType:UINT32", "DataType:UINT8", "SequenceLengthsTensor DataType is UINT8"),
             ("[[[[2, 1, 3, 4],\n   [8, 7, 6, 5]]]]", "", "OutputTensor has no values"),

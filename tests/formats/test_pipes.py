@@ -104,7 +104,7 @@ def test_a_name_behind_a_pipe(revseq, filled, folder):
         == '{"DataType": "INT8", "Sizes": [2], "Values":\n[1, 2]}\n'
     )
     filled("q", TEXT.encode() * 2)
-    revseq("run", "q").refused("q: holds 2 examples", "put ::1 after its name")
+    revseq("run", "q").refused("q: holds 2 examples", "wanted: the number of one")
 
 
 def test_h53_a_signal_ends_the_wait_for_a_writer(folder):

@@ -17,9 +17,8 @@ from tensor_files import held
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import FormatError, TensorIOError
-from revseq_cli.pipeline.alignment import PlacedSource, align
 from revseq_cli.pipeline.jobs import Request, make
-from revseq_cli.pipeline.lengths import ScannedSource
+from revseq_cli.pipeline.lengths import PlacedSource, ScannedSource, align
 
 SIZES = {"time": 5, "lat": 4, "lon": 6}
 VALUES = xarray.DataArray(np.arange(120, dtype="f4").reshape(5, 4, 6), dims=tuple(SIZES), name="v")
@@ -104,15 +103,15 @@ def of(array):
 @pytest.mark.parametrize(
     ("array", "options", "words"),
     [
-        (lengths("lat", "lon"), {"batch_axis": 1}, "its dimension lon is axis 2 of v, and the batch axis is 1 (lat)"),
-        (lengths("lon"), {"like": "onnx"}, "its dimension lon is axis 2 of v, and the batch axis is 1 (lat)"),
-        (lengths("station", station=6), {}, "its dimension station, of size 6, is not a dimension of v; wanted: dimensions among lat, lon"),
-        (lengths("lon", lon=4), {}, "its dimension lon has size 4, and lon of v has 6; wanted: size 6"),
-        (lengths("time", time=3), {}, "its dimension time has size 3, and time of v has 5, which is reversed"),
-        (lengths("station", station=6), {"batch_axis": "lat"}, "its dimension station has size 6, and lat of v has 4"),
+        (lengths("lat", "lon"), {"batch_axis": 1}, "its dimension lon is axis 2 of v, and the batch axis is 1"),
+        (lengths("lon"), {"like": "onnx"}, "its dimension lon is axis 2 of v, and the batch axis is 1"),
+        (lengths("station", station=6), {}, "its dimension station, of size 6, is not a dimension of v; wanted: dimensions among time, lat, lon"),
+        (lengths("lon", lon=4), {}, "its dimension lon has size 4; wanted: size 6"),
+        (lengths("time", time=3), {}, "its dimension time has size 3; wanted: size 1"),
+        (lengths("station", station=6), {"batch_axis": "lat"}, "its dimension station has size 6; wanted: size 4 along axis 1"),
         (xarray.DataArray(np.ones((1, 4, 6), "u4"), dims=("lat", "", "lon"), name="n"), {}, None),  # size 1 goes anywhere
-        (xarray.DataArray(np.ones((1, 4, 6), "u4"), dims=("dim_0", "dim_1", "lat"), name="n"), {}, "its dimension lat would go along lon"),
-        (xarray.DataArray(np.ones((4, 6), "u4"), dims=("lon", ""), name="n"), {}, "its dimension lon would go along lat"),
+        (xarray.DataArray(np.ones((1, 4, 6), "u4"), dims=("dim_0", "dim_1", "lat"), name="n"), {}, "its dimension lat would go along axis 2"),
+        (xarray.DataArray(np.ones((4, 6), "u4"), dims=("lon", ""), name="n"), {}, "its dimension lon would go along axis 1"),
     ],
 )  # fmt: skip
 def test_what_contradicts_names_is_refused(array, options, words):
@@ -284,7 +283,7 @@ def test_a_mask_with_names(revseq, tmp_path):
         assert np.ravel(json.loads(done.ok().out)["Values"]).tolist() == wanted.ravel().tolist()
     other = by_netcdf4(tmp_path, "o", mask.rename(time="step")), by_netcdf4(tmp_path, "p", mask.isel(time=0))
     revseq("run", job[0], other[0], *job[2:]).refused("its dimension step, of size 5, is not a dimension of")
-    revseq("run", job[0], other[1], *job[2:]).refused("no dimension of it is time")
+    revseq("run", job[0], other[1], *job[2:]).refused("the mask has the dimensions lat")
 
 
 @pytest.mark.parametrize(
@@ -315,12 +314,12 @@ TWICE = "fits in 2 ways"
     ("sizes", "mask", "axis", "batch", "right"),
     [
         ((4, 6, 3), (4, 6), 1, None, (0, 1)), ((4, 6, 3), (6, 4), 1, None, (1, 0)), ((4, 6, 3), (4, 6), 1, 0, (0, 1)),
-        ((4, 6, 4), (4, 6), 1, None, f"{TWICE}.*mask.reshape\\(4, 6, 1\\) or mask.T.reshape\\(1, 6, 4\\)"),
+        ((4, 6, 4), (4, 6), 1, None, TWICE),
         ((4, 6, 4), (4, 6), 1, 2, (2, 1)), ((4, 6, 4), (1, 6, 4), 1, None, (None, 1, 2)),
         ((4, 6, 4), (4, 5), 1, None, ".4,5.; wanted: .4,6,4. or .4,6.: the sizes of"),
         # A square one is taken in no order that was not typed. Of a square input it has INPUT's sizes, unless a batch
         # axis behind the axis is typed.
-        ((4, 4, 3), (4, 4), 1, None, f"{TWICE}.*mask.T.reshape\\(4, 4, 1\\)"), ((4, 4, 3), (4, 4), 0, 1, TWICE),
+        ((4, 4, 3), (4, 4), 1, None, TWICE), ((4, 4, 3), (4, 4), 0, 1, TWICE),
         ((4, 4, 3), (4, 4), 1, 0, (0, 1)), ((4, 4, 3), (4, 4, 1), 0, None, (0, 1, None)),
         ((4, 4), (4, 4), 0, 1, TWICE), ((4, 4), (4, 4), 0, None, (0, 1)), ((4, 4), (4, 4), 1, 0, (0, 1)),
         ((1, 1, 7), (1, 1), 0, 1, (1, 0)), ((5,), (5,), 0, None, (0,)),

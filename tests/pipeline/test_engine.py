@@ -17,11 +17,11 @@ from tensor_files import held
 from revseq_cli.core.errors import EngineError, TensorIOError
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.raw import MemorySink, MemorySource
-from revseq_cli.pipeline import SERIAL, passes
-from revseq_cli.pipeline.alignment import PlacedSource
+from revseq_cli.pipeline import passes
 from revseq_cli.pipeline.jobs import Job, Request
-from revseq_cli.pipeline.loading import load
-from revseq_cli.pipeline.plan import Plan, Resources, cut, plan_reversal
+from revseq_cli.pipeline.lengths import PlacedSource
+from revseq_cli.pipeline.plan import SERIAL, Plan, Resources, cut, plan_reversal
+from revseq_cli.pipeline.suggest import load
 
 
 @settings(max_examples=50)

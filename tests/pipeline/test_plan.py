@@ -17,10 +17,11 @@ from revseq_cli.core.errors import EngineError
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contract import Sink, Storage
 from revseq_cli.formats.raw import MemorySource, RawSource, RawTensor
-from revseq_cli.pipeline import ENGINES, plan
+from revseq_cli.pipeline import plan
 from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.passes import reversed_output
 from revseq_cli.pipeline.plan import (
+    ENGINES,
     Blocks,
     Plan,
     Resources,

@@ -14,8 +14,8 @@ from tensor_files import held
 
 from revseq_cli.core.errors import RevseqError
 from revseq_cli.core.tensors import DataType
-from revseq_cli.operator.spec import FeatureLevel, violations
-from revseq_cli.pipeline import SYSTEMS, suggest
+from revseq_cli.operator.spec import SYSTEMS, FeatureLevel, violations
+from revseq_cli.pipeline import suggest
 from revseq_cli.pipeline.jobs import Request, make
 
 RNG = np.random.default_rng(30)
@@ -94,9 +94,9 @@ def files(tmp_path):
 
 
 def test_what_is_listed(revseq, files):
-    done = revseq("run", "x.npy", "n.npy", "-o", "y.npy").refused("no axis is given", "the dimension to reverse")
+    done = revseq("run", "x.npy", "n.npy", "-o", "y.npy").refused("no axis is given", "0 to 2, by number")
     assert "  --axis 1 --batch-axis 0: a length for each of the 4 indices of axis 0" in done.err
-    assert "of 6 elements; lengths 2 to 10, of which 2 are above 6" in done.err
+    assert "of 6 elements; the greatest is 10" in done.err
     np.save(files / "x.npy", np.zeros((4, 6, 1)))
     assert "--axis 2" not in revseq("run", "x.npy", "n.npy").refused("--axis 1 --batch-axis 0").err
     np.save(files / "x.npy", np.zeros((4,) * 8, "f4"))
@@ -105,7 +105,7 @@ def test_what_is_listed(revseq, files):
     np.save(files / "x.npy", np.zeros((2, 3, 4), "f4"))
     np.save(files / "m.npy", np.array([[1, 1, 0], [1, 0, 0]]))
     done = revseq("run", "x.npy", "m.npy").refused("type the one that is meant")
-    assert "  --axis 2: 6 lines, of 4 elements; lengths 0 to 1" in done.err
+    assert "  --axis 2: a length for each of 6 lines, of 4 elements; the greatest is 1" in done.err
     assert "  --axis 1 --mask: a mask" in done.err
 
 

@@ -23,8 +23,8 @@ from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.raw import MemorySink
 from revseq_cli.pipeline import passes
 from revseq_cli.pipeline.jobs import Job, Request
-from revseq_cli.pipeline.loading import load
 from revseq_cli.pipeline.plan import Plan, Resources, make_tiling, plan_reversal
+from revseq_cli.pipeline.suggest import load
 
 JOB = ("run", "x.npy", "n.npy", "--axis", 0, "-o", "y.npy", "--memory", "60K")
 AT_ANY_SIZE = "from revseq_cli.core import thresholds; thresholds.WORTH_TILES = 0"
