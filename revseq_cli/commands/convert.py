@@ -98,9 +98,9 @@ def _print(source: Source, row: Format, *, full: bool) -> None:
         require_text(source.desc, source.name)
     if row is table.TEXT and sys.stdout.isatty() and not full:
         room = options.room_for_tensors(full=full)
-        rows = view.shown(source, view.ends_of(source.sizes, room.elements), room, more="; --full prints all")
+        text = view.tensor_text("OutputTensor", source, room)
         source.recheck()
-        click.echo(f"OutputTensor: {source.desc}\n{rows}")
+        click.echo(text)
         return
     in_memory = MemorySource.of(source)
     source.recheck()

@@ -151,11 +151,6 @@ class Console:
         """Whether standard output gets colour."""
         return colored(self.color, sys.stdout)
 
-    @property
-    def highlights(self) -> bool:
-        """Whether printed tensors have colour: not in a pipe, which a program may read, unless --color says so."""
-        return self.color == "always" or (sys.stdout.isatty() and self.colored)
-
 
 @contextlib.contextmanager
 def written(sink: FileSink, *others: AtomicFile) -> Iterator[None]:

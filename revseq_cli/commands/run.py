@@ -158,10 +158,9 @@ def _print(
     if row is not table.TEXT:
         row.load().write_to(sys.stdout.buffer, result)
     elif example:
-        text = view.example_text(job.values, job.lengths, job.axis, result, room, colored=console.highlights)
-        click.echo(text, color=True)
+        click.echo(view.example_text(job.values, job.lengths, job.axis, result, room))
     else:
-        click.echo(view.result_text(job.lengths, job.axis, result, room, colored=console.highlights), color=True)
+        click.echo(view.tensor_text("OutputTensor", result, room))
     sys.stdout.flush()
     console.note(*job.clamping(clamped))
     for drawing in drawings:

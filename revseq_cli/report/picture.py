@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from revseq_cli.core.errors import printable, shortened
 from revseq_cli.core.tensors import Region, braced
 from revseq_cli.formats.contract import Source
+from revseq_cli.operator import kernel
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.report import view
 from revseq_cli.text.numbers import render
@@ -134,14 +135,14 @@ class _Drawing:
             tuple[str, int, bool]
         ] = []  # the length of each row, what it covers, and whether it is clamped
         if lengths is not None and axis is not None:
-            reversal = view.Reversal.of(lengths, axis, sizes[axis], self.ends)
-            marks[reversal.moved] = REVERSED
-            given = render(view.elements(lengths, reversal.ends))
-            covers, clamped = reversal.covers.ravel().tolist(), reversal.clamped.ravel().tolist()
-            words = [f"{n} \u2192 {sizes[axis]}" if over else n for n, over in zip(given, clamped, strict=True)]
-            self.lines = (
-                self._tables([*zip(words, covers, clamped, strict=True)], reversal.covers.shape).ravel().tolist()
-            )
+            self.of_lengths = [*self.ends[:axis], range(1), *self.ends[axis + 1 :]]
+            given = view.elements(lengths, self.of_lengths)
+            clamped, covers = given > sizes[axis], kernel.clamp(given, sizes[axis])
+            index = np.array(self.ends[axis]).reshape([-1 if d == axis else 1 for d in range(len(sizes))])
+            marks[(index < covers) & (covers > 1)] = REVERSED
+            rows = zip(render(given), covers.ravel().tolist(), clamped.ravel().tolist(), strict=True)
+            words = [(f"{text} \u2192 {sizes[axis]}" if over else text, n, over) for text, n, over in rows]
+            self.lines = self._tables(words, covers.shape).ravel().tolist()
         if mask is not None:
             differs = view.gathered(mask, self.ends) if marks.size and marks.ndim else np.zeros(marks.shape, bool)
             marks = np.where(differs, DIFFERENT, COPIED).astype(object)
@@ -259,8 +260,7 @@ class _Drawing:
         """The lines of the tensors in the bracket notation, for those who cannot see the tables."""
         texts = [f"{name}: {source.desc}\n{view.shown(source, self.ends)}\n" for name, source in self.tensors]
         if self.lengths_of is not None and self.axis is not None:
-            ends = [*self.ends[: self.axis], range(1), *self.ends[self.axis + 1 :]]
-            shown = view.shown(self.lengths_of, ends)
+            shown = view.shown(self.lengths_of, self.of_lengths)
             texts[1:1] = [f"SequenceTensor: {self.lengths_of.desc}\n{shown}\n", f"Axis: {self.axis}\n"]
         return "\n".join(texts).split("\n")
 

@@ -1,4 +1,4 @@
-"""How tensors and results look as text: their rows, shortened and highlighted; what files hold; plans; differences."""
+"""How tensors and results look as text: their rows, shortened; what files hold; plans; differences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from revseq_cli.core.errors import printable, shortened
 from revseq_cli.core.tensors import Region, TensorDesc, braced
 from revseq_cli.formats.contents import Contents, Item
 from revseq_cli.formats.contract import Source
-from revseq_cli.operator import kernel
 from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.plan import Plan
 from revseq_cli.report import terminal
@@ -95,56 +94,19 @@ def left_out(shown: int, sizes: tuple[int, ...]) -> str:
     return f"{shown:,} of {total:,} elements" if shown < total else ""
 
 
-class Reversal(NamedTuple):
-    """What lengths do along an axis to the part of a tensor that is shown.
-
-    `ends` are those of the lengths, and `clamped` says which of them are above the axis size. A length covers the first
-    elements of its line, which are `moved` if they are more than one.
-    """
-
-    ends: Ends
-    clamped: NDArray[np.bool_]
-    covers: NDArray[np.intp]
-    moved: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, lengths: Source, axis: int, size: int, ends: Ends) -> Reversal:
-        """What these lengths do to a tensor of this axis size, of which `ends` are shown."""
-        of_lengths = [*ends[:axis], range(1), *ends[axis + 1 :]]
-        given = elements(lengths, of_lengths)
-        covers = kernel.clamp(given, size)
-        index = np.array(ends[axis]).reshape([-1 if d == axis else 1 for d in range(len(ends))])
-        moved = (index < covers) & (covers > 1)
-        return cls(of_lengths, given > size, covers, moved)
-
-
-def example_text(
-    values: Source, lengths: Source, axis: int, result: Source, room: Room = EVERYTHING, *, colored: bool = False
-) -> str:
+def example_text(values: Source, lengths: Source, axis: int, result: Source, room: Room = EVERYTHING) -> str:
     """A whole docs-style example, which reads back as the same job, unless it is shortened."""
-    ends = ends_of(values.sizes, room.elements)
-    reversal = Reversal.of(lengths, axis, values.sizes[axis], ends)
-    moved = reversal.moved if colored else None
-    first = _tensor("InputTensor", values, ends, moved, room)
-    last = _tensor("OutputTensor", result, ends, moved, room)
-    return "\n\n".join([first, _tensor("SequenceTensor", lengths, reversal.ends, None, room), f"Axis: {axis}", last])
+    parts = [tensor_text("InputTensor", values, room), tensor_text("SequenceTensor", lengths, room), f"Axis: {axis}"]
+    return "\n\n".join([*parts, tensor_text("OutputTensor", result, room)])
 
 
-def result_text(lengths: Source, axis: int, result: Source, room: Room, *, colored: bool) -> str:
-    """The OutputTensor, as far as there is room; if it is `colored`, reversed elements are highlighted."""
-    ends = ends_of(result.sizes, room.elements)
-    moved = Reversal.of(lengths, axis, result.sizes[axis], ends).moved if colored else None
-    return _tensor("OutputTensor", result, ends, moved, room)
+def tensor_text(name: str, source: Source, room: Room) -> str:
+    """A tensor with its header, as far as there is room."""
+    return f"{name}: {source.desc}\n{shown(source, ends_of(source.sizes, room.elements), room, '; --full prints all')}"
 
 
-def _tensor(name: str, source: Source, ends: Ends, moved: NDArray[np.bool_] | None, room: Room) -> str:
-    return f"{name}: {source.desc}\n{shown(source, ends, room, moved, '; --full prints all')}"
-
-
-def shown(
-    source: Source, ends: Ends, room: Room = EVERYTHING, moved: NDArray[np.bool_] | None = None, more: str = ""
-) -> str:
-    """The rows of the indices in `ends`, as many columns as there is room for; those that are `moved` in colour.
+def shown(source: Source, ends: Ends, room: Room = EVERYTHING, more: str = "") -> str:
+    """The rows of the indices in `ends`, as many columns as there is room for.
 
     Only these are read. If they are not all elements, a line below says how many they are, and `more`.
     """
@@ -159,14 +121,7 @@ def shown(
         kept = int(max(1, min((columns - len(DOTS)) // column, gaps[-1] or width - 1)))
         texts = [text for i, text in enumerate(texts) if i % width < kept]
         gaps[-1] = kept
-    mark = None
-    if moved is not None:
-        marked = moved[..., :kept].ravel().tolist()
-
-        def mark(i: int, text: str) -> str:
-            return terminal.painted(text, terminal.BLUE) if marked[i] else text
-
-    text = body(aligned(texts, kept, gaps[-1], mark), (*values.shape[:-1], kept), gaps)
+    text = body(aligned(texts, kept, gaps[-1]), (*values.shape[:-1], kept), gaps)
     told = left_out(len(texts), sizes)
     return f"{text}\n// {told}{more}" if told else text
 

@@ -188,17 +188,14 @@ def body(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = ()) 
     return "\n".join(lines)
 
 
-def aligned(texts: Sequence[str], width: int, gap: int = 0, mark: Callable[[int, str], str] | None = None) -> list[str]:
+def aligned(texts: Sequence[str], width: int, gap: int = 0) -> list[str]:
     """Rows of `width` elements, from the elements' texts in C order, right-justified.
 
     The first column has its own width, and all others share one, as on the reference page. Dots stand after `gap`
-    elements, unless that is 0. `mark` may add terminal codes to a text; its first argument is the element's place in
-    C order.
+    elements, unless that is 0.
     """
     lengths = np.array(list(map(len, texts))).reshape(-1, width)
     widths = [int(lengths[:, 0].max()), *[int(lengths[:, 1:].max(initial=0))] * (width - 1)]
-    if mark:
-        texts = [" " * (widths[i % width] - len(text)) + mark(i, text) for i, text in enumerate(texts)]
     cells = [f"%{column}s" for column in widths]
     if gap:
         cells.insert(gap, DOTS)

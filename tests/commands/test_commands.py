@@ -9,7 +9,7 @@ import subprocess
 import numpy as np
 import oracle
 import pytest
-from conftest import COMMAND, ROOT, SAMPLES
+from conftest import COMMAND, SAMPLES
 from folders import content
 from terminals import on_terminal
 
@@ -144,19 +144,6 @@ def test_clamping_is_told(revseq, tmp_path):
     one = revseq("run", "[[1, 2]]", "[[3]]", "--axis", 1).ok()
     assert one.err == "Note: 1 of 1 lengths are clamped to the axis size, 2\n"
     assert revseq("run", "[[1, 2]]", "[[2]]", "--axis", 1).ok().err == ""
-
-
-@pytest.mark.needs("terminal")
-def test_what_moved_stands_out_on_a_terminal(revseq, forked):
-    job = ("run", "samples/page.md::1", "--example")
-    plain = revseq(*job, cwd=ROOT).ok().out
-    assert "\x1b" not in plain
-    _, shown, _ = on_terminal(*forked.command, *job, cwd=ROOT)
-    assert "[[[[\x1b[1;38;5;63m2\x1b[0m, \x1b[1;38;5;63m1\x1b[0m, 3, 4],\n" in shown
-    assert re.sub(r"\x1b\[[\d;]*m", "", shown) == plain
-    assert on_terminal(*forked.command, *job, cwd=ROOT, env={"NO_COLOR": "1"})[1] == plain
-    assert "\x1b" not in revseq(*job, env={"FORCE_COLOR": "1"}, cwd=ROOT).ok().out  # a program may read it
-    assert "\x1b" in revseq(*job, "--color", "always", cwd=ROOT).ok().out
 
 
 def test_no_picture_of_a_job_that_failed(tmp_path):

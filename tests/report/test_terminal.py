@@ -25,7 +25,7 @@ def test_what_is_coloured(forked, files):
     np.save(files / "n.npy", np.array([[2], [9], [3]], np.uint32))
     (files / "page.md").write_text((SAMPLES / "page.md").read_text().replace("8, 7, 6, 5", "8, 7, 5, 6"))
     for args, colors in (
-        (("run", *JOB, "--example"), {BLUE}), (("check", *JOB), {GREEN}),
+        (("check", *JOB), {GREEN}),
         (("verify", "page.md"), {GREEN, RED}), (("rnu",), {RED, BLUE}), (("levels",), set()),
     ):  # fmt: skip
         out = in_columns(80, *forked.command, *args, cwd=files)
