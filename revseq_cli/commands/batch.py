@@ -266,7 +266,7 @@ class _Pool:
             if has_died and is_alone:
                 [job] = self._begun
                 wanted = "files that the library can read, and enough memory"
-                error = EngineError(f"its process died: {workers.ended_by}", wanted)
+                error = EngineError("its process died", wanted)
                 yield job, self._ended(Outcome(self._entries[job].line, self._entries[job].options["output"], error))
             elif has_died:
                 self._alone += self._begun

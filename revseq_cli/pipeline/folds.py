@@ -210,16 +210,12 @@ class Statistics(NamedTuple):
             infinite = int(np.count_nonzero(np.isinf(numbers)))
             if values.dtype.kind == "c":
                 return cls(numbers.size, nans, total=complex(numbers.sum(dtype=np.complex128)), infinite=infinite)
-            if values.dtype.kind == "f":
-                total: Any = numbers.sum(dtype=np.longdouble)
-            else:  # in two halves, since the sum of 64-bit integers needs more bits than they have
-                high, low = (numbers >> 32, numbers & 0xFFFFFFFF) if values.dtype.itemsize == 8 else (0, numbers)
-                total = (int(np.sum(high, dtype=np.int64)) << 32) + int(np.sum(low, dtype=np.int64))
+            total: Any = numbers.sum(dtype=np.longdouble)
             return cls(numbers.size, nans, numbers.min().item(), numbers.max().item(), total, infinite)
 
     @property
     def mean(self) -> complex | None:
-        """The mean of the numbers: of integers from the exact sum, of floats from one in the widest type."""
+        """The mean of the numbers, from a sum in the widest type of floats."""
         mean = self.total / self.numbers if self.numbers else None
         return float(mean) if isinstance(mean, np.floating) else mean
 

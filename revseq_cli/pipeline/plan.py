@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from revseq_cli.core import platform, thresholds
 from revseq_cli.core.errors import EngineError
-from revseq_cli.core.tensors import Region
+from revseq_cli.core.tensors import Region, chunk_boxes
 from revseq_cli.formats.contract import Sink, Source
 from revseq_cli.formats.raw import cut_alignment_of, cut_alignments_of
 
@@ -48,20 +48,12 @@ class Blocks:
     @property
     def count(self) -> int:
         """The number of blocks, which may be too large for len()."""
-        return prod(map(len, self._cuts()))
+        return prod(-(-size // extent) for size, extent in zip(self.sizes, self.extents, strict=True))
 
     def __iter__(self) -> Iterator[Region]:
         """The blocks in C order; none for a tensor without elements."""
-        cuts = self._cuts()
-        for number in range(self.count):  # itertools.product would first list every cut of every dimension
-            block = []
-            for starts, size in zip(reversed(cuts), reversed(self.sizes), strict=True):
-                number, i = divmod(number, len(starts))
-                block.append(slice(starts[i], min(starts[i] + starts.step, size)))
-            yield tuple(reversed(block))
-
-    def _cuts(self) -> list[range]:
-        return [range(0, size, extent) for size, extent in zip(self.sizes, self.extents, strict=True)]
+        whole = tuple(slice(0, size) for size in self.sizes)
+        return chunk_boxes(whole, self.extents) if self.count else iter(())
 
     @property
     def elements(self) -> int:
