@@ -11,6 +11,7 @@ import os
 import pickle
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
@@ -21,6 +22,7 @@ from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import EngineError
 
 _LONGEST_END = 5.0  # seconds to wait until the system has ended a killed process
+_LONGEST_FAREWELL = 0.5  # seconds to wait for threads that pass messages on, after a failure
 _QUIET_TRACKER = "ignore::UserWarning:multiprocessing.resource_tracker"  # for PYTHONWARNINGS
 
 
@@ -44,7 +46,7 @@ class Workers:
         method = "fork" if platform.can_fork() else "spawn"
         if method == "spawn":  # Python's tracker removes the semaphores of killed processes, and would warn about it
             os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), _QUIET_TRACKER)))
-        self._others = {*multiprocessing.active_children()}
+        self._others, self._threads = {*multiprocessing.active_children()}, threading.active_count()
         self._started: set[BaseProcess] = set()
         self._pending = 0  # tasks whose results nobody has asked for
         self.workers = min(most, platform.MOST_PROCESSES)
@@ -90,13 +92,17 @@ class Workers:
     def close(self) -> None:
         """Kill all workers, and wait until they are gone.
 
-        After a failure the threads of the executor are not waited for: a killed worker may have sent half a message.
+        The executor's own threads are waited for, so that the next one can fork; but not for long after a failure: they
+        may wait for a message of which a killed worker sent a part.
         """
         for process in self._children():
             process.kill()
         self._executor.shutdown(wait=not self._pending, cancel_futures=True)
         for process in self._started:
             process.join(_LONGEST_END)
+        deadline = time.monotonic() + _LONGEST_FAREWELL
+        while threading.active_count() > self._threads and time.monotonic() < deadline:
+            time.sleep(0.001)
 
     def _died(self) -> DiedError:
         signals.check()  # a signal to the whole process group may have ended it
