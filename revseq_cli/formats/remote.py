@@ -410,9 +410,12 @@ class NewObject(AtomicFile):
         """Put the file; without `overwrite` it never replaces another, as far as the server can tell."""
         self._check()
         fs, inside = system(self.name)
-        can_refuse = not self._overwrite and "mode" in inspect.signature(fs._put_file).parameters
+        takes = inspect.signature(fs._put_file).parameters
+        options: dict[str, object] = {"overwrite": self._overwrite} if "overwrite" in takes else {}  # of adlfs
+        if "mode" in takes and not self._overwrite:
+            options["mode"] = "create"
         with signals.begun("put", os.path.getsize(self.temporary)) as advance:  # noqa: PTH202 - a string
-            self._put(self.temporary, inside, advance, **({"mode": "create"} if can_refuse else {}))
+            self._put(self.temporary, inside, advance, **options)
         return ""
 
     def _put(self, path: str, target: str, advance: Callable[[int], None] | None = None, **options: object) -> None:
