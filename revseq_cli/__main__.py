@@ -104,7 +104,10 @@ def _tell(error: Exception, settings: dict[str, Any]) -> None:
 
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "revseq"
-        error = RevseqError(message_of_click(error.format_message()), hint=f"{command} --help")
+        hint = f"{command} --help"
+        if getattr(error, "option_name", "") == "--force":  # that of other tools
+            hint = "use --overwrite in its place"
+        error = RevseqError(message_of_click(error.format_message()), hint=hint)
     error = worded(error, "standard output")
     print_error(error, settings.get("revseq.color", "auto"))
     args = sys.argv[1:]

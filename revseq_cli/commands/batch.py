@@ -67,7 +67,6 @@ _LONGEST_CLEANUP = 1.0  # seconds: processes of a job end just after the worker 
 @Group.PRINT.option(
     "--dry-run", is_flag=True, help="Check all but the values, print how many bytes all jobs write, and write nothing."
 )
-@Group.WORK.option("--fail-fast", is_flag=True, help="Start no more jobs after one has failed.")
 @options.output_options
 def command(
     manifest: str | None,
@@ -76,7 +75,6 @@ def command(
     output: str | None,
     resume: bool,
     dry_run: bool,
-    fail_fast: bool,
     console: Console,
     **defaults: Any,
 ) -> int:
@@ -104,34 +102,29 @@ def command(
     if not jobs:
         console.note(f"{manifest} names no file" if each is None else f"no file matches --each {each or repr(each)}")
         return 0
-    entries = jobs.entries
-    if resume:  # what is older than its inputs is replaced
-        entries = [entry._replace(options=entry.options | {"overwrite": True}) for entry in entries]
     began, outcomes = time.monotonic(), list[Outcome]()
     with signals.deferred():
-        done = {n: entry for n, entry in enumerate(entries) if resume and _is_up_to_date(entry)}
-        skipped = ((n, Outcome(entry.line, entry.options["output"], None, skipped=True)) for n, entry in done.items())
-        setup = _Setup(dry_run, console.verbose > 1, os.urandom(4).hex())
-        pool = _Pool(entries, {*range(len(entries))} - done.keys(), defaults["cores"], setup, fail_fast=fail_fast)
-        with (
-            signals.begun("batch", len(entries) - len(done), "jobs") as advance,
-            contextlib.closing(pool.outcomes()) as ended,
-        ):
+        skipped: list[Outcome] = []
+        entries: list[Entry] = []
+        for entry in jobs.entries:
+            if not resume:
+                entries.append(entry)
+            elif _is_up_to_date(entry):
+                skipped.append(Outcome(entry.line, entry.options["output"], None, skipped=True))
+            else:  # an output that is older than its inputs is replaced
+                entries.append(entry._replace(options=entry.options | {"overwrite": True}))
+        pool = _Pool(entries, defaults["cores"], _Setup(dry_run, console.verbose > 1, os.urandom(4).hex()))
+        with signals.begun("batch", len(entries), "jobs") as advance, contextlib.closing(pool.outcomes()) as ended:
             try:
-                for outcome in _in_order(itertools.chain(skipped, ended)):
+                for outcome in itertools.chain(skipped, ended):
                     outcomes.append(outcome)
                     _print_outcome(outcome, jobs, console)
                     advance(not outcome.skipped)
-            except signals.Stopped:
-                count = sum(not outcome.error for outcome in outcomes)
-                again = "nothing was written" if dry_run else "--resume runs the rest"
-                console.note(f"stopped after reporting {count} of {len(entries)} outputs; {again}")
-                raise
             finally:
-                _print_notes_and_errors(outcomes, jobs, console)
+                _print_notes_and_errors(sorted(outcomes, key=lambda outcome: outcome.line), jobs, console)
     if not (console.as_json or console.quiet):
         seconds = time.monotonic() - began
-        click.echo(view.batch(outcomes, len(entries), None if dry_run else seconds))
+        click.echo(view.batch(outcomes, len(jobs.entries), None if dry_run else seconds))
     return int(any(outcome.error for outcome in outcomes))
 
 
@@ -173,17 +166,6 @@ def _newest(path: str) -> int | None:
     return max([latest, *(below.stat().st_mtime_ns for below in Path(path).rglob("*"))])
 
 
-def _in_order(ended: Iterable[tuple[int, Outcome]]) -> Iterator[Outcome]:
-    """The outcomes, each with the index of its job, in the order of these, as soon as all before have ended."""
-    following, waiting = 0, dict[int, "Outcome"]()
-    for job, outcome in ended:
-        waiting[job] = outcome
-        while following in waiting:
-            yield waiting.pop(following)
-            following += 1
-    yield from (waiting[job] for job in sorted(waiting))
-
-
 def _print_outcome(outcome: Outcome, jobs: Jobs, console: Console) -> None:
     from revseq_cli.report import objects
 
@@ -223,26 +205,22 @@ class _Setup(NamedTuple):
 
 
 class _Pool:
-    """Runs jobs, by their indices, in worker processes. With `fail_fast`, no more begin after one has failed."""
+    """Runs jobs, by their indices, in worker processes."""
 
-    def __init__(
-        self, entries: list[Entry], jobs: Iterable[int], cores: int | None, setup: _Setup, *, fail_fast: bool
-    ) -> None:
-        self._entries, self._setup, self._fail_fast = entries, setup, fail_fast
-        sizes = {job: sum(map(_size_of, entries[job].inputs.values())) for job in sorted(jobs)}
-        self._alone = deque(job for job, size in sizes.items() if _is_large(entries[job], size))
-        self._small = deque(sorted(sizes.keys() - {*self._alone}))
+    def __init__(self, entries: list[Entry], cores: int | None, setup: _Setup) -> None:
+        self._entries, self._setup = entries, setup
+        sizes = [sum(map(_size_of, entry.inputs.values())) for entry in entries]
+        self._alone, self._small = deque[int](), deque[int]()
+        for job, entry in enumerate(entries):
+            (self._alone if _is_large(entry, sizes[job]) else self._small).append(job)
         worth = len(self._small) / _JOBS_OF_A_WORKER + sum(sizes[job] for job in self._small) / _WORTH_A_WORKER
         # A job at an address waits most of the time.
         worth += sum(any(map(platform.is_remote, entries[job].inputs.values())) for job in self._small)
         self._workers = max(1, min(cores or max(platform.cores(), _JOB_WORKERS), len(self._small), int(worth)))
-        # The jobs under way, and what stood under the names of their outputs before; and those whose outputs were
-        # written, but whose worker died before it said so.
-        self._begun: dict[int, tuple[int, int] | None] = {}
-        self._written = set[int]()
+        self._begun: dict[int, int | None] = {}  # the jobs under way, and when their outputs were changed before
 
-    def outcomes(self) -> Generator[tuple[int, Outcome], None, None]:
-        """Each job that has ended; what is under way is undone where this is closed."""
+    def outcomes(self) -> Generator[Outcome, None, None]:
+        """Those of the jobs, as they end; what is under way is undone where this is closed."""
         from revseq_cli.core import processes  # --help must not load it
         from revseq_cli.pipeline import passes
         from revseq_cli.report.objects import Outcome
@@ -252,10 +230,10 @@ class _Pool:
             workers, has_died = processes.Workers(1 if is_alone else self._workers), False
             try:
                 begun = self._begin(queue, 0 if is_alone else self._workers)
-                for job, outcome in passes.run(begun, workers, ahead=1 if is_alone or self._fail_fast else 2):
+                for job, outcome in passes.run(begun, workers, ahead=1 if is_alone else 2):
                     del self._begun[job]
                     if outcome:
-                        yield job, self._ended(outcome)
+                        yield outcome
                     else:
                         self._alone.append(job)
             except processes.DiedError:
@@ -264,29 +242,25 @@ class _Pool:
                 workers.close()
                 self._remove_temporary_files()
             if has_died and is_alone:
-                [job] = self._begun
+                [entry] = (self._entries[job] for job in self._begun)
                 wanted = "files that the library can read, and enough memory"
                 error = EngineError("its process died", wanted)
-                yield job, self._ended(Outcome(self._entries[job].line, self._entries[job].options["output"], error))
+                yield Outcome(entry.line, entry.options["output"], error)
             elif has_died:
                 self._alone += self._begun
-                states = {job: options.file_state(self._entries[job].output) for job in self._begun}
-                self._written |= {job for job, state in states.items() if state not in (None, self._begun[job])}
+                for job, before in self._begun.items():
+                    entry = self._entries[job]
+                    if _newest(entry.output) not in (None, before):  # the worker died before it said so
+                        self._entries[job] = entry._replace(options=entry.options | {"overwrite": True})
+                        if os.path.isdir(entry.output):  # noqa: PTH112 - which is never replaced
+                            shutil.rmtree(entry.output)
             self._begun.clear()
 
     def _begin(self, queue: deque[int], sharing: int) -> Iterator[Callable[[], tuple[int, Outcome | None]]]:
         while queue:
             job = queue.popleft()
-            entry, replaces = self._entries[job], job in self._written
-            self._begun[job] = options.file_state(entry.output)
-            yield functools.partial(_run_job, job, entry, self._setup, sharing, replaces=replaces)
-
-    def _ended(self, outcome: Outcome) -> Outcome:
-        if self._fail_fast and outcome.error:
-            self._small.clear()
-            for job in {*self._alone} - self._written:
-                self._alone.remove(job)
-        return outcome
+            self._begun[job] = _newest(self._entries[job].output)
+            yield functools.partial(_run_job, job, self._entries[job], self._setup, sharing)
 
     def _remove_temporary_files(self) -> None:
         """Remove what killed workers have left of the jobs that were under way."""
@@ -321,8 +295,8 @@ def _is_large(entry: Entry, size: int) -> bool:
 # In the workers
 
 
-def _run_job(job: int, entry: Entry, setup: _Setup, sharing: int, *, replaces: bool) -> tuple[int, Outcome | None]:
-    """Run a job, and replace its output if it `replaces` it; no outcome where its part of the memory is not enough.
+def _run_job(job: int, entry: Entry, setup: _Setup, sharing: int) -> tuple[int, Outcome | None]:
+    """Run a job; no outcome where its part of the memory is not enough.
 
     `sharing` is the number of jobs that share the memory, or 0 where it is alone.
     """
@@ -332,7 +306,7 @@ def _run_job(job: int, entry: Entry, setup: _Setup, sharing: int, *, replaces: b
     atomic_file.tag = setup.tag
     try:
         with signals.deferred():
-            return job, _outcome_of(entry, setup, sharing, replaces=replaces)
+            return job, _outcome_of(entry, setup, sharing)
     except Exception as e:  # noqa: BLE001 - any error ends this job alone
         signals.check()  # a signal may have caused it
         if setup.shows_errors:
@@ -346,7 +320,7 @@ def _run_job(job: int, entry: Entry, setup: _Setup, sharing: int, *, replaces: b
             remote.close()
 
 
-def _outcome_of(entry: Entry, setup: _Setup, sharing: int, *, replaces: bool) -> Outcome:
+def _outcome_of(entry: Entry, setup: _Setup, sharing: int) -> Outcome:
     from revseq_cli.pipeline import passes, suggest
     from revseq_cli.pipeline.plan import plan_reversal
     from revseq_cli.report.objects import Outcome
@@ -363,10 +337,8 @@ def _outcome_of(entry: Entry, setup: _Setup, sharing: int, *, replaces: bool) ->
     if setup.plans and not os.path.isdir(folder):  # noqa: PTH112 - which would be made
         plan_reversal(job, resources)
         return outcome._replace(planned=True)
-    if replaces and os.path.isdir(entry.output):  # noqa: PTH112 - a folder is never replaced
-        shutil.rmtree(entry.output)
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-    sink = run.new_sink(job, request, output, resources, overwrite=overwrite or replaces, only=only)
+    sink = run.new_sink(job, request, output, resources, overwrite=overwrite, only=only)
     plan = plan_reversal(job, resources, sink)
     if setup.plans:
         return outcome._replace(planned=True)

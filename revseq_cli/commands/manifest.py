@@ -24,14 +24,13 @@ from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, UsageError, about, can_be_typed, listed, nearest, printable
 from revseq_cli.formats import file_io
 from revseq_cli.formats.references import Reference
-from revseq_cli.formats.table import by_suffix, is_store, packing_of, remote_of
+from revseq_cli.formats.table import is_store, packing_of, remote_of
 from revseq_cli.formats.text import LARGEST
 
 Columns = Mapping[str, click.Parameter]
 Row = tuple[int, dict[str, str]]  # a job's number, and its columns with their texts
 
 _EXAMPLE = 'one job per line, such as {"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}'
-_RECORDS = 'with pandas: to_json(..., orient="records", lines=True)'
 _SEPARATORS = ",;\t"  # of cells: Excel writes semicolons where a comma stands in numbers
 PATTERN, OUTPUT = platform.quoted("data/*.npy"), platform.quoted("out/{stem}.npy")  # examples, for hints
 
@@ -136,8 +135,6 @@ def placeholders(path: str, pattern: str) -> dict[str, str]:
     compression = packing_of(name)
     packed = name[-len(compression.suffix) :] if compression else ""
     stem, suffix = os.path.splitext(name.removesuffix(packed))  # noqa: PTH122 - a string
-    if packed and not by_suffix(name, reading=True):  # what stands before .gz says no format
-        stem, suffix = stem + suffix, ""
     of_name = os.path.basename(pattern)  # noqa: PTH119
     before, after = re.split(r"[*?\[]", of_name)[0], re.split(r"[*?\]]", of_name)[-1]
     match = stem if before == of_name else name[len(before) : len(name) - len(after)]
@@ -161,16 +158,15 @@ def _json_rows(text: str, columns: Columns) -> Iterator[Row]:
     for number, line in enumerate(text.split("\n"), 1):  # not splitlines, which also cuts inside strings
         if not line.strip():
             continue
-        hint = _RECORDS if line.lstrip().startswith("[") else ""
         with _about_job("line", number):
             try:
                 row = json.loads(line, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
             except json.JSONDecodeError as e:
-                raise FormatError(f"is not JSON: {e.msg}, column {e.pos + 1}", _EXAMPLE, hint) from None
+                raise FormatError(f"is not JSON: {e.msg}, column {e.pos + 1}", _EXAMPLE) from None
             except RecursionError:
                 row = None
             if not isinstance(row, tuple):
-                raise FormatError("is not a JSON object", _EXAMPLE, hint)
+                raise FormatError("is not a JSON object", _EXAMPLE)
             cells: dict[str, str] = {}
             for name, (column, value) in zip(_names([name for name, _ in row], columns), row, strict=True):
                 if isinstance(value, list | tuple):
@@ -206,10 +202,8 @@ def _names(typed: Sequence[str], columns: Columns) -> list[str]:
     names = [name.strip().replace("_", "-") for name in typed]
     for i, name in enumerate(names):
         if name not in columns:
-            is_index = name in ("", "index") or name.startswith("Unnamed:")
-            hint = "pandas wrote its index here: use to_csv(..., index=False)" if is_index else ""
             like = nearest(name, columns) or "input, lengths, axis, output"
-            raise FormatError(f"unknown column {typed[i][:40]!r}", f"{like}, or another of revseq batch --help", hint)
+            raise FormatError(f"unknown column {typed[i][:40]!r}", f"{like}, or another of revseq batch --help")
         if name in names[:i]:
             raise FormatError(f"column {name} appears twice", "each column once")
     return names

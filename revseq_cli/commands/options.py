@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from revseq_cli.core import platform, signals
+from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError, UsageError, printable, shortened
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import table
@@ -61,16 +61,6 @@ class _Option(click.Option):
 
 class Command(click.Command):
     """A command whose help has its options in groups, and at its end examples, one a line, which run in any folder."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Click's, but for a name of another tool."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as e:
-            if e.option_name == "--force" and any(param.name == "overwrite" for param in self.params):
-                found = "--force is an option of other tools"
-                raise UsageError(found, "--overwrite", "use --overwrite in its place") from None
-            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in their groups."""
@@ -131,20 +121,11 @@ class Console:
 
     @contextlib.contextmanager
     def writing(self, sink: FileSink, *others: AtomicFile, verify: bool) -> Iterator[None]:
-        """Write a new file, and others with it, inside, and print what there is to say of it, also after a signal."""
-        path = sink.file.name
-        before = file_state(path)
-        with signals.deferred():
-            try:
-                with written(sink, *others):
-                    yield
-            except signals.Stopped:
-                after = file_state(path)
-                fate = "was not written" if after is None else "is unchanged" if after == before else "is complete"
-                self.note(f"stopped; {path} {fate}")
-                raise
+        """Write a new file, and others with it, inside, and print what there is to say of it."""
+        with written(sink, *others):
+            yield
         self.note(*sink.notes)
-        self.detail(f"wrote {path}{', and verified it' if verify else ''}")
+        self.detail(f"wrote {sink.file.name}{', and verified it' if verify else ''}")
 
     @property
     def colored(self) -> bool:
@@ -186,18 +167,6 @@ def print_error(error: RevseqError, color: str, place: str = "") -> None:
     click.echo(message(error, color=in_color, width=width, place=place), file=sys.stderr, color=in_color)
 
 
-def file_state(path: str) -> tuple[int, int] | None:
-    """What tells a file from the one that replaces it; None where there is none."""
-    if remote := table.remote_of(path):
-        found = remote.state(path, stops=False)
-        return (found.inode, found.changed) if found else None
-    try:
-        status = os.stat(path)  # noqa: PTH116 - a string
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns
-
-
 def room_for_tensors(*, full: bool, whole_rows: bool = False) -> Room:
     """The room for tensors that are printed: a terminal's, or as much as they take in a pipe, and with `full`.
 
@@ -216,17 +185,8 @@ def room_for_tensors(*, full: bool, whole_rows: bool = False) -> Room:
 def printed_format(format_name: str | None, file_hint: str) -> Format:
     """The format for standard output, text for None; UsageError for one that needs a file, or no terminal.
 
-    Text is refused, too, where a shell's > would put it into a file whose suffix says another format. `file_hint` says
-    what to type for a file in place of {}.
+    `file_hint` says what to type for a file in place of {}.
     """
-    name = platform.name_behind(1)
-    promised = table.by_suffix(name) if not (format_name or table.packing_of(name)) else None
-    if promised and promised is not table.TEXT:
-        name = os.path.relpath(name)
-        hint = f"add -f {promised.name}"
-        if not promised.prints:
-            hint = file_hint.format(f"{platform.quoted(name)} --overwrite")  # the shell has made the file
-        raise UsageError("standard output goes there, and would be text", f"the format {promised.name}", hint, name)
     row = table.named(format_name) or table.TEXT
     hint = file_hint.format(f"out{table.suffix_to_write(row.name)}")
     if not row.prints:

@@ -80,10 +80,8 @@ def command(
     path = None if output == "-" else output
     if console.as_json and path is None and not dry_run:
         raise UsageError("--json reports on a file", "-o or --dry-run with it", "use -f json in place of --json")
-    if verify and path is None:
-        raise UsageError("--verify reads a file back", "-o with it", "add -o out.npy")
-    if only and path is None:
-        raise UsageError("--only is about a file", "-o with it", "leave out --only")
+    if (verify or only) and path is None:
+        raise UsageError("--verify and --only are about a file", "-o with it", "add -o out.npy")
     if example and (path is not None or (table.named(format_name) or table.TEXT) is not table.TEXT):
         hint = "leave out -o and -f, and add > example.txt"
         raise UsageError("--example prints text", "neither -o nor -f with it", hint)

@@ -380,14 +380,6 @@ def text_encoding(stream: Any) -> str:  # noqa: ANN401 - what Python has opened
     return str(stream.encoding)
 
 
-def name_behind(fd: int) -> str:
-    """The path of the regular file that a descriptor is open on; nothing where the system cannot tell it."""
-    try:
-        return str(Path(f"/proc/self/fd/{fd}").readlink()) if stat.S_ISREG(os.fstat(fd).st_mode) else ""
-    except OSError:
-        return ""
-
-
 # Processes
 
 

@@ -356,10 +356,9 @@ def test_a_signal_ends_a_wait(web, tmp_path):
     time.sleep(0.2)
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate()
+    process.communicate()
     assert time.monotonic() - began < 1
     assert process.returncode == -signal.SIGINT
-    assert b"y.npy was not written" in told
     assert sorted(os.listdir(tmp_path)) == ["far"]
 
 

@@ -225,15 +225,12 @@ def test_a_signal_waits_for_the_blocks_that_workers_have_begun(tmp_path, site, j
     """Else a worker would write a chunk into a folder that is gone, and make it anew."""
     pytest.importorskip("zarr", reason="zarr, an extra, is not installed")
     made = site(1, STUCK.replace("LONG", "0.3"))
-    for number, output, what in (
-        (signal.SIGINT, "y.npy", "is unchanged"),
-        (signal.SIGTERM, "y.zarr", "was not written"),
-    ):
+    for number, output in ((signal.SIGINT, "y.npy"), (signal.SIGTERM, "y.zarr")):
         process = start(tmp_path, *made.options, "-o", output)
         until(lambda process=process: made.tasks() or process.poll() is not None)
         process.send_signal(number)
         _, err = process.communicate()
-        assert (process.returncode, err.decode()) == (-number, f"Note: stopped; {output} {what}\n")
+        assert (process.returncode, err) == (-number, b"")
         left_old(tmp_path)
         until(lambda: made.tasks() == [])
         left_old(tmp_path)
@@ -272,7 +269,7 @@ def test_a_signal_while_the_scheduler_is_silent(tmp_path, job):
         until(lambda: any(path.name.startswith(".revseq-") for path in tmp_path.iterdir()))
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate()
-        assert (process.returncode, err) == (-signal.SIGTERM, b"Note: stopped; y.npy is unchanged\n")
+        assert (process.returncode, err) == (-signal.SIGTERM, b"")
         connection.close()
     left_old(tmp_path)
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import signal
 import subprocess
 import sys
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 from conftest import SAMPLES
 from needs import pty
-from processes import handles_signals, start, until
 from terminals import everything_on, in_columns
 
 from revseq_cli.core.errors import RevseqError
@@ -148,21 +146,3 @@ def test_a_bar_on_a_terminal_alone(revseq, large, options, names):
     assert not names or shown.rstrip().endswith(("\x1b[2K", "\x1b[?25h"))  # and it goes again
     assert revseq(*job, "--overwrite", code=code).ok().err == ""
     assert in_columns(80, sys.executable, "-m", "revseq_cli", *job, "--overwrite", cwd=large) == ""
-
-
-@pytest.mark.needs("signals")
-@pytest.mark.parametrize("exists", [True, False])
-def test_what_became_of_the_output_after_ctrl_c(large, exists):
-    with open(large / "x.npy", "wb") as f:
-        np.lib.format.write_array_header_1_0(f, {"descr": "|u1", "fortran_order": False, "shape": (1 << 22, 1 << 12)})
-        f.truncate(f.tell() + (1 << 34))
-    np.save(large / "n.npy", np.zeros((1 << 22, 1), np.uint32))
-    if exists:
-        (large / "y.npy").write_bytes(b"old")
-    process = start(large, "--feature-level", "none", "--memory", "1MiB", "--engine", "serial")
-    until(lambda: list(large.glob(".revseq-*")) and handles_signals(process.pid))
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate()
-    assert (process.returncode, out) == (-signal.SIGINT, b"")
-    assert err == f"Note: stopped; y.npy {'is unchanged' if exists else 'was not written'}\n".encode()
-    assert (large / "y.npy").exists() is exists
