@@ -158,7 +158,8 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
         yield _Shown(contents, told)
         return
     jobs.refuse_sizes([reference], types.sizes)
-    for item_key in [item.key for item in contents.tensors] if contents and stats else [key]:
+    keys = [item.key for item in contents.items if item.desc or item.is_damaged] if contents and stats else [key]
+    for item_key in keys:
         source = references.open_source(replace(reference, key=item_key), types)
         yield _opened(source, source.name if source.key else name, stats=stats)
 

@@ -81,7 +81,7 @@ class Header(NamedTuple):
     def of(cls, head: bytes, total: int, name: str) -> Header:
         """Parse the first bytes of a file of `total` bytes; FormatError if it holds no numeric tensor.
 
-        `total` is only held against the header's length; `padding` compares it with the elements.
+        `total` is only held against the header's length; `require_whole` compares it with the elements.
         """
         if not head.startswith(NPY_MAGIC):
             seems, hint = looks_like(head)
@@ -101,8 +101,14 @@ class Header(NamedTuple):
             raise FormatError(found, wanted, "fetch it again as a binary file", name)
         descr = _DESCR.search(raw)
         is_e5m2 = bool(descr and descr[3] == b"f1")
+        if is_e5m2:
+            raw = _DESCR.sub(rb"\1\2V1", raw)
+        # Version 3 is in UTF-8, which only the names of fields need, and version 1 has fewer bytes for the length.
+        stream = io.BytesIO(len(raw).to_bytes(4, "little") + raw)
         try:
-            sizes, is_fortran, dtype = _parsed(_DESCR.sub(rb"\1\2V1", raw) if is_e5m2 else raw)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Python's parser warns of some damage, and NumPy of Python 2's headers
+                sizes, is_fortran, dtype = npy_format.read_array_header_2_0(stream)
         except _DAMAGE as e:
             found = f"has a damaged header: {str(e).partition('(max_header_size')[0][:200]}"
             raise FormatError(found, "a dictionary of descr, fortran_order and shape", where=name) from None
@@ -114,8 +120,6 @@ class Header(NamedTuple):
         except FormatError as e:
             if dtype.hasobject:
                 e.hint = "save numbers: a pickle is never loaded"
-            elif dtype.names:
-                e.hint = "save each field as a tensor"
             raise e.about(name) from None
         require_sizes(sizes, name)
         return cls(version, dtype, sizes, "F" if is_fortran else "C", start + length, bool(descr and descr[2] == b">"))
@@ -140,30 +144,18 @@ class Header(NamedTuple):
         """The offset of the first byte behind the elements."""
         return self.offset + prod(self.sizes) * self.dtype.itemsize
 
-    def padding(self, total: int, name: str) -> dict[str, str]:
-        """What `show` tells of ignored bytes; FormatError unless a file of `total` bytes ends with the last element.
+    def require_whole(self, total: int, name: str) -> None:
+        """FormatError unless a file of `total` bytes ends with the last element.
 
         DxDispatch writes whole buffers of a multiple of 4 bytes.
         """
         if total < self.end:
             raise not_whole(f"is truncated: {total} bytes, and it promises {self.end} in all", name)
-        if not (rest := total - self.end):
-            return {}
-        if rest < 4 and (total - self.offset) % 4 == 0 and self.dtype.itemsize < 4:
-            return {"padding": f"{rest} bytes"}
-        found, hint = f"has {rest} bytes after its last element", "were two files joined? split them"
-        raise FormatError(found, "one tensor and nothing else", hint, name)
-
-
-@functools.lru_cache(maxsize=64)  # the files of a batch are often alike
-def _parsed(raw: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Sizes, whether the order is Fortran's, and dtype; NumPy's errors for a damaged header.
-
-    Version 3 is in UTF-8, which only the names of fields need, and version 1 has fewer bytes for the length.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python's parser warns of some damaged headers, and NumPy of Python 2's
-        return npy_format.read_array_header_2_0(io.BytesIO(len(raw).to_bytes(4, "little") + raw))
+        rest = total - self.end
+        is_padding = rest < 4 and (total - self.offset) % 4 == 0 and self.dtype.itemsize < 4
+        if rest and not is_padding:
+            found, hint = f"has {rest} bytes after its last element", "were two files joined? split them"
+            raise FormatError(found, "one tensor and nothing else", hint, name)
 
 
 def open_npy(path: str, name: str, asked: DataType | None) -> RawSource:
@@ -171,10 +163,8 @@ def open_npy(path: str, name: str, asked: DataType | None) -> RawSource:
     with file_io.opened(path, name=name) as fd:
         identity = file_io.identity(fd)
         header = Header.of(file_io.read_some(fd, HEAD_BYTES, 0, name), identity.size, name).named(asked, name)
-    padding = header.padding(identity.size, name)
-    storage = header.storage()
-    storage.details.update(padding)
-    return RawSource(header.tensor(path, name), identity, storage)
+    header.require_whole(identity.size, name)
+    return RawSource(header.tensor(path, name), identity, header.storage())
 
 
 # Packed files.
@@ -263,7 +253,7 @@ def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Piped:
     while done < len(room) and (count := stream.readinto(room[done:])):  # type: ignore[attr-defined]
         done += count
     behind = len(head[header.end :] + stream.read(4))
-    header.padding(header.offset + done + behind, name)
+    header.require_whole(header.offset + done + behind, name)
     return Piped(name, header, elements)
 
 

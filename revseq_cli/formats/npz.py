@@ -8,7 +8,6 @@ Source of the format: PKWARE's APPNOTE.TXT 6.3.10, whose sections are named belo
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import struct
 import zipfile
@@ -17,7 +16,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
-from revseq_cli.core import platform, signals, thresholds
+from revseq_cli.core import signals, thresholds
 from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import HALVES, FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, TensorDesc
@@ -116,12 +115,9 @@ def _data_offset(fd: file_io.Open, info: ZipInfo, path: str) -> int:
 
 
 def _tensors(archive: ZipFile, path: str) -> dict[str, ZipInfo]:
-    """The members that are tensors, by key, which is the name without .npy; as numpy.load, by their first bytes.
-
-    FormatError for archives of other programs, with what unpacks them.
-    """
-    names, tensors = archive.namelist(), {}
-    if any(name.endswith("/data.pkl") for name in names):
+    """The members that are tensors, by key, which is the name without .npy; as numpy.load, by their first bytes."""
+    tensors = {}
+    if any(name.endswith("/data.pkl") for name in archive.namelist()):
         hint = f"save a tensor of it in Python: numpy.save('new.npy', torch.load({path!r}).numpy())"
         raise FormatError("is a file of PyTorch, whose objects are pickled", "a tensor file", hint, path)
     for info in archive.infolist():
@@ -132,10 +128,6 @@ def _tensors(archive: ZipFile, path: str) -> dict[str, ZipInfo]:
         if is_tensor:
             key = info.filename.removesuffix(_SUFFIX)
             tensors[info.filename if key in archive.NameToInfo else key] = info
-    if names and not tensors:
-        folder = path.removesuffix(".zip") + "-files"
-        hint = f"python3 -m zipfile -e {platform.quoted(path)} {platform.quoted(folder)}; then name what is in it"
-        raise FormatError(f"has no tensor: its first member is {names[0]}", "members that are .npy files", hint, path)
     return tensors
 
 
@@ -160,7 +152,7 @@ class _Member(NamedTuple):
         if is_cut or offset + info.compress_size > archive.start_dir:
             raise not_whole("is damaged: its size is not that of its data", where)
         header = npy.Header.of(head, info.file_size, where)
-        header.padding(info.file_size, where)
+        header.require_whole(info.file_size, where)
         return cls(where, info, offset, header)
 
     def damaged(self) -> FormatError:
@@ -233,17 +225,13 @@ class _NpzSink(RawSink):
         self._comment = b""
         if not only:
             self.copy_parts(template, self._kept_parts(template, name))
-        replaced = next((info for info in self._members if info.filename == name), None)
-        if replaced and key != template.key:
+        names = [info.filename for info in self._members]
+        if key != template.key and name in names:
             refuse_taken(key, [key], template.path)
-        if replaced:  # its date, comment and rights stay
-            self._info = copy.copy(replaced)
-            self._info.flag_bits, self._info.compress_type, self._info.extra = 0, ZIP_STORED, b""
-            self._members[self._members.index(replaced)] = self._info
-        else:
-            self._info = zipfile.ZipInfo(name)  # of 1 January 1980, so that the same values make the same file
-            self._info.create_system = 0  # on every system
-            self._members.append(self._info)
+        self._info = zipfile.ZipInfo(name)  # of 1 January 1980, so that the same values make the same file
+        self._info.create_system = 0  # on every system
+        place = names.index(name) if name in names else len(names)
+        self._members[place : place + 1] = [self._info]
         head = npy.header_bytes(template.dtype, template.sizes, template.order)
         self._info.file_size = self._info.compress_size = len(head) + template.desc.total_bytes
         self._info.header_offset, self._info.CRC = self.kept, 0

@@ -35,7 +35,6 @@ from revseq_cli.formats.contract import (
     WriteResult,
 )
 from revseq_cli.formats.file_io import Edge, Identity
-from revseq_cli.formats.table import looks_like
 
 if TYPE_CHECKING:
     from revseq_cli.formats.atomic_file import AtomicFile
@@ -146,7 +145,6 @@ class RawSource(Source):
 
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
-        """Regions whose elements are one run: one that is worth a system call, and one as long as a CPU cache line."""
         alignments = cut_alignments_of(self.dtype, self.sizes, self.order)
         if platform.is_remote(self.path):
             run = thresholds.REMOTE_RUN // self.dtype.itemsize
@@ -407,21 +405,17 @@ def write_to(stream: BinaryIO, source: Source) -> None:
 def _buffer(path: str, name: str, types: TextTypes) -> RawSource:
     """The elements of a file, of the sizes and the data type that the user names; `name` is for messages."""
     with file_io.opened(path, name=name) as fd:
-        identity, head = file_io.identity(fd), file_io.read_some(fd, 64, 0, name)
+        identity = file_io.identity(fd)
     if types.sizes is None:
-        seems, _ = looks_like(head)
         found = f"is a raw buffer by its suffix, of {identity.size:,} bytes, and no sizes are given"
-        hint = f"it looks like {seems}: rename it, or add --sizes ..." if seems.startswith("a") else "add --sizes ..."
-        raise UsageError(found, "one for each dimension, such as 2x3x4", hint, name)
+        raise UsageError(found, "one for each dimension, such as 2x3x4", "add --sizes ...", name)
     data_type = types.asked or types.default
     rest = identity.size // data_type.size // max(1, prod(size for size in types.sizes if size >= 0))
     sizes = tuple(rest if size < 0 else size for size in types.sizes)
     require_sizes(sizes, name)
     count = prod(sizes)
     if identity.size != count * data_type.size:
-        fits = count and identity.size % count == 0
-        share = f", {identity.size // count} for each of {count:,} elements" if fits else ""
         wanted = f"{count * data_type.size:,}: {data_type.name} {braced(sizes)}"
-        raise FormatError(f"has {identity.size:,} bytes{share}", wanted, "", name)
+        raise FormatError(f"has {identity.size:,} bytes", wanted, where=name)
     tensor = RawTensor(path, name, 0, dtype_of(data_type).newbyteorder("<"), sizes)
     return RawSource(tensor, identity, Storage("raw", {}))

@@ -22,7 +22,6 @@ from revseq_cli.formats.atomic_file import AtomicFile
 from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, not_whole, only_of, refuse_taken
 from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
-from revseq_cli.formats.table import looks_like
 from revseq_cli.text.numbers import unique
 
 # The format's data types, except those of less than a byte.
@@ -79,17 +78,13 @@ class _Header(NamedTuple):
         """Read the header; FormatError unless it is right, and its tensors fill the file without gap or overlap."""
         with file_io.opened(path, name=name) as fd:
             identity = file_io.identity(fd)
-            head = file_io.read_some(fd, 64, 0, name)
-            length = int.from_bytes(head[:_LENGTH_BYTES], "little")
+            length = int.from_bytes(file_io.read_some(fd, _LENGTH_BYTES, 0, name), "little")
             offset = _LENGTH_BYTES + length
             if length > _LONGEST_HEADER:
-                seems, hint = looks_like(head)
-                found = f"is not a .safetensors file: it looks like {seems}" if hint else ""
-                found = found or f"has a header of {length} bytes"
-                raise FormatError(found, f"a header of at most {_LONGEST_HEADER} bytes", hint, name)
-            if not head or offset > identity.size:
+                raise FormatError(f"promises a header of {length} bytes", f"at most {_LONGEST_HEADER}", where=name)
+            if offset > identity.size:
                 found = f"is truncated: {identity.size} bytes, and it promises a header of {length} bytes"
-                raise not_whole(found if head else "is an empty file", name)
+                raise not_whole(found, name)
             raw = file_io.read_some(fd, length, _LENGTH_BYTES, name)
         try:
             header = json.loads(raw.decode(), object_pairs_hook=unique)

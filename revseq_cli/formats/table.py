@@ -160,8 +160,6 @@ _KINDS = (
     Kind((b"\x80",), "a Python pickle", advice="save it again with numpy.save"),
 )
 _TEXT, _JSON = Kind((b"[",), "text", TEXT), Kind((b"{",), "JSON text", JSON)
-# PowerShell 5 takes what a program prints as text, in some encoding, and writes UTF-16, always with a mark.
-_RUINED = Kind((), "a .npy file that PowerShell's > has damaged", advice="let revseq write it: name it in place of -")
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -175,10 +173,7 @@ def kind_of(head: bytes) -> Kind | None:
     if kind := next((kind for kind in _KINDS if head.startswith(kind.magic)), None):
         return kind
     encoding, mark = encoding_by_mark(head)
-    text = head[len(mark) :].decode(encoding, "replace")
-    if text[1:].startswith("NUMPY"):
-        return _RUINED
-    return {"[": _TEXT, "{": _JSON}.get(text.lstrip()[:1])
+    return {"[": _TEXT, "{": _JSON}.get(head[len(mark) :].decode(encoding, "replace").lstrip()[:1])
 
 
 def looks_like(head: bytes) -> tuple[str, str]:
@@ -213,15 +208,7 @@ def remote_of(path: str) -> Any:  # noqa: ANN401 - a module
 
 
 def is_store(folder: str) -> bool:
-    """Whether the folder has metadata of Zarr's, for an array or a group; PermissionError where that is not told."""
+    """Whether the folder has metadata of Zarr's, for an array or a group."""
     if remote := remote_of(folder):
         return any(remote.state(f"{folder}/{name}") for name in STORE_FILES)
-    for name in STORE_FILES:
-        try:
-            os.stat(os.path.join(folder, name))  # noqa: PTH116, PTH118 - any text
-        except PermissionError:  # another store must not be taken in its place
-            raise
-        except (OSError, ValueError):  # the latter for what is no path
-            continue
-        return True
-    return False
+    return any(os.path.exists(os.path.join(folder, name)) for name in STORE_FILES)  # noqa: PTH110, PTH118 - any text

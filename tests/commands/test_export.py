@@ -130,4 +130,3 @@ def test_padding_of_results_that_come_back(revseq, tmp_path, padding):
     dxdispatch.write_npy(tmp_path / "x.npy", values.tobytes() + b"\xee" * padding, values.dtype, values.shape)
     np.save(tmp_path / "y.npy", values)
     revseq("diff", "x.npy", "y.npy").ok()
-    assert f"padding {padding} bytes" in revseq("show", "x.npy").ok().out

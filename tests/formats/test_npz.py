@@ -50,10 +50,9 @@ def test_which_member(tmp_path):
             open_(f"{path}::{name}")
     with pytest.raises(FormatError, match=r"2 tensors: a, a\.npy\.npy"):
         open_(path)
-    for members in ({"notes.txt": b"text"}, {}):
-        archive(path, **members)
-        with pytest.raises(FormatError, match="has no tensor"):
-            open_(path)
+    archive(path, **{"notes.txt": b"text"})
+    with pytest.raises(FormatError, match="has no tensor"):
+        open_(path)
 
 
 def test_members_that_cannot_be_read(refused, tmp_path):
@@ -61,9 +60,8 @@ def test_members_that_cannot_be_read(refused, tmp_path):
         archive(tmp_path / "x.npz", **{"x.npy": npy()})
         patched(tmp_path / "x.npz", 8, flag.to_bytes(2, "little"))
         refused("x.npz", "x.npz::x: is encrypted" if flag == 1 else "x.npz::x: is damaged")
-    for compression in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
-        archive(tmp_path / "x.npz", compression=compression, **{"x.npy": npy()})
-        refused("x.npz", f"x.npz::x: has the compression method {compression}")
+    archive(tmp_path / "x.npz", compression=zipfile.ZIP_BZIP2, **{"x.npy": npy()})
+    refused("x.npz", "x.npz::x: has the compression method 12")
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as file:
         file.writestr("x.npy", npy())
         with pytest.warns(UserWarning, match="Duplicate"):
@@ -72,23 +70,16 @@ def test_members_that_cannot_be_read(refused, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("at", "data", "problem"),
+    ("at", "number", "problem"),
     [
-        (16, b"\1\2\3\4", "x.npz::x: is damaged"),
-        (24, (1 << 30).to_bytes(4, "little"), "has 1073741648 bytes after its last element"),
-        (24, (175).to_bytes(4, "little"), "x.npz::x: is damaged"),
-        (24, (0).to_bytes(4, "little"), "x.npz::x: is damaged"),
-        (24, (177).to_bytes(4, "little"), "has 1 bytes after its last element"),
-        (24, (0xFFFFFFF0).to_bytes(4, "little"), "x.npz::x: "),
-        (20, (3).to_bytes(4, "little"), "is damaged"), (20, (1 << 30).to_bytes(4, "little"), "x.npz::x: "),
-        (10, (0).to_bytes(2, "little"), "x.npz::x: is damaged"), (42, (7).to_bytes(4, "little"), "outside its archive"),
-        (46, b"y", "x.npz::y: is damaged"),
+        (24, 1 << 30, "has 1073741648 bytes after its last element"), (24, 175, "x.npz::x: is damaged"),
+        (24, 0, "x.npz::x: is damaged"), (24, 177, "has 1 bytes after its last element"), (24, 0xFFFFFFF0, "x.npz::x: "),
+        (20, 3, "is damaged"), (20, 1 << 30, "x.npz::x: "), (42, 7, "outside its archive"),
     ],
 )  # fmt: skip
-def test_a_directory_that_lies(refused, tmp_path, at, data, problem):
-    """Also where it is too large to be held."""
+def test_a_directory_that_lies(refused, tmp_path, at, number, problem):
     archive(tmp_path / "x.npz", compression=zipfile.ZIP_DEFLATED, **{"x.npy": npy()})
-    patched(tmp_path / "x.npz", at, data)
+    patched(tmp_path / "x.npz", at, number.to_bytes(4, "little"))
     refused("x.npz", problem)
 
 
@@ -109,7 +100,6 @@ def test_a_bomb(refused, tmp_path, monkeypatch):
 
 
 def test_bytes_behind_the_deflated_data(refused, tmp_path):
-    """However many: to gather them would take their size in memory, and the square of it in time."""
     packer = zlib.compressobj(wbits=-15)
     archive(tmp_path / "x.npz", **{"x.npy": packer.compress(npy()) + packer.flush() + bytes(1 << 24)})
     for header, method, size in ((b"PK\1\2", 10, 24), (b"PK\3\4", 8, 22)):
@@ -182,16 +172,14 @@ def test_any_flipped_bits_are_noticed(tmp_path, compression):
         assert oracle.same_bits(found, X), place
 
 
-@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_who_only_reads_sees_damage_too(revseq, tmp_path, compression):
-    archive(tmp_path / "x.npz", compression=compression, **{"x.npy": npy(), "n.npy": npy(N)})
-    for header in (b"PK\1\2", b"PK\3\4"):
-        patched(tmp_path / "x.npz", 16 if header == b"PK\1\2" else 14, b"\1\2\3\4", header)
-    revseq("show", "x.npz::x", "--stats").refused("x.npz::x: is damaged")
+def test_who_only_reads_sees_damage_too(revseq, tmp_path):
     np.save(tmp_path / "x.npy", X)
-    archive(tmp_path / "n.npz", compression=compression, **{"n.npy": npy(N)})
-    patched(tmp_path / "n.npz", 16, b"\1\2\3\4")
-    revseq("check", "x.npy", "n.npz", "--axis", 1).refused("n.npz::n: is damaged")
+    for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        archive(tmp_path / "n.npz", compression=compression, **{"n.npy": npy(N)})
+        for header, at in ((b"PK\1\2", 16), (b"PK\3\4", 14)):
+            patched(tmp_path / "n.npz", at, b"\1\2\3\4", header)
+        for command in (("show", "n.npz", "--stats"), ("check", "x.npy", "n.npz", "--axis", 1)):
+            revseq(*command).refused("n.npz::n: is damaged")
 
 
 # Copies of an archive, with one member replaced.
@@ -206,7 +194,7 @@ METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
 COPY = ("run", "x.npz::x", "x.npz::n", "--axis", 1, "-o", "y.npz", "--verify")
 
 
-def write_zip(path, method, place, last=(), comment=b"a comment"):
+def write_zip(path, method, place, last=()):
     """An archive with members of other kinds, among which `x` is the one of that number."""
     rng = np.random.default_rng(4)
     members = [(f"{name}.npy", npy(values)) for name, values in OTHERS.items()]
@@ -220,7 +208,7 @@ def write_zip(path, method, place, last=(), comment=b"a comment"):
             info.comment, info.external_attr, info.extra = b"c%d" % i, i << 16, struct.pack("<2HL", 0x5455, 4, i)
             with archive.open(info, "w", force_zip64=i % 2 == 1) as member:
                 member.write(data)
-        archive.comment = comment
+        archive.comment = b"a comment"
 
 
 @pytest.mark.parametrize(("method", "place"), [(zipfile.ZIP_STORED, 10), (zipfile.ZIP_DEFLATED, 3)])
@@ -240,8 +228,7 @@ def test_an_archive(revseq, tmp_path, method, place):
 
 def test_members_that_nobody_can_read_are_kept(revseq, tmp_path):
     """One whose flags say that it is encrypted, and one of an unknown method."""
-    last = [("secret.npy", b"s" * 40), ("strange.bin", b"t" * 40)]
-    write_zip(tmp_path / "x.npz", zipfile.ZIP_DEFLATED, 2, last)
+    write_zip(tmp_path / "x.npz", zipfile.ZIP_DEFLATED, 2, [("secret.npy", b"s" * 40), ("strange.bin", b"t" * 40)])
     data = bytearray((tmp_path / "x.npz").read_bytes())
     for name, offset, value in ((b"secret.npy", -38, 1), (b"strange.bin", -36, 98)):
         central = data.rindex(name)
@@ -252,8 +239,6 @@ def test_members_that_nobody_can_read_are_kept(revseq, tmp_path):
     revseq(*COPY).ok()
     after = (tmp_path / "y.npz").read_bytes()
     with zipfile.ZipFile(tmp_path / "y.npz") as archive:
-        assert archive.getinfo("secret.npy").flag_bits & 1
-        assert archive.getinfo("strange.bin").compress_type == 98
         for name in (b"secret.npy", b"strange.bin"):
             begin = archive.getinfo(name.decode()).header_offset
             old = zipfile.ZipFile(tmp_path / "x.npz").getinfo(name.decode()).header_offset
@@ -271,8 +256,8 @@ def test_an_archive_behind_4_gib(tmp_path, monkeypatch, limit):
     with FileTransaction(sink.file), sink:
         sink.receive(sink.block_writer(region).deliver(region, REVERSED))
     before, after = beside_npz(tmp_path / "x.npz", "x"), beside_npz(tmp_path / "y.npz", "x")
-    assert (before["names"], before["comment"]) == (after["names"], after["comment"])
-    assert all(before[name][7:8] == after[name][7:8] for name in before["names"])  # the bytes that are stored
+    assert (before.pop("names"), before.pop("comment")) == (after["names"], after["comment"])
+    assert all(before[name][7] == after[name][7] for name in before)  # the bytes that are stored
     assert b"PK\6\6" in (tmp_path / "y.npz").read_bytes()
     with np.load(tmp_path / "y.npz") as found:
         assert oracle.same_bits(found["x"], REVERSED)

@@ -1,6 +1,5 @@
 """What a file is, is told by its first bytes, and by its suffix only where these say nothing."""
 
-import errno
 import os
 import shutil
 
@@ -12,10 +11,7 @@ import pytest
 import safetensors.numpy
 import zarr
 from conftest import SAMPLES
-from faults import refusing
 from tensor_files import EXPECTED, N, X
-
-from revseq_cli.formats import table
 
 
 def h5(path, **options):
@@ -149,15 +145,6 @@ def test_newlines_that_became_cr_lf(revseq, tmp_path):
     assert whole.count(b"\n") == 2
     (tmp_path / "x.npy").write_bytes(whole.replace(b"\n", b"\r\n"))
     revseq("show", "x.npy").refused("was changed as text: its newlines became CR LF")
-
-
-def test_a_folder_that_may_not_be_searched_is_told(tmp_path, monkeypatch):
-    """It may be a store, and another one must not be taken instead, or none at all."""
-    assert not table.is_store(str(tmp_path / "none"))
-    assert not table.is_store("\0")
-    monkeypatch.setattr(os, "stat", refusing(errno.EACCES))
-    with pytest.raises(PermissionError):
-        table.is_store(str(tmp_path))
 
 
 def test_one_colon_for_two(revseq, tmp_path):

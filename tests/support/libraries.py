@@ -383,12 +383,13 @@ def beside_npz(path, key):
         data = path.read_bytes()
         made = {"comment": archive.comment, "names": archive.namelist()}
         for info in archive.infolist():
-            about = info.date_time, info.comment, info.external_attr, info.create_system
             if info.filename != f"{key}.npy":
                 start = info.header_offset + 30 + sum(struct.unpack_from("<2H", data, info.header_offset + 26))
                 stored = data[start : start + info.compress_size]
-                about += info.compress_type, info.CRC, info.extra, stored, data[info.header_offset : start]
-            made[info.filename] = about
+                made[info.filename] = (
+                    info.date_time, info.comment, info.external_attr, info.create_system, info.compress_type, info.CRC,
+                    info.extra, stored, data[info.header_offset : start],
+                )  # fmt: skip
         return made
 
 

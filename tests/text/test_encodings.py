@@ -61,12 +61,3 @@ def test_what_is_in_no_encoding(refused, tmp_path, data, words):
     (tmp_path / "x.txt").write_bytes(data)
     done = refused("x.txt", f"not text: {words}", "wanted: UTF-8, or UTF-16 with a mark")
     assert "Hint" not in done.err  # -f text would change nothing, nor would another encoding of what is damaged
-
-
-@pytest.mark.parametrize("page", ["cp437", "cp850", "cp1252", "utf-8"])
-def test_binary_data_that_powershell_has_damaged(refused, files, page):
-    """Its > takes them as text, in the code page of the console, and writes UTF-16."""
-    text = (files / "x.npy").read_bytes().decode(page, "replace")
-    (files / "ruined.npy").write_bytes(codecs.BOM_UTF16_LE + text.replace("\n", "\r\n").encode("utf-16-le"))
-    done = refused("ruined.npy", "it looks like a .npy file that PowerShell's > has damaged")
-    assert "name it in place of -" in done.err

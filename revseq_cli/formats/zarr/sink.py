@@ -46,7 +46,7 @@ class ZarrSink(FileSink):
         self._version: Version = 3
         like = template if isinstance(template, ZarrSource) else None
         self._old = None if only else like
-        self._key = _checked(key, file.name, like.key if like else "")
+        self._key = _checked(key, file.name)
         self._above = _above(self._key)
         said = (not self._old and template.meaning()) or NOTHING
         if like:
@@ -141,13 +141,11 @@ class ZarrSink(FileSink):
             raise metadata.changed(old.at)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
-        """Workers encode and write the chunks."""
         at = below(self.file.address or self.file.temporary, self._key)
         array = Stored(at, self._version, tuple(self._array.items()), "r+")
         return _ZarrBlockWriter(array, self.file.name, self.chunks or ())
 
     def reopen(self) -> Source:
-        """The complete store, as an input."""
         return ZarrSource(self.file.temporary, self._key, self.file.name, self._data_type, self.file.address)
 
 
@@ -181,16 +179,15 @@ def _above(key: str) -> list[str]:
 
 
 def _is_name(name: str) -> bool:
-    """Whether that may be the name of a new array or group; the format reserves those with two underscores."""
-    is_reserved = name in metadata.FILES or name.startswith("__")
-    return bool(name.strip(".")) and not is_reserved and not {*"\0/\\"} & {*name}
+    """Whether that may be the name of a new array or group."""
+    return bool(name.strip(".")) and name not in metadata.FILES and not {*"\0/\\"} & {*name}
 
 
-def _checked(key: str, where: str, old: str) -> str:
-    """The path of a new array; TensorNameError for a part that no folder may have, or that the input's path lacks."""
+def _checked(key: str, where: str) -> str:
+    """The path of a new array; TensorNameError for a part that no folder may have."""
     key = key.strip("/")
     for part in key.split("/") if key else ():
-        if not _is_name(part) and (part not in old.split("/") or not part.startswith("__")):
+        if not _is_name(part):
             raise TensorNameError.of(key, "array", "a path such as group/name", where)
         fault, hint = platform.name_fault(part)  # each part is the name of a folder
         if fault:

@@ -46,7 +46,6 @@ from revseq_cli.formats.attributes import (
 )
 from revseq_cli.formats.contents import chosen, refuse_bomb
 from revseq_cli.formats.contract import ReadTask, Source, Storage
-from revseq_cli.formats.table import looks_like
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.metadata import ARRAY_FILES, Metadata, Node, Store, Version
 
@@ -65,10 +64,6 @@ class ZarrSource(Source):
 
     def __init__(self, path: str, key: str | None, name: str = "", asked: DataType | None = None, at: str = "") -> None:
         name = name or path
-        if not platform.is_remote(path) and not Path(path).is_dir():
-            with file_io.opened(path) as fd:
-                seems, hint = looks_like(file_io.read_some(fd, 64, 0, path))
-            raise FormatError(f"is not a Zarr store: it looks like {seems}", "a folder", hint, name)
         self.store, self.at = Store(path), at or path
         key = key and key.strip("/")
         node = self.store.node(key) if key else None
@@ -99,7 +94,6 @@ class ZarrSource(Source):
         self.storage = Storage("zarr", details)
 
     def recheck(self) -> None:
-        """TensorIOError if any file of the array is not as it was."""
         if metadata.files_in(self.array.at, self.name)[0] != self._digest:
             raise metadata.changed(self.name)
 
@@ -115,7 +109,6 @@ class ZarrSource(Source):
         return copies * prod(self.metadata.chunks) * self.dtype.itemsize
 
     def read_task(self, region: Region) -> ReadTask:
-        """A read task that decodes the chunks of the region."""
         return _ZarrReadTask(self.array, self.name, self.dtype, self.metadata.chunks, region)
 
     def meaning(self) -> Meaning:
