@@ -18,7 +18,7 @@ from revseq_cli.commands import options
 from revseq_cli.commands.options import Console, Group
 from revseq_cli.core import platform
 from revseq_cli.core.errors import EngineError, FormatError, UsageError, listed
-from revseq_cli.core.tensors import Region, TensorDesc
+from revseq_cli.core.tensors import Region
 
 if TYPE_CHECKING:
     import numpy as np
@@ -168,8 +168,8 @@ def _require_tensors(tensors: Sequence[str], settings: dict[str, Any], *, is_job
         raise UsageError(f"{of_job} applies only to a job", wanted, _ADD_JOB)
     least, most = (1, 2) if on else (2, 2 + is_job)
     if not least <= len(tensors) <= most:
-        number = f"{len(tensors)} tensor{'s are' if len(tensors) != 1 else ' is'} given"
-        raise UsageError(number, wanted, _ADD_JOB if len(tensors) == 3 and not (is_job or on) else "")
+        hint = _ADD_JOB if len(tensors) == 3 and not (is_job or on) else ""
+        raise UsageError(f"tensors given: {len(tensors)}", wanted, hint)
     from revseq_cli.formats.references import Reference, refuse_shared  # --help must not load NumPy
 
     names = ("INPUT", "LENGTHS") if on else ("A", "INPUT", "LENGTHS") if is_job else ("A", "B")
@@ -181,48 +181,33 @@ def _opened_tensors(tensors: Sequence[str], settings: dict[str, Any], resources:
     from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline import jobs
 
-    opening = {name: settings[name] for name in ("dtype", "format_name")} | {"absolute": resources.elsewhere}
     references = [Reference.input(text, settings["format_name"]) for text in tensors]
     jobs.refuse_sizes(references, settings["sizes"])
-
-    def load(i: int, like: TensorDesc | None) -> Source:
-        sizes = settings["sizes"] if references[i].is_bare else None
-        request = options.request_of(input=tensors[i], sizes=sizes, **opening)
-        lenient = references[1 - i].is_bare and not references[i].is_bare
-        return jobs.load_tensor(request, "AB"[i], like=like, lenient=lenient)
-
+    opening = {name: settings[name] for name in ("dtype", "format_name", "sizes")} | {"absolute": resources.elsewhere}
+    a, b = (options.request_of(input=text, **opening) for text in tensors)
     if references[1].is_bare:
-        a = load(0, None)
-        return a, load(1, a.desc)
-    b = load(1, None)
-    return load(0, b.desc), b
+        source = jobs.load_tensor(a, "A")
+        return source, jobs.load_tensor(b, "B", like=source.desc)
+    source = jobs.load_tensor(b, "B")
+    return jobs.load_tensor(a, "A", like=source.desc), source
 
 
 def _opened_job(
     tensors: Sequence[str], settings: dict[str, Any], on: str | None, resources: Resources
 ) -> tuple[Source, Job]:
-    """A, or what a provider makes of the job; and the job of INPUT and LENGTHS, which its feature level accepts."""
-    from revseq_cli.formats.references import Reference
+    """A, or what a provider makes of the job; and the job of INPUT and LENGTHS, which its feature level accepts.
+
+    A raw buffer is like INPUT.
+    """
     from revseq_cli.pipeline import jobs, suggest
 
-    own, *rest = tensors[0 if on else 1 :]
-    is_bare = [Reference.input(text, settings["format_name"]) for text in (own, tensors[0])]
-    jobs.refuse_sizes(is_bare, settings["sizes"])
-    input_is_bare, a_is_bare = (reference.is_bare for reference in is_bare)
-    sizes, absolute = settings.pop("sizes"), resources.elsewhere
-    request = options.request_of(
-        input=own,
-        lengths=rest[0] if rest else None,
-        sizes=sizes if input_is_bare else None,
-        absolute=absolute,
-        **settings,
-    )
-    job = suggest.load(request)
+    own, *rest = tensors if on else tensors[1:]
+    lengths, absolute = rest[0] if rest else None, resources.elsewhere
+    job = suggest.load(options.request_of(input=own, lengths=lengths, absolute=absolute, **settings))
     if on:
         return _computed(job, on, resources.memory), job
-    sizes = sizes if a_is_bare and not input_is_bare else None
     reading = {name: settings[name] for name in ("dtype", "format_name")}
-    a = options.request_of(input=tensors[0], sizes=sizes, absolute=absolute, **reading)
+    a = options.request_of(input=tensors[0], absolute=absolute, **reading)
     return jobs.load_tensor(a, "A", like=job.values.desc), job
 
 

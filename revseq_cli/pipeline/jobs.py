@@ -193,18 +193,16 @@ def _types_of_bare(request: Request, reference: Reference, values: Source) -> Te
     return TextTypes(None, data_type, sizes=sizes)
 
 
-def load_tensor(request: Request, name: str, *, like: TensorDesc | None = None, lenient: bool = False) -> Source:
+def load_tensor(request: Request, name: str, *, like: TensorDesc | None = None) -> Source:
     """Open one tensor: the values of the request, which messages call `name` where they are text.
 
-    A raw buffer of which nothing is said is one `like` that. UsageError for a tensor that has another data type than
-    the request says, unless `lenient` says that this is meant for another tensor.
+    A raw buffer of which nothing is said is one `like` that. UsageError for another data type than the request says.
     """
     reference = request.reference(request.values, name)
     types = TextTypes(request.dtype, DataType.FLOAT32, request.sizes)
     if like and reference.is_bare:
         types = types._replace(default=like.data_type, sizes=types.sizes or like.sizes)
-    source = open_source(reference, types)
-    return source if lenient else _typed(source, request.dtype)
+    return _typed(open_source(reference, types), request.dtype)
 
 
 def refuse_sizes(tensors: Sequence[Reference], sizes: tuple[int, ...] | None) -> None:

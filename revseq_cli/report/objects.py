@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.plan import Plan
     from revseq_cli.porting.diagnose import Mistake, WrongLines
 
-# What errors are about that is no file: arguments, and standard streams.
-_NO_FILES = ("INPUT", "LENGTHS", "A", "B", "SRC", "standard input", "standard output", "the argument", "-")
-
 
 class Outcome(NamedTuple):
     """The result of a job of a batch: `line` is its line in the manifest, `error` is None if its output is written.
@@ -148,36 +145,23 @@ def show(
     tensors: Sequence[dict[str, Any]], listed: Collection[Contents], errors: Mapping[str, RevseqError], status: int
 ) -> str:
     """The report of `show`: tensors, what is listed beside them, and the errors of what cannot be read, by name."""
-    items = [(each.name_of(item), item) for each in listed for item in each.items]
-    groups = [{"name": name, "attributes": item.attributes} for name, item in items if item.is_group]
-    others = [
-        {"name": name, "what": item.what, "Sizes": item.sizes, "attributes": item.attributes}
-        for name, item in items
-        if not item.is_group and not item.desc
-    ]
-    files = [{"name": each.name, "format": each.format, "attributes": each.attributes} for each in listed]
-    unread = [{"name": name, "error": message(error), **errors_of(error)[0]} for name, error in errors.items()]
-    report = {"exit_status": status, "tensors": tensors, "groups": groups, "others": others}
-    return text_of({**report, "files": files, "errors": unread})
+    items = [(contents.name_of(item), item) for contents in listed for item in contents.items]
+    others = [{"name": name, "what": item.what, "attributes": item.attributes} for name, item in items if not item.desc]
+    unread = [{"name": name, "error": message(error), "errors": errors_of(error)} for name, error in errors.items()]
+    return text_of({"exit_status": status, "tensors": tensors, "others": others, "errors": unread})
 
 
 def diff(comparison: Comparison) -> str:
-    """The report of `diff`; members are null for tensors of different data types or sizes."""
+    """The report of `diff`; tensors of different data types or sizes have no numbers, and no lines without a job."""
     a, b, found, axis, wrong, mistakes, notes = comparison
-    report: dict[str, object] = {"equal": comparison.equal}
-    for key, side, role in zip("AB", (a, b), comparison.roles, strict=True):
-        report[key] = {"name": side.name, "role": role, **of_desc(side.desc)}
-    report["Axis"] = axis
-    names = {"total": "total", "different": "count", "both_nan": "nans"}
-    names |= {name: name for name in ("largest_absolute", "largest_relative", "largest_ulps")}
-    report |= {key: getattr(found, name, None) for key, name in names.items()}
-    first = first_differences(found) if found else []
-    report["first"] = [{"index": index, "A": of_a, "B": of_b} for index, of_a, of_b in first]
-    of_job = found if axis is not None else None
-    report |= {"lines": of_job and of_job.line_count, "inside": of_job and of_job.inside}
-    report["behind"] = of_job and of_job.count - of_job.inside
+    report: dict[str, object] = {"equal": comparison.equal, "Axis": axis}
+    report |= {key: {"name": side.name, **of_desc(side.desc)} for key, side in (("A", a), ("B", b))}
+    if found:
+        names = ("total", "nans", "inside", "largest_absolute", "largest_relative", "largest_ulps")
+        report |= {"different": found.count, **{name: getattr(found, name) for name in names}}
+        report["first"] = [{"index": index, "A": x, "B": y} for index, x, y in first_differences(found)]
     report["wrong_lines"] = wrong and wrong._asdict()
-    report["mistakes"] = [each._asdict() for each in mistakes]
+    report["mistakes"] = [mistake._asdict() for mistake in mistakes]
     return text_of(report | {"hint": comparison.hint, "notes": notes})
 
 
@@ -186,15 +170,7 @@ def failure(error: RevseqError, status: int) -> str:
     return text_of({"exit_status": status, "errors": errors_of(error)})
 
 
-def errors_of(error: RevseqError | None) -> list[dict[str, Any]]:
+def errors_of(error: RevseqError | None) -> list[dict[str, str]]:
     """The parts of an error as objects; none where there is no error."""
-    return [_error(part) for part in error.parts()] if error else []
-
-
-def _error(part: RevseqError) -> dict[str, Any]:
-    file, _, key = part.where.partition("::")
-    text, colon, name = part.where.rpartition(": ")
-    if colon and not key and name.isidentifier():  # a tensor of a text
-        file, key = text, name
-    place = {"file": None if file in _NO_FILES else file or None, "key": key or None, "where": part.where}
-    return {**place, "found": part.found, "wanted": part.wanted, "hint": part.hint, "context": part.context}
+    names = ("where", "found", "wanted", "hint", "context")
+    return [{name: getattr(part, name) for name in names} for part in error.parts()] if error else []

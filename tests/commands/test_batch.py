@@ -122,8 +122,7 @@ def test_json_reports_each_job(revseq, files):
     done = revseq("batch", "-", "--json", stdin=lines(*jobs).encode()).failed()
     good = {"ok": True, "error": None, "errors": [], "skipped": False, "planned": False, "bytes": 48}
     good |= {"verified": False, "clamped": 0, "notes": []}
-    parts = {"file": "absent.npy", "key": None, "found": "no such file", "wanted": "", "hint": "", "context": ""}
-    errors = [parts | {"where": "absent.npy"}]
+    errors = [{"where": "absent.npy", "found": "no such file", "wanted": "", "hint": "", "context": ""}]
     bad = {"ok": False, "error": "Error: absent.npy: no such file", "errors": errors, "bytes": 0}
     assert reports(done) == [
         good | {"line": 1, "output": "y0.npy"},

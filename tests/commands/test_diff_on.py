@@ -143,5 +143,5 @@ def test_another_provider(revseq):
 def test_what_does_not_go_together(revseq):
     revseq("diff", "--on", "cup", *JOB).refused("has no cup here", "one of")
     revseq(*ON, *JOB, "--job").refused("leave out --job")
-    revseq(*ON, "a.npy", *JOB).refused("3 tensors are given")
+    revseq(*ON, "a.npy", *JOB).refused("tensors given: 3")
     revseq(*ON, "no.npy", *JOB[1:]).refused("no.npy")

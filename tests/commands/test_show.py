@@ -78,9 +78,9 @@ def test_hdf5_is_a_tree(revseq, tmp_path):
         "name": "x.h5::/layers/dense 0/vars/0", "DataType": "FLOAT32", "Sizes": [2, 3, 4], "dimensions": [], "attributes": 1,
         "bytes": 96, "format": "h5", "storage": {"chunks": "(1, 3, 4)", "filters": "gzip"},
     }  # fmt: skip
-    assert report["groups"][1] == {"name": "x.h5::/layers/dense 0", "attributes": 1}
-    assert report["others"] == [{"name": "x.h5::/config", "what": "text", "Sizes": [], "attributes": 0}]
-    assert report["files"] == [{"name": "x.h5", "format": "h5", "attributes": 1}]
+    assert [(other["name"], other["what"]) for other in report["others"]][:2] == [
+        ("x.h5::/config", "text"), ("x.h5::/layers", "group"),
+    ]  # fmt: skip
     found = json.loads(revseq("show", "x.h5", "--stats", "--json").ok().out)["tensors"]
     assert [each["statistics"]["max"] for each in found] == [23, 0, 23, 0]
 
