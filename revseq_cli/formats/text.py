@@ -24,7 +24,7 @@ from revseq_cli.core.errors import FormatError, about, listed
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.formats import file_io, npy
 from revseq_cli.formats.atomic_file import AtomicFile
-from revseq_cli.formats.contents import Contents, Item, refuse_key, try_hint
+from revseq_cli.formats.contents import Contents, Item, chosen, refuse_key
 from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
 from revseq_cli.formats.file_io import Identity
 from revseq_cli.formats.raw import MemorySource, WholeSink
@@ -162,32 +162,30 @@ class TextFormat:
         stream.write(f"{self.write(source.read())}\n".encode())
 
 
-def _contents(address: Address, types: TextTypes) -> Contents | None:
-    """The tensors of a text, and the examples of a page; None for a text of one tensor, or of none."""
-    text = address.text
-    if address.key is not None or text.text.lstrip()[:1] == "{":
-        return None
+def _named(text: Text) -> dict[str, TensorText]:
+    """The tensors of a text by what stands behind ::, as InputTensor, or 2::InputTensor where a page has several."""
     tensors = [item for item in text.items if isinstance(item, TensorText)]
-    if len(tensors) < 2:
-        return None
     counts = collections.Counter(item.name for item in tensors)
+    named = {item.name: item for item in tensors if counts[item.name] == 1}
+    if len(named) < len(tensors):
+        for i, example in enumerate(text.examples, 1):
+            named |= {f"{i}::{role}": item for role, item in example.tensors.items()}
+    return named
+
+
+def _contents(address: Address, types: TextTypes) -> Contents | None:
+    """The tensors of a text; None for a text of one tensor, or of none."""
+    text = address.text
+    if address.key is not None or text.text.lstrip()[:1] == "{" or len(named := _named(text)) < 2:
+        return None
     items = []
-    if max(counts.values()) > 1:  # a page: an example is named by its number
-        for number, example in enumerate(text.examples, 1):
-            names = listed(item.name for item in example.tensors.values())
-            items.append(Item(str(number), what=f"an example, line {example.first.line}: {names}"))
-        parts = {item.start for example in text.examples for item in example.tensors.values()}
-        tensors = [item for item in tensors if item.start not in parts]
-    for tensor in tensors:
-        item = Item(tensor.name, details={"line": str(tensor.line)})
-        if counts[tensor.name] > 1:
-            item = item._replace(what=f"one of several of that name, line {tensor.line}")
-        else:
-            try:
-                desc = tensor.desc or notation_source(text, tensor, types).desc
-                item = item._replace(desc=desc, sizes=desc.sizes)
-            except FormatError as e:
-                item = item._replace(what=e.found)
+    for key, tensor in named.items():
+        item = Item(key, details={"line": str(tensor.line)})
+        try:
+            desc = tensor.desc or notation_source(text, tensor, types).desc
+            item = item._replace(desc=desc, sizes=desc.sizes)
+        except FormatError as e:
+            item = item._replace(what=e.found)
         items.append(item)
     return Contents(address.path, "text", tuple(items))
 
@@ -203,33 +201,19 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     """The tensor `key` of a text, or the only one; FormatError, which lists all, if there is no such one."""
     if text.text.lstrip()[:1] == "{":
         return open_json(text, key, types)
+    if not text.items and key is None and is_table(text.text):
+        # A number a line, or one line, has rank 1; lines of several numbers have rank 2.
+        with about(text.name):
+            return held(Table(text.text), types, text, Storage("text", {"numbers": "alone"}), text.name)
     if of_example := re.fullmatch(r"([0-9]{1,9})::(\w+)", key or ""):
         number, label = of_example.groups()
-        parts = text.example(int(number)).tensors
-        if not (part := parts.get(LABELS.get(label, label))):
-            names = listed(item.name for item in parts.values())
-            raise FormatError(f"example {number} has no {label}", names, where=text.name)
-        return notation_source(text, part, types, f"{text.name}::{key}")
-    tensors = [item for item in text.items if isinstance(item, TensorText)]
-    named = [item for item in tensors if key in (None, item.name)]
-    if len(named) == 1:
-        return notation_source(text, named[0], types)
-    if not tensors:
-        if key is None and is_table(text.text):
-            # A number a line, or one line, has rank 1; lines of several numbers have rank 2.
-            with about(text.name):
-                return held(Table(text.text), types, text, Storage("text", {"numbers": "alone"}), text.name)
+        if part := text.example(int(number)).tensors.get(LABELS.get(label, label)):
+            return notation_source(text, part, types, f"{text.name}::{key}")
+    named = _named(text)
+    if not named:
         wanted = "rows in brackets, with or without a header such as T: (Sizes:{3}, DataType:FLOAT32)"
-        raise FormatError("contains no tensor", wanted, where=text.name)
-    keys = [f"{i}::{item.name}" for i, example in enumerate(text.examples, 1) for item in example.tensors.values()]
-    if not keys:
-        counts = collections.Counter(item.name for item in tensors)
-        keys = [name for name, count in counts.items() if name and count == 1]
-    meant = [name for name in keys if key is None or key in name.split("::")]
-    hint = try_hint(text.name, *(meant or keys)) or "give each tensor a name of its own"
-    found = f"{len(named)} tensors" if named else f"no tensor named {key or repr('')}"
-    known = listed(f"{item.name} (line {item.line})" for item in tensors)
-    raise FormatError(f"holds {found}: {known}", "the name of one", hint, text.name)
+        raise FormatError("contains no tensor, or several of one name", wanted, where=text.name)
+    return notation_source(text, named[chosen(named, key, text.name)], types)
 
 
 def write_notation(values: NDArray[Any]) -> str:

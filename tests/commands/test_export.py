@@ -123,10 +123,10 @@ def test_the_model_gets_its_name_last(revseq, tmp_path):
     assert done.out.split() == [*OURS, "model.json"]
 
 
-@pytest.mark.parametrize("padding", [1, 2, 3])
-def test_padding_of_results_that_come_back(revseq, tmp_path, padding):
+def test_padding_of_results_that_come_back(revseq, tmp_path):
     """DirectML has buffers of whole 4 bytes, and DxDispatch writes all of them."""
-    values = np.arange(4 - padding, dtype=np.int8)
-    dxdispatch.write_npy(tmp_path / "x.npy", values.tobytes() + b"\xee" * padding, values.dtype, values.shape)
-    np.save(tmp_path / "y.npy", values)
-    revseq("diff", "x.npy", "y.npy").ok()
+    for padding in (1, 3):
+        values = np.arange(4 - padding, dtype=np.int8)
+        dxdispatch.write_npy(tmp_path / "x.npy", values.tobytes() + b"\xee" * padding, values.dtype, values.shape)
+        np.save(tmp_path / "y.npy", values)
+        revseq("diff", "x.npy", "y.npy").ok()

@@ -116,9 +116,9 @@ def test_lists(revseq, tmp_path):
         "c line 4, column 25: 'X' is not a data type",
     ]  # fmt: skip
     found = lines(revseq("show", SAMPLES / "page.md"))
-    assert found[0] == f"{SAMPLES / 'page.md'}: text, 2 tensors, 3 others"
-    assert found[2] == "1 an example, line 10: InputTensor, SequenceTensor, OutputTensor"
-    assert found[4] == "ATensor FLOAT32 {1,1,1,2} line 49"
+    assert found[0] == f"{SAMPLES / 'page.md'}: text, 8 tensors"
+    assert found[2] == "ATensor FLOAT32 {1,1,1,2} line 49"
+    assert found[-1] == "2::OutputTensor INT8 {3,2} line 38"
 
 
 def test_what_is_no_tensor(revseq, tmp_path):

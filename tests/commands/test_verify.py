@@ -187,11 +187,10 @@ class TestExamples:
         assert [verdict.right for verdict in verdicts] == [False, True]
         assert problem in "\n".join(finding.message for finding in verdicts[0].findings)
 
-    @pytest.mark.parametrize("name", ["INT8", "INT64", "FLOAT32"])
-    def test_lengths_of_any_whole_numbers_without_a_level(self, name):
-        page = FIRST.replace("DataType:UINT32", f"DataType:{name}")
+    def test_lengths_of_any_whole_numbers_without_a_level(self):
+        page = FIRST.replace("DataType:UINT32", "DataType:FLOAT32")
         assert verify(page, FeatureLevel.NONE).right
-        assert f"SequenceLengthsTensor DataType is {name}" in told(page)[0]
+        assert "SequenceLengthsTensor DataType is FLOAT32" in told(page)[0]
         (verdict,) = verify(page.replace("[9]", "[-9]"), FeatureLevel.NONE).verdicts
         assert "at [0, 0, 1, 0] is negative" in verdict.findings[0].message
 
@@ -212,17 +211,6 @@ class TestExamples:
         assert [verdict.right for verdict in verify(page).verdicts] == [True] * 4
         wrong = verify("[6, 5, 7, 8]".join(page.rsplit("[5, 6, 7, 8]", 1)))
         assert [verdict.right for verdict in wrong.verdicts] == [True, True, True, False]
-
-    @pytest.mark.parametrize(
-        ("old", "new", "column"),
-        [("[[[[2, 1, 3, 4],", "[[[[2, 1, 3],", 4), ("   [8, 7, 6, 5]]]]", "   [8, 7, 6]]]]", 4), ("   [8, 7, 6, 5]]]]", "   [8, 7, 6, 5, 4]]]]", 4)],
-    )  # fmt: skip
-    def test_the_row_that_lost_an_element_is_told(self, old, new, column):
-        (verdict,) = verify(FIRST.replace(old, new)).verdicts
-        (finding,) = verdict.findings
-        line = FIRST.replace(old, new).split("\n").index(new) + 1
-        assert (finding.line, finding.column) == (line, column)
-        assert "others have 4" in finding.message
 
     def test_examples_of_other_operators_are_told_apart(self):
         others = "## DML_GRU_OPERATOR_DESC\n\n" + FIRST.replace(
@@ -293,18 +281,6 @@ class TestFix:
         assert revseq("verify", "x.html", "--fix").ok().out.count("fixed") == 1
         assert (tmp_path / "x.html").read_bytes() == written(PAGE)
         assert os.listdir(tmp_path) == ["x.html"]
-
-    @pytest.mark.parametrize(
-        "wrong",
-        [
-            ("[ 3, 4],\n [-1, 6]]", "[ 3, 4],\n [-1]]"), ("[-1, 6]]", "[-1, x]]"), ("[-1, 6]]", "[-1, 99999]]"),
-        ],
-    )  # fmt: skip
-    def test_rows_as_we_print_them(self, revseq, tmp_path, wrong):
-        assert wrong[0] in PAGE
-        (tmp_path / "x.md").write_text(PAGE.replace(*wrong))
-        revseq("verify", "x.md", "--fix").ok()
-        assert (tmp_path / "x.md").read_text().replace("]]\n\n```", "]]\n```") == PAGE
 
     def test_rows_beside_their_header(self, revseq, tmp_path):
         text = PAGE.replace("{3,2}, DataType:INT8)\n[[ 5", "{3,2}, DataType:INT8) [[ 5")

@@ -18,22 +18,17 @@ def encoded(request):
     return lambda text: (mark + text.replace("\n", "\r\n")).encode(encoding)
 
 
-@pytest.mark.parametrize(
-    ("suffix", "text"),
-    [("txt", "\n[[1, 2],\n [3, 4]]\n"), ("json", '{"DataType": "FLOAT32",\n"Values": [[1, 2], [3, 4]]}\n'),
-     ("dat", "\n[[1, 2],\n [3, 4]]\n")],
-)  # fmt: skip
-def test_tensors(revseq, tmp_path, encoded, text, suffix):
-    (tmp_path / f"x.{suffix}").write_bytes(encoded(text))
-    revseq("convert", f"x.{suffix}", "y.npy").ok()
+@pytest.mark.parametrize("text", ["\n[[1, 2],\n [3, 4]]\n", '{"DataType": "FLOAT32",\n"Values": [[1, 2], [3, 4]]}\n'])
+def test_tensors(revseq, tmp_path, encoded, text):
+    (tmp_path / "x.dat").write_bytes(encoded(text))
+    revseq("convert", "x.dat", "y.npy").ok()
     revseq("convert", "-", "z.npy", stdin=encoded(text)).ok()
     for name in ("y.npy", "z.npy"):
         assert np.load(tmp_path / name).tolist() == [[1, 2], [3, 4]]
 
 
 def test_whole_jobs_and_pages(revseq, tmp_path, encoded):
-    for name in ("example1.txt", "page.md"):
-        (tmp_path / name).write_bytes(encoded((SAMPLES / name).read_text() + "\u00e4\u65e5"))
+    (tmp_path / "page.md").write_bytes(encoded((SAMPLES / "page.md").read_text() + "\u00e4\u65e5"))
     assert revseq("verify", "page.md").ok().out.startswith("page.md\n  example 1, line 10: right")
     (tmp_path / "example1.txt").write_bytes(encoded((SAMPLES / "example1.txt").read_text()))
     assert revseq("run", "example1.txt").ok().out == revseq("run", SAMPLES / "example1.txt").ok().out
@@ -50,14 +45,7 @@ def test_manifests(revseq, files, encoded, name, text):
     assert (files / "y.npy").read_bytes() == (files / "z.npy").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (codecs.BOM_UTF16_LE + "[1, 2".encode("utf-16-le") + b"\x00\xd8,\x00", "byte 12 is not UTF-16"),
-        (codecs.BOM_UTF16_LE + b"[\x00]", "byte 4 is not UTF-16"),
-    ],
-)  # fmt: skip
-def test_what_is_in_no_encoding(refused, tmp_path, data, words):
-    (tmp_path / "x.txt").write_bytes(data)
-    done = refused("x.txt", f"not text: {words}", "wanted: UTF-8, or UTF-16 with a mark")
+def test_what_is_in_no_encoding(refused, tmp_path):
+    (tmp_path / "x.txt").write_bytes(codecs.BOM_UTF16_LE + "[1, 2".encode("utf-16-le") + b"\x00\xd8,\x00")
+    done = refused("x.txt", "not text: byte 12 is not UTF-16", "wanted: UTF-8, or UTF-16 with a mark")
     assert "Hint" not in done.err  # -f text would change nothing, nor would another encoding of what is damaged
