@@ -1,7 +1,6 @@
 """HDF5 to HDF5: a copy of the file with the dataset replaced or added, or the dataset alone; a failure leaves nothing."""
 
 import json
-import time
 
 import h5py
 import numpy as np
@@ -9,7 +8,7 @@ import oracle
 import pytest
 import zarr
 from oracle import expected
-from processes import job_count, peak, until
+from processes import job_count, peak
 
 from revseq_cli.formats.attributes import plain
 
@@ -48,15 +47,13 @@ def properties(dataset):
 FILTERS = {
     "none": {"chunks": CHUNKS},
     "gzip": {"chunks": CHUNKS, "compression": "gzip", "compression_opts": 7, "shuffle": True, "fletcher32": True},
-    "szip": {"chunks": CHUNKS, "compression": "szip"},
     "scaleoffset": {"chunks": CHUNKS, "scaleoffset": 0},
     "fill and maxshape": {"chunks": CHUNKS, "fillvalue": -7, "maxshape": (None, 30, 90)},
     "contiguous": {},
-    "big-endian": {"chunks": CHUNKS, "dtype": ">i2", "compression": "gzip"},
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.needs(n) if n == "szip" else ()) for n in FILTERS])
+@pytest.mark.parametrize("name", FILTERS)
 def test_storage_is_kept(folder, revseq, name):
     make(folder, name="group/deep/values", **FILTERS[name])
     engine = "processes" if name in ("gzip", "none") else "serial"
@@ -76,11 +73,11 @@ def test_storage_is_kept(folder, revseq, name):
 
 
 def test_unusual_names(folder, revseq):
-    for name in ("größe/ü", "a::b", "group/c::d::e", "with blank"):
+    for name in ("größe/ü", "group/c::d e"):
         make(folder, name=name)
-        for output, more in (("y.h5", ()), ("z.h5", ("--only",))):
-            revseq("run", f"x.h5::{name}", *RUN[2:-1], output, *more, "--overwrite").ok()
-            with h5py.File(folder / output) as g:
+        for options in ((), ("--only",)):
+            revseq("run", f"x.h5::{name}", *RUN[2:], *options, "--overwrite").ok()
+            with h5py.File(folder / "y.h5") as g:
                 assert oracle.same_bits(g[name][()], RESULT)
 
 
@@ -185,10 +182,10 @@ def test_other_formats_bring_chunks_and_whether_they_are_compressed(folder, revs
     zarr.create_array(str(folder / "x.zarr"), data=VALUES, chunks=CHUNKS)
     zarr.create_array(str(folder / "x.plain.zarr"), data=VALUES, chunks=CHUNKS, compressors=None)
     made = {"x.npy": (None, None), "x.zarr": (CHUNKS, "gzip"), "x.plain.zarr": (CHUNKS, None)}
-    for source, (chunks, compression) in made.items():
+    for source, stored in made.items():
         revseq("run", source, "n.npy", "--axis", 1, "-o", f"{source[2:]}.h5::/g/values", "--verify").ok()
         with h5py.File(folder / f"{source[2:]}.h5") as g:
-            assert (g["g/values"].chunks, g["g/values"].compression) == (chunks, compression)
+            assert (g["g/values"].chunks, g["g/values"].compression) == stored
             assert oracle.same_bits(g["g/values"][()], RESULT)
 
 
@@ -219,25 +216,6 @@ def test_within_the_memory_for_what_was_never_written(tmp_path):
         assert (g["x"][::1000] == 2).all()
 
 
-@pytest.mark.needs("HDF5")
-def test_the_same_job_gives_the_same_bytes(folder, revseq):
-    """Chunks are stored in the order of the blocks, and not in that in which workers end."""
-    make(folder, chunks=CHUNKS, compression="gzip", track_times=True)
-    with h5py.File(folder / "x.h5", "a") as f:
-        f["s"] = np.arange(5.0)
-        f["s"].make_scale("s"), f["x"].dims[0].attach_scale(f["s"])
-    jobs = {"y.h5": ("--engine", "processes"), "z.h5::new": (), "w.h5": ("--only",)}
-    first = {}
-    for again in (False, True):
-        for output, options in jobs.items():
-            revseq(*RUN[:-1], output, *options, "--memory", "200K", *(["--overwrite"] if again else [])).ok()
-            path = folder / output.partition("::")[0]
-            assert first.setdefault(output, path.read_bytes()) == path.read_bytes()
-        second = int(time.time())
-        until(lambda: int(time.time()) > second)  # noqa: B023 - called at once
-    revseq(*RUN[:-1], "z.h5::other").refused("inside an existing file")
-
-
 MATLAB = {
     "x": ("double", VALUES.astype("f8"), {}),
     "flags": ("logical", (VALUES > 0).astype("u1"), {"MATLAB_int_decode": 1}),
@@ -262,13 +240,10 @@ def test_a_file_of_matlab(revseq, folder):
         file.write(header)
     revseq("run", "x.mat::x", "n.npy", "--axis", AXIS, "-o", "z.mat").ok()
     assert (folder / "z.mat").read_bytes().startswith(header)
-    revseq("run", "x.mat::x", "n.npy", "--axis", AXIS, "-o", "p.mat", "--only").refused("unknown suffix .mat")
     with h5py.File(folder / "z.mat") as f:
         assert oracle.same_bits(f["x"][...], RESULT.astype("f8"))
         assert f["x"].attrs["MATLAB_class"] == b"double"
     assert revseq("show", "x.mat", "--names").ok().out.split() == ["x.mat::/flags", "x.mat::/x"]
-    for name in ("text", "words"):
-        revseq("convert", f"x.mat::{name}", "y.npy").refused(f"its data type is MATLAB's {MATLAB[name][0]}", "numbers")
-    revseq("convert", "x.mat::cells", "y.npy").refused("its data type is MATLAB's cell")
-    revseq("convert", "x.mat::empty", "y.npy").refused("is an empty array of MATLAB")
+    for name, kind in {"text": "char", "words": "string", "cells": "cell"}.items():
+        revseq("convert", f"x.mat::{name}", "y.npy").refused(f"its data type is MATLAB's {kind}", "numbers")
     revseq("run", "x.mat::x", "x.mat::empty", "--axis", 0).refused("is an empty array of MATLAB")
