@@ -32,8 +32,6 @@ def folder(tmp_path):
 @pytest.fixture(scope="module")
 def library():
     """The HDF5 library that h5py has loaded in this process, for functions that h5py lacks."""
-    if (library := Path(h5py.__file__).with_name("hdf5.dll")).exists():
-        return ctypes.CDLL(str(library))
     maps = Path("/proc/self/maps")
     if not maps.exists():
         pytest.skip("which HDF5 library h5py has loaded is read from /proc, which is Linux's")
@@ -55,16 +53,14 @@ def masks(dataset):
 DONT_FILTER_PARTIAL_CHUNKS = 2
 PIPELINES = {
     "none": lambda _: None,
-    "gzip": lambda p: p.set_deflate(4),
     "gzip, shuffle, fletcher32": lambda p: (p.set_shuffle(), p.set_deflate(4), p.set_fletcher32()),
-    "scaleoffset": lambda p: p.set_scaleoffset(h5py.h5z.SO_INT, 0),
     "zstd": lambda p: p.set_filter(hdf5plugin.ZSTD_ID, h5py.h5z.FLAG_OPTIONAL, (3,)),
 }
 
 
 @pytest.mark.parametrize(
     ("engine", "libver", "pipeline", "name"),
-    [*(("serial", "latest", pipeline, "x") for pipeline in PIPELINES), ("processes", "earliest", "gzip", "added")],
+    [*(("serial", "latest", pipeline, "x") for pipeline in PIPELINES), ("processes", "earliest", "zstd", "added")],
 )
 def test_h70_chunks_at_the_end_that_pass_no_filter(folder, revseq, library, pipeline, libver, engine, name):
     """H5Pset_chunk_opts(DONT_FILTER_PARTIAL_CHUNKS): HDF5 reads those chunks as they are, whatever is written."""
@@ -99,7 +95,7 @@ def test_h70_what_lies_behind_the_end_is_the_fill_value(folder, revseq):
             assert (g[name][()] == -9).all()
 
 
-@pytest.mark.parametrize(("libver", "option"), [("earliest", []), ("latest", []), ("latest", ["--only"])])
+@pytest.mark.parametrize(("libver", "option"), [("earliest", []), ("latest", ["--only"])])
 def test_h70_an_optional_filter_that_a_chunk_skipped(folder, revseq, libver, option):
     """LZF is skipped where it does not make a chunk smaller; the mask of each chunk says so."""
     values = np.zeros((8, 64), "u1")
@@ -129,12 +125,11 @@ def test_h70_a_chunk_whose_mask_its_writer_has_set(folder, revseq):
 
 # Those that change their parameters, and some that do not.
 FILTERS = {
-    "Bitshuffle": [{}, {"nelems": 64, "cname": "lz4"}], "Blosc2": [{"cname": "zlib", "clevel": 3, "filters": 2}],
-    "FciDecomp": [{}], "Htj2k": [{}], "SZ": [{"absolute": 0.1}], "SZ3": [{"absolute": 0.1}], "Zstd": [{"clevel": 15}],
-    "Sperr": [{"rate": 20}, {"absolute": 0.01, "missing_value_mode": 1, "swap": True}], "Zfp": [{"reversible": True}],
+    "Bitshuffle": {"nelems": 64, "cname": "lz4"}, "Blosc2": {"cname": "zlib", "clevel": 3, "filters": 2}, "FciDecomp": {},
+    "Htj2k": {}, "SZ": {"absolute": 0.1}, "SZ3": {"absolute": 0.1}, "Zfp": {"reversible": True},
+    "Sperr": {"absolute": 0.01, "missing_value_mode": 1, "swap": True},
 }  # fmt: skip
 OF_FLOATS = ("SZ", "SZ3", "Sperr", "Zfp")  # the others take short integers, as JPEG-LS wants them
-CASES = [(name, options) for name, several in FILTERS.items() for options in several]
 
 
 def filters_of(dataset):
@@ -142,7 +137,7 @@ def filters_of(dataset):
     return [properties.get_filter(i)[:3] for i in range(properties.get_nfilters())]
 
 
-@pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name} {options}" for name, options in CASES])
+@pytest.mark.parametrize(("name", "options"), FILTERS.items())
 def test_h69_parameters_come_out_as_they_went_in(folder, revseq, name, options):
     """Some filters complete their parameters when a dataset is made, and did so twice: compression was silently off."""
     shape, chunks = (6, 64, 96), (1, 64, 32)
