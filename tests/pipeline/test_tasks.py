@@ -190,18 +190,6 @@ def test_h63_workers_that_are_stopped_at_work(held, small):
     assert names(small) == {"x.npy", "n.npy"}
 
 
-@pytest.mark.needs("signals")
-def test_workers_that_go_on_after_a_stop(held, small):
-    """As under Ctrl-Z and fg: nothing is lost, and nothing is an error."""
-    process, go = held(small, "--engine", "processes", "--memory", "300K", "--jobs", "2")
-    os.killpg(process.pid, signal.SIGSTOP)
-    go()
-    time.sleep(0.3)
-    os.killpg(process.pid, signal.SIGCONT)
-    _, err = process.communicate()
-    assert (process.returncode, err) == (0, b"")
-
-
 @pytest.mark.parametrize("processes", [0, 1])
 def test_h63_processes_that_the_system_does_not_start(revseq, small, processes):
     job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--engine", "processes", "--jobs", 2, "--memory", "1M")
