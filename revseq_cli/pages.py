@@ -54,11 +54,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Report:
-    """The verdicts on a page, how many examples of other operators it has, and why it was not rewritten."""
+    """The verdicts on a page, and how many examples of other operators it has."""
 
     verdicts: tuple[Verdict, ...]
     skipped: int = 0
-    unfixed: str = ""
 
     @property
     def right(self) -> bool:
@@ -126,7 +125,7 @@ def _examined(number: int, example: Example, text: Text, level: FeatureLevel) ->
         output = example.tensor(OUTPUT)  # without it, nothing else matters
         values, lengths = _values(example.tensor(INPUT)), _values(example.tensor(LENGTHS))
         if (axis := example.axis()) is None:
-            raise FormatError("no axis is given", f"the dimension to reverse along, 0 to {values.ndim - 1}")
+            raise FormatError("no axis is given", f"0 to {values.ndim - 1}")
         for broken in spec.violations(describe(values), describe(lengths), axis, level, output.desc):
             at = example.axis_line if broken.property == "Axis" else example.tensors.get(broken.tensor)
             found = f"{broken.tensor} {broken.property} is {broken.found}"
@@ -163,8 +162,8 @@ def _compared(output: TensorText, expected: NDArray[Any]) -> Iterator[PlacedErro
 def fix(text: Text, before: Report, level: FeatureLevel, number: int | None = None) -> tuple[bytes, Report]:
     """The bytes of a page with every OutputTensor rewritten that `before` says is wrong; and the report then.
 
-    Its rows are written as we print them. FormatError if an example stays wrong: a page is put right as a whole or not
-    at all.
+    Its rows are written as we print them. FormatError, at its place, for what cannot be put right so: a page is put
+    right as a whole or not at all.
     """
     if text.identity is None:
         raise UsageError("is standard input, and cannot be changed", "the name of a file", where=text.name)
@@ -174,37 +173,25 @@ def fix(text: Text, before: Report, level: FeatureLevel, number: int | None = No
     parts, end = [], 0
     for verdict in before.verdicts:
         if not verdict.right:
-            try:
-                if verdict.expected is None:
-                    raise FormatError(verdict.findings[0].message)
-                start, stop, rows = _rewritten(examples[verdict.number - 1].tensor(OUTPUT), text, verdict.expected)
-            except FormatError as e:
-                raise FormatError(f"example {verdict.number} cannot be fixed: {e.found}", where=text.name) from None
-            parts += [text.text[end:start], rows]
-            end = stop
+            output = examples[verdict.number - 1].tensors.get(OUTPUT)
+            if verdict.expected is None or not output or output.opened == output.stop:
+                raise verdict.findings[0]
+            start, rows = output.opened, output.text[output.opened : output.stop]
+            if rows != lines_of(text.text[start : output.stop]):
+                raise output.error(start, "the rows contain comments or markup, which would be lost")
+            margin = text.text[output.text.rfind("\n", 0, start) + 1 : start]
+            line_end = next((end for end in ("\r\n", "\r") if end in text.text[:start]), "\n")
+            line_end += margin if margin.isspace() else ""
+            rows = numbers.body(numbers.rows_of(verdict.expected), verdict.expected.shape)
+            parts += [text.text[end:start], rows.replace("\n", line_end)]
+            end = output.stop
     fixed = replace(text, text="".join([*parts, text.text[end:]]))
     after = verify(fixed, level, number)
-    if wrong := [verdict for verdict in after.verdicts if not verdict.right]:
-        found = f"example {wrong[0].number} cannot be fixed: {wrong[0].findings[0].message}"
-        raise FormatError(found, where=text.name)
-    if len(after.verdicts) != len(before.verdicts):
-        raise FormatError("its rows contain a heading", where=text.name)
+    if not after.right or len(after.verdicts) != len(before.verdicts):
+        raise FormatError("cannot be fixed: with other rows, it has other examples", where=text.name)
     pairs = zip(before.verdicts, after.verdicts, strict=True)
     verdicts = tuple(replace(new, fixed=not old.right) for old, new in pairs)
     return text.mark + fixed.text.encode(text.encoding), replace(after, verdicts=verdicts)
-
-
-def _rewritten(output: TensorText, text: Text, expected: NDArray[Any]) -> tuple[int, int, str]:
-    """Where the rows of an OutputTensor begin and end in the page, and the rows to put there."""
-    start, stop = output.opened, output.stop
-    if start == stop:
-        raise FormatError("its OutputTensor has no rows")
-    if output.text[start:stop] != lines_of(text.text[start:stop]):
-        raise FormatError("its rows contain comments or markup, which would be lost")
-    line = text.text[output.text.rfind("\n", 0, start) + 1 : start]
-    margin = line if line.isspace() else ""
-    end = next((end for end in ("\r\n", "\r") if end in text.text[:start]), "\n")
-    return start, stop, numbers.body(numbers.rows_of(expected), expected.shape).replace("\n", f"{end}{margin}")
 
 
 def write_page(text: Text, data: bytes) -> Sequence[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -128,7 +127,6 @@ def _checked(
 def _report(page: Reference, level: FeatureLevel, console: Console, *, fix: bool) -> Report:
     """Recompute the examples of a page, and rewrite them if that is asked for; RevseqError if it cannot be read."""
     from revseq_cli import pages
-    from revseq_cli.core.errors import FormatError
     from revseq_cli.formats.contents import number_of
 
     number = number_of(page.key)
@@ -138,10 +136,7 @@ def _report(page: Reference, level: FeatureLevel, console: Console, *, fix: bool
     report = pages.verify(text, level, number)
     if not fix or report.right:
         return report
-    try:
-        data, fixed = pages.fix(text, report, level, number)
-    except FormatError as e:
-        return replace(report, unfixed=e.found)
+    data, fixed = pages.fix(text, report, level, number)
     console.note(*pages.write_page(text, data))
     return fixed
 
@@ -162,8 +157,6 @@ def _text(pages: Pages, skipped: int) -> Iterator[Text]:
                 place = f"{name}:{finding.line}:{finding.column}"
                 yield Text(printable(f"{place}: example {verdict.number}: {finding.message}"))
                 yield from (Text(f"  {line}") for line in finding.context.split("\n"))
-        if page.unfixed:
-            yield Text(printable(f"  not rewritten: {page.unfixed}"))
     if reports:
         verdicts = [verdict for _, page in reports for verdict in page.verdicts]
         others = sum(page.skipped for _, page in reports)
@@ -206,5 +199,4 @@ def _page(name: str, page: Report | RevseqError) -> dict[str, object]:
         findings = [{"message": e.message, "line": e.line, "column": e.column} for e in verdict.findings]
         example = {"number": verdict.number, "line": verdict.line, "right": verdict.right, "fixed": verdict.fixed}
         examples.append({**example, "findings": findings})
-    unfixed = page.unfixed or None
-    return {"page": name, "errors": [], "examples": examples, "skipped": page.skipped, "unfixed": unfixed}
+    return {"page": name, "errors": [], "examples": examples, "skipped": page.skipped}
