@@ -54,8 +54,6 @@ def test_formats_by_suffix_and_by_option(revseq, files):
     assert (files / "y.h5").read_bytes().startswith(b"\x89HDF")
     assert revseq("convert", "x.dat", "-").ok().out == revseq("convert", "y.h5", "-").ok().out
     assert revseq("convert", "x.dat", "-", "-f", "npy").ok().raw == (files / "x.npy").read_bytes()
-    (files / "no.dat").write_bytes(b"nothing")
-    revseq("convert", "no.dat", "y.npy").refused("unknown suffix .dat", "add -f npy")
     revseq("convert", "x.npy", "y.dat").refused("unknown suffix .dat")
 
 
@@ -67,11 +65,7 @@ def test_text_without_a_header(revseq, tmp_path):
     wanted = "wanted: UINT8: revseq does not cast values, and numpy's astype does\nHint: leave out --dtype\n"
     done = revseq("convert", "x.npy", "z.npy", "--dtype", "int8")
     done.refused("DataType is UINT8, and INT8 is asked for", wanted)
-    (tmp_path / "x.json").write_text('{"DataType": "INT8", "Values": [1]}')
-    revseq("convert", "x.json", "z.npy", "--dtype", "uint8").refused("INT8, and UINT8 is asked for")
     assert not (tmp_path / "z.npy").exists()
-    revseq("convert", "x.npy", "y.npy", "--overwrite").ok()
-    assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "x.npy").read_bytes()
 
 
 def test_through_pipes(revseq, files):
@@ -92,7 +86,6 @@ def test_through_pipes(revseq, files):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("none.npy", "y.npy"), ["none.npy: no such file"]),
         (("", "y.npy"), ["the name of a file is empty"]),
         (("x.npy", ""), ["the name of a file is empty"]),
         (("x.npy", "no/y.npy"), ["no such folder", platform.MAKE_FOLDER]),
@@ -101,22 +94,18 @@ def test_through_pipes(revseq, files):
         pytest.param(("x.npy", "link.npy", "--overwrite"), ["link.npy: is an input"], marks=pytest.mark.needs("links")),
         (("x.npy", "hard.h5", "--overwrite"), ["hard.h5: is an input of this job"]),
         (("x.npy", "have.h5::/other", "--overwrite"), ["names a dataset inside an existing file", "new.h5::/other"]),
-        (("have.h5", "y.npy"), ["have.h5: has 2 datasets"]),
         (("text.txt", "y.npy"), ["holds 3 tensors", "one of text.txt::1::InputTensor, text.txt::1::SequenceTensor"]),
         (("c.npy", "y.txt"), ["y.txt: COMPLEX128 cannot be written as text", "out.npy"]),
         (("c.npy", "-"), ["c.npy: COMPLEX128 cannot be written as text"]),
-        (("x.npy", "-", "-f", "h5"), ["h5 cannot be written to a pipe"]),
         *((("x.npy", "-", option), ["a DST that is a file"]) for option in ("--json", "--verify")),
         (("x.npy", "y.npy::/name"), ["no name after ::"]),
         (("x.npy",), ["Missing argument 'DST'"]),
-        (("cut.npy", "y.h5"), ["is truncated"]),
     ],
 )
 def test_bad_input(revseq, files, args, words):
     os.symlink("x.npy", files / "link.npy")
     os.link(files / "x.npy", files / "hard.h5")
     (files / "text.txt").write_bytes((SAMPLES / "example1.txt").read_bytes())
-    (files / "cut.npy").write_bytes((files / "x.npy").read_bytes()[:-1])
     np.save(files / "c.npy", np.array([1j]))
     with h5py.File(files / "have.h5", "w") as f:
         f["a"], f["b"] = [1], [2]

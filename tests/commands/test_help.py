@@ -38,7 +38,6 @@ def test_the_command_help(revseq):
         assert revseq("help", name).ok().out == revseq(name, "--help").out == revseq(name, "-h").out
     overview = revseq("help").ok().out
     assert overview == revseq("--help").out == revseq().ok().out
-    assert max(map(len, overview.splitlines())) <= 80
     for topic in ("formats", "porting"):
         assert len(revseq("help", topic).ok().out.splitlines()) > 20
     revseq("help", "json").refused("'json' is not one of")
@@ -64,7 +63,5 @@ def test_completion(revseq, shell):
     revseq("completion", "powershell").refused("'powershell' is not one of")
 
 
-def test_negative_numbers_and_dashes_are_values(revseq, files):
-    revseq("run", "x.npy", "n.npy", "--axis", "-7").refused("-7")
-    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "-").ok()
+def test_an_axis_of_a_variable_that_is_unset(revseq, files):
     revseq("run", "x.npy", "n.npy", "--axis", "").refused("the dimension is empty", "is a variable unset?")
