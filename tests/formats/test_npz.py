@@ -257,7 +257,7 @@ def test_an_archive_behind_4_gib(tmp_path, monkeypatch, limit):
         sink.receive(sink.block_writer(region).deliver(region, REVERSED))
     before, after = beside_npz(tmp_path / "x.npz", "x"), beside_npz(tmp_path / "y.npz", "x")
     assert (before.pop("names"), before.pop("comment")) == (after["names"], after["comment"])
-    assert all(before[name][7] == after[name][7] for name in before)  # the bytes that are stored
+    assert all(before[name][-1] == after[name][-1] for name in before)  # the bytes that are stored
     assert b"PK\6\6" in (tmp_path / "y.npz").read_bytes()
     with np.load(tmp_path / "y.npz") as found:
         assert oracle.same_bits(found["x"], REVERSED)

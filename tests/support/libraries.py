@@ -364,8 +364,9 @@ def beside_npz(path, key):
         for info in archive.infolist():
             if info.filename != f"{key}.npy":
                 start = info.header_offset + 30 + sum(struct.unpack_from("<2H", data, info.header_offset + 26))
-                stored = data[info.header_offset : start + info.compress_size]
-                made[info.filename] = info.date_time, info.comment, info.external_attr, info.create_system, stored
+                made[info.filename] = (
+                    info.comment, info.external_attr, data[info.header_offset : start], data[start : start + info.compress_size],
+                )  # fmt: skip
         return made
 
 
