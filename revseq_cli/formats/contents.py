@@ -18,15 +18,6 @@ _BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
 GROUP = "group"  # what an Item is that has others in it
 
 
-class TensorNameError(UsageError):
-    """A name that no tensor of a format can have."""
-
-    @classmethod
-    def of(cls, key: str, noun: str, wanted: str, where: str) -> TensorNameError:
-        """The error about a name; `noun` is the format's word for a tensor."""
-        return cls(f"{key[:80]!r} is not a valid {noun} name", wanted, where=where)
-
-
 def try_hint(path: str, *keys: str) -> str:
     """A hint to name the tensor of that key in a file, or one of several, quoted for a shell."""
     return proposed([f"{path}::{key}" for key in keys if can_be_typed(key)])
@@ -66,6 +57,11 @@ def refuse_key(key: str | None, file: str, where: str, hint: str = "") -> None:
     """UsageError for a key where a file, such as a .npy file, contains one tensor without a name."""
     if key is not None:
         raise UsageError(f"{file} has one tensor without a name", "no name after ::", hint, where)
+
+
+def not_a_name(key: str, noun: str, wanted: str, where: str) -> UsageError:
+    """The error for a key that no tensor of a format can have; `noun` is the format's word for a tensor."""
+    return UsageError(f"{key[:80]!r} is not a valid {noun} name", wanted, where=where)
 
 
 def refuse_taken(key: str, names: Collection[str], path: str) -> None:

@@ -177,34 +177,30 @@ def unpack_hint(packing: Packing, path: str) -> str:
 
 def unpacked(path: str, packing: Packing, unchanged: file_io.Identity | None = None) -> Iterator[bytes]:
     """What a file unpacks to, piece by piece; FormatError for damage, and for a decompression bomb."""
-    with file_io.opened(path, unchanged) as fd, file_io.stream_of(fd) as file:
-        yield from unpacked_stream(file, packing, path, file_io.identity(fd).size)
-
-
-def unpacked_stream(file: BinaryIO, packing: Packing, name: str, stored: int) -> Iterator[bytes]:
-    """The same of `stored` packed bytes in a stream; `name` is for messages."""
     try:
         module = importlib.import_module(packing.module)
     except ModuleNotFoundError:
         found = f"is packed by {packing.name}, which this Python lacks"
         if not packing.package:
-            raise FormatError(found, where=name) from None
-        module = extra(packing.package, found, name)
+            raise FormatError(found, where=path) from None
+        module = extra(packing.package, found, path)
     done = 0
-    try:
-        with module.open(file) as stream:
-            while piece := stream.read(thresholds.PIECE):
-                signals.check()
-                done += len(piece)
-                refuse_bomb(done, stored, unpack_hint(packing, name), name)
-                yield piece
-    except (RevseqError, MemoryError):
-        raise
-    except Exception as e:  # noqa: BLE001 - each module has errors of its own for packed bytes that are damaged
-        if isinstance(e, OSError) and e.errno is not None:
-            raise file_io.failed(name, "read", e) from None
-        what = "truncated" if isinstance(e, EOFError) else "damaged"
-        raise not_whole(f"is {what}: it cannot be unpacked", name) from None
+    with file_io.opened(path, unchanged) as fd, file_io.stream_of(fd) as file:
+        stored = file_io.identity(fd).size
+        try:
+            with module.open(file) as stream:
+                while piece := stream.read(thresholds.PIECE):
+                    signals.check()
+                    done += len(piece)
+                    refuse_bomb(done, stored, unpack_hint(packing, path), path)
+                    yield piece
+        except (RevseqError, MemoryError):
+            raise
+        except Exception as e:  # noqa: BLE001 - each module has errors of its own for packed bytes that are damaged
+            if isinstance(e, OSError) and e.errno is not None:
+                raise file_io.failed(path, "read", e) from None
+            what = "truncated" if isinstance(e, EOFError) else "damaged"
+            raise not_whole(f"is {what}: it cannot be unpacked", path) from None
 
 
 def open_packed(path: str, packing: Packing, asked: DataType | None) -> Source:

@@ -25,8 +25,8 @@ from revseq_cli.formats.atomic_file import AtomicFile
 from revseq_cli.formats.contents import (
     Contents,
     Item,
-    TensorNameError,
     chosen,
+    not_a_name,
     not_whole,
     only_of,
     refuse_bomb,
@@ -271,11 +271,11 @@ class _NpzSink(RawSink):
 
 
 def _member_name(key: str, where: str) -> str:
-    """The file name of a new member; TensorNameError for one that no tool could unpack under that name."""
+    """The file name of a new member; UsageError for one that no tool could unpack under that name."""
     name = f"{key.removesuffix(_SUFFIX)}{_SUFFIX}"
     is_whole = not HALVES.search(name) and len(name.encode()) <= 1 << 15
     if not is_whole or {"", ".", ".."} & {*key.split("/")} or {*"\0\\:"} & {*key}:
-        raise TensorNameError.of(key, "member", "a name such as x, without .. or a leading /", where)
+        raise not_a_name(key, "member", "a name such as x, without .. or a leading /", where)
     return name
 
 

@@ -28,7 +28,7 @@ from revseq_cli.core.errors import (
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import file_io, npy, table
 from revseq_cli.formats.atomic_file import AtomicFile, NewFolder
-from revseq_cli.formats.contents import Contents, TensorNameError, proposed, refuse_key, try_hint
+from revseq_cli.formats.contents import Contents, proposed, refuse_key, try_hint
 from revseq_cli.formats.contract import FileSink, Source, TextTypes
 from revseq_cli.formats.table import HDF5, JSON, NPY, ONNX, RAW, TEXT, ZARR, Format, Packing, by_suffix, named
 
@@ -87,9 +87,7 @@ class Reference:
             hint = f"write to - and redirect or pipe it: {stdout} -f {row.name if row and row.prints else NPY.name}"
             raise UsageError("is a pipe or a device", "a file, or - for standard output", hint, path)
         if path != "-" and os.path.isdir(path) and row is not ZARR:  # noqa: PTH112 - any text
-            name = os.path.join(path, f"y{table.suffix_to_write(format_name)}")  # noqa: PTH118 - any text
-            hint = "" if table.is_store(path) else f"try {platform.typed(name)}"
-            raise TensorIOError("is a directory", "the name of a file to write", hint, path)
+            raise TensorIOError("is a directory", "the name of a file to write", where=path)
         return reference
 
     @classmethod
@@ -97,10 +95,10 @@ class Reference:
         """A file, or `path::key`; a path that exists counts first, since a file's name may have :: in it."""
         if not text:
             raise UsageError("the name of a file is empty", "a name", "is a variable unset?")
-        if text.startswith(("file:///", "file://localhost/")):
+        if text.startswith("file:///"):
             from urllib.request import url2pathname  # few name a file so
 
-            text = url2pathname(text.removeprefix("file://").removeprefix("localhost"))
+            text = url2pathname(text.removeprefix("file://"))
         if remote := table.remote_of(text):
             address, colons, key = text.partition("::")
             return cls(remote.Address(address), key if colons else None, format=format_name)
@@ -166,7 +164,7 @@ class Reference:
 
     @property
     def packing(self) -> Packing | None:
-        """How a file is packed; None for a pipe, whose content is unpacked already."""
+        """How a file is packed; pipes are not unpacked."""
         return None if self.is_piped or self.inline is not None or self.is_bare else self._kind[1]
 
     @functools.cached_property
@@ -193,8 +191,9 @@ class Reference:
         names = [other.name for other in itertools.islice(path.parent.glob("*"), _MOST_LOOKED_AT)]
         near = [name for name in names if path.name.casefold() in (name.casefold(), Path(name).stem.casefold())]
         if path.suffix and not near:
-            near = [*filter(None, [nearest(path.name, (n for n in names if n.endswith(path.suffix)), 0.8)])]
-        return proposed([f"{path.with_name(name)}{f'::{self.key}' if self.key else ''}" for name in sorted(near)])
+            near = [*filter(None, [nearest(path.name, names, 0.8)])]
+        key = f"::{self.key}" if self.key else ""
+        return proposed([f"{path.with_name(name)}{key}" for name in sorted(near)])
 
     def may_be(self, format_name: str) -> bool:
         """Whether an option with that format may be about this input: neither its suffix nor its bytes say another."""
@@ -256,10 +255,7 @@ def _unknown(reference: Reference) -> RevseqError:
     if _is_folder(path):
         return TensorIOError("is a directory", "a tensor file", where=path)
     if reference.is_onnx_model:
-        hint = f"try {platform.typed(str(Path(path).with_suffix('.pb')))}"
-        if os.path.exists(path):  # noqa: PTH110 - any text
-            hint = f"to list its nodes: revseq show {platform.quoted(path)}"
-        return FormatError("is a model of ONNX", "a tensor", hint, path)
+        return FormatError("is a model of ONNX", "a tensor, such as x.pb", where=path)
     file, _, key = path.rpartition(":")
     if by_suffix(file) and not reference.key:
         return FormatError("one colon is a part of the name", "two before a tensor's", try_hint(file, key), path)
@@ -297,12 +293,6 @@ def _piped(path: str) -> bytes | npy.Piped:
             stream = stack.enter_context(open(path, "rb"))  # noqa: PTH123 - any text
         head = stream.read(64)
         kind = table.kind_of(head)
-        if kind and kind.packing:
-            data = head + stream.read()
-            pieces = npy.unpacked_stream(io.BytesIO(data), kind.packing, name, len(data))
-            stream = io.BufferedReader(io.BytesIO(b"".join(pieces)))
-            head = stream.read(64)
-            kind = table.kind_of(head)
         if kind and kind.format is NPY:
             return npy.from_stream(name, stream, head)
         if kind and kind.format in (HDF5, table.NPZ):
@@ -371,18 +361,11 @@ def create_sink(
         refuse_key(key, f"a {row.suffixes[0]} file", path, f"try {platform.typed(path)}")
     if key is not None and (only or not overwrite) and _is_there(path):
         problem = "names a dataset inside an existing file as output"
-        wanted = "a new file: its other datasets would be lost"
-        hint = f"write to another file, such as {platform.quoted(f'new{Path(path).suffix}::{key}')}"
-        raise UsageError(problem, wanted, hint, f"{path}::{key}")
+        raise UsageError(problem, "a new file: its other datasets would be lost", where=f"{path}::{key}")
     kinds = (remote.NewObject, remote.NewStore) if remote else (AtomicFile, NewFolder)
     file = kinds[row is ZARR](path, overwrite=overwrite, inputs=inputs)
     name = key if key is not None else template.key or ("" if row in (ZARR, ONNX) else "tensor")
-    try:
-        sink = row.load().create_sink(file, template, name, only=only)
-    except TensorNameError as e:
-        if key is None:  # the name is the input's, not the user's
-            e.hint = f"give it another name: {platform.typed(f'{path}::tensor')}"
-        raise
+    sink = row.load().create_sink(file, template, name, only=only)
     if leaves_others:
         sink.notes += (f"{file.name} has this tensor alone, without what else is in {template.path}",)
     if elsewhere and remote and not file.address:
@@ -390,16 +373,10 @@ def create_sink(
     if template.assumes_type and not row.is_text:
         data_type = template.desc.data_type.name
         sink.notes += (f"{template.name} states no data type: it is {data_type} in {file.name}; --dtype names another",)
-    if row not in (HDF5, ZARR):
-        try:
-            meaning = template.meaning()
-        except RevseqError as e:  # who writes such a format does not need it
-            meaning = None
-            sink.notes += (f"names and attributes of {template.name} cannot be read: {e.found}",)
-        if meaning:
-            from revseq_cli.formats.attributes import lost_in  # most files say nothing
+    if row not in (HDF5, ZARR) and (meaning := template.meaning()):
+        from revseq_cli.formats.attributes import lost_in  # most files say nothing
 
-            sink.notes += lost_in(row.name, meaning)
+        sink.notes += lost_in(row.name, meaning)
     return sink
 
 
@@ -422,7 +399,5 @@ def _format_to_write(reference: Reference, template: Source, *, only: bool) -> F
     # NetCDF's library crashes on small floats, or skips them. It reads BFLOAT16 as FLOAT32.
     is_small = data_type is DataType.FLOAT16 or (data_type.kind == "minifloat" and data_type is not DataType.BFLOAT16)
     if row is HDF5 and table.is_netcdf(path) and is_small:
-        other = str(Path(path).with_suffix(".h5")) + (f"::{reference.key}" if reference.key else "")
-        hint = f"write it to {platform.typed(other)}, or cast it to FLOAT32 before"
-        raise FormatError(f"NetCDF has no {data_type.name}", "a data type of NetCDF", hint, path)
+        raise FormatError(f"NetCDF has no {data_type.name}", "a file that ends in .h5, or FLOAT32", where=path)
     return row

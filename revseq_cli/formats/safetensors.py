@@ -19,7 +19,7 @@ from revseq_cli.core.errors import HALVES, FormatError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile
-from revseq_cli.formats.contents import Contents, Item, TensorNameError, chosen, not_whole, only_of, refuse_taken
+from revseq_cli.formats.contents import Contents, Item, chosen, not_a_name, not_whole, only_of, refuse_taken
 from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.text.numbers import unique
@@ -146,7 +146,7 @@ class _SafetensorsSink(RawSink):
     def _add(self, template: Source) -> None:
         """Place the tensor behind those of the input's file."""
         if not self._key or self._key == _METADATA or HALVES.search(self._key):
-            raise TensorNameError.of(self._key, "tensor", "a name such as x", self.file.name)
+            raise not_a_name(self._key, "tensor", "a name such as x", self.file.name)
         data_type = template.desc.data_type
         if data_type not in _NAMES:
             found, hint = f"{data_type.name} cannot be written as .safetensors", "write a binary format that has it"

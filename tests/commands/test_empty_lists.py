@@ -73,7 +73,7 @@ CASES = {
     "run root.zarr::a n.npy": "wanted: one of ''\n",
     "run unnamed.pb::a n.npy": "no such tensor",
     "convert root.zarr y.npy": "not kept in .npy: ''\n",
-    "convert x.npy y.onnx": "is a model of ONNX\n  wanted: a tensor\nHint: try y.pb\n",
+    "convert x.npy y.onnx": "is a model of ONNX\n  wanted: a tensor, such as x.pb\n",
     "show braces.json": "is JSON, but not a tensor\n",
     "show key.json": "not a tensor with ''\n",
     "show empty.txt::a": "contains no tensor",

@@ -269,7 +269,7 @@ def test_a_type_that_netcdf_lacks_is_refused(tmp_path, revseq):
         for tensor in ("x.npy", "old.nc::tensor"):
             job = ("run", tensor, "[[2], [3]]", "--axis", 1, *typed)
             for line in (("convert", tensor, "y.nc", *typed), (*job, "-o", "y.NC4"), (*job, "-o", "y.nc::w", "--only")):
-                revseq(*line).refused(f"NetCDF has no {data_type.name}", "a data type of NetCDF", "y.h5")
+                revseq(*line).refused(f"NetCDF has no {data_type.name}", "a file that ends in .h5")
     assert {path.name for path in tmp_path.iterdir()} == {"x.npy", "x.h5", "old.nc"}
 
 

@@ -26,7 +26,7 @@ from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, listed, worded
 from revseq_cli.formats import file_io
 from revseq_cli.formats.attributes import Attributes, plain
-from revseq_cli.formats.contents import TensorNameError, chosen, missing, try_hint
+from revseq_cli.formats.contents import chosen, missing, not_a_name, try_hint
 
 # What h5py raises, for HDF5 or of its own.
 RAISED = (OSError, RuntimeError, KeyError, ValueError, TypeError)
@@ -221,10 +221,10 @@ def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
 
 
 def parts_of(key: str, path: str) -> list[str]:
-    """The parts of a dataset's path; TensorNameError for one that is empty, . or .., which mean more to HDF5."""
+    """The parts of a dataset's path; UsageError for one that is empty, . or .., which mean more to HDF5."""
     parts = key.strip("/").split("/")
     if any(part in ("", ".", "..") for part in parts):
-        raise TensorNameError.of(key, "dataset", "a path such as /group/name", path)
+        raise not_a_name(key, "dataset", "a path such as /group/name", path)
     return parts
 
 

@@ -23,7 +23,7 @@ from revseq_cli.core.tensors import Region, parts
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile, copy_file
 from revseq_cli.formats.attributes import FILL, NOTHING, Attributes, Variable, fill_of, typed
-from revseq_cli.formats.contents import TensorNameError, refuse_taken
+from revseq_cli.formats.contents import not_a_name, refuse_taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.metadata import CONSOLIDATED, GROUP_FILES, Version
@@ -184,11 +184,11 @@ def _is_name(name: str) -> bool:
 
 
 def _checked(key: str, where: str) -> str:
-    """The path of a new array; TensorNameError for a part that no folder may have."""
+    """The path of a new array; UsageError for a part that no folder may have."""
     key = key.strip("/")
     for part in key.split("/") if key else ():
         if not _is_name(part):
-            raise TensorNameError.of(key, "array", "a path such as group/name", where)
+            raise not_a_name(key, "array", "a path such as group/name", where)
         fault, hint = platform.name_fault(part)  # each part is the name of a folder
         if fault:
             raise UsageError(fault, "a path such as group/name", hint, f"{where}::{key}")
