@@ -332,7 +332,6 @@ class Packed(Contract):
     test_scalars_and_tensors_without_elements = test_an_existing_output_stays = test_a_failed_write_leaves_nothing = (
         None
     )
-    is_piped = True
     inner, pack = ".npy", gzip.compress
 
     def make(self, tmp_path, values):
