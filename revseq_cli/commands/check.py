@@ -102,7 +102,7 @@ def _constraints(constraints: Sequence[Constraint], hint: str, width: int, *, ev
         yield from terminal.hanging(f"{terminal.FAIL}  ", f"{constraint.label()}: {constraint.found}", width)
         yield from terminal.hanging("      wanted: ", f"{constraint.wanted} ({constraint.rule})", width)
         if constraint.hint and not hint:
-            yield from terminal.hanging("      Hint: ", printable(constraint.hint), width)
+            yield printable(f"      Hint: {constraint.hint}")  # which is copied
     if hint:
         yield from (printable(f"      {line}") for line in f"Hint: {hint}".split("\n"))
     for constraint in constraints if every else ():

@@ -60,18 +60,16 @@ def print_lines(console: Any, lines: Iterable[str], style: str = "", *, marked: 
 def hanging(head: str, text: str, width: int) -> list[str]:
     """The head and the text in lines of at most `width` columns; the text begins in the same column in each line.
 
-    A line ends at a space or, in long sizes, behind a comma. A longer word stays whole, and so does what is copied: an
-    option with its value, and a command, from `revseq` to the end of the text.
+    A longer word stays whole.
     """
     from rich.cells import cell_len  # some characters take two columns
 
     lines, room = [""], max(width - cell_len(head), _LEAST)
-    for word in re.findall(r"\s*revseq .+|\s*--?[a-z][a-z-]*(?: \S+)?|\s*\S+", text):
-        for piece in re.split(r"(?<=\d,)(?=\d)", word) if cell_len(word.strip()) > room else [word]:
-            if lines[-1] and cell_len(lines[-1] + piece) > room:
-                lines.append(piece.lstrip())
-            else:
-                lines[-1] += piece
+    for word in re.findall(r"\s*\S+", text):
+        if lines[-1] and cell_len(lines[-1] + word) > room:
+            lines.append(word.lstrip())
+        else:
+            lines[-1] += word
     first, *others = lines
     return [head + first, *(" " * cell_len(head) + line for line in others)]
 

@@ -22,15 +22,13 @@ def equal_lengths(sizes, axis, length=0):
     return np.full([1 if d == axis else size for d, size in enumerate(sizes)], length, np.uint64)
 
 
-def text_of(values, lengths, axis):
-    result = np.broadcast_to(values.ravel()[:1].reshape((1,) * values.ndim), values.shape)
-    if values.size <= 5000:
-        result = oracle.reverse(np.array(values), lengths, axis)
-    return picture.of_job(held(values), held(lengths), axis, held(result))
+def drawn(values, lengths, axis):
+    result = oracle.reverse(values, lengths, axis) if values.size <= 5000 else values
+    return ET.fromstring(picture.of_job(held(values), held(lengths), axis, held(result)))
 
 
-def drawn(*job):
-    return ET.fromstring(text_of(*job))
+def parts(root, role):
+    return [element for element in root.iter(f"{SVG}g") if element.get("role") == role]
 
 
 def words_of(element):
@@ -38,16 +36,10 @@ def words_of(element):
 
 
 def tables(root):
-    """The rows of texts of each table."""
-    found = [each for each in root.iter(f"{SVG}g") if each.get("role") == "table"]
-    return [[words_of(row) for row in table if row.get("role") == "row"] for table in found]
-
-
-def marks(root, number):
-    """The rows of marks of a table."""
-    table = [each for each in root.iter(f"{SVG}g") if each.get("role") == "table"][number]
-    rows = [[rect.get("class") for rect in row.iter(f"{SVG}rect")] for row in table]
-    return [row for row in rows if row]
+    """The rows of texts of each table, and below the heads the rows of marks."""
+    rows = [parts(table, "row") for table in parts(root, "table")]
+    marks = [[[rect.get("class") for rect in row.iter(f"{SVG}rect")] for row in table[1:]] for table in rows]
+    return [[*map(words_of, table)] for table in rows], marks
 
 
 @given(st.integers(1, 5), st.integers(1, 6), st.booleans(), st.integers(0, 1000))
@@ -57,7 +49,7 @@ def test_every_element_and_length_is_where_it_is(count, size, down, seed):
     values = rng.permutation(prod(sizes)).reshape(sizes)
     lengths = rng.integers(0, size + 3, equal_lengths(sizes, axis).shape).astype(np.uint32)
     root = drawn(values, lengths, axis)
-    given_table, result = tables(root)
+    (given_table, result), marks = tables(root)
     expected = oracle.reverse(values, lengths, axis)
     if down:  # a row is a line
         values, expected, lengths = values.T, expected.T, lengths.T
@@ -65,8 +57,7 @@ def test_every_element_and_length_is_where_it_is(count, size, down, seed):
     assert [row[1:] for row in result[1:]] == [[*map(str, row)] for row in expected.tolist()]
     n = np.minimum(lengths, size)
     moved = np.arange(size) < np.where(n > 1, n, 0)
-    for number in (0, 1):
-        assert marks(root, number) == [["reversed" if m else "copied" for m in row] for row in moved.tolist()]
+    assert marks == [[["reversed" if m else "copied" for m in row] for row in moved.tolist()]] * 2
     texts = [f"{n} → {size}" if n > size else str(n) for n in lengths.ravel().tolist()]
     kinds = [each for each in root.iter(f"{SVG}text") if {"length", "clamped"} & {*(each.get("class") or "").split()}]
     told = [each.text for each in kinds if re.match(r"\d+( →|$)", each.text) and "small" not in each.get("class")]
@@ -78,8 +69,7 @@ def test_every_element_and_length_is_where_it_is(count, size, down, seed):
 @pytest.mark.parametrize(
     ("sizes", "axis", "captions"),
     [
-        ((4,), 0, []), ((2, 3), 0, []), ((1, 1, 2, 3), 3, []), ((2, 3, 2), 1, ["[0, :, :]", "[1, :, :]"]),
-        ((2, 3, 2), 0, ["[:, 0, :]", "[:, 1, :]", "[:, 2, :]"]),
+        ((4,), 0, []), ((1, 1, 2, 3), 3, []), ((2, 3, 2), 0, ["[:, 0, :]", "[:, 1, :]", "[:, 2, :]"]),
         ((40, 2, 2), 2, ["[0, :, :]", "[1, :, :]", "[2, :, :]", "⋮", "[37, :, :]", "[38, :, :]", "[39, :, :]"]),
     ],
 )  # fmt: skip
@@ -93,24 +83,17 @@ def test_a_table_always_has_the_axis(sizes, axis, captions):
 def test_a_picture(revseq, tmp_path):
     revseq("run", SAMPLES / "page.md::1", "--picture", "x.svg").ok()
     root, text = ET.parse(tmp_path / "x.svg").getroot(), (tmp_path / "x.svg").read_text()
-    assert (root.tag, root.get("role")) == (f"{SVG}svg", "img")
-    assert [root[0].tag, root[1].tag] == [f"{SVG}title", f"{SVG}desc"]
-    assert tables(root) == [
-        [[*"0123"], ["0", *"1234"], ["1", *"5678"]], [[*"0123"], ["0", *"2134"], ["1", *"8765"]],
-    ]  # fmt: skip
-    for words in ("InputTensor", "OutputTensor", "{1,1,2,4} FLOAT32", "axis 3 →", "2", "9 → 4"):
-        assert words in words_of(root), words
+    assert {"InputTensor", "OutputTensor", "{1,1,2,4} FLOAT32", "axis 3 →", "2", "9 → 4"} <= {*words_of(root)}
     for part in revseq("run", SAMPLES / "page.md::1", "--example").ok().out.split("\n\n"):
         assert part.strip() in root[1].text  # who cannot see it gets the whole example
     assert "prefers-color-scheme: dark" in text
-    assert "http" not in text.replace('xmlns="http://www.w3.org/2000/svg"', "")
-    assert not re.search(r"@import|url\(|href|<script", text)
+    assert not re.search(r"@import|url\(|href|<script|http", text.replace('xmlns="http://www.w3.org/2000/svg"', ""))
 
 
 def test_long_numbers_are_rounded_and_have_their_digits_in_a_tooltip(tmp_path):
     values = np.array([[1 / 3, -1.2345678901234567e-300, np.nan, 2.0, 0.1, 1e17]])
     root = drawn(values, equal_lengths((1, 6), 1), 1)
-    cells = [each for each in root.iter(f"{SVG}g") if each.get("role") == "cell"][:6]
+    cells = parts(root, "cell")[:6]
     shown = [(cell.find(f"{SVG}text").text, getattr(cell.find(f"{SVG}title"), "text", None)) for cell in cells]
     assert shown == [
         ("0.3333", "0.3333333333333333"), ("-1.235e-300", "-1.2345678901234568e-300"), ("nan", None), ("2", None),
@@ -119,20 +102,17 @@ def test_long_numbers_are_rounded_and_have_their_digits_in_a_tooltip(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "sizes", [(1,), (17,), (1000,), (5000, 20), (30, 30, 30), (1,) * 62 + (40, 40), (2,) * 14, (2,) * 8 + (1,) * 56]
+    "sizes", [(17,), (5000, 20), (30, 30, 30), (1,) * 62 + (40, 40), (2,) * 14, (2,) * 8 + (1,) * 56]
 )
 @pytest.mark.parametrize("value", [-1.2345678901234567e-300 * (1 + 1j), False])
 def test_no_picture_is_too_large(value, sizes):
     values = np.broadcast_to(np.array(value), sizes)
     for axis in {0, len(sizes) - 1}:
-        text = text_of(values, equal_lengths(sizes, axis, 2**64 - 1), axis)
-        root = ET.fromstring(text)
+        root = drawn(values, equal_lengths(sizes, axis, 2**64 - 1), axis)
         assert int(root.get("width")) <= picture.WIDEST
         assert int(root.get("height")) < 12_000
-        assert len(text) < 250_000
         told = [word for word in words_of(root) if word.startswith("shown: ")]
-        cells = [each for each in root.iter(f"{SVG}g") if each.get("role") == "cell"]
-        assert bool(told) == (len(cells) // 2 < values.size)
+        assert bool(told) == (len(parts(root, "cell")) // 2 < values.size)
 
 
 def test_names_are_escaped():
@@ -156,14 +136,6 @@ def test_a_picture_of_one_number_or_none(revseq, tmp_path, sizes, texts):
 # The files
 
 
-def test_a_picture_beside_an_output(revseq, files):
-    job = ("run", "x.npy", "n.npy", "--axis", 1, "--picture", "p.svg")
-    revseq(*job, "-o", "y.npy", "--verify").ok()
-    first = (files / "p.svg").read_bytes()
-    assert revseq(*job, "--overwrite").ok().out.startswith("OutputTensor")
-    assert (files / "p.svg").read_bytes() == first
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -182,5 +154,10 @@ def test_what_is_refused_writes_nothing(revseq, files, options, words):
     before = content(files)
     revseq("run", "x.npy", "n.npy", "--axis", 1, *options).refused(*words)
     assert content(files) == before
-    revseq("run", "x.npy", "n.npy", "--axis", 1, "--picture", "new.svg", "--dry-run").ok()
+    job = ("run", "x.npy", "n.npy", "--axis", 1, "--picture", "new.svg")
+    revseq(*job, "--dry-run").ok()
     assert content(files) == before
+    revseq(*job, "-o", "y.npy", "--verify").ok()
+    first = (files / "new.svg").read_bytes()
+    assert revseq(*job, "--overwrite").ok().out.startswith("OutputTensor")
+    assert (files / "new.svg").read_bytes() == first

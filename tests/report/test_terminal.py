@@ -80,10 +80,7 @@ def test_variables_of_the_environment(revseq, files, option, value):
     ("text", "lines"),
     [
         ("", [""]), ("a" * 20 + " b", ["a" * 20, "b"]), (f"a  {'b' * 19}", ["a", "b" * 19]),
-        ("in {1,22,333,4444,55555}", ["in {1,22,333,4444,", "55555}"]), ("number {1,22,333,4444}", ["number", "{1,22,333,4444}"]),
         ("two columns 日本語日 本", ["two columns 日本語日", "本"]),
-        ("type revseq run x.npy n.npy --axis 1", ["type", "revseq run x.npy n.npy --axis 1"]), ("a revseq run", ["a revseq run"]), ("add another x --axis 1", ["add another x", "--axis 1"]),
-        ("what myrevseq run does not", ["what myrevseq run", "does not"]),
     ],
 )  # fmt: skip
 def test_lines_end_between_words(text, lines):
