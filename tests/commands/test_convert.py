@@ -94,7 +94,7 @@ def test_through_pipes(revseq, files):
         pytest.param(("x.npy", "link.npy", "--overwrite"), ["link.npy: is an input"], marks=pytest.mark.needs("links")),
         (("x.npy", "hard.h5", "--overwrite"), ["hard.h5: is an input of this job"]),
         (("x.npy", "have.h5::/other", "--overwrite"), ["names a dataset inside an existing file", "a new file"]),
-        (("text.txt", "y.npy"), ["holds 3 tensors", "one of text.txt::1::InputTensor, text.txt::1::SequenceTensor"]),
+        (("text.txt", "y.npy"), ["has 3 tensors", "one of text.txt::InputTensor, text.txt::SequenceTensor"]),
         (("c.npy", "y.txt"), ["y.txt: COMPLEX128 cannot be written as text", "out.npy"]),
         (("c.npy", "-"), ["c.npy: COMPLEX128 cannot be written as text"]),
         *((("x.npy", "-", option), ["a DST that is a file"]) for option in ("--json", "--verify")),
