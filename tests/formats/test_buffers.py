@@ -33,21 +33,19 @@ def test_into_a_pipe(shell, tmp_path):
 def test_lengths_have_the_sizes_that_the_job_needs(revseq, tmp_path):
     values = np.arange(24, dtype="<f4").reshape(2, 3, 4)
     values.tofile(tmp_path / "x.bin")
-    job = ["run", "x.bin", "n.bin", "--sizes", "2,3,4", "-o", "y.npy", "--overwrite"]
-    for axis, options, dtype, lengths, like in (
-        (1, (), "u4", [[[3, 1, 0, 2]], [[2, 2, 2, 2]]], None),
-        (1, ("--batch-axis", 0), "u4", [3, 2], [[[3]], [[2]]]),
-        (1, ("--batch-axis", 2), "u8", [3, 2, 0, 1], [[[3, 2, 0, 1]]]),
-        (1, ("--batch-axis", 0), "u8", [3, 2], [[[3]], [[2]]]),
-        (1, ("--like", "onnx"), "i8", [3, 2], [[[3]], [[2]]]),
-        (1, ("--like", "tensorflow"), "i4", [3, 2], [[[3]], [[2]]]),
-        (1, ("--mask",), "u1", np.arange(24).reshape(2, 3, 4) % 12 < 8, np.full((2, 1, 4), 2)),
-        (1, ("--mask",), "u4", np.arange(24).reshape(2, 3, 4) % 12 < 8, np.full((2, 1, 4), 2)),
+    job = ["run", "x.bin", "n.bin", "--sizes", "2,3,4", "--axis", 1, "-o", "y.npy", "--overwrite"]
+    for options, dtype, lengths, counts in (
+        ((), "u4", [[[3, 1, 0, 2]], [[2, 2, 2, 2]]], [[[3, 1, 0, 2]], [[2, 2, 2, 2]]]),
+        (("--batch-axis", 0), "u4", [3, 2], [[[3]], [[2]]]),
+        (("--batch-axis", 2), "u8", [3, 2, 0, 1], [[[3, 2, 0, 1]]]),
+        (("--like", "onnx"), "i8", [3, 2], [[[3]], [[2]]]),
+        (("--mask",), "u1", np.arange(24).reshape(2, 3, 4) % 12 < 8, np.full((2, 1, 4), 2)),
+        (("--mask",), "u4", np.arange(24).reshape(2, 3, 4) % 12 < 8, np.full((2, 1, 4), 2)),
     ):
         np.array(lengths, dtype).tofile(tmp_path / "n.bin")
-        revseq(*job, "--axis", axis, *options).ok()
-        lengths = np.broadcast_to(lengths if like is None else like, (2, 1, 4))
-        assert oracle.same_bits(np.load(tmp_path / "y.npy"), oracle.expected(values, lengths, axis))
+        revseq(*job, *options).ok()
+        expected = oracle.expected(values, np.broadcast_to(counts, (2, 1, 4)), 1)
+        assert oracle.same_bits(np.load(tmp_path / "y.npy"), expected)
 
 
 @pytest.mark.parametrize(
@@ -55,9 +53,8 @@ def test_lengths_have_the_sizes_that_the_job_needs(revseq, tmp_path):
     [
         ((), ("x.bin: is a raw buffer by its suffix, of 96 bytes, and no sizes are given", "Hint: add --sizes ...")),
         (("--sizes", "2x3"), ("x.bin: has 96 bytes", "wanted: 24: FLOAT32 {2,3}")),
-        (("--sizes", "2x3x5"), ("x.bin: has 96 bytes\\n", "wanted: 120: FLOAT32 {2,3,5}")),
         (("--sizes", "2x3x4", "--dtype", "FLOAT16"), ("has 96 bytes", "wanted: 48: FLOAT16 {2,3,4}")),
-        (("--sizes", "0x3"), ("x.bin: has 96 bytes\\n", "wanted: 0: FLOAT32 {0,3}")),
+        (("--sizes", "0x3"), ("x.bin: has 96 bytes", "wanted: 0: FLOAT32 {0,3}")),
         (("--sizes", "2x-3"), ("'2x-3' is not one number for each dimension",)),
         (("--sizes", f"{1 << 40}x{1 << 40}"), ("x.bin: ",)),
         (("--sizes", "24" + "x1" * 64), ("x.bin: has dimension count 65", "wanted: at most 64")),
@@ -66,16 +63,17 @@ def test_lengths_have_the_sizes_that_the_job_needs(revseq, tmp_path):
 def test_what_is_wrong_with_a_buffer(revseq, tmp_path, options, words):
     np.zeros(24, "<f4").tofile(tmp_path / "x.bin")
     done = revseq("run", "x.bin", "n.bin", "--axis", 1, "-o", "y.bin", *options)
-    done.refused(*(word.replace("\\n", "\n") for word in words))
+    done.refused(*words)
     assert not (tmp_path / "y.bin").exists()
 
 
-@pytest.mark.parametrize(
-    ("run", "order", "cut_alignment"),
-    [(4096, "C", (1, 32, 128)), (4096, "F", (1000, 5, 1)), (1 << 30, "F", (1000, 128, 128))],
-)
-def test_cut_alignments_lie_one_element_after_another(run, order, cut_alignment):
-    assert raw.cut_alignment_of(run, (1000, 128, 128), order) == cut_alignment
+def test_cut_alignments_lie_one_element_after_another():
+    for run, order, alignment in (
+        (4096, "C", (1, 32, 128)),
+        (4096, "F", (1000, 5, 1)),
+        (1 << 30, "F", (1000, 128, 128)),
+    ):
+        assert raw.cut_alignment_of(run, (1000, 128, 128), order) == alignment
 
 
 @pytest.mark.parametrize("first", [b"[", b"{", b"\x80", b"\x1f\x8b", b"PK\x03\x04", b"\x93NUMPY", b"\x89HDF\r\n\x1a\n"])

@@ -18,7 +18,7 @@ from folders import names
 from needs import fcntl
 from tensor_files import held, open_, write
 
-from revseq_cli.core import dtypes, platform
+from revseq_cli.core import dtypes
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
 from revseq_cli.core.processes import packed
 from revseq_cli.core.tensors import DataType
@@ -29,27 +29,14 @@ from revseq_cli.report.terminal import message
 
 
 class Contract:
-    """What each format must keep; the subclasses say its suffix, and the data types and ranks that it can hold.
-
-    One that is only read says so, and makes its file by itself.
-    """
+    """What each format must keep; the subclasses say its suffix and the data types that it can hold."""
 
     suffix = ""
     data_types = [*oracle.DATA_TYPES, DataType.BOOL]
-    ranks = range(1, 9)
     is_piped = False
-    is_written = True
 
-    def sizes(self, *asked):
-        """These sizes, in the nearest rank that it can hold."""
-        rank = min(self.ranks, key=lambda each: abs(each - len(asked)))
-        return (*asked, *[1] * rank)[:rank]
-
-    def values(self, *asked, like=DataType.FLOAT32):
-        """0, 1, 2 and so on in such sizes, of that data type, or else of the largest one that it can hold."""
-        data_type = like if like in self.data_types else max(self.data_types, key=lambda each: each.size)
-        sizes = self.sizes(*asked)
-        return np.arange(math.prod(sizes)).astype(dtypes.dtype_of(data_type)).reshape(sizes)
+    def values(self, *sizes, dtype=np.float32):
+        return np.arange(math.prod(sizes), dtype=dtype).reshape(sizes)
 
     def make(self, tmp_path, values):
         path = tmp_path / f"x{self.suffix}"
@@ -58,10 +45,8 @@ class Contract:
 
     @pytest.mark.parametrize("data_type", list(DataType))
     def test_round_trip(self, tmp_path, data_type):
-        values = oracle.random_values(np.random.default_rng(7), self.sizes(3, 1, 4), data_type)
+        values = oracle.random_values(np.random.default_rng(7), (3, 1, 4), data_type)
         if data_type not in self.data_types:
-            if not self.is_written:
-                return
             with pytest.raises(FormatError, match="cannot be written as"):
                 self.make(tmp_path, values)
             assert not list(tmp_path.iterdir())
@@ -73,7 +58,7 @@ class Contract:
 
     @pytest.mark.parametrize(("order", "byte_order"), [("C", "<"), ("F", ">")])
     def test_every_region(self, tmp_path, order, byte_order):
-        values = self.values(2, 3, 4, like=DataType.INT16)
+        values = self.values(2, 3, 4, dtype=np.int16)
         values = values.astype(values.dtype.newbyteorder(byte_order), order)
         source = open_(self.make(tmp_path, values))
         parts = [[slice(a, b) for a in range(n) for b in range(a + 1, n + 1)] for n in values.shape]
@@ -83,7 +68,7 @@ class Contract:
             assert oracle.same_bits(part, values[region])
 
     def test_ranks(self, tmp_path):
-        for rank in self.ranks:
+        for rank in range(1, 9):
             values = self.values(*[2] * rank)
             folder = tmp_path / str(rank)
             folder.mkdir()
@@ -92,16 +77,7 @@ class Contract:
     @pytest.mark.parametrize("shape", [(), (0,), (0, 3), (3, 0, 2)], ids=str)
     def test_scalars_and_tensors_without_elements(self, tmp_path, shape):
         values = np.full(shape, 7, np.float32)
-        sink = references.create_sink(
-            references.Reference.file(str(tmp_path / f"x{self.suffix}")), held(values), overwrite=False
-        )
-        region = tuple(slice(0, size) for size in shape)
-        with FileTransaction(sink.file), sink:
-            for part in [region] if values.size else []:
-                write_result = pickle.loads(pickle.dumps(sink.block_writer(part))).deliver(part, values)
-                if write_result is not None:
-                    sink.receive(write_result)
-        assert oracle.same_bits(open_(tmp_path / f"x{self.suffix}").read(), values)
+        assert oracle.same_bits(open_(self.make(tmp_path, values)).read(), values)
 
     def test_an_existing_output_stays(self, tmp_path):
         path = self.make(tmp_path, self.values(3))
@@ -138,7 +114,6 @@ class Contract:
         writer.start()
         if self.is_piped:
             source = open_(pipe)
-            assert source.name.removesuffix(": OutputTensor") == str(pipe)
             assert oracle.same_bits(source.read(), values)
         else:
             with pytest.raises(FormatError):
@@ -154,7 +129,7 @@ class Contract:
             assert str(path) in message(caught.value)
 
     def test_truncation_at_any_byte(self, tmp_path):
-        path = self.make(tmp_path, self.values(2, 3, like=DataType.INT32))
+        path = self.make(tmp_path, self.values(2, 3, dtype=np.int32))
         whole = path.read_bytes().rstrip(b"\n")
         for length in range(0, len(whole), max(1, len(whole) // 60)):
             path.write_bytes(whole[:length])
@@ -185,22 +160,11 @@ class TestHdf5(Contract):
         brain.set_fields(15, 7, 8, 0, 7)
         brain.set_size(2)
         brain.set_ebias(120)
-        for kind in (odd, brain, h5py.h5t.UNIX_D32LE):
+        for kind in (odd, brain):
             with h5py.File(tmp_path / "x.h5", "w") as f:
                 h5py.h5d.create(f.id, b"a", kind, h5py.h5s.create_simple((3,)))
             with pytest.raises(FormatError, match="its data type is "):
                 open_(tmp_path / "x.h5")
-
-    @pytest.mark.parametrize("name", ["/", "a//b", "./a", "a/..", ".."])
-    def test_names_that_are_none(self, tmp_path, name):
-        path = self.make(tmp_path, np.zeros(3))
-        with pytest.raises(UsageError, match="not a valid dataset name"):
-            open_(f"{path}::{name}")
-        with pytest.raises(UsageError, match="not a valid dataset name"):
-            references.create_sink(
-                references.Reference.file(f"{tmp_path / 'y.h5'}::{name}"), held(np.zeros(3)), overwrite=False
-            )
-        assert not (tmp_path / "y.h5").exists()
 
 
 class TestNpz(Contract):
@@ -300,21 +264,16 @@ class TestJson(Contract):
         ("text", "problem"),
         [
             ("[[1, 2], [3]]", "column 10: a row of 1, and others have 2"), ("[1, [2]]", "a number 2 brackets deep, and the first one is 1 deep"),
-            ("[[1], 2]", "column 7: a number 1 brackets deep, and the first one is 2 deep"), ("[[[1]], [[2, 3]]]", "column 3: a row of 1, and others have 2"),
+            ("[[[1]], [[2, 3]]]", "column 3: a row of 1, and others have 2"), ("[[], 1]", "column 3: an empty row"), ("[[], [[]]]", "row"),
             ('{"Sizes":[' + "9" * 5000 + '],"Values":[1]}', "Sizes is not a list of sizes"), ('["2"]', "column 2: '\"2\"' is not a number"),
-            ("[[1, null]]", "column 6: 'null' is not a number"), ("{}", "not a tensor"),
-            ('{"Values":[1],"Extra":2}', "not a tensor"), ('{"Values":[1],"Values":[2]}', "a key twice"),
+            ("{}", "not a tensor"), ('{"Values":[1],"Extra":2}', "not a tensor"), ('{"Values":[1],"Values":[2]}', "a key twice"),
             ('{"DataType":"FLOAT99","Values":[1]}', "'FLOAT99' is not a data type"), ('{"Values":null}', "column 11: 'null' is not a number"),
-            ('{"Sizes":[3],"Values":[1]}', "the values have {1}, and {3} is stated"),
-            ('{"Sizes":[1.0],"Values":[1]}', "Sizes is not a list of sizes"), ('{"Values":[1], }', "is not JSON"), ('{"Values":[1],\n"Sizes":[1}', "line 2, column 11: is not JSON"),
-            (" ", "is empty"), ("[1\x0b2]", "line 1, column 3: '\\x0b' is not allowed"), ("[1,,]", "line 1, column 4: a number is missing"), ("[1] 2", "line 1, column 5: is not JSON"),
-            ('{"DataType":"UINT8","Values":[[1],[300]]}', "line 1, column 36: 300 does not fit UINT8"),
+            ('{"Sizes":[3],"Values":[1]}', "the values have {1}, and {3} is stated"), ('{"Values":[1],\n"Sizes":[1}', "line 2, column 11: is not JSON"),
+            (" ", "is empty"), ("[1\x0b2]", "line 1, column 3: '\\x0b' is not allowed"), ("[1,,]", "line 1, column 4: a number is missing"),
+            ('{"DataType":"UINT8","Values":[[1],[300]]}', "line 1, column 36: 300 does not fit UINT8"), ('["]"]', "is not JSON"),
             ("[" * 100_000, "100000 brackets deep"), ('{"Values":[1],"Sizes":' + "[" * 100_000, "nested too deep"), ("[" * 70 + "1" + "]" * 70, "70 brackets deep"),
-            ("[" + "1" * 2000 + "]", "a number of 2000 characters"), ("[nan(0x7f800000)]", "not the bits of a NaN"),
-            ('{"Values":[[1],\n[2, 300]],"DataType":"UINT8"}', "line 1, column 12: a row of 1, and others have 2"), ("[[1], {}]", "column 7: a number 1 brackets deep"),
-            ('{"Values":[-0,\n300],"DataType":"UINT8"}', "line 2, column 1: 300 does not fit"), ('["]"]', "is not JSON"),
-            ('{"DataType":"INT8 \\"Values\\": [1","Values":[300]}', "is not a data type"), ('{"Values":"x","Sizes":[]}', "column 11:"),
-            ('{"Sizes":[0, 4],"Values":[1]}', "the values have {1}"), ('{"Sizes":[-1],"Values":[]}', "Sizes is not a list of sizes"), ("[[], 1]", "column 3: an empty row"), ("[[], [[]]]", "row"),
+            ("[" + "1" * 2000 + "]", "a number of 2000 characters"), ("[nan(0x7f800000)]", "not the bits of a NaN"), ("[[1], {}]", "column 7: a number 1 brackets deep"),
+            ('{"DataType":"INT8 \\"Values\\": [1","Values":[300]}', "is not a data type"), ('{"Sizes":[-1],"Values":[]}', "Sizes is not a list of sizes"),
         ],
     )  # fmt: skip
     def test_refused(self, tmp_path, text, problem):
@@ -328,10 +287,7 @@ class TestJson(Contract):
 class Packed(Contract):
     """A format that is only read where it is packed."""
 
-    is_written = False
-    test_scalars_and_tensors_without_elements = test_an_existing_output_stays = test_a_failed_write_leaves_nothing = (
-        None
-    )
+    test_an_existing_output_stays = test_a_failed_write_leaves_nothing = None
     inner, pack = ".npy", gzip.compress
 
     def make(self, tmp_path, values):
@@ -383,20 +339,17 @@ del Contract
 class TestLargeWrites:
     """Whole pages go straight to the disk, and the edges are gathered; in the end every byte is in its place."""
 
-    @pytest.fixture(
-        params=["direct", "no such way", pytest.param("refused", marks=pytest.mark.needs("positioned calls"))]
-    )
+    @pytest.fixture(params=[None, pytest.param(errno.EINVAL, marks=pytest.mark.needs("positioned calls"))])
     def way(self, request, monkeypatch):
-        if request.param == "no such way":
-            monkeypatch.setattr(platform, "DIRECT", 0)
-        if request.param == "refused":
-            pwrite = os.pwrite
+        """Direct writes, and a file system that has none."""
+        pwrite = os.pwrite if request.param else None
 
-            def refusing(fd, data, offset):
-                if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_DIRECT:
-                    raise OSError(errno.EINVAL, "Invalid argument")
-                return pwrite(fd, data, offset)
+        def refusing(fd, data, offset):
+            if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_DIRECT:
+                raise OSError(request.param, "Invalid argument")
+            return pwrite(fd, data, offset)
 
+        if request.param:
             monkeypatch.setattr(os, "pwrite", refusing)
 
     @pytest.mark.parametrize("columns", [1 << 18, (1 << 18) + 1, (3 << 18) - 1000])
@@ -421,17 +374,17 @@ class TestLargeWrites:
 
 
 @pytest.mark.parametrize("suffix", ["json", "txt", "csv"])
-@pytest.mark.parametrize("command", [("run", "x.npy", "n.npy", "--axis", "1", "-o"), ("convert", "x.npy")])
-def test_no_text_is_written_that_is_too_large_to_be_read(revseq, tmp_path, command, suffix):
+def test_no_text_is_written_that_is_too_large_to_be_read(revseq, tmp_path, suffix):
     np.save(tmp_path / "x.npy", np.arange(100, dtype=np.float64).reshape(10, 10))
-    np.save(tmp_path / "n.npy", np.full((10, 1), 3, np.uint32))
-    code = "import revseq_cli.formats.text as files; files.LARGEST = 100"
-    done = revseq(*command, f"y.{suffix}", cwd=tmp_path, code=code)
+    done = revseq(
+        "convert", "x.npy", f"y.{suffix}", code="import revseq_cli.formats.text as files; files.LARGEST = 100"
+    )
     done.refused(f"y.{suffix}: is a text of ", "at most 100 bytes", "keep large tensors in .npy or .h5")
-    assert names(tmp_path) == {"x.npy", "n.npy"}
+    assert names(tmp_path) == {"x.npy"}
 
 
 NO_NAMES = {
+    "h5": ("dataset", ["/", "a//b", "./a", "a/..", ".."]),
     "npz": ("member", ["", "..", "a/../b", "/a", "a//b", "a\\b", "c:", "a\0b", "\udcff", "x" * 40_000]),
     "safetensors": ("tensor", ["", "__metadata__", "\udcff"]),
     "zarr": ("array", ["..", "a/../b", ".", "a//b", "a/zarr.json", "a\\b", "a\0"]),
@@ -453,13 +406,9 @@ def test_names_that_no_tensor_gets(tmp_path, suffix):
 def test_diff_of_scalars(revseq, tmp_path):
     for name, value in {"a": 1.0, "b": 1.5, "nan": np.nan}.items():
         np.save(tmp_path / f"{name}.npy", np.array(value))
-    found = revseq("diff", "a.npy", "b.npy")
-    assert found.status == 1
-    assert "1 of 1 elements differ\n  index  A    B\n     []  1  1.5\nlargest |A - B|: 0.5\n" in found.out
-    assert revseq("diff", "a.npy", "b.npy", "--atol", 1).status == 0
-    assert revseq("diff", "nan.npy", "nan.npy", "--atol", 1).status == 1
-    np.save(tmp_path / "one.npy", np.array([1.0]))
-    assert "different Sizes" in revseq("diff", "a.npy", "one.npy").out
+    assert "1 of 1 elements differ\n  index  A    B\n     []  1  1.5" in revseq("diff", "a.npy", "b.npy").failed().out
+    revseq("diff", "a.npy", "b.npy", "--atol", 1).ok()
+    revseq("diff", "nan.npy", "nan.npy", "--atol", 1).failed()
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (0, 3), (3, 0, 2)], ids=str)

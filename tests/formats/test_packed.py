@@ -27,7 +27,6 @@ PACK = {
     ".bz2": bz2.compress,
 }
 TEXT = "[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]"
-IGNORED = {".gz": (5,)}  # the time in a header of gzip says nothing of the data
 
 
 @pytest.fixture
@@ -66,15 +65,14 @@ def test_nothing_is_left_in_the_folder_for_temporary_files(revseq, folder, tmp_p
 @pytest.mark.parametrize("suffix", PACK)
 def test_cut_or_damaged(refused, folder, suffix):
     whole = (folder / f"x.npy{suffix}").read_bytes()
-    for size in (1, 5, len(whole) // 3, len(whole) - 5, len(whole) - 1):
+    for size in (5, len(whole) // 3, len(whole) - 1):
         (folder / "c.npy").write_bytes(whole[:size])
         refused("c.npy", "c.npy: ")
-    for place in range(0, len(whole), 17):
+    for place in range(0, len(whole), 17):  # none is the time in a header of gzip, which says nothing of the data
         data = bytearray(whole)
         data[place] ^= 0xFF
         (folder / "c.npy").write_bytes(data)
-        if place not in IGNORED.get(suffix, ()):
-            refused("c.npy", "c.npy: ")
+        refused("c.npy", "c.npy: ")
     (folder / "c.npy").write_bytes(whole + whole)
     refused("c.npy", "c.npy: unpacks to")
 
@@ -95,18 +93,14 @@ def test_members_one_after_another_and_padding(done, folder, suffix):
     ("args", "words"),
     [
         (("convert", "x.npy", "y.npy.gz"), ["y.npy.gz: a packed file is only read", "a name without .gz"]),
-        (("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.h5.xz"), ["y.h5.xz: a packed file is only read"]),
+        (("run", "x.npy.gz", "n.npy", "--axis", 1, "-o", "x.npy.gz", "--overwrite"), ["a packed file is only read"]),
         (("show", "x.npy.gz::x"), ["has one tensor"]),
         (("show", "h.npz.gz"), ["is a zip archive", "packed by gzip", "unpack it first: gunzip h.npz.gz"]),
-        (("show", "none.npy.gz"), ["no such file"]),
-        (("show", "e.npy.gz"), ["e.npy.gz: "]),
-        (("run", "x.npy.gz", "n.npy", "--axis", 1, "-o", "x.npy.gz", "--overwrite"), ["a packed file is only read"]),
     ],
 )
 def test_refused(revseq, folder, args, words):
     np.savez(folder / "h.npz", x=X)
     (folder / "h.npz.gz").write_bytes(gzip.compress((folder / "h.npz").read_bytes()))
-    (folder / "e.npy.gz").write_bytes(b"")
     revseq(*args).refused(*words)
 
 
@@ -120,7 +114,7 @@ def test_a_python_without_zstandard(revseq, folder):
 
 
 def test_a_bomb(revseq, folder):
-    """Bzip2 packs zeros into a thousandth of a thousandth; each member here unpacks to 4 MiB."""
+    """Each member unpacks to 4 MiB."""
     zeros = bz2.compress(bytes(1 << 22))
 
     def packed(count):
@@ -144,10 +138,9 @@ def test_what_is_wrong_far_behind_leaves_nothing(revseq, tmp_path):
     np.save(stream, np.random.default_rng(5).integers(0, 4, (9, 1 << 13)).astype(np.float32))
     whole = stream.getvalue()
     packed = gzip.compress(whole, 1)
-    for data, words in (
-        (packed[:1000] + b"?" + packed[1001:], "is damaged"), (packed[:-9], "is truncated"),
-        (gzip.compress(whole + bytes(1 << 22), 1), "unpacks to"), (gzip.compress(whole[:-1], 1), "unpacks to"),
-    ):  # fmt: skip
+    longer, shorter = gzip.compress(whole + bytes(1 << 22), 1), gzip.compress(whole[:-1], 1)
+    damaged = {packed[:1000] + b"?" + packed[1001:]: "is damaged", packed[:-9]: "is truncated"}
+    for data, words in {**damaged, longer: "unpacks to", shorter: "unpacks to"}.items():
         (tmp_path / "x.npy.gz").write_bytes(data)
         revseq("run", "x.npy.gz", str([[9]] * 9), "--axis", 1, "-o", "y.npy").refused(f"x.npy.gz: {words}")
         assert os.listdir(tmp_path) == ["x.npy.gz"]

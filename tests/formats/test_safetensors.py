@@ -27,9 +27,6 @@ def test_which_tensor(tmp_path):
         open_(path)
     with pytest.raises(FormatError, match="no such tensor"):
         open_(f"{path}::c")
-    make(tmp_path, {"__metadata__": {"a": "b"}}, b"")
-    with pytest.raises(FormatError, match="has no tensor"):
-        open_(path)
 
 
 @pytest.mark.parametrize(
@@ -37,17 +34,15 @@ def test_which_tensor(tmp_path):
     [
         ({"x": ENTRY | {"dtype": "F4"}}, "data type is F4"),
         ({"x": ENTRY | {"dtype": "F6_E3M2"}}, "data type is F6_E3M2"), ({"x": ENTRY | {"dtype": "\x1b"}}, r"\x1b"),
-        ({"x": ENTRY | {"dtype": 4}}, "damaged header"), ({"x": ENTRY | {"dtype": ["F32"]}}, "damaged header"),
+        ({"x": ENTRY | {"dtype": 4}}, "damaged header"),
         ({"x": ENTRY | {"shape": [3, 5]}}, "60 bytes by its shape"),
         ({"x": ENTRY | {"shape": [1 << 62, 1 << 62]}}, "by its shape"), ({"x": ENTRY | {"shape": [3, -4]}}, "damaged header"),
         ({"x": ENTRY | {"shape": [3, 4.0]}}, "damaged header"), ({"x": ENTRY | {"shape": [12, True]}}, "damaged header"),
         ({"x": ENTRY | {"shape": 12}}, "damaged header"), ({"x": ENTRY | {"shape": [1 << 63]}}, "damaged header"),
         ({"x": ENTRY | {"shape": [12, *[1] * 64]}}, "dimension count 65"),
         ({"x": ENTRY | {"data_offsets": [48, 0]}}, "has the offsets [48, 0]"), ({"x": ENTRY | {"data_offsets": [0]}}, "has the offsets [0]"),
-        ({"x": ENTRY | {"data_offsets": [0, 48, 96]}}, "has the offsets"),
         ({"x": ENTRY | {"data_offsets": [8, 56]}}, "a gap or overlap at byte 0"),
         ({"x": ENTRY, "y": ENTRY}, "a gap or overlap at byte 48"),
-        ({"x": ENTRY, "y": {"dtype": "U8", "shape": [1], "data_offsets": [49, 50]}}, "a gap or overlap at byte 48"),
         ({"x": ENTRY, "y": {"dtype": "Q", "shape": [1], "data_offsets": [48, 40]}}, "promises 40"),
         ({"x": ENTRY, "y": {"dtype": "U8", "shape": [1], "data_offsets": [48, 49]}}, "48 bytes of elements, and it promises 49"),
         ({"x": {"dtype": "U8", "shape": [47], "data_offsets": [0, 47]}}, "promises 47"),
@@ -69,12 +64,6 @@ def test_hostile_headers(refused, tmp_path, header, problem):
 def test_a_header_is_not_read_before_its_length_is_right(refused, tmp_path, length):
     make(tmp_path, {"x": ENTRY}, length=length)
     refused("x.safetensors", "x.safetensors: ", f"a header of {length} bytes")
-
-
-def test_an_unknown_type_beside_does_no_harm(tmp_path):
-    other = {"dtype": "F6_E2M3", "shape": [4], "data_offsets": [48, 52]}
-    make(tmp_path, {"x": ENTRY, "y": other}, X.tobytes() + bytes(4))
-    assert oracle.same_bits(open_(f"{tmp_path / 'x.safetensors'}::x").read(), X)
 
 
 @pytest.mark.needs("safetensors")
@@ -116,10 +105,10 @@ def test_a_copy_has_other_elements_alone(revseq, tmp_path):
             assert file.metadata() == {"format": "pt", "b": "ü"}
 
 
-def test_safetensors_with_types_that_numpy_lacks(revseq, tmp_path):
+def test_tensors_of_types_that_nobody_here_knows(revseq, tmp_path):
     header = {"e": {"dtype": "F8_E4M3", "shape": [3], "data_offsets": [0, 3]},
               "x": {"dtype": "U8", "shape": [1, 4], "data_offsets": [3, 7]},
-              "w": {"dtype": "BF16", "shape": [2], "data_offsets": [7, 11]}}  # fmt: skip
+              "w": {"dtype": "F6_E2M3", "shape": [5], "data_offsets": [7, 11]}}  # fmt: skip
     text = json.dumps(header, indent=1).encode()
     (tmp_path / "x.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + bytes(range(11)))
     revseq("run", "x.safetensors::x", "[[3]]", "--axis", 1, "-o", "y.safetensors").ok()

@@ -30,11 +30,14 @@ def write(path, values, **options):
     like = held(values)
     sink = references.create_sink(references.Reference.file(str(path)), like, overwrite=False, **options)
     chunk = sink.chunks[0] if sink.chunks else 1
-    middle = -(-max(1, len(values) // 2) // chunk) * chunk
+    regions = [()]
+    if values.shape:
+        middle = -(-max(1, len(values) // 2) // chunk) * chunk
+        rest = [slice(0, size) for size in values.shape[1:]]
+        regions = [(part, *rest) for part in (slice(0, middle), slice(middle, len(values)))]
     with FileTransaction(sink.file), sink:
-        for part in (slice(0, middle), slice(middle, len(values))):
-            if part.start < part.stop:
-                region = (part, *(slice(0, size) for size in values.shape[1:]))
+        for region in regions:
+            if values[region].size:
                 block_writer = pickle.loads(pickle.dumps(sink.block_writer(region)))
                 write_result = pickle.loads(pickle.dumps(block_writer.deliver(region, values[region])))
                 if write_result is not None:
