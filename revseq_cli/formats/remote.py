@@ -77,7 +77,6 @@ class Here:
         self.loop.set_exception_handler(lambda *_: None)  # sessions are left to the end of the process
         self.systems: dict[object, Any] = {}
         self.files: dict[str, File] = {}
-        self.folders: list[str] = []  # with copies of Zarr's metadata
 
 
 def thread() -> tuple[int, int]:
@@ -96,13 +95,10 @@ def here() -> Here:
 
 
 def close() -> None:
-    """Close what this thread has open, and remove its folders; HDF5 does not survive a stream that ends before it."""
+    """Close what this thread has open; HDF5 does not survive a stream that ends before it."""
     for file in here().files.values():
         file.at_end.close()
-    for folder in here().folders:
-        shutil.rmtree(folder, ignore_errors=True)
     here().files.clear()
-    here().folders.clear()
 
 
 def scheme_of(path: str) -> str:
@@ -160,8 +156,8 @@ def done(*works: Coroutine[Any, Any, _Result], stops: bool = True) -> list[_Resu
 
 
 async def tried(path: str, call: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
-    """The result of a call, which is tried three times where its package does not do so itself."""
-    for pause in _PAUSES if is_web(path) or scheme_of(path) not in _PACKAGES else ():
+    """The result of a call, which is tried three times on the web."""
+    for pause in _PAUSES if is_web(path) else ():
         try:
             return await call()
         except Exception as e:
@@ -328,14 +324,14 @@ def opened(path: str, unchanged: Identity | None, *, afresh: bool = False) -> Fi
     return file
 
 
-def _info(path: str, *, stops: bool = True) -> Identity:
-    return _identity(path, ask(path, lambda fs, inside: fs._info(inside), stops=stops)[0])
+def _info(path: str) -> Identity:
+    return _identity(path, ask(path, lambda fs, inside: fs._info(inside))[0])
 
 
-def state(path: str, *, stops: bool = True) -> Identity | None:
+def state(path: str) -> Identity | None:
     """The state of a file now; None where there is none."""
     with contextlib.suppress(MissingFileError, FolderError):
-        return _info(path, stops=stops)
+        return _info(path)
     return None
 
 
