@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from revseq_cli.core import signals
 from revseq_cli.core.dtypes import bits, describe
-from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
@@ -76,20 +76,22 @@ def read_page(page: Reference) -> Text:
     return text_of(data, page.path, identity)
 
 
-def pages_below(folder: str) -> Iterator[str | TensorIOError]:
-    """The paths of all pages below a folder, sorted, and then the errors for folders that cannot be read.
+def pages_below(folder: str) -> Iterator[str]:
+    """The paths of all pages below a folder, sorted; TensorIOError for a folder that cannot be read.
 
     Hidden files and folders, packed pages and links to folders are left out.
     """
-    errors: list[OSError] = []
-    for walked, folders, names in os.walk(folder, onerror=errors.append):
+
+    def refuse(error: OSError) -> None:
+        raise file_io.failed(str(error.filename or folder), "read", error)
+
+    for walked, folders, names in os.walk(folder, onerror=refuse):
         signals.check()
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         path = walked.removeprefix(os.curdir).lstrip(os.sep) if folder == os.curdir else walked
         for name in sorted(names):
             if not name.startswith(".") and by_suffix(name, reading=True) is TEXT and not packing_of(name):
                 yield os.path.join(path, name)  # noqa: PTH118 - any text
-    yield from (file_io.failed(str(error.filename or folder), "read", error) for error in errors)
 
 
 def verify(text: Text, level: FeatureLevel, number: int | None = None) -> Report:

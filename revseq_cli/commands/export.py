@@ -74,9 +74,8 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
     there = f"dxdispatch.exe {name}" if re.fullmatch(r"[\w.-]+", name) else f'dxdispatch.exe "{name}"'
     here = f"revseq diff {platform.typed(str(result))} --job {_typed_job()}"
     if console.as_json:
-        report = {**objects.job(job.values.desc, job.lengths.desc, job.axis), "output": files[0]}
-        report |= {"files": files, "result": str(result), "command": there, "comparison": here}
-        click.echo(objects.text_of(report))
+        report = {"files": files, "command": there, "result": str(result), "comparison": here}
+        click.echo(objects.text_of(objects.job(job.values.desc, job.lengths.desc, job.axis) | report))
     elif not console.quiet:
         lines = ["wrote, to be copied into one folder on Windows:", *(f"  {name}" for name in files)]
         lines += ["Type there, with DxDispatch of https://github.com/microsoft/DirectML:", f"  {there}"]

@@ -96,7 +96,7 @@ def _checked(
     from revseq_cli.formats.table import TEXT
     from revseq_cli.text.examples import NoExampleError
 
-    places: list[tuple[Reference | RevseqError, bool]] = []  # and whether it is named itself
+    places: list[tuple[Reference, bool]] = []  # and whether it is named itself
     for name in named:
         reference = Reference.file(name, TEXT.name)
         if reference.is_piped or not os.path.isdir(reference.path):  # noqa: PTH112 - any text
@@ -104,16 +104,12 @@ def _checked(
         elif reference.key is not None:
             raise UsageError("is a folder, whose examples have no numbers", "no :: after it", where=reference.path)
         else:
-            below = pages.pages_below(reference.path)
-            places += [(Reference(page) if isinstance(page, str) else page, False) for page in below]
+            places += [(Reference(path), False) for path in pages.pages_below(reference.path)]
     results: list[tuple[str, Report | RevseqError]] = []
     skipped = 0
     with signals.begun("verify", len(places), "pages") as advance:
         for page, is_named in places:
             advance(1)
-            if isinstance(page, RevseqError):
-                results.append((page.where, page))
-                continue
             try:
                 results.append((page.name, _report(page, level, console, fix=fix)))
             except RevseqError as e:

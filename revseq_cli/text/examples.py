@@ -28,7 +28,6 @@ _OPERATOR = re.compile(
     re.MULTILINE | re.IGNORECASE | re.ASCII,
 )
 _WHOLE = "InputTensor, SequenceTensor or SequenceLengthsTensor, Axis and OutputTensor"
-_INTEGER = re.compile(r"([+-]?\d{1,18})[,. ]*", re.ASCII)
 
 
 class NoExampleError(FormatError):
@@ -61,27 +60,20 @@ class Example:
         return self.tensors[role]
 
     def axis(self) -> int | None:
-        """The axis, None without an Axis line; FormatError for a line that has no integer."""
-        if not (line := self.axis_line):
-            return None
-        if not (number := _INTEGER.fullmatch(line.value)):
-            raise error_at(self.page, line.start, f"Axis is {line.value[:40]}", "an integer")
-        return int(number[1])
+        """The axis, None without an Axis line."""
+        return self.axis_line.value if self.axis_line else None
 
     def add(self, item: TensorText | AxisLine) -> None:
-        """Add a tensor or an Axis line; of prose that begins with Axis:, an Axis line takes the place."""
-        if isinstance(item, AxisLine):
-            before, is_axis = self.axis_line, _INTEGER.fullmatch(item.value)
-            if is_axis and before and _INTEGER.fullmatch(before.value):
-                found = "a second Axis in one example"
-                self.problem = self.problem or error_at(self.page, item.start, found, "one Axis")
-            elif is_axis or not before:
-                self.axis_line = item
-        elif (name := LABELS.get(item.name, item.name)) not in self.tensors:
-            self.tensors[name] = item
-        elif item.name in LABELS:
-            found = f"a second {item.name} in one example"
-            self.problem = self.problem or error_at(self.page, item.start, found, "each once")
+        """Add a tensor or an Axis line; a second one is a problem, but of a tensor that is none of the operator's."""
+        name = "Axis" if isinstance(item, AxisLine) else item.name
+        if isinstance(item, AxisLine) and not self.axis_line:
+            self.axis_line = item
+        elif isinstance(item, TensorText) and LABELS.get(name, name) not in self.tensors:
+            self.tensors[LABELS.get(name, name)] = item
+        elif name == "Axis" or name in LABELS:
+            self.problem = self.problem or error_at(
+                self.page, item.start, f"a second {name} in one example", "each once"
+            )
 
     def ends_before(self, item: TensorText | AxisLine) -> bool:
         """Whether that item belongs to the next example."""
@@ -111,7 +103,7 @@ def find_examples(page: str, items: Iterable[TensorText | AxisLine]) -> list[Exa
                 examples[-1].add(item)
         elif examples and not examples[-1].ends_before(item):
             examples[-1].add(item)
-        elif _INTEGER.fullmatch(item.value):  # prose has lines that begin with Axis:, too
+        else:
             ahead = item
     _judge(page, examples)
     return examples

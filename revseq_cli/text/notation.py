@@ -43,7 +43,8 @@ _HEADER = re.compile(
 )
 _HEADER_FORM = ": (Sizes:{1,3}, DataType:FLOAT32)"
 _SIZES = re.compile(r"(?:\s*+\d{1,20}\s*+(?:,|$))*+\s*+", re.ASCII)
-_AXIS = re.compile(_BEGIN + r"(?P<axis>Axis[ \t]*+[:=][ \t]*+(?P<value>\S[^\n]*))", re.MULTILINE)
+# One that has an integer; prose has lines that begin with Axis:, too.
+_AXIS = re.compile(_BEGIN + r"(?P<axis>Axis)[ \t]*+[:=][ \t]*+(?P<value>[+-]?[0-9]{1,18})[,. \t]*+$", re.MULTILINE)
 # The start of a text that is one tensor; a text that begins with [Home](index.md) is a page.
 _BARE = re.compile(r"\s*\[[\s\[]*(?:[-+.\d\"]|np\.|(?:nan|inf|infinity|true|false)\b)", re.IGNORECASE)
 # Lines that may be rows, of a body whose last bracket is missing.
@@ -117,7 +118,7 @@ def lines_of(text: str) -> str:
 class AxisLine:
     """A line such as `Axis: 3`, which begins at `start`."""
 
-    value: str
+    value: int
     start: int
 
 
@@ -303,7 +304,7 @@ def parse_page(page: str, text: str) -> Iterator[TensorText | AxisLine]:
 
 def _axes(text: str, start: int, stop: int) -> Iterator[AxisLine]:
     for line in _AXIS.finditer(text, start, stop):
-        yield AxisLine(line["value"].rstrip(), line.start("axis"))
+        yield AxisLine(int(line["value"]), line.start("axis"))
 
 
 def _bare(page: str, text: str) -> TensorText:
