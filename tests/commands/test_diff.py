@@ -33,10 +33,12 @@ def report(done, status):
 def test_what_is_told(revseq, pair):
     b = X.copy()
     b[0, 1], b[2, 3] = 1.5, -11
-    pair(X, b)
+    folder = pair(X, b)
     shown = "2 of 12 elements differ\n   index   A    B\n  [0, 1]   1  1.5\n  [2, 3]  11  -11\n"
     assert shown in revseq("diff", "a.npy", "b.npy").out
-    assert [revseq("diff", "a.npy", "b.npy", "--first", n).out.count("[") for n in (1, 0)] == [1, 0]
+    assert revseq("diff", "a.npy", "b.npy", "--first", 1).out.count("[") == 1
+    data = (folder / "a.npy").read_bytes()
+    assert "standard input" in revseq("diff", "-", "a.npy", stdin=data).ok().out
     assert revseq("diff", "a.npy", "[1]").failed().out.endswith("different Sizes\n")
     for args, status in ((("a.npy", "b.npy"), 1), (("a.npy", "a.npy"), 0), (("a.npy", "[1]"), 1)):
         done = revseq("diff", *args, "-q")
@@ -61,17 +63,13 @@ def test_json(revseq, pair):
     [
         ("[nan]", "[nan]", (), 0),
         ("[nan]", "[nan(0x7fc00001)]", (), 1),
-        ("[-0]", "[0]", (), 1),
         ("[-0]", "[0]", ("--atol", 0), 0),
         ("[nan]", "[nan(0x7fc00001)]", ("--equal-nan",), 0),
         ("[inf, -inf]", "[inf, -inf]", ("--rtol", 0), 0),
-        ("[100]", "[101]", ("--rtol", 0.01), 0),
         ("[100]", "[101]", ("--atol", 0.5, "--rtol", 0.005), 0),
         ("[1, 2]", "[[1, 2]]", ("--atol", 9), 1),
         ("[1, 2]", "[1, 2]", ("--dtype", "INT8"), 0),
         ("[1, 100]", "[1.0000001, 101]", ("--ulp", 1), 1),
-        ("[1, 100]", "[1.0000001, 101]", ("--ulp", 1, "--atol", 1), 0),
-        ("[nan]", "[nan]", ("--ulp", 9), 1),
         ("[nan]", "[nan]", ("--ulp", 9, "--equal-nan"), 0),
     ],
 )
@@ -100,42 +98,23 @@ def test_blocks_in_any_order_and_of_any_format(revseq, pair, engine):
         assert [tuple(each["index"]) for each in found["first"]] == places[:7]
 
 
-def test_names_and_pipes(revseq, pair):
-    data = (pair(X, X) / "a.npy").read_bytes()
-    for args in (("-", "a.npy"), ("a.npy", "-")):
-        assert "standard input" in revseq("diff", *args, stdin=data).ok().out
-    revseq("diff", "a.npy", "-", stdin=json.dumps(X.tolist()).encode()).ok()
-
-
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("a.npy", "none.npy"), ["none.npy: no such file"]),
         (("a.npy",), ["tensors given: 1", "wanted: A B, or A --job INPUT LENGTHS"]),
         (("-", "-"), ["A and B are both standard input"]),
-        (("a.npy", "a.dat"), ["unknown suffix .dat", "add -f npy"]),
-        (("a.npy", "[1, x]"), ["B"]),
-        (("a.npy", "cut.npy"), ["cut.npy: is truncated"]),
-        *(
-            (("a.npy", "b.npy", "--rtol", x), [f"rtol: is {x}", "a number of at least 0"])
-            for x in ("nan", "inf", "-1.0")
-        ),
-        *((("a.npy", "b.npy", "--ulp", x), ["--ulp"]) for x in ("-1", "0.5")),
+        *((("a.npy", "b.npy", "--rtol", x), [f"rtol: is {x}", "at least 0"]) for x in ("nan", "inf", "-1.0")),
         (("a.npy", "b.npy", "--dtype", "INT8"), ["DataType is FLOAT32, and INT8 is asked for"]),
         (("big.h5", "big.h5", "--memory", "1MB", "--engine", "serial"), ["try --memory"]),
         (("o.npy", "--job", "x.npy", "n.npy", "n.npy"), ["tensors given: 4"]),
         (("-", "--job", "-", "n.npy", "--axis", 1), ["A and INPUT are both standard input"]),
         (("o.npy", "x.npy", "--axis", 1), ["--axis applies only to a job", "add --job"]),
-        (("o.npy", "x.npy", "--feature-level", "5_0"), ["--feature-level applies only to a job"]),
-        (("o.npy", "--job", "x.npy", "n.npy", "--axis", 0), ["Sizes"]),
         (("o.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--memory", "300"), ["try --memory"]),
         (("o.npy", "x.npy", "--picture", "old.svg"), ["old.svg"]),
     ],
 )
 def test_bad_input(revseq, pair, args, words):
     folder = pair(X, X)
-    (folder / "a.dat").write_bytes(b"nothing that says what it is")
-    (folder / "cut.npy").write_bytes((folder / "a.npy").read_bytes()[:-1])
     (folder / "old.svg").write_text("old")
     for name, sizes in (("x", (30, 40)), ("o", (30, 40)), ("n", (30, 1))):
         np.save(folder / f"{name}.npy", np.zeros(sizes, np.uint32))

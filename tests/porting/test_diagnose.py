@@ -82,12 +82,7 @@ def test_a_mistake_is_found_where_a_mask_cleared_what_is_behind_the_length():
     """As pad_packed_sequence leaves it."""
     x, n = a_job((12, 30, 2), of_batch=False)
     behind = np.arange(30)[:, None] >= n
-    made = {
-        "lengths are 1 too small": oracle.reverse(x, n - 1, 1), "the output is the input": x,
-        "around the ends": np.roll(oracle.reverse(x, n, 1), 1, 1),
-        "values are negated": -oracle.reverse(x, n, 1),
-    }  # fmt: skip
-    for words, got in made.items():
+    for words, got in (("lengths are 1 too small", oracle.reverse(x, n - 1, 1)), ("the output is the input", x)):
         _, (text,) = told(x, n, 1, np.where(behind, np.float32(0), got))
         assert words in text
         assert text.endswith("; and the output is only 0 behind the length")
@@ -118,7 +113,6 @@ def test_what_is_right_or_too_little_explains_nothing():
     [
         (lambda i, n: i % 2 == 1, "lines whose index in dimension 0 is odd"),
         (lambda i, n: i >= 20, "lines whose index in dimension 0 is above 19"),
-        (lambda i, n: n > 16, "lines whose length is above the axis size"),
         (lambda i, n: n > 9, "lines whose length is above 9"),
         (lambda i, n: i == 7, "batch 7 of 40"),
         (lambda i, n: (i == 7) | (i == 9), "batches 7 and 9 of 40"),
@@ -132,20 +126,14 @@ def test_wrong_lines_have_a_rule(wrong, rule):
     assert told(x, n, 1, got)[0] == rule
 
 
-def test_lines_that_look_right_in_any_case_count_for_no_rule():
+def test_lines_of_which_little_is_known():
     x, n = a_job()
     n[2:4] = 1
     assert told(x, n, 1, x) == ("lines whose length is above 1", ["nothing is reversed: the output is the input"])
-
-
-def test_lines_by_index():
     x, n = a_job(of_batch=False)
     got = oracle.reverse(x, n, 1)
     got[1, :, 2] = got[4, :, 0] = 0
     assert told(x, n, 1, got) == ("the lines [1, 2], [4, 0]", ["the output is only 0, in the wrong lines alone"])
-
-
-def test_other_lengths_are_told_with_the_given_ones():
     x, n = a_job((6, 9, 1))
     other = n.copy()
     n[:, 0, 0], other[:, 0, 0] = (5, 5, 7, 9, 3, 4), (5, 2, 7, 4, 3, 4)
@@ -212,9 +200,6 @@ LARGE = {
         np.arange(len(x))[:, None, None] < len(x) // 2, oracle.expected(x, n, 1), np.float32(0)
     ),
     "around the ends": lambda x, n: np.roll(oracle.expected(x, n, 1), 1, 0),
-    "the output is only 0, in elements behind the length": lambda x, n: np.where(
-        np.arange(x.shape[1])[:, None] < n, oracle.expected(x, n, 1), np.float32(0)
-    ),
 }
 
 
@@ -240,7 +225,6 @@ def test_an_output_in_other_sizes_or_of_another_type_is_read_first():
         (right.transpose(1, 0, 2), "the axes of the output are in the order {1,0,2}"),
         (right.reshape(-1), "sizes {4,6,5} are saved as {120}"),
         (right[:, None], "sizes {4,6,5} are saved as {4,1,6,5}"),
-        (right.astype("f8"), "FLOAT32 is saved as FLOAT64"),
         (right.astype("f8").ravel(), "FLOAT32 is saved as FLOAT64, and sizes {4,6,5} are saved as {120}"),
         (right.view("u4"), "FLOAT32 is saved as UINT32, byte for byte"),
     ):

@@ -61,11 +61,8 @@ _LENGTHS = {
     "whole lines": (lambda n, s, i, g: s, "whole lines"),
     "0 is the whole line": (lambda n, s, i, g: n or s, "whole lines"),
     "1 too small": (lambda n, s, i, g: n - 1, "1 too small"),
-    "2 too small, clamped before": (lambda n, s, i, g: min(n, s) - 2, "2 too small"),
     "1 too small, and 0 wraps": (lambda n, s, i, g: n - 1 if n else s, "one below 0"),
-    "1 too large": (lambda n, s, i, g: n + 1, "1 too large"),
     "clamped to 6": (lambda n, s, i, g: min(n, 6), "at most 6"),
-    "above the size is 0": (lambda n, s, i, g: 0 if n > s else n, "nothing is reversed"),
     "modulo the size": (lambda n, s, i, g: n % s, "modulo"),
     "divided by 4": (lambda n, s, i, g: n // 4, "divided by 4"),
     "times 2": (lambda n, s, i, g: n * 2, "multiplied by 2"),
@@ -73,10 +70,8 @@ _LENGTHS = {
     "down to a multiple of 4": (lambda n, s, i, g: n // 4 * 4, "rounded down to multiples of 4"),
     "up to a multiple of 8": (lambda n, s, i, g: -(-n // 8) * 8, "rounded up to multiples of 8"),
     "the longest": (lambda n, s, i, g: max(g), "longest|whole lines"),
-    "5 for all": (lambda n, s, i, g: 5, "by the length"),
     "the first for all": (lambda n, s, i, g: g[0], "other lines|by the length"),
     "of the line before": (lambda n, s, i, g: g[i - 1], "other lines.* 1 behind, around"),
-    "of the line behind, and 0": (lambda n, s, i, g: g[i + 1] if i + 1 < len(g) else 0, "other lines.* 1 ahead"),
     "in reverse order": (lambda n, s, i, g: g[-1 - i], "other lines.* in reverse"),
     "in pairs": (lambda n, s, i, g: g[i ^ 1] if i ^ 1 < len(g) else n, "other lines.* group of 2"),
     "sorted, the longest first": (lambda n, s, i, g: sorted(g, reverse=True)[i], "other lines.* sorted"),
@@ -104,10 +99,6 @@ def in_place(x, n):
     return x
 
 
-def tiles(x, n, k):
-    return [x[i : min(i + k, n)] for i in range(0, n, k)]
-
-
 def each(element):
     """A line by its elements: of the line, the length and the index; those behind the length stay."""
     return lambda x, n: [element(x, n, j) if j < n else x[j] for j in range(len(x))]
@@ -117,30 +108,24 @@ def rotated(x, k):
     return [x[(j + k) % len(x)] for j in range(len(x))]
 
 
-def right(x, n):
-    return x[:n][::-1] + x[n:]
-
-
 _ELEMENTS = {
     "the rest is reversed, too": (lambda x, n: x[:n][::-1] + x[n:][::-1], "is reversed, too"),
     "only the rest": (lambda x, n: x[:n] + x[n:][::-1], "only what is behind"),
     "the start is rotated": (lambda x, n: rotated(x[:n][::-1], 2) + x[n:], "part is rotated"),
-    "the line is rotated": (lambda x, n: rotated(right(x, n), -3), "3 behind, around"),
-    "the line is moved": (lambda x, n: [*right(x, n)[1:], 0], "zeros outside"),
+    "the line is rotated": (lambda x, n: rotated(x[:n][::-1] + x[n:], -3), "3 behind, around"),
     "rotated, not reversed": (lambda x, n: rotated(x[:n], 1) + x[n:], "not reversed"),
     "rotated by the length": (lambda x, n: rotated(x, n), "rotated by its length"),
     "rotated back by the length": (lambda x, n: rotated(x, -n), "rotated back by its length"),
-    "reversed again": (lambda x, n: right(x, n)[::-1], "output come in reverse"),
-    "reversed before": (lambda x, n: right(x[::-1], n), "input are read in reverse"),
+    "reversed again": (lambda x, n: (x[:n][::-1] + x[n:])[::-1], "output come in reverse"),
+    "reversed before": (lambda x, n: x[::-1][:n][::-1] + x[::-1][n:], "input are read in reverse"),
     "the last are reversed": (lambda x, n: x[: len(x) - n] + x[len(x) - n :][::-1], "end of the line"),
     "whole, and masked": (lambda x, n: x[::-1][:n] + [0] * len(x[n:]), "reversed whole, with zeros"),
     "padded left": (lambda x, n: [0] * len(x[n:]) + x[:n][::-1], "behind zeros"),
     "the rest first": (lambda x, n: x[n:] + x[:n][::-1], "behind the rest"),
-    "only the ends": (each(lambda x, n, j: x[n - 1 - j] if j in (0, n - 1) else x[j]), "output is the input"),
     "the first is kept": (lambda x, n: x[:1] + x[1:n][::-1] + x[max(n, 1) :], "first 1 stay|part is rotated by 1"),
     "in place": (in_place, "first half is written"),
-    "tiles of 4": (lambda x, n: [v for tile in tiles(x, n, 4) for v in tile[::-1]] + x[n:], "each tile of 4"),
-    "tiles of 2, in order": (lambda x, n: [v for tile in tiles(x, n, 2)[::-1] for v in tile] + x[n:], "tiles of 2"),
+    "tiles of 4": (lambda x, n: [v for i in range(0, n, 4) for v in x[i : min(i + 4, n)][::-1]] + x[n:], "each tile of 4"),
+    "tiles of 2, in order": (lambda x, n: [v for i in range(0, n, 2)[::-1] for v in x[i : min(i + 2, n)]] + x[n:], "tiles of 2"),
     "one too far": (each(lambda x, n, j: [*x, 0][n - j]), "1 ahead, with zeros"),
     "one too far, the last again": (each(lambda x, n, j: x[min(n - j, len(x) - 1)]), "1 ahead, or the out"),
     "one too near, around": (each(lambda x, n, j: x[n - 2 - j]), "1 behind, around"),
@@ -173,10 +158,6 @@ def as_the_other_layout(job):
     return oracle.reverse(x, job.n.transpose(axes), 0).reshape(job.x.shape)
 
 
-def reordered(job, x):
-    return np.ascontiguousarray(x).reshape(-1).reshape(job.x.shape, order="F")
-
-
 def batches(order, *, of_input=False):
     """Batches come from others: `order` gets all of their numbers, and the given lengths."""
 
@@ -190,15 +171,13 @@ def batches(order, *, of_input=False):
 _MEMORY = {
     "memory of the transpose": (lambda job: job.right.swapaxes(0, 1).reshape(job.x.shape), "elements of the output"),
     "memory in the other order": (lambda job: job.right.reshape(-1, order="F").reshape(job.x.shape), "elements of the out"),
-    "input read in the other order": (lambda job: oracle.reverse(reordered(job, job.x), job.n, 1), "elements of the input"),
+    "input read in the other order": (lambda job: oracle.reverse(job.x.reshape(-1).reshape(job.x.shape, order="F"), job.n, 1), "elements of the input"),
     "taken for the other layout": (as_the_other_layout, "is taken for|is reversed"),
     "shifted": (lambda job: np.roll(job.right.ravel(), -1).reshape(job.x.shape), "1 ahead, around"),
     "shifted before": (lambda job: oracle.reverse(np.roll(job.x.ravel(), 1).reshape(job.x.shape), job.n, 1),
                        "input are read from the place in memory 1 behind"),
     "past the end of the line": (past_the_end, "not clamped, and the memory"),
-    "another axis whole": (lambda job: job.x[::-1], "axis 0 is reversed whole|batches of the output"),
     "batches in reverse order": (batches(lambda i, n: i[::-1]), "batches of the output come in reverse"),
-    "batches one before": (batches(lambda i, n: i[-1:] + i[:-1]), "batches of the output come"),
     "the first batch for all": (batches(lambda i, n: [0] * len(i)), "batches of the output come from index 0"),
     "inputs one behind": (batches(lambda i, n: i[1:] + i[:1], of_input=True), "batches of the input are read"),
     "sorted by length": (batches(lambda i, n: sorted(i, key=lambda b: -n[b])), "sorted by length"),
@@ -233,8 +212,6 @@ _VALUES = {
     "byte order": (of_values(lambda v: v.byteswap()), "bytes of elements"),
     "cut to integers": (of_values(np.trunc, "f"), "cut to integers|INT"),
     "rounded to integers": (of_values(np.rint, "f"), "rounded to integers"),
-    "doubled": (of_values(lambda v: v * 2, "f"), "multiplied by 2"),
-    "as parts of 255": (of_values(lambda v: v * np.float32(1 / 255), "f"), "multiplied by"),
     "three too large": (of_values(lambda v: v + 3, "i"), "3 is added"),
     "standardised": (of_values(lambda v: (v - v.mean()) / v.std(), "f"), "multiplied by .* is added"),
     "quantised": (of_values(lambda v: np.rint(v / 0.5) * 0.5, "f"), "multiples of 0.5"),
@@ -262,10 +239,7 @@ def where(mask, fill):
 
 _WHERE = {
     "everywhere": lambda i, job, n, number: True,
-    "from the second batch on": lambda i, job, n, number: i[0] > 0,
-    "the last batch": lambda i, job, n, number: i[0] == job.x.shape[0] - 1,
     "the second half": lambda i, job, n, number: number >= job.x.size // 2,
-    "behind 64 elements": lambda i, job, n, number: number >= 64,
     "behind the length": lambda i, job, n, number: i[1] >= n,
     "lines of length 0": lambda i, job, n, number: n == 0,
     "long lines": lambda i, job, n, number: n > job.x.shape[1],
