@@ -175,8 +175,7 @@ def _print_outcome(outcome: Outcome, jobs: Jobs, console: Console) -> None:
         click.echo(objects.outcome(outcome))
     if not outcome.error:
         done = "skipped" if outcome.skipped else "planned" if outcome.planned else "wrote"
-        verified = ", and verified it" if outcome.verified else ""
-        console.detail(f"{jobs.place([outcome.line])}: {done} {outcome.output}{verified}")
+        console.detail(f"{jobs.place([outcome.line])}: {done} {outcome.output}")
 
 
 def _print_notes_and_errors(outcomes: Iterable[Outcome], jobs: Jobs, console: Console) -> None:
@@ -344,4 +343,4 @@ def _outcome_of(entry: Entry, setup: _Setup, sharing: int) -> Outcome:
         return outcome._replace(planned=True)
     with options.written(sink):
         clamped = passes.write(job, sink, plan, verified=verify)
-    return outcome._replace(verified=verify, notes=tuple(sink.notes), clamped=clamped)
+    return outcome._replace(notes=tuple(sink.notes), clamped=clamped)

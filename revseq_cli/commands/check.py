@@ -81,8 +81,8 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     if console.as_json:
         report = {"level": level.short, "valid": not failing, **objects.job(job.values.desc, job.descs[1], job.axis)}
         report |= {"BatchAxis": job.batch_axis, "hint": hint, "lowest_level": lowest and lowest.short}
-        rules = [{"label": constraint.label(), **asdict(constraint)} for constraint in constraints]
-        click.echo(objects.text_of(report | {"lengths": counts and counts._asdict(), "constraints": rules}))
+        report |= {"lengths": counts and counts._asdict(), "constraints": [*map(asdict, constraints)]}
+        click.echo(objects.text_of(report))
     elif not console.quiet:
         printer = terminal.console(color=console.colored)
         by, count = "the operator" if level is FeatureLevel.NONE else level, len(constraints)
@@ -190,12 +190,12 @@ def levels(level: FeatureLevel | None, console: Console) -> None:
     if console.as_json:
         rows = []
         for of_row in all_levels:
-            row = spec.support(of_row)
-            accepted: dict[str, Any] = {tensor: row and row.data_types(tensor) for tensor in (INPUT, LENGTHS)}
-            accepted = {tensor: types and [t.name for t in types] for tensor, types in accepted.items()}
-            counts = row and [row.dimension_counts[0], row.dimension_counts[-1]]
-            accepted |= {"dimension_counts": counts, "most_elements": row and row.most_elements}
-            rows.append({"level": of_row.short, **accepted})
+            told: dict[str, Any] = {"level": of_row.short}
+            if row := spec.support(of_row):
+                told |= {tensor: [t.name for t in row.data_types(tensor)] for tensor in (INPUT, LENGTHS)}
+                counts = [row.dimension_counts[0], row.dimension_counts[-1]]
+                told |= {"dimension_counts": counts, "most_elements": row.most_elements}
+            rows.append(told)
         click.echo(objects.text_of({"levels": rows}))
         return
     printer = terminal.console(color=console.colored)
@@ -212,6 +212,3 @@ def levels(level: FeatureLevel | None, console: Console) -> None:
         }
         for name, text in accepted.items():
             terminal.print_lines(printer, terminal.hanging(f"  {name:<27}", text, printer.width))
-    if not level:
-        none = "none is no level of DirectML: it has the operator's own rules, which hold unless you choose a level."
-        terminal.print_lines(printer, ["", *terminal.hanging("", none, printer.width)])

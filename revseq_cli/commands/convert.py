@@ -78,13 +78,13 @@ def command(
     )
     plan = plan_pass(source, sink, resources)
     console.detail(f"{plan.blocks.count:,} blocks; {plan.means}")
-    with console.writing(sink, verify=verify):
+    with console.writing(sink):
         copy(source, sink, plan)
         if verify:
             verify_copy(source, sink, plan)
         source.recheck()
     if console.as_json:
-        report = {"output": reference.path, "verified": verify, "notes": sink.notes, "bytes": source.desc.total_bytes}
+        report = {"output": reference.path, "notes": sink.notes, "bytes": source.desc.total_bytes}
         click.echo(objects.text_of({"input": {"name": source.name, **objects.of_desc(source.desc)}, **report}))
 
 

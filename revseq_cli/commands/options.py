@@ -120,12 +120,12 @@ class Console:
             click.echo(printable(f"Note: {text}"), file=sys.stderr)
 
     @contextlib.contextmanager
-    def writing(self, sink: FileSink, *others: AtomicFile, verify: bool) -> Iterator[None]:
+    def writing(self, sink: FileSink, *others: AtomicFile) -> Iterator[None]:
         """Write a new file, and others with it, inside, and print what there is to say of it."""
         with written(sink, *others):
             yield
         self.note(*sink.notes)
-        self.detail(f"wrote {sink.file.name}{', and verified it' if verify else ''}")
+        self.detail(f"wrote {sink.file.name}")
 
     @property
     def colored(self) -> bool:

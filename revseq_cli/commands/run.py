@@ -127,16 +127,16 @@ def _write(job: Job, sink: FileSink, plan: Plan, drawings: list[AtomicFile], con
         from revseq_cli.report import objects, view  # small jobs do without what they do not use
 
         console.detail(view.plan(job, plan))
-    with console.writing(sink, *drawings, verify=verify):
+    with console.writing(sink, *drawings):
         clamped = passes.write(job, sink, plan, verified=verify)
         for drawing in drawings:
             drawing.write(_picture(job, sink.written()))
     if console.as_json:
         from revseq_cli.report import objects
 
-        report = {"output": sink.file.name, "verified": verify, "notes": sink.notes}
-        report |= {"bytes": job.values.desc.total_bytes, "clamped": clamped}
-        click.echo(objects.text_of({**objects.job(job.values.desc, job.lengths.desc, job.axis), **report}))
+        values = job.values.desc
+        report = {"output": sink.file.name, "notes": sink.notes, "bytes": values.total_bytes, "clamped": clamped}
+        click.echo(objects.text_of({**objects.job(values, job.lengths.desc, job.axis), **report}))
 
 
 def _print(

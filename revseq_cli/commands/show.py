@@ -12,8 +12,7 @@ import click
 
 from revseq_cli.commands import options
 from revseq_cli.commands.options import Console, Group
-from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed, printable
+from revseq_cli.core.errors import RevseqError, printable
 from revseq_cli.core.tensors import DataType
 
 if TYPE_CHECKING:
@@ -67,8 +66,6 @@ def command(
     from revseq_cli.formats.contract import TextTypes
     from revseq_cli.report import objects  # --help must not load NumPy
 
-    if names and (stats or console.as_json):
-        raise UsageError("--names prints names alone", "neither --stats nor --json with it", "leave out --names")
     types = TextTypes(dtype, DataType.FLOAT32, sizes=sizes)
     shown: list[_Shown] = []
     errors: dict[str, RevseqError] = {}
@@ -76,7 +73,7 @@ def command(
         texts: list[str] = []
         try:
             new = [*_shown(name, format_name, types, headers=names, stats=stats)]
-            if names:
+            if names and not console.as_json:
                 texts = [_line(tensor["name"]) for part in new for tensor in part.tensors]
             elif not console.as_json:
                 texts = [_text(part, console, full=full) for part in new]
@@ -137,10 +134,8 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
         from revseq_cli.formats.onnx import OPERATOR, Model  # few files are models
 
         model = Model(reference.path)
-        if key is not None:
-            hint = f"revseq check {platform.quoted(f'{reference.path}::{model.node(key).key}')}"
-            raise FormatError(f"is a model; its nodes: {listed(model.nodes)}", "a tensor", hint, reference.path)
-        items = tuple(Item(node.key, what=f"{OPERATOR}, {model.told(node)}") for node in model.nodes.values())
+        nodes = model.nodes.values() if key is None else [model.node(key)]
+        items = tuple(Item(node.key, what=f"{OPERATOR}, {model.told(node)}") for node in nodes)
         yield _Shown(Contents(reference.path, "onnx", items), ())
         return
     example = jobs.example_of(reference) if number_of(key) is not None else None

@@ -32,7 +32,6 @@ class Outcome(NamedTuple):
     output: str
     error: RevseqError | None
     bytes: int = 0
-    verified: bool = False
     notes: Sequence[str] = ()
     clamped: int = 0
     skipped: bool = False

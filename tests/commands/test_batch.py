@@ -112,14 +112,12 @@ def test_columns_are_the_options_of_run(revseq):
 
 
 def test_json_reports_each_job(revseq, files):
-    jobs = [{"output": f"y{i}.npy", "verify": i == 2} for i in range(4)]
+    jobs = [{"output": f"y{i}.npy"} for i in range(4)]
     jobs[1]["input"] = "absent.npy"
     done = revseq("batch", "-", "--json", stdin=lines(*jobs).encode()).failed()
     found = reports(done)
     assert [each["output"] for each in found] == ["y0.npy", "y1.npy", "y2.npy", "y3.npy"]
-    assert [(each["ok"], each["verified"], each["bytes"]) for each in found] == [
-        (True, False, 48), (False, False, 0), (True, True, 48), (True, False, 48)
-    ]  # fmt: skip
+    assert [(each["ok"], each["bytes"]) for each in found] == [(True, 48), (False, 0), (True, 48), (True, 48)]
     assert found[1]["error"] == "Error: absent.npy: no such file"
 
 
