@@ -334,27 +334,6 @@ def test_h43_ctrl_c_while_the_command_starts(module):
     assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
 
 
-_LATE = """
-import os, signal
-from revseq_cli.core import platform
-flush_folder = platform.flush_folder
-def flush(path):
-    flush_folder(path)
-    os.kill(os.getpid(), signal.SIGTERM)
-platform.flush_folder = flush
-"""
-
-
-@pytest.mark.needs("signals")
-@pytest.mark.parametrize("old", [True, False])
-def test_h43_a_signal_after_the_output_got_its_name(revseq, small, old):
-    if old:
-        (small / "y.npy").write_bytes(b"old")
-    done = revseq(*JOB, "-o", "y.npy", "--overwrite", code=_LATE, cwd=small)
-    assert (done.status, done.err) == (-signal.SIGTERM, "")
-    assert (small / "y.npy").stat().st_size == (small / "x.npy").stat().st_size
-
-
 # Commands for the kill loops, their outputs, and how often each signal ends them.
 LOOPS = {
     "run npy": ((*JOB, "-o", "y.npy", "--overwrite", "--memory", "1M"), ("y.npy",), 60),

@@ -7,6 +7,7 @@ The readers are npy, notation, json, pages, npz, safetensors, zarr and onnx.
 Guided by coverage through atheris. What is found goes into tests/fuzz/corpus, which the test suite replays.
 """
 
+import importlib
 import io
 import os
 import sys
@@ -41,17 +42,17 @@ def npy(data):
 @reader
 def notation(data):
     """A tensor in the bracket notation, in each type; what is read is read again from its own print."""
-    from revseq_cli.formats.text import open_notation, write_notation
+    from revseq_cli.formats import text
 
-    _text(data, open_notation, write_notation)
+    _text(data, text.open_notation, text.write_notation)
 
 
 @reader
 def json(data):
     """A tensor in JSON."""
-    from revseq_cli.formats.text import open_json, write_json
+    from revseq_cli.formats import text
 
-    _text(data, open_json, write_json)
+    _text(data, text.open_json, text.write_json)
 
 
 @reader
@@ -165,13 +166,9 @@ def main():
     name = sys.argv.pop(1)
     sys.argv.insert(1, "-rss_limit_mb=8192")  # the fuzzer itself grows by some kilobytes an input; a later one wins
     with atheris.instrument_imports(include=["revseq_cli", "json", "ast", "zipfile"]):
-        import revseq_cli.formats.npy
-        import revseq_cli.formats.npz
-        import revseq_cli.formats.onnx
-        import revseq_cli.formats.safetensors
-        import revseq_cli.formats.text
-        import revseq_cli.formats.zarr.source
-        import revseq_cli.pages  # noqa: F401
+        for module in ("npy", "npz", "onnx", "safetensors", "text", "zarr.source"):
+            importlib.import_module(f"revseq_cli.formats.{module}")
+        importlib.import_module("revseq_cli.pages")
 
     atheris.Setup(sys.argv, lambda data: check(name, data))
     atheris.Fuzz()

@@ -30,18 +30,6 @@ def _makes_links():
     return False
 
 
-def _frees_names():
-    """Whether the name of an open file is free once it is removed: under Wine 8, once it is closed."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "x")
-        path.touch()
-        fd = platform.open_file(str(path), platform.READ)
-        path.unlink()
-        free = not path.exists()
-        os.close(fd)
-    return free
-
-
 # What a test may need: whether it is here, and why a test is skipped where it is not.
 NEEDS = {
     "signals": (hasattr(signal, "SIGHUP"), "no signals reach another process, as SIGTERM, SIGHUP and SIGSTOP do"),
@@ -51,7 +39,6 @@ NEEDS = {
     "modes": (not WINDOWS, "no owner, group and mode of a file, and no umask"),
     "fifos": (hasattr(os, "mkfifo"), "no named pipes that are files"),
     "links": (_makes_links(), "no symbolic links"),
-    "free names": (_frees_names(), "no name that is free once its open file is removed: it is when the file is closed"),
     "mounts": (bool(shutil.which("mount")), "no file system that the test can make"),
     "memory files": (os.path.isdir("/dev/shm") and platform.lies_in_memory("/dev/shm"), "no folder in memory"),
     "devices": (not WINDOWS and Path("/dev/full").exists(), "no devices that are files, as /dev/full is"),
@@ -64,21 +51,15 @@ NEEDS = {
     "names by links": (not WINDOWS, "no new file that gets its name by a hard link, but by MoveFileEx"),
     "names of bytes": (not WINDOWS, "no names that are bytes: they are UTF-16, and half a character is one"),
     "cases": (not WINDOWS, "no two names in a folder that differ in case alone"),
-    "affinity": (not WINDOWS, "no cores of a process by os: tests/core/test_windows.py looks at those that Windows gives"),
     "colons": (not WINDOWS, "no colon in the name of a file"),
     "long doubles": (np.dtype("g").itemsize > 8, "no floats of C that are longer than FLOAT64"),
     "POSIX words": (not WINDOWS, "no words as a POSIX shell quotes and reads them"),
-    "backslashes": (os.sep == "/", "no backslash in the name of a zip's member: Python makes it a slash"),
-    "HDF5": (
-        h5py.version.hdf5_version_tuple >= (2,),
-        "this HDF5 puts the time into the root group of a file",
-    ),
+    "HDF5": (h5py.version.hdf5_version_tuple >= (2,), "this HDF5 puts the time into the root group of a file"),
     "superuser": (hasattr(os, "getuid") and not os.getuid(), "only the superuser can give files away"),
     "strace": (
         shutil.which("strace") and not subprocess.run(_STRACE, check=False).returncode,
         "strace is not installed, or may not trace",
     ),
-    "szip": ("szip" in h5py.filters.encode, "no HDF5 that compresses with szip"),
     "ncdump": (
         all(map(shutil.which, ("ncdump", "ncgen", "nccopy", "h5dump"))),
         "ncdump, ncgen, nccopy and h5dump (Debian's netcdf-bin and hdf5-tools) are not installed",
