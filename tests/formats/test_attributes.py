@@ -11,7 +11,6 @@ import netCDF4
 import numpy as np
 import pytest
 import xarray
-import zarr
 from processes import peak
 
 PACKED = np.arange(24, dtype="i2").reshape(2, 3, 4)
@@ -166,21 +165,17 @@ def test_attributes_without_a_place_are_named(tmp_path, revseq):
 def test_labels_without_scales_and_names_that_netcdf_cannot_have(tmp_path, revseq):
     """The coordinate is the dataset of the dimension's name beside it, whose own dimension may have none."""
     with h5py.File(tmp_path / "x.h5", "w") as f:
-        f["v"] = np.arange(6.0).reshape(2, 3)
+        f["v"] = np.zeros((2, 3, 2))
         f["lat"], f["wide"] = np.array([10.0, 20.0]), np.zeros((2, 2))
-        f["v"].dims[0].label, f["v"].dims[1].label = "lat", "wide"
+        for dimension, label in zip(f["v"].dims, ("lat", "a/b", "wide"), strict=True):
+            dimension.label = label
     for to in ("nc", "zarr"):
         assert notes(revseq, "convert", "x.h5::v", f"y.{to}") == ["not copied: the variable wide"]
         for found in opened(tmp_path / f"y.{to}"):
-            assert found["v"].dims == ("lat", "wide")
+            assert found["v"].dims == ("lat", "dim_0" if to == "nc" else "a/b", "wide")
             assert found["lat"].values.tolist() == [10, 20]
-    group = zarr.create_group(tmp_path / "x.zarr")
-    group.create_array("v", data=np.zeros((2, 3, 2)), dimension_names=("a/b", "b", "b"))
-    revseq("convert", "x.zarr::v", "z.nc").ok()
-    with netCDF4.Dataset(tmp_path / "z.nc") as f:
-        assert f["v"].dimensions[1] == "b"
-    shown = json.loads(revseq("show", "z.nc::v", "--json").ok().out)["tensors"][0]
-    assert shown["dimensions"] == ["a/b", "b", "b"]
+        shown = json.loads(revseq("show", f"y.{to}::v", "--json").ok().out)["tensors"][0]
+        assert shown["dimensions"] == ["lat", "a/b", "wide"]
 
 
 @pytest.mark.needs("peak")
@@ -215,12 +210,6 @@ def test_show_prints_attributes_with_their_values(tmp_path, revseq):
     assert 'long_name = "Lufttemperatur in °C"' in " ".join(revseq("show", "x.nc::air").ok().out.split())
     [found] = json.loads(revseq("show", "x.nc::air", "--json").ok().out)["tensors"]
     assert found["attribute_values"]["flags"] == [1, 2, 3]
-    with h5py.File(tmp_path / "long.h5", "w") as f:
-        f["x"] = [1]
-        f["x"].attrs["text\x1b"] = "\x1b" + "x" * 500
-    [line] = [line for line in revseq("show", "long.h5").ok().out.split("\n") if "attributes" in line]
-    assert "\x1b" not in line
-    assert len(line) < 150
 
 
 def test_statistics_leave_out_missing_values_and_say_how_many(tmp_path, revseq):

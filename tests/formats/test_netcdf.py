@@ -228,49 +228,39 @@ def test_a_history_that_is_no_text_or_full_stays(tmp_path, revseq, old):
 @pytest.mark.parametrize(("place", "key"), [(Place("h5", (("group", True),)), ""), (Place("npy"), "::a/b/c")])
 def test_netcdf_and_xarray_add_to_what_was_no_netcdf_file(tmp_path, revseq, place, key):
     """Their library opens a file for writing only if all of its groups remember the order of their links."""
-    values = np.arange(6, dtype="f4").reshape(2, 3)
-    name, _ = libraries.make(place, tmp_path / "x", values, "FLOAT32")
-    revseq("run", name, "[[2], [3]]", "--axis", 1, "-o", f"y.nc{key}", "--only").ok()
-    revseq("convert", name, f"z.nc{key}").ok()
-    right = {"y.nc": expected(values, np.array([[2], [3]]), 1), "z.nc": values}
-    for path, wanted in right.items():
-        with netCDF4.Dataset(tmp_path / path, "a") as f:
-            assert oracle.same_bits(f[key.strip(":") or "group/v"][...].data, wanted)
-            f.createDimension("new", 4)
-            f.createVariable("new", "f4", ("new",))[:] = 1
-            f.createGroup("group").note = "added"
-        xarray.Dataset({"more": ("w", np.arange(3.0))}).to_netcdf(tmp_path / path, mode="a")
-        with h5py.File(tmp_path / path) as f:
-            assert (f["new"][()].tolist(), f["more"][()].tolist()) == ([1] * 4, [0, 1, 2])
+    name, _ = libraries.make(place, tmp_path / "x", values := VALUES[0], "FLOAT32")
+    revseq("run", name, "[[2], [3], [0], [6]]", "--axis", 1, "-o", f"y.nc{key}", "--only").ok()
+    with netCDF4.Dataset(tmp_path / "y.nc", "a") as f:
+        result = expected(values, np.array([[2], [3], [0], [6]]), 1)
+        assert oracle.same_bits(f[key.strip(":") or "group/v"][...].data, result)
+        f.createDimension("new", 4)
+        f.createVariable("new", "f4", ("new",))[:] = 1
+        f.createGroup("group").note = "added"
+    xarray.Dataset({"more": ("w", np.arange(3.0))}).to_netcdf(tmp_path / "y.nc", mode="a")
+    with h5py.File(tmp_path / "y.nc") as f:
+        assert (f["new"][()].tolist(), f["more"][()].tolist()) == ([1] * 4, [0, 1, 2])
 
 
-TYPES = [each for each in DataType if each is DataType.BFLOAT16 or each.kind != "minifloat"]
-LACKED = [DataType.FLOAT16, *(each for each in DataType if each not in TYPES)]
-
-
-def test_netcdf_reads_every_type_that_is_written(tmp_path, revseq):
-    for data_type in (each for each in TYPES if each not in LACKED):
-        is_brain = data_type is DataType.BFLOAT16
-        values = np.array([[0x3F80, 0, 0x3F80]], "u2").view("V2") if is_brain else [[1, 0, 1]]
-        np.save(tmp_path / "x.npy", values if is_brain else np.array(values, dtype_of(data_type)))
-        revseq("convert", "x.npy", "y.nc", "--dtype", data_type.name, "--overwrite").ok()
-        with netCDF4.Dataset(tmp_path / "y.nc") as f:
-            read = np.asarray(f["tensor"][...])
-        assert (read["r"] if read.dtype.names else read).tolist() == [[1, 0, 1]]
-
-
-def test_a_type_that_netcdf_lacks_is_refused(tmp_path, revseq):
-    for data_type in LACKED:
-        dtype = dtype_of(data_type)
-        np.save(tmp_path / "x.npy", np.zeros((2, 3), f"V{dtype.itemsize}" if dtype.names else dtype))
-        typed = ("--dtype", data_type.name)
-        revseq("convert", "x.npy", "x.h5", *typed, "--overwrite").ok()
+@pytest.mark.parametrize("data_type", DataType)
+def test_every_type_is_read_by_netcdf_or_refused(tmp_path, revseq, data_type):
+    dtype = dtype_of(data_type)
+    bits = np.array([[1, 0, 1]], f"u{dtype.itemsize}") if dtype.names else np.array([[1, 0, 1]], dtype)
+    np.save(tmp_path / "x.npy", bits.view(f"V{dtype.itemsize}") if dtype.names else bits)
+    typed = ("--dtype", data_type.name)
+    if data_type is DataType.FLOAT16 or (data_type.kind == "minifloat" and data_type is not DataType.BFLOAT16):
+        revseq("convert", "x.npy", "x.h5", *typed).ok()
         (tmp_path / "old.nc").write_bytes((tmp_path / "x.h5").read_bytes())  # as other versions wrote it
         for tensor in ("x.npy", "old.nc::tensor"):
-            job = ("run", tensor, "[[2], [3]]", "--axis", 1, *typed)
-            for line in (("convert", tensor, "y.nc", *typed), (*job, "-o", "y.NC4"), (*job, "-o", "y.nc::w", "--only")):
+            job = ("run", tensor, "2", "--axis", 1, *typed, "-o")
+            for line in (("convert", tensor, "y.nc", *typed), (*job, "y.NC4"), (*job, "y.nc::w", "--only")):
                 revseq(*line).refused(f"NetCDF has no {data_type.name}", "a file that ends in .h5")
-    assert {path.name for path in tmp_path.iterdir()} == {"x.npy", "x.h5", "old.nc"}
+        assert {path.name for path in tmp_path.iterdir()} == {"x.npy", "x.h5", "old.nc"}
+        return
+    revseq("convert", "x.npy", "y.nc", *typed).ok()
+    with netCDF4.Dataset(tmp_path / "y.nc") as f:
+        read = np.asarray(f["tensor"][...])
+    wanted = bits.view("u2").astype("u4") << 16 if dtype.names else bits  # BFLOAT16 is read as FLOAT32
+    assert (read["r"] if read.dtype.names else read).tolist() == wanted.view("f4" if dtype.names else dtype).tolist()
 
 
 def test_small_floats_beside_a_tensor_are_widened_for_netcdf(tmp_path, revseq):
@@ -289,24 +279,17 @@ def test_small_floats_beside_a_tensor_are_widened_for_netcdf(tmp_path, revseq):
 
 def test_a_file_that_is_no_netcdf_is_not_copied_under_its_name(tmp_path, revseq):
     """Its dimensions would have no names there, and h5netcdf could not open it."""
-    values = VALUES[0]
     with h5py.File(tmp_path / "x.h5", "w") as f:
-        f["t"], f["half"] = values, np.zeros((2, 2), "f2")
+        f["t"], f["half"] = VALUES[0], np.zeros((2, 2), "f2")
         f["t"].dims[0].label, f["t"].dims[1].label = "batch", "time"
         f["t"].attrs["units"], f["t"].attrs["bounds"] = "K", "half"
     job = ("run", "x.h5::t", "[[2], [3], [0], [6]]", "--axis", "time", "--json", "-o")
     notes = json.loads(revseq(*job, "y.nc::w").ok().out)["notes"]
     assert "has this tensor alone" in notes[0]
-    assert notes[1:] == json.loads(revseq(*job, "z.nc::w", "--only").ok().out)["notes"]
-    assert "the variables named by bounds" in str(notes)
-    for engine in ("netcdf4", "h5netcdf"):
-        with xarray.open_dataset(tmp_path / "y.nc", engine=engine) as data:
-            assert [*data.variables] == ["w"]
-            assert (data["w"].dims, data["w"].units) == (("batch", "time"), "K")
-            assert oracle.same_bits(data["w"].values, expected(values, np.array([[2], [3], [0], [6]]), 1))
-    revseq(*job, "x2.h5").ok()
-    with h5py.File(tmp_path / "x2.h5") as f:
-        assert {*f} == {"t", "half"}
+    assert "the variables named by bounds" in notes[1]
+    require(tmp_path / "y.nc", "w", ("batch", "time"), expected(VALUES[0], np.array([[2], [3], [0], [6]]), 1))
+    with netCDF4.Dataset(tmp_path / "y.nc") as f:
+        assert ([*f.variables], f["w"].units) == (["w"], "K")
     revseq(*job, "y.nc::t", "--overwrite").refused("existing file")  # it would lose what else is there
 
 
@@ -314,48 +297,41 @@ def test_a_file_that_is_no_netcdf_is_not_copied_under_its_name(tmp_path, revseq)
 CDL = """netcdf x {
 types:
   compound pair_t { float t; int q; };
-  byte enum cloud_t { Clear = 0, Cumulus = 1, Stratus = 2 };
+  byte enum cloud_t { Clear = 0, Stratus = 2 };
   int(*) list_t;
-dimensions:
-  time = UNLIMITED ; lat = 3 ; lon = 4 ;
+dimensions: time = UNLIMITED ; lat = 2 ; lon = 3 ;
 variables:
-  double time(time) ;
-  short air(time, lat, lon) ; air:scale_factor = 0.5 ; air:_FillValue = -99s ; air:_DeflateLevel = 3 ;
+  short air(time, lat, lon) ; air:_FillValue = -99s ;
   cloud_t air:worst = Stratus ; pair_t air:first = {1.5, 2} ; list_t air:odd = {1, 2} ;
   cloud_t cloud(lat, lon) ;
   pair_t pairs(lat) ;
-  string names(lat) ;
-  uint n(lat) ;
 data:
-  time = 0, 6 ;
-  air = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, _ ;
-  cloud = Clear, Cumulus, Stratus, Clear, Clear, Clear, Clear, Clear, Stratus, Stratus, Clear, Cumulus ;
-  pairs = {1.5, 2}, {2.5, 3}, {3.5, 4} ;
-  names = "x", "yö", "" ;
-  n = 2, 0, 9 ;
+  air = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, _ ;
+  cloud = Clear, Clear, Stratus, Stratus, Stratus, Clear ;
+  pairs = {1.5, 2}, {2.5, 3} ;
 }"""
-
-
-def text_of(path):
-    return subprocess.run(["ncdump", path], capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.needs("ncdump")
 def test_files_of_ncgen(tmp_path, revseq):
     """What it makes of a text, ncdump reads from ours, named types included."""
+
+    def dump(name):
+        return subprocess.run(["ncdump", tmp_path / name], capture_output=True, text=True, check=True).stdout
+
     (tmp_path / "x.cdl").write_text(CDL)
     subprocess.run(["ncgen", "-k", "nc4", "-o", "x.nc", "x.cdl"], cwd=tmp_path, check=True)
-    assert "stored as enumeration of Clear, Cumulus, Stratus" in revseq("show", "x.nc").ok().out
-    revseq("run", "x.nc::air", "x.nc::n", "--axis", "lon", "-o", "added.nc::g/new").ok()
-    for line in ("/cloud_t new:worst = Stratus", "/pair_t new:first = {1.5, 2}", "/list_t new:odd = {1, 2}"):
-        assert line.strip("/") in text_of(tmp_path / "added.nc").replace("/", "")
+    job = ("[[3], [0]]", "--axis", "lon", "--verify", "-o")
+    revseq("run", "x.nc::air", "2", *job[1:], "added.nc::g/new").ok()
+    for line in ("cloud_t new:worst = Stratus", "pair_t new:first = {1.5, 2}", "list_t new:odd = {1, 2}"):
+        assert line in dump("added.nc").replace("/", "")
     for name, lost in (("air", "first, odd"), ("cloud", "the names of its enumeration")):
         told = json.loads(revseq("convert", f"x.nc::{name}", f"{name}2.nc", "--json").ok().out)["notes"]
         assert told == [f"not copied: {lost}"]
-    revseq("run", "x.nc::cloud", "x.nc::n", "--axis", "lon", "-o", "y.nc", "--verify").ok()
-    old, new = ({line.strip(" ;\t") for line in text_of(tmp_path / name).splitlines()} for name in ("x.nc", "y.nc"))
-    assert old - new <= {"netcdf x {", "Clear, Cumulus, Stratus, Clear,", "Stratus, Stratus, Clear, Cumulus"}
-    assert "Cumulus, Clear, Stratus, Clear," in new
+    revseq("run", "x.nc::cloud", *job, "y.nc").ok()
+    old, new = ({line.strip(" ;\t") for line in dump(name).splitlines()} for name in ("x.nc", "y.nc"))
+    assert old - new == {"netcdf x {", "Clear, Clear, Stratus,"}
+    assert "Stratus, Clear, Clear," in new
 
 
 NAMES = ("z", "lat", "lon", "m", "t")

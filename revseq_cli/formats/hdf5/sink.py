@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import os
 import sys
 import time
@@ -179,6 +180,9 @@ class _Alone:
                 name = files.NOT_COORDINATE + name
             else:  # where only h5netcdf would understand such a name
                 dims = ["" if dimension == name else dimension for dimension in dims]
+        if self.is_netcdf and any(dims):  # NetCDF's library opens no file where only some of a variable's have scales
+            free = (f"dim_{i}" for i in itertools.count() if f"dim_{i}" not in (*dims, name))
+            dims = [dimension or next(free) for dimension in dims]
         limits = tuple(h5s.UNLIMITED if size is None else size for size in self.limits)
         kind, space = storage.kind_of(self.template.dtype), h5s.create_simple(self.template.sizes, limits)
         made = _made(file, f"{above}/{name}", kind, space, self.properties)
@@ -219,8 +223,8 @@ class _Alone:
             return
         for d, name in enumerate(self.meaning.dimensions):
             if dims[d]:
-                made.dims[d].attach_scale(scales[name])
-            elif name.isprintable() and name:
+                made.dims[d].attach_scale(scales[dims[d]])
+            if name and name != dims[d] and name.isprintable():
                 made.dims[d].label = name
 
 
