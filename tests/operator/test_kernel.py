@@ -64,16 +64,12 @@ def test_columns_hold_no_more_than_two_copies_beside_the_output(inner):
 
 STRATEGIES = [
     # Shape (outer, axis, inner, shared), data type, and the strategy for it.
-    ((3, 100, 1, 200), "f4", "_by_slices"), ((3, 1 << 16, 1, 1), "u1", "_by_slices"), ((8, 5, 1, 1), "u1", "_by_slices"),
-    ((200, 2048, 1, 1), "f4", "_by_slices"), ((300, 600, 1, 3), "f4", "_by_slices"), ((9, 30, 1, 1), "f4", "_by_slices"),
-    ((3000, 31, 1, 1), "f4", "_by_table"), ((700, 383, 1, 1), "f8", "_by_table"), ((700, 384, 1, 1), "f8", "_by_slices"), ((40_000, 33, 1, 1), "u1", "_by_windows"), ((300, 2047, 1, 1), "u2", "_by_windows"), ((3000, 40, 1, 3), "u1", "_by_windows"),
-    ((3000, 40, 1, 33), "f4", "_by_table"), ((70_000, 1, 1, 1), "u1", "_by_table"),
-    ((2, 512, 300, 1), "u1", "_by_columns"), ((3, 600, 23, 3), "u2", "_by_columns"), ((2, 513, 17, 1), "c16", "_by_columns"),
-    ((1, 1 << 15, 130, 1), "u1", "_by_columns"), ((1, 1 << 17, 9, 1), "f8", "_by_columns"), ((3, 600, 40, 4), "f8", "_by_columns"),
-    ((2, 300, 55, 50), "f4", "_by_index"), ((2, 3, 70_000, 2), "c16", "_by_index"),
-    ((3, 5, 7, 1), "f4", "_by_index"), ((2, 255, 65, 1), "u2", "_by_index"), ((1, 1, 1 << 14, 1), "u1", "_by_index"),
-    ((3, 2, 8193, 1), "u1", "_by_index"), ((5000, 5, 3, 1), "f4", "_by_index"), ((9, 32, 40, 30), "f8", "_by_index"),
-    ((3, 1 << 13, 2, 4), "f8", "_by_index"), ((3, 511, 300, 1), "u4", "_by_index"),
+    ((3, 100, 1, 200), "f4", "_by_slices"), ((8, 5, 1, 1), "u1", "_by_slices"), ((700, 384, 1, 1), "f8", "_by_slices"),
+    ((3000, 31, 1, 1), "f4", "_by_table"), ((700, 383, 1, 1), "f8", "_by_table"), ((70_000, 1, 1, 1), "u1", "_by_table"),
+    ((40_000, 33, 1, 1), "u1", "_by_windows"), ((300, 2047, 1, 1), "u2", "_by_windows"), ((3000, 40, 1, 3), "u1", "_by_windows"),
+    ((2, 512, 300, 1), "u1", "_by_columns"), ((3, 600, 23, 3), "u2", "_by_columns"), ((1, 1 << 17, 9, 1), "f8", "_by_columns"),
+    ((2, 3, 70_000, 2), "c16", "_by_index"), ((2, 255, 65, 1), "u2", "_by_index"), ((1, 1, 1 << 14, 1), "u1", "_by_index"),
+    ((3, 2, 8193, 1), "u1", "_by_index"), ((3, 1 << 13, 2, 4), "f8", "_by_index"), ((3, 511, 300, 1), "u4", "_by_index"),
 ]  # fmt: skip
 
 

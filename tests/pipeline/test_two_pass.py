@@ -1,6 +1,5 @@
 """Tensors that pass through a temporary file, since lines along the first axis are short runs of every row."""
 
-import json
 import os
 from dataclasses import replace
 from math import prod
@@ -77,17 +76,6 @@ def test_the_whole_command(revseq, small, engine):
     values, lengths = np.load(small / "x.npy"), np.load(small / "n.npy")
     assert oracle.same_bits(np.load(small / "y.npy"), expected(values, lengths, 0))
     assert names(small) == {"x.npy", "n.npy", "y.npy"}
-
-
-def test_16_gib_in_64_mib_on_paper(revseq, tmp_path):
-    for name, dtype, shape in (("x.npy", "<f4", (1 << 16, 1 << 16)), ("n.npy", "<u4", (1, 1 << 16))):
-        with open(tmp_path / name, "wb") as f:
-            np.lib.format.write_array_header_1_0(f, {"descr": dtype, "fortran_order": False, "shape": shape})
-            f.truncate(f.tell() + prod(shape) * 4)
-    job = "run x.npy n.npy --axis 0 -o y.npy --memory 64MiB --feature-level none --dry-run".split()
-    plan = json.loads(revseq(*job, "--json").ok().out)["plan"]
-    assert plan["memory"] <= 64 << 20
-    assert plan["spooled"]
 
 
 def test_a_disk_without_room(revseq, small):
