@@ -208,33 +208,25 @@ class _ZarrReadTask:
         ends = zip(self.region, self.chunks, strict=True)
         touched = prod((-(-part.stop // chunk) - part.start // chunk) * chunk for part, chunk in ends)
         shape = [part.stop - part.start for part in self.region]
-        try:
-            if touched <= max(2 * prod(shape), prod(self.chunks)):
+        # Of several chunks with far more elements, zarr would hold all at once.
+        if touched <= max(2 * prod(shape), prod(self.chunks)):
+            with contextlib.suppress(FormatError, *MEMORY_ENDED):  # the loop finds the chunk to blame
                 return self._values(self.region)
-            # Of several chunks with far more elements, zarr would hold all at once.
-            values = np.empty(shape, self.dtype)
-            for box in chunk_boxes(self.region, self.chunks):
+        values = np.empty(shape, self.dtype)
+        for box in chunk_boxes(self.region, self.chunks):
+            try:
                 values[inside(box, self.region)] = self._values(box)
-        except (FormatError, *MEMORY_ENDED):
-            self._blame_chunk()
-            raise
+            except (FormatError, *MEMORY_ENDED) as e:
+                # The index of a damaged shard asks for any number of bytes.
+                why = f": {e.found}" if isinstance(e, FormatError) else ", or takes more memory than there is"
+                found = f"the chunk at {chunk_start(box, self.chunks)} is damaged{why}"
+                raise FormatError(found, "the whole store", "fetch it again", self.name) from None
         return values
 
     def _values(self, region: Region) -> NDArray[Any]:
         with errors_worded(self.name, "read"):
             values = self.array.read(region)
             return values.view(self.dtype) if is_nameless(values.dtype) else np.asarray(values, self.dtype)
-
-    def _blame_chunk(self) -> None:
-        """FormatError with the first chunk of the region that cannot be read."""
-        for box in chunk_boxes(self.region, self.chunks):
-            try:
-                self._values(box)
-            except (FormatError, *MEMORY_ENDED) as e:
-                # The index of a damaged shard asks for any number of bytes.
-                why = f": {e.found}" if isinstance(e, FormatError) else ", or takes more memory than there is"
-                found = f"the chunk at {chunk_start(box, self.chunks)} is damaged{why}"
-                raise FormatError(found, "the whole store", "fetch it again", self.name) from None
 
 
 # The package zarr.
