@@ -47,7 +47,7 @@ from revseq_cli.text.numbers import render
 # Elements of a sample at most, and of one of long lines; so many as are few in any memory; what each takes in it.
 _MOST, _MOST_LONG, _FEW, _BYTES = 1 << 18, 1 << 20, 1 << 12, 256
 _PROBES, _MOST_NUMBERS = 64, 6  # wrong elements that are asked first; numbers of a sentence that are tried on all
-_MOST_NAMED = 6  # runs of indices, exchanged batches, other lengths
+_MOST_NAMED = 6  # batches or lines, exchanges, other lengths
 _LEAST_PART, _LEAST_WITNESSES = 0.7, 3  # what explains fewer of the wrong lines, or fewer independent ones, is not told
 # Bits by which an idea must be better than chance; a rule; and a rule that goes with one of a thousand ideas.
 _IDEA_BITS, _RULE_BITS, _SOUGHT_BITS = 16.0, 6.0, 16.0
@@ -125,11 +125,11 @@ def _undone(a: Source, job: Job, tolerance: Tolerance | None, memory: int) -> tu
     if a.desc == values.desc or 8 * (a.desc.total_bytes + values.desc.total_bytes) > memory:
         return "", a, job
     array, x, n = native(a.read()), native(values.read()), job.lengths.read()
-    kept, size, longest = array.shape[axis] if array.ndim == x.ndim else 0, x.shape[axis], n.max(initial=0)
-    if array.dtype == x.dtype and longest <= kept < size and array.shape == put(x.shape, axis, kept):
-        cut = MemorySource(values.name, x.take(range(kept), axis), values.storage)
-        of = "the longest length, " if longest == kept else ""
-        return f"along axis {axis} the output is cut to {of}{kept} of {size}", a, replace(job, values=cut)
+    size, longest = x.shape[axis], n.max(initial=0)
+    if array.dtype == x.dtype and longest < size and array.shape == put(x.shape, axis, longest):
+        cut = MemorySource(values.name, x.take(range(longest), axis), values.storage)
+        text = f"along axis {axis} the output is cut to the longest length, {longest} of {size}"
+        return text, a, replace(job, values=cut)
     saved = ""
     if array.dtype != x.dtype:
         saved = f"{values.desc.data_type.name} is saved as {a.desc.data_type.name}"
@@ -215,13 +215,11 @@ def _names(lines: Lines, wrong: Array, others: Array) -> str:
     """The indices of one dimension, or the lines, that have all that is wrong and nothing of the others, if few."""
     for d, size in enumerate(wrong.shape):
         bad, good = (mask.any(tuple({*range(wrong.ndim)} - {d})) for mask in (wrong, others))
-        runs = np.count_nonzero(np.diff(bad.astype(np.int8), prepend=0) == 1)
-        if size > 1 and not (bad & good).any() and not bad.all() and runs <= _MOST_NAMED:
-            return f"{lines.named(d, np.flatnonzero(bad))} of {size}"
-    places = np.argwhere(wrong if wrong.ndim > 2 else False)
-    names: list[str] = [str(np.delete(place, lines.axis).tolist()) for place in places[: _MOST_NAMED + 1]]
-    noun = "line" if len(names) == 1 else "lines"
-    return f"the {noun} {', '.join(names)}" if 0 < len(names) <= _MOST_NAMED else ""
+        if size > 1 and not (bad & good).any() and bad.sum() <= min(_MOST_NAMED, size - 1):
+            return f"{lines.named(d, np.flatnonzero(bad).tolist())} of {size}"
+    if wrong.ndim < 3 or wrong.sum() > _MOST_NAMED:
+        return ""
+    return f"lines {', '.join(str(np.delete(place, lines.axis).tolist()) for place in np.argwhere(wrong))}"
 
 
 def _rule(
@@ -465,14 +463,14 @@ class Search:
         as_read, _ = self.read(self.got, self.lines.home(self.at))  # what was reversed, if lengths are right
         for d in (d for d, size in enumerate(self.wrong.shape) if d != self.axis and 1 < size < 1 << 10):
             wrong = np.flatnonzero(self.wrong_lines.any(tuple({*range(self.wrong.ndim)} - {d}))).tolist()
-            name = [self.lines.named(d, self.index[d][[i]]) for i in range(self.wrong.shape[d])]
+            name = [self.lines.named(d, [i]) for i in self.index[d].tolist()]
             for of, has, belong in (("", self.got, self.right), (" of the input", as_read, self.x)):
                 here, there = ([slab.tobytes() for slab in np.moveaxis(array, d, 0)] for array in (has, belong))
                 moved = {i: there.index(here[i]) for i in wrong if there.count(here[i]) == 1 and here[i] != there[i]}
                 if len(moved) == len(wrong):
                     told = [f"{name[i]}{of} has what belongs in {name[k]}" for i, k in moved.items()]
                     if len(moved) == 2 and all(moved.get(k) == i for i, k in moved.items()):
-                        told = [f"{self.lines.named(d, self.index[d][sorted(moved)])}{of} are exchanged"]
+                        told = [f"{self.lines.named(d, self.index[d][sorted(moved)].tolist())}{of} are exchanged"]
                     yield Explanation(0.5 if len(moved) <= _MOST_NAMED else 3, _listed(told, "; "), self.count, "all")
                     return
 

@@ -204,14 +204,12 @@ class Lines(NamedTuple):
         n = np.minimum(self.length(at) if lengths is None else lengths, self.shape[self.axis])
         return put(at, self.axis, mirrored(at[self.axis], n))
 
-    def named(self, d: int, indices: Array) -> str:
-        """What some indices of a dimension are called, in order."""
-        runs = np.split(indices, np.flatnonzero(np.diff(indices) != 1) + 1)
-        names = [name for run in runs for name in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run))]
-        listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    def named(self, d: int, indices: list[int]) -> str:
+        """What some indices of a dimension are called."""
+        numbers = ", ".join(map(str, indices))
         if d == (0 if self.axis else 1):
-            return f"{'batch' if len(indices) == 1 else 'batches'} {listed}"
-        return f"ind{'ices' if len(indices) > 1 else 'ex'} {listed} in dimension {d}"
+            return f"batch {numbers}" if len(indices) == 1 else f"batches {numbers}"
+        return f"index {numbers} in dimension {d}"
 
 
 class Idea(NamedTuple):
@@ -273,8 +271,7 @@ def ideas(lines: Lines) -> Iterator[Idea]:
 
 def _of_other_lines(lines: Lines) -> Iterator[Idea]:
     """What may have been done to the table of lengths, which each line reads at its own place."""
-    shape, axis, table, width = lines
-    flat, home = table.reshape(-1), lines.home
+    flat, home = lines.lengths.reshape(-1), lines.home
 
     def of_other(at: Places, k: Any, row: Row) -> Places:
         index = np.where(np.abs(k) < flat.size, row(own := lines.number(at), flat.size, k, flat), own)
@@ -282,13 +279,9 @@ def _of_other_lines(lines: Lines) -> Iterator[Idea]:
 
     for cost, text, row in ORDERS if flat.size > 1 else ():
         yield Idea(cost, f"lengths are those of other lines: {text}", partial(of_other, row=row))
-    if 1 < flat.size < prod(shape) // shape[axis]:
-        sizes = tuple(put(shape, axis, 1))
-        yield Idea(1, "lengths are read by the number of the line",
-                   lambda at, k: home(at, flat[number_of(put(at, axis, 0), sizes) % flat.size]))  # fmt: skip
     others = {"lengths are the sums of all lengths so far": np.cumsum(flat)}
     for size in (2, 4, 8):
-        raw = flat.astype(f"u{width}").tobytes().ljust(8 * flat.size, b"\0")[: size * flat.size]
+        raw = flat.astype(f"u{lines.width}").tobytes().ljust(8 * flat.size, b"\0")[: size * flat.size]
         others[f"lengths are read as words of {8 * size} bits"] = np.frombuffer(raw, f"u{size}").astype(np.int64)
     for text, other in others.items():
         yield Idea(1, text, lambda at, k, other=other: home(at, other[lines.number(at)]))
