@@ -89,37 +89,34 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
         verdict = f"{by} accepts it: all {count} constraints hold"
         if failing:
             verdict = f"{by} refuses it: {len(failing)} of {count} constraints {'fail' if failing[1:] else 'fails'}"
-        lines = [*_constraints(constraints, hint, printer.width, every=every)]
+        lines = [*_constraints(constraints, hint, every=every)]
         terminal.print_lines(printer, [verdict], terminal.BAD if failing else terminal.GOOD)
         terminal.print_lines(printer, ["", *lines] if lines else [], marked=True)
-        terminal.print_lines(printer, ["", *_about(job, counts, lowest, printer.width)])
+        terminal.print_lines(printer, ["", *_about(job, counts, lowest)])
     return 1 if failing else 0
 
 
-def _constraints(constraints: Sequence[Constraint], hint: str, width: int, *, every: bool) -> Iterator[str]:
+def _constraints(constraints: Sequence[Constraint], hint: str, *, every: bool) -> Iterator[str]:
     """The lines of what fails, as an error says it, and of a hint for all; with `every`, of what passes, too."""
     for constraint in spec.broken(constraints):
-        yield from terminal.hanging(f"{terminal.FAIL}  ", f"{constraint.label()}: {constraint.found}", width)
-        yield from terminal.hanging("      wanted: ", f"{constraint.wanted} ({constraint.rule})", width)
+        yield f"{terminal.FAIL}  {constraint.label()}: {constraint.found}"
+        yield f"      wanted: {constraint.wanted} ({constraint.rule})"
         if constraint.hint and not hint:
             yield printable(f"      Hint: {constraint.hint}")  # which is copied
     if hint:
         yield from (printable(f"      {line}") for line in f"Hint: {hint}".split("\n"))
     for constraint in constraints if every else ():
         if constraint.ok:
-            yield from terminal.hanging(f"{terminal.PASS}  ", f"{constraint.label()}: {constraint.found}", width)
+            yield f"{terminal.PASS}  {constraint.label()}: {constraint.found}"
 
 
-def _about(job: Job, counts: LengthCounts | None, lowest: FeatureLevel | None, width: int) -> Iterator[str]:
+def _about(job: Job, counts: LengthCounts | None, lowest: FeatureLevel | None) -> Iterator[str]:
     """The tensors, the axes, what the lengths do, and the lowest level."""
     from revseq_cli.report.view import axis_text
 
     values, lengths, axis = job.descs
-    for tensor, desc in ((INPUT, values), (LENGTHS, lengths)):
-        *lines, last = terminal.hanging(f"{tensor:<{_COLUMN}}", str(desc), width)
-        yield from lines
-        yield from terminal.beside(last, printable(job.names[tensor]), _COLUMN, width)
-    rows = {"Axis": axis_text(values, axis)}
+    rows = {tensor: f"{desc}  {printable(job.names[tensor])}" for tensor, desc in ((INPUT, values), (LENGTHS, lengths))}
+    rows["Axis"] = axis_text(values, axis)
     if job.batch_axis is not None:
         count = values.sizes[job.batch_axis]
         of_batch = "1 length" if count == 1 else f"a length for each of {count:,} indices"
@@ -130,7 +127,7 @@ def _about(job: Job, counts: LengthCounts | None, lowest: FeatureLevel | None, w
         rows["lengths"] = f"{counts.total:,}{between}; {effects}"
     rows["lowest level"] = _level_text(lowest, values, lengths, axis)
     for name, text in rows.items():
-        yield from terminal.hanging(f"{name:<{_COLUMN}}", text, width)
+        yield f"{name:<{_COLUMN}}{text}"
 
 
 def _level_text(lowest: FeatureLevel | None, values: TensorDesc, lengths: TensorDesc, axis: int) -> str:
@@ -211,4 +208,4 @@ def levels(level: FeatureLevel | None, console: Console) -> None:
             LENGTHS: ", ".join(t.name for t in row.lengths),
         }
         for name, text in accepted.items():
-            terminal.print_lines(printer, terminal.hanging(f"  {name:<27}", text, printer.width))
+            terminal.print_lines(printer, [f"  {name:<27}{text}"])

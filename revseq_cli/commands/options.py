@@ -153,18 +153,11 @@ def colored(color: str, stream: TextIO) -> bool:
 
 
 def print_error(error: RevseqError, color: str, place: str = "") -> None:
-    """Print an error on standard error, in lines that fit a terminal.
-
-    `color` is the value of --color, and `place` has the lines of a manifest.
-    """
+    """Print an error on standard error; `color` is the value of --color, and `place` has the lines of a manifest."""
     from revseq_cli.report.terminal import message
 
-    try:
-        width = os.get_terminal_size(sys.stderr.fileno()).columns
-    except (OSError, ValueError):  # it is no terminal, or does not say
-        width = 0
     in_color = colored(color, sys.stderr)
-    click.echo(message(error, color=in_color, width=width, place=place), file=sys.stderr, color=in_color)
+    click.echo(message(error, color=in_color, place=place), file=sys.stderr, color=in_color)
 
 
 def room_for_tensors(*, full: bool, whole_rows: bool = False) -> Room:

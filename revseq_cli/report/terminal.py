@@ -21,7 +21,6 @@ PASS, FAIL = "pass", "FAIL"
 GOOD, BAD = f"bold color({GREEN})", f"bold color({RED})"  # styles, as rich names them
 
 _WIDTH = 80  # columns where standard output is no terminal
-_LEAST = 20  # columns for a text; a terminal that has less of them cuts its lines
 
 
 def counted(count: int, what: str) -> str:
@@ -57,31 +56,6 @@ def print_lines(console: Any, lines: Iterable[str], style: str = "", *, marked: 
         console.print(text, soft_wrap=True)
 
 
-def hanging(head: str, text: str, width: int) -> list[str]:
-    """The head and the text in lines of at most `width` columns; the text begins in the same column in each line.
-
-    A longer word stays whole.
-    """
-    from rich.cells import cell_len  # some characters take two columns
-
-    lines, room = [""], max(width - cell_len(head), _LEAST)
-    for word in re.findall(r"\s*\S+", text):
-        if lines[-1] and cell_len(lines[-1] + word) > room:
-            lines.append(word.lstrip())
-        else:
-            lines[-1] += word
-    first, *others = lines
-    return [head + first, *(" " * cell_len(head) + line for line in others)]
-
-
-def beside(line: str, name: str, column: int, width: int) -> list[str]:
-    """The line with the name at its end or, where that is too long, the name in a line of its own, and never cut."""
-    from rich.cells import cell_len
-
-    together = f"{line}  {name}"
-    return [together] if cell_len(together) <= width else [line, " " * column + name]
-
-
 def painted(text: str, color: int) -> str:
     """The text in that colour, for a terminal."""
     return f"\x1b[1;38;5;{color}m{text}\x1b[0m"
@@ -93,13 +67,18 @@ _COLORS = {"Error:": RED, "Hint:": BLUE}
 _WORDS = re.compile(f"^(?:{'|'.join(_COLORS)})", re.MULTILINE)
 
 
-def message(error: RevseqError, *, color: bool = False, width: int = 0, place: str = "") -> str:
+def message(error: RevseqError, *, color: bool = False, place: str = "") -> str:
     """The lines that a command prints for an error: for each part what is wrong, what is wanted, and a hint.
 
-    `place` has the lines of the job in its manifest. Lines are broken at words to fit a terminal of that `width`, if it
-    is not 0; hints are not, since they are copied, and neither are lines of a file.
+    `place` has the lines of the job in its manifest.
     """
-    text = "\n".join(_message(part, width, place) for part in error.parts())
+    lines = []
+    for part in error.parts():
+        lines.append(f"Error: {': '.join(filter(None, (place, part.where, part.found)))}")
+        lines += [f"  {line}" for line in part.context.split("\n") if part.context]
+        lines += [f"  wanted: {part.wanted}"] if part.wanted else []
+        lines += f"Hint: {part.hint}".split("\n") if part.hint else []
+    text = "\n".join(map(shown_line, lines))
     return _WORDS.sub(lambda word: painted(word[0], _COLORS[word[0]]), text) if color else text
 
 
@@ -116,18 +95,6 @@ def together(errors: Sequence[RevseqError]) -> list[RevseqError]:
         where = listed(files, _MOST_FILES) if files[1:] else first.where
         made.append(RevseqError(first.found, first.wanted, first.hint, where, first.context))
     return made
-
-
-def _message(error: RevseqError, width: int, place: str) -> str:
-    def broken(head: str, text: str) -> list[str]:
-        line = shown_line(f"{head}{text}")
-        return hanging(head, line.removeprefix(head), width) if width else [line]
-
-    lines = broken("Error: ", ": ".join(filter(None, (place, error.where, error.found))))
-    lines += [shown_line(f"  {line}") for line in error.context.split("\n") if error.context]
-    lines += broken("  wanted: ", error.wanted) if error.wanted else []
-    lines += map(shown_line, f"Hint: {error.hint}".split("\n") if error.hint else ())
-    return "\n".join(lines)
 
 
 _DELAY = 0.5  # seconds of work before a bar appears

@@ -141,10 +141,7 @@ def show(
         text = json.dumps(value, ensure_ascii=False).removeprefix("[").removesuffix("]")
         rows.append(("" if i else "attributes", printable(shortened(f"{name} = {text}", _LONGEST_ATTRIBUTE))))
     rows += [(key, "-" if value is None else str(value)) for key, value in (statistics or {}).items()]
-    lines = [printable(source.name)]
-    for key, text in rows:
-        head = f"  {key:<15}  "
-        lines += [head + text] if room.columns == inf else terminal.hanging(head, text, int(room.columns))
+    lines = [printable(source.name), *(f"  {key:<15}  {text}" for key, text in rows)]
     if preview:
         chunk = prod(source.chunks or ()) * source.dtype.itemsize
         values = f"// no preview: a chunk has {chunk:,} bytes"

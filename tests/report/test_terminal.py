@@ -76,28 +76,6 @@ def test_variables_of_the_environment(revseq, files, option, value):
 # lines
 
 
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("", [""]), ("a" * 20 + " b", ["a" * 20, "b"]), (f"a  {'b' * 19}", ["a", "b" * 19]),
-        ("two columns 日本語日 本", ["two columns 日本語日", "本"]),
-    ],
-)  # fmt: skip
-def test_lines_end_between_words(text, lines):
-    first, *others = lines
-    assert terminal.hanging("head: ", text, 26) == ["head: " + first, *(" " * 6 + line for line in others)]
-    assert terminal.hanging("head: ", text, 5) == terminal.hanging("head: ", text, 26)  # so narrow, it cuts them itself
-
-
-def test_errors_break_at_words_and_hints_stay_whole():
-    """What is copied from a hint has no line breaks."""
-    found, wanted, hint = (" ".join([word] * 20) for word in ("found", "wanted", "hint"))
-    *lines, last = terminal.message(RevseqError(found, wanted, hint), width=60).split("\n")
-    assert last == f"Hint: {hint}"
-    assert max(map(len, lines)) <= 60
-    assert " ".join(" ".join(lines).split()) == f"Error: {found} wanted: {wanted}"
-
-
 def test_errors_are_alike_but_for_their_files():
     def error(where, **other):
         return RevseqError(**{"found": "f", "wanted": "w", "hint": "h", "context": "c", "where": where} | other)
