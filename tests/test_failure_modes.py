@@ -105,14 +105,6 @@ def test_h3_h4_h5_versions_and_orders_of_npy(done, tmp_path, version):
 # lengths
 
 
-def test_h13_lengths_beyond_the_axis_are_clamped(revseq, tmp_path):
-    np.save(tmp_path / "x.npy", F4)
-    for most in (np.uint32(2**32 - 1), np.uint64(2**64 - 1)):
-        np.save(tmp_path / "n.npy", np.array([[5], [most], [0]], most.dtype))
-        revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--overwrite").ok()
-        assert (np.load(tmp_path / "y.npy") == [F4[0, ::-1], F4[1, ::-1], F4[2]]).all()
-
-
 @pytest.mark.parametrize("shape", [(4,), (1, 1), (3, 4), (1, 3), (3, 1, 1)])
 def test_h14_lengths_of_other_sizes(refused, tmp_path, shape):
     np.save(tmp_path / "x.npy", F4)
@@ -154,28 +146,6 @@ def test_h19_h26_no_values_and_half_a_file(refused, tmp_path):
     ):
         (tmp_path / "x.h5").write_bytes(data)
         refused("x.h5", words)
-
-
-def test_h20_h21_h22_values_in_other_files(refused, tmp_path):
-    """Nobody reaches them through x.h5."""
-    with h5py.File(tmp_path / "other.h5", "w") as f:
-        f["secret"] = F4
-    (tmp_path / "raw").write_bytes(F4.tobytes())
-    with h5py.File(tmp_path / "x.h5", "w") as f:
-        f["external"] = h5py.ExternalLink("other.h5", "/secret")
-        f["group"] = h5py.ExternalLink("other.h5", "/")
-        f["soft"], f["by_way"], f["alias"] = map(h5py.SoftLink, ("/stored", "external", "/group"))
-        f.create_dataset("stored", (3, 4), "f4", external=[("raw", 0, 48)])
-        layout = h5py.VirtualLayout((3, 4), "f4")
-        layout[:] = h5py.VirtualSource("other.h5", "secret", (3, 4))
-        f.create_virtual_dataset("virtual", layout)
-    for name in ("external", "group/secret", "by_way", "alias/secret"):
-        refused(f"x.h5::{name}", "is an external link to other.h5::/")
-    for name in ("stored", "soft"):
-        refused(f"x.h5::{name}", "keeps its values in another file")
-    refused("x.h5::virtual", "a virtual dataset")
-    os.unlink(tmp_path / "other.h5")
-    refused("x.h5::virtual", "a virtual dataset")
 
 
 def test_h23_decompression_bombs(refused, revseq, tmp_path):
@@ -220,42 +190,15 @@ def test_h25_a_damaged_chunk(refused, tmp_path, options, place, engine):
 
 
 @pytest.mark.parametrize("suffix", ["json", "txt"])
-def test_h27_h28_h34_lists_that_are_no_tensor(refused, tmp_path, suffix):
-    ragged = ["[[1, 2], [3]]", "[[1, 2], 3]", "[1, [2]]", "[[], [1]]", "[]"]
+def test_h28_h34_deep_and_huge_texts(refused, tmp_path, suffix):
     deep = ["[" * 100_000 + "1" + "]" * 100_000, "[" * 100_000, "]" * 100_000]
     huge = [f"[[{number}]]" for number in ("1" * 10**6, "0." + "1" * 10**6, "1e" + "9" * 10**5)]
-    for text in (*ragged, *deep, *huge):
+    for text in (*deep, *huge):
         (tmp_path / f"x.{suffix}").write_text(text)
         refused(f"x.{suffix}", f"x.{suffix}: ")
     with open(tmp_path / f"x.{suffix}", "wb") as f:
         f.truncate(100 * 10**9)
     refused(f"x.{suffix}", f"x.{suffix}: is a text of 100000000000 bytes")
-
-
-def test_h29_nan_and_infinity(revseq, refused, tmp_path):
-    for text in ('["nan", "inf", "-inf"]', "[NaN, Infinity, -Infinity]", "[nan, inf, -inf]"):
-        assert revseq("run", text, "[3]", "--axis", 0).ok().out.endswith("[-inf, inf, nan]\n")
-    (tmp_path / "x.json").write_text("[[NaN]]")
-    refused("x.json", "x.json: ", "INT32 has no NaN", n="[[1]]", options=("--dtype", "INT32"))
-
-
-@pytest.mark.parametrize("suffix", ["json", "txt"])
-def test_h30_h31_h32_numbers_that_do_not_fit(refused, tmp_path, suffix):
-    for number, dtype in (
-        ("300", "UINT8"), ("-1", "UINT32"), ("9223372036854775808", "INT64"), ("1e39", "FLOAT32"), ("1e400", "FLOAT64"),
-        ("16777217", "FLOAT32"), ("65520", "FLOAT16"), ("1.5", "INT32"), ("9007199254740993", "FLOAT64"), ("true", "UINT8"),
-    ):  # fmt: skip
-        (tmp_path / f"x.{suffix}").write_text(f"[[7, {number}]]")
-        refused(f"x.{suffix}", f"x.{suffix}: ", "line 1, column 6", n="[[1]]", options=("--dtype", dtype))
-
-
-def test_h33_encodings(revseq, refused, tmp_path):
-    for data in ("\ufeff[[1,\r\n2]]".encode(), b"[[1,\r\n2]]\r\n", "[[1, 2]]".encode("utf-16")):
-        (tmp_path / "x.json").write_bytes(data)
-        assert "[[2, 1]]" in revseq("run", "x.json", "[[2]]", "--axis", 1).ok().out
-    for data in ("[[1, 2]]".encode("utf-16-le"), b"[[1, 2\xff]]", b"[[1,\x00 2]]"):
-        (tmp_path / "x.json").write_bytes(data)
-        refused("x.json", "x.json: ")
 
 
 # outputs

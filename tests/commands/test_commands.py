@@ -127,7 +127,7 @@ def test_levels(revseq):
 CLAMPED = "2 of 4 lengths are clamped to the axis size, 6"
 
 
-def test_clamping_is_told(revseq, tmp_path):
+def test_h13_clamping_is_told(revseq, tmp_path):
     np.save(tmp_path / "x.npy", np.arange(240, dtype="f4").reshape(4, 10, 6))
     np.save(tmp_path / "lengths.npy", np.array([2, 5, 10, 7]))
     job = ("x.npy", "lengths.npy", "--axis", 2, "--batch-axis", 0, "--lengths-dtype", "UINT32")

@@ -96,7 +96,7 @@ def test_links_that_lead_nowhere(tmp_path, revseq):
     revseq("show", "x.h5::s4", "x.h5").ok()  # of 16 in all, as many as HDF5 follows
 
 
-def test_links_to_other_files_say_where_they_lead(tmp_path, revseq):
+def test_h20_links_to_other_files_say_where_they_lead(tmp_path, revseq):
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f["away"], f["lost"] = h5py.ExternalLink("other.h5", "group"), h5py.ExternalLink("lost\x1b.h5", "/x")
         f["soft"] = h5py.SoftLink("/away/secret")
@@ -150,7 +150,7 @@ def test_no_other_file_is_opened(doors, shell, line, status):
     assert "fifo" not in traced
 
 
-def test_values_in_other_files_are_refused_and_shown(doors, revseq):
+def test_h21_h22_values_in_other_files_are_refused_and_shown(doors, revseq):
     revseq("convert", "x.h5::u", "y.npy").refused("is a virtual dataset, made of other files", "in the file itself")
     revseq("convert", "x.h5::external", "y.npy").refused("keeps its values in another file")
     shown = revseq("show", "x.h5").ok().out

@@ -19,7 +19,7 @@ def encoded(request):
 
 
 @pytest.mark.parametrize("text", ["\n[[1, 2],\n [3, 4]]\n", '{"DataType": "FLOAT32",\n"Values": [[1, 2], [3, 4]]}\n'])
-def test_tensors(revseq, tmp_path, encoded, text):
+def test_h33_tensors(revseq, tmp_path, encoded, text):
     (tmp_path / "x.dat").write_bytes(encoded(text))
     revseq("convert", "x.dat", "y.npy").ok()
     revseq("convert", "-", "z.npy", stdin=encoded(text)).ok()

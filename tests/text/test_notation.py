@@ -94,7 +94,7 @@ def test_axis_lines_anywhere():
         ("array([1, 2], shape=(3,))", (1, 7), "the values have {2}, and {3} is stated"), ("array([0, 1, ..., 9], shape=(9,))", (1, 14), "'...' is not a number"),
     ],
 )  # fmt: skip
-def test_errors_show_the_place(text, place, problem):
+def test_h27_errors_show_the_place(text, place, problem):
     with pytest.raises(FormatError) as caught:
         [t.values(DataType.FLOAT32) for t in tensors(text)]
     message = str(caught.value)

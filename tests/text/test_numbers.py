@@ -75,7 +75,7 @@ def test_accepted(name, token, value):
         ("BOOL", "0.5", "is a fraction, and BOOL holds integers"), ("BOOL", "true", "not a number"),
     ],
 )  # fmt: skip
-def test_refused(name, token, why):
+def test_h29_h30_h31_h32_refused(name, token, why):
     with pytest.raises(numbers.LiteralError) as caught:
         parse(name, "1", token)
     assert why in caught.value.problem
