@@ -1,23 +1,19 @@
 """What a file is, is told by its first bytes, and by its suffix only where these say nothing."""
 
 import os
-import shutil
 
 import h5py
-import netCDF4
 import numpy as np
 import oracle
 import pytest
 import safetensors.numpy
 import zarr
-from conftest import SAMPLES
 from tensor_files import EXPECTED, N, X
 
 
-def h5(path, **options):
-    with h5py.File(path, "w", **options) as file:
-        file["x"], file["chunks/x"] = X, X
-        file.create_dataset("n", data=N, chunks=(2, 1))
+def h5(path):
+    with h5py.File(path, "w") as file:
+        file["x"], file["n"] = X, N
 
 
 def text(path):
@@ -37,7 +33,7 @@ def savez(path):
 WRITERS = {
     "npy": save,
     "npz": savez,
-    "h5": lambda path: h5(path),
+    "h5": h5,
     "safetensors": lambda path: safetensors.numpy.save_file({"x": X}, path),
     "zarr": lambda path: zarr.create_array(path, data=X),
     "text": text,
@@ -57,21 +53,11 @@ def test_any_format_under_any_name(revseq, tmp_path, kind, suffix):
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), EXPECTED)
 
 
-@pytest.mark.parametrize("name", ["x.h5ad", "x.mat"])
-def test_hdf5_under_the_names_of_its_fields(revseq, tmp_path, name):
-    h5(tmp_path / name)
-    revseq("run", f"{name}::x", f"{name}::n", "--axis", 1, "-o", f"y{name}").ok()
-    with h5py.File(tmp_path / f"y{name}") as file:
+def test_a_copy_of_hdf5_under_any_suffix(revseq, tmp_path):
+    h5(tmp_path / "x.mat")
+    revseq("run", "x.mat::x", "x.mat::n", "--axis", 1, "-o", "y.mat").ok()
+    with h5py.File(tmp_path / "y.mat") as file:
         assert oracle.same_bits(file["x"][:], EXPECTED)
-
-
-def test_hyperspys_folder_of_zarr(revseq, tmp_path):
-    zarr.create_array(tmp_path / "x.zspy", data=X)
-    zarr.create_array(tmp_path / "old", data=X, zarr_format=2)
-    for name in ("x.zspy", "old"):
-        revseq("convert", name, "y.zspy").ok()
-        assert oracle.same_bits(zarr.open_array(tmp_path / "y.zspy", mode="r")[:], X)
-        shutil.rmtree(tmp_path / "y.zspy")
 
 
 def test_the_option_overrides_the_bytes(revseq, tmp_path):
@@ -88,15 +74,6 @@ def test_an_output_has_the_format_of_its_suffix(revseq, tmp_path):
     assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "x.npy").read_bytes()
     save(tmp_path / "y")
     revseq("convert", "x.npy", "y", "--overwrite").refused("y: has no suffix", "add -f")
-
-
-def test_netcdf_3(revseq, tmp_path):
-    with netCDF4.Dataset(tmp_path / "x y.nc", "w", format="NETCDF3_CLASSIC") as file:
-        file.createDimension("d", 3)
-        file.createVariable("x", "f4", ("d",))[:] = 1
-    revseq("show", "x y.nc").ok()
-    revseq("show", "x y.nc", "-f", "h5").refused("x y.nc: HDF5 cannot read it")
-    revseq("convert", "x y.nc", "y", "-f", "nc3").refused("nc3, which is only read", "h5")
 
 
 @pytest.mark.parametrize(
@@ -121,12 +98,6 @@ def test_a_header_of_128_bytes_is_no_pickle(revseq, tmp_path):
         header = '{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'.ljust(size).encode()
         (tmp_path / "x").write_bytes(size.to_bytes(8, "little") + header + b"\x05")
         assert "storage          safetensors" in revseq("show", "x").ok().out
-
-
-def test_a_whole_job_without_a_suffix(revseq, tmp_path):
-    shutil.copy(SAMPLES / "example1.txt", tmp_path / "job")
-    revseq("run", "job").refused("job: has no suffix", "add -f")
-    revseq("run", "job", "-f", "text").ok()
 
 
 @pytest.mark.parametrize("block", [b'{"made by": "me"}', b"[", b"PK\3\4", b"\x80\4", b"\x1f\x8b", b"hello"])
@@ -162,22 +133,10 @@ def test_an_unknown_suffix_names_the_nearest_and_not_all(revseq, tmp_path, suffi
     assert max(map(len, told.splitlines())) < 160
 
 
-@pytest.mark.parametrize("suffix", [".npy", ".csv"])
-def test_an_output_without_names_inside(revseq, tmp_path, suffix):
-    told = revseq("convert", "[[1, 2]]", f"y{suffix}::a").refused(f"a {suffix} file has one tensor without a name").err
-    hint = told.rpartition("Hint: try ")[2].strip()
-    revseq("convert", "[[1, 2]]", hint).ok()
-    assert (tmp_path / f"y{suffix}").exists()
-
-
 @pytest.mark.needs("fifos")
-def test_an_output_that_is_a_pipe_or_a_device(revseq, shell, tmp_path):
+def test_an_output_that_is_a_pipe_or_a_device(revseq, tmp_path):
     np.save(tmp_path / "x.npy", np.arange(6.0).reshape(2, 3))
     os.mkfifo(tmp_path / "p")
     for name in ("p", "/dev/fd/63", "/dev/stdout", "/dev/null"):
         told = revseq("run", "x.npy", "[[2], [3]]", "--axis", 1, "-o", name).refused(f"{name}: is a pipe or a device")
         assert told.err.endswith("pipe it: revseq run ... -o - -f npy\n")
-    if os.path.isdir("/dev/shm"):  # whose files are files
-        revseq("convert", "x.npy", "/dev/shm/none/y.npy").refused("no such folder")
-    typed = revseq("convert", "x.npy", "p", "-f", "h5").refused("is a pipe or a device").err.partition("pipe it: ")[2]
-    assert shell(f"{typed.strip().replace('...', 'x.npy')} | cmp - x.npy").out == ""

@@ -34,8 +34,8 @@ def files(tmp_path):
     return tmp_path
 
 
-def result(folder, name="y.npy"):
-    return np.load(folder / name)
+def result(folder):
+    return np.load(folder / "y.npy")
 
 
 # Lengths
@@ -45,17 +45,13 @@ def result(folder, name="y.npy"):
     ("lengths", "words"),
     [
         ([2, -5, 3, 7], "-5 at [1] is negative"), ([2.0, 5.5, 3.0, 7.0], "5.5 at [1] is not whole"),
-        ([2, np.nan, 3, 7], "nan at [1] is not a number"), ([2, 3, np.inf, 7], "inf at [2] does not fit UINT64"),
-        ([2, 3, 2.0**64, 7], "1.8446744073709552e+19 at [2] does not fit UINT64"),
+        ([2, np.nan, 3, 7], "nan at [1] is not a number"), ([2, 3, 2.0**64, 7], "1.8446744073709552e+19 at [2] does not fit UINT64"),
         ([True, False, True, True], "DataType is BOOL"), ([1j, 2, 3, 4], "DataType is COMPLEX128"),
     ],
 )  # fmt: skip
 def test_h12_what_is_no_length_is_told_with_its_index(revseq, files, lengths, words):
     np.save(files / "n.npy", np.array(lengths))
-    for command in (("run",), ("run", "-o", "y.npy"), ("check",)):
-        done = revseq(*command, "x.npy", "n.npy", *BATCH)
-        assert words in (done.out + done.err).replace("SequenceLengthsTensor DataType:", "DataType is")
-        assert done.status in (1, 2)
+    revseq("run", "x.npy", "n.npy", *BATCH, "-o", "y.npy").refused(words)
     assert not (files / "y.npy").exists()
 
 
@@ -95,10 +91,8 @@ def test_one_length_is_for_all_lines(revseq, files):
 
 def test_levels_are_for_those_who_choose_them(revseq, files):
     job = ("x.npy", "n.npy", *BATCH)
-    for level in ("5_0", "DML_FEATURE_LEVEL_5_0"):
-        revseq("run", *job, "--feature-level", level).refused("DataType is INT64", "--lengths-dtype UINT32")
+    revseq("run", *job, "--feature-level", "DML_FEATURE_LEVEL_5_0").refused("INT64", "--lengths-dtype UINT32")
     revseq("run", *job, env={"REVSEQ_FEATURE_LEVEL": "5.0"}).refused("DataType is INT64")
-    revseq("run", *job, "--feature-level", "5_0", "--lengths-dtype", "UINT32").ok()
     np.save(files / "x.npy", X.reshape(1, 1, 1, 1, 1, 1, 4, 10, 6).astype("c8"))
     job = ("x.npy", "n.npy", "--axis", 7, "--batch-axis", 6)
     revseq("run", *job, "-o", "y.npy").ok()
@@ -114,10 +108,10 @@ def test_h11_empty_tensors_are_jobs(revseq, tmp_path, sizes):
     job = ("x.npy", "n.npy", *BATCH)
     revseq("run", *job, "-o", "y.npy").ok()
     assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "x.npy").read_bytes()
-    revseq("run", "x.npy", "--padding", 0, "--axis", 1, "-o", "z.npy").ok()
-    for command in (("run",), ("check",), ("diff", "y.npy", "--job")):
+    for command in (("check",), ("diff", "y.npy", "--job")):
         revseq(*command, *job).ok()
         revseq(*command, "x.npy", 9, "--axis", 0).ok()
+        revseq(*command, "x.npy", "--padding", 0, "--axis", 1).ok()
     revseq("run", *job, "--feature-level", "5_0").refused("Sizes is", "sizes of at least 1")
 
 
@@ -133,8 +127,7 @@ def netcdf(folder, values, dtype, attributes, fill=None):
 
 @pytest.mark.parametrize("attributes", [{"scale_factor": 2.0}, {"add_offset": 3}])
 def test_packed_lengths_are_refused_with_what_to_type(revseq, files, attributes):
-    made = zarr.create_array(files / "n.zarr", data=N.astype("i2"), attributes=attributes)
-    assert made.shape == (4,)
+    zarr.create_array(files / "n.zarr", data=N.astype("i2"), attributes=attributes)
     for name in (netcdf(files, N, "i2", attributes), "n.zarr"):
         revseq("run", "x.npy", name, *BATCH).refused("its lengths are packed, by ", "unpack them: python -c ")
     neutral = netcdf(files, N, "i2", {"scale_factor": 1.0, "add_offset": 0.0})
@@ -176,8 +169,9 @@ def test_negative_axes_count_from_the_end(revseq, files):
     for axis in (-4, 3):
         revseq("run", "x.npy", "n.npy", "--axis", axis, "--batch-axis", 0).refused(f"Axis is {axis}", "0 to 2")
         revseq("run", "x.npy", "full.npy", "--axis", axis).refused(f"Axis is {axis}", "0 to 2")
-    revseq("run", "x.npy", "n.npy", "--axis", 1, "--batch-axis", 1).refused("the batch axis is 1", "not the reversed")
-    revseq("run", "x.npy", "n.npy", "--axis", 1, "--batch-axis", 5).refused("the batch axis is 5")
+    for batch in (1, 3):
+        told = f"the batch axis is {batch}", "not the reversed"
+        revseq("run", "x.npy", "n.npy", "--axis", 1, "--batch-axis", batch).refused(*told)
 
 
 @pytest.mark.parametrize(
@@ -195,14 +189,6 @@ def test_presets_of_axes(revseq, files, like, options, axis, batch):
     sizes = [size if d == batch else 1 for d, size in enumerate(X.shape)]
     wide = np.broadcast_to(lengths.reshape(sizes), [1 if d == axis else n for d, n in enumerate(X.shape)])
     assert oracle.same_bits(result(files), oracle.expected(X, wide, axis))
-
-
-def test_a_preset_says_nothing_of_other_axes(revseq, tmp_path):
-    np.save(tmp_path / "x.npy", np.zeros((4, 4, 9, 2), "f4"))
-    job = ("x.npy", "[1, 2, 3, 4]", "--like", "pytorch", "--axis", 2)
-    done = revseq("run", *job).refused("type the one that is meant")
-    assert done.err.index("  --batch-axis 1: ") < done.err.index("  --batch-axis 0: ")  # its own comes first
-    assert "revseq run" not in done.err
 
 
 @pytest.mark.parametrize("sizes", [(5,), (5, 3)])
@@ -226,8 +212,7 @@ def test_axes_by_their_names(revseq, tmp_path):
     assert oracle.same_bits(result(tmp_path), (RIGHT > 0.5).view("u1"))
     words = "no dimension is named tmie", "one of station, time, level, or 0 to 2, by number"
     revseq("run", *job[:2], "--axis", "tmie").refused(*words)
-    revseq("run", *job[:4], "--batch-axis", "st").refused("no dimension is named st")
-    revseq("run", *job[:2]).refused("no axis is given", "one of station, time, level, or 0 to 2, by number")
+    revseq("run", *job[:2]).refused("no axis is given", words[1])
     assert revseq("run", *job[:4]).refused("Hint: revseq run").err.endswith("--axis time --batch-axis station\n")
 
 
@@ -238,35 +223,28 @@ def test_a_number_is_never_a_name(revseq, tmp_path):
             x.dims[0].label, x.dims[1].label, x.dims[2].label = labels
     for axis in ("0", " 0 ", "+0", "0.0", "-3"):
         assert json.loads(revseq("check", "x.h5::x", "[[[1]]]", "--axis", axis, "--json").out)["Axis"] == 0
-    done = revseq("run", "x.h5::twice", "1", "--axis", "\x1b")
-    done.refused(r"2 dimensions are named \x1b", "0 to 2, by number")
+    revseq("run", "x.h5::twice", "1", "--axis", "\x1b").refused(r"2 dimensions are named \x1b", "0 to 2, by number")
 
 
-@pytest.mark.parametrize("axis", ["1.5", "-0.1", "9" * 5000, "", "time", "0x1", "1e0", "inf"])
-def test_h15_what_is_neither_a_number_nor_a_name(revseq, files, axis):
-    words = ("--axis", "dimension" if axis else "is empty")
-    if axis in ("time", "0x1", "1e0", "inf"):  # which names of other files may be
-        words = (f"no dimension is named {axis}", "0 to 2, by number\n")
-    done = revseq("run", "x.npy", "[[[1]]]", "--axis", axis).refused(*words)
-    assert len(done.err) < 300
+@pytest.mark.parametrize(
+    ("axis", "words"),
+    [*((axis, ("--axis", "dimension")) for axis in ("1.5", "-0.1", "9" * 5000)), ("", ("--axis", "is empty")),
+     *((axis, (f"no dimension is named {axis}", "0 to 2, by number\n")) for axis in ("time", "0x1", "1e0", "inf"))],
+)  # fmt: skip
+def test_h15_what_is_neither_a_number_nor_a_name(revseq, files, axis, words):
+    assert len(revseq("run", "x.npy", "[[[1]]]", "--axis", axis).refused(*words).err) < 300
 
 
-@pytest.mark.parametrize("suffix", [".npy", ".h5", ".zarr", ".npz"])
-def test_a_type_that_no_text_states_is_told(revseq, suffix):
-    done = revseq("run", "[[1, 2]]", "[[1]]", "--axis", 1, "-o", f"y{suffix}").ok()
+def test_a_type_that_no_text_states_is_told(revseq):
+    done = revseq("run", "[[1, 2]]", "[[1]]", "--axis", 1, "-o", "y.npy").ok()
     assert "INPUT states no data type: it is FLOAT32" in done.err
 
 
-@pytest.mark.parametrize("suffix", [".h5", ".npz"])
-def test_bool_as_bytes_is_in_a_file_alone(revseq, tmp_path, suffix):
-    with h5py.File(tmp_path / "x.h5", "w") as f:
-        f["v"], f["w"] = X > 0.5, X
+def test_bool_as_bytes_is_in_a_file_alone(revseq, tmp_path):
     np.savez(tmp_path / "x.npz", v=X > 0.5, w=X)
-    job = (f"x{suffix}::v", "[2, 5, 10, 7]", *BATCH, "--dtype", "UINT8", "-o", f"y{suffix}")
+    job = ("x.npz::v", "[2, 5, 10, 7]", *BATCH, "--dtype", "UINT8", "-o", "y.npz")
     assert "has this tensor alone, without what else is in x" in revseq("run", *job).ok().err
-    shown = revseq("show", f"y{suffix}", "--names").ok().out
-    assert f"y{suffix}::" in shown
-    assert "w" not in shown
+    assert np.load(tmp_path / "y.npz").files == ["v"]
 
 
 def test_bool_as_bytes_in_parts_of_lines(revseq, tmp_path):
@@ -291,9 +269,6 @@ def test_padding_tells_the_lengths(revseq, tmp_path, dtype):
     revseq("diff", "y.npy", "--job", *job).ok()
     counts = {"total": 3, "clamped": 0, "unchanged": 1, "least": 0, "greatest": 5}
     assert json.loads(revseq("check", *job, "--json").ok().out)["lengths"] == counts
-    assert "from 0 to 5" in revseq("check", *job).ok().out
-    revseq("batch", "--each", "x.npy", "--padding", 0, "--axis", 1, "-o", "{stem}.out.npy").ok()
-    assert oracle.same_bits(result(tmp_path, "x.out.npy"), right)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +285,6 @@ def test_padding_tells_the_lengths(revseq, tmp_path, dtype):
 def test_padding_that_is_none(revseq, tmp_path, args, words):
     np.save(tmp_path / "x.npy", np.ones((3, 4), "u1"))
     revseq("run", *args, *(() if "--axis" in args else ("--axis", 1))).refused(words)
-    revseq("run", "x.npy", "--padding", 0).refused("no axis is given", "0 to 1")
 
 
 @given(st.data())
