@@ -25,31 +25,22 @@ def save_tensor(path, **fields):
 
 
 @pytest.mark.parametrize("number", sorted(TYPES))
-def test_every_data_type(revseq, tmp_path, number):
-    """In raw_data as we write it, and in fields of numbers as onnx.helper does."""
-    data_type = TYPES[number]
+def test_fields_of_numbers(tmp_path, number):
+    """In place of raw_data, as onnx.helper has it."""
+    data_type, proto = TYPES[number], TensorProto(dims=(3, 4), data_type=number)
     values = oracle.random_values(np.random.default_rng(5), (3, 4), data_type)
-    save_tensor(tmp_path / "x.pb", data_type=number, raw_data=values.tobytes())
-    source = open_tensor(str(tmp_path / "x.pb"))
-    assert source.desc.data_type is data_type
-    assert oracle.same_bits(source.read(), values)
-    revseq("run", "x.pb", "[1, 2, 3]", "--axis", 1, "--batch-axis", 0, "--feature-level", "none", "-o", "y.pb").ok()
-    made = onnx.load_tensor(tmp_path / "y.pb")
-    assert (made.data_type, list(made.dims)) == (number, [3, 4])
-    right = oracle.expected(values, np.repeat([[1], [2], [3]], 4, 1), 1)
-    assert made.raw_data == np.ascontiguousarray(right).tobytes()
-    floats = {"FLOAT32": 4, "COMPLEX64": 4, "FLOAT64": 10, "COMPLEX128": 10}
-    proto = TensorProto(dims=(3, 4), data_type=number)
-    if field := floats.get(data_type.name):
-        plain = np.nan_to_num(values) if data_type.kind == "float" else np.ones_like(values)
-        (proto.float_data if field == 4 else proto.double_data).extend(plain.view(plain.real.dtype).ravel().tolist())
-        values = plain
+    if data_type.kind == "complex" or (data_type.size > 2 and data_type.kind == "float"):
+        values = np.nan_to_num(values)
+        parts = values.view(values.real.dtype).ravel()
+        (proto.float_data if parts.itemsize == 4 else proto.double_data).extend(parts.tolist())
     else:
         words = values.view(f"u{data_type.size}") if data_type.kind in ("float", "minifloat", "bool") else values
         fields = {"INT64": proto.int64_data, "UINT32": proto.uint64_data, "UINT64": proto.uint64_data}
         fields.get(data_type.name, proto.int32_data).extend(words.ravel().tolist())
-    (tmp_path / "z.pb").write_bytes(proto.SerializeToString())
-    assert oracle.same_bits(open_tensor(str(tmp_path / "z.pb")).read(), values)
+    (tmp_path / "x.pb").write_bytes(proto.SerializeToString())
+    source = open_tensor(str(tmp_path / "x.pb"))
+    assert source.desc.data_type is data_type
+    assert oracle.same_bits(source.read(), values)
 
 
 @pytest.mark.parametrize(
@@ -90,14 +81,6 @@ def test_more_than_protobuf_can_hold(revseq, tmp_path):
     os.truncate(tmp_path / "x.npy", 1 << 32)
     os.rename(tmp_path / "x.npy", tmp_path / "x.pb")
     revseq("show", "x.pb", "-f", "onnx").refused("has 4294967296 bytes", "protobuf's limit")
-
-
-def test_without_the_package(revseq, tmp_path):
-    save_tensor(tmp_path / "x.pb", raw_data=bytes(48))
-    np.save(tmp_path / "x.npy", np.arange(3.0))
-    for args in (("show", "x.pb"), ("convert", "x.npy", "y.pb")):
-        done = revseq(*args, code="import sys; sys.modules['onnx'] = None")
-        done.refused("is a protobuf message of ONNX", "the package onnx", "pip install onnx")
 
 
 @pytest.mark.parametrize("case", NODE_TESTS, ids=lambda case: case.name)
@@ -144,11 +127,10 @@ def witness(path, feeds, output):
     """What ONNX Runtime computes of a value, of the whole model."""
     model = onnx.load(path)
     model.graph.output.add(name=output)
-    needed = {each.name for each in model.graph.input} - {each.name for each in model.graph.initializer}
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return session.run([output], {name: each for name, each in feeds.items() if name in needed})[0]
+    return session.run([output], feeds)[0]
 
 
 def bilstm(path):
@@ -212,16 +194,11 @@ class TestOfAModel:
         refused = revseq(*level).failed().out
         assert "SequenceLengthsTensor DataType: INT64; add --lengths-dtype UINT32" in refused
         assert "accepted from DML_FEATURE_LEVEL_4_0 on" in revseq(*level, "--lengths-dtype", "UINT32").ok().out
-        assert revseq(*level, *FEED).failed()
 
     def test_lengths(self, revseq, feeds):
-        assert "4, from 1 to 5; 0 above 5" in revseq("check", "bilstm.onnx::rev", *FEED).ok().out
         revseq("run", "bilstm.onnx::rev", "[2, 2, 2, 2]", *FEED, "--batch-axis", 1, "-o", "y.npy").ok()
         right = oracle.expected(feeds["x"].transpose(1, 0, 2), np.full((1, 4, 3), 2), 0)
         assert oracle.same_bits(np.load("y.npy"), right)
-        np.save("len.npy", np.array([9, 1, 3, 2], np.int32))
-        done = revseq("run", "bilstm.onnx::rev", *FEED, "-o", "z.npy").ok()
-        assert "1 of 4 lengths are clamped to the axis size, 5" in done.err
         np.save("len.npy", np.array([-1, 1, 3, 2], np.int32))
         revseq("run", "bilstm.onnx::rev", *FEED).refused("-1 at [0]")
 
@@ -250,9 +227,9 @@ class TestOfAModel:
         assert content(tmp_path) == before
 
     def test_without_the_packages(self, revseq):
-        for package in ("onnx", "onnxruntime"):
-            done = revseq("run", "bilstm.onnx::rev", *FEED, code=f"import sys; sys.modules[{package!r}] = None")
-            done.refused(f"the package {package}", f"pip install {package}")
+        run, code = ("run", "bilstm.onnx::rev", *FEED), "import sys; sys.modules[{!r}] = None"
+        for package, args in (("onnx", run), ("onnxruntime", run), ("onnx", ("convert", "x.npy", "y.pb"))):
+            revseq(*args, code=code.format(package)).refused(f"the package {package}", f"pip install {package}")
 
 
 def test_a_name_that_says_no_node_is_that_of_its_output(tmp_path):
