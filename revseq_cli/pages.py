@@ -94,16 +94,10 @@ def pages_below(folder: str) -> Iterator[str]:
                 yield os.path.join(path, name)  # noqa: PTH118 - any text
 
 
-def verify(text: Text, level: FeatureLevel, number: int | None = None) -> Report:
-    """Recompute every example of a page, or the one of that number, counted from 1.
-
-    NoExampleError for a page without an example of this operator, FormatError where none has that number.
-    """
+def verify(text: Text, level: FeatureLevel) -> Report:
+    """Recompute every example of a page; NoExampleError for a page without an example of this operator."""
     ours, skipped = _examples(text)
-    if number is not None and not 1 <= number <= len(ours):
-        raise FormatError(f"no example {number}", f"1 to {len(ours)}", where=text.name)
-    chosen = [number] if number else range(1, len(ours) + 1)
-    return Report(tuple(_examined(i, ours[i - 1], text, level) for i in chosen), skipped)
+    return Report(tuple(_examined(i, example, text, level) for i, example in enumerate(ours, 1)), skipped)
 
 
 def _examples(text: Text) -> tuple[list[Example], int]:
@@ -161,7 +155,7 @@ def _compared(output: TensorText, expected: NDArray[Any]) -> Iterator[PlacedErro
         yield output.error(output.place(first), f"{message}; {wrong.size} of {written.size} elements differ")
 
 
-def fix(text: Text, before: Report, level: FeatureLevel, number: int | None = None) -> tuple[bytes, Report]:
+def fix(text: Text, before: Report, level: FeatureLevel) -> tuple[bytes, Report]:
     """The bytes of a page with every OutputTensor rewritten that `before` says is wrong; and the report then.
 
     Its rows are written as we print them. FormatError, at its place, for what cannot be put right so: a page is put
@@ -173,9 +167,9 @@ def fix(text: Text, before: Report, level: FeatureLevel, number: int | None = No
         raise FormatError("is packed", "a page that is not", where=text.name)
     examples, _ = _examples(text)
     parts, end = [], 0
-    for verdict in before.verdicts:
+    for verdict, example in zip(before.verdicts, examples, strict=True):
         if not verdict.right:
-            output = examples[verdict.number - 1].tensors.get(OUTPUT)
+            output = example.tensors.get(OUTPUT)
             if verdict.expected is None or not output or output.opened == output.stop:
                 raise verdict.findings[0]
             start, rows = output.opened, output.text[output.opened : output.stop]
@@ -188,7 +182,7 @@ def fix(text: Text, before: Report, level: FeatureLevel, number: int | None = No
             parts += [text.text[end:start], rows.replace("\n", line_end)]
             end = output.stop
     fixed = replace(text, text="".join([*parts, text.text[end:]]))
-    after = verify(fixed, level, number)
+    after = verify(fixed, level)
     if not after.right or len(after.verdicts) != len(before.verdicts):
         raise FormatError("cannot be fixed: with other rows, it has other examples", where=text.name)
     pairs = zip(before.verdicts, after.verdicts, strict=True)

@@ -51,9 +51,9 @@ def command(
 ) -> int:
     """Recompute every example of the operator on documentation pages, and compare bit for bit.
 
-    PAGE is Markdown, HTML, reStructuredText or plain text, in any language, or - for standard input. page.md::2 is only
-    its second example. If PAGE is a folder, the command checks all pages in it and in the folders below, except hidden
-    ones. It skips and counts pages without an example and examples of other operators.
+    PAGE is Markdown, HTML, reStructuredText or plain text, in any language, or - for standard input. If PAGE is a
+    folder, the command checks all pages in it and in the folders below, except hidden ones. It skips and counts pages
+    without an example and examples of other operators.
 
     An example has the parts InputTensor, SequenceTensor or SequenceLengthsTensor, Axis and OutputTensor. An InputTensor
     that stands once may serve the examples behind it. One that lacks a part is wrong.
@@ -90,7 +90,7 @@ def command(
 def _checked(
     named: Sequence[str], level: FeatureLevel, console: Console, *, fix: bool, allow_empty: bool
 ) -> tuple[Pages, int]:
-    """The name, and the report or the error, of each page or example of one; how many pages have no example."""
+    """The name, and the report or the error, of each page; how many pages have no example."""
     from revseq_cli import pages
     from revseq_cli.formats.references import Reference
     from revseq_cli.formats.table import TEXT
@@ -99,10 +99,10 @@ def _checked(
     places: list[tuple[Reference, bool]] = []  # and whether it is named itself
     for name in named:
         reference = Reference.file(name, TEXT.name)
+        if reference.key is not None:
+            raise UsageError("all examples of a page are verified", "no :: after its name", where=reference.path)
         if reference.is_piped or not os.path.isdir(reference.path):  # noqa: PTH112 - any text
             places.append((reference, True))
-        elif reference.key is not None:
-            raise UsageError("is a folder, whose examples have no numbers", "no :: after it", where=reference.path)
         else:
             places += [(Reference(path), False) for path in pages.pages_below(reference.path)]
     results: list[tuple[str, Report | RevseqError]] = []
@@ -123,16 +123,12 @@ def _checked(
 def _report(page: Reference, level: FeatureLevel, console: Console, *, fix: bool) -> Report:
     """Recompute the examples of a page, and rewrite them if that is asked for; RevseqError if it cannot be read."""
     from revseq_cli import pages
-    from revseq_cli.formats.contents import number_of
 
-    number = number_of(page.key)
-    if page.key is not None and number is None:
-        raise UsageError(f"no example {page.key[:40] or repr('')}", "a number, as in page.md::2", where=page.path)
     text = pages.read_page(page)
-    report = pages.verify(text, level, number)
+    report = pages.verify(text, level)
     if not fix or report.right:
         return report
-    data, fixed = pages.fix(text, report, level, number)
+    data, fixed = pages.fix(text, report, level)
     console.note(*pages.write_page(text, data))
     return fixed
 

@@ -88,17 +88,7 @@ class TestPages:
         (tmp_path / "good.md").write_text(PAGE)
         done = revseq("verify", "x.md", "good.md")
         assert (done.status, "2 examples, 0 wrong" in done.out) == (1, True)
-
-    def test_one_example_of_a_page(self, revseq):
-        wrong = PAGE.replace("8, 7, 6, 5", "8, 7, 6, 9").encode()
-        last = "1 example, 0 wrong, 1 of other operators skipped\n"
-        assert revseq("verify", "--", "-::2", stdin=wrong).ok().out.endswith(last)
-        assert revseq("verify", "--", "-::1", stdin=wrong).status == 1
-        revseq("verify", "samples/page.md::3", cwd=ROOT).refused("no example 3", "1 to 2")
-        revseq("verify", "samples::2", cwd=ROOT).refused("samples: is a folder")
-        revseq("verify", "samples/page.md::2::OutputTensor", cwd=ROOT).refused(
-            "no example 2::OutputTensor", "page.md::2"
-        )
+        revseq("verify", "good.md::1").refused("good.md: all examples of a page are verified")
 
 
 class TestForms:
@@ -305,8 +295,6 @@ class TestFix:
         assert re.search(rf"^Error: x.md: line \d+, column \d+: .*{re.escape(reason)}", done.err)
         assert (tmp_path / "x.md").read_text() == text
         assert (tmp_path / "y.md").read_text() == PAGE
-        revseq("verify", "x.md::1", "--fix").ok()
-        assert (tmp_path / "x.md").read_text() == text.replace("55", "5")
 
     def test_what_cannot_be_rewritten(self, revseq, tmp_path):
         text = WRONG.replace(
