@@ -34,11 +34,9 @@ class LazyGroup(click.Group):
     """A group that imports the module of a command only when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """The names of the commands."""
         return [*COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command from its module; None for an unknown name."""
         if cmd_name in COMMANDS and cmd_name not in self.commands:
             module, _, name = _PLACES.get(cmd_name, cmd_name).partition(":")
             self.add_command(getattr(import_module(f"revseq_cli.commands.{module}"), name or "command"))

@@ -73,7 +73,6 @@ class TensorDesc:
 
     @property
     def dimension_count(self) -> int:
-        """The number of dimensions."""
         return len(self.sizes)
 
     @property
@@ -83,7 +82,6 @@ class TensorDesc:
 
     @property
     def total_bytes(self) -> int:
-        """The bytes of all elements."""
         return self.element_count * self.data_type.size
 
     def __str__(self) -> str:
@@ -101,6 +99,11 @@ def numbers_of(rank: int) -> str:
 def braced(sizes: tuple[int, ...]) -> str:
     """Sizes as the reference page writes them: {1,1,3,4}."""
     return "{" + ",".join(map(str, sizes)) + "}"
+
+
+def sizes_of(region: Region) -> tuple[int, ...]:
+    """The sizes of a region."""
+    return tuple(part.stop - part.start for part in region)
 
 
 def chunk_boxes(region: Region, chunks: tuple[int, ...]) -> Iterator[Region]:

@@ -80,7 +80,6 @@ class Support:
     most_elements: int | None = 2**32 - 1
 
     def data_types(self, tensor: str) -> tuple[DataType, ...]:
-        """The data types that it allows for that tensor."""
         return self.lengths if tensor == LENGTHS else self.values
 
 
@@ -148,7 +147,6 @@ class SpecError(RevseqError, ValueError):
         self.violations, self.names = violations, names
 
     def __reduce__(self) -> tuple[object, ...]:
-        """How a worker sends it."""
         return type(self), (self.violations, self.names, self.hint)
 
     def parts(self) -> Sequence[RevseqError]:

@@ -148,13 +148,11 @@ class Cluster:
         return self._workers
 
     def submit(self, task: Callable[[], Any]) -> Future[Any]:
-        """Give a task to any worker."""
         with self._worded():
             self._under_way += 1
             return self._executor.submit(_do, packed(task), self._run, _versions())  # type: ignore[no-any-return]
 
     def result(self, future: Future[Any]) -> Any:  # noqa: ANN401 - the task's own
-        """The result of a task; its error is raised."""
         with self._worded():
             done = future.result()
         if isinstance(done, RevseqError):

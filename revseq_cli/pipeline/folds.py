@@ -220,7 +220,6 @@ class Statistics(NamedTuple):
         return float(mean) if isinstance(mean, np.floating) else mean
 
     def __add__(self, other: object) -> Statistics:
-        """The statistics of this part and the other part together."""
         if not isinstance(other, Statistics):
             return NotImplemented
         with np.errstate(all="ignore"):  # a sum that its type cannot hold is infinite
@@ -244,5 +243,4 @@ class LengthCounts(NamedTuple):
         return cls(lengths.size, clamped, unchanged, int(lengths.min()), int(lengths.max()))
 
     def merged(self, other: LengthCounts) -> LengthCounts:
-        """The counts of both."""
         return LengthCounts(*map(_together, self._fields, self, other))

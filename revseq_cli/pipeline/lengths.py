@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from revseq_cli.core import dtypes, platform, signals, thresholds
 from revseq_cli.core.dtypes import data_type_of, dtype_of
 from revseq_cli.core.errors import FormatError, UsageError, listed
-from revseq_cli.core.tensors import DataType, Region, braced, inside, numbers_of
+from revseq_cli.core.tensors import DataType, Region, braced, inside, numbers_of, sizes_of
 from revseq_cli.formats.attributes import FILL, MISSING, Meaning
 from revseq_cli.formats.contract import ReadTask, Source
 from revseq_cli.formats.file_io import Identity
 from revseq_cli.formats.raw import MemorySource
 from revseq_cli.operator.spec import lengths_sizes
-from revseq_cli.pipeline.plan import cut, sizes_of
+from revseq_cli.pipeline.plan import cut
 
 # For each dimension of the lengths that of the values, or None for a size of 1 that goes along none of them.
 Places = tuple[int | None, ...]

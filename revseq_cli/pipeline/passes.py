@@ -12,14 +12,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.errors import EngineError
-from revseq_cli.core.tensors import Region
+from revseq_cli.core.tensors import Region, sizes_of
 from revseq_cli.formats.contract import BlockWriter, FileSink, ReadTask, Sink, Source
 from revseq_cli.formats.npy import scratch
 from revseq_cli.formats.raw import MemorySink, MemorySource
@@ -27,21 +27,15 @@ from revseq_cli.operator import kernel
 from revseq_cli.pipeline.folds import Differences, LengthCounts, Statistics, Tolerance, differences
 from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.lengths import Computed, Derived, PlacedSource, ScannedSource, missing_marks
-from revseq_cli.pipeline.plan import (
-    DASK,
-    SERIAL,
-    Plan,
-    Resources,
-    cut,
-    lengths_of,
-    plan_fold,
-    plan_move,
-    plan_reversal,
-    sizes_of,
-)
+from revseq_cli.pipeline.plan import DASK, SERIAL, Plan, Resources, cut, lengths_of, plan_fold, plan_move, plan_reversal
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+    from revseq_cli.core.processes import Workers
+    from revseq_cli.pipeline.cluster import Cluster
+
+    _Executor = Workers | Cluster
 
 ReadTaskOf = Callable[[Region], Computed]
 
@@ -68,17 +62,6 @@ class Task:
         result = self.step(*arrays)
         del arrays  # the block writer may take a while, and memory
         return self.region, self.block_writer.deliver(self.region, result) if self.block_writer else result
-
-
-class _Executor(Protocol):
-    """What the loop needs of processes and of dask; `check` raises EngineError if nobody is left to end a batch."""
-
-    @property
-    def workers(self) -> int: ...
-    def submit(self, task: Callable[[], Any]) -> Future[Any]: ...
-    def result(self, future: Future[Any]) -> Any: ...  # noqa: ANN401 - the task's own
-    def check(self) -> None: ...
-    def close(self) -> None: ...
 
 
 def results(tasks: Iterable[Callable[[], Any]], plan: Plan, *, in_order: bool = False) -> Generator[Any, None, None]:

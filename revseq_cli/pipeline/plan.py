@@ -27,11 +27,6 @@ _BYTES_OF_A_COLUMN = 7  # for each element of a block: a length, and indices tha
 _USUAL_ROWS, _STRIPE_PART = 16, 4
 
 
-def sizes_of(region: Region) -> tuple[int, ...]:
-    """The sizes of a region."""
-    return tuple(part.stop - part.start for part in region)
-
-
 def lengths_of(region: Region, axis: int) -> Region:
     """The region of the lengths that belongs to a region of the values."""
     return (*region[:axis], slice(0, 1), *region[axis + 1 :])

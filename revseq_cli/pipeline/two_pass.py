@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 from revseq_cli.core import thresholds
 from revseq_cli.core.dtypes import word_of
 from revseq_cli.core.errors import DiskFullError
-from revseq_cli.core.tensors import Region
+from revseq_cli.core.tensors import Region, sizes_of
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import FileTransaction, Scratch
 from revseq_cli.formats.contract import ReadTask, Source
 from revseq_cli.operator import kernel
-from revseq_cli.pipeline.plan import Tiling, sizes_of
+from revseq_cli.pipeline.plan import Tiling
 
 
 @dataclass(frozen=True)
