@@ -202,11 +202,10 @@ class TestOfAModel:
         np.save("len.npy", np.array([-1, 1, 3, 2], np.int32))
         revseq("run", "bilstm.onnx::rev", *FEED).refused("-1 at [0]")
 
-    @pytest.mark.parametrize("name", ["bilstm.onnx", "x.npy", "len.npy"])
-    def test_what_it_comes_from_is_never_replaced(self, revseq, tmp_path, name):
+    def test_what_it_comes_from_is_never_replaced(self, revseq, tmp_path):
         before = content(tmp_path)
-        done = revseq("run", "bilstm.onnx::rev", *FEED, "-o", name, "-f", "npy", "--overwrite").refused()
-        assert "is an input" in done.err
+        for name in before:
+            revseq("run", "bilstm.onnx::rev", *FEED, "-o", name, "-f", "npy", "--overwrite").refused("is an input")
         assert content(tmp_path) == before
 
     @pytest.mark.parametrize(
@@ -327,23 +326,19 @@ def test_nodes_of_the_graph_count(revseq, tmp_path):
     revseq("run", "m.onnx", *VALUES).ok()
 
 
-@pytest.mark.parametrize("is_inside", [False, True])
-def test_versions_that_leave_lines_of_length_0_unwritten(revseq, tmp_path, is_inside):
-    """ONNX Runtime before 1.28: refused where another such node comes before."""
+def test_versions_that_leave_lines_of_length_0_unwritten(revseq, tmp_path):
+    """ONNX Runtime before 1.28: refused where another such node comes before, also inside of one."""
     old = "import onnxruntime; onnxruntime.__version__ = '1.27.0'"
-    before = [reverse("u", "n", "x", "other")]
-    if is_inside:
-        before = [an_if([reverse("u", "n", "v", "other")]), helper.make_node("Identity", ["z"], ["x"])]
-    one(tmp_path / "m.onnx", (*U_AND_N, ("c", 9, [])), before)
+    inside = [an_if([reverse("u", "n", "v", "other")]), helper.make_node("Identity", ["z"], ["x"])]
     np.save(tmp_path / "c.npy", np.array(True))
     job = ("run", "m.onnx::rev", *OF_U, "--feed", "c=c.npy")
-    revseq(*job, code=old).refused(
-        "1.27.0 leaves lines of length 0 unwritten", "1.28 or newer", "--upgrade onnxruntime"
-    )
-    if NEW:
-        revseq(*job).ok()
-    if not is_inside:  # it is computed here
-        revseq("run", "m.onnx::other", *OF_U, code=old).ok()
+    for before in (inside, [reverse("u", "n", "x", "other")]):
+        one(tmp_path / "m.onnx", (*U_AND_N, ("c", 9, [])), before)
+        words = ("1.27.0 leaves lines of length 0 unwritten", "1.28 or newer", "--upgrade onnxruntime")
+        revseq(*job, code=old).refused(*words)
+        if NEW:
+            revseq(*job).ok()
+    revseq("run", "m.onnx::other", *OF_U, code=old).ok()  # it is computed here
 
 
 def test_a_sequence_and_types_that_are_not_ours(revseq, tmp_path):
@@ -373,8 +368,6 @@ def add_weight(model, door, location):
     constant, nodes = helper.make_node("Constant", [], ["w"], value=weight), []
     if door == "initializer":
         model.graph.initializer.append(weight)
-    elif door == "constant":
-        nodes = [constant]
     elif door == "branch":  # of an If, in both
         inner = [constant, helper.make_node("Identity", ["w"], ["b"])]
         nodes = [an_if(inner), helper.make_node("Identity", ["z"], ["w"])]
@@ -391,7 +384,7 @@ def add_weight(model, door, location):
     model.graph.node.extend(nodes)
 
 
-DOORS = ("initializer", "constant", "function", "default", "branch")
+DOORS = ("initializer", "function", "default", "branch")
 OUTSIDE = ["{}/own.bin", "../own.bin", "a/../../own.bin", "link", "up/own.bin", "*/_ORT_MEM_ADDR_/*"]
 # Runs first: sessions that are not to be made, and what a session is made of.
 NO_SESSION = """
@@ -475,12 +468,9 @@ class TestDoors:
 
 
 def test_operators_that_nobody_has(revseq, tmp_path):
-    foreign = helper.make_node("Foo", ["u"], ["x"], domain="com.foo")
-    one(tmp_path / "m.onnx", U_AND_N, [foreign])
-    assert revseq("run", "m.onnx", *OF_U).refused("m.onnx: ONNX Runtime says", "com.foo").out == ""
+    one(tmp_path / "m.onnx", U_AND_N, [helper.make_node("Foo", ["u"], ["x"], domain="com.foo")])
+    revseq("run", "m.onnx", *OF_U).refused("m.onnx: ONNX Runtime says", "com.foo")
     revseq("check", "m.onnx").ok()
-    save(tmp_path / "m.onnx", [reverse("x", "n", "u"), foreign], [("x", 1, [2, 3]), ("n", 7, [3])], ["x"])
-    revseq("run", "m.onnx", *VALUES).ok()
 
 
 def test_a_model_that_is_cut_short(tmp_path):
@@ -505,10 +495,7 @@ def test_a_model_that_is_cut_short(tmp_path):
 def test_only_what_the_node_needs_is_read(tmp_path):
     """An input without a name, and an output, are made by nothing."""
     weights = {"large": np.zeros((2, 3), np.float32), "most": np.float32(5)}
-    clip, behind = (
-        helper.make_node("Clip", ["u", "", "most"], ["x"]),
-        helper.make_node("Add", ["y", "large"], ["z"]),
-    )
+    clip, behind = (helper.make_node("Clip", ["u", "", "most"], ["x"]), helper.make_node("Add", ["y", "large"], ["z"]))
     save(tmp_path / "m.onnx", [clip, reverse("x", "n", "y"), behind], U_AND_N, ["z"], weights)
     cut = Model(str(tmp_path / "m.onnx")).cut(["x", "n"], (), [])
     assert [node.op_type for node in cut.graph.node] == ["Clip"]
