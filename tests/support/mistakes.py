@@ -6,6 +6,7 @@ those of its cause, or of causes that give the same output.
 
 from typing import NamedTuple
 
+import ml_dtypes
 import numpy as np
 import oracle
 
@@ -141,14 +142,11 @@ _ELEMENTS = {
 
 def past_the_end(job):
     """Lengths are not clamped: behind the line, the memory is read; behind the tensor, there are zeros."""
-    out, flat = np.array(job.x), np.ascontiguousarray(job.x).reshape(-1)
+    number = np.arange(job.x.size).reshape(job.x.shape)
     step = int(np.prod(job.x.shape[2:]))
-    for number, index in enumerate(np.ndindex(job.x.shape)):
-        length, j = int(job.n[(index[0], 0, *index[2:])]), index[1]
-        if j < length:
-            place = number + (length - 1 - 2 * j) * step
-            out[index] = flat[place] if place < len(flat) else 0
-    return out
+    j, n = number // step % job.x.shape[1], job.n.astype(int)
+    place = np.where(j < n, number + (n - 1 - 2 * j) * step, number)
+    return np.append(job.x.ravel(), job.x.dtype.type(0))[np.minimum(place, job.x.size)]
 
 
 def as_the_other_layout(job):
@@ -192,19 +190,11 @@ def of_values(change, kinds="fi"):
     return made
 
 
-def to_bfloat16(values, *, nearest):
-    """Each of the neighbours that have 16 bits less, or the nearer of them; the values of the jobs are finite."""
-    low = (values.view("u4") >> 16 << 16).view("f4")
-    high = ((values.view("u4") >> 16) + 1 << 16).view("f4")
-    near, far = abs(values.astype("f8") - low), abs(high.astype("f8") - values)
-    return np.where(nearest & ((far < near) | ((far == near) & (values.view("u4") >> 16 & 1 == 1))), high, low)
-
-
 _VALUES = {
     "as FLOAT16": (of_values(lambda v: v.astype("f2"), "f"), "FLOAT16"),
     "integers as FLOAT32": (of_values(lambda v: v.astype("f4"), "i"), "FLOAT32"),
-    "rounded to BFLOAT16": (of_values(lambda v: to_bfloat16(v, nearest=True), "f"), "rounded to BFLOAT16"),
-    "cut to BFLOAT16": (of_values(lambda v: to_bfloat16(v, nearest=False), "f"), "cut to BFLOAT16"),
+    "rounded to BFLOAT16": (of_values(lambda v: v.astype(ml_dtypes.bfloat16), "f"), "rounded to BFLOAT16"),
+    "cut to BFLOAT16": (of_values(lambda v: (v.view("u4") >> 16 << 16).view("f4"), "f"), "cut to BFLOAT16"),
     "denormals flushed": (of_values(lambda v: np.where(abs(v) < np.finfo("f4").tiny, 0, v), "f"), "denormal values are 0"),
     "negated": (of_values(np.negative), "negated"),
     "sign lost": (of_values(np.abs), "lose their sign"),
@@ -225,26 +215,23 @@ _VALUES = {
 
 
 def where(mask, fill):
-    """The right output but where `mask` says so: for the index, the job, the length, and the number of the element."""
+    """The right output but where `mask` says so: of the job, the indices of batches and in lines, and the lengths."""
 
     def made(job):
-        out, filled = np.array(job.right), fill(job)
-        for number, index in enumerate(np.ndindex(job.x.shape)):
-            if mask(index, job, int(job.n[(index[0], 0, *index[2:])]), number):
-                out[index] = filled[index]
-        return out
+        i, j = (np.arange(job.x.shape[d]).reshape([-1 if k == d else 1 for k in range(job.x.ndim)]) for d in (0, 1))
+        return np.where(mask(job, i, j, job.n), fill(job), job.right)
 
     return made
 
 
 _WHERE = {
-    "everywhere": lambda i, job, n, number: True,
-    "the second half": lambda i, job, n, number: number >= job.x.size // 2,
-    "behind the length": lambda i, job, n, number: i[1] >= n,
-    "lines of length 0": lambda i, job, n, number: n == 0,
-    "long lines": lambda i, job, n, number: n > job.x.shape[1],
-    "odd batches": lambda i, job, n, number: i[0] % 2,
-    "every fourth element": lambda i, job, n, number: i[1] % 4 == 3,
+    "everywhere": lambda job, i, j, n: True,
+    "the second half": lambda job, i, j, n: np.arange(job.x.size).reshape(job.x.shape) >= job.x.size // 2,
+    "behind the length": lambda job, i, j, n: j >= n,
+    "lines of length 0": lambda job, i, j, n: n == 0,
+    "long lines": lambda job, i, j, n: n > job.x.shape[1],
+    "odd batches": lambda job, i, j, n: i % 2 == 1,
+    "every fourth element": lambda job, i, j, n: j % 4 == 3,
 }
 _FILLS = {
     "zeros": (lambda job: np.zeros_like(job.x), "only 0"),
