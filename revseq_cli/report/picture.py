@@ -86,10 +86,7 @@ def of_tensors(
     width, y = max(map(len, lines)) * _WORD, 20.0 * len(lines) + 8
     step = drawing.width + _BETWEEN
     beside = step * len(tensors) - _BETWEEN <= WIDEST - 2 * _MARGIN
-    for number, (caption, is_apart) in enumerate(drawing.captions):
-        if is_apart:
-            parts.append(_text("\u22ee", 20, y + 14, "cell quiet"))
-            y += 30
+    for number, caption in enumerate(drawing.captions):
         for n in range(len(tensors)):
             x = step * n if beside else 0
             parts.append(_group(drawing.table(n, number, caption), x, y))
@@ -165,20 +162,17 @@ class _Drawing:
         self.ys = [bracket + n * (_TILE + bracket) + _GAP * (0 < row_gap <= n) for n in range(len(self.row_labels))]
         self.x_dots = column_gap * (self.column + 2) + _GAP / 2 if column_gap else 0.0
         self.y_dots = row_gap * (_TILE + bracket) + _GAP / 2 if row_gap else 0.0
-        leading, expected = [self.sizes[d] for d in self.order[:-2]], 0
-        self.captions: list[tuple[str, bool]] = []  # and whether tables are left out before it
+        self.captions: list[str] = []
         for lead in itertools.product(*(self.ends[d] for d in self.order[:-2])):
-            place = sum(i * prod(leading[d + 1 :]) for d, i in enumerate(lead))
             index = dict(zip(self.order, map(str, lead), strict=False))
-            caption = f"[{', '.join(index.get(d, ':') for d in range(len(self.order)))}]" if prod(leading) > 1 else ""
-            self.captions.append((caption, place > expected))
-            expected = place + 1
+            caption = f"[{', '.join(index.get(d, ':') for d in range(len(self.order)))}]"
+            self.captions.append(caption if prod(self.sizes[d] for d in self.order[:-2]) > 1 else "")
         self.label = max(map(len, self.row_labels)) * _SMALL + 8 if any(self.row_labels) else 0.0
         words = ["length", *(word for word, _, _ in self.lines)] if self.lines else []
         self.left = self.label + (max(map(len, words)) * _CHARACTER + 14 if words else 0)
-        pairs = itertools.product(range(len(self.tensors)), [caption for caption, _ in self.captions])
+        pairs = itertools.product(range(len(self.tensors)), self.captions)
         widths = [len(line) * _SMALL for pair in pairs for line in self._heading(*pair)]
-        self.top = 42 + 16 * any(caption for caption, _ in self.captions) + 2 * _LINE
+        self.top = 42 + 16 * any(self.captions) + 2 * _LINE
         reach = max(self.xs[-1] + self.column if self.xs else 0, self.x_dots and self.x_dots + _GAP / 2)
         self.width = max([*widths, len(OUTPUT) * 9.5, self.left + reach])
         self.height = self.top + max(self.ys[-1] + _TILE if self.ys else 0, self.y_dots and self.y_dots + _GAP / 2)

@@ -70,12 +70,12 @@ def test_every_element_and_length_is_where_it_is(count, size, down, seed):
     ("sizes", "axis", "captions"),
     [
         ((4,), 0, []), ((1, 1, 2, 3), 3, []), ((2, 3, 2), 0, ["[:, 0, :]", "[:, 1, :]", "[:, 2, :]"]),
-        ((40, 2, 2), 2, ["[0, :, :]", "[1, :, :]", "[2, :, :]", "⋮", "[37, :, :]", "[38, :, :]", "[39, :, :]"]),
+        ((40, 2, 2), 2, ["[0, :, :]", "[1, :, :]", "[2, :, :]", "[37, :, :]", "[38, :, :]", "[39, :, :]"]),
     ],
 )  # fmt: skip
 def test_a_table_always_has_the_axis(sizes, axis, captions):
     root = drawn(np.arange(prod(sizes)).reshape(sizes), equal_lengths(sizes, axis), axis)
-    shown = [text for text in words_of(root) if text.startswith("[") or text == "⋮"]
+    shown = [text for text in words_of(root) if text.startswith("[")]
     assert [*dict.fromkeys(shown)] == captions
     assert f"axis {axis} →" in words_of(root)
 
