@@ -238,7 +238,7 @@ class _ArraySource(MemorySource):
                 if d in data.coords:
                     values = data.coords[d].to_numpy()
                     values = values.astype("M8[ns]").view("i8") if values.dtype.kind == "M" else values
-                    self._coordinates.append(Variable(str(d), (str(d),), {}, values))
+                    self._coordinates.append(Variable(str(d), {}, values))
 
     def meaning(self) -> Meaning:
         return Meaning(self.dimensions, coordinates=tuple(self._coordinates))

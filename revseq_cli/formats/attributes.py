@@ -35,10 +35,9 @@ Attributes = dict[str, Any]
 
 
 class Variable(NamedTuple):
-    """A small array that goes with a tensor: numbers, or an array of Python's texts."""
+    """A small array that goes with a tensor, along its dimension of that name: numbers, or Python's texts."""
 
     name: str
-    dimensions: tuple[str, ...]
     attributes: Attributes
     values: NDArray[Any]
 

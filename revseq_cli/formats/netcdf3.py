@@ -151,7 +151,7 @@ class NetCDF3Source(RawSource):
             if is_text:
                 attributes.pop(ENCODING, None)
             values = joined(values) if is_text else values.astype(values.dtype.newbyteorder("="))
-            coordinates.append(Variable(name, (name,), attributes, values))
+            coordinates.append(Variable(name, attributes, values))
         own = self._variables[self.key]
         unlimited = own.dimensions[: own.is_record]
         fill = _TYPES[own.kind][1]

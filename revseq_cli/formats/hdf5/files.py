@@ -287,7 +287,6 @@ def follow(file: h5py.File, key: str, path: str) -> tuple[h5g.GroupID | h5d.Data
 
 
 def _link(group: h5g.GroupID, name: bytes, kind: int) -> str:
-    """What a soft, external or user-defined link is, in words."""
     if kind == h5l.TYPE_SOFT:
         return f"a soft link to {text(group.links.get_val(name))}"
     if kind == h5l.TYPE_EXTERNAL:

@@ -88,11 +88,12 @@ class _Copy:
         if parent and "_nc3_strict" in file.attrs:
             found = "NetCDF's classic model, which this file follows, has no groups"
             raise UsageError(found, "a name without /", where=where)
-        for scale in (scale for d in range(old.ndim) for scale in files.scales_of(old, d)[:1]):
-            home = str(scale.name).rpartition("/")[0]
-            if not f"{parent}/".startswith(f"{home}/") and files.is_netcdf(old):
-                found = f"a dimension of {home} would not be visible from {self.name}"
-                raise UsageError(found, f"a name in {home}", where=where)
+        for d in range(old.ndim):
+            for scale in files.scales_of(old, d)[:1]:
+                home = str(scale.name).rpartition("/")[0]
+                if not f"{parent}/".startswith(f"{home}/") and files.is_netcdf(old):
+                    found = f"a dimension of {home} would not be visible from {self.name}"
+                    raise UsageError(found, f"a name in {home}", where=where)
 
     def dataset(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
         """The dataset in the copy, without its new values, and notes."""
@@ -377,7 +378,6 @@ class _DatasetSink(FileSink):
         return dataset
 
     def _close(self) -> None:
-        """Close the file, which HDF5 flushes then."""
         if self._recorder:
             with self._recorder.worded():
                 if self._file:

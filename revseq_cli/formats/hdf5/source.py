@@ -189,7 +189,7 @@ def _coordinate(dataset: h5py.Dataset, d: int, name: str) -> list[Variable]:
     if is_of_characters:
         attributes.pop(ENCODING, None)
         values = joined(values)
-    return [Variable(name, (name,), attributes, as_texts(values) if is_text else values)]
+    return [Variable(name, attributes, as_texts(values) if is_text else values)]
 
 
 @dataclass(frozen=True)
@@ -263,11 +263,11 @@ def _tensor(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tuple[
         sizes, attributes, kind = dataset.id.shape, h5py.h5a.get_num_attrs(dataset.id), dataset.id.get_type()
         item = item._replace(
             sizes=sizes,
-            dimensions=files.names_of(dataset) if attributes else (),
+            dimensions=files.names_of(dataset),
             attributes=attributes,
             details=_details_of(dataset.id.get_create_plist(), storage.meaning(kind)),
         )
-        is_scale = bool(attributes) and files.is_scale(dataset)
+        is_scale = files.is_scale(dataset)
         if sizes is None:
             return item._replace(what="no elements"), is_scale
         if is_scale and files.is_bare(dataset):

@@ -133,7 +133,6 @@ def write(dataset: h5py.Dataset, region: Region, values: NDArray[Any]) -> None:
 
 
 def _spaces(dataset: h5py.Dataset, region: Region) -> tuple[h5s.SpaceID, h5s.SpaceID]:
-    """HDF5's selections for the region: in memory, and in the file."""
     space = dataset.id.get_space()
     if not region:  # a scalar
         return space, space

@@ -120,7 +120,7 @@ class ZarrSink(FileSink):
                 at, values = (folder / self._key).with_name(variable.name), variable.values
                 dtype = str if values.dtype == object else values.dtype.newbyteorder("=")
                 attributes, version = variable.attributes, self._version
-                _, files = _made(values.shape, dtype, variable.dimensions, attributes, version, self.file.name)
+                _, files = _made(values.shape, dtype, (variable.name,), attributes, version, self.file.name)
                 at.mkdir()
                 for name, data in files.items():
                     (at / name).write_bytes(data)

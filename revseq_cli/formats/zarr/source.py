@@ -132,7 +132,7 @@ class ZarrSource(Source):
             if values is None:
                 left.append(f"the variable {name}")
             else:
-                coordinates.append(Variable(name, (name,), _neutral(node)[0], values))
+                coordinates.append(Variable(name, _neutral(node)[0], values))
         for i in range(len(parts) + 1 if self.key else 0):
             group = self.store.node("/".join(parts[:i]))
             stated = _neutral(group)[0] if group else {}
