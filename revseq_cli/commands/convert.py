@@ -77,7 +77,6 @@ def command(
         reference, source, overwrite=overwrite, inputs=source.files, only=True, elsewhere=resources.elsewhere
     )
     plan = plan_pass(source, sink, resources)
-    console.detail(f"{plan.blocks.count:,} blocks; {plan.means}")
     with console.writing(sink):
         copy(source, sink, plan)
         if verify:
@@ -97,8 +96,7 @@ def _print(source: Source, row: Format, *, full: bool) -> None:
     if row.is_text:
         require_text(source.desc, source.name)
     if row is table.TEXT and sys.stdout.isatty() and not full:
-        room = options.room_for_tensors(full=full)
-        text = view.tensor_text("OutputTensor", source, room)
+        text = view.tensor_text("OutputTensor", source, options.most_elements(full=full))
         source.recheck()
         click.echo(text)
         return

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.file_io import Identity
     from revseq_cli.pipeline.jobs import Request
     from revseq_cli.pipeline.plan import Resources
-    from revseq_cli.report.view import Room
 
 _LONGEST_MESSAGE = 340  # characters
 
@@ -160,19 +160,11 @@ def print_error(error: RevseqError, color: str, place: str = "") -> None:
     click.echo(message(error, color=in_color, place=place), file=sys.stderr, color=in_color)
 
 
-def room_for_tensors(*, full: bool, whole_rows: bool = False) -> Room:
-    """The room for tensors that are printed: a terminal's, or as much as they take in a pipe, and with `full`.
-
-    With `whole_rows`, long rows are not cut, since they are to be copied.
-    """
+def most_elements(*, full: bool) -> float:
+    """How many elements of a tensor are printed: all in a pipe, and with `full`."""
     from revseq_cli.report import view  # --help must not load NumPy
 
-    if full or not sys.stdout.isatty():
-        return view.EVERYTHING
-    import shutil  # most jobs print nothing on a terminal
-
-    columns = float("inf") if whole_rows else shutil.get_terminal_size().columns
-    return view.Room(view.MOST_ON_TERMINAL, columns)
+    return view.MOST_ON_TERMINAL if sys.stdout.isatty() and not full else inf
 
 
 def printed_format(format_name: str | None, file_hint: str) -> Format:

@@ -123,10 +123,6 @@ def _write(job: Job, sink: FileSink, plan: Plan, drawings: list[AtomicFile], con
     """Reverse into a new file, draw the picture, and print notes or the report."""
     from revseq_cli.pipeline import passes
 
-    if console.verbose:
-        from revseq_cli.report import objects, view  # small jobs do without what they do not use
-
-        console.detail(view.plan(job, plan))
     with console.writing(sink, *drawings):
         clamped = passes.write(job, sink, plan, verified=verify)
         for drawing in drawings:
@@ -152,13 +148,13 @@ def _print(
     if row.is_text:
         require_text(job.values.desc, job.values.name)
     result, clamped = passes.reversed_in_memory(job, resources)
-    room = options.room_for_tensors(full=full, whole_rows=example)
+    most = options.most_elements(full=full)
     if row is not table.TEXT:
         row.load().write_to(sys.stdout.buffer, result)
     elif example:
-        click.echo(view.example_text(job.values, job.lengths, job.axis, result, room))
+        click.echo(view.example_text(job.values, job.lengths, job.axis, result, most))
     else:
-        click.echo(view.tensor_text("OutputTensor", result, room))
+        click.echo(view.tensor_text("OutputTensor", result, most))
     sys.stdout.flush()
     console.note(*job.clamping(clamped))
     for drawing in drawings:

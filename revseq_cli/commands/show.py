@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     "--stats", is_flag=True,
     help="Also print statistics of all elements: minimum, maximum, mean, and how many are NaN or infinite.",
 )  # fmt: skip
-@Group.PRINT.option("--full", is_flag=True, help="Cut no line, even on a terminal.")
 @options.format_option
 @options.output_options
 def command(
@@ -44,7 +43,6 @@ def command(
     sizes: tuple[int, ...] | None,
     names: bool,
     stats: bool,
-    full: bool,
     format_name: str | None,
     console: Console,
 ) -> int:
@@ -76,7 +74,7 @@ def command(
             if names and not console.as_json:
                 texts = [_line(tensor["name"]) for part in new for tensor in part.tensors]
             elif not console.as_json:
-                texts = [_text(part, console, full=full) for part in new]
+                texts = [_text(part, console) for part in new]
         except RevseqError as e:
             if len(tensors) == 1:
                 raise
@@ -105,16 +103,15 @@ def _line(name: str) -> str:
     return printable(name) if sys.stdout.isatty() or len(name.splitlines()) > 1 else name
 
 
-def _text(shown: _Shown, console: Console, *, full: bool) -> str:
+def _text(shown: _Shown, console: Console) -> str:
     from revseq_cli.formats.contents import Contents
     from revseq_cli.report import view
 
     if isinstance(shown.of, Contents):
         return view.listing(shown.of)
     [told] = shown.tensors
-    room = options.room_for_tensors(full=full)
     attributes = told.get("attribute_values") or {}
-    return view.show(shown.of, attributes, told.get("statistics"), preview=not console.quiet, room=room)
+    return view.show(shown.of, attributes, told.get("statistics"), preview=not console.quiet)
 
 
 def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: bool, stats: bool) -> Iterator[_Shown]:

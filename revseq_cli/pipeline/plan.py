@@ -172,14 +172,6 @@ class Plan(NamedTuple):
         """The plan to read an output back, which workers elsewhere may not see."""
         return self if sink.in_workers or self.engine != DASK else self._replace(engine=SERIAL)
 
-    @property
-    def means(self) -> str:
-        """The engine, its workers and their memory, for people."""
-        if self.engine == DASK:
-            where = self.scheduler or "dask's own configuration"
-            return f"dask, all workers of {where}, {self.bytes:,} bytes of memory for each thread"
-        return f"{self.engine}, workers: {self.workers}, {self.bytes:,} bytes of memory"
-
 
 def plan_reversal(
     job: Any,  # noqa: ANN401 - a Job, whose module needs this one

@@ -6,21 +6,21 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from math import inf, prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from revseq_cli.core import platform
-from revseq_cli.core.errors import printable, shortened
+from revseq_cli.core.errors import printable
 from revseq_cli.core.tensors import Region, TensorDesc, braced
 from revseq_cli.formats.contents import Contents, Item
 from revseq_cli.formats.contract import Source
 from revseq_cli.pipeline.jobs import Job
-from revseq_cli.pipeline.plan import Plan
+from revseq_cli.pipeline.plan import DASK, Plan
 from revseq_cli.report import terminal
 from revseq_cli.report.objects import Comparison, Outcome, first_differences
-from revseq_cli.text.numbers import DOTS, aligned, body, render, rows_of
+from revseq_cli.text.numbers import aligned, body, render, rows_of
 
 # Tensors with more elements are shortened: on a terminal, and in a preview.
 MOST_ON_TERMINAL = 1000
@@ -31,16 +31,6 @@ _LONGEST_ATTRIBUTE = 100  # characters of an attribute's name and value
 _PREVIEW_CHUNK = 1 << 28  # bytes; of larger chunks no preview is shown, since they are decoded whole
 
 Ends = list["Sequence[int]"]  # for each dimension the indices that are shown: all, those at both ends, or the first
-
-
-class Room(NamedTuple):
-    """What the rows of a tensor take at most: elements, and the columns of a line."""
-
-    elements: float = inf
-    columns: float = inf
-
-
-EVERYTHING = Room()
 
 
 def ends_of(sizes: tuple[int, ...], elements: float, indices: float = inf, columns: float = inf) -> Ends:
@@ -94,41 +84,32 @@ def left_out(shown: int, sizes: tuple[int, ...]) -> str:
     return f"{shown:,} of {total:,} elements" if shown < total else ""
 
 
-def example_text(values: Source, lengths: Source, axis: int, result: Source, room: Room = EVERYTHING) -> str:
+def example_text(values: Source, lengths: Source, axis: int, result: Source, most: float = inf) -> str:
     """A whole docs-style example, which reads back as the same job, unless it is shortened."""
-    parts = [tensor_text("InputTensor", values, room), tensor_text("SequenceTensor", lengths, room), f"Axis: {axis}"]
-    return "\n\n".join([*parts, tensor_text("OutputTensor", result, room)])
+    parts = [tensor_text("InputTensor", values, most), tensor_text("SequenceTensor", lengths, most), f"Axis: {axis}"]
+    return "\n\n".join([*parts, tensor_text("OutputTensor", result, most)])
 
 
-def tensor_text(name: str, source: Source, room: Room) -> str:
-    """A tensor with its header, as far as there is room."""
-    return f"{name}: {source.desc}\n{shown(source, ends_of(source.sizes, room.elements), room, '; --full prints all')}"
+def tensor_text(name: str, source: Source, most: float) -> str:
+    """A tensor with its header; of one with more than `most` elements, so many of them."""
+    return f"{name}: {source.desc}\n{shown(source, ends_of(source.sizes, most), '; --full prints all')}"
 
 
-def shown(source: Source, ends: Ends, room: Room = EVERYTHING, more: str = "") -> str:
-    """The rows of the indices in `ends`, as many columns as there is room for.
+def shown(source: Source, ends: Ends, more: str = "") -> str:
+    """The rows of the indices in `ends`: only these are read.
 
-    Only these are read. If they are not all elements, a line below says how many they are, and `more`.
+    If they are not all elements, a line below says how many they are, and `more`.
     """
     sizes, values = source.sizes, elements(source, ends)
     if not prod(sizes) or not sizes:
         return body(rows_of(values), sizes)
-    texts, width, gaps = render(values), values.shape[-1], [*map(gap, ends)]
-    # Each column takes its longest text and ", "; beside them are brackets, or an indent and a comma, and any dots.
-    column, columns = max(map(len, texts)) + 2, room.columns - 2 * len(sizes)
-    kept = width
-    if width > 1 and width * column - 2 + (len(DOTS) + 2 if gaps[-1] else 0) > columns:
-        kept = int(max(1, min((columns - len(DOTS)) // column, gaps[-1] or width - 1)))
-        texts = [text for i, text in enumerate(texts) if i % width < kept]
-        gaps[-1] = kept
-    text = body(aligned(texts, kept, gaps[-1]), (*values.shape[:-1], kept), gaps)
-    told = left_out(len(texts), sizes)
+    gaps = [*map(gap, ends)]
+    text = body(aligned(render(values), values.shape[-1], gaps[-1]), values.shape, gaps)
+    told = left_out(values.size, sizes)
     return f"{text}\n// {told}{more}" if told else text
 
 
-def show(
-    source: Source, attributes: dict[str, Any], statistics: dict[str, Any] | None, *, preview: bool, room: Room
-) -> str:
+def show(source: Source, attributes: dict[str, Any], statistics: dict[str, Any] | None, *, preview: bool) -> str:
     """The text of `show` for one tensor: data type, sizes and storage, attributes, any statistics, and a preview."""
     desc, storage = source.desc, source.storage
     rows = [("DataType", desc.data_type.name), ("Sizes", braced(desc.sizes))]
@@ -139,14 +120,14 @@ def show(
     rows.append(("storage", ", ".join(filter(None, (storage.format, _words_of(storage.details))))))
     for i, (name, value) in enumerate(attributes.items()):  # as ncdump -h has them
         text = json.dumps(value, ensure_ascii=False).removeprefix("[").removesuffix("]")
-        rows.append(("" if i else "attributes", printable(shortened(f"{name} = {text}", _LONGEST_ATTRIBUTE))))
+        rows.append(("" if i else "attributes", printable(f"{name} = {text}"[:_LONGEST_ATTRIBUTE])))
     rows += [(key, "-" if value is None else str(value)) for key, value in (statistics or {}).items()]
     lines = [printable(source.name), *(f"  {key:<15}  {text}" for key, text in rows)]
     if preview:
         chunk = prod(source.chunks or ()) * source.dtype.itemsize
         values = f"// no preview: a chunk has {chunk:,} bytes"
         if chunk <= _PREVIEW_CHUNK:
-            values = shown(source, ends_of(source.sizes, PREVIEW), Room(PREVIEW, room.columns - 2))
+            values = shown(source, ends_of(source.sizes, PREVIEW))
         lines += ["", *(f"  {line}" for line in values.split("\n"))]
     return "\n".join(lines)
 
@@ -234,7 +215,7 @@ def diff(comparison: Comparison) -> str:
 
 
 def plan(job: Job, plan: Plan) -> str:
-    """The text of `run --dry-run`; -v prints it, too."""
+    """The text of `run --dry-run`."""
     values, lengths, tiling = job.values.desc, job.lengths.desc, plan.tiling
     cut = ", lines are cut" if plan.blocks.cuts_lines else ""
     block = plan.blocks.elements * job.values.dtype.itemsize
@@ -252,7 +233,11 @@ def plan(job: Job, plan: Plan) -> str:
             f"temporary file         {values.total_bytes:,} bytes; none with {enough}",
             f"passes                 2, in runs of {run:,} bytes",
         ]
-    return "\n".join([*lines, f"engine                 {printable(plan.means)}"])
+    engine = f"{plan.engine}, workers: {plan.workers}, {plan.bytes:,} bytes of memory"
+    if plan.engine == DASK:
+        where = printable(plan.scheduler) or "dask's own configuration"
+        engine = f"dask, all workers of {where}, {plan.bytes:,} bytes of memory for each thread"
+    return "\n".join([*lines, f"engine                 {engine}"])
 
 
 def batch(outcomes: Sequence[Outcome], jobs: int, seconds: float | None) -> str:

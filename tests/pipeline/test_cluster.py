@@ -157,9 +157,9 @@ def test_results_are_those_of_serial(revseq, tmp_path, pair, job):
         values = rng.integers(0, 1 << 30, (300, 64), np.int32)
         f.create_dataset("x", data=values, chunks=(8, 32), compression="gzip", shuffle=True)
     np.save(tmp_path / "m.npy", rng.integers(0, 70, (300, 1), np.uint32))
-    run = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--overwrite", "--verify", "-v")
-    done = revseq(*run, *pair.options).ok()
-    assert "engine                 dask, all workers of tcp://127.0.0.1" in done.err
+    run = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--overwrite", *pair.options)
+    assert "engine                 dask, all workers of tcp://127.0.0.1" in revseq(*run, "--dry-run").ok().out
+    revseq(*run, "--verify").ok()
     assert np.array_equal(np.load(tmp_path / "y.npy"), job)
     for name in ("h5", "npy", "json"):
         args = ("run", "x.h5", "m.npy", "--axis", 1, "--memory", "200K", "-o")
