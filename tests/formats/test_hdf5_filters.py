@@ -111,18 +111,6 @@ def test_h70_an_optional_filter_that_a_chunk_skipped(folder, revseq, libver, opt
         assert oracle.same_bits(g["x"][()], expected(values, np.full((8, 1), 40), 1))
 
 
-def test_h70_a_chunk_whose_mask_its_writer_has_set(folder, revseq):
-    """A chunk may skip filters that would have made it smaller: its bytes lie in the file as they are."""
-    with h5py.File(folder / "x.h5", "w") as f:
-        x = f.create_dataset("x", data=VALUES, chunks=CHUNKS, shuffle=True, compression="gzip", fletcher32=True)
-        x.id.write_direct_chunk((3, 16, 10), np.ascontiguousarray(VALUES[3:6, 16:32, 10:20]).tobytes(), 0b111)
-        assert masks(x)[3, 16, 10] == (0b111, True)
-    revseq(*JOB).ok()
-    with h5py.File(folder / "y.h5") as g:
-        assert oracle.same_bits(g["x"][()], RESULT)
-        assert masks(g["x"])[3, 16, 10][0] == 0  # it passes through them now
-
-
 # Those that change their parameters, and some that do not.
 FILTERS = {
     "Bitshuffle": {"nelems": 64, "cname": "lz4"}, "Blosc2": {"cname": "zlib", "clevel": 3, "filters": 2}, "FciDecomp": {},
