@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from revseq_cli.commands import options
 from revseq_cli.commands.options import Console, Group
@@ -25,9 +24,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import FileSink, Source
     from revseq_cli.pipeline.jobs import Job
 
-_PRINTED = 1000  # the most elements of a result that DxDispatch also prints
 _UNWRITTEN = 119  # what elements of the output are before the operator runs, exact in all data types
-_NOT_OF_JOB = ("output", "overwrite", "level", "as_json", "quiet", "verbose", "color", "input", "lengths")
 
 
 @options.command(
@@ -72,7 +69,8 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
     console.note(*job.clamping(passes.count_lengths(job, Resources()).clamped), *notes)
     result, name = _beside(Path(output), spec.OUTPUT), Path(output).name
     there = f"dxdispatch.exe {name}" if re.fullmatch(r"[\w.-]+", name) else f'dxdispatch.exe "{name}"'
-    here = f"revseq diff {platform.typed(str(result))} --job {_typed_job()}"
+    made, values, lengths = (platform.typed(str(path)) for path in (result, *files[1:]))
+    here = f"revseq diff {made} --job {values} {lengths} --axis {job.axis}"
     if console.as_json:
         report = {"files": files, "command": there, "result": str(result), "comparison": here}
         click.echo(objects.text_of(objects.job(job.values.desc, job.lengths.desc, job.axis) | report))
@@ -81,22 +79,6 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
         lines += ["Type there, with DxDispatch of https://github.com/microsoft/DirectML:", f"  {there}"]
         lines += [f"It writes {result.name}. Copy that here as {result}, and type:", f"  {here}"]
         click.echo("\n".join(map(printable, lines)))
-
-
-def _typed_job() -> str:
-    """INPUT, LENGTHS and the options of the job as they were typed."""
-    context = click.get_current_context()
-    tensors = [context.params[name] for name in ("input", "lengths") if context.params[name] is not None]
-    words = [platform.quoted(text) if text.startswith("[") else platform.typed(text) for text in tensors]
-    for option in context.command.params:
-        name = option.name or ""
-        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE or name in _NOT_OF_JOB:
-            continue
-        value, word = context.params[name], max(option.opts, key=len)
-        for each in value if option.multiple else [value]:
-            text = "x".join(map(str, each)) if isinstance(each, tuple) else str(getattr(each, "name", each))
-            words.append(word if each is True else f"{word} {platform.quoted(text)}")
-    return " ".join(words)
 
 
 def _beside(model: Path, role: str) -> Path:
@@ -149,12 +131,10 @@ def _model(job: Job, path: Path) -> str:
     tensors = {role: {"DataType": desc.data_type.name, "Sizes": list(desc.sizes)} for role, desc in descs.items()}
     operator = {"type": "DML_OPERATOR_REVERSE_SUBSEQUENCES", "desc": {**tensors, "Axis": job.axis}}
     target, sizes = _beside(path, OUTPUT).name, list(values.sizes)
-    commands: list[dict[str, Any]] = [
+    commands = [
         {"type": "dispatch", "dispatchable": "reverse", "bindings": {role: role for role in descs}},
-        # Without `dimensions` the .npy would be flat. A `print` that fails ends the run, and so it comes last.
+        # Without `dimensions` the .npy would be flat.
         {"type": "writeFile", "resource": OUTPUT, "targetPath": target, "dimensions": sizes},
     ]
-    if values.element_count <= _PRINTED:
-        commands.append({"type": "print", "resource": OUTPUT})
     model = {"resources": resources, "dispatchables": {"reverse": operator}, "commands": commands}
     return json.dumps(model, indent=1) + "\n"

@@ -18,26 +18,20 @@ TYPES = {
 
 
 def run(folder, model):
-    """Run the model in that folder: its result is written there as by writeFile; what it prints, as an array."""
+    """Run the model in that folder: its result is written there as by writeFile."""
     parsed = json.loads((folder / model).read_text("ascii"))
     assert set(parsed) == {"resources", "dispatchables", "commands"}
     buffers = {name: _buffer(resource, folder) for name, resource in parsed["resources"].items()}
-    printed = None
     for command in parsed["commands"]:
         kind = command.pop("type")
         if kind == "dispatch":
             assert set(command) == {"dispatchable", "bindings"}
             _dispatch(parsed["dispatchables"][command["dispatchable"]], command["bindings"], buffers)
-        elif kind == "print":
-            assert set(command) == {"resource"}
-            data, dtype, size = buffers[command["resource"]]
-            printed = np.frombuffer(data[:size], dtype)
         else:
             assert (kind, set(command)) == ("writeFile", {"resource", "targetPath", "dimensions"})
             data, dtype, size = buffers[command["resource"]]
             assert prod(command["dimensions"]) * dtype.itemsize == size
             write_npy(folder / command["targetPath"], data, dtype, command["dimensions"])
-    return printed
 
 
 def _buffer(resource, folder):
