@@ -69,10 +69,7 @@ posix._exit(status)
 
 
 class Server:
-    """The processes. They start anew after an order that was given up, as by the test's timeout.
-
-    `command` begins with a program that shells and others can start.
-    """
+    """The processes. `command` begins with a program that shells and others can start."""
 
     def __init__(self, env):
         self._env, self._process, self._idle = env, None, []
@@ -81,20 +78,15 @@ class Server:
             self.command = [sys.executable, "-m", "revseq_cli"]
             return
         self._address = f"{self._folder}/socket"
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(self._address)
-        self._listener.listen(64)
         program = Path(self._folder, "revseq")
         program.write_text(_PROGRAM.format(python=sys.executable, address=self._address))
         program.chmod(0o755)
         self.command = [str(program)]
-        self._start()
-
-    def _start(self):
-        if FORKS:
-            fd = self._listener.fileno()
-            command = [sys.executable, __file__, str(fd)]
-            self._process = subprocess.Popen(command, stdin=-1, env=self._env, start_new_session=True, pass_fds=(fd,))
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(self._address)
+            listener.listen(64)
+            command, fds = [sys.executable, __file__, str(listener.fileno())], (listener.fileno(),)
+            self._process = subprocess.Popen(command, stdin=-1, env=env, start_new_session=True, pass_fds=fds)
 
     def _connected(self):
         """A connection to a process that has carried out no order, and that process where it is a new one."""
@@ -116,17 +108,11 @@ class Server:
         is_alone = "code" in order
         connection, process = self._connected() if is_alone or not self._idle else self._idle.pop()
         data = marshal.dumps(order | {"folder": str(folder), "streams": [*map(str, streams)]})
-        try:
-            connection.settimeout(timeout if FORKS else _LONGEST)
-            connection.sendall(len(data).to_bytes(8, "little") + data)
-            answer = b""
-            with contextlib.suppress(() if FORKS else ConnectionError):
-                answer = connection.recv(16)
-        except BaseException:
-            self._idle.append((connection, process))
-            self._kill()
-            self._start()
-            raise
+        connection.settimeout(timeout if FORKS else _LONGEST)
+        connection.sendall(len(data).to_bytes(8, "little") + data)
+        answer = b""
+        with contextlib.suppress(() if FORKS else ConnectionError):
+            answer = connection.recv(16)
         if answer.startswith(b"=") and not is_alone:
             self._idle.append((connection, process))
         else:
@@ -134,30 +120,21 @@ class Server:
         if process and not answer:  # it has ended by itself
             return process.wait(_LONGEST)
         if process and is_alone:
-            _end(process)
+            process.kill()
+            process.wait()
         return int(answer.lstrip(b"="))
-
-    def _kill(self):
-        for connection, process in self._idle:
-            connection.close()
-            if process:
-                _end(process)
-        self._idle.clear()
-        if self._process:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.communicate()
 
     def end(self):
         """End it, and the commands that it may be carrying out."""
-        self._kill()
-        if FORKS:
-            self._listener.close()
+        for connection, process in self._idle:
+            connection.close()
+            if process:
+                process.kill()
+                process.wait()
+        if self._process:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.communicate()
         shutil.rmtree(self._folder)
-
-
-def _end(process):
-    process.kill()
-    process.wait()
 
 
 # In the others
