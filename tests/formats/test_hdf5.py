@@ -8,7 +8,7 @@ import oracle
 import pytest
 import zarr
 from oracle import expected
-from processes import job_count, peak
+from processes import job_count
 
 from revseq_cli.formats.attributes import plain
 
@@ -202,18 +202,6 @@ def test_a_filter_with_loss_is_refused(folder, revseq):
 def test_a_chunk_larger_than_its_dataset_counts_whole(folder, revseq):
     make(folder, chunks=(5, 30, 100_000), maxshape=(None, None, None))
     revseq(*RUN, "--memory", "1M").refused("the memory is 1048576 bytes")
-
-
-@pytest.mark.needs("peak")
-def test_within_the_memory_for_what_was_never_written(tmp_path):
-    with h5py.File(tmp_path / "x.h5", "w") as f:
-        f.create_dataset("x", (1 << 12, 1 << 13), "f4", fillvalue=2)
-    np.save(tmp_path / "n.npy", np.full((1 << 12, 1), 5, "u4"))
-    _, memory, status = peak(tmp_path, *RUN[:2], "n.npy", "--axis", 1, "-o", "y.h5", "--memory", "32MiB")
-    assert status == 0
-    assert memory < 100 << 10, memory  # KiB; the tensor has 128 MiB
-    with h5py.File(tmp_path / "y.h5") as g:
-        assert (g["x"][::1000] == 2).all()
 
 
 MATLAB = {

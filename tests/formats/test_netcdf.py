@@ -9,13 +9,11 @@ import subprocess
 import time
 
 import h5py
-import libraries
 import netCDF4
 import numpy as np
 import oracle
 import pytest
 import xarray
-from generated import Place
 from oracle import expected
 
 from revseq_cli.core import platform
@@ -218,22 +216,6 @@ def test_a_history_that_is_no_text_or_full_stays(tmp_path, revseq, old):
     for epoch in ("noon", "9" * 30):
         done = revseq("convert", "x.nc::v", "z.nc", env={"SOURCE_DATE_EPOCH": epoch})
         done.refused(f"SOURCE_DATE_EPOCH is '{epoch}'", "seconds since 1970")
-
-
-@pytest.mark.parametrize(("place", "key"), [(Place("h5", (("group", True),)), ""), (Place("npy"), "::a/b/c")])
-def test_netcdf_and_xarray_add_to_what_was_no_netcdf_file(tmp_path, revseq, place, key):
-    """Their library opens a file for writing only if all of its groups remember the order of their links."""
-    name, _ = libraries.make(place, tmp_path / "x", values := VALUES[0], "FLOAT32")
-    revseq("run", name, "[[2], [3], [0], [6]]", "--axis", 1, "-o", f"y.nc{key}", "--only").ok()
-    with netCDF4.Dataset(tmp_path / "y.nc", "a") as f:
-        result = expected(values, np.array([[2], [3], [0], [6]]), 1)
-        assert oracle.same_bits(f[key.strip(":") or "group/v"][...].data, result)
-        f.createDimension("new", 4)
-        f.createVariable("new", "f4", ("new",))[:] = 1
-        f.createGroup("group").note = "added"
-    xarray.Dataset({"more": ("w", np.arange(3.0))}).to_netcdf(tmp_path / "y.nc", mode="a")
-    with h5py.File(tmp_path / "y.nc") as f:
-        assert (f["new"][()].tolist(), f["more"][()].tolist()) == ([1] * 4, [0, 1, 2])
 
 
 @pytest.mark.parametrize("data_type", DataType)
