@@ -83,19 +83,8 @@ def test_first_bytes_say_nothing_of_a_buffer(revseq, tmp_path, first):
     assert np.load(tmp_path / "y.npy").tobytes() == data
 
 
-def test_runs_are_as_long_as_the_strides_allow(monkeypatch):
-    calls = []
-    monkeypatch.setattr(raw.file_io, "read_into", lambda _, chunk, place, *__: calls.append((place, len(chunk))))
-    tensor = raw.RawTensor("x", "x", 8, np.dtype("<f4"), (2, 3, 5), strides=(100, 20, 4))
-    tensor.read(0, (slice(0, 2), slice(1, 3), slice(0, 5)))
-    assert calls == [(28, 40), (128, 40)]
-    calls.clear()
-    tensor.read(0, (slice(0, 2), slice(1, 3), slice(2, 4)))
-    assert calls == [(8 + row * 20 + 8 + plane * 100, 8) for plane in (0, 1) for row in (1, 2)]
-
-
 def test_lengths_of_another_type_are_not_taken_for_more(revseq, tmp_path):
-    """Two INT64 lengths are no four of UINT32, and no hint takes them for such."""
+    """Two INT64 lengths are no four of UINT32."""
     np.arange(24, dtype="<f4").tofile(tmp_path / "x.bin")
     job = ["run", "x.bin", "n.bin", "--sizes", "2x3x4", "--axis", "1", "-o", "y.npy"]
     np.array([3, 2], "<i8").tofile(tmp_path / "n.bin")

@@ -17,15 +17,14 @@ from conftest import COMMAND, environment
 from processes import until
 from tensor_files import EXPECTED, N, X
 
+from revseq_cli.formats import npy
+
 zstd = pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
-CHECKED = {zstd.CompressionParameter.checksum_flag: 1}  # as the program zstd has it by default
-PACK = {
-    ".gz": gzip.compress,
-    ".zst": functools.partial(zstd.compress, options=CHECKED),
-    ".xz": lzma.compress,
-    ".bz2": bz2.compress,
-}
+CHECKED = functools.partial(
+    zstd.compress, options={zstd.CompressionParameter.checksum_flag: 1}
+)  # as the program has it
+PACK = {".gz": gzip.compress, ".zst": CHECKED, ".xz": lzma.compress, ".bz2": bz2.compress}
 TEXT = "[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]"
 
 
@@ -116,18 +115,13 @@ def test_a_python_without_zstandard(revseq, folder):
 def test_a_bomb(revseq, folder):
     """Each member unpacks to 4 MiB."""
     zeros = bz2.compress(bytes(1 << 22))
-
-    def packed(count):
-        header = io.BytesIO()
-        np.lib.format.write_array_header_1_0(header, {"descr": "|i1", "fortran_order": False, "shape": (count,)})
-        return bz2.compress(header.getvalue()) + zeros * 5
-
-    (folder / "b.npy.bz2").write_bytes(packed(5 << 30))
+    for name, count in (("b", 5 << 30), ("c", 9)):
+        header = npy.header_bytes(np.dtype("i1"), (count,), "C")
+        (folder / f"{name}.npy.bz2").write_bytes(bz2.compress(header) + zeros * 5)
     revseq("show", "b.npy.bz2").refused("unpacks to 5368709248 bytes", "at most 1000 times", "bunzip2 b.npy.bz2")
     (folder / "b.txt.bz2").write_bytes(bz2.compress(b"[1,") + bz2.compress(b" " * (1 << 22)) * 5)
     code = "import revseq_cli.formats.text as files; files.LARGEST = 1 << 23"
     revseq("show", "b.txt.bz2", code=code).refused("is a text of more than 8388608 bytes")
-    (folder / "c.npy.bz2").write_bytes(packed(9))
     code = "import revseq_cli.formats.contents as contents; contents._BOMB_BYTES = 1 << 23"
     revseq("run", "c.npy.bz2", "[3]", "--axis", 0, "-o", "y.npy", code=code).refused("bytes or more, and stores")
     assert not (folder / "y.npy").exists()
@@ -152,7 +146,7 @@ def test_a_signal_while_it_is_unpacked_leaves_nothing(tmp_path, number):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     with gzip.open(tmp_path / "x.npy.gz", "w", 1) as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": (1 << 8, 1 << 20)})
+        file.write(npy.header_bytes(np.dtype("u1"), (1 << 8, 1 << 20), "C"))
         for i in range(1 << 8):
             file.write(bytes([i]) * (1 << 20))
     command = [*COMMAND, "run", "x.npy.gz", str([[9]] * 256), "--axis", "1", "-o", "y.npy"]
