@@ -115,8 +115,6 @@ class TestForms:
             f"::error file=50%25%2C a%3Ab.md,line=22,col=14,title=revseq::{TOLD.partition(' ')[2]}",
             "::error file=gone.md,title=revseq::no such file",
         ]
-        (tmp_path / "good.md").write_text(PAGE)
-        assert revseq("verify", "good.md", "--format", "github").ok().out == ""
 
     @pytest.mark.needs("colons")
     @pytest.mark.parametrize("form", ["text", "github", "json"])
@@ -186,9 +184,9 @@ class TestExamples:
 
     def test_a_page_of_another_operator(self, revseq, tmp_path):
         for head in (
-            "---\ntitle: DML_GRU_OPERATOR_DESC\n---\n", "---\nUID: NS:directml.DML_GRU_OPERATOR_DESC\ntitle: GRU\n---\n",
-            "<html><title>DML_GRU_OPERATOR_DESC - Win32 apps</title>\n",
-        ):  # fmt: skip
+            "---\nUID: NS:directml.DML_GRU_OPERATOR_DESC\n---\n",
+            "<title>DML_GRU_OPERATOR_DESC - Win32</title>\n",
+        ):
             (tmp_path / "x.md").write_text(head + WRONG)
             revseq("verify", "x.md").refused("x.md: contains no example of this operator")
             ours = verify(head.replace("GRU", "REVERSE_SUBSEQUENCES") + WRONG)
