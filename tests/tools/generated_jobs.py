@@ -48,7 +48,7 @@ _OF_SCENES = {
 # What runs first where memory is measured: a process of its own writes its peak when it ends.
 _TRACED = """
 import contextlib, importlib, os, pkgutil, tracemalloc
-import hdf5plugin, numcodecs, numpy.ma, onnx, zarr.api.synchronous, zarr.codecs  # which are no data, nor are these:
+import difflib, hdf5plugin, numcodecs, numpy.ma, onnx, zarr.api.synchronous, zarr.codecs  # which are no data, nor are these:
 import revseq_cli
 for each in pkgutil.walk_packages(revseq_cli.__path__, "revseq_cli."):
     with contextlib.suppress(AssertionError, ImportError):  # those of another system
