@@ -31,7 +31,6 @@ _TYPES: dict[int, tuple[str, float | None]] = {
     10: (">i8", -9223372036854775806), 11: (">u8", 18446744073709551614),
 }  # fmt: skip
 _TEXT = 2
-_STREAMING = (2**32 - 1, 2**64 - 1)  # in place of the number of records, which the size of the file tells
 
 
 class _Variable(NamedTuple):
@@ -48,8 +47,8 @@ class _Variable(NamedTuple):
 _Header = tuple[dict[str, _Variable], Attributes]
 
 
-def _parsed(data: bytes, size: int, path: str) -> _Header:
-    """The header at the beginning of a file of so many bytes; EOFError where it goes on behind the data."""
+def _parsed(data: bytes, path: str) -> _Header:
+    """The header that the first bytes of a file hold; EOFError where it goes on behind them."""
     stream, wide, far = io.BytesIO(data[4:]), 8 if data[3] == 5 else 4, 4 if data[3] == 1 else 8
 
     def take(count: int) -> bytes:
@@ -90,8 +89,6 @@ def _parsed(data: bytes, size: int, path: str) -> _Header:
     steps = [prod(tensor.sizes[1:]) * tensor.dtype.itemsize for tensor in growing]
     # One record variable alone has no padding between its records.
     record = sum(step + -step % 4 * (len(steps) > 1) for step in steps)
-    if records in _STREAMING and growing:
-        records = (size - min(tensor.offset for tensor in growing)) // record if record else 0
     for name, read in variables.items():
         sizes, item = read.tensor.sizes, read.tensor.dtype.itemsize
         strides = tuple(prod(sizes[d + 1 :]) * item for d in range(len(sizes)))
@@ -110,7 +107,7 @@ def _read(path: str) -> tuple[_Header, file_io.Identity]:
             if data[:3] != b"CDF" or len(data) < 4:
                 raise FormatError("is not a NetCDF-3 file", "CDF as its first bytes", where=path)
             try:
-                return _parsed(data, identity.size, path), identity
+                return _parsed(data, path), identity
             except EOFError:
                 continue
             except (ValueError, KeyError, IndexError):

@@ -23,7 +23,7 @@ import numpy as np
 from h5py import h5a, h5d, h5g, h5l, h5o
 
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, listed, worded
+from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, listed
 from revseq_cli.formats import file_io
 from revseq_cli.formats.attributes import Attributes, plain
 from revseq_cli.formats.contents import chosen, missing, not_a_name, try_hint
@@ -80,8 +80,6 @@ def _open(path: str) -> h5py.File:
 def worded_error(error: Exception, path: str, where: str, verb: str = "read") -> RevseqError:
     """What h5py raised as it read or wrote the file at that path, in words; `where` is what to call it."""
     words = str(error)
-    if "memory allocation failed" in words:
-        return worded(MemoryError(), where)
     # The latter is a mark in the file, which a writer that was killed leaves behind.
     if "unable to lock file" in words or "already open for" in words:
         hint = f"try again later; if nobody writes it: h5clear -s {platform.quoted(path)}"
