@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import functools
-import multiprocessing
 import os
 import signal
 import time
@@ -18,7 +17,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from processes import FEW, gone, members, until, workers
 
-from revseq_cli.core import signals
 from revseq_cli.core.errors import EngineError
 from revseq_cli.pipeline.passes import results, run
 from revseq_cli.pipeline.plan import Blocks, Plan
@@ -104,17 +102,6 @@ def test_results_in_the_order_of_the_tasks(waits, data):
     assert len(taken) == count
 
 
-@pytest.mark.parametrize("engine", ["serial", "processes"])
-def test_signals_are_looked_at_between_two_results(monkeypatch, engine):
-    received = []
-    monkeypatch.setattr(signals, "_received", received)
-    found = results([int] * 3, plan_of(3, engine))
-    next(found)
-    received.append((signal.SIGTERM, 0))
-    with pytest.raises(signals.Stopped):
-        list(found)
-
-
 # Processes
 
 
@@ -139,13 +126,6 @@ UNPICKLABLE = {
 def test_an_error_that_does_not_pickle_is_told(which):
     with pytest.raises(EngineError, match="a worker failed"):
         done(functools.partial(eval, UNPICKLABLE[which]))
-
-
-def test_workers_are_as_many_as_asked_for_and_gone_at_the_end():
-    before, most = len(multiprocessing.active_children()), 0
-    for _ in results([functools.partial(time.sleep, 0.01)] * 12, plan_of(12, workers=2)):
-        most = max(most, len(multiprocessing.active_children()) - before)
-    assert (most, len(multiprocessing.active_children())) == (2, before)
 
 
 @pytest.mark.parametrize(
