@@ -127,16 +127,3 @@ def test_the_mean_of_statistics(values, mean):
     """A Python number, whatever NumPy's type of the sum."""
     found = (Statistics.of(values[:1]) + Statistics.of(values[1:])).mean
     assert (found, type(found)) == (mean, type(mean))
-
-
-@pytest.mark.parametrize("batch", [0, 1, 3])
-def test_repeated_lengths_are_held_once(batch):
-    """Lengths of a batch axis are repeated by a stride of 0, and stay so."""
-    narrow = np.array([0, 1, 2, 9, 2**64 - 1], np.uint64)
-    sizes, shape = [2, 3, 1, 4], [1, 1, 1, 1]
-    sizes[batch] = shape[batch] = len(narrow)
-    wide = np.broadcast_to(narrow.reshape(shape), sizes)
-    clamped = kernel.clamp(wide, 7)
-    assert (clamped == kernel.clamp(wide.copy(), 7)).all()
-    assert [stride == 0 for stride in clamped.strides] == [stride == 0 for stride in wide.strides]
-    assert kernel.count_clamped(wide, 7) == kernel.count_clamped(wide.copy(), 7)

@@ -293,11 +293,8 @@ def tensor(rng, shape, dtype, order="C"):
     chunks = chunks_of(rng, shape)
     if chunks is None and rng.random() < 0.7:
         return raw(shape, dtype, order)
-    made = MemorySource.__new__(MemorySource)
-    made.name, made.storage, made.dtype, made.sizes = "x", Storage("held", {}), np.dtype(dtype), shape
-    made.path = "x.h5" if chunks or rng.random() < 0.5 else ""
-    made.order, made.chunks, made.encoded = order, chunks, bool(chunks) and rng.random() < 0.5
-    return made
+    path, encoded = "x.h5" if chunks or rng.random() < 0.5 else "", bool(chunks) and rng.random() < 0.5
+    return source(shape, dtype, chunks=chunks, encoded=encoded, order=order, path=path)
 
 
 def generated(rng):

@@ -1,6 +1,5 @@
 """Tensors that pass through a temporary file, since lines along the first axis are short runs of every row."""
 
-import os
 from dataclasses import replace
 from math import prod
 
@@ -11,19 +10,14 @@ from folders import names
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from needs import WINDOWS
-from observed import observed
 from oracle import expected
 from tensor_files import held
 
-from revseq_cli.core import thresholds
-from revseq_cli.core.errors import EngineError, TensorIOError
-from revseq_cli.formats import references
-from revseq_cli.formats.atomic_file import FileTransaction
+from revseq_cli.core.errors import EngineError
 from revseq_cli.formats.raw import MemorySink
 from revseq_cli.pipeline import passes
-from revseq_cli.pipeline.jobs import Job, Request
-from revseq_cli.pipeline.plan import Plan, Resources, make_tiling, plan_reversal
-from revseq_cli.pipeline.suggest import load
+from revseq_cli.pipeline.jobs import Job
+from revseq_cli.pipeline.plan import Plan, make_tiling
 
 JOB = ("run", "x.npy", "n.npy", "--axis", 0, "-o", "y.npy", "--memory", "60K")
 AT_ANY_SIZE = "from revseq_cli.core import thresholds; thresholds.WORTH_TILES = 0"
@@ -92,17 +86,3 @@ platform.reserve = reserve
     err = done.refused("y.npy: cannot write: No space left on device").err
     assert names(small) == {"x.npy", "n.npy"}
     revseq(*JOB[:-1], err.split("--memory ")[1].split(",")[0], code=code).ok()
-
-
-def test_an_input_that_changes_between_the_passes(small, monkeypatch):
-    monkeypatch.setattr(thresholds, "WORTH_TILES", 0)
-    monkeypatch.setattr(thresholds, "LENGTHS_AT_ONCE", 0)  # else they are read at the beginning
-    job = load(Request(str(small / "x.npy"), str(small / "n.npy"), 0))
-    sink = references.create_sink(references.Reference.file(str(small / "y.npy")), job.values, overwrite=False)
-    found = plan_reversal(job, Resources("serial", 1, 60_000), sink)
-    assert found.tiling
-    change = observed(lambda _: os.utime(small / "n.npy", ns=(5, 5)))
-    changed = pytest.raises(TensorIOError, match=r"n.npy: changed while it was read")
-    with changed, FileTransaction(sink.file), sink, change:
-        passes.reverse(job, sink, found)
-    assert names(small) == {"x.npy", "n.npy"}
