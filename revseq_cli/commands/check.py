@@ -167,8 +167,6 @@ def _node(model: Model, node: Node, level: FeatureLevel, lengths_dtype: DataType
         misfit = model.misfit(node, None if known.sizes is None else known.sizes[batch_axis])
         wrong += [misfit] if misfit else []
     told = "; ".join(wrong) or (text if lowest is FeatureLevel.NONE else f"accepted from {text} on")
-    if known.data_type is DataType.BOOL:
-        told += "; revseq export takes it with --dtype UINT8, which has the same bytes"
     return {
         "name": f"{model.path}::{node.key}", "time_axis": node.time_axis, "batch_axis": node.batch_axis,
         "DataType": known.data_type and known.data_type.name, "Sizes": known.sizes,

@@ -110,9 +110,9 @@ class Console:
     color: str
 
     def detail(self, text: str) -> None:
-        """Print lines about what is done, if -v is given."""
+        """Print a line about what is done, if -v is given."""
         if self.verbose and not self.quiet:
-            click.echo("\n".join(map(printable, text.split("\n"))), file=sys.stderr)
+            click.echo(printable(text), file=sys.stderr)
 
     def note(self, *texts: str) -> None:
         """Print notes, for example on what the result lacks, unless -q is given."""
@@ -199,13 +199,11 @@ class Parsed(click.ParamType):  # type: ignore[type-arg] # older ones of Click t
 
 
 def parse_dimension(text: str) -> int | str:
-    """The number or the name of a dimension; what looks like a number is one. UsageError for an empty text."""
+    """The number or the name of a dimension; UsageError for an empty text."""
     if not text.strip():
         raise UsageError("the dimension is empty", "a number or a name; is a variable unset?")
     if number := re.fullmatch(r"([+-]?\d{1,40})(\.0*)?", text.strip(), re.ASCII):
         return int(number[1])
-    if re.fullmatch(r"[+-]?\d+\.?\d*", text.strip(), re.ASCII):
-        raise UsageError(f"{text[:40]!r} is not a dimension", "a whole number from 0 on, or a name")
     return text
 
 
@@ -342,13 +340,11 @@ def _combined(
 
 
 def take_resources(parameters: dict[str, Any]) -> Resources:
-    """Remove the resource options from the parameters, and combine them; UsageError for a scheduler without dask."""
+    """Remove the resource options from the parameters, and combine them; UsageError for --scheduler without dask."""
     from revseq_cli.pipeline.plan import Resources  # it loads NumPy
 
     engine, cores, memory, scheduler = (parameters.pop(name) for name in ("engine", "cores", "memory", "scheduler"))
-    context = click.get_current_context(silent=True)  # the jobs of a batch may have none
-    source = context and context.get_parameter_source("scheduler")
-    if engine != "dask" and source is click.core.ParameterSource.COMMANDLINE:
+    if scheduler and engine != "dask" and "REVSEQ_SCHEDULER" not in os.environ:
         raise UsageError("--scheduler is about dask", "--engine dask", "add --engine dask")
     return Resources(engine, cores or 0, memory, scheduler or "" if engine == "dask" else "")
 

@@ -129,7 +129,7 @@ def test_json_reports_each_job(revseq, files):
         ('{"input": "x.npy"}', ["line 1: no output"]),
         (lines({"lengths": "-"}), ["line 1: lengths is -"]),
         (lines({"output": "a\0b"}), ["line 1: output: 'a\\x00b' contains bytes that are not text"]),
-        (lines({"axis": 1.5}), ["line 1: axis: '1.5' is not a dimension; a whole number from 0 on, or a name"]),
+        (lines({"axis": ""}), ["line 1: axis: the dimension is empty; a number or a name; is a variable unset?"]),
         (lines({"batch-axis": 0, "batch_axis": 0}), ["line 1: column batch-axis appears twice"]),
         (lines({}) + "{", ["line 2: is not JSON: Expecting property name", "column "]),
         (lines({}) + "[" * 100_000, ["line 2: is not a JSON object"]),
