@@ -309,7 +309,7 @@ class TestNotation(Contract):
         assert open_(f"{tmp_path / 'x.txt'}::B").read().tolist() == [2]
         with pytest.raises(FormatError, match="2 tensors: A, B"):
             open_(tmp_path / "x.txt")
-        with pytest.raises(FormatError, match="no tensor named C"):
+        with pytest.raises(FormatError, match="no such tensor"):
             open_(f"{tmp_path / 'x.txt'}::C")
 
     def test_scalars_and_none_as_people_type_them(self, tmp_path):
