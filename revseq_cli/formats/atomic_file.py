@@ -201,7 +201,6 @@ class NewFolder(AtomicFile):
         self._check_folder()
 
     def create(self) -> None:
-        """Create the temporary folder, empty."""
         Path(self.temporary).mkdir()
         self.is_created = True
 
@@ -214,7 +213,6 @@ class NewFolder(AtomicFile):
             platform.flush_folder(folder)
 
     def take_name(self) -> str:
-        """Give the folder its name, if nothing else has it."""
         if os.path.lexists(self._final):
             found, hint = "was created by another program meanwhile", "give it another name"
             raise TensorIOError(found, "a new one", hint, self.name)

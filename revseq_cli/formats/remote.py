@@ -404,22 +404,19 @@ class NewObject(AtomicFile):
 
     def take_name(self) -> str:
         """Put the file; without `overwrite` it never replaces another, as far as the server can tell."""
+        from fsspec.callbacks import Callback
+
         self._check()
-        fs, inside = system(self.name)
-        takes = inspect.signature(fs._put_file).parameters
-        options: dict[str, object] = {"overwrite": self._overwrite} if "overwrite" in takes else {}  # of adlfs
+        takes = inspect.signature(system(self.name)[0]._put_file).parameters
+        options: dict[str, Any] = {"callback": Callback()}
+        if "overwrite" in takes:  # adlfs
+            options["overwrite"] = self._overwrite
         if "mode" in takes and not self._overwrite:
             options["mode"] = "create"
         with signals.begun("put", os.path.getsize(self.temporary)) as advance:  # noqa: PTH202 - a string
-            self._put(self.temporary, inside, advance, **options)
+            options["callback"].relative_update = advance
+            ask(self.name, lambda fs, inside: fs._put_file(self.temporary, inside, **options), doing="write")
         return ""
-
-    def _put(self, path: str, target: str, advance: Callable[[int], None] | None = None, **options: object) -> None:
-        from fsspec.callbacks import Callback
-
-        callback = Callback()
-        callback.relative_update = advance or callback.relative_update
-        ask(self.name, lambda fs, _: fs._put_file(path, target, callback=callback, **options), doing="write")
 
 
 class NewStore(NewObject):
@@ -448,13 +445,17 @@ class NewStore(NewObject):
 
     def take_name(self) -> str:
         """Put the files of the folder, those of metadata last, and of these the outermost."""
-        folder, inside = Path(self.temporary), system(self.name)[1]
+        folder = Path(self.temporary)
         names = [each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()]
         names.sort(
             key=lambda name: (name.rpartition("/")[2][:2] in (".z", "za"), -name.count("/"), name.endswith(STORE_FILES))
         )
-        for name in names:
-            self._put(str(folder / name), f"{inside}/{name}")
+
+        async def put(fs: Any, inside: str) -> None:  # noqa: ANN401 - fsspec's
+            for name in names:
+                await fs._put_file(str(folder / name), f"{inside}/{name}")
+
+        ask(self.name, put, doing="write")
         self._is_partial = False
         return ""
 

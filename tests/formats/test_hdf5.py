@@ -8,7 +8,6 @@ import oracle
 import pytest
 import zarr
 from oracle import expected
-from processes import job_count
 
 from revseq_cli.formats.attributes import plain
 
@@ -57,7 +56,7 @@ FILTERS = {
 def test_storage_is_kept(folder, revseq, name):
     make(folder, name="group/deep/values", **FILTERS[name])
     engine = "processes" if name in ("gzip", "none") else "serial"
-    job = (*RUN[:-1], "y.h5", "--engine", engine, "--jobs", job_count(engine), "--memory", "200K", "--verify")
+    job = (*RUN[:-1], "y.h5", "--engine", engine, "--jobs", 1, "--memory", "200K", "--verify")
     for output in ((), ("-o", "z.h5::other/x"), ("-o", "w.h5", "--only")):
         assert revseq(*job, *output).ok().err == ""
         place = output[1].partition("::") if output else ("y.h5", "", "")

@@ -14,11 +14,6 @@ _SCRIPT = Path(sys.executable).with_name("revseq.exe" if os.name == "nt" else "r
 COMMAND = [str(_SCRIPT)] if _SCRIPT.exists() or os.name != "nt" else [sys.executable, "-m", "revseq_cli"]
 
 
-def job_count(engine):
-    """How many where the storage is what matters: one process shows what travels, and each takes time to start."""
-    return 1 if engine == "processes" else 2
-
-
 def start(folder, *args, env=(), overwrite=True, suffix=".npy"):
     """The usual job of a folder, onto an old output."""
     job = ("run", f"x{suffix}", "n.npy", "--axis", "1", "-o", f"y{suffix}")
