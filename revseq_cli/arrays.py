@@ -117,8 +117,9 @@ def explain(
     Parameters
     ----------
     output
-        The output of another implementation, like `values`. If it is transposed, flattened, has other sizes of 1, is
-        cut to the longest length, or has another dtype that holds the same values or bytes, that is undone first.
+        The output of another implementation, like `values`. If it is transposed, flattened, has dimensions of size 1
+        added or left out, is cut to the longest length, or has another dtype that holds the same values or bytes, that
+        is undone first.
     values, lengths, axis, batch_axis, mask, padding
         As for `reverse_subsequences`.
     atol, rtol

@@ -94,8 +94,8 @@ def command(
     With --job, the command compares A with the output that revseq run would write: revseq diff A --job INPUT LENGTHS
     --axis N. It computes the right elements block by block. The report says which lines are wrong, what stands there in
     place of what is right, and which mistake explains that: in lengths, in places, or in values. A small A may also be
-    the right output transposed, flattened, with other sizes of 1, cut to the longest length, or in another data type;
-    the command then undoes that and reports it as a mistake.
+    the right output transposed, flattened, with dimensions of size 1 added or left out, cut to the longest length, or
+    in another data type; the command then undoes that and reports it as a mistake.
 
     The job may come from a ReverseSequence node of an ONNX model: A --job model.onnx::node --feed x=x.npy.
 
@@ -197,17 +197,22 @@ def _opened_job(
 ) -> tuple[Source, Job]:
     """A, or what a provider makes of the job; and the job of INPUT and LENGTHS, which its feature level accepts.
 
-    A raw buffer is like INPUT.
+    A raw buffer of which nothing is said is like INPUT.
     """
+    from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline import jobs, suggest
 
     own, *rest = tensors if on else tensors[1:]
     lengths, absolute = rest[0] if rest else None, resources.elsewhere
-    job = suggest.load(options.request_of(input=own, lengths=lengths, absolute=absolute, **settings))
+    references = [Reference.input(text, settings["format_name"]) for text in (own, tensors[0])]
+    sizes = settings.pop("sizes")
+    jobs.refuse_sizes(references, sizes)
+    of_input, of_a = (sizes, None) if references[0].is_bare else (None, sizes)
+    job = suggest.load(options.request_of(input=own, lengths=lengths, sizes=of_input, absolute=absolute, **settings))
     if on:
         return _computed(job, on, resources.memory), job
     reading = {name: settings[name] for name in ("dtype", "format_name")}
-    a = options.request_of(input=tensors[0], absolute=absolute, **reading)
+    a = options.request_of(input=tensors[0], sizes=of_a, absolute=absolute, **reading)
     return jobs.load_tensor(a, "A", like=job.values.desc), job
 
 

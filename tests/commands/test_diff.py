@@ -209,6 +209,9 @@ def test_what_is_told_of_a_job(revseq, tmp_path):
     found = revseq("diff", "a.npy", "--job", "x.npy", "[2, 4]", *job)
     assert "wrong are just batch 0 of 2\nexplained by: whole lines are reversed\n" in found.out
     assert "index  A" not in found.out
+    revseq("run", "x.npy", "[3, 0]", *job[:4], "-o", "y.bin").ok()
+    for sizes in ((), ("--sizes", "2x4")):  # of A, since INPUT has its own
+        revseq("diff", "y.bin", "--job", "x.npy", "[3, 0]", *job, *sizes).ok()
     (tmp_path / "e.txt").write_text(revseq("run", "x.npy", "[3, 0]", *job[:4], "--example").ok().out)
     revseq("diff", "e.txt::OutputTensor", "--job", "e.txt").ok()
 
