@@ -168,13 +168,12 @@ class _Alone:
 
     def dataset(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
         """The dataset, with its attributes, those of its groups, and the scales of its dimensions; and notes."""
-        said, sizes = self.meaning, dict[str, int]()
+        said, sizes, dims = self.meaning, dict[str, int](), list[str]()
         above, _, name = self.name.rpartition("/")
-        # The dimensions whose scale can have their name; a dimension has one size.
-        dims = [
-            dimension if _is_name(dimension) and sizes.setdefault(dimension, size) == size else ""
-            for dimension, size in zip(said.dimensions, self.template.sizes, strict=False)
-        ]
+        for dimension, size in zip(said.dimensions, self.template.sizes, strict=False):
+            is_name = dimension.isprintable() and "/" not in dimension and dimension not in ("", ".", "..")
+            is_one = is_name and sizes.setdefault(dimension, size) == size  # a dimension has one size
+            dims.append(dimension if is_one else "")
         is_coordinate = dims[:1] == [name] and all(dims)
         if name in dims and not is_coordinate:
             if self.is_netcdf:
@@ -227,11 +226,6 @@ class _Alone:
                 made.dims[d].attach_scale(scales[dims[d]])
             if name and name != dims[d] and name.isprintable():
                 made.dims[d].label = name
-
-
-def _is_name(name: str) -> bool:
-    """Whether HDF5 can have an object of that name in a group."""
-    return name.isprintable() and "/" not in name and name not in ("", ".", "..")
 
 
 def _allocate_early(properties: h5p.PropDCID) -> None:
