@@ -65,15 +65,14 @@ class Example:
 
     def add(self, item: TensorText | AxisLine) -> None:
         """Add a tensor or an Axis line; a second one is a problem, but of a tensor that is none of the operator's."""
-        name = "Axis" if isinstance(item, AxisLine) else item.name
-        if isinstance(item, AxisLine) and not self.axis_line:
-            self.axis_line = item
-        elif isinstance(item, TensorText) and LABELS.get(name, name) not in self.tensors:
-            self.tensors[LABELS.get(name, name)] = item
-        elif name == "Axis" or name in LABELS:
-            self.problem = self.problem or error_at(
-                self.page, item.start, f"a second {name} in one example", "each once"
-            )
+        if isinstance(item, AxisLine):
+            name, is_second = "Axis", self.axis_line is not None
+            self.axis_line = self.axis_line or item
+        else:
+            name, is_second = item.name, LABELS.get(item.name) in self.tensors
+            self.tensors.setdefault(LABELS.get(name, name), item)
+        if is_second and not self.problem:
+            self.problem = error_at(self.page, item.start, f"a second {name} in one example", "each once")
 
     def ends_before(self, item: TensorText | AxisLine) -> bool:
         """Whether that item belongs to the next example."""
@@ -96,11 +95,10 @@ def find_examples(page: str, items: Iterable[TensorText | AxisLine]) -> list[Exa
     ahead: AxisLine | None = None
     for item in items:
         if isinstance(item, TensorText):
-            if item.name and (not examples or examples[-1].ends_before(item)):
+            if not examples or examples[-1].ends_before(item):
                 examples.append(Example(page, ahead))
                 ahead = None
-            if item.name:
-                examples[-1].add(item)
+            examples[-1].add(item)
         elif examples and not examples[-1].ends_before(item):
             examples[-1].add(item)
         else:
