@@ -76,8 +76,7 @@ BARE_LENGTHS = {"UINT32", "UINT64"}
 _OLD = {*NUMBERS} - {"FLOAT64", "INT64", "UINT64"}
 LEVELS = {
     "2_1": (_OLD, {"UINT32"}, range(4, 5)), "3_0": (_OLD, {"UINT32"}, range(4, 6)),
-    "4_0": (_OLD, {"UINT32"}, range(1, 9)), "5_0": ({*NUMBERS}, {"UINT32", "UINT64"}, range(1, 9)),
-    "6_4": ({*NUMBERS}, {"UINT32", "UINT64"}, range(1, 9)),
+    "4_0": (_OLD, {"UINT32"}, range(1, 9)), "6_4": ({*NUMBERS}, {"UINT32", "UINT64"}, range(1, 9)),
 }  # fmt: skip
 # The axis and the batch axis that other systems have.
 SYSTEMS = {"onnx": (0, 1), "tensorflow": (1, 0), "pytorch": (0, 1)}
@@ -156,7 +155,7 @@ class Scene:
     sources: tuple = tuple(FORMATS)
     targets: tuple = tuple(each for each in FORMATS if each not in ("stdin", "typed", "nc"))
     data_types: tuple = (*NUMBERS, *NUMBERS, *OTHERS, *WORDS)
-    values: tuple = ("random", "random", "few", "nearly random")
+    values: tuple = ("random", "few")
     lengths: tuple = ("random", "random", "random", "beyond", "huge", "zero", "one", "full", "constant", "runs")
     memory: tuple = (None, 1, 1, 1.01, 1.5, 3, 10, 100)
     divisors: tuple = (1, 64, 256, 1 << 10, 1 << 12, 1 << 14, 1 << 15)
@@ -179,17 +178,13 @@ SCENES = {
     # What is beside the tensor is kept.
     "others": Scene(
         4, most=(200, 2000, 20_000), sources=("h5", "h5", "h5", "nc", "npz", "safetensors", "zarr"), copies=1,
-        commands=("run", "run", "run", "convert"), values=("random", "few", "nearly random", "nearly random"),
+        commands=("run", "run", "run", "convert"),
     ),
-    # Chunks are made into others.
+    # Chunks are made into others, whose edges hardly ever meet, so that blocks begin inside a chunk of one of them.
     "recoded": Scene(
-        2, most=(200, 2000, 20_000), ranks=(1, 2, 2, 3), sources=("h5", "h5", "h5", "nc", "zarr"), targets=("h5", "h5", "zarr"),
-        commands=("convert", "convert", "diff", "run"), memory=(1, 1, 1.5, 10), divisors=(256, 1 << 12, 1 << 15), copies=0,
-    ),
-    # Chunks of two tensors whose edges hardly ever meet, so that blocks begin inside a chunk of one of them.
-    "misfits": Scene(
-        1.5, sizes_of_few_lines, (300, 2000, 6000), (1, 1, 2), sources=("h5", "h5", "h5", "zarr"), targets=("h5", "h5", "zarr"),
-        commands=("convert", "convert", "diff", "run"), memory=(1, 1, 1.5), divisors=(1 << 12, 1 << 15), copies=0,
+        3, sizes_of_few_lines, (300, 2000, 6000), (1, 1, 2, 3), sources=("h5", "h5", "h5", "nc", "zarr"),
+        targets=("h5", "h5", "zarr"), commands=("convert", "convert", "diff", "run"), memory=(1, 1, 1.5, 10),
+        divisors=(256, 1 << 12, 1 << 15), copies=0,
     ),
     # The memory is measured, of which text and pipes are not a part: they are held whole, as is what unpacks.
     "measured": Scene(
@@ -291,20 +286,13 @@ def place(rng, name, sizes, **own):
 def values_of(job):
     """The values, of which those of BOOL are 0 and 1; what is written as text has no NaN but the usual one.
 
-    "random" are random bits. "few" are mostly zeros, and chunks of them get sizes of all kinds where they are encoded;
-    "nearly random" ones hardly get smaller, and now and then one that does has just its old size.
+    "random" are random bits. "few" are mostly zeros, and chunks of them get sizes of all kinds where they are encoded.
     """
     rng = np.random.default_rng(job.seed)
     dtype = job.dtype
     data = rng.integers(0, 256, (*job.sizes, dtype.itemsize), np.uint8)
     if job.values == "few":
         data[rng.random(job.sizes) < rng.choice((0.5, 0.9, 0.99))] = 0
-    if job.values == "nearly random":
-        chunks = zip(job.sizes, job.source["chunks"] or job.sizes, strict=True)
-        for box in itertools.product(*([slice(i, i + chunk) for i in range(0, size, chunk)] for size, chunk in chunks)):
-            part = data[box].reshape(-1)
-            part[rng.integers(len(part) + 1) :][: len(part) // 32 + rng.integers(9)] = rng.integers(256)
-            data[box] = part.reshape(data[box].shape)
     if job.data_type == "BOOL":
         data %= 2
     values = data.view(dtype)[..., 0].copy()

@@ -213,7 +213,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--job")
     parser.add_argument("--keep")
     options = parser.parse_args()
@@ -226,12 +225,13 @@ def main():
         print(text_of(job, failure) if failure else "right")
         return bool(failure)
     print(f"seed {options.seed}", flush=True)
+    workers = os.cpu_count()
     with contextlib.ExitStack() as folders:
         shards = []
-        for i in range(options.workers):
+        for i in range(workers):
             base = tempfile.TemporaryDirectory(dir=bases()[i % len(bases())], ignore_cleanup_errors=True)
             shards.append((f"{options.seed}-{i}", options.seconds, folders.enter_context(base)))
-        with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
+        with multiprocessing.get_context("spawn").Pool(workers) as pool:
             done = pool.starmap(run_jobs, shards)
             pool.close()  # else what workers share is left behind
             pool.join()
