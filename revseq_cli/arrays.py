@@ -97,7 +97,7 @@ def reverse_subsequences(
            [5, 4, 3, 0]])
     >>> reverse_subsequences(values, [[3.5], [9]], axis=1)
     Traceback (most recent call last):
-    revseq_cli.core.errors.FormatError: lengths: 3.5 at [0, 0] is not whole; wanted: a whole number from 0 to 18446744073709551615
+    revseq_cli.core.errors.FormatError: lengths: 3.5 at [0, 0] is not a length; wanted: a whole number from 0 to 18446744073709551615
     """  # noqa: E501 - the traceback's line
     job = job_of(values, lengths, axis, batch_axis, mask=mask, padding=padding)
     _require(job)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from revseq_cli.core import dtypes, platform, signals, thresholds
-from revseq_cli.core.dtypes import data_type_of, dtype_of
+from revseq_cli.core.dtypes import dtype_of
 from revseq_cli.core.errors import FormatError, UsageError, listed
 from revseq_cli.core.tensors import DataType, Region, braced, inside, numbers_of, sizes_of
 from revseq_cli.formats.attributes import FILL, MISSING, Meaning
@@ -130,11 +130,11 @@ def unsigned(lengths: Source, cast: DataType | None) -> Source:
 
 
 def _read_lengths(source: Source, dtype: np.dtype[Any], missing: tuple[Any, ...], region: Region) -> Computed:
-    return Computed(partial(_as_lengths, dtype, region, source.name, missing), (source.read_task(region),))
+    return Computed(partial(_as_lengths, source.name, dtype, missing, region), (source.read_task(region),))
 
 
 def _as_lengths(
-    dtype: np.dtype[Any], region: Region, name: str, missing: tuple[Any, ...], values: NDArray[Any]
+    name: str, dtype: np.dtype[Any], missing: tuple[Any, ...], region: Region, values: NDArray[Any]
 ) -> NDArray[Any]:
     values = dtypes.numbers(values)
     largest = int(np.iinfo(dtype).max)
@@ -154,19 +154,13 @@ def _as_lengths(
             return values.astype(dtype)
         place = np.unravel_index(int(are_lengths(values).argmin()), values.shape)
     value, index = values[place], [int(i) + part.start for i, part in zip(place, region, strict=True)]
-    hint = ""
+    problem, hint = f"{value} at {index} is not a length", ""
     if value in missing:
-        reason, hint = "marks a missing length, as its attributes say", "fill it in first, as xarray's fillna(0)"
-    elif value != value:
-        reason = "is not a number"
-    elif value < 0:
-        reason = "is negative"
-    elif np.isfinite(value) and np.floor(value) != value:
-        reason = "is not whole"
-    else:
-        reason = f"does not fit {data_type_of(dtype).name}"
-        hint = "try --lengths-dtype UINT64" if dtype.itemsize < 8 else ""
-    raise FormatError(f"{value} at {index} {reason}", f"a whole number from 0 to {largest}", hint, name)
+        problem = f"{value} at {index} marks a missing length, as its attributes say"
+        hint = "fill it in first, as xarray's fillna(0)"
+    elif largest < value.item() < 1 << 64:
+        hint = "try --lengths-dtype UINT64"
+    raise FormatError(problem, f"a whole number from 0 to {largest}", hint, name)
 
 
 def missing_marks(source: Source) -> tuple[Any, ...]:

@@ -180,7 +180,7 @@ class TestExamples:
         assert verify(page, FeatureLevel.NONE).right
         assert "SequenceLengthsTensor DataType is FLOAT32" in told(page)[0]
         (verdict,) = verify(page.replace("[9]", "[-9]"), FeatureLevel.NONE).verdicts
-        assert "at [0, 0, 1, 0] is negative" in verdict.findings[0].message
+        assert "at [0, 0, 1, 0] is not a length" in verdict.findings[0].message
 
     def test_a_page_of_another_operator(self, revseq, tmp_path):
         for head in (

@@ -110,7 +110,7 @@ def test_arrays_of_xarray_have_names():
         ((VALUES, np.ma.masked_array(LENGTHS), 1), {}, revseq_cli.FormatError, "lengths: is a masked array"),
         (([[1, 2], [3]], [1, 2], 1), {}, revseq_cli.FormatError, "values: cannot become a NumPy array"),
         ((["a", "b"], [1], 0), {}, revseq_cli.FormatError, "values: its data type is <U1"),
-        ((VALUES, -LENGTHS.astype("i8"), 1), {}, revseq_cli.FormatError, r"-3 at \[0, 0, 0\] is negative"),
+        ((VALUES, -LENGTHS.astype("i8"), 1), {}, revseq_cli.FormatError, r"-3 at \[0, 0, 0\] is not a length"),
         ((VALUES, LENGTHS > 0, 1), {}, revseq_cli.SpecError, "DataType is BOOL"),
         ((VALUES, [[2, 0, 1, 0]] * 2, 1), {"mask": True, "batch_axis": 0}, revseq_cli.FormatError, "the mask has"),
         ((VALUES, [1, 2]), {}, revseq_cli.UsageError, "no axis is given"), ((VALUES,), {"axis": 1}, revseq_cli.UsageError, "no lengths"),

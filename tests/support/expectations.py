@@ -30,10 +30,8 @@ def carry_out(job, folder):
         judge_written(job, folder, names, lengths, right if job.command == "run" else values, stdin)
     elif job.command == "print":
         judge_print(job, folder, right, names, stdin)
-    elif job.command == "diff":
-        judge_diff(job, folder, values, name, stdin)
     else:
-        judge_refused(job, folder, lengths, name, stdin)
+        judge_diff(job, folder, values, name, stdin)
 
 
 def succeed(folder, args, problem, **more):
@@ -61,18 +59,11 @@ def type_options(job, place=None):
 
 def job_options(job):
     """The options that say how the tensors make a job."""
-    axis, batch_axis = job.axis, job.batch_axis
-    if job.by_name and job.source.format == "nc":
-        axis = f"d{axis}"
-    elif job.by_name:
-        axis -= len(job.sizes)
-    options = [] if job.like else ["--axis", axis]
+    options = ["--axis", job.axis]
     if job.level:
         options += ["--feature-level", job.level]
-    if job.like:
-        options += ["--like", job.like]
-    elif batch_axis is not None:
-        options += ["--batch-axis", batch_axis]
+    if job.batch_axis is not None:
+        options += ["--batch-axis", job.batch_axis]
     if job.mask:
         options += ["--mask"]
     elif job.padding:
@@ -197,23 +188,6 @@ def judge_print(job, folder, right, names, stdin):
     compare(folder, libraries.read(path, "", job.data_type, job.sizes), right)
 
 
-# Numbers that no length can be.
-_NO_LENGTHS = {"INT64": (-1, -(1 << 40)), "INT32": (-1, -(1 << 31)), "FLOAT64": (0.5, -1, math.nan, math.inf),
-               "FLOAT32": (1.5, -3, math.nan, -math.inf)}  # fmt: skip
-
-
-def judge_refused(job, folder, lengths, name, stdin):
-    """A number that is no length is named, with its place."""
-    rng = random.Random(job.seed)
-    place = [rng.randrange(size) for size in lengths.shape]
-    lengths[tuple(place)] = rng.choice(_NO_LENGTHS[job.lengths_type])
-    lengths_name, _ = libraries.make(Place("npy"), folder.path / "n", lengths, job.lengths_type)
-    options = [*type_options(job), *job_options(job)]
-    done = folder.revseq("run", name, lengths_name, *options, "-o", "y.npy", *job.means, stdin=stdin)
-    if done.status != 2 or str(place) not in done.err:
-        folder.fail(f"{lengths[tuple(place)]} at {place} is no length, and that is not told", done)
-
-
 def judge_output(job, folder, right, before, target, key):
     after = folder.listing()
     if any(after.get(path) != content for path, content in before.items()):
@@ -267,7 +241,7 @@ def compare(folder, found, right):
 
 def judge_job_of_output(job, folder, typed, path, names, of_job):
     """`diff --job` finds the output right, and wrong where a bit of it is flipped."""
-    if not {"--dtype", "--sizes"} & {*of_job}:  # of INPUT: they say it of A, too
+    if job.target.format != "bin" and "--dtype" not in of_job:  # a raw buffer is like INPUT
         of_job = [*of_job, *type_options(job, job.target)]
     args = ["diff", typed, "--job", *names, *of_job]
     succeed(folder, args, "diff --job does not find its own output right")

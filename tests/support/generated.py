@@ -47,14 +47,12 @@ class Job:
     form: str = "line"
     mask: str = ""
     padding: str | None = None
-    like: str | None = None
     engine: str = "auto"
     cores: int = 1
     memory: float | None = None
     divisor: int = 1
     verify: bool = False
     output: str = ""
-    by_name: bool = False
 
     @property
     def dtype(self):
@@ -70,7 +68,7 @@ class Job:
         return ["--engine", self.engine, "--jobs", self.cores]
 
 
-# A raw buffer has lengths of the types that can be named, and with another system none that are cast.
+# A raw buffer has lengths of the types that can be named.
 BARE_LENGTHS = {"UINT32", "UINT64"}
 # What feature levels take: data types, those of lengths, and dimension counts. Without one, lengths are any numbers.
 _OLD = {*NUMBERS} - {"FLOAT64", "INT64", "UINT64"}
@@ -78,8 +76,6 @@ LEVELS = {
     "2_1": (_OLD, {"UINT32"}, range(4, 5)), "3_0": (_OLD, {"UINT32"}, range(4, 6)),
     "4_0": (_OLD, {"UINT32"}, range(1, 9)), "6_4": ({*NUMBERS}, {"UINT32", "UINT64"}, range(1, 9)),
 }  # fmt: skip
-# The axis and the batch axis that other systems have.
-SYSTEMS = {"onnx": (0, 1), "tensorflow": (1, 0), "pytorch": (0, 1)}
 
 
 def is_cast(job):
@@ -151,7 +147,7 @@ class Scene:
     sizes: Callable = any_sizes
     most: tuple = (8, 200, 2000, 2000, 20_000, 100_000)
     ranks: tuple = (1, 2, 2, 3, 3, 3, 4, 4, 5, 6, 7, 8)
-    commands: tuple = ("run",) * 16 + ("convert", "convert", "diff", "diff", "print", "refused")
+    commands: tuple = ("run",) * 16 + ("convert", "convert", "diff", "diff", "print")
     sources: tuple = tuple(FORMATS)
     targets: tuple = tuple(each for each in FORMATS if each not in ("stdin", "typed", "nc"))
     data_types: tuple = (*NUMBERS, *NUMBERS, *OTHERS, *WORDS)
@@ -228,7 +224,7 @@ def job(rng):
         target=target, scene=name, values=rng.choice(scene.values),
         engine=rng.choice(scene.engines),
         cores=rng.choice((1, 2, 2, 3)), memory=rng.choice(scene.memory), divisor=rng.choice(scene.divisors),
-        verify=rng.random() < 0.3, output=output, by_name=rng.random() < 0.3,
+        verify=rng.random() < 0.3, output=output,
     )  # fmt: skip
     levels = [each for each, (types, _, ranks) in LEVELS.items() if data_type in types and rank in ranks]
     return with_lengths(rng, replace(made, level=rng.choice((None, None, None, *levels))))
@@ -238,24 +234,19 @@ def with_lengths(rng, job):
     """The job with lengths of some type and form, in some file, or a mask, or padding."""
     rank, axis = len(job.sizes), job.axis
     lengths_type = rng.choice(LENGTHS_DTYPES[: rng.choice((2, 2, 4, 8))])
-    batch_axis = like = padding = None
+    batch_axis = padding = None
     form, mask = rng.choice(("line", "line", "line", "without", "one")), ""
     if rank > 1 and rng.random() < 0.25:
         batch_axis, form = rng.choice([d for d in range(rank) if d != axis]), "line"
-        like = rng.choice((None, *(each for each, axes in SYSTEMS.items() if axes == (axis, batch_axis))))
-    if job.command == "refused":
-        lengths_type, form = rng.choice(("INT64", "INT32", "FLOAT64", "FLOAT32")), "line"
-    elif rng.random() < 0.06:
-        mask, form, like = "whole" if batch_axis is None else "batch", "line", None
+    if rng.random() < 0.06:
+        mask, form = "whole" if batch_axis is None else "batch", "line"
         lengths_type = rng.choice(("BOOL", "UINT8", "INT64", "FLOAT32"))
     elif job.data_type in NUMBERS and rng.random() < 0.1:
-        batch_axis, like, form = None, None, "line"
+        batch_axis, form = None, "line"
         padding = rng.choice(("0", "nan") if np.dtype(DTYPES[job.data_type]).kind == "f" else ("0", "7"))
     if form == "without" and rank == 1:
         form = "one"
-    job = replace(
-        job, lengths_type=lengths_type, batch_axis=batch_axis, like=like, mask=mask, padding=padding, form=form
-    )
+    job = replace(job, lengths_type=lengths_type, batch_axis=batch_axis, mask=mask, padding=padding, form=form)
     if mask == "batch" and batch_axis > axis and job.sizes[batch_axis] == job.sizes[axis]:
         return with_lengths(rng, job)  # a square mask of batch and time fits in two ways there, and is refused
     sizes = lengths_sizes(job)
