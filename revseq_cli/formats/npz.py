@@ -34,7 +34,7 @@ from revseq_cli.formats.contents import (
 )
 from revseq_cli.formats.contract import Address, FileSink, Source, TextTypes
 from revseq_cli.formats.raw import RawSink, RawSource, UnpackedSource
-from revseq_cli.formats.table import NPY_MAGIC, ZIP_MAGIC, looks_like
+from revseq_cli.formats.table import NPY_MAGIC
 
 # What zipfile raises for damage; RuntimeError for an encrypted member.
 _DAMAGE = (
@@ -88,10 +88,6 @@ def _opened(
     """
     name = name or path
     with file_io.opened(path, unchanged) as fd:
-        head = file_io.read_some(fd, 64, 0, name)
-        if not head.startswith((ZIP_MAGIC, _END_MAGIC)):
-            seems, hint = looks_like(head)
-            raise FormatError(f"is not a .npz file: it looks like {seems}", "a .npz file by its suffix", hint, name)
         with _refusing(not_whole("has no complete zip directory: it is truncated or damaged", name)):
             archive = zipfile.ZipFile(cast("BinaryIO", _Bounded(fd, name)))
         with archive:
@@ -102,8 +98,7 @@ def _opened(
             tail = file_io.read_some(fd, _END_BYTES, end, name)
             ends = tail.startswith(_END_MAGIC) and int.from_bytes(tail[-2:], "little") == len(archive.comment)
             if not ends or min((info.header_offset for info in infos), default=0):
-                found, hint = "has bytes outside its archive", "were two files joined?"
-                raise FormatError(found, "one archive and nothing else", hint, name)
+                raise FormatError("has bytes outside its archive", "one archive", "were two files joined?", name)
             yield fd, archive
 
 

@@ -285,9 +285,9 @@ def test_h65_what_is_damaged_is_not_absent(revseq, folder, damage):
 
 
 ABSENT = {
-    "dots": ({"chunk_key_encoding": {"name": "default", "separator": "."}}, ["c.1.0"], "1 of 6 chunks"),
-    "version 2": ({"zarr_format": 2, "chunk_key_encoding": {"name": "v2", "separator": "/"}}, ["1/0", "0/0"], "2 of 6 chunks"),
-    "shards": ({"shards": (2, 4)}, ["c/0/0", "c/1/1"], "2 of 4 shards"),
+    "dots": ({"chunk_key_encoding": {"name": "default", "separator": "."}}, ["c.1.0"], "1 of 6"),
+    "version 2": ({"zarr_format": 2, "chunk_key_encoding": {"name": "v2", "separator": "/"}}, ["1/0", "0/0"], "2 of 6"),
+    "shards": ({"shards": (2, 4)}, ["c/0/0", "c/1/1"], "2 of 4"),
 }  # fmt: skip
 
 

@@ -87,8 +87,7 @@ class ZarrSource(Source):
             refuse_bomb(declared, stored, "write it again uncompressed", self.name)
             total = prod(array.counts)
             if absent := total - _count_chunks(array, names, self.name):
-                noun = "shards" if array.shards != array.chunks else "chunks"  # read as fill value, lost or not
-                details["missing"] = f"{absent:,} of {total:,} {noun}"
+                details["missing"] = f"{absent:,} of {total:,}"  # read as fill value, lost or not
         with errors_worded(self.name, "open"):
             self.array.opened()
         self.storage = Storage("zarr", details)
