@@ -88,9 +88,8 @@ def command(
     With --each there is no MANIFEST: each file that matches is an input, unless it is the output or the lengths of
     another. With -o but without --each, MANIFEST is a list of inputs, one a line, or with a NUL behind each, as
     find -print0 writes them. In --lengths and -o, {stem} stands for the input's name without its suffix (s for
-    s.npy.gz), {match} for what the wildcards of the name matched, {name} for the name, {suffix} for the suffix,
-    {parent} for the folder, {path} for the whole path, and {sub} for the folders that wildcards matched. ** matches
-    folders of any depth. Type {{ or }} for a brace. Folders of outputs are made.
+    s.npy.gz), {match} for what the wildcards of the name matched, {name} for the name, {suffix} for the suffix, and
+    {parent} for the folder. ** matches folders of any depth. Type {{ or }} for a brace. Folders of outputs are made.
 
     The command checks the whole MANIFEST before it starts the first job. If a job fails, or if its process dies, the
     other jobs still run and the exit status is 1. With --json it prints an object for each job.

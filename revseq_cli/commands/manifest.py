@@ -104,7 +104,7 @@ def of_files(
     jobs = [row for path, row in rows.items() if platform.file_key(path) not in used]
     if len({row["output"] for row in jobs}) < len(jobs):
         found = f"-o {templates['output']} is one file for several inputs"
-        raise UsageError(found, "an output for each file", f"try -o {OUTPUT}, or with {{sub}} or {{match}} in it")
+        raise UsageError(found, "an output for each file", f"try -o {OUTPUT}, or with {{parent}} or {{match}} in it")
     name = f"--each {platform.quoted(pattern)}" if pattern else "the list of names"
     with about(name):
         return Jobs(name, "job", _entries(enumerate(jobs, 1), "job", columns, defaults))
@@ -138,10 +138,7 @@ def placeholders(path: str, pattern: str) -> dict[str, str]:
     of_name = os.path.basename(pattern)  # noqa: PTH119
     before, after = re.split(r"[*?\[]", of_name)[0], re.split(r"[*?\]]", of_name)[-1]
     match = stem if before == of_name else name[len(before) : len(name) - len(after)]
-    fixed = os.path.dirname(re.split(r"[*?\[]", pattern)[0]) if pattern else parent  # noqa: PTH120
-    sub = os.path.relpath(parent or os.curdir, fixed or os.curdir)
-    values = {"stem": stem, "match": match, "name": name, "suffix": suffix + packed}
-    return values | {"parent": parent or os.curdir, "sub": sub, "path": path}
+    return {"stem": stem, "match": match, "name": name, "suffix": suffix + packed, "parent": parent or os.curdir}
 
 
 @contextlib.contextmanager

@@ -66,13 +66,15 @@ def command(
 
     types = TextTypes(dtype, DataType.FLOAT32, sizes=sizes)
     shown: list[_Shown] = []
+    is_terminal = sys.stdout.isatty()
     errors: dict[str, RevseqError] = {}
     for name in tensors:
         texts: list[str] = []
         try:
             new = [*_shown(name, format_name, types, headers=names, stats=stats)]
             if names and not console.as_json:
-                texts = [_line(tensor["name"]) for part in new for tensor in part.tensors]
+                lines = [tensor["name"] for part in new for tensor in part.tensors]
+                texts = [printable(name) if is_terminal or name.splitlines()[1:] else name for name in lines]
             elif not console.as_json:
                 texts = [_text(part, console) for part in new]
         except RevseqError as e:
@@ -96,11 +98,6 @@ class _Shown(NamedTuple):
 
     of: Source | Contents
     tensors: Sequence[dict[str, Any]]
-
-
-def _line(name: str) -> str:
-    """A name as it is typed; without a line break, and printable on a terminal."""
-    return printable(name) if sys.stdout.isatty() or len(name.splitlines()) > 1 else name
 
 
 def _text(shown: _Shown, console: Console) -> str:
