@@ -103,9 +103,9 @@ def _tell(error: Exception, settings: dict[str, Any]) -> None:
     from revseq_cli.core.errors import RevseqError, worded
 
     if isinstance(error, click.UsageError):
-        command = error.ctx.command_path if error.ctx else "revseq"
-        hint = f"{command} --help"
-        if getattr(error, "option_name", "") == "--force":  # that of other tools
+        hint = f"{error.ctx.command_path if error.ctx else 'revseq'} --help"
+        options = [param.name for param in error.ctx.command.params] if error.ctx else []
+        if getattr(error, "option_name", "") == "--force" and "overwrite" in options:  # that of other tools
             hint = "use --overwrite in its place"
         error = RevseqError(message_of_click(error.format_message()), hint=hint)
     error = worded(error, "standard output")

@@ -71,7 +71,7 @@ _ADD_JOB = "add --job to compare A with the right output of a job, or --on cpu t
 @Group.WRITE.option("--overwrite", is_flag=True, help="Replace the picture if it exists.")
 @options.level_option
 @options.job_settings
-@options.format_of("a file, if its first bytes and its suffix do not show it")
+@options.format_of("a file, if its first bytes and its suffix do not show it", Group.READ)
 @options.resource_options
 @options.output_options
 def command(

@@ -170,6 +170,7 @@ def test_h62_a_hint_can_be_pasted_into_a_shell(revseq, tmp_path):
 
 def test_what_other_tools_call_otherwise(revseq, files):
     revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--force").refused("Hint: use --overwrite in its place")
+    revseq("show", "x.npy", "--force").refused("Hint: revseq show --help")
     np.savez(files / "x.npz", a=INPUT, b=INPUT)
     revseq("run", "x.npz::a", "n.npy", "--axis", 1, "-o", "y.npz:c").refused("Hint: try y.npz::c\n")
     for name in ("y.npz::c", "[a].npy"):
