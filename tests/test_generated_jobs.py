@@ -28,7 +28,7 @@ def test_a_failure_is_printed_with_what_to_type(tmp_path):
         lengths_type="UINT32", batch_axis=None, source=Place("npy"), lengths_source=Place("npy"), target=Place("npy"),
     )  # fmt: skip
 
-    def run(order, folder, stdin, timeout):
+    def run(order, folder, timeout):
         x, n = np.load(folder / "x.npy"), np.load(folder / "n.npy")
         axis = int(order["args"][order["args"].index("--axis") + 1])
         made = reverse_subsequences(x, n, axis).astype(x.dtype)

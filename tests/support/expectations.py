@@ -21,17 +21,17 @@ MOST_BLOCKS = 80  # about; each takes a millisecond or more
 def carry_out(job, folder):
     """Make the files of a job, run its commands, and judge what they leave."""
     values, lengths = generated.values_of(job), generated.lengths_of(job)
-    name, stdin = libraries.make(job.source, folder.path / "x", values, job.data_type)
+    name = libraries.make(job.source, folder.path / "x", values, job.data_type)
     names = [name]
     if job.command in ("run", "print") and not job.padding:
-        names += [libraries.make(job.lengths_source, folder.path / "n", lengths, job.lengths_type)[0]]
+        names += [libraries.make(job.lengths_source, folder.path / "n", lengths, job.lengths_type)]
     right = generated.right(job, values, lengths)
     if job.command in ("run", "convert"):
-        judge_written(job, folder, names, lengths, right if job.command == "run" else values, stdin)
+        judge_written(job, folder, names, lengths, right if job.command == "run" else values)
     elif job.command == "print":
-        judge_print(job, folder, right, names, stdin)
+        judge_print(job, folder, right, names)
     else:
-        judge_diff(job, folder, values, name, stdin)
+        judge_diff(job, folder, values, name)
 
 
 def succeed(folder, args, problem, **more):
@@ -95,14 +95,14 @@ def enough_memory(job):
     return of_values * (6 * job.dtype.itemsize + 100) + of_lengths * 100
 
 
-def memory_options(job, folder, args, stdin):
+def memory_options(job, folder, args):
     """The option for the memory: so many times the least, which the command says when it gets none.
 
     Where the memory is measured, blocks are so large that it shows.
     """
     if job.memory is None:
         return []
-    refused = folder.revseq(*args, "--memory", 1, stdin=stdin)
+    refused = folder.revseq(*args, "--memory", 1)
     match = re.search(r"Hint: try --memory (\d+)", refused.err)
     if refused.status == 0 or not match or f"at least {match[1]} bytes" not in refused.err:
         folder.fail("one byte of memory is enough, or no word on how much is", refused)
@@ -141,7 +141,7 @@ def measured(job, memory):
 # Judges
 
 
-def judge_written(job, folder, names, lengths, right, stdin):
+def judge_written(job, folder, names, lengths, right):
     target, key = typed_target(job)
     of_job = [*type_options(job), *job_options(job), *job.means]
     if job.command == "convert":
@@ -150,16 +150,16 @@ def judge_written(job, folder, names, lengths, right, stdin):
         args = ["run", *names, "-o", f"{target}::{key}" if job.output == "added" else target, *of_job]
         args += ["--only"] * (job.output == "only")
     args += ["--verify"] * job.verify
-    memory = memory_options(job, folder, args, stdin)
+    memory = memory_options(job, folder, args)
     before = folder.listing()
     if job.command == "run" and job.seed % 4 == 0:
-        planned = succeed(folder, [*args, *memory, "--dry-run", "--json"], "--dry-run fails", stdin=stdin)
+        planned = succeed(folder, [*args, *memory, "--dry-run", "--json"], "--dry-run fails")
         if folder.listing() != before:
             folder.fail("--dry-run writes", planned)
         plan = json.loads(planned.out)["plan"]
         if memory and plan["memory"] > memory[1]:
             folder.fail(f"the plan takes {plan['memory']} bytes of memory")
-    done = succeed(folder, [*args, *memory], "it does not succeed", stdin=stdin, **measured(job, memory))
+    done = succeed(folder, [*args, *memory], "it does not succeed", **measured(job, memory))
     if done.out:
         folder.fail("it prints something", done)
     judge_output(job, folder, right, before, target, key)
@@ -170,7 +170,7 @@ def judge_written(job, folder, names, lengths, right, stdin):
     if (int(told[1].replace(",", "")) if told else 0) != clamped:
         folder.fail(f"{clamped} lengths are clamped, and that is not what is told", done)
     typed = f"{target}::{key}" if key else target
-    if job.seed % 3 == 0 and not stdin:
+    if job.seed % 3 == 0:
         judge_job_of_output(job, folder, typed, folder.path / target, names, of_job)
     if job.seed % 5 == 0:  # the output converts to .npy with the same bits
         args = ["convert", typed, "back.npy", *type_options(job, job.target)]
@@ -178,13 +178,13 @@ def judge_written(job, folder, names, lengths, right, stdin):
         compare(folder, libraries.read(folder.path / "back.npy", "", job.data_type, job.sizes), right)
 
 
-def judge_print(job, folder, right, names, stdin):
+def judge_print(job, folder, right, names):
     """What is printed is what a file would hold."""
     format = "npy" if job.data_type not in libraries.NUMBERS or job.seed % 3 == 0 else ("txt", "json")[job.seed % 2]
     args = ["run", *names, *type_options(job), *job_options(job), *job.means]
     args += ["-f", format] if format != "txt" else []
     path = folder.path / f"y.{format}"
-    path.write_bytes(succeed(folder, args, "it does not print", stdin=stdin).raw)
+    path.write_bytes(succeed(folder, args, "it does not print").raw)
     compare(folder, libraries.read(path, "", job.data_type, job.sizes), right)
 
 
@@ -200,7 +200,7 @@ def judge_output(job, folder, right, before, target, key):
     except Exception as e:  # noqa: BLE001 - whatever another library does not like
         folder.fail(f"another library cannot read the output: {type(e).__name__}: {e}")
     compare(folder, found, right)
-    if (job.source.format, job.target.format) in (("npy", "npy"), ("npz", "npz"), ("stdin", "npy")):
+    if (job.source.format, job.target.format) in (("npy", "npy"), ("npz", "npz")):
         if found.itemsize > 1 and (found.dtype.byteorder == ">") != job.big:
             folder.fail("the byte order is not kept")
         if right.flags.c_contiguous != right.flags.f_contiguous and found.flags.f_contiguous != (job.order == "F"):
@@ -257,7 +257,7 @@ def judge_job_of_output(job, folder, typed, path, names, of_job):
         path.write_bytes(data)
 
 
-def judge_diff(job, folder, values, name, stdin):
+def judge_diff(job, folder, values, name):
     """A tensor equals itself in another format, and another tensor differs where it does."""
     place = Place(job.target.format)
     if place.format == "h5" and job.data_type not in libraries.WORDS:
@@ -265,11 +265,11 @@ def judge_diff(job, folder, values, name, stdin):
         place = Place("h5", (("chunks", chunks), ("filters", ("gzip",))))
     elif libraries.needs_type(place, job.data_type, "FLOAT32") or place.format in ("zarr", "nc", "h5"):
         place = Place("npy")
-    other, _ = libraries.make(place, folder.path / "z", values, job.data_type)
+    other = libraries.make(place, folder.path / "z", values, job.data_type)
     options = type_options(job) or type_options(job, place)
     args = ["diff", name, other, *options, *job.means]
-    memory = memory_options(job, folder, args, stdin)
-    succeed(folder, [*args, *memory], "a tensor does not equal itself", stdin=stdin, **measured(job, memory))
+    memory = memory_options(job, folder, args)
+    succeed(folder, [*args, *memory], "a tensor does not equal itself", **measured(job, memory))
     if place.format == "npy" and job.data_type != "BOOL":
         path = folder.path / other
         data = bytearray(path.read_bytes())
@@ -278,6 +278,6 @@ def judge_diff(job, folder, values, name, stdin):
         for at in rng.sample(range(values.size), count):
             data[len(data) - job.bytes + at * values.itemsize] ^= 1 << rng.randrange(8)
         path.write_bytes(data)
-        done = folder.revseq(*args, *memory, stdin=stdin)
+        done = folder.revseq(*args, *memory)
         if done.status != 1 or not re.search(rf"\b{count} of [\d,]+ elements? differs?", done.out):
             folder.fail(f"{count} elements differ, and that is not what is told", done)

@@ -149,7 +149,7 @@ class Scene:
     ranks: tuple = (1, 2, 2, 3, 3, 3, 4, 4, 5, 6, 7, 8)
     commands: tuple = ("run",) * 16 + ("convert", "convert", "diff", "diff", "print")
     sources: tuple = tuple(FORMATS)
-    targets: tuple = tuple(each for each in FORMATS if each not in ("stdin", "typed", "nc"))
+    targets: tuple = tuple(each for each in FORMATS if each != "nc")
     data_types: tuple = (*NUMBERS, *NUMBERS, *OTHERS, *WORDS)
     values: tuple = ("random", "few")
     lengths: tuple = ("random", "random", "random", "beyond", "huge", "zero", "one", "full", "constant", "runs")
@@ -253,11 +253,10 @@ def with_lengths(rng, job):
     fitting = [
         each
         for each, made in FORMATS.items()
-        if each != "stdin"
-        and made.holds(lengths_type, sizes)
+        if made.holds(lengths_type, sizes)
         and (not mask or made.masks)
         and (each != "bin" or (lengths_type in BARE_LENGTHS and form == "line"))
-        and (sizes or each in ("npy", "npz", "typed"))
+        and (sizes or each in ("npy", "npz"))
         and (not made.is_text or lengths_type in BARE_LENGTHS)
         and (each != "nc" or form == "line")  # whose dimensions have names
     ]

@@ -55,18 +55,16 @@ class Place:
 
 
 def make(place, path, values, data_type):
-    """Write a tensor; what the command line calls it, and what stands on standard input."""
+    """Write a tensor; what the command line calls it."""
     path = path.with_name(f"{path.name}.{place.format}{place['packing'] or ''}")
     if FORMATS[place.format].is_text and values.dtype.kind == "f":
         values = values.astype(np.float64)  # whose decimals read back as the same float of fewer bits
     made = FORMATS[place.format].make(place, path, values, data_type)
-    if place.format in ("typed", "stdin"):
-        return (made, b"") if place.format == "typed" else ("-", made)
     if made is not None:
         path.write_bytes(PACKINGS[place["packing"] or ""](made))
     if place["others"] or (place.format == "zarr" and place.key) or (place.format == "h5" and data_type in WORDS):
-        return f"{path.name}::{place.key}", b""
-    return path.name, b""
+        return f"{path.name}::{place.key}"
+    return path.name
 
 
 def npy_bytes(values, data_type, version=1):
@@ -248,7 +246,7 @@ def needs_type(place, data_type, usual):
     """Whether the file does not say the data type, so that an option must."""
     if data_type in WORDS:
         return place.format not in ("safetensors", "pb")
-    is_bare = place["bare"] or place.format in ("csv", "typed", "bin")
+    is_bare = place["bare"] or place.format in ("csv", "bin")
     return bool(is_bare) and data_type != usual
 
 
@@ -465,14 +463,14 @@ def zarr_options(rng, sizes):
 class Format:
     """A format of the table.
 
-    `make` gives the bytes of a file, or writes it. `read` is None where no output has the format. `types` are the data types
+    `make` gives the bytes of a file, or writes it. `types` are the data types
     that it can hold, in at most so many elements as `most`. `beside` gives what else is in a file; `big` and `order` say
     whether elements may be big-endian, and in Fortran order, and `masks` whether a mask may stand in it: its data type is said,
     and dimensions have no names.
     """
 
     make: Callable
-    read: Callable | None
+    read: Callable
     options: Callable = lambda rng, sizes: {}
     types: tuple = tuple(DTYPES)
     most: float = math.inf
@@ -514,10 +512,6 @@ FORMATS = {
     ),
     "txt": Format(txt, read_text, lambda rng, _: {"bare": rng.random() < 0.3} | packed(rng, _), tuple(NUMBERS), 3000),
     "csv": Format(rows, read_text, packed, tuple(NUMBERS), 100_000),
-    "stdin": Format(
-        lambda place, path, values, data_type: npy_bytes(values, data_type), None, types=(*NUMBERS, *OTHERS), big=True, order=True,
-    ),
-    "typed": Format(lambda place, path, values, _: text_of(values), None, types=tuple(NUMBERS), most=20),
     "bin": Format(
         lambda place, path, values, _: little(values).tobytes(),
         lambda path, _, data_type, sizes: of_bytes(path.read_bytes(), data_type, sizes),

@@ -101,7 +101,7 @@ class Folder:
         self.path, self._run, self._job, self.commands = Path(path), run, job, []
         self.inputs = {}
 
-    def revseq(self, *args, stdin=b"", most=None):
+    def revseq(self, *args, most=None):
         """Run the command; JobError unless it ends in time, in a way that the manual promises.
 
         With `most`, also where it held more bytes than that, and those of the program itself.
@@ -115,7 +115,7 @@ class Folder:
             order["code"] = _TRACED.format(thresholds=order.pop("thresholds"), peak=str(peak))
         timeout = _LONGEST + self._job.bytes / _BYTES_A_SECOND
         try:
-            done = self._run(order, self.path, stdin, timeout)
+            done = self._run(order, self.path, timeout)
         except TimeoutError:
             self.fail(f"no end after {timeout:.0f} s")
         if done.status not in (0, 1, 2) or "Traceback" in done.err or "internal error" in done.err:
@@ -154,9 +154,9 @@ def server():
     with tempfile.TemporaryDirectory() as streams:
         paths = [Path(streams, name) for name in ("in", "out", "err")]
 
-        def run(order, folder, stdin, timeout):
-            for path, data in zip(paths, (stdin, b"", b""), strict=True):
-                path.write_bytes(data)
+        def run(order, folder, timeout):
+            for path in paths:
+                path.write_bytes(b"")
             status = running.status(order | {"env": environment()}, folder, paths, timeout)
             return Result(status, paths[1].read_bytes(), paths[2].read_bytes())
 
