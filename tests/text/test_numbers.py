@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from revseq_cli.core.dtypes import dtype_of
 from revseq_cli.core.errors import FormatError
-from revseq_cli.core.tensors import DataType, TensorDesc
+from revseq_cli.core.tensors import DataType
 from revseq_cli.formats.contract import TextTypes
-from revseq_cli.formats.text import open_json, open_notation, require_text
+from revseq_cli.formats.text import open_json, open_notation
 from revseq_cli.text import numbers
 from revseq_cli.text.examples import Text
 
@@ -183,11 +183,3 @@ def test_h68_what_a_text_says_is_held_or_refused(data_type, form, tokens):
     assert found is not None
     values = [int(each) if isinstance(each, Fraction) else each for each in wanted]
     assert oracle.same_bits(found, np.array(values, dtype_of(data_type)))
-
-
-@pytest.mark.parametrize("name", ["BFLOAT16", "COMPLEX64"])
-def test_a_data_type_that_has_no_text(name):
-    with pytest.raises(numbers.LiteralError, match="cannot be written as text"):
-        numbers.parse(["1"], DataType[name])
-    with pytest.raises(FormatError, match="cannot be written as text"):
-        require_text(TensorDesc(DataType[name], (1,)), "x.txt")
