@@ -11,7 +11,7 @@ import contextlib
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO, NamedTuple
@@ -120,30 +120,29 @@ def _values_of(proto: Any) -> NDArray[Any]:  # noqa: ANN401 - a TensorProto
 
 def write_to(stream: BinaryIO, source: Source) -> None:
     """Write the whole tensor into a pipe."""
-    stream.write(_message(source.read(), source, source.key, "the output"))
+    stream.write(_message(_header(source, source.key, "the output"), source.read()))
 
 
 def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG001 - it has none
     """The sink of a new file of one tensor, with or without a name."""
-    empty = np.broadcast_to(np.zeros((), template.dtype), template.sizes)
-    _message(empty[:0] if empty.ndim else empty, template, key, file.name)  # what refuses it does so now
-
-    def message(values: NDArray[Any]) -> bytes:
-        return _message(values, template, key, file.name)
-
+    message = partial(_message, _header(template, key, file.name))
     return WholeSink(file, template, message, lambda path: open_tensor(path, name=file.name))
 
 
-def _message(values: NDArray[Any], template: Source, key: str, where: str) -> bytes:
+def _header(template: Source, key: str, where: str) -> Any:  # noqa: ANN401
+    """A TensorProto that lacks its elements; FormatError for one that cannot be written."""
     onnx, desc = extra("onnx", "is a protobuf message of ONNX", where), template.desc
     if desc.total_bytes > _LARGEST:
         found = f"would be a protobuf message of more than {desc.total_bytes} bytes"
         raise FormatError(found, f"at most {_MOST_BYTES}", "write a format without that limit, such as out.npy", where)
-    data = np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()
     try:
-        proto = onnx.TensorProto(dims=desc.sizes, data_type=_NUMBERS[desc.data_type], name=key or None, raw_data=data)
+        return onnx.TensorProto(dims=desc.sizes, data_type=_NUMBERS[desc.data_type], name=key or None)
     except UnicodeEncodeError:
         raise FormatError(f"{key!r} is no name of a tensor", "a name such as x", where=where) from None
+
+
+def _message(proto: Any, values: NDArray[Any]) -> bytes:  # noqa: ANN401 - a TensorProto
+    proto.raw_data = np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()
     message: bytes = proto.SerializeToString(deterministic=True)
     return message
 
