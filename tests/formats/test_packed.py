@@ -21,10 +21,9 @@ from revseq_cli.formats import npy
 
 zstd = pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
-CHECKED = functools.partial(
-    zstd.compress, options={zstd.CompressionParameter.checksum_flag: 1}
-)  # as the program has it
-PACK = {".gz": gzip.compress, ".zst": CHECKED, ".xz": lzma.compress, ".bz2": bz2.compress}
+CHECKED = {zstd.CompressionParameter.checksum_flag: 1}  # as the program has it by default
+ZSTD = functools.partial(zstd.compress, options=CHECKED)
+PACK = {".gz": gzip.compress, ".zst": ZSTD, ".xz": lzma.compress, ".bz2": bz2.compress}
 TEXT = "[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]"
 
 
@@ -42,22 +41,17 @@ def folder(tmp_path):
     [*((name, ".gz") for name in ("x.npy", "x.npy{}", "x{}", "x", "x.txt{}", "x.json{}", "x.md{}")),
      *((name, suffix) for name in ("x", "x.json{}") for suffix in (".zst", ".xz", ".bz2"))],
 )  # fmt: skip
-def test_any_packing_under_any_name(revseq, folder, name, suffix):
-    name = name.format(suffix)
+def test_any_packing_under_any_name(revseq, folder, tmp_path_factory, name, suffix):
+    """Nothing is left in the folder for temporary files."""
+    name, temporary = name.format(suffix), tmp_path_factory.mktemp("temporary")
     data = TEXT.encode() if name.startswith(("x.txt", "x.json", "x.md")) else (folder / "x.npy").read_bytes()
     (folder / name).write_bytes(PACK[suffix](data))
-    for engine in ("serial", "processes"):
-        options = ("--engine", engine, "--overwrite", "--verify")
-        revseq("run", name, "n.npy", "--axis", 1, "-o", "y.npy", *options).ok()
-        assert oracle.same_bits(np.load(folder / "y.npy"), EXPECTED)
-
-
-def test_nothing_is_left_in_the_folder_for_temporary_files(revseq, folder, tmp_path_factory):
-    temporary = tmp_path_factory.mktemp("temporary")
     env = {name: str(temporary) for name in ("TMPDIR", "TEMP", "TMP")}
     for engine in ("serial", "processes"):
-        revseq("run", "x.npy.gz", "n.npy", "--axis", 1, "-o", "y.npy", "--engine", engine, "--overwrite", env=env).ok()
-    revseq("run", "x.npy.gz", "n.npy", "--axis", 1, "-o", "no/y.npy", env=env).refused("no such folder")
+        options = ("--engine", engine, "--overwrite", "--verify")
+        revseq("run", name, "n.npy", "--axis", 1, "-o", "y.npy", *options, env=env).ok()
+        assert oracle.same_bits(np.load(folder / "y.npy"), EXPECTED)
+    revseq("run", name, "n.npy", "--axis", 1, "-o", "no/y.npy", env=env).refused("no such folder")
     assert os.listdir(temporary) == []
 
 
@@ -88,19 +82,13 @@ def test_members_one_after_another_and_padding(done, folder, suffix):
         assert oracle.same_bits(done("m.npy"), EXPECTED)
 
 
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (("convert", "x.npy", "y.npy.gz"), ["y.npy.gz: a packed file is only read", "a name without .gz"]),
-        (("run", "x.npy.gz", "n.npy", "--axis", 1, "-o", "x.npy.gz", "--overwrite"), ["a packed file is only read"]),
-        (("show", "x.npy.gz::x"), ["has one tensor"]),
-        (("show", "h.npz.gz"), ["is a zip archive", "packed by gzip", "unpack it first: gunzip h.npz.gz"]),
-    ],
-)
-def test_refused(revseq, folder, args, words):
+def test_refused(revseq, folder):
     np.savez(folder / "h.npz", x=X)
     (folder / "h.npz.gz").write_bytes(gzip.compress((folder / "h.npz").read_bytes()))
-    revseq(*args).refused(*words)
+    revseq("convert", "x.npy", "y.npy.gz").refused("y.npy.gz: a packed file is only read", "a name without .gz")
+    revseq("convert", "x.npy.gz", "x.npy.gz", "--overwrite").refused("a packed file is only read")
+    revseq("show", "x.npy.gz::x").refused("has one tensor")
+    revseq("show", "h.npz.gz").refused("is a zip archive", "packed by gzip", "unpack it first: gunzip h.npz.gz")
 
 
 def test_a_python_without_zstandard(revseq, folder):
