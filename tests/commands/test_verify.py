@@ -210,6 +210,10 @@ class TestExamples:
         report = verify(half + "ATensor: (Sizes:{1}, DataType:FLOAT32)\n[1]\n\n" + FIRST)
         assert ([each.right for each in report.verdicts], report.skipped) == ([False, True], 1)
 
+    def test_axis_lines_may_come_first(self):
+        ahead = "Axis: 3\n\n" + FIRST.replace("Axis: 3", "")
+        assert [verdict.right for verdict in verify(ahead + "\n" + ahead).verdicts] == [True, True]
+
     def test_an_incomplete_example_is_ours_where_the_page_names_the_operator(self):
         half = FIRST[: FIRST.index("SequenceTensor")] + FIRST[FIRST.index("Axis") :]
         other = "# DML_GATHER_OPERATOR_DESC\n\n" + half
