@@ -28,10 +28,10 @@ Mask = Callable[[Region], NDArray[np.bool_]]
 
 COPIED, REVERSED, CLAMPED, DIFFERENT = "copied", "reversed", "clamped", "different"  # marks, and classes of the style
 WIDEST = 880  # pixels: a column of text on documentation pages
-_MOST_ELEMENTS, _LONGEST, _MOST_TABLES = 200, 16, 12  # of a tensor; indices of a dimension; larger ones are shortened
+_MOST_TABLES, _MOST_ROWS = 8, 12  # of a tensor; of a larger one the first are shown
 _MOST_COLUMNS = (16, 6, 2, 1)  # the first of these with which a table is narrow enough
 _MOST_CHARACTERS, _DIGITS = 8, 4  # of an element; longer numbers are rounded to so many digits
-_MARGIN, _BETWEEN, _TILE, _LINE, _GAP, _BRACKET = 16, 40, 30, 18, 26, 8  # pixels; _GAP is for what is left out
+_MARGIN, _BETWEEN, _TILE, _LINE, _BRACKET = 16, 40, 30, 18, 8  # pixels
 _CHARACTER, _SMALL, _WORD = 8.5, 7.4, 7.4  # the widths of characters, with room for wide fonts
 
 _SHAPES = """
@@ -120,12 +120,14 @@ class _Drawing:
         self.tensors, self.axis, self.lengths_of, self.mask = tensors, axis, lengths, mask
         self.sizes = sizes = tensors[0][1].sizes
         self.order = sorted(range(len(sizes)), key=lambda d: d == axis)
-        turned = tuple(sizes[d] for d in self.order)
-        elements = min(_MOST_ELEMENTS, _MOST_TABLES * prod(turned[-2:]))
-        ends = view.ends_of(turned, elements, _LONGEST, most_columns)
-        self.ends = [ends[self.order.index(d)] for d in range(len(sizes))]
+        counts, room = dict[int, int](), _MOST_TABLES
+        for place, d in enumerate(reversed(self.order)):
+            counts[d] = min(sizes[d], (most_columns, _MOST_ROWS)[place] if place < 2 else max(1, room))
+            room //= max(1, counts[d]) if place >= 2 else 1
+        self.ends: view.Ends = [range(counts[d]) for d in range(len(sizes))]
         shown = [view.elements(source, self.ends) for _, source in tensors]
-        self.left_out = view.left_out(shown[0].size, sizes) if shown[0].size else "no elements"
+        self.is_whole = 0 < shown[0].size == prod(sizes)
+        self.shown = f"shown: {shown[0].size:,} of {prod(sizes):,} elements"
         self.texts = [self._tables(render(values), values.shape) for values in shown]
         marks: NDArray[Any] = np.full(shown[0].shape, COPIED, object)
         self.lines: list[
@@ -141,7 +143,8 @@ class _Drawing:
             words = [(f"{text} \u2192 {sizes[axis]}" if over else text, n, over) for text, n, over in rows]
             self.lines = self._tables(words, covers.shape).ravel().tolist()
         if mask is not None:
-            differs = view.gathered(mask, self.ends) if marks.size and marks.ndim else np.zeros(marks.shape, bool)
+            region = tuple(slice(0, len(indices)) for indices in self.ends)
+            differs = mask(region) if marks.size and marks.ndim else np.zeros(marks.shape, bool)
             marks = np.where(differs, DIFFERENT, COPIED).astype(object)
         self.marks = self._tables([*marks.ravel()], marks.shape)
         self._place()
@@ -153,15 +156,14 @@ class _Drawing:
 
     def _place(self) -> None:
         """Find the captions of tables, the labels of rows and columns, and where each of them is."""
-        (self.row_labels, row_gap), (self.column_labels, column_gap) = self._labels(-2), self._labels(-1)
+        named = [[""], [""], *([*map(str, self.ends[d])] for d in self.order)]
+        self.row_labels, self.column_labels = named[-2:]
         exact = [text for texts in self.texts for text in texts.ravel().tolist()]
         self.rounds = [*map(_short, exact)] != exact
         self.column = max(_TILE, max((len(_short(text)) for text in exact), default=0) * _CHARACTER + 12)
         bracket = _BRACKET if self.lines else 2
-        self.xs = [n * (self.column + 2) + _GAP * (0 < column_gap <= n) for n in range(len(self.column_labels))]
-        self.ys = [bracket + n * (_TILE + bracket) + _GAP * (0 < row_gap <= n) for n in range(len(self.row_labels))]
-        self.x_dots = column_gap * (self.column + 2) + _GAP / 2 if column_gap else 0.0
-        self.y_dots = row_gap * (_TILE + bracket) + _GAP / 2 if row_gap else 0.0
+        self.xs = [n * (self.column + 2) for n in range(len(self.column_labels))]
+        self.ys = [bracket + n * (_TILE + bracket) for n in range(len(self.row_labels))]
         self.captions: list[str] = []
         for lead in itertools.product(*(self.ends[d] for d in self.order[:-2])):
             index = dict(zip(self.order, map(str, lead), strict=False))
@@ -173,17 +175,8 @@ class _Drawing:
         pairs = itertools.product(range(len(self.tensors)), self.captions)
         widths = [len(line) * _SMALL for pair in pairs for line in self._heading(*pair)]
         self.top = 42 + 16 * any(self.captions) + 2 * _LINE
-        reach = max(self.xs[-1] + self.column if self.xs else 0, self.x_dots and self.x_dots + _GAP / 2)
-        self.width = max([*widths, len(OUTPUT) * 9.5, self.left + reach])
-        self.height = self.top + max(self.ys[-1] + _TILE if self.ys else 0, self.y_dots and self.y_dots + _GAP / 2)
-
-    def _labels(self, place: int) -> tuple[list[str], int]:
-        """The indices of rows or columns, and after how many of them others are left out, or 0."""
-        if len(self.order) < -place:
-            return [""], 0
-        d = self.order[place]
-        labels = [*map(str, self.ends[d])]
-        return labels, view.gap(self.ends[d]) or (len(labels) if len(labels) < self.sizes[d] else 0)
+        self.width = max([*widths, len(OUTPUT) * 9.5, self.left + (self.xs[-1] + self.column if self.xs else 0)])
+        self.height = self.top + (self.ys[-1] + _TILE if self.ys else 0)
 
     def _heading(self, n: int, caption: str) -> list[str]:
         desc = self.tensors[n][1].desc
@@ -208,10 +201,6 @@ class _Drawing:
                 cells.append(_tag("g", whole + tile + text, role="cell"))
             rows.append(_row(cells))
         tiles = [_tag("g", "".join(rows), role="table", aria_label=" ".join([name, *lines]))]
-        if self.x_dots:
-            tiles += [_text("\u2026", self.x_dots, y + 20, "cell quiet") for y in self.ys]
-        if self.y_dots:
-            tiles += [_text("\u22ee", x + middle, self.y_dots + 5, "cell quiet") for x in self.xs]
         if self.axis is not None:
             tiles.append(_text(f"axis {self.axis} \u2192", 0, -24, "small length"))
         if n == 0 and self.lines:
@@ -224,10 +213,11 @@ class _Drawing:
     def _length(self, y: float, word: str, covers: int, is_clamped: bool) -> list[str]:
         """The length of a line, and a bracket over what it covers, without an end where that is not all shown."""
         drawn = [_text(word, -10, y + 20, f"end {CLAMPED if is_clamped else 'length'}")]
-        if covered := [i for i, label in enumerate(self.column_labels) if int(label) < covers]:
-            last = self.xs[covered[-1]] + self.column - 1
-            is_cut = len(covered) < covers and last < self.x_dots
-            end = f"{self.x_dots:g} {y - 6.5:g}" if is_cut else f"{last:g} {y - 6.5:g} {last:g} {y - 2:g}"
+        if shown := min(covers, len(self.xs)):
+            last = self.xs[shown - 1] + self.column - 1
+            end = f"{last:g} {y - 6.5:g}"
+            if shown == covers:
+                end += f" {last:g} {y - 2:g}"
             drawn.append(_tag("path", d=f"M1 {y - 2:g} 1 {y - 6.5:g} {end}", class_="bracket"))
         return drawn
 
@@ -247,8 +237,11 @@ class _Drawing:
             desc = self.lengths_of.desc
             meaning = f"length of the line, from {LENGTHS} {shortened(braced(desc.sizes), 40)} {desc.data_type.name}"
             items.append((meaning, [_tag("path", d="M1 12 v-5 h22 v5")]))
-        items += [("rounded: pointing at a number shows all of its digits", [])] if self.rounds else []
-        return [*items, *([(f"shown: {self.left_out}", [])] if self.left_out else [])]
+        if self.rounds:
+            items.append(("rounded: pointing at a number shows all of its digits", []))
+        if not self.is_whole:
+            items.append((self.shown, []))
+        return items
 
     def in_words(self) -> list[str]:
         """The lines of the tensors in the bracket notation, for those who cannot see the tables."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import inf, prod
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from revseq_cli.core import platform
 from revseq_cli.core.errors import printable
-from revseq_cli.core.tensors import Region, TensorDesc, braced
+from revseq_cli.core.tensors import TensorDesc, braced
 from revseq_cli.formats.contents import Contents, Item
 from revseq_cli.formats.contract import Source
 from revseq_cli.pipeline.jobs import Job
@@ -33,55 +33,41 @@ _PREVIEW_CHUNK = 1 << 28  # bytes; of larger chunks no preview is shown, since t
 Ends = list["Sequence[int]"]  # for each dimension the indices that are shown: all, those at both ends, or the first
 
 
-def ends_of(sizes: tuple[int, ...], elements: float, indices: float = inf, columns: float = inf) -> Ends:
-    """The indices that are shown of a tensor: at most so many elements, indices of a dimension, and of the last one."""
-    limits = [indices] * len(sizes)
-    if sizes:
-        limits[-1] = min(indices, columns)
-    if prod(sizes) <= elements and all(size <= limit for size, limit in zip(sizes, limits, strict=True)):
+def ends_of(sizes: tuple[int, ...], most: float) -> Ends:
+    """The indices that are shown of a tensor: all, or so few that there are at most so many elements."""
+    if prod(sizes) <= most:
         return [range(size) for size in sizes]
     ends: Ends = []
-    for size, limit in zip(reversed(sizes), reversed(limits), strict=True):  # the innermost are whole if there is room
+    for size in reversed(sizes):  # the innermost are whole if there is room
         choices: Ends = [] if size > 2 * _EDGE + 1 else [range(size)]
         choices += [[*range(edge), *range(size - edge, size)] for edge in (_EDGE, 1) if 2 * edge < size]
         kept = prod(map(len, ends))
-        fitting = (shown for shown in choices if len(shown) <= limit and kept * len(shown) <= elements)
-        ends.append(next(fitting, range(1)))
+        ends.append(next((shown for shown in choices if kept * len(shown) <= most), range(1)))
     return ends[::-1]
 
 
-def gap(shown: Sequence[int]) -> int:
+def _gap(shown: Sequence[int]) -> int:
     """Behind how many shown indices of a dimension others are left out; 0 if none are, or only the first is shown."""
     return len(shown) // 2 if shown and shown[-1] - shown[0] >= len(shown) else 0
 
 
 def elements(source: Source, ends: Ends) -> NDArray[Any]:
-    """The elements of a tensor at the indices in `ends`, as one array; only these are read."""
+    """The elements of a tensor at the indices in `ends`, as one array; both ends of a chunk at once: it is decoded."""
     if not prod(source.sizes) or not source.sizes:
         return source.read()
-    return gathered(lambda region: source.read_task(region).read(), ends, source.chunks)
-
-
-def gathered(read: Callable[[Region], NDArray[Any]], ends: Ends, chunks: tuple[int, ...] | None = None) -> NDArray[Any]:
-    """What `read` gives for the indices in `ends`, as one array; both ends of a chunk at once, since it is decoded."""
-    groups = [
-        [shown[: gap(shown)], shown[gap(shown) :]] if gap(shown) and shown[0] // size != shown[-1] // size else [shown]
-        for shown, size in zip(ends, chunks or (1,) * len(ends), strict=True)
-    ]
+    groups: list[list[Sequence[int]]] = []
+    for shown, size in zip(ends, source.chunks or (1,) * len(ends), strict=True):
+        edge = _gap(shown)
+        is_apart = edge and shown[0] // size != shown[-1] // size
+        groups.append([shown[:edge], shown[edge:]] if is_apart else [shown])
     pieces = np.empty([len(parts) for parts in groups], dtype=object)
     for place, parts in zip(np.ndindex(pieces.shape), itertools.product(*groups), strict=True):
-        region = read(tuple(slice(part[0], part[-1] + 1) for part in parts))
+        piece = source.read_task(tuple(slice(part[0], part[-1] + 1) for part in parts)).read()
         for d, part in enumerate(parts):  # one dimension after another: NumPy takes no 64 arrays of indices at once
-            if len(part) < region.shape[d]:
-                region = region.take(np.array(part) - part[0], axis=d)
-        pieces[place] = region
+            if len(part) < piece.shape[d]:
+                piece = piece.take(np.array(part) - part[0], axis=d)
+        pieces[place] = piece
     return np.block(pieces.tolist())
-
-
-def left_out(shown: int, sizes: tuple[int, ...]) -> str:
-    """A phrase that says how many elements are shown, or "" if all are."""
-    total = prod(sizes)
-    return f"{shown:,} of {total:,} elements" if shown < total else ""
 
 
 def example_text(values: Source, lengths: Source, axis: int, result: Source, most: float = inf) -> str:
@@ -103,10 +89,11 @@ def shown(source: Source, ends: Ends, more: str = "") -> str:
     sizes, values = source.sizes, elements(source, ends)
     if not prod(sizes) or not sizes:
         return body(rows_of(values), sizes)
-    gaps = [*map(gap, ends)]
+    gaps = [*map(_gap, ends)]
     text = body(aligned(render(values), values.shape[-1], gaps[-1]), values.shape, gaps)
-    told = left_out(values.size, sizes)
-    return f"{text}\n// {told}{more}" if told else text
+    if values.size == prod(sizes):
+        return text
+    return f"{text}\n// {values.size:,} of {prod(sizes):,} elements{more}"
 
 
 def show(source: Source, attributes: dict[str, Any], statistics: dict[str, Any] | None, *, preview: bool) -> str:

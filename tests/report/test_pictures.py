@@ -70,7 +70,7 @@ def test_every_element_and_length_is_where_it_is(count, size, down, seed):
     ("sizes", "axis", "captions"),
     [
         ((4,), 0, []), ((1, 1, 2, 3), 3, []), ((2, 3, 2), 0, ["[:, 0, :]", "[:, 1, :]", "[:, 2, :]"]),
-        ((40, 2, 2), 2, ["[0, :, :]", "[1, :, :]", "[2, :, :]", "[37, :, :]", "[38, :, :]", "[39, :, :]"]),
+        ((40, 2, 2), 2, [f"[{i}, :, :]" for i in range(8)]),
     ],
 )  # fmt: skip
 def test_a_table_always_has_the_axis(sizes, axis, captions):
@@ -124,7 +124,7 @@ def test_names_are_escaped():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "texts"), [((), ["5", "6"]), ((0, 3), ["shown: no elements"]), ((1, 0), ["shown: no elements"])]
+    ("sizes", "texts"), [((), ["5", "6"]), ((0, 3), ["shown: 0 of 0 elements"]), ((1, 0), ["shown: 0 of 0 elements"])]
 )
 def test_a_picture_of_one_number_or_none(revseq, tmp_path, sizes, texts):
     for name, value in (("a", 5), ("b", 6)):
