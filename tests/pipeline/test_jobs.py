@@ -191,13 +191,12 @@ def test_presets_of_axes(revseq, files, like, options, axis, batch):
     assert oracle.same_bits(result(files), oracle.expected(X, wide, axis))
 
 
-@pytest.mark.parametrize("sizes", [(5,), (5, 3)])
-def test_one_length_for_one_sequence(revseq, tmp_path, sizes):
-    x = np.arange(np.prod(sizes), dtype="f4").reshape(sizes)
+@pytest.mark.parametrize("length", ["[4]", "4"])
+def test_one_length_for_one_sequence(revseq, tmp_path, length):
+    x = np.arange(15).reshape(5, 3)
     np.save(tmp_path / "x.npy", x)
-    for length in ("[4]", "4"):
-        revseq("run", "x.npy", length, "--like", "pytorch", "-o", "y.npy", "--overwrite").ok()
-        assert oracle.same_bits(result(tmp_path), np.concatenate([x[3::-1], x[4:]]))
+    revseq("run", "x.npy", length, "--like", "pytorch", "-o", "y.npy").ok()
+    assert oracle.same_bits(result(tmp_path), np.concatenate([x[3::-1], x[4:]]))
 
 
 def test_axes_by_their_names(revseq, tmp_path):
