@@ -225,13 +225,10 @@ def test_a_number_is_never_a_name(revseq, tmp_path):
     revseq("run", "x.h5::twice", "1", "--axis", "\x1b").refused(r"2 dimensions are named \x1b", "0 to 2, by number")
 
 
-@pytest.mark.parametrize(
-    ("axis", "words"),
-    [*((axis, ("--axis", "dimension")) for axis in ("1.5", "-0.1", "9" * 5000)), ("", ("--axis", "is empty")),
-     *((axis, (f"no dimension is named {axis}", "0 to 2, by number\n")) for axis in ("time", "0x1", "1e0", "inf"))],
-)  # fmt: skip
-def test_h15_what_is_neither_a_number_nor_a_name(revseq, files, axis, words):
-    assert len(revseq("run", "x.npy", "[[[1]]]", "--axis", axis).refused(*words).err) < 300
+@pytest.mark.parametrize("axis", ["1.5", "-0.1", "9" * 5000, "", "time", "0x1", "1e0", "inf"])
+def test_h15_what_is_neither_a_number_nor_a_name(revseq, files, axis):
+    words = f"no dimension is named {axis[:80]}\n" if axis else "is empty"
+    assert len(revseq("run", "x.npy", "[[[1]]]", "--axis", axis).refused(words).err) < 300
 
 
 def test_a_type_that_no_text_states_is_told(revseq):
