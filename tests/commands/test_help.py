@@ -27,10 +27,6 @@ def test_options_are_few_and_in_groups():
         options = [each for each in params if isinstance(each, click.Option)]
         assert len(options) + 1 <= 29  # with --help
         assert all(each.group and each.help for each in options)
-        text = cli.get_command(click.Context(cli), name).get_help(click.Context(cli, terminal_width=100))
-        for each in options:  # below the title of its group
-            section = text.partition(f"\n{each.group.value}:\n")[2].partition("\n\n")[0]
-            assert f"{max(each.opts, key=len)} " in f"{section} ".replace("\n", " "), (name, each.name)
 
 
 def test_the_command_help(revseq):
@@ -52,15 +48,12 @@ def test_what_does_not_exist(revseq):
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(revseq, shell):
     assert "_REVSEQ_COMPLETE" in revseq("completion", shell).ok().out
-    for words, offered in (
-        ("revseq co", "convert"),
-        ("revseq run --batch", "--batch-axis"),
-        ("revseq levels --color ", "never"),
-    ):
-        env = {"_REVSEQ_COMPLETE": f"{shell}_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-        env |= {"COMP_CWORD": words.split(" ")[-1]} if shell == "fish" else {}
-        assert offered in revseq(env=env).ok().out
-    revseq("completion", "powershell").refused("'powershell' is not one of")
+    env = {
+        "_REVSEQ_COMPLETE": f"{shell}_complete",
+        "COMP_WORDS": "revseq co",
+        "COMP_CWORD": "co" if shell == "fish" else "1",
+    }
+    assert "convert" in revseq(env=env).ok().out
 
 
 def test_an_axis_of_a_variable_that_is_unset(revseq, files):
