@@ -123,7 +123,10 @@ def test_a_variable_that_has_the_name_of_a_dimension_and_is_not_its_coordinate(t
     with netCDF4.Dataset(tmp_path / "x.nc", "w") as f:
         f.createDimension("lat", 2)
         f.createDimension("z", 3)
-        f.createVariable("z", "f4", ("lat", "z"))[:] = VALUES[0, :2, :3]
+        for name in ("z", "lat"):  # the latter is a coordinate, of two dimensions
+            f.createVariable(name, "f4", ("lat", "z"))[:] = VALUES[0, :2, :3]
+    shown = json.loads(revseq("show", "x.nc::z", "x.nc::lat", "--json").ok().out)["tensors"]
+    assert [tensor["dimensions"] for tensor in shown] == [["lat", "z"]] * 2
     revseq("convert", "x.nc::z", "y.h5").ok()
     with h5py.File(tmp_path / "y.h5") as f:
         assert oracle.same_bits(f["z"][()], np.ascontiguousarray(VALUES[0, :2, :3]))
@@ -308,6 +311,8 @@ def generate(path, rng, form):
         f.createDimension("len", 3)
         for name in rng.sample([*NAMES, "v"], rng.randint(1, 5)):
             dims = rng.choices([*sizes], k=rng.choice([0, 0, 1, 2, 3]))
+            if name in sizes and dims and rng.random() < 0.5:  # a coordinate, of several dimensions perhaps
+                dims[0] = name
             if form.startswith("NETCDF3"):  # where only the first dimension can grow
                 dims = [*dims[:1], *(each for each in dims[1:] if each != grows)]
             shape = [sizes[each] for each in dims]
