@@ -219,13 +219,12 @@ class _Pool:
 
     def outcomes(self) -> Generator[Outcome, None, None]:
         """Those of the jobs, as they end; what is under way is undone where this is closed."""
-        from revseq_cli.core import processes  # --help must not load it
-        from revseq_cli.pipeline import passes
+        from revseq_cli.pipeline import executors, passes
         from revseq_cli.report.objects import Outcome
 
         while queue := self._alone or self._small:
             is_alone = queue is self._alone
-            workers, has_died = processes.Workers(1 if is_alone else self._workers), False
+            workers, has_died = executors.Workers(1 if is_alone else self._workers), False
             try:
                 begun = self._begin(queue, 0 if is_alone else self._workers)
                 for job, outcome in passes.run(begun, workers, ahead=1 if is_alone else 2):
@@ -234,7 +233,7 @@ class _Pool:
                         yield outcome
                     else:
                         self._alone.append(job)
-            except processes.DiedError:
+            except executors.DiedError:
                 has_died = True
             finally:
                 workers.close()

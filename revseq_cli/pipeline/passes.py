@@ -32,10 +32,9 @@ from revseq_cli.pipeline.plan import DASK, SERIAL, Plan, Resources, cut, lengths
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from revseq_cli.core.processes import Workers
-    from revseq_cli.pipeline.cluster import Cluster
+    from revseq_cli.pipeline.executors import Cluster, Workers
 
-    _Executor = Workers | Cluster
+    _Executor = Cluster | Workers
 
 ReadTaskOf = Callable[[Region], Computed]
 
@@ -75,15 +74,9 @@ def results(tasks: Iterable[Callable[[], Any]], plan: Plan, *, in_order: bool = 
             yield task()
             signals.check()
         return
-    executor: _Executor
-    if plan.engine == DASK:
-        from revseq_cli.pipeline.cluster import Cluster
+    from revseq_cli.pipeline.executors import Cluster, Workers
 
-        executor = Cluster(plan.scheduler)
-    else:
-        from revseq_cli.core.processes import Workers
-
-        executor = Workers(plan.workers)
+    executor: _Executor = Cluster(plan.scheduler) if plan.engine == DASK else Workers(plan.workers)
     with contextlib.closing(executor):
         for batch in run(_batches(tasks, plan, executor), executor, in_order=in_order):
             for result in batch:

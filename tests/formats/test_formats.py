@@ -20,11 +20,11 @@ from tensor_files import held, open_, write
 
 from revseq_cli.core import dtypes
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
-from revseq_cli.core.processes import packed
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import references
 from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.onnx import TYPES
+from revseq_cli.pipeline.executors import packed
 from revseq_cli.report.terminal import message
 
 

@@ -175,7 +175,7 @@ def test_h63_processes_that_the_system_does_not_start(revseq, small, processes):
 IN_THREADS = """
 import pickle
 from concurrent.futures import ThreadPoolExecutor
-from revseq_cli.core.processes import packed
+from revseq_cli.pipeline.executors import packed
 from revseq_cli.pipeline import passes
 def results(tasks, plan, *, in_order=False):
     with ThreadPoolExecutor(4) as pool:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from revseq_cli.core.dtypes import dtype_of
-from revseq_cli.core.processes import DiedError, Workers
 from revseq_cli.core.tensors import DataType
+from revseq_cli.pipeline.executors import DiedError, Workers
 
 LAYOUTS = {
     "C": lambda values: values.copy("C"), "F": lambda values: values.copy("F"), "a part": lambda values: values[:, 1:3],
