@@ -21,10 +21,10 @@ import oracle
 import pytest
 import safetensors.numpy
 import zarr
-from conftest import COMMAND, Result
+from conftest import COMMAND
 from folders import content, names
-from needs import WINDOWS, existing_signals, resource
-from processes import gone, handles_signals, limited, start, until, workers
+from needs import WINDOWS, existing_signals
+from processes import gone, handles_signals, start, until, workers
 
 from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
 
@@ -34,18 +34,6 @@ SMALL = oracle.reverse(np.arange(1, 13, dtype=np.float32).reshape(3, 4), np.arra
 
 def remove(path):
     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-
-
-@pytest.fixture
-def run(forked):
-    """The command, or another one."""
-
-    def run(folder, *args, limit=None, command=()):
-        words = [*(command or forked.command), *map(str, args)]
-        done = subprocess.run(words, cwd=folder, capture_output=True, preexec_fn=limit, check=False)
-        return Result(done.returncode, done.stdout, done.stderr)
-
-    return run
 
 
 # outputs that cannot be
@@ -79,13 +67,13 @@ def test_h39_pipes_and_devices(revseq, files):
 # disks that fill or fail
 
 
-@pytest.mark.needs("limits")
+@pytest.mark.needs("shell")
 @pytest.mark.parametrize(
     ("source", "output", "only"),
     [*(("x.npy", output, False) for output in ("y.npy", "y.h5", "y.npz", "y.safetensors", "y.json")),
      *((source, "y.h5", only) for source in ("chunks.h5", "gzip.h5") for only in (True, False))],
 )  # fmt: skip
-def test_h40_a_full_disk_at_any_byte(run, files, source, output, only):
+def test_h40_a_full_disk_at_any_byte(shell, files, source, output, only):
     values = np.random.default_rng(1).integers(0, 2**32, (300, 300), np.uint32)
     np.save(files / "x.npy", values)
     for name, options in (("chunks.h5", {"chunks": (30, 300)}), ("gzip.h5", {"chunks": (30, 100), "compression": 1})):
@@ -93,19 +81,19 @@ def test_h40_a_full_disk_at_any_byte(run, files, source, output, only):
             f.create_dataset("x", data=values, **options)
     np.save(files / "n.npy", np.ones((300, 1), np.uint32))
     before = names(files)
-    for limit in (0, 2500, 300_000):
+    for limit in (0, 3, 300):
         (files / output).write_bytes(b"old")
         job = ("run", source, *JOB[2:], "-o", output, "--overwrite", *["--only"] * only)
-        done = run(files, *job, limit=limited(resource.RLIMIT_FSIZE, limit))
+        done = shell(f"ulimit -f {limit}; revseq {' '.join(job)}")
         assert (done.status, done.err) == (2, f"Error: {output}: cannot write: File too large\n")
         assert (files / output).read_bytes() == b"old"
         assert names(files) == before | {output}
 
 
 @pytest.mark.needs("mounts")
-def test_h38_a_read_only_file_system(small_disk, files, run):
+def test_h38_a_read_only_file_system(small_disk, files, revseq):
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
-    run(files, *JOB, "-o", "disk/y.npy").refused("disk/y.npy: cannot write: Read-only file system")
+    revseq(*JOB, "-o", "disk/y.npy").refused("disk/y.npy: cannot write: Read-only file system")
 
 
 @pytest.mark.needs("shell")
@@ -313,7 +301,7 @@ LOOPS = {
 @pytest.mark.long
 @pytest.mark.parametrize("number", existing_signals("SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"))
 @pytest.mark.parametrize("job", LOOPS)
-def test_h43_h44_kill_loops(tmp_path, job, number, run):
+def test_h43_h44_kill_loops(tmp_path, job, number, revseq):
     """A signal at any moment, to the command or, as Ctrl-C on a terminal, to its workers, too."""
     args, outputs, times = LOOPS[job]
     rng = np.random.default_rng(2)
@@ -330,7 +318,7 @@ def test_h43_h44_kill_loops(tmp_path, job, number, run):
         for name in outputs:
             remove(tmp_path / name)
         began = time.monotonic()
-        run(tmp_path, *args).ok()
+        revseq(*args).ok()
         seconds.append(time.monotonic() - began)
     whole = {name: content_of(tmp_path / name) for name in outputs}
     chance = random.Random(f"{job}{number}")
@@ -542,29 +530,24 @@ def test_h59_nothing_is_made_in_tmpdir(small, tmpdir):
     assert (process.returncode, err) == (0, b"")
 
 
-@pytest.mark.needs("limits")
+@pytest.mark.needs("shell")
 @pytest.mark.long
-def test_h60_little_memory(files, run):
+def test_h60_little_memory(files, shell):
     np.save(files / "x.npy", np.zeros((1000, 30_000), np.float32))
     np.save(files / "n.npy", np.ones((1000, 1), np.uint32))
     (files / "x.json").write_text(f"[[{'1,' * 20_000_000}1]]")
     before = names(files)
-    limit = limited(resource.RLIMIT_AS, 700 << 20)
-    job = ("run", "x.json", "[[1]]", "--axis", 1)
-    run(files, *job, limit=limit, command=COMMAND).refused("out of memory", "Hint: ")
+    little = f"ulimit -v {700 << 10}; revseq run"
+    shell(f"{little} x.json [[1]] --axis 1", anew=True).refused("out of memory", "Hint: ")
     assert names(files) == before
-    run(files, *JOB, "-o", "y.npy", "--memory", "1M", limit=limit, command=COMMAND).ok()
+    shell(f"{little} x.npy n.npy --axis 1 -o y.npy --memory 1M", anew=True).ok()
 
 
-@pytest.mark.needs("modes")
-def test_h61_permissions_of_the_result(files, run):
-    old = os.umask(0o027)
-    try:
-        run(files, *JOB, "-o", "new.npy").ok()
-    finally:
-        os.umask(old)
+@pytest.mark.needs("shell", "modes")
+def test_h61_permissions_of_the_result(files, shell, revseq):
+    shell("umask 027; revseq run x.npy n.npy --axis 1 -o new.npy").ok()
     assert (files / "new.npy").stat().st_mode & 0o777 == 0o640
     for mode in (0o600, 0o444, 0o755):
         (files / "new.npy").chmod(mode)
-        run(files, *JOB, "-o", "new.npy", "--overwrite").ok()
+        revseq(*JOB, "-o", "new.npy", "--overwrite").ok()
         assert (files / "new.npy").stat().st_mode & 0o777 == mode

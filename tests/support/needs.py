@@ -35,7 +35,6 @@ NEEDS = {
     "signals": (hasattr(signal, "SIGHUP"), "no signals reach another process, as SIGTERM, SIGHUP and SIGSTOP do"),
     "shell": (not WINDOWS and bool(shutil.which("sh")), "no POSIX shell"),
     "terminal": (bool(find_spec("termios")), "no terminals that a program makes"),
-    "limits": (bool(find_spec("resource")), "no limits of a process, as setrlimit sets them"),
     "modes": (not WINDOWS, "no owner, group and mode of a file, and no umask"),
     "fifos": (hasattr(os, "mkfifo"), "no named pipes that are files"),
     "links": (_makes_links(), "no symbolic links"),
@@ -73,9 +72,7 @@ NEEDS = {
 }  # fmt: skip
 
 # Modules of Python that Windows lacks; a test that uses one needs what it is about.
-fcntl, pty, resource, termios = (
-    import_module(name) if find_spec("termios") else None for name in ("fcntl", "pty", "resource", "termios")
-)
+fcntl, pty, termios = (import_module(name) if find_spec("termios") else None for name in ("fcntl", "pty", "termios"))
 
 
 def existing_signals(*names):

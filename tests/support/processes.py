@@ -7,8 +7,6 @@ import sys
 import time
 from pathlib import Path
 
-from needs import resource
-
 # The command as a user starts it; where no script of it is installed, as Python starts it.
 _SCRIPT = Path(sys.executable).with_name("revseq.exe" if os.name == "nt" else "revseq")
 COMMAND = [str(_SCRIPT)] if _SCRIPT.exists() or os.name != "nt" else [sys.executable, "-m", "revseq_cli"]
@@ -97,13 +95,3 @@ def _cmdline(pid):
             return f.read()
     except OSError:
         return b""
-
-
-def limited(kind, value):
-    """What sets a limit of the operating system in a new process."""
-
-    def limit():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(kind, (value, value))
-
-    return limit
