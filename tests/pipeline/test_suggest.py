@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensor_files import held
 
+from revseq_cli.commands import run
 from revseq_cli.core.errors import RevseqError
-from revseq_cli.core.tensors import DataType
 from revseq_cli.operator.spec import SYSTEMS, FeatureLevel, violations
 from revseq_cli.pipeline import suggest
 from revseq_cli.pipeline.jobs import Request, make
@@ -191,31 +191,25 @@ def test_every_choice_makes_a_job(data):
     values, lengths = held(np.zeros(sizes, "f4")), held(lengths.reshape(shape))
     told = suggest.hint(values, lengths, request_of(typed))
     for line in told.splitlines():
-        if line.startswith("revseq "):
-            request = request_of(shlex.split(line)[1:])
-        elif line.startswith("  --"):
-            options = line.strip().partition(": ")[0].replace("without ", "-").split()
-            request = request_of(typed, options)
-        else:
+        again = shlex.split(line)[1:]
+        if line.startswith("  --"):
+            again, words = [*typed], line.strip().partition(": ")[0].split()
+            while "without" in words:
+                i = words.index("without")
+                at = again.index(words[i + 1])
+                del words[i : i + 2], again[at : at + 2]
+            again += words
+        elif not line.startswith("revseq "):
             continue
+        request = request_of(again)
         job = make(values, lengths, request)
         assert not violations(*job.descs, request.level), told
 
 
-def request_of(typed, changes=()):
-    """The request of a command line; then options are set, and left out where they begin with three hyphens."""
-    fields, parse = {}, {"axis": int, "batch_axis": int, "lengths_dtype": DataType.parse_length}
-    words = iter([*typed[3:], *changes])
-    for word in words:
-        if word.startswith("---"):
-            fields.pop(word[3:].replace("-", "_"), None)
-        elif word == "--mask":
-            fields["mask"] = True
-        else:
-            name = word[2:].replace("-", "_")
-            fields[name] = parse.get(name, str)(next(words))
-    level = FeatureLevel.parse(fields.pop("feature_level", "none"))
-    return Request("x", "n", level=level, typed=tuple(typed), **fields)
+def request_of(typed):
+    params = run.command.make_context("run", typed[1:]).params
+    names = ("axis", "batch_axis", "like", "mask", "level", "lengths_dtype")
+    return Request("x", "n", typed=tuple(typed), **{name: params[name] for name in names})
 
 
 def test_a_job_that_is_right_has_no_hint():
