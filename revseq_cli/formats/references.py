@@ -334,11 +334,6 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
     return row.load().open_source(reference, types)
 
 
-def _is_there(path: str) -> bool:
-    remote = table.remote_of(path)
-    return bool(remote.state(path)) if remote else os.path.exists(path)  # noqa: PTH110 - any text
-
-
 def create_sink(
     reference: Reference,
     template: Source,
@@ -359,7 +354,8 @@ def create_sink(
     only = only or leaves_others or not is_alike
     if not row.names:
         refuse_key(key, f"a {row.suffixes[0]} file", path, f"try {platform.typed(path)}")
-    if key is not None and (only or not overwrite) and _is_there(path):
+    state = remote.state if remote else os.path.exists
+    if key is not None and (only or not overwrite) and state(path):
         problem = "names a dataset inside an existing file as output"
         raise UsageError(problem, "a new file: its other datasets would be lost", where=f"{path}::{key}")
     kinds = (remote.NewObject, remote.NewStore) if remote else (AtomicFile, NewFolder)
