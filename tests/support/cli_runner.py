@@ -49,8 +49,8 @@ for fd in range(3):
     except OSError:
         continue
     streams.append(fd)
-limits = [(kind, resource.getrlimit(kind)) for kind in (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE)]
-order = {{"args": sys.argv[1:], "streams": streams, "umask": posix.umask(0), "env": dict(posix.environ), "limits": limits}}
+order = {{"args": sys.argv[1:], "streams": streams, "umask": posix.umask(0), "env": dict(posix.environ)}}
+order["largest"] = resource.getrlimit(resource.RLIMIT_FSIZE)
 fds = b"".join(fd.to_bytes(4, sys.byteorder) for fd in (posix.open(".", posix.O_RDONLY), *streams))
 data = marshal.dumps(order)
 server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -264,8 +264,8 @@ def run_alone(order, fds):
     os.closerange(3, _HIGH)
     if "umask" in order:
         os.umask(order["umask"])
-    for kind, limits in order.get("limits", ()):
-        importlib.import_module("resource").setrlimit(kind, limits)
+        resource = importlib.import_module("resource")
+        resource.setrlimit(resource.RLIMIT_FSIZE, order["largest"])
     prepare(order)
     from revseq_cli.__main__ import main
 

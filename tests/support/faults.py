@@ -1,5 +1,6 @@
 """Lets one call of the operating system fail: the n-th of os.FUNCTION, or of "write", which are those of Python files."""
 
+import functools
 import io
 import os
 
@@ -32,30 +33,17 @@ def refusing(number):
     return function
 
 
-class File:
-    """A Python file object, whose writes all count together."""
-
-    def __init__(self, file, write):
-        self._file, self._write = file, write
-
-    def write(self, data):
-        return self._write(self._file, data)
-
-    def __getattr__(self, name):
-        return getattr(self._file, name)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._file.close()
-
-
 def install(call, n, number, told):
     """Let the n-th such call fail; `told` is the file that says whether there were so many."""
     _close(_open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
     if call != "write":
         setattr(os, call, failing(getattr(os, call), n, number, told))
         return
-    opened, write = io.open, failing(lambda file, data: file.write(data), n, number, told)
-    io.open = lambda *args, **options: File(opened(*args, **options), write)
+    opened, write = io.open, failing(lambda real, data: real(data), n, number, told)
+
+    def open_file(*args, **options):
+        file = opened(*args, **options)
+        file.write = functools.partial(write, file.write)
+        return file
+
+    io.open = open_file
