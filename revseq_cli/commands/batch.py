@@ -215,7 +215,7 @@ class _Pool:
         # A job at an address waits most of the time.
         worth += sum(any(map(platform.is_remote, entries[job].inputs.values())) for job in self._small)
         self._workers = max(1, min(cores or max(platform.cores(), _JOB_WORKERS), len(self._small), int(worth)))
-        self._begun: dict[int, int | None] = {}  # the jobs under way, and when their outputs were changed before
+        self._begun: dict[int, bool] = {}  # the jobs under way, and whether nothing stood at their outputs' names
 
     def outcomes(self) -> Generator[Outcome, None, None]:
         """Those of the jobs, as they end; what is under way is undone where this is closed."""
@@ -245,9 +245,9 @@ class _Pool:
                 yield Outcome(entry.line, entry.options["output"], error)
             elif has_died:
                 self._alone += self._begun
-                for job, before in self._begun.items():
+                for job, was_free in self._begun.items():
                     entry = self._entries[job]
-                    if _newest(entry.output) not in (None, before):  # the worker died before it said so
+                    if was_free and _newest(entry.output) is not None:  # the worker died before it said so
                         self._entries[job] = entry._replace(options=entry.options | {"overwrite": True})
                         if os.path.isdir(entry.output):  # noqa: PTH112 - which is never replaced
                             shutil.rmtree(entry.output)
@@ -256,7 +256,7 @@ class _Pool:
     def _begin(self, queue: deque[int], sharing: int) -> Iterator[Callable[[], tuple[int, Outcome | None]]]:
         while queue:
             job = queue.popleft()
-            self._begun[job] = _newest(self._entries[job].output)
+            self._begun[job] = _newest(self._entries[job].output) is None
             yield functools.partial(_run_job, job, self._entries[job], self._setup, sharing)
 
     def _remove_temporary_files(self) -> None:
