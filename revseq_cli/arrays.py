@@ -26,14 +26,13 @@ Axis = int | str | None
 class Explanation(NamedTuple):
     """How an array differs from the right output: how many elements do, and the index of the first.
 
-    Without a difference `first` and `lines` are None. `reading` is the mistake that was undone before the comparison.
+    Without a difference `first` and `lines` are None. What was undone before the comparison is the first mistake.
     """
 
     differing: int
     first: tuple[int, ...] | None
     lines: WrongLines | None
     mistakes: tuple[Mistake, ...]
-    reading: str = ""
 
 
 def reverse_subsequences(
@@ -133,8 +132,8 @@ def explain(
     -------
     Explanation
         `differing` elements, the `first` of them, the wrong `lines` (`count` of `of` lines, and the simplest `rule`
-        that separates them from the right ones), `mistakes` that explain them (each has a `text`, and the number of
-        `lines` that it explains), and in `reading` what was undone.
+        that separates them from the right ones), and the `mistakes` that explain them (each has a `text`, and the
+        number of `lines` that it explains), beginning with what was undone.
 
     Examples
     --------
@@ -157,10 +156,10 @@ def explain(
     with diagnosed(a, job, tolerance, Resources("serial")) as found:
         if found is None:
             raise FormatError(f"is a tensor {a.desc}", f"one like the values, {job.values.desc}", where="output")
-        _, differences, lines, mistakes, undone = found
+        _, differences, lines, mistakes = found
     if not differences.count:
-        return Explanation(0, None, None, mistakes, undone)
-    return Explanation(differences.count, tuple(differences.indices[0].tolist()), lines, mistakes, undone)
+        return Explanation(0, None, None, mistakes)
+    return Explanation(differences.count, tuple(differences.indices[0].tolist()), lines, mistakes)
 
 
 def violations(

@@ -72,14 +72,13 @@ class Mistake(NamedTuple):
 class Diagnosis(NamedTuple):
     """How a tensor differs from the output of a job, which of its lines are wrong, and what explains them.
 
-    `undone` is what was undone before they were compared. The `pair` can be read in the context of `diagnosed`.
+    The `pair` can be read in the context of `diagnosed`.
     """
 
     pair: Pair
     differences: Differences
     lines: WrongLines
     mistakes: tuple[Mistake, ...]
-    undone: str
 
 
 @contextlib.contextmanager
@@ -113,7 +112,7 @@ def diagnosed(
                 if search := _sample(lines, wrong, pair, ready, tolerance, resources.memory):
                     mistakes += [Mistake(one.text, one.count) for one in _told(search)]
         of = WrongLines(found.line_count, job.lengths.desc.element_count, rule)
-        yield Diagnosis(pair, found, of, tuple(mistakes), undone)
+        yield Diagnosis(pair, found, of, tuple(mistakes))
 
 
 def _undone(a: Source, job: Job, tolerance: Tolerance | None, memory: int) -> tuple[str, Source, Job]:
@@ -362,9 +361,8 @@ class Search:
             text = f"the output is only {render(self.there[:1])[0]}"
             yield self._judged(0, text, self.wrong | self.same(self.got, self.there[0]))
         some = bits(self.x.reshape(-1)[:: 1 + self.x.size // 4096])
-        alike = sum(count * (count - 1) for count in Counter(some.tolist()).values()) / max(
-            1, len(some) * (len(some) - 1)
-        )
+        pairs = max(1, len(some) * (len(some) - 1))
+        alike = sum(count * (count - 1) for count in Counter(some.tolist()).values()) / pairs
         is_evident = len(self.there) * -log2(max(alike, 2.0**-_IDEA_BITS)) > _IDEA_BITS  # no chance by equal elements
         for idea in ideas(self.lines):
             if is_evident or not idea.cost:

@@ -128,7 +128,7 @@ def test_explain():
     whole = revseq_cli.explain(VALUES[:, ::-1], VALUES, LENGTHS, 1)
     assert [each.text for each in whole.mistakes] == ["whole lines are reversed"]
     assert (whole.differing, whole.first) == ((VALUES[:, ::-1] != RIGHT).sum(), (0, 0, 0))
-    assert revseq_cli.explain(RIGHT, VALUES, LENGTHS, 1) == (0, None, None, (), "")
+    assert revseq_cli.explain(RIGHT, VALUES, LENGTHS, 1) == (0, None, None, ())
     for output, words in ((RIGHT.astype("c8"), "is a tensor"), (RIGHT.astype(object), "its data type is object")):
         with pytest.raises(revseq_cli.FormatError, match=f"output: {words}"):
             revseq_cli.explain(output, VALUES, LENGTHS, 1)
