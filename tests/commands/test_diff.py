@@ -154,17 +154,6 @@ def job(seed=0, sizes=SIZES, axis=AXIS):
     return oracle.random_values(rng, sizes, DataType.FLOAT32), lengths
 
 
-def counted(a, b, n, axis):
-    """Lines, elements inside and elements behind that differ, one by one."""
-    lines, inside, behind = set(), 0, 0
-    for place in np.argwhere(a.view(np.uint32) != b.view(np.uint32)).tolist():
-        line = (*place[:axis], 0, *place[axis + 1 :])
-        lines.add(line)
-        inside += place[axis] < n[line]
-        behind += place[axis] >= n[line]
-    return [len(lines), inside, behind]
-
-
 @pytest.mark.parametrize("axis", range(4))
 @pytest.mark.parametrize("memory", ["1GiB", "3000"])
 def test_where_it_differs(judged, axis, memory):
@@ -175,10 +164,9 @@ def test_where_it_differs(judged, axis, memory):
     a.view(np.uint32)[chosen] ^= 7
     engine = "processes" if axis == 1 else "serial"
     found = judged(a, x, n, axis, "--memory", memory, "--engine", engine, "--jobs", 2)
-    assert [found["wrong_lines"]["count"], found["inside"], found["different"] - found["inside"]] == counted(
-        a, b, n, axis
-    )
-    assert found["different"] == chosen.sum()
+    inside = np.arange(x.shape[axis]).reshape([-1 if d == axis else 1 for d in range(4)]) < n
+    assert (found["different"], found["inside"]) == (chosen.sum(), (chosen & inside).sum())
+    assert found["wrong_lines"]["count"] == chosen.any(axis).sum()
 
 
 @pytest.mark.needs("peak")
@@ -233,7 +221,6 @@ def test_a_picture_marks_what_differs(revseq, tmp_path):
         assert ">1 of 12 elements differ</text>" in svg
     assert "right" in svg
     assert svg.count('class="bracket"') == 1  # of the length that is not 0
-    revseq("diff", "a.npy", "x.npy", "--picture", "pair.svg").refused("pair.svg")
     assert revseq("diff", "a.npy", "x.npy", "--picture", "pair.svg", "--overwrite").status == 1
     done = revseq("diff", "a.npy", "[1]", "--picture", "no.svg")
     assert (done.status, done.err) == (1, "Note: no picture is drawn: the tensors differ in sizes or data types\n")
