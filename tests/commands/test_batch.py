@@ -54,13 +54,13 @@ JSON = lines({"output": "y1.npy"}, {"output": "y2.npy", "verify": "yes"})
 CSV = "input,lengths,axis,batch_axis,verify,output\nx.npy,n.npy,1,,,y1.npy\nx.npy,n.npy,1,,yes,y2.npy\n"
 
 
-@pytest.mark.parametrize("name", ["m", "m.jsonl", "m.csv", "-"])
-@pytest.mark.parametrize("text", [JSON, CSV])
+@pytest.mark.parametrize(
+    ("name", "text"), [("m.jsonl", JSON), ("m.csv", CSV), ("m", JSON), ("m", CSV), ("-", JSON), ("-", CSV)]
+)
 def test_both_formats_from_files_and_pipes(revseq, files, name, text):
-    text = (JSON if name == "m.jsonl" else CSV if name == "m.csv" else text).encode()
     if name != "-":
-        (files / name).write_bytes(b"\xef\xbb\xbf" + text)
-    assert revseq("batch", name, "-q", stdin=text).ok().out == ""
+        (files / name).write_text(f"\ufeff{text}", encoding="utf-8")
+    assert revseq("batch", name, "-q", stdin=text.encode()).ok().out == ""
     assert all(oracle.same_bits(np.load(files / each), EXPECTED) for each in ("y1.npy", "y2.npy"))
 
 

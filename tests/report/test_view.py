@@ -1,4 +1,4 @@
-"""Previews: they read what they show, and of a tensor in chunks each chunk once; their rows fit on a terminal."""
+"""Previews: they read what they show, and of a tensor in chunks each chunk once."""
 
 import itertools
 from collections import Counter
