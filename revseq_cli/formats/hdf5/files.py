@@ -176,7 +176,7 @@ def scales_of(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
         if "DIMENSION_LIST" in dataset.attrs:
             items = [dataset.file[reference] for reference in dataset.attrs["DIMENSION_LIST"][dimension]]
             scales = [item for item in items if isinstance(item, h5py.Dataset) and checked(item.id, "scale")]
-            return [scale for scale in scales if scale != dataset or is_scale(dataset)]
+            return [scale for scale in scales if scale != dataset]
     return []
 
 
