@@ -8,8 +8,8 @@ import pytest
 from conftest import ROOT
 
 import revseq_cli
-from revseq_cli.core.dtypes import dtype_of
-from revseq_cli.core.tensors import DataType, TensorDesc
+from revseq_cli.core.dtypes import describe, dtype_of
+from revseq_cli.core.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel, lowest_level
 
 VECTORS = json.loads((ROOT / "tests" / "vectors.json").read_text())
@@ -25,8 +25,5 @@ def test_vector(vector):
     lengths = array(vector["lengths_dtype"], vector["lengths"], vector["lengths_shape"])
     expected = array(vector["dtype"], vector["expected_output"], vector["input_shape"])
     assert oracle.same_bits(revseq_cli.reverse_subsequences(values, lengths, vector["axis"]), expected)
-    descs = [
-        TensorDesc(DataType[vector["dtype"]], tuple(vector["input_shape"])),
-        TensorDesc(DataType[vector["lengths_dtype"]], tuple(vector["lengths_shape"])),
-    ]
-    assert lowest_level(*descs, vector["axis"]) is FeatureLevel.parse(vector["min_feature_level"])
+    level = lowest_level(describe(values), describe(lengths), vector["axis"])
+    assert level is FeatureLevel.parse(vector["min_feature_level"])

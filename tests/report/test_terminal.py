@@ -22,10 +22,7 @@ GREEN, RED, BLUE = 29, 131, 63  # of xterm's colours; their contrast on black an
 def test_what_is_coloured(forked, files):
     np.save(files / "n.npy", np.array([[2], [9], [3]], np.uint32))
     (files / "page.md").write_text((SAMPLES / "page.md").read_text().replace("8, 7, 6, 5", "8, 7, 5, 6"))
-    for args, colors in (
-        (("check", *JOB), {GREEN}),
-        (("verify", "page.md"), {GREEN, RED}), (("rnu",), {RED, BLUE}), (("levels",), set()),
-    ):  # fmt: skip
+    for args, colors in ((("check", *JOB), {GREEN}), (("verify", "page.md"), {GREEN, RED}), (("rnu",), {RED, BLUE})):
         out = in_columns(80, *forked.command, *args, cwd=files)
         assert {int(number) for number in re.findall(r"38;5;(\d+)m", out)} == colors, out
 
