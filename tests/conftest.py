@@ -241,15 +241,3 @@ def refused(revseq, tmp_path):
         return done
 
     return run
-
-
-@pytest.fixture
-def done(revseq, tmp_path):
-    """Run the job, which must succeed; the values of its output."""
-
-    def run(x="x.npy", n=((2,), (4,), (3,)), axis=1, options=()):
-        np.save(tmp_path / "n.npy", np.array(n, np.uint32))
-        revseq("run", x, "n.npy", "--axis", axis, "-o", "y.npy", "--overwrite", *options).ok()
-        return np.load(tmp_path / "y.npy")
-
-    return run

@@ -90,15 +90,16 @@ def test_h8_a_header_of_2_gib_is_not_read(refused, tmp_path):
 
 
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
-def test_h3_h4_h5_versions_and_orders_of_npy(done, tmp_path, version):
+def test_h3_h4_h5_versions_and_orders_of_npy(revseq, files, version):
     bits = np.array([[0x7FC00001, 0x7F800001, 0x80000000, 1]] * 3, ">u4")
-    with open(tmp_path / "x.npy", "wb") as f:
+    with open(files / "x.npy", "wb") as f:
         np.lib.format.write_array(f, np.asfortranarray(bits.view(">f4")), version)
     for options in ((), ("--memory", "1K", "--engine", "processes", "--jobs", 2)):
-        found = done(n=[[4]] * 3, options=options)
-        assert (found.dtype.str, found.flags.f_contiguous) == (">f4", True)
-        assert (found.view(">u4") == bits[:, ::-1]).all()
-        assert (tmp_path / "y.npy").read_bytes()[6] == 1
+        revseq("run", "x.npy", "[[4], [4], [4]]", "--axis", 1, "-o", "y.npy", "--overwrite", *options).ok()
+        result = np.load(files / "y.npy")
+        assert (result.dtype.str, result.flags.f_contiguous) == (">f4", True)
+        assert (result.view(">u4") == bits[:, ::-1]).all()
+        assert (files / "y.npy").read_bytes()[6] == 1
 
 
 # lengths

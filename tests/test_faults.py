@@ -213,17 +213,6 @@ def test_h42_what_fails_when_the_output_is_complete_is_a_note(faulty, files, cal
     assert is_whole(files / "y.npy")
 
 
-@pytest.mark.needs("modes")
-def test_h61_a_mode_that_may_not_be_given(faulty, files):
-    """The new file is its maker's alone, as it was while it was written, and the output is replaced."""
-    (files / "y.npy").write_bytes(b"old")
-    (files / "y.npy").chmod(0o644)
-    done = faulty(files, "fchmod", errno.EPERM, 1, *JOB, "-o", "y.npy", "--overwrite")
-    assert (done.status, done.err, done.failed) == (0, "", True)
-    assert is_whole(files / "y.npy")
-    assert (files / "y.npy").stat().st_mode & 0o777 == 0o600
-
-
 # What runs first in the process: a disk that stores another bit than it is given.
 _LYING = """
 import os

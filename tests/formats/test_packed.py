@@ -71,15 +71,15 @@ def test_cut_or_damaged(refused, folder, suffix):
 
 
 @pytest.mark.parametrize("suffix", PACK)
-def test_members_one_after_another_and_padding(done, folder, suffix):
+def test_members_one_after_another_and_padding(revseq, folder, suffix):
     """As pigz, pbzip2, pzstd and `cat a.gz b.gz` make them, and tapes."""
     data = (folder / "x.npy").read_bytes()
     packed = b"".join(PACK[suffix](data[i : i + 50]) for i in range(0, len(data), 50))
-    (folder / "m.npy").write_bytes(packed + (bytes(8) if suffix == ".gz" else b""))
-    assert oracle.same_bits(done("m.npy"), EXPECTED)
-    if suffix == ".zst":
-        (folder / "m.npy").write_bytes(b"\x50\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc" + packed)
-        assert oracle.same_bits(done("m.npy"), EXPECTED)
+    skipped = [b"", b"\x50\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc"] if suffix == ".zst" else [b""]
+    for before in skipped:
+        (folder / "m.npy").write_bytes(before + packed + (bytes(8) if suffix == ".gz" else b""))
+        revseq("convert", "m.npy", "y.npy", "--overwrite").ok()
+        assert oracle.same_bits(np.load(folder / "y.npy"), X)
 
 
 def test_refused(revseq, folder):

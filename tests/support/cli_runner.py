@@ -6,7 +6,7 @@ have. The answer is the exit status, or minus the signal, behind a = where the p
 forked, each connection is accepted by one that has imported the command, and forks; elsewhere each is a new process.
 
 A process that stays puts back what a run changes, so that each begins alike: the names in the package's modules, what
-is in its lists, tables, caches and thread-local objects, the functions of `os` and `io`, the environment, the folder,
+is in its lists, tables and caches, the functions of `os` and `io`, the environment, the folder,
 the standard streams, filters of warnings, and the handlers of signals. Not put back are attributes of classes, settings
 of the C library, and what other packages keep. A run that leaves a thread, a process or an open descriptor, and one
 that executes `code` first, ends its process.
@@ -26,7 +26,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import traceback
 import warnings
 from pathlib import Path
@@ -165,7 +164,6 @@ class Kept:
         values = {id(value): value for _, names in self._names for name, value in names.items() if name[:2] != "__"}
         self._filled = [(each, each.copy()) for each in values.values() if type(each) in (list, dict, set)]
         self._caches = [each for each in values.values() if hasattr(each, "cache_clear")]
-        self._locals = [each for each in values.values() if isinstance(each, threading.local)]
 
     def put_back(self):
         for now, before in self._names:
@@ -176,8 +174,6 @@ class Kept:
             (now.extend if isinstance(now, list) else now.update)(before)
         for each in self._caches:
             each.cache_clear()
-        for each in self._locals:
-            vars(each).clear()
 
 
 def carry_out(order, kept):
@@ -217,8 +213,6 @@ def carry_out(order, kept):
         raise
     finally:
         kept.put_back()
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in handlers.items():
             if handler is not None and signal.getsignal(number) is not handler:
                 signal.signal(number, handler)
