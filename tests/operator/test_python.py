@@ -129,6 +129,8 @@ def test_explain():
     assert [each.text for each in whole.mistakes] == ["whole lines are reversed"]
     assert (whole.differing, whole.first) == ((VALUES[:, ::-1] != RIGHT).sum(), (0, 0, 0))
     assert revseq_cli.explain(RIGHT, VALUES, LENGTHS, 1) == (0, None, None, ())
+    with pytest.raises(revseq_cli.SpecError, match="DataType is BOOL"):
+        revseq_cli.explain(RIGHT, VALUES, LENGTHS > 0, 1)
     for output, words in ((RIGHT.astype("c8"), "is a tensor"), (RIGHT.astype(object), "its data type is object")):
         with pytest.raises(revseq_cli.FormatError, match=f"output: {words}"):
             revseq_cli.explain(output, VALUES, LENGTHS, 1)
