@@ -274,9 +274,6 @@ def _member_name(key: str, where: str) -> str:
     return name
 
 
-# The functions of the format.
-
-
 def open_source(address: Address, types: TextTypes) -> Source:
     """The member named by the key, or the only one."""
     return open_member(address.path, address.key, asked=types.asked)

@@ -170,9 +170,6 @@ class _SafetensorsSink(RawSink):
             self.copy_parts(self._old, [(self._old.header.offset, begin, len(head))])
 
 
-# The functions of the format.
-
-
 def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 - the file names its types
     """The tensor named by the key, or the only one."""
     return SafetensorsSource(address.path, address.key)

@@ -160,9 +160,6 @@ class Store:
         return sorted(arrays)
 
 
-# The functions of the format.
-
-
 def open_source(address: Address, types: TextTypes) -> Source:
     """The named array of a store, or its only one."""
     extra("zarr", "is a Zarr store", address.path)

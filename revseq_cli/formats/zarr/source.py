@@ -111,7 +111,6 @@ class ZarrSource(Source):
         return _ZarrReadTask(self.array, self.name, self.dtype, self.metadata.chunks, region)
 
     def meaning(self) -> Meaning:
-        """What the store says of the array, as xarray has it in versions 2 and 3."""
         attributes, left = _neutral(self.node)
         coordinates: list[Variable] = []
         groups: list[Attributes] = []
