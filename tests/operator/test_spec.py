@@ -8,16 +8,8 @@ import pytest
 import revseq_cli
 from revseq_cli.core.errors import UsageError
 from revseq_cli.core.tensors import DataType, TensorDesc
-from revseq_cli.operator.spec import (
-    INPUT,
-    LENGTHS,
-    OUTPUT,
-    FeatureLevel,
-    SpecError,
-    constraints,
-    lowest_level,
-    violations,
-)
+from revseq_cli.operator import spec
+from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, FeatureLevel, SpecError, lowest_level, violations
 from revseq_cli.report.terminal import message
 
 LEVELS = "1_0 2_0 2_1 3_0 3_1 4_0 4_1 5_0 5_1 5_2 6_0 6_1 6_2 6_3 6_4".split()
@@ -81,7 +73,7 @@ def test_all_violations_are_reported_together():
         (INPUT, "dimension count"), (INPUT, "DataType"), (LENGTHS, "dimension count"), (LENGTHS, "DataType"),
         (OUTPUT, "dimension count"), (OUTPUT, "Sizes"), (OUTPUT, "DataType"), (INPUT, "Axis"),
     }  # fmt: skip
-    held = constraints(desc("FLOAT32", (2, 3)), desc("UINT32", (2, 1)), 1, FeatureLevel.parse("5_0"))
+    held = spec.constraints(desc("FLOAT32", (2, 3)), desc("UINT32", (2, 1)), 1, FeatureLevel.parse("5_0"))
     assert [(c.ok, c.hint) for c in held] == [(True, "")] * len(held)
 
 

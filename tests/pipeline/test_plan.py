@@ -20,18 +20,7 @@ from revseq_cli.formats.raw import MemorySource, RawSource, RawTensor
 from revseq_cli.pipeline import plan
 from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.passes import reversed_output
-from revseq_cli.pipeline.plan import (
-    ENGINES,
-    Blocks,
-    Plan,
-    Resources,
-    cut,
-    make_tiling,
-    plan_fold,
-    plan_move,
-    plan_pass,
-    plan_reversal,
-)
+from revseq_cli.pipeline.plan import Blocks, Plan, Resources, cut, plan_fold, plan_move, plan_pass, plan_reversal
 
 MANY = 1 << 40  # bytes of memory
 SOME, MUCH = thresholds.WORTH_PROCESSES_WITH_FILTERS, thresholds.WORTH_PROCESSES
@@ -240,7 +229,7 @@ def test_a_comparison_a_fold_and_a_copy_on_the_way():
 def test_a_tiling_has_blocks_that_fit(data):
     sizes = tuple(data.draw(st.lists(st.integers(1, 40), min_size=1, max_size=4)))
     axis, most = data.draw(st.integers(0, len(sizes) - 1)), data.draw(st.integers(1, 5000))
-    blocks, width, _ = make_tiling(sizes, axis, most=most, order=data.draw(st.sampled_from("CF")))
+    blocks, width, _ = plan.make_tiling(sizes, axis, most=most, order=data.draw(st.sampled_from("CF")))
     columns = blocks.elements // blocks.extents[axis]
     assert blocks.elements <= max(most, columns)
     assert 1 <= width <= columns <= max(1, most)
@@ -304,7 +293,7 @@ def generated(rng):
     axis, order = rng.randrange(rank), rng.choice("CF")
     values = tensor(rng, shape, dtype, order)
     lengths = tensor(rng, tuple(1 if d == axis else size for d, size in enumerate(shape)), rng.choice(("u4", "u8")))
-    engine, cores = rng.choice(("auto", *ENGINES)), rng.choice((1, 2, 3, 4, 16, 64))
+    engine, cores = rng.choice(("auto", *plan.ENGINES)), rng.choice((1, 2, 3, 4, 16, 64))
     chunks = chunks_of(rng, shape)
     to = Output(chunks, bool(chunks) and rng.random() < 0.5, rng.random() < 0.7)
     one, other = Job(values, lengths, axis), tensor(rng, shape, dtype)
