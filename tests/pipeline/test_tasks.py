@@ -13,7 +13,7 @@ import numpy as np
 import oracle
 import pytest
 from folders import names
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import FEW, gone, members, until, workers
 
@@ -34,72 +34,42 @@ def done(*tasks, workers=1, engine="processes", in_order=True):
 
 
 class ByHand:
-    """Workers whose batches end when somebody waits for one, the last one first."""
+    """Workers of which any batch ends when somebody waits for one."""
 
-    def __init__(self, workers):
-        self.workers, self.pending, self.most = workers, [], 0
+    def __init__(self, workers, choose):
+        self.workers, self.choose, self.pending, self.most = workers, choose, {}, 0
 
     def submit(self, batch):
         future = Future()
-        self.pending.append((future, batch))
+        self.pending[future] = batch
         self.most = max(self.most, len(self.pending))
         return future
 
-    def end_one(self, i=-1):
-        future, batch = self.pending.pop(i)
-        future.set_result(batch())
+    def wait(self, pending, *_):
+        assert set(pending) == set(self.pending)
+        future = self.choose([*self.pending])
+        future.set_result(self.pending.pop(future)())
+        return SimpleNamespace(done={future})
 
     def result(self, future):
         return future.result()
 
-    def check(self):
-        pass
 
-
-@pytest.fixture
-def waits(monkeypatch):
-    """Nobody waits for a moment: the executor that is set ends one batch instead."""
-    executors = []
-
-    def wait(pending, *_):
-        assert set(pending) == {future for future, _ in executors[-1].pending}
-        executors[-1].end_one()
-        return SimpleNamespace(done={future for future in pending if future.done()})
-
-    monkeypatch.setattr(concurrent.futures, "wait", wait)
-    return lambda executor: executors.append(executor) or executor
-
-
-def singles(tasks):
-    return (lambda task=task: [task()] for task in tasks)
-
-
-def test_two_batches_for_each_worker_are_under_way(waits):
-    by_hand = waits(ByHand(2))
-    taken = []
-    batches = singles(functools.partial(int, taken.append(i) or i) for i in range(10))
-    found = run(batches, by_hand)
-    assert (next(found), len(taken)) == ([3], 4)  # the next one is not taken before it may be under way
-    assert sorted([3, *(i for batch in found for i in batch)]) == [*range(10)]
-    assert (by_hand.most, by_hand.pending) == (4, [])
-
-
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80)
 @given(st.data())
-def test_results_in_the_order_of_the_tasks(waits, data):
-    """Whatever ends first; and few results wait for their turn."""
-    workers, count = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 30))
-
-    class AtRandom(ByHand):
-        def end_one(self):
-            super().end_one(data.draw(st.integers(0, len(self.pending) - 1)))
-
-    taken = []
-    batches = singles(functools.partial(int, taken.append(i) or i) for i in range(count))
-    for i, result in enumerate(run(batches, waits(AtRandom(workers)), in_order=True)):
-        assert result == [i]
-        assert len(taken) - i <= 2 * workers + 1
-    assert len(taken) == count
+def test_two_batches_for_each_worker_are_under_way(data):
+    """Few results wait for their turn, where they come in the order of the tasks."""
+    workers, count, in_order = data.draw(st.integers(1, 3)), data.draw(st.integers(0, 30)), data.draw(st.booleans())
+    by_hand = ByHand(workers, lambda futures: data.draw(st.sampled_from(futures)))
+    taken, found = [], []
+    batches = (functools.partial(int, taken.append(i) or i) for i in range(count))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(concurrent.futures, "wait", by_hand.wait)
+        for result in run(batches, by_hand, in_order=in_order):
+            found.append(result)
+            assert len(taken) <= len(found) - 1 + 2 * workers  # none is taken before it may be under way
+    assert (found if in_order else sorted(found)) == [*range(count)]
+    assert (by_hand.most, by_hand.pending) == (min(count, 2 * workers), {})
 
 
 # Processes
