@@ -90,9 +90,6 @@ class RevseqError(Exception):
         self.where = self.where or where
         return self
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({str(self)!r})"
-
     def parts(self) -> Sequence[RevseqError]:
         """The errors that this one combines; a single error gives itself."""
         return (self,)

@@ -259,7 +259,7 @@ class _Pass:
                 if is_cheap:
                     break
         if best is None:
-            found = f"the memory is {memory} byte{'' if memory == 1 else 's'}, and a block takes {plan.bytes}"
+            found = f"the memory is {memory} bytes, and a block takes {plan.bytes}"
             raise EngineError(found, f"at least {plan.bytes} bytes", f"try --memory {plan.bytes}", self.source.name)
         if best.enough and (tiled := self._in_tiles(best)).bytes <= memory:
             best = tiled

@@ -62,6 +62,11 @@ def test_columns_hold_no_more_than_two_copies_beside_the_output(inner):
         tracemalloc.stop()
 
 
+def test_repeated_lengths_are_held_once():
+    clamped = kernel.clamp(np.broadcast_to(np.array([[9], [2]], np.uint64), (2, 5)), 7)
+    assert (clamped.tolist(), clamped.strides[1]) == ([[7] * 5, [2] * 5], 0)
+
+
 STRATEGIES = [
     # Shape (outer, axis, inner, shared), data type, and the strategy for it.
     ((3, 100, 1, 200), "f4", "_by_slices"), ((8, 5, 1, 1), "u1", "_by_slices"), ((700, 384, 1, 1), "f8", "_by_slices"),
