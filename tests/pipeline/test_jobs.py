@@ -294,11 +294,9 @@ def test_padding_block_by_block(data):
     is_nan = draw(st.booleans())
     values = np.where(x == 0, np.nan, x) if is_nan else x
     request = Request("x", axis=axis, batch_axis=batch, padding=math.nan if is_nan else 0)
-    before, thresholds.SCANNED_AT_ONCE = thresholds.SCANNED_AT_ONCE, draw(st.integers(1, 9))
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(thresholds, "SCANNED_AT_ONCE", draw(st.integers(1, 9)))
         found = make(held(values), None, request).lengths.read()
-    finally:
-        thresholds.SCANNED_AT_ONCE = before
     places = np.arange(1, sizes[axis] + 1).reshape([-1 if d == axis else 1 for d in range(len(sizes))])
     ends = np.where(x != 0, places, 0).max(axis, keepdims=True, initial=0)
     if batch is not None:

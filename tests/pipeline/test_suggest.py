@@ -155,18 +155,16 @@ def test_names_of_dimensions_are_proposed_by_name(revseq, tmp_path):
     assert "  --batch-axis a: a length for each of the 4 indices" in told
 
 
-def fits_of(values, lengths, **options):
-    return [fit[:2] for fit in suggest.fits(held(np.zeros(values)), held(np.zeros(lengths)), **options)]
-
-
-def test_fits():
-    assert fits_of((4, 10, 6), (4,)) == fits_of((4, 10, 6), (4, 1)) == [(1, 0), (2, 0)]
-    assert fits_of((4, 4, 6), (4,)) == [(0, 1), (1, 0), (2, 0), (2, 1)]
-    assert fits_of((4, 10, 6), (4, 1, 6)) == fits_of((4, 10, 6), (4, 6)) == [(1, None)]
-    assert fits_of((1, 1, 4), (1, 1, 4)) == [(0, None), (1, None)]
-    assert fits_of((5,), (1,)) == fits_of((5,), ()) == [(0, None)]
-    assert fits_of((5,), (5,)) == fits_of((4, 5), (4, 5)) == fits_of((4, 5), (1, 4, 1)) == fits_of((), ()) == []
-    assert fits_of((4, 4, 6), (4, 4), mask=True) == [(1, 0)]  # in the order of the values
+@pytest.mark.parametrize(
+    ("values", "lengths", "right"),
+    [
+        ((4, 10, 6), (4,), [(1, 0), (2, 0)]), ((4, 4, 6), (4, 1), [(0, 1), (1, 0), (2, 0), (2, 1)]),
+        ((4, 10, 6), (4, 1, 6), [(1, None)]), ((4, 10, 6), (4, 6), [(1, None)]), ((1, 1, 4), (1, 1, 4), [(0, None), (1, None)]),
+        ((5,), (1,), [(0, None)]), ((5,), (), [(0, None)]), ((5,), (5,), []), ((4, 5), (1, 4, 1), []), ((), (), []),
+    ],
+)  # fmt: skip
+def test_fits(values, lengths, right):
+    assert [fit[:2] for fit in suggest.fits(held(np.zeros(values)), held(np.zeros(lengths)))] == right
 
 
 @settings(max_examples=60)
