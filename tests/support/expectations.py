@@ -22,15 +22,13 @@ def carry_out(job, folder):
     values, lengths = generated.values_of(job), generated.lengths_of(job)
     name = libraries.make(job.source, folder.path / "x", values, job.data_type)
     names = [name]
-    if job.command in ("run", "print") and not job.padding:
+    if job.command == "run" and not job.padding:
         names += [libraries.make(job.lengths_source, folder.path / "n", lengths, job.lengths_type)]
-    right = generated.right(job, values, lengths)
-    if job.command in ("run", "convert"):
-        judge_written(job, folder, names, lengths, right if job.command == "run" else values)
-    elif job.command == "print":
-        judge_print(job, folder, right, names)
-    else:
+    if job.command == "diff":
         judge_diff(job, folder, values, name)
+    else:
+        right = generated.right(job, values, lengths) if job.command == "run" else values
+        judge_written(job, folder, names, lengths, right)
 
 
 def succeed(folder, args, problem, **more):
@@ -158,16 +156,6 @@ def judge_written(job, folder, names, lengths, right):
     typed = f"{target}::{key}" if key else target
     if job.seed % 3 == 0:
         judge_job_of_output(job, folder, typed, folder.path / target, names, of_job)
-
-
-def judge_print(job, folder, right, names):
-    """What is printed is what a file would hold."""
-    format = "npy" if job.data_type not in libraries.NUMBERS or job.seed % 3 == 0 else ("txt", "json")[job.seed % 2]
-    args = ["run", *names, *type_options(job), *job_options(job), *job.means]
-    args += ["-f", format] if format != "txt" else []
-    path = folder.path / f"y.{format}"
-    path.write_bytes(succeed(folder, args, "it does not print").raw)
-    compare(folder, libraries.read(path, "", job.data_type, job.sizes), right)
 
 
 def judge_output(job, folder, right, before, target, key):

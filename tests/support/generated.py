@@ -147,7 +147,7 @@ class Scene:
     sizes: Callable = any_sizes
     most: tuple = (8, 200, 2000, 2000, 20_000, 100_000)
     ranks: tuple = (1, 2, 2, 3, 3, 3, 4, 4, 5, 6, 7, 8)
-    commands: tuple = ("run",) * 16 + ("convert", "convert", "diff", "diff", "print")
+    commands: tuple = ("run",) * 16 + ("convert", "convert", "diff", "diff")
     sources: tuple = tuple(FORMATS)
     targets: tuple = tuple(each for each in FORMATS if each != "nc")
     data_types: tuple = (*NUMBERS, *NUMBERS, *OTHERS, *WORDS)
