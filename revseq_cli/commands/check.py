@@ -84,22 +84,24 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
         report |= {"lengths": counts and counts._asdict(), "constraints": [*map(asdict, constraints)]}
         click.echo(objects.text_of(report))
     elif not console.quiet:
-        printer = terminal.console(color=console.colored)
         by, count = "the operator" if level is FeatureLevel.NONE else level, len(constraints)
         verdict = f"{by} accepts it: all {count} constraints hold"
         if failing:
             verdict = f"{by} refuses it: {len(failing)} of {count} constraints {'fail' if failing[1:] else 'fails'}"
-        lines = [*_constraints(constraints, hint, every=every)]
-        terminal.print_lines(printer, [verdict], terminal.BAD if failing else terminal.GOOD)
-        terminal.print_lines(printer, ["", *lines] if lines else [], marked=True)
-        terminal.print_lines(printer, ["", *_about(job, counts, lowest)])
+        lines = [*_constraints(constraints, hint, console, every=every)]
+        lines = [
+            console.painted(verdict, terminal.RED if failing else terminal.GREEN),
+            *([""] if lines else []),
+            *lines,
+        ]
+        click.echo("\n".join([*lines, "", *_about(job, counts, lowest)]), color=console.colored)
     return 1 if failing else 0
 
 
-def _constraints(constraints: Sequence[Constraint], hint: str, *, every: bool) -> Iterator[str]:
+def _constraints(constraints: Sequence[Constraint], hint: str, console: Console, *, every: bool) -> Iterator[str]:
     """The lines of what fails, as an error says it, and of a hint for all; with `every`, of what passes, too."""
     for constraint in spec.broken(constraints):
-        yield f"{terminal.FAIL}  {constraint.label()}: {constraint.found}"
+        yield f"{console.painted('FAIL', terminal.RED)}  {constraint.label()}: {constraint.found}"
         yield f"      wanted: {constraint.wanted} ({constraint.rule})"
         if constraint.hint and not hint:
             yield printable(f"      Hint: {constraint.hint}")  # which is copied
@@ -107,7 +109,7 @@ def _constraints(constraints: Sequence[Constraint], hint: str, *, every: bool) -
         yield from (printable(f"      {line}") for line in f"Hint: {hint}".split("\n"))
     for constraint in constraints if every else ():
         if constraint.ok:
-            yield f"{terminal.PASS}  {constraint.label()}: {constraint.found}"
+            yield f"{console.painted('pass', terminal.GREEN)}  {constraint.label()}: {constraint.found}"
 
 
 def _about(job: Job, counts: LengthCounts | None, lowest: FeatureLevel | None) -> Iterator[str]:
@@ -193,11 +195,10 @@ def levels(level: FeatureLevel | None, console: Console) -> None:
             rows.append(told)
         click.echo(objects.text_of({"levels": rows}))
         return
-    printer = terminal.console(color=console.colored)
     for row, group in itertools.groupby(all_levels, spec.support):  # those that accept the same are told together
-        terminal.print_lines(printer, [" ".join(each.short for each in group)], "bold")
+        click.echo(" ".join(each.short for each in group))
         if row is None:
-            terminal.print_lines(printer, ["  the operator does not exist yet"])
+            click.echo("  the operator does not exist yet")
             continue
         accepted = {
             "dimension counts": spec.span(row.dimension_counts),
@@ -206,4 +207,4 @@ def levels(level: FeatureLevel | None, console: Console) -> None:
             LENGTHS: ", ".join(t.name for t in row.lengths),
         }
         for name, text in accepted.items():
-            terminal.print_lines(printer, [f"  {name:<27}{text}"])
+            click.echo(f"  {name:<27}{text}")

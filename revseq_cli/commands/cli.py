@@ -88,14 +88,14 @@ def help_(context: click.Context, name: str | None) -> None:
     if name in TOPICS:
         from importlib import resources
 
+        from rich.console import Console
         from rich.markdown import Markdown
-
-        from revseq_cli.report import terminal
 
         page = resources.files("revseq_cli") / "man" / f"{name}.md"
         if not page.is_file():  # in a checkout
             page = Path(__file__).parents[2] / "man" / f"{name}.md"
-        terminal.console(color=options.colored("auto", sys.stdout)).print(Markdown(page.read_text("utf-8")))
+        console = Console(width=None if sys.stdout.isatty() else 80, legacy_windows=False)
+        console.print(Markdown(page.read_text("utf-8")))
     elif name and (command := cli.get_command(root, name)):
         click.echo(command.get_help(click.Context(command, root, name)))
     else:

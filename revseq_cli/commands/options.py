@@ -132,6 +132,12 @@ class Console:
         """Whether standard output gets colour."""
         return colored(self.color, sys.stdout)
 
+    def painted(self, text: str, color: int) -> str:
+        """The text for standard output, in that colour if it gets any."""
+        from revseq_cli.report import terminal  # small jobs print nothing
+
+        return terminal.painted(text, color) if self.colored else text
+
 
 @contextlib.contextmanager
 def written(sink: FileSink, *others: AtomicFile) -> Iterator[None]:

@@ -15,8 +15,6 @@ from revseq_cli.core.errors import RevseqError, UsageError, listed, printable
 from revseq_cli.operator.spec import FeatureLevel
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from revseq_cli.formats.references import Reference
     from revseq_cli.pages import Report
 
@@ -61,7 +59,7 @@ def command(
     The report gives each error as path:line:column. The exit status is 0 if everything is right, 1 if something is
     wrong or if some of several pages cannot be read or have no example, and 2 if this is true of all pages.
     """
-    from revseq_cli.report import objects, terminal  # --help must not load NumPy
+    from revseq_cli.report import objects  # --help must not load NumPy
 
     results, skipped = _checked(pages, level, console, fix=fix, allow_empty=allow_empty)
     if not results and not allow_empty:
@@ -81,9 +79,8 @@ def command(
     elif form == "github":
         click.echo("".join(f"{line}\n" for line in _github(results)), nl=False)
     elif not console.quiet:
-        printer = terminal.console(color=console.colored)
-        for line in _text(results, skipped):
-            printer.print(line, soft_wrap=True)
+        for line in _text(results, skipped, console):
+            click.echo(line, color=console.colored)
     return status
 
 
@@ -133,31 +130,29 @@ def _report(page: Reference, level: FeatureLevel, console: Console, *, fix: bool
     return fixed
 
 
-def _text(pages: Pages, skipped: int) -> Iterator[Text]:
+def _text(pages: Pages, skipped: int, console: Console) -> Iterator[str]:
     """A line for each example, what is wrong with it as editors take it, and a summary; errors are left out."""
-    from rich.text import Text
-
     from revseq_cli.report import terminal
 
     reports = [(name, page) for name, page in pages if not isinstance(page, RevseqError)]
     for name, page in reports:
-        yield Text(printable(name), "bold")
+        yield printable(name)
         for verdict in page.verdicts:
-            word = ("fixed" if verdict.fixed else "right", terminal.GOOD) if verdict.right else ("WRONG", terminal.BAD)
-            yield Text.assemble(f"  example {verdict.number}, line {verdict.line}: ", word)
+            word = console.painted("WRONG", terminal.RED)
+            if verdict.right:
+                word = console.painted("fixed" if verdict.fixed else "right", terminal.GREEN)
+            yield f"  example {verdict.number}, line {verdict.line}: {word}"
             for finding in verdict.findings:
                 place = f"{name}:{finding.line}:{finding.column}"
-                yield Text(printable(f"{place}: example {verdict.number}: {finding.message}"))
-                yield from (Text(f"  {line}") for line in finding.context.split("\n"))
+                yield printable(f"{place}: example {verdict.number}: {finding.message}")
+                yield from (printable(f"  {line}") for line in finding.context.split("\n"))
     if reports:
         verdicts = [verdict for _, page in reports for verdict in page.verdicts]
         others = sum(page.skipped for _, page in reports)
-        yield Text(
-            f"{terminal.counted(len(verdicts), 'example')}, {sum(not verdict.right for verdict in verdicts)} wrong"
-            + (f", {others} of other operators skipped" if others else "")
-        )
+        told = f"{terminal.counted(len(verdicts), 'example')}, {sum(not verdict.right for verdict in verdicts)} wrong"
+        yield f"{told}, {others} of other operators skipped" if others else told
     if skipped:
-        yield Text(f"{terminal.counted(skipped, 'page')} without an example skipped")
+        yield f"{terminal.counted(skipped, 'page')} without an example skipped"
 
 
 def _github(pages: Pages) -> Iterator[str]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-import sys
 import time
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 from revseq_cli.core import signals
@@ -17,43 +16,10 @@ from revseq_cli.core.signals import Advance
 # terminal to terminal, and none of xterm's has.
 GREEN, RED, BLUE = 29, 131, 63
 
-PASS, FAIL = "pass", "FAIL"
-GOOD, BAD = f"bold color({GREEN})", f"bold color({RED})"  # styles, as rich names them
-
-_WIDTH = 80  # columns where standard output is no terminal
-
 
 def counted(count: int, what: str) -> str:
     """A number of things, in words."""
     return f"{count:,} {what if count == 1 else what + 's'}"
-
-
-def console(*, color: bool) -> Any:  # noqa: ANN401 - rich's Console, which is not loaded yet
-    """A rich Console on standard output, 80 columns wide if that is no terminal."""
-    from rich.console import Console  # rich is loaded where it is used
-
-    return Console(
-        width=None if sys.stdout.isatty() else _WIDTH,
-        color_system="256" if color else None,
-        no_color=not color,  # or rich would look at NO_COLOR itself
-        force_terminal=color or None,
-        legacy_windows=None if sys.stdout.isatty() else False,  # a file gets the same characters on every system
-        highlight=False,
-        emoji=False,
-        markup=False,
-    )
-
-
-def print_lines(console: Any, lines: Iterable[str], style: str = "", *, marked: bool = False) -> None:  # noqa: ANN401 - rich's
-    """Print lines as they are with rich; `marked` ones have their pass and FAIL in colour."""
-    from rich.text import Text  # rich is loaded where it is used
-
-    for line in lines:
-        text = Text(line, style)
-        if marked:
-            text.highlight_regex(rf"\b{PASS}\b", GOOD)
-            text.highlight_regex(rf"\b{FAIL}\b", BAD)
-        console.print(text, soft_wrap=True)
 
 
 def painted(text: str, color: int) -> str:
