@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -88,13 +89,10 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
         verdict = f"{by} accepts it: all {count} constraints hold"
         if failing:
             verdict = f"{by} refuses it: {len(failing)} of {count} constraints {'fail' if failing[1:] else 'fails'}"
-        lines = [*_constraints(constraints, hint, console, every=every)]
-        lines = [
-            console.painted(verdict, terminal.RED if failing else terminal.GREEN),
-            *([""] if lines else []),
-            *lines,
-        ]
-        click.echo("\n".join([*lines, "", *_about(job, counts, lowest)]), color=console.colored)
+        lines = [console.painted(verdict, terminal.RED if failing else terminal.GREEN)]
+        lines += ["", *_constraints(constraints, hint, console, every=every)] if failing or every else []
+        text = "\n".join([*lines, "", *_about(job, counts, lowest)])
+        click.echo(text, sys.stdout, color=console.colored)  # or Click would not print in ASCII
     return 1 if failing else 0
 
 
