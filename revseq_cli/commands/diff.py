@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from revseq_cli.formats.atomic_file import AtomicFile
     from revseq_cli.formats.contract import Source
     from revseq_cli.pipeline.folds import Tolerance
     from revseq_cli.pipeline.jobs import Job
@@ -120,26 +119,23 @@ def command(
     limits = [settings.pop(name) for name in ("atol", "rtol", "ulp", "equal_nan")]
     tolerance = folds.tolerance_of(*limits)
 
-    def new_picture(*inputs: Source | Job) -> AtomicFile | None:
-        files = [file for source in inputs for file in source.files]
-        return options.new_picture(picture, files, overwrite=overwrite) if picture else None
-
     with signals.deferred(), contextlib.ExitStack() as stack:
         job, pair, found, svg, diagnosis, notes = None, None, None, "", None, list[str]()
         if is_job or on:
             a, job = _opened_job(tensors, settings, on, resources)
             b = job.values
-            drawing = new_picture(a, job)
+        else:
+            a, b = _opened_tensors(tensors, settings, resources)
+        files = [*a.files, *(job or b).files]
+        drawing = options.new_picture(picture, files, overwrite=overwrite) if picture else None
+        if job:
             notes += job.clamping(passes.count_lengths(job, resources).clamped)
             diagnosis = stack.enter_context(diagnose.diagnosed(a, job, tolerance, resources, first))
             if diagnosis:
                 pair, found, b = diagnosis.pair, diagnosis.differences, diagnosis.pair.right
-        else:
-            a, b = _opened_tensors(tensors, settings, resources)
-            drawing = new_picture(a, b)
-            if a.desc == b.desc:
-                pair = passes.Pair(a, b, plan_pass(a, b, resources))
-                found = passes.compared("compare", pair, tolerance, first)
+        elif a.desc == b.desc:
+            pair = passes.Pair(a, b, plan_pass(a, b, resources))
+            found = passes.compared("compare", pair, tolerance, first)
         if drawing and pair and found:
             svg = _picture(pair, f"{found.count:,} of {found.total:,} elements differ", tolerance)
         elif drawing:
