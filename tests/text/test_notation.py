@@ -171,6 +171,13 @@ def test_many_words_that_are_no_headers_take_no_time():
     assert is_linear(parse, 10_000)
 
 
+def test_a_larger_type_is_proposed_where_none_is_stated(revseq):
+    revseq("show", "[16777217]").refused("not exact in FLOAT32", "add --dtype")
+    stated = b"T: (Sizes:{1}, DataType:FLOAT32)\n[16777217]"
+    assert "Hint" not in revseq("show", "-", stdin=stated).refused("not exact").err
+    assert "Hint" not in revseq("show", "[16777217]", "--dtype", "FLOAT32").refused("not exact").err
+
+
 def test_an_error_with_a_place_is_sent_by_a_worker():
     error = error_at("one [1", 4, "x", "y", "z")
     assert (error.context, error.line, error.column) == ("one [1\n    ^", 1, 5)
