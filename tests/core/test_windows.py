@@ -279,17 +279,6 @@ def test_a_process_that_is_ended_by_force_leaves_the_old_file(held, tmp_path):
 # Streams
 
 
-def test_a_reader_that_leaves(job):
-    """As `| Select-Object -First 1` does."""
-    np.save(job / "large.npy", np.zeros((1 << 12, 64), np.float32))
-    start = "from revseq_cli.__main__ import main; main()"
-    command = [sys.executable, "-c", start, "convert", "large.npy", "-", "-f", "text"]
-    with subprocess.Popen(command, cwd=job, stdin=-1, stdout=-1, stderr=-1) as process:
-        assert process.stdout.read(5) == b"Outpu"
-        process.stdout.close()
-        assert (process.stderr.read(), process.wait(LONGEST)) == (b"", 0)
-
-
 def test_standard_output_has_the_bytes_of_other_systems(process, job):
     """Lines end with a line feed, text is UTF-8, and tensors go through unharmed."""
     (job / "ä.json").write_text("[1, 2]")

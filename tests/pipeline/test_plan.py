@@ -115,6 +115,7 @@ def test_blocks_are_computed_lazily():
     blocks = cut((10**14, 10**7), 1, most=1, alignment=(1, 10**7))
     assert blocks.count == 10**14
     assert list(itertools.islice(iter(blocks), 2))[1] == (slice(1, 2), slice(0, 10**7))
+    assert not [*cut((10**14, 0), None, most=1, alignment=(1, 1))]
 
 
 @given(st.integers(0, 20), st.integers(1, 20), st.integers(0, 40))

@@ -15,7 +15,7 @@ import pytest
 from folders import names
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from processes import FEW, gone, members, until, workers
+from processes import FEW, members, until, workers
 
 from revseq_cli.core.errors import EngineError
 from revseq_cli.pipeline.passes import results, run
@@ -117,20 +117,6 @@ def test_h47_h63_no_worker_outlives_its_parent(held, small, stopped):
     process.wait()
     until(lambda: not members(process.pid))
     assert names(small) - {"x.npy", "n.npy"} == {name for name in names(small) if name.startswith(".revseq-")}
-
-
-@pytest.mark.needs("signals")
-def test_h63_workers_that_are_stopped_at_work(held, small):
-    process, _ = held(small, "--engine", "processes", "--memory", "300K", "--jobs", "2")
-    for pid in workers(process):
-        os.kill(pid, signal.SIGSTOP)
-    time.sleep(0.3)
-    assert process.poll() is None
-    process.send_signal(signal.SIGHUP)
-    _, err = process.communicate()
-    gone(process)
-    assert (process.returncode, err) == (-signal.SIGHUP, b"")
-    assert names(small) == {"x.npy", "n.npy"}
 
 
 @pytest.mark.parametrize("processes", [0, 1])
