@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -80,7 +81,7 @@ def command(
         click.echo("".join(f"{line}\n" for line in _github(results)), nl=False)
     elif not console.quiet:
         for line in _text(results, skipped, console):
-            click.echo(line, color=console.colored)
+            click.echo(line, sys.stdout, color=console.colored)
     return status
 
 

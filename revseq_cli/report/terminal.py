@@ -1,4 +1,4 @@
-"""The terminal: colours that can be read on black and on white, lines that fit, errors, and how far long work is."""
+"""The terminal: colours that can be read on black and on white, errors, and how far long work is."""
 
 from __future__ import annotations
 
