@@ -1,7 +1,6 @@
 """The samples: what they hold is right, current, and the same in every format."""
 
 import numpy as np
-import onnx
 import oracle
 import pytest
 from conftest import SAMPLES
@@ -12,8 +11,6 @@ EXAMPLES = {
     "example1": (INPUT, np.array([[[[2], [4], [3]]]], np.uint32), 3, [[[[2, 1, 3, 4], [8, 7, 6, 5], [11, 10, 9, 12]]]]),
     "example2": (INPUT, np.array([[[[2, 3, 1, 0]]]], np.uint32), 2, [[[[5, 10, 3, 4], [1, 6, 7, 8], [9, 2, 11, 12]]]]),
 }
-# A port of the operator that takes each length as one too small: rank 1, one for each of 3 sequences of up to 5 steps.
-PORT = np.arange(1, 31, dtype=np.float32).reshape(3, 5, 2), np.array([5, 2, 3])
 # README's picture: two sequences, and the padding behind them.
 PICTURE = ("run", "[[1, 2, 3, 0, 0], [4, 5, 6, 7, 0]]", "[3, 4]", "--axis", "1", "--batch-axis", "0", "--picture")
 
@@ -33,13 +30,6 @@ def test_examples_in_every_format(revseq, name, values, lengths):
     text = (SAMPLES / f"{name}.txt").read_text()
     assert revseq("run", *job, "--example", cwd=SAMPLES).ok().out == text
     assert revseq("run", *job, cwd=SAMPLES).ok().out == text[text.index("OutputTensor") :]
-
-
-def test_a_job_of_a_model():
-    x, n, wrong = (np.load(SAMPLES / "port" / f"{name}.npy") for name in ("x", "lengths", "gpu"))
-    assert (x.tolist(), n.tolist()) == (PORT[0].tolist(), PORT[1].tolist())
-    assert oracle.same_bits(wrong, oracle.expected(x, np.repeat(n - 1, 2).reshape(3, 1, 2), 1))
-    onnx.checker.check_model(SAMPLES / "onnx" / "model.onnx", full_check=True)
 
 
 def test_the_picture_of_the_readme(revseq, tmp_path):
