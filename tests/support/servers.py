@@ -13,7 +13,7 @@ from processes import until
 
 
 class Files(http.server.ThreadingHTTPServer):
-    """The files of a folder, with ranges, ETags and lists of folders.
+    """The files of a folder, with ranges and ETags.
 
     Each request of the numbers that `fails` takes is answered by 503, and each that `breaks` takes ends in its middle.
     Requests wait for `open`. `requests` has all of them: method, path, range.
@@ -45,9 +45,6 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         number, file = len(server.requests), server.folder / path.lstrip("/")
         if server.status or server.fails(number):
             self._answer(server.status or 503, b"")
-        elif file.is_dir():
-            links = "".join(f'<a href="{each.name}{"/" * each.is_dir()}">x</a>' for each in sorted(file.iterdir()))
-            self._answer(200, f"<html>{links}</html>".encode(), {"Content-Type": "text/html"})
         elif not file.is_file():
             self._answer(404, b"")
         else:

@@ -105,12 +105,8 @@ def main():
     parser.add_argument("--seed", type=int, default=16)
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(
-            ROOT,
-            folder,
-            dirs_exist_ok=True,
-            ignore=shutil.ignore_patterns(".git", ".venv", ".*_cache", ".hypothesis", "build", "__pycache__"),
-        )
+        ignored = shutil.ignore_patterns(".git", ".venv", ".*_cache", ".hypothesis", "build", "__pycache__")
+        shutil.copytree(ROOT, folder, dirs_exist_ok=True, ignore=ignored)
         os.chdir(folder)
         os.environ |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": folder}
         sys.path.insert(0, folder)
