@@ -99,7 +99,6 @@ class Folder:
 
     def __init__(self, path, run, job):
         self.path, self._run, self._job, self.commands = Path(path), run, job, []
-        self.inputs = {}
 
     def revseq(self, *args, most=None):
         """Run the command; JobError unless it ends in time, in a way that the manual promises.
