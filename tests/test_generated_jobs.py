@@ -7,8 +7,6 @@ import pytest
 from generated import Job, Place
 from needs import WINDOWS
 
-from revseq_cli import reverse_subsequences
-
 JOBS = 3 if WINDOWS else 10
 
 
@@ -22,28 +20,23 @@ def test_generated_jobs(tmp_path_factory, shard):
 
 
 def test_a_failure_is_printed_with_what_to_type(tmp_path):
-    """By a stand-in for the command that writes a wrong bit."""
+    """By a stand-in for the command that reverses nothing."""
     job = Job(
-        seed=7, command="run", sizes=(2, 6), axis=1, data_type="INT16", big=True, order="C", lengths="random",
+        seed=7, command="run", sizes=(2, 6), axis=1, data_type="INT16", big=True, order="C", lengths="full",
         lengths_type="UINT32", batch_axis=None, source=Place("npy"), lengths_source=Place("npy"), target=Place("npy"),
     )  # fmt: skip
 
     def run(order, folder, timeout):
-        x, n = np.load(folder / "x.npy"), np.load(folder / "n.npy")
-        axis = int(order["args"][order["args"].index("--axis") + 1])
-        made = reverse_subsequences(x, n, axis).astype(x.dtype)
-        made.view(np.uint8).flat[-1] ^= 1
-        np.save(folder / "y.npy", made)
+        np.save(folder / "y.npy", np.load(folder / "x.npy"))
         return generated_jobs.Result(0, b"", b"")
 
     failure = generated_jobs.problem_of(job, run, tmp_path)
-    assert "wrong bits: 1 of 12" in str(failure)
+    assert "wrong bits: " in str(failure)
     text = generated_jobs.text_of(job, failure)
     assert "revseq run x.npy n.npy -o y.npy --axis 1" in text
     assert generated.from_text(text.split('--job "')[1].rstrip('"')) == job
 
 
 def test_the_same_seed_gives_the_same_jobs():
-    assert list(generated.jobs(5, 20)) == list(generated.jobs(5, 20))
+    assert [*generated.jobs(5, 200)] == [generated.from_text(repr(job)) for job in generated.jobs(5, 200)]
     assert len({*generated.jobs(5, 200)}) == 200
-    assert all(generated.from_text(repr(job)) == job for job in generated.jobs(6, 200))
