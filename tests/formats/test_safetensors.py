@@ -81,21 +81,20 @@ def test_it_agrees_with_its_own_package_on_damage(tmp_path):
 
 
 def test_a_copy_has_other_elements_alone(revseq, tmp_path):
-    others = {"n": N, "z": np.arange(9, dtype="i1"), "a": np.arange(1 << 18, dtype="f8"), "half": np.ones(3, "f2")}
-    safetensors.numpy.save_file(
-        {"m": X[:1], "x": X, **others}, tmp_path / "x.safetensors", metadata={"format": "pt", "b": "ü"}
-    )
+    others = {"m": X[:1], "n": N, "z": np.arange(9, dtype="i1"), "a": np.arange(1 << 18, dtype="f8")}
+    metadata = {"format": "pt", "b": "ü"}
+    safetensors.numpy.save_file({"x": X, **others}, tmp_path / "x.safetensors", metadata=metadata)
     revseq("run", "x.safetensors::x", "x.safetensors::n", "--axis", 1, "-o", "y.safetensors").ok()
     before, after = ((tmp_path / f"{name}.safetensors").read_bytes() for name in "xy")
     start = before.index(X.tobytes())
     assert after == before[:start] + EXPECTED.tobytes() + before[start + X.nbytes :]
     revseq("run", "x.safetensors::x", "x.safetensors::n", "--axis", 1, "-o", "z.safetensors::y").ok()
-    assert len(revseq("show", "z.safetensors", "--names").ok().out.split()) == 7
-    for name, key in (("y", "x"), ("z", "y")):
-        with safetensors.safe_open(tmp_path / f"{name}.safetensors", "np") as file:
-            assert oracle.same_bits(file.get_tensor(key), EXPECTED)
-            assert all(oracle.same_bits(file.get_tensor(other), values) for other, values in others.items())
-            assert file.metadata() == {"format": "pt", "b": "ü"}
+    found = safetensors.numpy.load_file(tmp_path / "z.safetensors")
+    expected = {"x": X, **others, "y": EXPECTED}
+    assert found.keys() == expected.keys()
+    assert all(oracle.same_bits(found[name], values) for name, values in expected.items())
+    with safetensors.safe_open(tmp_path / "z.safetensors", "np") as file:
+        assert file.metadata() == metadata
 
 
 def test_tensors_of_types_that_nobody_here_knows(revseq, tmp_path):

@@ -309,26 +309,18 @@ LOSSY = [
 
 
 @pytest.mark.filterwarnings("ignore")  # those about codecs that the specification does not have
-@pytest.mark.parametrize(
-    ("version", "name", "fields", "dtype"),
-    [(2, *row) for row in LOSSLESS] + [(3, *row) for row in LOSSLESS if row[0] in ("bz2", "packbits")],
-)
-def test_codecs_that_lose_nothing_are_kept(revseq, folder, version, name, fields, dtype):
-    dtype = np.dtype(dtype)
-    x = np.random.default_rng(7).integers(0, 2 if dtype.kind == "b" else 256, (6, 24, dtype.itemsize), "u1")
-    x = x.view(dtype)[..., 0]
-    np.save(folder / "n.npy", np.random.default_rng(2).integers(0, 30, (6, 1)).astype("u4"))
-    moves = name in ("delta", "packbits")
-    if version == 2:
-        codec = numcodecs.get_codec({"id": name, **fields})
-        storage = {"filters": [codec], "compressors": [numcodecs.Zlib()]} if moves else {"compressors": [codec]}
-    else:
-        codec = {"name": f"numcodecs.{name}", "configuration": fields}
-        storage = {"filters": [codec]} if moves else {"compressors": [codec]}
-    make(folder, x, chunks=(4, 10), zarr_format=version, **storage)
-    revseq(*RUN, "--feature-level", "none").ok()
-    found = zarr.open_array(folder / "y.zarr", mode="r")[...]
-    assert (found == oracle.reverse(x, np.load(folder / "n.npy"), 1)).all()
+@pytest.mark.parametrize(("name", "fields", "dtype"), LOSSLESS)
+def test_codecs_that_lose_nothing_are_kept(revseq, folder, name, fields, dtype):
+    bits = np.random.default_rng(7).integers(0, 1 << 62, (6, 24))
+    x = bits % 2 == 1 if dtype == "|b1" else bits.astype(dtype)
+    np.save(folder / "n.npy", lengths := np.random.default_rng(2).integers(0, 24, (6, 1)).astype("u4"))
+    version = 3 if name in ("bz2", "packbits") else 2
+    codec = {"name": f"numcodecs.{name}", "configuration": fields}
+    codecs = [codec if version == 3 else numcodecs.get_codec({"id": name, **fields})]
+    place = "filters" if name in ("delta", "packbits") else "compressors"
+    make(folder, x, chunks=(4, 10), zarr_format=version, **{place: codecs})
+    revseq(*RUN).ok()
+    assert (zarr.open_array(folder / "y.zarr", mode="r")[...] == oracle.reverse(x, lengths, 1)).all()
     meta = "zarr.json" if version == 3 else ".zarray"
     assert name in (folder / "x.zarr" / meta).read_text()
     assert (folder / "y.zarr" / meta).read_bytes() == (folder / "x.zarr" / meta).read_bytes()
