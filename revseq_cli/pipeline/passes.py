@@ -182,7 +182,7 @@ def untrue(found: str, where: str) -> EngineError:
     return EngineError(f"what was written {found}", "the same bits", hint, where)
 
 
-# To reverse, and to verify
+# To reverse
 
 
 def reversed_output(job: Job, read_task_of: ReadTaskOf | None = None) -> Source:
@@ -323,13 +323,11 @@ class Pair:
 def verify_copy(source: Source, sink: Sink, plan: Plan) -> None:
     """Compare what was written with the source, in the copy's blocks; EngineError where a bit differs."""
     written, plan = sink.written(), plan.to_read_back(sink)
-    place = "in DataType or Sizes"
-    if written.desc == source.desc:
-        result = compared("verify", Pair(source, written, plan))
-        if not result.count:
-            return
-        place = f"at {result.indices[0].tolist()}"
-    raise untrue(f"differs from the input {place}", written.name)
+    if written.desc != source.desc:
+        raise untrue("differs from the input in DataType or Sizes", written.name)
+    found = compared("verify", Pair(source, written, plan))
+    if found.count:
+        raise untrue(f"differs from the input at {found.indices[0].tolist()}", written.name)
 
 
 def compared(stage: str, pair: Pair, tolerance: Tolerance | None = None, first: int = 1) -> Differences:
@@ -397,8 +395,7 @@ def count_lengths(job: Job, resources: Resources) -> LengthCounts:
 
 def counts_of(lengths: Source, size: int, resources: Resources) -> LengthCounts:
     """The counts and the range of unsigned lengths, for lines of `size` elements."""
-    counts: Iterator[LengthCounts] = _folded(lengths, partial(LengthCounts.of, size), resources)
-    return reduce(LengthCounts.merged, counts, LengthCounts())
+    return reduce(LengthCounts.merged, _folded(lengths, partial(LengthCounts.of, size), resources), LengthCounts())
 
 
 def statistics(source: Source, resources: Resources) -> Statistics:
