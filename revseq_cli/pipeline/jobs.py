@@ -340,7 +340,7 @@ def make(values: Source, lengths: Source | None, request: Request) -> Job:
         if request.batch_axis is None and lengths.sizes == (1,):
             batch_axis = None  # one sequence, of which a system's batch axis says nothing
         places = align(values, lengths, axis, batch_axis, mask=request.mask)
-        require_same_coordinates(values, lengths, places)
+        require_same_coordinates(values, lengths)
         if request.mask and places:
             along = places.index(axis)
             lengths = ScannedSource(lengths, along, [i for i in range(len(places)) if i != along])

@@ -430,13 +430,11 @@ def _mask_by_sizes(values: Source, mask: Source, axis: int, batch_axis: int | No
     raise FormatError(f"Sizes of the mask is {braced(sizes)}", wanted, where=mask.name)
 
 
-def require_same_coordinates(values: Source, lengths: Source, places: Places | None) -> None:
+def require_same_coordinates(values: Source, lengths: Source) -> None:
     """FormatError where a coordinate of lengths from another file differs: they would go to other lines."""
     if values.path and values.path == lengths.path:
         return
-    for name, place in zip(lengths.dimensions, places or (), strict=False):
-        if not name or place is None or values.dimensions[place : place + 1] != (name,):
-            continue
+    for name in lengths.dimensions:
         own, other = _coordinate(lengths, name), _coordinate(values, name)
         if own is None or other is None or own.shape != other.shape:
             continue
