@@ -116,11 +116,9 @@ SMALLER = {"WORTH_TILES": 0, "CACHE_LINE": 4, "CHEAP_RUN": 4}
 JOBS = {
     "run npy": (*JOB, "-o", "y.npy", "--overwrite"),
     "run tiles": ("run", "f.npy", *JOB[2:], "-o", "y.npy", "--overwrite", "--memory", "100"),
-    "run h5": (*JOB, "-o", "y.h5"),
     "run chunks": ("run", "c.h5", *JOB[2:], "-o", "y.h5", "--overwrite"),
     "run npz": (*JOB, "-o", "y.npz", "--overwrite"),
-    "run safetensors": (*JOB, "-o", "y.safetensors"),
-    "run zarr": (*JOB, "-o", "y.zarr"),
+    **{f"run {suffix}": (*JOB, "-o", f"y.{suffix}") for suffix in ("h5", "safetensors", "zarr")},
     "convert npz": ("convert", "small.npz", "y.npz", "--overwrite"),
 }
 FAULTY = [

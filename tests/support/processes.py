@@ -24,18 +24,16 @@ def start(folder, *args, env=(), overwrite=True, suffix=".npy"):
 # Run first in a command, lets so many threads and processes start, and no more.
 FEW = """
 import errno, multiprocessing.process, threading
-def few(real, most, error):
-    left = [most]
-    def begin(*args, **options):
+def few(kind, most, error):
+    real, left = kind.start, [most]
+    def start(self):
         left[0] -= 1
         if left[0] < 0:
             raise error
-        return real(*args, **options)
-    return begin
-name = "_start_joinable_thread" if hasattr(threading, "_start_joinable_thread") else "_start_new_thread"  # since Python 3.13
-setattr(threading, name, few(getattr(threading, name), {threads}, RuntimeError("can't start new thread")))
-process = multiprocessing.process.BaseProcess
-process.start = few(process.start, {processes}, OSError(errno.EAGAIN, "Resource temporarily unavailable"))
+        real(self)
+    kind.start = start
+few(threading.Thread, {threads}, RuntimeError("can't start new thread"))
+few(multiprocessing.process.BaseProcess, {processes}, OSError(errno.EAGAIN, "Resource temporarily unavailable"))
 """
 
 _PEAK = (
