@@ -94,7 +94,8 @@ def help_(context: click.Context, name: str | None) -> None:
         page = resources.files("revseq_cli") / "man" / f"{name}.md"
         if not page.is_file():  # in a checkout
             page = Path(__file__).parents[2] / "man" / f"{name}.md"
-        console = Console(width=None if sys.stdout.isatty() else 80, legacy_windows=False)
+        # On Windows, rich must not write to a file as it does to an old console.
+        console = Console() if sys.stdout.isatty() else Console(width=80, legacy_windows=False)
         console.print(Markdown(page.read_text("utf-8")))
     elif name and (command := cli.get_command(root, name)):
         click.echo(command.get_help(click.Context(command, root, name)))
