@@ -4,7 +4,6 @@ import bz2
 import errno
 import gzip
 import itertools
-import math
 import os
 import pickle
 import threading
@@ -16,7 +15,7 @@ import oracle
 import pytest
 from folders import names
 from needs import fcntl
-from tensor_files import held, open_, write
+from tensor_files import X, held, open_, write
 
 from revseq_cli.core import dtypes
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
@@ -34,9 +33,6 @@ class Contract:
     suffix = ""
     data_types = [*oracle.DATA_TYPES, DataType.BOOL]
     is_piped = False
-
-    def values(self, *sizes, dtype=np.float32):
-        return np.arange(math.prod(sizes), dtype=dtype).reshape(sizes)
 
     def make(self, tmp_path, values):
         path = tmp_path / f"x{self.suffix}"
@@ -58,8 +54,7 @@ class Contract:
 
     @pytest.mark.parametrize(("order", "byte_order"), [("C", "<"), ("F", ">")])
     def test_every_region(self, tmp_path, order, byte_order):
-        values = self.values(2, 3, 4, dtype=np.int16)
-        values = values.astype(values.dtype.newbyteorder(byte_order), order)
+        values = np.arange(24).reshape(2, 3, 4).astype(f"{byte_order}i2", order)
         source = open_(self.make(tmp_path, values))
         parts = [[slice(a, b) for a in range(n) for b in range(a + 1, n + 1)] for n in values.shape]
         for region in itertools.product(*parts):
@@ -73,17 +68,16 @@ class Contract:
         assert oracle.same_bits(open_(self.make(tmp_path, values)).read(), values)
 
     def test_an_existing_output_stays(self, tmp_path):
-        path = self.make(tmp_path, self.values(3))
+        path = self.make(tmp_path, X)
         before = path.read_bytes()
         with pytest.raises(TensorIOError, match="already exists") as caught:
-            self.make(tmp_path, self.values(3)[::-1])
+            self.make(tmp_path, X[::-1])
         assert "--overwrite" in message(caught.value)
         assert path.read_bytes() == before
 
     def test_a_failed_write_leaves_nothing(self, tmp_path):
-        sink = references.create_sink(
-            references.Reference.file(str(tmp_path / f"x{self.suffix}")), held(self.values(2, 2)), overwrite=False
-        )
+        reference = references.Reference.file(str(tmp_path / f"x{self.suffix}"))
+        sink = references.create_sink(reference, held(X), overwrite=False)
         with pytest.raises(RuntimeError), FileTransaction(sink.file), sink:
             raise RuntimeError
         assert not list(tmp_path.iterdir())
@@ -98,20 +92,16 @@ class Contract:
     @pytest.mark.needs("fifos")
     def test_a_pipe(self, tmp_path):
         """It is read once where the format goes from the first byte to the last, and else refused."""
-        values = self.values(2, 3)
-        path = self.make(tmp_path, values)
+        path = self.make(tmp_path, X)
         pipe = tmp_path / f"p{self.suffix}"
         os.mkfifo(pipe)
         content = path.read_bytes() if path.is_file() else b"\xff"
-        writer = threading.Thread(target=pipe.write_bytes, args=(content,))
-        writer.start()
+        threading.Thread(target=pipe.write_bytes, args=(content,), daemon=True).start()
         if self.is_piped:
-            source = open_(pipe)
-            assert oracle.same_bits(source.read(), values)
+            assert oracle.same_bits(open_(pipe).read(), X)
         else:
             with pytest.raises(FormatError):
                 open_(pipe)
-        writer.join()
 
     def test_other_files_under_its_suffix(self, tmp_path):
         path = tmp_path / f"x{self.suffix}"
@@ -122,7 +112,7 @@ class Contract:
             assert str(path) in message(caught.value)
 
     def test_truncation_at_any_byte(self, tmp_path):
-        path = self.make(tmp_path, self.values(2, 3, dtype=np.int32))
+        path = self.make(tmp_path, X.astype("i4"))
         whole = path.read_bytes().rstrip(b"\n")
         for length in range(0, len(whole), max(1, len(whole) // 60)):
             path.write_bytes(whole[:length])
