@@ -35,6 +35,7 @@ TYPES = {
     "B8BE": (h5t.STD_B8BE, "UINT8"),
     "B16LE": (h5t.STD_B16LE, "UINT16"),
     "B16BE": (h5t.STD_B16BE, "UINT16"),
+    "B64BE": (h5t.STD_B64BE, "UINT64"),
     "bool BE": (enumeration(h5t.STD_I8BE, **BOOL), "BOOL"),
     "bool, unsigned": (enumeration(h5t.STD_U8BE, TRUE=1, FALSE=0), "BOOL"),
     "bool, the other way": (enumeration(h5t.STD_I8LE, FALSE=1, TRUE=0), "INT8"),
