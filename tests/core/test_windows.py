@@ -14,6 +14,7 @@ if sys.platform != "win32":
     pytest.skip("Windows alone has these", allow_module_level=True)
 
 import ctypes
+from ctypes import wintypes
 
 from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError
@@ -75,6 +76,15 @@ def opened_to_read(name):
     """What positioned reads find in the file."""
     with file_io.opened(name) as fd:
         return file_io.read_some(fd, 99, 0, name)
+
+
+def opened(path):
+    """A handle on a file, which others may not open, until it is closed."""
+    kernel = ctypes.WinDLL("kernel32")
+    kernel.CreateFileW.restype = wintypes.HANDLE
+    handle = kernel.CreateFileW(str(path), 0x80000000, 0, None, 3, 0x80, None)
+    assert handle != wintypes.HANDLE(-1).value
+    return lambda: kernel.CloseHandle(wintypes.HANDLE(handle))
 
 
 def left(folder):
@@ -145,6 +155,28 @@ def test_an_output_that_is_an_input_by_another_name(revseq, job, monkeypatch):
 
 
 # Files that others have open
+
+
+def test_an_output_that_is_an_input_behind_a_junction(revseq, job):
+    import _winapi
+
+    (job / "folder").mkdir()
+    (job / "x.npy").rename(job / "folder" / "x.npy")
+    try:
+        _winapi.CreateJunction(str(job / "folder"), str(job / "junction"))
+    except OSError as e:
+        pytest.skip(f"no junctions here: {e}")
+    done = revseq("run", "folder\\x.npy", "n.npy", "--axis", "1", "-o", "junction\\x.npy", "--overwrite")
+    done.refused("is an input of this job")
+
+
+def test_an_input_that_nobody_may_open(revseq, job):
+    close = opened(job / "x.npy")
+    begin = time.monotonic()
+    revseq("show", "x.npy").refused("x.npy: cannot open: another program has it open", "Hint: close it there")
+    assert time.monotonic() - begin < LONGEST / 2
+    close()
+    revseq("show", "x.npy").ok()
 
 
 @pytest.mark.parametrize("suffix", ["npy", "h5"])
@@ -291,6 +323,17 @@ def test_standard_output_has_the_bytes_of_other_systems(process, job):
     assert data == (job / "bytes.npy").read_bytes()
     process("convert", "-", "again.npy", stdin=data)
     assert (job / "again.npy").read_bytes() == data
+
+
+def test_a_reader_that_leaves(job):
+    """As `| Select-Object -First 1` does."""
+    np.save(job / "large.npy", np.zeros((1 << 12, 64), np.float32))
+    start = "from revseq_cli.__main__ import main; main()"
+    command = [sys.executable, "-c", start, "convert", "large.npy", "-", "-f", "text"]
+    with subprocess.Popen(command, cwd=job, stdin=-1, stdout=-1, stderr=-1) as process:
+        assert process.stdout.read(5) == b"Outpu"
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(LONGEST)) == (b"", 0)
 
 
 def test_patterns_are_names(tmp_path, monkeypatch):
