@@ -155,7 +155,7 @@ def explain(
     a, tolerance = _ArraySource("output", output), tolerance_of(atol, rtol, ulp, equal_nan)
     with diagnosed(a, job, tolerance, Resources("serial")) as found:
         if found is None:
-            raise FormatError(f"is a tensor {a.desc}", f"one like the values, {job.values.desc}", where="output")
+            raise FormatError(f"a tensor {a.desc}", f"one like the values, {job.values.desc}", where="output")
         _, differences, lines, mistakes = found
     if not differences.count:
         return Explanation(0, None, None, mistakes)
@@ -219,7 +219,7 @@ class _ArraySource(MemorySource):
 
     def __init__(self, name: str, data: Any) -> None:
         if isinstance(data, np.ma.MaskedArray):
-            found, hint = "is a masked array, and a tensor has no mask", "give array.data, or array.filled(...)"
+            found, hint = "a masked array, and a tensor has no mask", "give array.data, or array.filled(...)"
             raise FormatError(found, "an array without a mask", hint, name)
         convert = np.from_dlpack if hasattr(data, "__dlpack__") and not hasattr(data, "__array__") else np.asarray
         try:

@@ -162,9 +162,9 @@ def fix(text: Text, before: Report, level: FeatureLevel) -> tuple[bytes, Report]
     right as a whole or not at all.
     """
     if text.identity is None:
-        raise UsageError("is standard input, and cannot be changed", "the name of a file", where=text.name)
+        raise UsageError("cannot be changed", "the name of a file", where=text.name)
     if packing_of(text.name):
-        raise FormatError("is packed", "a page that is not", where=text.name)
+        raise FormatError("packed", "a page that is not", where=text.name)
     examples, _ = _examples(text)
     parts, end = [], 0
     for verdict, example in zip(before.verdicts, examples, strict=True):

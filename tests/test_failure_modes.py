@@ -63,7 +63,7 @@ NPY = [
       for descr in ("'<U3'", "'|S4'", "'<M8[s]'", "'|V4'", "[('a', '<f4')]", "('<f4', (2,))", "'|V0'")),
     pytest.param(headed(header("'<f16'")), "data type", marks=long_double),
     *((headed(header(shape=shape)), words) for shape, words in (  # 7
-        ("(1152921504606846976,)", "is truncated"), ("(4294967296, 4294967296, 4294967296)", "is truncated"),
+        ("(1152921504606846976,)", "truncated"), ("(4294967296, 4294967296, 4294967296)", "truncated"),
         ("(-3, 4)", "sizes from 0"), ("(True, 4)", "32 bytes after"), ("3", "damaged header"), (str((1,) * 65), "dimension count 65"))),
     *((headed(text, 2), "header") for text in (  # 8
         "(" * 4000, "__import__('os').system('touch pwned')", "{" * 60_000, "\x00\xff\x1b", "{[]: 1}", header(order="1"),
@@ -71,7 +71,7 @@ NPY = [
         header("()"))),
     (npy(F4) + b"more", "4 bytes after"),  # 9
     (b"PK\x03\x04rest", "has no complete zip directory"), (b"\x89HDF\r\n\x1a\n", "HDF5 cannot read it"),  # 10, damaged as well
-    (b"[[1, 2]", "is missing"), (b"\x1f\x8b\x08", "is truncated: it cannot be unpacked"),
+    (b"[[1, 2]", "is missing"), (b"\x1f\x8b\x08", "truncated: it cannot be unpacked"),
     (b"version https://git-lfs.github.com/spec/v1", "it looks like a git-LFS pointer"),
 ]  # fmt: skip
 
@@ -120,7 +120,7 @@ def test_h16_no_dataset_several_or_a_group(refused, tmp_path):
     refused("x.h5", "x.h5: has no dataset")
     (tmp_path / "x.h5").write_bytes(h5(**{f"g/d{i}\x1b[1m": F4 for i in range(30)}))
     refused("x.h5", "x.h5: has 30 datasets: ", "and 20 more", r"\x1b[1m")
-    refused("x.h5::/g", "is a group")
+    refused("x.h5::/g", "a group")
     for name in ("/none", "/g/none", "/none/d1"):
         refused(f"x.h5::{name}", f"x.h5::{name}: no such dataset")
 
@@ -198,7 +198,7 @@ def test_h28_h34_deep_and_huge_texts(refused, tmp_path, suffix):
         refused(f"x.{suffix}", f"x.{suffix}: ")
     with open(tmp_path / f"x.{suffix}", "wb") as f:
         f.truncate(100 * 10**9)
-    refused(f"x.{suffix}", f"x.{suffix}: is a text of 100000000000 bytes")
+    refused(f"x.{suffix}", f"x.{suffix}: a text of 100000000000 bytes")
 
 
 # outputs
@@ -215,7 +215,7 @@ def test_h35_an_output_that_is_an_input(revseq, files, output):
     before = content(files)
     for overwrite in ((), ("--overwrite",)):
         done = revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", output.format(files), *overwrite)
-        done.refused("is an input of this job", "in-place")
+        done.refused("an input of this job", "in-place")
     assert content(files) == before
 
 

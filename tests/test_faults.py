@@ -41,10 +41,10 @@ def remove(path):
 
 @pytest.mark.parametrize(
     ("output", "words"),
-    [("none/y.npy", "no such folder"), ("folder.npy", "is a directory"), ("y.dat", "unknown suffix"),
+    [("none/y.npy", "no such folder"), ("folder.npy", "a directory"), ("y.dat", "unknown suffix"),
      ("x.npy/y.npy", "cannot write"), ("old.h5::new", "inside an existing file"), ("y.npy::a", "has one tensor"),
      ("y" * 300 + ".npy", "a name of 304 characters" if WINDOWS else "cannot write"),
-     ("y.npy/", "Hint: try y.npy\n"), ("y.h5/.", "Hint: try y.h5\n"), ("folder.npy/", "is a directory")],
+     ("y.npy/", "Hint: try y.npy\n"), ("y.h5/.", "Hint: try y.h5\n"), ("folder.npy/", "a directory")],
 )  # fmt: skip
 def test_h38_outputs_that_cannot_be(revseq, files, output, words):
     (files / "folder.npy").mkdir()
@@ -61,7 +61,7 @@ def test_h39_pipes_and_devices(revseq, files):
     os.mkfifo(files / "pipe.npy")
     os.symlink("/dev/null", files / "null.npy")
     for output in ("pipe.npy", "null.npy", "/dev/full"):
-        revseq(*JOB, "-o", output, "-f", "npy", "--overwrite").refused(output, "is a pipe or a device")
+        revseq(*JOB, "-o", output, "-f", "npy", "--overwrite").refused(output, "a pipe or a device")
 
 
 # disks that fill or fail
@@ -484,7 +484,7 @@ def test_h55_h56_a_file_that_another_process_writes(revseq, jobs, mode):
     before = names(jobs)
     with subprocess.Popen([sys.executable, "-c", WRITER.format(mode), jobs / "c.h5"], stdin=-1, stdout=-1) as writer:
         writer.stdout.readline()
-        revseq("run", "c.h5", *JOB[2:], "-o", "y.h5").refused("c.h5: is being written by another process")
+        revseq("run", "c.h5", *JOB[2:], "-o", "y.h5").refused("c.h5: being written by another process")
         writer.stdin.close()
     assert names(jobs) == before
 

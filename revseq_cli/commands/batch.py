@@ -118,7 +118,7 @@ def command(
                 for outcome in itertools.chain(skipped, ended):
                     outcomes.append(outcome)
                     _print_outcome(outcome, jobs, console)
-                    advance(not outcome.skipped)
+                    advance(0 if outcome.skipped else 1)
             finally:
                 _print_notes_and_errors(sorted(outcomes, key=lambda outcome: outcome.line), jobs, console)
     if not (console.as_json or console.quiet):

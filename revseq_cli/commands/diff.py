@@ -157,7 +157,7 @@ def command(
 def _require_tensors(tensors: Sequence[str], settings: dict[str, Any], *, is_job: bool, on: str | None) -> None:
     """UsageError for too few or too many tensors, and for options of a job without --job or --on."""
     of_job = options.typed(*settings.keys() - _OF_TENSORS)
-    wanted = "A B, or A --job INPUT LENGTHS, or --on WHERE INPUT LENGTHS, where INPUT may be a complete job"
+    wanted = "A B, or A --job INPUT LENGTHS, or --on PROVIDER INPUT LENGTHS, where INPUT may be a complete job"
     if is_job and on:
         raise UsageError("--on computes A, and --job reads it from a file", wanted, "leave out --job")
     if of_job and not (is_job or on):

@@ -53,7 +53,7 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
     from revseq_cli.report import objects
 
     if platform.is_remote(output):
-        raise UsageError("is an address", "a file of this machine", where=output)
+        raise UsageError("an address", "a file of this machine", where=output)
     if not output.endswith(".json"):  # DxDispatch compares it so
         name = platform.quoted(f"{output.removesuffix(Path(output).suffix).rstrip('/.') or 'model'}.json")
         raise UsageError("a model is JSON", "a name that ends in .json, in lower case", f"try -o {name}", output)

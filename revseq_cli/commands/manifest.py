@@ -159,11 +159,11 @@ def _json_rows(text: str, columns: Columns) -> Iterator[Row]:
             try:
                 row = json.loads(line, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
             except json.JSONDecodeError as e:
-                raise FormatError(f"is not JSON: {e.msg}, column {e.pos + 1}", _EXAMPLE) from None
+                raise FormatError(f"not JSON: {e.msg}, column {e.pos + 1}", _EXAMPLE) from None
             except RecursionError:
                 row = None
             if not isinstance(row, tuple):
-                raise FormatError("is not a JSON object", _EXAMPLE)
+                raise FormatError("not a JSON object", _EXAMPLE)
             cells: dict[str, str] = {}
             for name, (column, value) in zip(_names([name for name, _ in row], columns), row, strict=True):
                 if isinstance(value, list | tuple):
@@ -191,7 +191,7 @@ def _csv_rows(text: str, columns: Columns) -> Iterator[Row]:
                 else:
                     yield rows.line_num, {name: cell for name, cell in zip(names, row, strict=True) if cell}
     except csv.Error as e:
-        raise FormatError(f"line {rows.line_num}: is not CSV: {e}") from None
+        raise FormatError(f"line {rows.line_num}: not CSV: {e}") from None
 
 
 def _names(typed: Sequence[str], columns: Columns) -> list[str]:

@@ -129,7 +129,7 @@ def named(dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool
 
 
 def require_sizes(sizes: tuple[int, ...], where: str) -> None:
-    """FormatError for sizes that no tensor has. The operator refuses more: a scalar, and sizes of 0."""
+    """FormatError for sizes that no tensor has. The operator refuses scalars, too, and feature levels sizes of 0."""
     if len(sizes) > MOST_DIMENSIONS:
         wanted = f"at most {MOST_DIMENSIONS}, and at most 8 in DirectML"
         raise FormatError(f"has dimension count {len(sizes)}", wanted, where=where)

@@ -30,7 +30,7 @@ def temporary_name() -> str:
 def is_an_input(name: str) -> TensorIOError:
     """The error for an output that is an input."""
     wanted = "another file: there is no in-place execution, as in DirectML"
-    return TensorIOError("is an input of this job", wanted, "give the output another name", name)
+    return TensorIOError("an input of this job", wanted, "give the output another name", name)
 
 
 class AtomicFile:
@@ -48,7 +48,7 @@ class AtomicFile:
         self.name = self.beside = path
         self.is_created, self._overwrite = False, overwrite
         if platform.is_remote(path):
-            raise TensorIOError("is an address", "a file of this machine", where=path)
+            raise TensorIOError("an address", "a file of this machine", where=path)
         fault, hint = platform.name_fault(path)
         if fault:
             raise TensorIOError(fault, _NAME, hint, path)
@@ -61,21 +61,21 @@ class AtomicFile:
         """Refuse a name that could not be given or replaced."""
         if os.path.basename(self.name) in ("", ".", "..") and not self._final.is_dir():  # noqa: PTH119 - a Path has no such end
             hint = f"try {platform.quoted(os.path.normpath(self.name))}"
-            raise TensorIOError("is the name of a folder", _NAME, hint, self.name)
+            raise TensorIOError("the name of a folder", _NAME, hint, self.name)
         with file_io.trying_to("write", self.name), contextlib.suppress(FileNotFoundError):
             self._old = self._final.stat()
         if status := self._old:
             if stat.S_ISDIR(status.st_mode):
-                raise TensorIOError("is a directory", _NAME, where=self.name)
+                raise TensorIOError("a directory", _NAME, where=self.name)
             if not stat.S_ISREG(status.st_mode):
-                raise TensorIOError("is a pipe or a device", _NAME, where=self.name)
+                raise TensorIOError("a pipe or a device", _NAME, where=self.name)
             if any(identity.names(status) for identity in inputs) or file_io.goes_to(status, 0):
                 raise is_an_input(self.name)
             if not self._overwrite:
                 raise FileThereError("already exists", "a new file", _REPLACE, self.name)
             if platform.is_protected(status):
                 hint = f"attrib -r {platform.quoted(self.name)}"
-                raise TensorIOError("is read-only", "a file that may be replaced", hint, self.name)
+                raise TensorIOError("read-only", "a file that may be replaced", hint, self.name)
         self._check_folder()
 
     def _check_folder(self) -> None:

@@ -135,8 +135,8 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
 
     Two facts say how it is written: `in_workers`, that block writers store it, and pass neither values nor chunks to
     the parent; and `in_order`, that it receives what they leave in the order of the blocks. `chunks` and `encoded` are
-    as in a source. `notes` say what of the input's file was not copied.
-    Temporary files of the pass lie next to the file `beside`.
+    as in a source. `notes` are for the user, such as what was not copied. Temporary files of the pass lie next to the
+    file `beside`.
     """
 
     in_workers = True

@@ -85,7 +85,7 @@ def refuse_output(status: os.stat_result, name: str) -> None:
     if goes_to(status, 1):
         with Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), 1)
-        raise TensorIOError("is where standard output goes", "another file", "redirect to another file", name)
+        raise TensorIOError("standard output goes there", "another file", "redirect to another file", name)
 
 
 def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
@@ -157,14 +157,14 @@ def opened(path: str, unchanged: Identity | None = None, name: str = "", *, afre
         except FileNotFoundError:
             raise MissingFileError("no such file", where=name) from None
         except IsADirectoryError:
-            raise TensorIOError("is a directory", "a tensor file", where=name) from None
+            raise TensorIOError("a directory", "a tensor file", where=name) from None
     try:
         with trying_to("read", name):
             status = os.fstat(fd)
             if stat.S_ISDIR(status.st_mode):
-                raise TensorIOError("is a directory", "a tensor file", where=name)
+                raise TensorIOError("a directory", "a tensor file", where=name)
             if not stat.S_ISREG(status.st_mode):
-                raise TensorIOError("is not a regular file", "a tensor file, or a pipe", where=name)
+                raise TensorIOError("not a regular file", "a tensor file, or a pipe", where=name)
             refuse_output(status, name)
             _require_unchanged(unchanged, identity_of(status), name)
             yield fd

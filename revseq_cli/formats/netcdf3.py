@@ -105,14 +105,14 @@ def _read(path: str) -> tuple[_Header, file_io.Identity]:
         for length in _HEADERS:
             data = file_io.read_some(fd, min(length, identity.size), 0, path)
             if data[:3] != b"CDF" or len(data) < 4:
-                raise FormatError("is not a NetCDF-3 file", "CDF as its first bytes", where=path)
+                raise FormatError("not a NetCDF-3 file", "CDF as its first bytes", where=path)
             try:
                 return _parsed(data, path), identity
             except EOFError:
                 continue
             except (ValueError, KeyError, IndexError):
                 raise not_whole("has a damaged header", path) from None
-    raise not_whole("is truncated: its header extends beyond its end", path)
+    raise not_whole("truncated: its header extends beyond its end", path)
 
 
 class NetCDF3Source(RawSource):
@@ -131,7 +131,7 @@ class NetCDF3Source(RawSource):
         last = sum((size - 1) * step for size, step in zip(self.sizes, self.tensor.strides or (), strict=True))
         end = self.tensor.offset + last + self.dtype.itemsize
         if prod(self.sizes) and end > identity.size:
-            raise not_whole(f"is truncated: {identity.size} bytes, and its values end at {end}", self.name)
+            raise not_whole(f"truncated: {identity.size} bytes, and its values end at {end}", self.name)
 
     def meaning(self) -> Meaning:
         coordinates, left = list[Variable](), list[str]()
@@ -150,7 +150,7 @@ class NetCDF3Source(RawSource):
             values = joined(values) if is_text else values.astype(values.dtype.newbyteorder("="))
             coordinates.append(Variable(name, attributes, values))
         own = self._variables[self.key]
-        unlimited = own.dimensions[: own.is_record]
+        unlimited = own.dimensions[:1] if own.is_record else ()
         fill = _TYPES[own.kind][1]
         return Meaning(
             own.dimensions, own.attributes, tuple(coordinates), (self._of_file,), unlimited, tuple(left), fill

@@ -1,6 +1,6 @@
 """NumPy's .npy format: reads versions 1 to 3 and writes version 1, in either byte order, in C and Fortran order.
 
-And what a file that is packed by gzip, bzip2, xz or zstd unpacks to, by Python's own modules.
+And what a file that is packed by gzip, bzip2, xz or zstd unpacks to, by Python's own modules, or packages like them.
 The length of a header is checked here, since NumPy reads as many bytes as one declares before it looks at the length,
 and ignores trailing bytes. Source of the format: the docstring of numpy.lib.format.
 """
@@ -85,7 +85,7 @@ class Header(NamedTuple):
         """
         if not head.startswith(NPY_MAGIC):
             seems, hint = looks_like(head)
-            raise FormatError(f"is not a .npy file: it looks like {seems}", "a .npy file by its suffix", hint, name)
+            raise FormatError(f"not a .npy file: it looks like {seems}", "a .npy file by its suffix", hint, name)
         version = head[6] if total > 12 else 1
         if version not in _LENGTH_BYTES:
             raise FormatError(f"has .npy version {version}", "version 1, 2 or 3", where=name)
@@ -94,7 +94,7 @@ class Header(NamedTuple):
         if length > _LONGEST_HEADER:
             raise FormatError(f"has a header of {length} bytes", f"at most {_LONGEST_HEADER}", where=name)
         if start + length > total or total < 12:
-            raise not_whole(f"is truncated: {total} bytes, and it promises a header of {length} bytes", name)
+            raise not_whole(f"truncated: {total} bytes, and it promises a header of {length} bytes", name)
         raw = head[start : start + length]
         if raw.endswith(b"\r"):  # in place of the header's last newline, which stands where the elements begin
             found, wanted = "was changed as text: its newlines became CR LF", "the bytes as they were written"
@@ -150,7 +150,7 @@ class Header(NamedTuple):
         DxDispatch writes whole buffers of a multiple of 4 bytes.
         """
         if total < self.end:
-            raise not_whole(f"is truncated: {total} bytes, and it promises {self.end} in all", name)
+            raise not_whole(f"truncated: {total} bytes, and it promises {self.end} in all", name)
         rest = total - self.end
         is_padding = rest < 4 and (total - self.offset) % 4 == 0 and self.dtype.itemsize < 4
         if rest and not is_padding:
@@ -180,7 +180,7 @@ def unpacked(path: str, packing: Packing, unchanged: file_io.Identity | None = N
     try:
         module = importlib.import_module(packing.module)
     except ModuleNotFoundError:
-        found = f"is packed by {packing.name}, which this Python lacks"
+        found = f"packed by {packing.name}, which this Python lacks"
         if not packing.package:
             raise FormatError(found, where=path) from None
         module = extra(packing.package, found, path)
@@ -200,7 +200,7 @@ def unpacked(path: str, packing: Packing, unchanged: file_io.Identity | None = N
             if isinstance(e, OSError) and e.errno is not None:
                 raise file_io.failed(path, "read", e) from None
             what = "truncated" if isinstance(e, EOFError) else "damaged"
-            raise not_whole(f"is {what}: it cannot be unpacked", path) from None
+            raise not_whole(f"{what}: it cannot be unpacked", path) from None
 
 
 def open_packed(path: str, packing: Packing, asked: DataType | None) -> Source:

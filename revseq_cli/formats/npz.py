@@ -114,7 +114,7 @@ def _tensors(archive: ZipFile, path: str) -> dict[str, ZipInfo]:
     tensors = {}
     if any(name.endswith("/data.pkl") for name in archive.namelist()):
         hint = f"save a tensor of it in Python: numpy.save('new.npy', torch.load({path!r}).numpy())"
-        raise FormatError("is a file of PyTorch, whose objects are pickled", "a tensor file", hint, path)
+        raise FormatError("a file of PyTorch, whose objects are pickled", "a tensor file", hint, path)
     for info in archive.infolist():
         is_tensor = info.filename.endswith(_SUFFIX)
         if not is_tensor and not info.is_dir():
@@ -138,20 +138,20 @@ class _Member(NamedTuple):
     def of(cls, fd: file_io.Open, archive: ZipFile, info: ZipInfo, where: str) -> _Member:
         """The member; FormatError unless its local header agrees with the directory, and it ends with its elements."""
         if info.compress_type not in _METHODS or info.flag_bits & 1:
-            found = "is encrypted" if info.flag_bits & 1 else f"has the compression method {info.compress_type}"
+            found = "encrypted" if info.flag_bits & 1 else f"has the compression method {info.compress_type}"
             raise FormatError(found, "plain members, stored or deflated", "unpack the archive", where)
-        with _refusing(not_whole("is damaged", where)), archive.open(info) as file:
+        with _refusing(not_whole("damaged", where)), archive.open(info) as file:
             head = file.read(npy.HEAD_BYTES)
         offset = _data_offset(fd, info, where)
         is_cut = info.compress_type == ZIP_STORED and info.compress_size != info.file_size
         if is_cut or offset + info.compress_size > archive.start_dir:
-            raise not_whole("is damaged: its size is not that of its data", where)
+            raise not_whole("damaged: its size is not that of its data", where)
         header = npy.Header.of(head, info.file_size, where)
         header.require_whole(info.file_size, where)
         return cls(where, info, offset, header)
 
     def damaged(self) -> FormatError:
-        return not_whole(f"is damaged: its CRC-32 is not the {self.info.CRC:08x} that the archive says", self.where)
+        return not_whole(f"damaged: its CRC-32 is not the {self.info.CRC:08x} that the archive says", self.where)
 
     def pieces(self, path: str, unchanged: file_io.Identity) -> Iterator[bytes]:
         """The unpacked bytes; FormatError if they are damaged."""

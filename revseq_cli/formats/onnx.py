@@ -54,7 +54,7 @@ def _parsed(path: str, message: str, name: str) -> tuple[Any, Identity]:
 
     Fields that the package does not know are left out.
     """
-    onnx = extra("onnx", "is a protobuf message of ONNX", name)
+    onnx = extra("onnx", "a protobuf message of ONNX", name)
     from google.protobuf.message import DecodeError  # onnx depends on it
 
     with file_io.opened(path, name=name) as fd:
@@ -67,7 +67,7 @@ def _parsed(path: str, message: str, name: str) -> tuple[Any, Identity]:
         proto = getattr(onnx, message).FromString(data)
     except DecodeError:
         seems, hint = looks_like(data[:64])
-        found = f"is no {message} of ONNX, or is damaged: it looks like {seems}"
+        found = f"no {message} of ONNX, or damaged: it looks like {seems}"
         raise FormatError(found, f"a whole {message}", hint, name) from None
     proto.DiscardUnknownFields()
     return proto, identity
@@ -83,7 +83,7 @@ def open_tensor(path: str, key: str | None = None, name: str = "") -> Source:
     name = name or path
     proto, identity = _parsed(path, "TensorProto", name)
     if proto.data_type not in TYPES:
-        found = f"its data type is ONNX's number {proto.data_type}" if proto.data_type else "is no tensor of ONNX"
+        found = f"its data type is ONNX's number {proto.data_type}" if proto.data_type else "no tensor of ONNX"
         raise FormatError(found, "a TensorProto of numbers of whole bytes", where=name)
     if proto.data_location:
         hint = "load and save it with the package onnx"
@@ -93,7 +93,7 @@ def open_tensor(path: str, key: str | None = None, name: str = "") -> Source:
     try:
         values = _values_of(proto)
     except (ValueError, OverflowError, TypeError) as e:
-        found = f"is damaged: its elements are not those of its sizes and its data type: {e}"
+        found = f"damaged: its elements are not those of its sizes and its data type: {e}"
         raise not_whole(found, name) from None
     source = MemorySource(name, values, Storage("onnx", {"tensor": key} if key else {}), identity)
     source.path, source.key = path, key
@@ -131,7 +131,7 @@ def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> 
 
 def _header(template: Source, key: str, where: str) -> Any:  # noqa: ANN401
     """A TensorProto that lacks its elements; FormatError for one that cannot be written."""
-    onnx, desc = extra("onnx", "is a protobuf message of ONNX", where), template.desc
+    onnx, desc = extra("onnx", "a protobuf message of ONNX", where), template.desc
     if desc.total_bytes > _LARGEST:
         found = f"would be a protobuf message of more than {desc.total_bytes} bytes"
         raise FormatError(found, f"at most {_MOST_BYTES}", "write a format without that limit, such as out.npy", where)
@@ -200,7 +200,7 @@ class Model:
         self.path = path
         self.proto, self.identity = _parsed(path, "ModelProto", path)
         if not self.proto.HasField("graph"):
-            raise FormatError("is not an ONNX model", "a ModelProto", where=path)
+            raise FormatError("not an ONNX model", "a ModelProto", where=path)
         graph = self.proto.graph
         self.inputs = {str(info.name): Stated.of(info) for info in graph.input}
         self._constants = {str(each.name) for each in graph.initializer}
@@ -426,7 +426,7 @@ def _require_tensor(name: str, values: Any, kind: str, where: str) -> None:  # n
 def package(name: str = "onnxruntime") -> ModuleType:
     """ONNX Runtime, which prints nothing; FormatError where it is missing or damaged."""
     try:
-        runtime = extra("onnxruntime", "is not installed", RUNTIME, name)
+        runtime = extra("onnxruntime", "not installed", RUNTIME, name)
     except ImportError as e:  # as on a Windows without the libraries of Visual C++
         raise FormatError(f"cannot be loaded: {e}", "a package that Python can load", where=RUNTIME) from None
     runtime.set_default_logger_severity(_QUIET)

@@ -407,7 +407,7 @@ def _buffer(path: str, name: str, types: TextTypes) -> RawSource:
     with file_io.opened(path, name=name) as fd:
         identity = file_io.identity(fd)
     if types.sizes is None:
-        found = f"is a raw buffer by its suffix, of {identity.size:,} bytes, and no sizes are given"
+        found = f"a raw buffer by its suffix, of {identity.size:,} bytes, and no sizes are given"
         raise UsageError(found, "one for each dimension, such as 2x3x4", "add --sizes ...", name)
     data_type = types.asked or types.default
     rest = identity.size // data_type.size // max(1, prod(size for size in types.sizes if size >= 0))

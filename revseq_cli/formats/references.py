@@ -85,9 +85,9 @@ class Reference:
         is_device = os.path.dirname(path) in ("/dev", "/dev/fd")  # noqa: PTH120 - any text
         if path != "-" and (reference.is_piped or is_device):
             hint = f"write to - and redirect or pipe it: {stdout} -f {row.name if row and row.prints else NPY.name}"
-            raise UsageError("is a pipe or a device", "a file, or - for standard output", hint, path)
+            raise UsageError("a pipe or a device", "a file, or - for standard output", hint, path)
         if path != "-" and os.path.isdir(path) and row is not ZARR:  # noqa: PTH112 - any text
-            raise TensorIOError("is a directory", "the name of a file to write", where=path)
+            raise TensorIOError("a directory", "the name of a file to write", where=path)
         return reference
 
     @classmethod
@@ -216,7 +216,7 @@ class Reference:
             return read_text(self.path, self.packing)
         data = _piped(self.path)
         if not isinstance(data, bytes):
-            raise FormatError("is not text: it looks like a .npy file", "UTF-8", where=self.name)
+            raise FormatError("not text: it looks like a .npy file", "UTF-8", where=self.name)
         return text_of(data, self.name)
 
 
@@ -235,10 +235,10 @@ def _recognised(path: str) -> tuple[Format | None, Packing | None]:
     if not kind or kind.format:
         return (kind.format if kind else None), None
     if not kind.packing:
-        raise FormatError(f"is not a tensor file: it looks like {kind.name}", "a tensor file", kind.advice, path)
+        raise FormatError(f"not a tensor file: it looks like {kind.name}", "a tensor file", kind.advice, path)
     inside = table.kind_of(next(npy.unpacked(path, kind.packing), b""))
     if inside and not (inside.format and (inside.format is NPY or inside.format.is_text)):
-        found, hint = f"is {inside.name}, packed by {kind.packing.name}", npy.unpack_hint(kind.packing, path)
+        found, hint = f"{inside.name}, packed by {kind.packing.name}", npy.unpack_hint(kind.packing, path)
         raise FormatError(found, "a packed .npy or text file", hint, path)
     return (inside.format if inside else None), kind.packing
 
@@ -253,9 +253,9 @@ def _unknown(reference: Reference) -> RevseqError:
     """The error for a file of which nothing says which format it has."""
     path = reference.path
     if _is_folder(path):
-        return TensorIOError("is a directory", "a tensor file", where=path)
+        return TensorIOError("a directory", "a tensor file", where=path)
     if reference.is_onnx_model:
-        return FormatError("is a model of ONNX", "a tensor, such as x.pb", where=path)
+        return FormatError("a model of ONNX", "a tensor, such as x.pb", where=path)
     file, _, key = path.rpartition(":")
     if by_suffix(file) and not reference.key:
         return FormatError("one colon is a part of the name", "two before a tensor's", try_hint(file, key), path)
@@ -331,6 +331,10 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
     if reference.packing and row is NPY:
         refuse_key(reference.key, "a .npy file", reference.path)
         return npy.open_packed(reference.path, reference.packing, types.asked)
+    packing = table.packing_of(reference.path)
+    if row is RAW and packing and not reference.format:
+        hint = npy.unpack_hint(packing, reference.path)
+        raise FormatError("a packed raw buffer", "a packed .npy or text file", hint, reference.path)
     return row.load().open_source(reference, types)
 
 
@@ -358,8 +362,8 @@ def create_sink(
     if key is not None and (only or not overwrite) and state(path):
         problem = "names a dataset inside an existing file as output"
         raise UsageError(problem, "a new file: its other datasets would be lost", where=f"{path}::{key}")
-    kinds = (remote.NewObject, remote.NewStore) if remote else (AtomicFile, NewFolder)
-    file = kinds[row is ZARR](path, overwrite=overwrite, inputs=inputs)
+    of_file, of_store = (remote.NewObject, remote.NewStore) if remote else (AtomicFile, NewFolder)
+    file = (of_store if row is ZARR else of_file)(path, overwrite=overwrite, inputs=inputs)
     name = key if key is not None else template.key or ("" if row in (ZARR, ONNX) else "tensor")
     sink = row.load().create_sink(file, template, name, only=only)
     if leaves_others:

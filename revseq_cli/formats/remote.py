@@ -125,7 +125,7 @@ def system(path: str) -> tuple[Any, str]:
     except ImportError:
         packages = f"fsspec {_PACKAGES.get(scheme, '')}".strip()
         hint = platform.pip(f"install {packages}")
-        raise FormatError(f"is an address of {scheme}", f"the packages {packages}", hint, address) from None
+        raise FormatError(f"an address of {scheme}", f"the packages {packages}", hint, address) from None
     except ValueError:
         raise UsageError(f"fsspec knows no {scheme}", "s3, gs, az, https or another", where=address) from None
     options = kind._get_kwargs_from_urls(address.full)
@@ -224,7 +224,7 @@ def _there(address: str) -> TensorIOError:
 def _identity(path: str, info: dict[str, Any]) -> Identity:
     """The state of a file: its address, what says its content, such as an ETag, its size, and its time in ns."""
     if info["type"] == "directory":
-        raise FolderError("is a folder", "a tensor file", where=Address(path))
+        raise FolderError("a folder", "a tensor file", where=Address(path))
     if info.get("size") is None:
         found, wanted = "the server does not say how large it is", "a server that does"
         raise TensorIOError(found, wanted, "download it first", Address(path))
@@ -389,7 +389,7 @@ class NewObject(AtomicFile):
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
         self.name, self._overwrite, self.is_created, self._old = Address(path), overwrite, False, None
         if is_web(path) or scheme_of(path) not in (*_PACKAGES, "memory", "local"):  # others show a file while it is put
-            raise UsageError("is only read", "an address of a bucket", "write it here, then upload it", self.name)
+            raise UsageError("can only be read", "an address of a bucket", "write it here, then upload it", self.name)
         if any(identity.device == _digest(self.name.full) for identity in inputs):
             raise is_an_input(self.name)
         self._check()
@@ -431,7 +431,7 @@ class NewStore(NewObject):
         self.address = self.name
 
     def _check(self, inputs: Iterable[Identity] = ()) -> None:  # noqa: ARG002 - see above
-        if [*listed(self.name)] != [self._mark] * self.is_created:
+        if {*listed(self.name)} != ({self._mark} if self.is_created else set()):
             wanted, hint = "a new one: a folder is never replaced", "give it another name, or remove what is there"
             raise TensorIOError("already exists, or is being written", wanted, hint, self.name)
 

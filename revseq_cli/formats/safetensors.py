@@ -83,7 +83,7 @@ class _Header(NamedTuple):
             if length > _LONGEST_HEADER:
                 raise FormatError(f"promises a header of {length} bytes", f"at most {_LONGEST_HEADER}", where=name)
             if offset > identity.size:
-                found = f"is truncated: {identity.size} bytes, and it promises a header of {length} bytes"
+                found = f"truncated: {identity.size} bytes, and it promises a header of {length} bytes"
                 raise not_whole(found, name)
             raw = file_io.read_some(fd, length, _LENGTH_BYTES, name)
         try:
@@ -105,7 +105,7 @@ class _Header(NamedTuple):
             end = stop
         if end != identity.size - offset:
             found = f"has {identity.size - offset} bytes of elements, and it promises {end}"
-            raise not_whole(f"is truncated: {found}" if end > identity.size - offset else found, name)
+            raise not_whole(f"truncated: {found}" if end > identity.size - offset else found, name)
         return cls(identity, offset, metadata, entries)
 
 

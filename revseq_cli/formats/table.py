@@ -131,7 +131,7 @@ def inner_suffix(path: str) -> str:
 def by_suffix(path: str, *, reading: bool = False) -> Format | None:
     """The format of a file's suffix, in any case of letters; None for one that is unknown, or never written."""
     suffix = inner_suffix(path)
-    return next((row for row in FORMATS if suffix in row.suffixes + row.read_only * reading), None)
+    return next((row for row in FORMATS if suffix in row.suffixes or (reading and suffix in row.read_only)), None)
 
 
 # First bytes

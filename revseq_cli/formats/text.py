@@ -73,7 +73,7 @@ def joined(pieces: Iterable[bytes], name: str) -> bytes:
 def too_large(size: str, name: str) -> FormatError:
     """The error for a text of that size."""
     wanted = f"at most {LARGEST} bytes, since text is parsed whole"
-    return FormatError(f"is a text of {size}", wanted, "keep large tensors in .npy or .h5", name)
+    return FormatError(f"a text of {size}", wanted, "keep large tensors in .npy or .h5", name)
 
 
 def text_of(data: bytes, name: str, identity: Identity | None = None) -> Text:
@@ -88,7 +88,7 @@ def text_of(data: bytes, name: str, identity: Identity | None = None) -> Text:
         wanted = "UTF-8, or UTF-16 with a mark"
         seems, hint = looks_like(data[:64])
         if seems != "something else" and "text" not in seems:
-            raise FormatError(f"is not text: it looks like {seems}", wanted, hint, name) from None
+            raise FormatError(f"not text: it looks like {seems}", wanted, hint, name) from None
         found = f"not text: byte {len(mark) + e.start} is not {'UTF-16' if '16' in encoding else 'UTF-8'}"
         raise FormatError(found, wanted, "" if mark else "save it as UTF-8", name) from None
 
@@ -234,7 +234,7 @@ def _json_tensor(text: str) -> TensorText:
     The values are read as the bracket notation is, and the rest, in which 0 stands for them, as JSON.
     """
     if not text or text.isspace():
-        raise FormatError("is empty", _JSON)
+        raise FormatError("empty", _JSON)
     values = _VALUES.match(text)
     tensor = body_at(text, values.end()) if values else None
     start, stop = (tensor.opened, tensor.stop) if tensor else (0, 0)
@@ -248,9 +248,9 @@ def _json_tensor(text: str) -> TensorText:
         )
     except json.JSONDecodeError as e:
         at = e.pos + stop - start - 1 if tensor and e.pos > start else e.pos
-        raise error_at(text, at, f"is not JSON: {e.msg}") from None
+        raise error_at(text, at, f"not JSON: {e.msg}") from None
     except RecursionError:
-        raise FormatError("is nested too deep", f"at most {MOST_DIMENSIONS} dimensions, and 8 in DirectML") from None
+        raise FormatError("nested too deep", f"at most {MOST_DIMENSIONS} dimensions, and 8 in DirectML") from None
     if tensor and not isinstance(entries, dict):
         return tensor
     if not tensor or set(entries) - {"DataType", "Sizes", "Values"}:

@@ -37,7 +37,7 @@ def tolerance_of(atol: float | None, rtol: float | None, ulp: int | None, equal_
     """The tolerance, of which None is not given; None where none is, to compare bits. UsageError for a wrong number."""
     for name, limit in (("atol", atol), ("rtol", rtol), ("ulp", ulp)):
         if limit is not None and not 0 <= limit < np.inf:
-            raise UsageError(f"is {limit}", "a number of at least 0", where=name)
+            raise UsageError(f"{limit}", "a number of at least 0", where=name)
     by_value = equal_nan or any(limit is not None for limit in (atol, rtol, ulp))
     return Tolerance(atol or 0, rtol or 0, equal_nan, operator.index(ulp or 0)) if by_value else None
 
@@ -88,7 +88,8 @@ class Differences:
         steps, is_float = self.largest_ulps or 0, self.a.dtype.kind in "fc" or dtypes.is_minifloat(self.a.dtype)
         if not self.count or self.lone_nans or not is_float or steps > _ROUNDING_ULPS:
             return ""
-        return " ".join([f"--ulp {steps}"] * bool(steps) + ["--equal-nan"] * bool(self.nans))
+        options = [f"--ulp {steps}" if steps else "", "--equal-nan" if self.nans else ""]
+        return " ".join(filter(None, options))
 
 
 def unequal(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None) -> NDArray[np.bool_]:

@@ -397,7 +397,7 @@ def _by_sizes(values: Source, lengths: Source, axis: int, batch_axis: int | None
         return (None,) * len(sizes)  # one length, for all lines
     if batch_axis is not None:
         size = values.sizes[batch_axis]
-        if len(sizes) > 2 or tuple(n for n in sizes if n != 1) != (size,) * (size != 1):
+        if sizes not in ((size,), (size, 1), (1, size)):
             wanted = f"{braced((size,))}: one length for each index of axis {batch_axis}"
             raise FormatError(f"Sizes is {braced(sizes)}", wanted, where=lengths.name)
         return tuple(batch_axis if i == sizes.index(size) else None for i in range(len(sizes)))

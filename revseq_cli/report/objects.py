@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Outcome(NamedTuple):
     """The result of a job of a batch: `line` is its line in the manifest, `error` is None if its output is written.
 
-    With `skipped`, an earlier batch has written it; it was only `planned` in a dry run.
+    With `skipped`, the output is up to date; it was only `planned` in a dry run.
     """
 
     line: int

@@ -186,10 +186,11 @@ def diff(comparison: Comparison) -> str:
         told += f", in {found.line_count:,} of {b.desc.element_count // b.sizes[axis]:,} lines, {where}"
     lines.append(told)
     if wrong and wrong.rule and wrong.count < wrong.of:
-        lines.append(f"wrong are just {wrong.rule}")
+        lines.append(f"only {wrong.rule} are wrong")
     lines += [f"{'         and:' if i else 'explained by:'} {one.text}" for i, one in enumerate(mistakes)]
     rows = [(str(index), *values) for index, *values in first_differences(found)]
-    rows[:0] = [("index", *roles)] * bool(rows)
+    if rows:
+        rows.insert(0, ("index", *roles))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines += ["  " + "  ".join(map(str.rjust, row, widths)) for row in rows]
     largest = {f"|A - {roles[1]}|": found.largest_absolute, f"|A - {roles[1]}| / |{roles[1]}|": found.largest_relative}

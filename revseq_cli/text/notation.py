@@ -319,7 +319,7 @@ def _bare(page: str, text: str) -> TensorText:
         behind = _ARGUMENTS.match(text, stop)
         if not behind:
             wanted = "array([...]) or tensor([...]), perhaps with dtype, device and the like after the list"
-            raise error_at(page, stop, "is not a tensor as NumPy and PyTorch print it", wanted)
+            raise error_at(page, stop, "not a tensor as NumPy and PyTorch print it", wanted)
         data_type, end = behind["type"] or data_type, behind.end()
         if behind["shape"] is not None:
             sizes = tuple(map(int, behind["shape"].replace(",", " ").split()))

@@ -88,7 +88,7 @@ def test_through_pipes(revseq, files):
         (("", "y.npy"), ["the name of a file is empty"]),
         (("x.npy", ""), ["the name of a file is empty"]),
         (("x.npy", "n.npy"), ["n.npy: already exists", "add --overwrite"]),
-        (("x.npy", "hard.h5", "--overwrite"), ["hard.h5: is an input of this job"]),
+        (("x.npy", "hard.h5", "--overwrite"), ["hard.h5: an input of this job"]),
         (("x.npy", "have.h5::/other", "--overwrite"), ["names a dataset inside an existing file", "a new file"]),
         (("text.txt", "y.npy"), ["has 3 tensors", "one of text.txt::InputTensor, text.txt::SequenceTensor"]),
         (("c.npy", "-"), ["c.npy: COMPLEX128 cannot be written as text"]),

@@ -106,7 +106,7 @@ def test_blocks_in_any_order_and_of_any_format(revseq, pair, engine):
     [
         (("a.npy",), ["tensors given: 1", "wanted: A B, or A --job INPUT LENGTHS"]),
         (("-", "-"), ["A and B are both standard input"]),
-        *((("a.npy", "b.npy", "--rtol", x), [f"rtol: is {x}", "at least 0"]) for x in ("nan", "inf", "-1.0")),
+        *((("a.npy", "b.npy", "--rtol", x), [f"rtol: {x}", "at least 0"]) for x in ("nan", "inf", "-1.0")),
         (("a.npy", "b.npy", "--dtype", "INT8"), ["DataType is FLOAT32, and INT8 is asked for"]),
         (("big.h5", "big.h5", "--memory", "1MB", "--engine", "serial"), ["try --memory"]),
         (("o.npy", "--job", "x.npy", "n.npy", "n.npy"), ["tensors given: 4"]),
@@ -198,7 +198,7 @@ def test_what_is_told_of_a_job(revseq, tmp_path):
         told[6:-1]
     ]
     found = revseq("diff", "a.npy", "--job", "x.npy", "[2, 4]", *job)
-    assert "wrong are just batch 0 of 2\nexplained by: whole lines are reversed\n" in found.out
+    assert "only batch 0 of 2 are wrong\nexplained by: whole lines are reversed\n" in found.out
     assert "index  A" not in found.out
     revseq("run", "x.npy", "[3, 0]", *job[:4], "-o", "y.bin").ok()
     for sizes in ((), ("--sizes", "2x4")):  # of A, since INPUT has its own

@@ -128,7 +128,7 @@ def test_what_is_no_tensor(revseq, tmp_path):
     beginnings = {
         "again": "FLOAT32 {2,3,4} 0 layout contiguous", "x": "another name of /again", "soft": "a soft link to /x", "type": "a data type",
         "away": "an external link to other.h5::/y", "loop": "another name of /", "table": "compound of id, at {3} 0",
-        "list": "lists {2} 0", "virtual": "is a virtual dataset, made of other files", "empty": "no elements",
+        "list": "lists {2} 0", "virtual": "a virtual dataset, made of other files", "empty": "no elements",
     }  # fmt: skip
     assert {name: found[name][: len(text)] for name, text in beginnings.items()} == beginnings
     assert lines(revseq("show", "x.h5", "--names")) == ["x.h5::/again", "x.h5::/y"]
@@ -151,7 +151,7 @@ def test_damage_in_one_place_hides_nothing_else(revseq, tmp_path):
     data = bytearray((tmp_path / "x.npz").read_bytes())
     data[data.index(b"descr")] = 0
     (tmp_path / "x.npz").write_bytes(data)
-    assert any(line.startswith(f"{quoted('a b')} is damaged") for line in lines(revseq("show", "x.npz")))
+    assert any(line.startswith(f"{quoted('a b')} damaged") for line in lines(revseq("show", "x.npz")))
 
 
 def test_the_only_tensor_of_a_file_is_shown_or_an_error(revseq, tmp_path):
@@ -169,7 +169,7 @@ def test_the_only_tensor_of_a_file_is_shown_or_an_error(revseq, tmp_path):
     assert lines(revseq("show", "x.h5", "--names")) == ["x.h5::/s", "x.h5::/x"]
     with h5py.File(tmp_path / "v.h5", "w") as f:
         virtual(f)
-    revseq("show", "v.h5").refused("is a virtual dataset, made of other files")
+    revseq("show", "v.h5").refused("a virtual dataset, made of other files")
 
 
 def test_names_for_scripts(revseq, tmp_path, files):

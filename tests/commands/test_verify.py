@@ -308,7 +308,7 @@ class TestFix:
         revseq("verify", "-", "--fix", stdin=WRONG.encode()).refused("standard input")
         packed = gzip.compress(WRONG.encode())
         (tmp_path / "x.md.gz").write_bytes(packed)
-        revseq("verify", "x.md.gz", "--fix").refused("x.md.gz: is packed")
+        revseq("verify", "x.md.gz", "--fix").refused("x.md.gz: packed")
         assert (tmp_path / "x.md.gz").read_bytes() == packed
 
     def test_a_page_that_changes_meanwhile_stays_as_it_is(self, tmp_path):

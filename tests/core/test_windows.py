@@ -98,7 +98,7 @@ def left(folder):
 def test_names_that_windows_would_take_for_others(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     for refuses in (Reference.file, lambda name: AtomicFile(name, overwrite=True), opened_to_read):
-        with pytest.raises(RevseqError, match="is a device, a stream, or no name on Windows"):
+        with pytest.raises(RevseqError, match="a device, a stream, or no name on Windows"):
             refuses(name)
     assert left(tmp_path) == []
 
@@ -148,9 +148,9 @@ def test_an_output_that_is_an_input_by_another_name(revseq, job, monkeypatch):
     with file_io.opened("x.npy") as fd:
         identity = file_io.identity(fd)
     for way in ways:
-        with pytest.raises(RevseqError, match="is an input of this job"):
+        with pytest.raises(RevseqError, match="an input of this job"):
             AtomicFile(way, overwrite=True, inputs=[identity])
-    revseq("run", "x.npy", "n.npy", "--axis", "1", "-o", "X.NPY", "--overwrite").refused("is an input of this job")
+    revseq("run", "x.npy", "n.npy", "--axis", "1", "-o", "X.NPY", "--overwrite").refused("an input of this job")
     assert np.load(job / "x.npy").size == 12
 
 
@@ -167,7 +167,7 @@ def test_an_output_that_is_an_input_behind_a_junction(revseq, job):
     except OSError as e:
         pytest.skip(f"no junctions here: {e}")
     done = revseq("run", "folder\\x.npy", "n.npy", "--axis", "1", "-o", "junction\\x.npy", "--overwrite")
-    done.refused("is an input of this job")
+    done.refused("an input of this job")
 
 
 def test_an_input_that_nobody_may_open(revseq, job):
@@ -205,7 +205,7 @@ def test_others_may_rename_and_remove_what_is_read_and_written(tmp_path):
 
 def test_a_read_only_file_is_not_replaced(revseq, job):
     os.chmod(job / "y.npy", stat.S_IREAD)
-    done = revseq("convert", "x.npy", "y.npy", "--overwrite").refused("y.npy: is read-only")
+    done = revseq("convert", "x.npy", "y.npy", "--overwrite").refused("y.npy: read-only")
     assert done.err.splitlines()[-1] == "Hint: attrib -r y.npy"
     assert (job / "y.npy").read_bytes() == b"old"
     os.chmod(job / "y.npy", stat.S_IWRITE)

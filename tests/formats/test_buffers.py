@@ -1,5 +1,7 @@
 """Raw buffers, as GPU tools dump them: their sizes and data types are those that the user names."""
 
+import gzip
+
 import numpy as np
 import oracle
 import pytest
@@ -51,7 +53,7 @@ def test_lengths_have_the_sizes_that_the_job_needs(revseq, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((), ("x.bin: is a raw buffer by its suffix, of 96 bytes, and no sizes are given", "Hint: add --sizes ...")),
+        ((), ("x.bin: a raw buffer by its suffix, of 96 bytes, and no sizes are given", "Hint: add --sizes ...")),
         (("--sizes", "2x3"), ("x.bin: has 96 bytes", "wanted: 24: FLOAT32 {2,3}")),
         (("--sizes", "2x3x4", "--dtype", "FLOAT16"), ("has 96 bytes", "wanted: 48: FLOAT16 {2,3,4}")),
         (("--sizes", "0x3"), ("x.bin: has 96 bytes", "wanted: 0: FLOAT32 {0,3}")),
@@ -88,3 +90,10 @@ def test_lengths_of_another_type_are_not_taken_for_more(revseq, tmp_path):
     np.array([3, 2], "<i8").tofile(tmp_path / "n.bin")
     revseq("run", "x.bin", "n.bin", "--sizes", "2x3x4", "--axis", 1, "--batch-axis", 0, "-o", "y.npy").ok()
     assert np.load(tmp_path / "y.npy")[:, :, 0].tolist() == [[8, 4, 0], [16, 12, 20]]
+
+
+def test_a_packed_buffer_is_no_buffer(revseq, tmp_path):
+    (tmp_path / "x.bin.gz").write_bytes(gzip.compress(bytes(96)))
+    revseq("show", "x.bin.gz", "--sizes", "24", "--dtype", "UINT8").refused(
+        "a packed raw buffer", "unpack it first: gunzip x.bin.gz"
+    )

@@ -233,4 +233,4 @@ def test_a_file_of_matlab(revseq, folder):
     assert revseq("show", "x.mat", "--names").ok().out.split() == ["x.mat::/flags", "x.mat::/x"]
     for name, kind in {"text": "char", "words": "string", "cells": "cell"}.items():
         revseq("convert", f"x.mat::{name}", "y.npy").refused(f"its data type is MATLAB's {kind}", "numbers")
-    revseq("run", "x.mat::x", "x.mat::empty", "--axis", 0).refused("is an empty array of MATLAB")
+    revseq("run", "x.mat::x", "x.mat::empty", "--axis", 0).refused("an empty array of MATLAB")

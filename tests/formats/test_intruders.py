@@ -66,7 +66,7 @@ def test_h35_standard_output_is_an_input(files, line, place, shell):
     (files / "m.jsonl").write_text("".join(json.dumps(job) + "\n" for job in jobs))
     before = _bytes_of(files)
     done = shell(f"revseq {line} {place}")
-    assert (done.status, "is where standard output goes" in done.err) == (2, True)
+    assert (done.status, "standard output goes there" in done.err) == (2, True)
     assert _bytes_of(files) == before
 
 
@@ -76,7 +76,7 @@ def test_h35_standard_input_is_the_output(files, line, shell):
     before = (files / "x.npy").read_bytes()
     done = shell(f"revseq {line} < x.npy")
     assert done.status == 2
-    assert "x.npy: is an input of this job" in done.err
+    assert "x.npy: an input of this job" in done.err
     assert (files / "x.npy").read_bytes() == before
 
 

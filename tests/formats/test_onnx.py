@@ -42,13 +42,13 @@ def test_fields_of_numbers(tmp_path, number):
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"raw_data": bytes(47)}, "is damaged"), ({"raw_data": bytes(52)}, "is damaged"), ({}, "is damaged"),
-        ({"data_type": 0, "raw_data": bytes(48)}, "is no tensor of ONNX"),
+        ({"raw_data": bytes(47)}, "damaged"), ({"raw_data": bytes(52)}, "damaged"), ({}, "damaged"),
+        ({"data_type": 0, "raw_data": bytes(48)}, "no tensor of ONNX"),
         ({"data_type": 8, "string_data": [b"a"] * 12}, "its data type is ONNX's number 8"),
         ({"data_type": 99}, "its data type is ONNX's number 99"), ({"dims": [3, -4]}, "Sizes is {3,-4}"),
-        ({"dims": [1 << 62, 1 << 62], "raw_data": b"x"}, "is damaged"), ({"dims": [1] * 65, "raw_data": bytes(4)}, "dimension count 65"),
+        ({"dims": [1 << 62, 1 << 62], "raw_data": b"x"}, "damaged"), ({"dims": [1] * 65, "raw_data": bytes(4)}, "dimension count 65"),
         ({"data_location": 1}, "its elements are in another file"),
-        ({"data_type": 7, "int64_data": [1] * 11}, "is damaged"), ({"data_type": 16, "int32_data": [1] * 11}, "is damaged"),
+        ({"data_type": 7, "int64_data": [1] * 11}, "damaged"), ({"data_type": 16, "int32_data": [1] * 11}, "damaged"),
     ],
 )  # fmt: skip
 def test_tensors_that_are_none(revseq, tmp_path, fields, problem):
@@ -62,7 +62,7 @@ def test_names_and_changes(revseq, tmp_path):
     revseq("convert", "x.pb::a", "y.pb::b").ok()
     assert onnx.load_tensor(tmp_path / "y.pb").name == "b"
     revseq("convert", "x.pb::b", "z.pb").refused("x.pb::b: no such tensor", "wanted: one of a\n")
-    revseq("convert", "x.pb", "z.pb::\udcff").refused("is no name of a tensor")
+    revseq("convert", "x.pb", "z.pb::\udcff").refused("no name of a tensor")
     source = open_tensor(str(tmp_path / "x.pb"))
     os.utime(tmp_path / "x.pb", ns=(1, 1))
     with pytest.raises(TensorIOError, match="changed while it was read"):
@@ -188,7 +188,7 @@ class TestOfAModel:
     def test_what_it_comes_from_is_never_replaced(self, revseq, tmp_path):
         before = content(tmp_path)
         for name in before:
-            revseq("run", "bilstm.onnx::rev", *FEED, "-o", name, "-f", "npy", "--overwrite").refused("is an input")
+            revseq("run", "bilstm.onnx::rev", *FEED, "-o", name, "-f", "npy", "--overwrite").refused("an input")
         assert content(tmp_path) == before
 
     @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_no_output_replaces_the_external_data_of_the_model(revseq, tmp_path):
     one(tmp_path / "m.onnx", initializers={"n": np.array([1, 2, 2])}, outside=["n"])
     before = content(tmp_path)
     done = revseq("run", "m.onnx", *VALUES[:2], "-o", "model.data", "-f", "npy", "--overwrite")
-    done.refused("model.data: is an input of this job")
+    done.refused("model.data: an input of this job")
     assert content(tmp_path) == before
 
 

@@ -88,14 +88,14 @@ def test_refused(revseq, folder):
     revseq("convert", "x.npy", "y.npy.gz").refused("y.npy.gz: a packed file is only read", "a name without .gz")
     revseq("convert", "x.npy.gz", "x.npy.gz", "--overwrite").refused("a packed file is only read")
     revseq("show", "x.npy.gz::x").refused("has one tensor")
-    revseq("show", "h.npz.gz").refused("is a zip archive", "packed by gzip", "unpack it first: gunzip h.npz.gz")
+    revseq("show", "h.npz.gz").refused("a zip archive", "packed by gzip", "unpack it first: gunzip h.npz.gz")
 
 
 def test_a_python_without_zstandard(revseq, folder):
     """Before 3.14 and without the package; nothing else needs it."""
     gone = "import sys; sys.modules['compression.zstd'] = sys.modules['backports.zstd'] = sys.modules['compression'] = None"
     revseq("show", "x.npy.zst", code=gone).refused(
-        "is packed by zstd, which this Python lacks", "wanted: the package backports.zstd", "pip install backports.zstd"
+        "packed by zstd, which this Python lacks", "wanted: the package backports.zstd", "pip install backports.zstd"
     )
     revseq("show", "x.npy.gz", code=gone).ok()
 
@@ -109,7 +109,7 @@ def test_a_bomb(revseq, folder):
     revseq("show", "b.npy.bz2").refused("unpacks to 5368709248 bytes", "at most 1000 times", "bunzip2 b.npy.bz2")
     (folder / "b.txt.bz2").write_bytes(bz2.compress(b"[1,") + bz2.compress(b" " * (1 << 22)) * 5)
     code = "import revseq_cli.formats.text as files; files.LARGEST = 1 << 23"
-    revseq("show", "b.txt.bz2", code=code).refused("is a text of more than 8388608 bytes")
+    revseq("show", "b.txt.bz2", code=code).refused("a text of more than 8388608 bytes")
     code = "import revseq_cli.formats.contents as contents; contents._BOMB_BYTES = 1 << 23"
     revseq("run", "c.npy.bz2", "[3]", "--axis", 0, "-o", "y.npy", code=code).refused("bytes or more, and stores")
     assert not (folder / "y.npy").exists()
@@ -121,7 +121,7 @@ def test_what_is_wrong_far_behind_leaves_nothing(revseq, tmp_path):
     whole = stream.getvalue()
     packed = gzip.compress(whole, 1)
     longer, shorter = gzip.compress(whole + bytes(1 << 22), 1), gzip.compress(whole[:-1], 1)
-    damaged = {packed[:1000] + b"?" + packed[1001:]: "is damaged", packed[:-9]: "is truncated"}
+    damaged = {packed[:1000] + b"?" + packed[1001:]: "damaged", packed[:-9]: "truncated"}
     for data, words in {**damaged, longer: "unpacks to", shorter: "unpacks to"}.items():
         (tmp_path / "x.npy.gz").write_bytes(data)
         revseq("run", "x.npy.gz", str([[9]] * 9), "--axis", 1, "-o", "y.npy").refused(f"x.npy.gz: {words}")

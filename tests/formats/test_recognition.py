@@ -62,9 +62,9 @@ def test_a_copy_of_hdf5_under_any_suffix(revseq, tmp_path):
 
 def test_the_option_overrides_the_bytes(revseq, tmp_path):
     save(tmp_path / "x.npy")
-    revseq("show", "x.npy", "-f", "json").refused("x.npy: is not text: it looks like a .npy file", "add -f npy")
+    revseq("show", "x.npy", "-f", "json").refused("x.npy: not text: it looks like a .npy file", "add -f npy")
     text(tmp_path / "t.npy")
-    revseq("show", "t.npy", "-f", "npy").refused("t.npy: is not a .npy file: it looks like text")
+    revseq("show", "t.npy", "-f", "npy").refused("t.npy: not a .npy file: it looks like text")
 
 
 def test_an_output_has_the_format_of_its_suffix(revseq, tmp_path):
@@ -79,7 +79,7 @@ def test_an_output_has_the_format_of_its_suffix(revseq, tmp_path):
 @pytest.mark.parametrize(
     ("head", "words"),
     [
-        (b"\x0e\x03\x13\x01", ("it looks like an HDF4 file", "h4toh5")), (b"\x1f\x8b\x08", ("is damaged",)),
+        (b"\x0e\x03\x13\x01", ("it looks like an HDF4 file", "h4toh5")), (b"\x1f\x8b\x08", ("damaged",)),
         (b"MATLAB 5.0 MAT-file, ", ("a MATLAB file of before 7.3", "-v7.3")), (b"\x80\x04\x95", ("a Python pickle", "numpy.save")),
         (b"what", ("unknown suffix .dat", "add -f")), (b"", ("unknown suffix .dat", "add -f")), (b"\x89HDF", ("unknown suffix",)),
         (bytes(600) + b"\x89HDF\r\n\x1a\n", ("unknown suffix",)), (b"\x89HDF\r\n\x1a\n", ("HDF5 cannot read it",)),
@@ -138,5 +138,5 @@ def test_an_output_that_is_a_pipe_or_a_device(revseq, tmp_path):
     np.save(tmp_path / "x.npy", np.arange(6.0).reshape(2, 3))
     os.mkfifo(tmp_path / "p")
     for name in ("p", "/dev/fd/63", "/dev/stdout", "/dev/null"):
-        told = revseq("run", "x.npy", "[[2], [3]]", "--axis", 1, "-o", name).refused(f"{name}: is a pipe or a device")
+        told = revseq("run", "x.npy", "[[2], [3]]", "--axis", 1, "-o", name).refused(f"{name}: a pipe or a device")
         assert told.err.endswith("pipe it: revseq run ... -o - -f npy\n")

@@ -104,7 +104,7 @@ def test_arrays_of_xarray_have_names():
 @pytest.mark.parametrize(
     ("arguments", "settings", "error", "words"),
     [
-        ((np.ma.masked_array(VALUES), LENGTHS, 1), {}, revseq_cli.FormatError, "values: is a masked array"),
+        ((np.ma.masked_array(VALUES), LENGTHS, 1), {}, revseq_cli.FormatError, "values: a masked array"),
         (([[1, 2], [3]], [1, 2], 1), {}, revseq_cli.FormatError, "values: cannot become a NumPy array"),
         ((["a", "b"], [1], 0), {}, revseq_cli.FormatError, "values: its data type is <U1"),
         ((VALUES, LENGTHS > 0, 1), {}, revseq_cli.SpecError, "DataType is BOOL"),
@@ -131,7 +131,7 @@ def test_explain():
     assert revseq_cli.explain(RIGHT, VALUES, LENGTHS, 1) == (0, None, None, ())
     with pytest.raises(revseq_cli.SpecError, match="DataType is BOOL"):
         revseq_cli.explain(RIGHT, VALUES, LENGTHS > 0, 1)
-    for output, words in ((RIGHT.astype("c8"), "is a tensor"), (RIGHT.astype(object), "its data type is object")):
+    for output, words in ((RIGHT.astype("c8"), "a tensor"), (RIGHT.astype(object), "its data type is object")):
         with pytest.raises(revseq_cli.FormatError, match=f"output: {words}"):
             revseq_cli.explain(output, VALUES, LENGTHS, 1)
 
@@ -147,7 +147,7 @@ def test_explain_within_a_tolerance():
     minus = np.where(RIGHT == 0, -RIGHT, RIGHT)
     assert (near(minus).differing, near(minus, equal_nan=True).differing) == (1, 0)
     for setting in ("atol", "rtol", "ulp"):
-        with pytest.raises(revseq_cli.UsageError, match=f"{setting}: is -1; wanted: a number of at least 0"):
+        with pytest.raises(revseq_cli.UsageError, match=f"{setting}: -1; wanted: a number of at least 0"):
             near(RIGHT, **{setting: -1})
     with pytest.raises(TypeError, match="integer"):
         near(RIGHT, ulp=0.5)

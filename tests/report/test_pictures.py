@@ -142,7 +142,7 @@ def test_a_picture_of_one_number_or_none(revseq, tmp_path, sizes, texts):
         (("--picture", "p.png"), ["--picture writes SVG", "try --picture p.svg"]),
         (("--picture", "old.svg"), ["old.svg: already exists", "add --overwrite"]),
         (("-o", "p.svg", "-f", "npy", "--picture", "./p.svg"), ["-o and --picture are the same file"]),
-        pytest.param(("--picture", "x.svg", "--overwrite"), ["is an input"], marks=pytest.mark.needs("links")),
+        pytest.param(("--picture", "x.svg", "--overwrite"), ["an input"], marks=pytest.mark.needs("links")),
     ],
 )
 def test_what_is_refused_writes_nothing(revseq, files, options, words):

@@ -83,7 +83,7 @@ def worded_error(error: Exception, path: str, where: str, verb: str = "read") ->
     # The latter is a mark in the file, which a writer that was killed leaves behind.
     if "unable to lock file" in words or "already open for" in words:
         hint = f"try again later; if nobody writes it: h5clear -s {platform.quoted(path)}"
-        return TensorIOError("is being written by another process", hint=hint, where=path)
+        return TensorIOError("being written by another process", hint=hint, where=path)
     if number := _number(error):
         return file_io.failed(where, verb, OSError(number, os.strerror(number)))
     wanted = f"a whole file, of HDF5 {h5py.version.hdf5_version} or older" if verb == "read" else ""
@@ -103,7 +103,7 @@ def checked(dataset: h5d.DatasetID, where: str) -> h5d.DatasetID:
     """
     properties = dataset.get_create_plist()
     if properties.get_layout() == h5d.VIRTUAL:
-        raise FormatError("is a virtual dataset, made of other files", "values in the file itself", where=where)
+        raise FormatError("a virtual dataset, made of other files", "values in the file itself", where=where)
     if properties.get_external_count():
         raise FormatError("keeps its values in another file", "values in the file itself", where=where)
     return dataset
@@ -236,7 +236,7 @@ def find(file: h5py.File, key: str | None, path: str) -> tuple[h5py.Dataset, str
     if isinstance(item, h5d.DatasetID):
         return h5py.Dataset(item), name, place
     inside = [inner for inner in _datasets(file) if inner.startswith(f"{place}/")]
-    found = f"is a group with {listed(inside)}" if inside else "is a group"
+    found = f"a group with {listed(inside)}" if inside else "a group"
     raise FormatError(found, "a dataset", try_hint(path, *inside), f"{path}::{name}")
 
 
@@ -270,7 +270,7 @@ def follow(file: h5py.File, key: str, path: str) -> tuple[h5g.GroupID | h5d.Data
             if isinstance(item, h5d.DatasetID):
                 checked(item, where)
             elif not isinstance(item, h5g.GroupID):
-                raise FormatError("is a data type", "a dataset", where=where)
+                raise FormatError("a data type", "a dataset", where=where)
             continue
         ways.append(f"{place}/{part} is {_link(item, _bytes(part), kind)}")
         if kind != h5l.TYPE_SOFT:

@@ -61,7 +61,7 @@ class Hdf5Source(Source):
             self.identity = file_io.identity(fd)
             if not is_hdf5(fd, name):
                 seems, hint = looks_like(file_io.read_some(fd, 64, 0, name))
-                found = f"is not an HDF5 file: it looks like {seems}"
+                found = f"not an HDF5 file: it looks like {seems}"
                 raise FormatError(found, "an HDF5 file by its suffix", hint, name)
         with opened(path, name, self.identity) as file:
             dataset, own_name, self.place = files.find(file, key, name)
@@ -79,7 +79,7 @@ class Hdf5Source(Source):
             if is_contiguous and not storage.is_narrow(kind):
                 self.raw = RawTensor(path, self.name, dataset.id.get_offset(), self.dtype, self.sizes)
                 if self.raw.end > self.identity.size:
-                    found = f"is truncated: {self.identity.size} bytes, and its values end at {self.raw.end}"
+                    found = f"truncated: {self.identity.size} bytes, and its values end at {self.raw.end}"
                     raise not_whole(found, self.name)
             details = _details_of(self.properties, storage.meaning(kind))
             self.storage = Storage("h5", {"dataset": f"/{self.key}"} | details)
@@ -144,7 +144,7 @@ def _refuse_other_programs(dataset: h5py.Dataset) -> None:
     if isinstance(kind, str) and kind not in _MATLAB_NUMBERS:
         raise FormatError(f"its data type is MATLAB's {kind}", "numbers")
     if (empty := files.attribute(dataset, "MATLAB_empty")) is not None and np.all(empty == 1):
-        raise FormatError("is an empty array of MATLAB, whose numbers are its sizes", "an array with elements")
+        raise FormatError("an empty array of MATLAB, whose numbers are its sizes", "an array with elements")
 
 
 def _details_of(properties: h5py.h5p.PropDCID, meaning: str) -> dict[str, str]:
@@ -174,7 +174,7 @@ def _coordinate(dataset: h5py.Dataset, d: int, name: str) -> list[Variable]:
     is_text = is_of_characters or kind == "S" or h5py.check_string_dtype(scale.dtype)
     is_one = sizes[:1] == (size,) and len(sizes) == 1 + is_of_characters and (kind in "biuf" or is_text)
     if not is_one or not is_small(sizes, scale.dtype.itemsize, scale.chunks):
-        raise FormatError("is no coordinate, or a large one")
+        raise FormatError("no coordinate, or a large one")
     require_filters(scale, name)
     attributes, _ = files.attributes_of(scale)
     if kind == "O":
@@ -182,7 +182,7 @@ def _coordinate(dataset: h5py.Dataset, d: int, name: str) -> list[Variable]:
         for start in range(0, size, _TEXTS_AT_ONCE):
             texts += scale[start : start + _TEXTS_AT_ONCE].tolist()
             if not is_small((sum(map(len, texts)),), 1):
-                raise FormatError("is large")
+                raise FormatError("large")
         values = np.array(texts, object)
     else:
         values = scale[()]

@@ -75,7 +75,7 @@ def dtype_of(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
             is_real_first = not _IMAGINARY.match(kind.get_member_name(0).decode("utf-8", "replace"))
             if isinstance(real, h5t.TypeFloatID) and imaginary.equal(real) and is_real_first:
                 part, offsets = dtype_of(real), (kind.get_member_offset(0), kind.get_member_offset(1))
-                if part.kind == "f" and offsets == (0, part.itemsize) and size == 2 * part.itemsize in (8, 16):
+                if part.kind == "f" and offsets == (0, part.itemsize) and size in (8, 16) and size == 2 * part.itemsize:
                     return np.dtype(f"{part.byteorder}c{size}")
         case _ if kind.get_class() == getattr(h5t, "COMPLEX", None) and size in (8, 16):  # since HDF5 2.0
             return np.dtype(f"{dtype_of(kind.get_super()).byteorder}c{size}")

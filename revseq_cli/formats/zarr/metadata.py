@@ -93,7 +93,7 @@ class Store:
             return self._fetched.get(name)
         path = Path(self.path, name)
         if path.is_symlink():
-            raise FormatError("is a link", _LINKS, where=str(path))
+            raise FormatError("a link", _LINKS, where=str(path))
         if not path.exists():
             return None
         with file_io.opened(str(path)) as fd:
@@ -162,7 +162,7 @@ class Store:
 
 def open_source(address: Address, types: TextTypes) -> Source:
     """The named array of a store, or its only one."""
-    extra("zarr", "is a Zarr store", address.path)
+    extra("zarr", "a Zarr store", address.path)
     from revseq_cli.formats.zarr.source import ZarrSource
 
     return ZarrSource(address.path, address.key, asked=types.asked)
@@ -170,7 +170,7 @@ def open_source(address: Address, types: TextTypes) -> Source:
 
 def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:
     """A new store of one array, or the input's store with that array replaced or added."""
-    extra("zarr", "is a Zarr store", file.name)
+    extra("zarr", "a Zarr store", file.name)
     from revseq_cli.formats.zarr.sink import ZarrSink
 
     return ZarrSink(file, template, key, only=only)
