@@ -26,7 +26,7 @@ from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, FeatureLevel
 from revseq_cli.pipeline.lengths import unsigned
 from revseq_cli.text import numbers
 from revseq_cli.text.examples import Example, NoExampleError, Text
-from revseq_cli.text.notation import PlacedError, TensorText, error_at, lines_of
+from revseq_cli.text.notation import STRAY, PlacedError, TensorText, error_at, lines_of
 
 # A page with none of these words has no example of this operator, whatever its encoding.
 _OUR_WORDS = (b"SequenceTensor", b"SequenceLengthsTensor", b"REVERSE_SUBSEQUENCES")
@@ -172,15 +172,17 @@ def fix(text: Text, before: Report, level: FeatureLevel) -> tuple[bytes, Report]
             output = example.tensors.get(OUTPUT)
             if verdict.expected is None or not output or output.opened == output.stop:
                 raise verdict.findings[0]
-            start, rows = output.opened, output.text[output.opened : output.stop]
-            if rows != lines_of(text.text[start : output.stop]):
+            start, stop = output.opened, output.stop
+            while stray := STRAY.match(output.text, stop):
+                stop = stray.end()
+            if output.text[start:stop] != lines_of(text.text[start:stop]):
                 raise output.error(start, "the rows contain comments or markup, which would be lost")
             margin = text.text[output.text.rfind("\n", 0, start) + 1 : start]
             line_end = next((end for end in ("\r\n", "\r") if end in text.text[:start]), "\n")
             line_end += margin if margin.isspace() else ""
             rows = numbers.body(numbers.rows_of(verdict.expected), verdict.expected.shape)
             parts += [text.text[end:start], rows.replace("\n", line_end)]
-            end = output.stop
+            end = stop
     fixed = replace(text, text="".join([*parts, text.text[end:]]))
     after = verify(fixed, level)
     if not after.right or len(after.verdicts) != len(before.verdicts):

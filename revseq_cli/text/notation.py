@@ -49,6 +49,7 @@ _AXIS = re.compile(_BEGIN + r"(?P<axis>Axis)[ \t]*+[:=][ \t]*+(?P<value>[+-]?[0-
 _BARE = re.compile(r"\s*\[[\s\[]*(?:[-+.\d\"]|np\.|(?:nan|inf|infinity|true|false)\b)", re.IGNORECASE)
 # Lines that may be rows, of a body whose last bracket is missing.
 _ROWS = re.compile(r"(?:[ \t]*+(?:[\[\],\"+\-.\d]|nan|inf)[^\n]*+\s*+)++", re.IGNORECASE)
+STRAY = re.compile(r"[\s,]*\]")  # behind the last bracket of a body, one too many
 _ALONE = re.compile(r"\s*+([+\-.\dni][^\n]*)")
 
 # A tensor as NumPy and PyTorch print it: a call, whose list may be followed by these, and numbers such as np.int64(3).
@@ -221,7 +222,7 @@ class TensorText:
             i = int(np.flatnonzero(wrong)[0])
             raise self.error(int(places[i + 1]), _OUT_OF_PLACE[int(kinds[i]), int(kinds[i + 1])])
         shape = self._shape(kinds, places)
-        if stray := re.compile(r"[\s,]*\]").match(self.text, self.stop):
+        if stray := STRAY.match(self.text, self.stop):
             raise self.error(stray.end() - 1, "this bracket closes nothing", "one more [ before it, or no ] here")
         if body.isascii():
             tokens = body.replace("[", " ").replace("]", " ").replace(",", " ").split()

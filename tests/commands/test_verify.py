@@ -274,6 +274,12 @@ class TestFix:
         assert (tmp_path / "x.html").read_bytes() == written(PAGE)
         assert os.listdir(tmp_path) == ["x.html"]
 
+    def test_brackets_too_many(self, revseq, tmp_path):
+        (tmp_path / "x.md").write_text(PAGE.replace("[8, 7, 6, 5]]]]", "[8, 7, 6, 5]]]]]\n]"))
+        assert "closes nothing" in revseq("verify", "x.md").failed().out
+        revseq("verify", "x.md", "--fix").ok()
+        assert (tmp_path / "x.md").read_text() == PAGE
+
     def test_rows_beside_their_header(self, revseq, tmp_path):
         text = PAGE.replace("{3,2}, DataType:INT8)\n[[ 5", "{3,2}, DataType:INT8) [[ 5")
         (tmp_path / "x.md").write_text(text.replace("[-1, 6]]", "[-1, 7]]"))
