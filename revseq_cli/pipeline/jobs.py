@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, UsageError, listed
+from revseq_cli.core.errors import FormatError, UsageError, about, listed
 from revseq_cli.core.tensors import DataType, TensorDesc, numbers_of
 from revseq_cli.formats import file_io
 from revseq_cli.formats.contents import number_of, try_hint
@@ -244,8 +244,9 @@ class ExampleText:
         return notation_source(self.text, item, types)
 
     def axis(self) -> int | None:
-        """The axis, or None without an Axis line."""
-        return self.example.axis()
+        """The axis, or None without an Axis line; FormatError for one without an integer."""
+        with about(self.text.name):
+            return self.example.axis()
 
 
 def example_of(reference: Reference) -> ExampleText | None:

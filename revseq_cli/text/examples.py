@@ -39,11 +39,12 @@ class Example:
     """One example of a page, of this operator or another: its tensors and its Axis line.
 
     Tensors have the operator's names for them, or else their labels. `problem` is what is wrong with it as an example
-    of this operator.
+    of this operator. `no_integer` is a line that begins with Axis: and has none, a mistake or prose.
     """
 
     page: str
     axis_line: AxisLine | None = None
+    no_integer: AxisLine | None = None
     tensors: dict[str, TensorText] = field(default_factory=dict)
     problem: FormatError | None = None
     is_ours: bool = False
@@ -60,11 +61,16 @@ class Example:
         return self.tensors[role]
 
     def axis(self) -> int | None:
-        """The axis, None without an Axis line."""
+        """The axis, None without an Axis line; FormatError where no such line has an integer."""
+        if self.no_integer and not self.axis_line:
+            raise error_at(self.page, self.no_integer.start, f"Axis is {self.no_integer.words[:40]}", "an integer")
         return self.axis_line.value if self.axis_line else None
 
     def add(self, item: TensorText | AxisLine) -> None:
         """Add a tensor or an Axis line; a second one is a problem, but of a tensor that is none of the operator's."""
+        if isinstance(item, AxisLine) and item.value is None:
+            self.no_integer = self.no_integer or item
+            return
         if isinstance(item, AxisLine):
             name, is_second = "Axis", self.axis_line is not None
             self.axis_line = self.axis_line or item
@@ -101,7 +107,7 @@ def find_examples(page: str, items: Iterable[TensorText | AxisLine]) -> list[Exa
             examples[-1].add(item)
         elif examples and not examples[-1].ends_before(item):
             examples[-1].add(item)
-        else:
+        elif item.value is not None:
             ahead = item
     _judge(page, examples)
     return examples
@@ -120,7 +126,7 @@ def _judge(page: str, examples: list[Example]) -> None:
         shares = example.tensors.keys() in ({LENGTHS}, {LENGTHS, OUTPUT})
         if shares and before and before.is_ours and INPUT in before.tensors:
             example.tensors[INPUT] = before.tensors[INPUT]
-            example.axis_line = example.axis_line or before.axis_line
+            example.axis_line = example.axis_line or (None if example.no_integer else before.axis_line)
         start = example.first.start
         other = next((item for name, item in example.tensors.items() if name not in LABELS), None)
         above = bisect.bisect(named, (start, "")) - 1

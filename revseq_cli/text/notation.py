@@ -43,8 +43,9 @@ _HEADER = re.compile(
 )
 _HEADER_FORM = ": (Sizes:{1,3}, DataType:FLOAT32)"
 _SIZES = re.compile(r"(?:\s*+\d{1,20}\s*+(?:,|$))*+\s*+", re.ASCII)
-# One that has an integer; prose has lines that begin with Axis:, too.
-_AXIS = re.compile(_BEGIN + r"(?P<axis>Axis)[ \t]*+[:=][ \t]*+(?P<value>[+-]?[0-9]{1,18})[,. \t]*+$", re.MULTILINE)
+_AXIS = re.compile(
+    _BEGIN + r"(?P<axis>Axis)[ \t]*+[:=][ \t]*+(?P<words>(?P<value>[+-]?[0-9]{1,18})[,. \t]*+$|\S[^\n]*+)", re.MULTILINE
+)
 # The start of a text that is one tensor; a text that begins with [Home](index.md) is a page.
 _BARE = re.compile(r"\s*\[[\s\[]*(?:[-+.\d\"]|np\.|(?:nan|inf|infinity|true|false)\b)", re.IGNORECASE)
 # Lines that may be rows, of a body whose last bracket is missing.
@@ -117,10 +118,11 @@ def lines_of(text: str) -> str:
 
 @dataclass(frozen=True)
 class AxisLine:
-    """A line such as `Axis: 3`, which begins at `start`."""
+    """A line such as `Axis: 3`, which begins at `start`; the value is None where its words are no integer."""
 
-    value: int
+    value: int | None
     start: int
+    words: str
 
 
 @dataclass(frozen=True)
@@ -305,7 +307,8 @@ def parse_page(page: str, text: str) -> Iterator[TensorText | AxisLine]:
 
 def _axes(text: str, start: int, stop: int) -> Iterator[AxisLine]:
     for line in _AXIS.finditer(text, start, stop):
-        yield AxisLine(int(line["value"]), line.start("axis"))
+        value = int(line["value"]) if line["value"] else None
+        yield AxisLine(value, line.start("axis"), line["words"].rstrip())
 
 
 def _bare(page: str, text: str) -> TensorText:

@@ -164,7 +164,7 @@ class TestExamples:
             ("{1,1,2,4}, DataType:FLOAT32)\n[[[[2", "{1,1,2,4}, DataType:FLOAT16)\n[[[[2", "OutputTensor DataType is FLOAT16"),
             ("Axis: 3", "Axis: 2", "SequenceLengthsTensor Sizes is {1,1,2,1}"),
             ("Axis: 3", "", "no axis is given; wanted: 0 to 3"),
-            ("Axis: 3", "Axis: 3\nAxis: 3", "a second Axis"), ("Axis: 3", "Axis: three", "no axis is given"),
+            ("Axis: 3", "Axis: 3\nAxis: 3", "a second Axis"), ("Axis: 3", "Axis: three", "Axis is three; wanted: an integer"),
             ("[8, 7, 6, 5]]]]", "[8, 7, 6, 5]]]", "is missing"), ("DataType:UINT32", "DataType:UINT8", "SequenceLengthsTensor DataType is UINT8"),
             ("[[[[2, 1, 3, 4],\n   [8, 7, 6, 5]]]]", "", "OutputTensor has no values"),
         ],
@@ -174,6 +174,18 @@ class TestExamples:
         verdicts = verify(PAGE.replace(old, new, 1)).verdicts
         assert [verdict.right for verdict in verdicts] == [False, True]
         assert problem in "\n".join(finding.message for finding in verdicts[0].findings)
+
+    @pytest.mark.parametrize("words", ["3;", "3, the last"])
+    def test_an_axis_line_that_has_more_than_an_integer(self, revseq, tmp_path, words):
+        page = PAGE.replace("Axis: 3", f"Axis: {words}")
+        line = page[: page.index("Axis: 3")].count("\n") + 1
+        [finding] = verify(page).verdicts[0].findings
+        assert (finding.line, finding.column, finding.message) == (line, 1, f"Axis is {words}; wanted: an integer")
+        (tmp_path / "x.md").write_text(page)
+        revseq("run", "x.md::1").refused(f"x.md: line {line}, column 1: Axis is {words}\n", "wanted: an integer")
+        revseq("run", "x.md::1", "--axis", 3).ok()
+        shared = FIRST + FIRST[FIRST.index("SequenceTensor") :].replace("Axis: 3", f"Axis: {words}")
+        assert told(shared) == [f"Axis is {words}; wanted: an integer"]
 
     def test_lengths_of_any_whole_numbers_without_a_level(self):
         page = FIRST.replace("DataType:UINT32", "DataType:FLOAT32")
@@ -288,7 +300,7 @@ class TestFix:
 
     @pytest.mark.parametrize(
         ("old", "new", "reason"),
-        [("Axis: 0", "Axis: one", "no axis is given"), ("Axis: 0", "Axis: 2", "Axis is 2"),
+        [("Axis: 0", "Axis: one", "Axis is one"), ("Axis: 0", "Axis: 2", "Axis is 2"),
          ("4],\n [-1, 6]]", "4], // here\n [-1]]", "comments or markup, which would be lost"),
          ("{3,2}, DataType:INT8)\n[[ 5", "{2,3}, DataType:INT16)\n[[ 5", "OutputTensor Sizes is {2,3}"),
          ("[[ 5, 2],\n [ 3, 4],\n [-1, 6]]", "As above.", "OutputTensor has no values")],

@@ -62,7 +62,7 @@ def test_variations(text):
 def test_axis_lines_anywhere():
     text = f"Axis: 3\n{HEADER}[[1, 2], [3, 4]]\n- Axis =   2\n  Mode = SOME\nAxes: {{0, 1}}\nAxis: the first\n"
     lines = [item for item in Text("x", text).items if isinstance(item, notation.AxisLine)]
-    assert [(line.value, text[: line.start].count("\n")) for line in lines] == [(3, 0), (2, 3)]
+    assert [(line.value, text[: line.start].count("\n")) for line in lines] == [(3, 0), (2, 3), (None, 6)]
 
 
 @pytest.mark.parametrize(
