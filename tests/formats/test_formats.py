@@ -332,7 +332,7 @@ NO_NAMES = {
     "h5": ("dataset", ["/", "a//b", "./a", "a/..", ".."]),
     "npz": ("member", ["", "..", "a/../b", "/a", "a//b", "a\\b", "c:", "a\0b", "\udcff", "x" * 40_000]),
     "safetensors": ("tensor", ["", "__metadata__", "\udcff"]),
-    "zarr": ("array", ["..", "a/../b", ".", "a//b", "a/zarr.json", "a\\b", "a\0"]),
+    "zarr": ("array", ["..", "a/../b", ".", "a//b", "__a", "a/__b", "a/zarr.json", "a\\b", "a\0"]),
 }
 
 

@@ -295,6 +295,15 @@ def test_absent_chunks_are_told(revseq, folder, storage):
     assert json.loads(revseq("show", "x.zarr", "--json").ok().out)["tensors"][0]["storage"]["missing"] == count
 
 
+def test_a_reserved_name_stays_and_is_not_given(revseq, folder):
+    make(folder, name="__own/__x")
+    run = ("run", "x.zarr", "n.npy", "--axis", 1, "-o")
+    for output, options in (("y.zarr", ()), ("z.zarr", ("--only",)), ("new.zarr::__own/x", ())):
+        revseq(*run, output, *options).ok()
+    revseq(*run, "no.zarr::__own/__new").refused("no.zarr: '__own/__new' is not a valid array name")
+    assert not (folder / "no.zarr").exists()
+
+
 # Every codec of numcodecs that loses nothing, with what it is asked to do and the types of what it is given.
 LOSSLESS = [
     *((name, {}, "<i2") for name in ("blosc", "bz2", "gzip", "zlib", "lz4", "lzma", "zstd", "base64")),

@@ -46,7 +46,7 @@ class ZarrSink(FileSink):
         self._version: Version = 3
         like = template if isinstance(template, ZarrSource) else None
         self._old = None if only else like
-        self._key = _checked(key, file.name)
+        self._key = _checked(key, file.name, like.key if like else "")
         self._above = _above(self._key)
         said = (not self._old and template.meaning()) or NOTHING
         if like:
@@ -179,15 +179,16 @@ def _above(key: str) -> list[str]:
 
 
 def _is_name(name: str) -> bool:
-    """Whether that may be the name of a new array or group."""
-    return bool(name.strip(".")) and name not in metadata.FILES and not {*"\0/\\"} & {*name}
+    """Whether that may be the name of a new array or group; the format reserves those with two underscores."""
+    is_reserved = name in metadata.FILES or name.startswith("__")
+    return bool(name.strip(".")) and not is_reserved and not {*"\0/\\"} & {*name}
 
 
-def _checked(key: str, where: str) -> str:
-    """The path of a new array; UsageError for a part that no folder may have."""
+def _checked(key: str, where: str, old: str) -> str:
+    """The path of a new array; UsageError for a part that no folder may have, or that is reserved and not in `old`."""
     key = key.strip("/")
     for part in key.split("/") if key else ():
-        if not _is_name(part):
+        if not _is_name(part) and (part not in old.split("/") or not part.startswith("__")):
             raise not_a_name(key, "array", "a path such as group/name", where)
         fault, hint = platform.name_fault(part)  # each part is the name of a folder
         if fault:
