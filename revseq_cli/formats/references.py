@@ -361,7 +361,8 @@ def create_sink(
     state = remote.state if remote else os.path.exists
     if key is not None and (only or not overwrite) and state(path):
         problem = "names a dataset inside an existing file as output"
-        raise UsageError(problem, "a new file: its other datasets would be lost", where=f"{path}::{key}")
+        hint = f"write to another file, such as {platform.quoted(f'new{Path(path).suffix}::{key}')}"
+        raise UsageError(problem, "a new file: its other datasets would be lost", hint, f"{path}::{key}")
     of_file, of_store = (remote.NewObject, remote.NewStore) if remote else (AtomicFile, NewFolder)
     file = (of_store if row is ZARR else of_file)(path, overwrite=overwrite, inputs=inputs)
     name = key if key is not None else template.key or ("" if row in (ZARR, ONNX) else "tensor")

@@ -89,7 +89,7 @@ def test_through_pipes(revseq, files):
         (("x.npy", ""), ["the name of a file is empty"]),
         (("x.npy", "n.npy"), ["n.npy: already exists", "add --overwrite"]),
         (("x.npy", "hard.h5", "--overwrite"), ["hard.h5: an input of this job"]),
-        (("x.npy", "have.h5::/other", "--overwrite"), ["names a dataset inside an existing file", "a new file"]),
+        (("x.npy", "have.h5::/other", "--overwrite"), ["a dataset inside an existing file", "such as new.h5::/other"]),
         (("text.txt", "y.npy"), ["has 3 tensors", "one of text.txt::InputTensor, text.txt::SequenceTensor"]),
         (("c.npy", "-"), ["c.npy: COMPLEX128 cannot be written as text"]),
         *((("x.npy", "-", option), ["a DST that is a file"]) for option in ("--json", "--verify")),

@@ -4,6 +4,7 @@ import json
 import shlex
 from pathlib import Path
 
+import h5py
 import numpy as np
 import oracle
 import pytest
@@ -116,3 +117,16 @@ def test_a_file_whose_name_is_like_an_option_or_a_tensor(revseq, tmp_path, args,
     hint = told.rpartition("Hint: ")[2].rstrip()
     assert hint in (f"did you mean: revseq {typed}", f"try {shlex.join(shlex.split(typed)[-1:])}")
     revseq(*shlex.split(typed)).ok()
+
+
+@pytest.mark.needs("POSIX words")
+def test_an_output_in_a_file_that_is_there(revseq, tmp_path):
+    np.save(tmp_path / "n.npy", SMALL)
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f["x"] = X
+    run = ("run", "x.h5", "n.npy", "--axis", 1, "--batch-axis", 0, "-o")
+    told = revseq(*run, "x.h5::a b").refused("Hint: write to another file, such as 'new.h5::a b'\n").err
+    revseq(*run, *shlex.split(told.rpartition("such as ")[2])).ok()
+    with h5py.File(tmp_path / "new.h5") as f:
+        assert oracle.same_bits(f["a b"][...], RIGHT)
+        assert oracle.same_bits(f["x"][...], X)
