@@ -163,14 +163,17 @@ class TextFormat:
 
 
 def _named(text: Text) -> dict[str, TensorText]:
-    """The tensors of a text by what stands behind ::, as InputTensor, or 2::InputTensor where a page has several."""
+    """The tensors of a text by what stands behind ::, as InputTensor, or 2::InputTensor where a page has several.
+
+    One that serves several examples has the number of the first.
+    """
     tensors = [item for item in text.items if isinstance(item, TensorText)]
     counts = collections.Counter(item.name for item in tensors)
-    named = {item.name: item for item in tensors if counts[item.name] == 1}
-    if len(named) < len(tensors):
-        for i, example in enumerate(text.examples, 1):
-            named |= {f"{i}::{role}": item for role, item in example.tensors.items()}
-    return named
+    names = {item.start: item.name for item in tensors if counts[item.name] == 1}
+    if len(names) < len(tensors):
+        for i, example in reversed([*enumerate(text.examples, 1)]):
+            names |= {item.start: f"{i}::{role}" for role, item in example.tensors.items()}
+    return {names[item.start]: item for item in tensors if item.start in names}
 
 
 def _contents(address: Address, types: TextTypes) -> Contents | None:
@@ -209,6 +212,9 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
         number, label = of_example.groups()
         if part := text.example(int(number)).tensors.get(LABELS.get(label, label)):
             return notation_source(text, part, types, f"{text.name}::{key}")
+    tensors = [item for item in text.items if isinstance(item, TensorText)]
+    if len(alone := [item for item in tensors if item.name == key]) == 1:
+        return notation_source(text, alone[0], types)
     named = _named(text)
     if not named:
         wanted = "rows in brackets, with or without a header such as T: (Sizes:{3}, DataType:FLOAT32)"

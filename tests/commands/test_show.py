@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 from terminals import on_terminal
 
 from revseq_cli.core.platform import quoted
+from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 
 X = np.arange(24, dtype="f4").reshape(2, 3, 4)
 
@@ -111,8 +112,8 @@ def test_lists(revseq, tmp_path):
     ]  # fmt: skip
     found = lines(revseq("show", SAMPLES / "page.md"))
     assert found[0] == f"{SAMPLES / 'page.md'}: text, 8 tensors"
-    assert found[2] == "ATensor FLOAT32 {1,1,1,2} line 49"
-    assert found[-1] == "2::OutputTensor INT8 {3,2} line 38"
+    assert found[8] == "ATensor FLOAT32 {1,1,1,2} line 49"
+    assert found[7] == "2::OutputTensor INT8 {3,2} line 38"
 
 
 def test_what_is_no_tensor(revseq, tmp_path):
@@ -189,6 +190,16 @@ def test_names_for_scripts(revseq, tmp_path, files):
     assert revseq("show", "odd.npz", "--names").ok().out == "odd.npz::a\\nb\nodd.npz::c\x1bd\n"
     assert json.loads(revseq("show", "odd.npz", "--json").ok().out)["tensors"][0]["name"] == "odd.npz::a\nb"
     assert "\n  a\\nb " in revseq("show", "odd.npz").ok().out
+
+
+def test_an_input_of_two_examples_is_listed_once(revseq, tmp_path):
+    first, _, second = (SAMPLES / "page.md").read_text().partition("InputTensor: (Sizes:{3,2}")
+    (tmp_path / "x.md").write_text(first + second[second.index("SequenceTensor") :])
+    shared = [f"1::{INPUT}", f"1::{LENGTHS}", f"1::{OUTPUT}", f"2::{LENGTHS}", f"2::{OUTPUT}"]
+    assert lines(revseq("show", "x.md", "--names")) == [f"x.md::{name}" for name in [*shared, "ATensor", "BTensor"]]
+    assert revseq("show", "x.md").ok().out.startswith("x.md: text, 7 tensors\n")
+    for key in (INPUT, "1::InputTensor", "2::InputTensor"):
+        assert "INT8" not in revseq("show", f"x.md::{key}").ok().out
 
 
 def test_one_bad_file_does_not_hide_the_good_ones(revseq, tmp_path, files):
