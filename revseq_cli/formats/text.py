@@ -216,9 +216,11 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     if len(alone := [item for item in tensors if item.name == key]) == 1:
         return notation_source(text, alone[0], types)
     named = _named(text)
-    if not named:
+    if tensors and not named:
+        raise FormatError("contains several tensors of one name", where=text.name)
+    if not tensors:
         wanted = "rows in brackets, with or without a header such as T: (Sizes:{3}, DataType:FLOAT32)"
-        raise FormatError("contains no tensor, or several of one name", wanted, where=text.name)
+        raise FormatError("contains no tensor", wanted, where=text.name)
     return notation_source(text, named[chosen(named, key, text.name)], types)
 
 
