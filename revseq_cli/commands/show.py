@@ -12,7 +12,7 @@ import click
 
 from revseq_cli.commands import options
 from revseq_cli.commands.options import Console, Group
-from revseq_cli.core.errors import RevseqError, printable
+from revseq_cli.core.errors import NoTensorError, RevseqError, printable
 from revseq_cli.core.tensors import DataType
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def command(
     --names prints a line for each tensor, for scripts.
 
     If some of several TENSORs cannot be read, the command shows the others and the exit status is 1. If none can be
-    read, it is 2.
+    read, or with --stats a tensor of the only file is damaged, it is 2.
     """
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.contents import Contents
@@ -69,9 +69,9 @@ def command(
     is_terminal = sys.stdout.isatty()
     errors: dict[str, RevseqError] = {}
     for name in tensors:
-        texts: list[str] = []
+        new, texts, damaged = list[_Shown](), list[str](), dict[str, RevseqError]()
         try:
-            new = [*_shown(name, format_name, types, headers=names, stats=stats)]
+            new = [*_shown(name, format_name, types, damaged, headers=names, stats=stats)]
             if names and not console.as_json:
                 lines = [tensor["name"] for part in new for tensor in part.tensors]
                 texts = [printable(name) if is_terminal or name.splitlines()[1:] else name for name in lines]
@@ -80,13 +80,14 @@ def command(
         except RevseqError as e:
             if len(tensors) == 1:
                 raise
-            errors[name] = e
-            options.print_error(e, console.color)
-            continue
+            new, damaged = [], {name: e}
         if texts:
             click.echo("\n".join(texts) if names else ("\n" if shown else "") + "\n\n".join(texts))
+        for error in damaged.values():
+            options.print_error(error, console.color)
         shown += new
-    status = (2 if len(errors) == len({*tensors}) else 1) if errors else 0
+        errors |= damaged
+    status = (1 if shown and tensors[1:] else 2) if errors else 0
     if console.as_json:
         files = [part.of for part in shown if isinstance(part.of, Contents)]
         click.echo(objects.show([tensor for part in shown for tensor in part.tensors], files, errors, status))
@@ -111,10 +112,19 @@ def _text(shown: _Shown, console: Console) -> str:
     return view.show(shown.of, attributes, told.get("statistics"), preview=not console.quiet)
 
 
-def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: bool, stats: bool) -> Iterator[_Shown]:
+def _shown(
+    name: str,
+    format_name: str | None,
+    types: TextTypes,
+    damaged: dict[str, RevseqError],
+    *,
+    headers: bool,
+    stats: bool,
+) -> Iterator[_Shown]:
     """What a name stands for: a tensor, those of an example, or what a file, a group or a model holds.
 
     With `headers`, a file of one tensor is shown as its contents, too; with `stats`, each tensor of a file by itself.
+    The errors of some of several go into `damaged`.
     """
     from revseq_cli.formats import references
     from revseq_cli.formats.contents import Contents, Item, number_of
@@ -149,8 +159,15 @@ def _shown(name: str, format_name: str | None, types: TextTypes, *, headers: boo
     jobs.refuse_sizes([reference], types.sizes)
     keys = [item.key for item in contents.items if item.desc or item.is_damaged] if contents and stats else [key]
     for item_key in keys:
-        source = references.open_source(replace(reference, key=item_key), types)
-        yield _opened(source, source.name if source.key else name, stats=stats)
+        try:
+            source = references.open_source(replace(reference, key=item_key), types)
+            yield _opened(source, source.name if source.key else name, stats=stats)
+        except RevseqError as e:
+            if len(keys) == 1:
+                raise
+            if not isinstance(e, NoTensorError):
+                at = f"{reference.path}::{item_key}"
+                damaged[at] = e.about(at)
 
 
 def _opened(source: Source, name: str, *, stats: bool) -> _Shown:

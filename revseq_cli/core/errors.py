@@ -120,6 +120,10 @@ class FormatError(RevseqError, ValueError):
     """Content of a file that is wrong, or that its format or data type cannot hold."""
 
 
+class NoTensorError(FormatError):
+    """What is whole and no tensor: numbers that stand for something else, or values that are in another file."""
+
+
 class TensorIOError(RevseqError, OSError):
     """A file that cannot be opened, read or written."""
 

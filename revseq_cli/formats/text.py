@@ -188,7 +188,7 @@ def _contents(address: Address, types: TextTypes) -> Contents | None:
             desc = tensor.desc or notation_source(text, tensor, types).desc
             item = item._replace(desc=desc, sizes=desc.sizes)
         except FormatError as e:
-            item = item._replace(what=e.found)
+            item = item.refused(e)
         items.append(item)
     return Contents(address.path, "text", tuple(items))
 

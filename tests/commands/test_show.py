@@ -232,6 +232,39 @@ def test_a_list_reads_no_values(revseq, tmp_path):
     revseq("show", "x.zarr", "--stats").refused()
 
 
+def test_statistics_of_the_others_where_a_tensor_is_damaged(revseq, tmp_path):
+    """What is whole and no tensor is left out."""
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f["a"], f["text"], f["z"], f["empty"] = [1], "text", [2], [0, 0]
+        f["empty"].attrs["MATLAB_empty"] = 1
+        f.create_dataset("outside", (3,), "i4", external=[("x.bin", 0, 12)])
+        virtual(f)
+    assert revseq("show", "x.h5", "--stats").ok().out.count("mean") == 2
+    with h5py.File(tmp_path / "x.h5", "a") as f:
+        for name in "mn":
+            f.create_dataset(name, data=np.arange(99), chunks=(99,), fletcher32=True)
+        places = [f[name].id.get_chunk_info(0).byte_offset for name in "mn"]
+    with open(tmp_path / "x.h5", "r+b") as f:
+        for place in places:
+            f.seek(place)
+            f.write(b"damage")
+    (tmp_path / "x.txt").write_text("A: (Sizes:{1}, DataType:INT8)\n[300]\nZ: (Sizes:{1}, DataType:INT8)\n[2]\n")
+    archive(tmp_path / "x.npz")
+    data = bytearray((tmp_path / "x.npz").read_bytes())
+    data[data.index(b"descr")] = 0
+    (tmp_path / "x.npz").write_bytes(data)
+    errors = {"x.h5": ["x.h5::/m", "x.h5::/n"], "x.npz": ["x.npz::a b"], "x.txt": ["x.txt::A"]}
+    for (name, bad), count in zip(errors.items(), (2, 3, 1), strict=True):
+        done = revseq("show", name, "--stats")
+        assert (done.status, done.out.count("mean"), done.err.count("Error: ")) == (2, count, len(bad))
+        report = json.loads(revseq("show", name, "--stats", "--json").out)
+        assert (report["exit_status"], len(report["tensors"])) == (2, count)
+        assert [each["name"] for each in report["errors"]] == bad
+    done = revseq("show", *errors, "--stats").failed()
+    assert (done.out.count("mean"), done.err.count("Error: ")) == (6, 4)
+    revseq("show", "x.h5::m", "--stats").refused("x.h5::/m: the chunk at [0] is damaged")
+
+
 def test_a_preview_reads_only_the_ends_and_says_what_it_leaves_out(revseq, tmp_path):
     with open(tmp_path / "x.npy", "wb") as f:
         np.lib.format.write_array_header_1_0(f, {"descr": "<f4", "fortran_order": False, "shape": (10**6, 10**6)})

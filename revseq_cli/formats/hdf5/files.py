@@ -23,7 +23,7 @@ import numpy as np
 from h5py import h5a, h5d, h5g, h5l, h5o
 
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, listed
+from revseq_cli.core.errors import FormatError, NoTensorError, RevseqError, TensorIOError, listed
 from revseq_cli.formats import file_io
 from revseq_cli.formats.attributes import Attributes, plain
 from revseq_cli.formats.contents import chosen, missing, not_a_name, try_hint
@@ -103,9 +103,9 @@ def checked(dataset: h5d.DatasetID, where: str) -> h5d.DatasetID:
     """
     properties = dataset.get_create_plist()
     if properties.get_layout() == h5d.VIRTUAL:
-        raise FormatError("a virtual dataset, made of other files", "values in the file itself", where=where)
+        raise NoTensorError("a virtual dataset, made of other files", "values in the file itself", where=where)
     if properties.get_external_count():
-        raise FormatError("keeps its values in another file", "values in the file itself", where=where)
+        raise NoTensorError("keeps its values in another file", "values in the file itself", where=where)
     return dataset
 
 

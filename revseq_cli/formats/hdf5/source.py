@@ -12,7 +12,7 @@ from h5py import h5d, h5g, h5t
 from numpy.typing import NDArray
 
 from revseq_cli.core.dtypes import data_type_of, require_sizes
-from revseq_cli.core.errors import FormatError, about
+from revseq_cli.core.errors import FormatError, NoTensorError, about
 from revseq_cli.core.tensors import DataType, Region, TensorDesc, chunk_boxes, chunk_start
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile
@@ -144,7 +144,7 @@ def _refuse_other_programs(dataset: h5py.Dataset) -> None:
     if isinstance(kind, str) and kind not in _MATLAB_NUMBERS:
         raise FormatError(f"its data type is MATLAB's {kind}", "numbers")
     if (empty := files.attribute(dataset, "MATLAB_empty")) is not None and np.all(empty == 1):
-        raise FormatError("an empty array of MATLAB, whose numbers are its sizes", "an array with elements")
+        raise NoTensorError("an empty array of MATLAB, whose numbers are its sizes", "an array with elements")
 
 
 def _details_of(properties: h5py.h5p.PropDCID, meaning: str) -> dict[str, str]:
