@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from revseq_cli.core import platform
+from revseq_cli.core import dtypes, platform
 from revseq_cli.core.errors import printable
 from revseq_cli.core.tensors import TensorDesc, braced
 from revseq_cli.formats.contents import Contents, Item
@@ -108,7 +108,12 @@ def show(source: Source, attributes: dict[str, Any], statistics: dict[str, Any] 
     for i, (name, value) in enumerate(attributes.items()):  # as ncdump -h has them
         text = json.dumps(value, ensure_ascii=False).removeprefix("[").removesuffix("]")
         rows.append(("" if i else "attributes", printable(f"{name} = {text}"[:_LONGEST_ATTRIBUTE])))
-    rows += [(key, "-" if value is None else str(value)) for key, value in (statistics or {}).items()]
+    for key, value in (statistics or {}).items():
+        text = "-" if value is None else str(value)
+        if key in ("min", "max") and value is not None:  # as an element is printed
+            is_mini = dtypes.is_minifloat(source.dtype)
+            text = f"{value:.4g}" if is_mini else render(np.array([value], source.dtype))[0]
+        rows.append((key, text))
     lines = [printable(source.name), *(f"  {key:<15}  {text}" for key, text in rows)]
     if preview:
         chunk = prod(source.chunks or ()) * source.dtype.itemsize

@@ -4,6 +4,7 @@ import json
 import zipfile
 
 import h5py
+import ml_dtypes
 import numpy as np
 import pytest
 import zarr
@@ -291,6 +292,23 @@ def test_statistics(revseq, tmp_path, values, expected):
     found = report["tensors"][0]["statistics"]
     assert found == dict(zip(names, [*expected, 0], strict=True))
     assert f"  mean             {found['mean']}\n" in revseq("show", "x.npy", "--stats").ok().out
+
+
+@pytest.mark.parametrize(
+    ("values", "least", "greatest"),
+    [
+        (np.array([0.1, 300], ">f4"), "0.1", "300"), (np.float16([0.1, np.inf]), "0.1", "inf"), (np.float64([0.1, 3]), "0.1", "3"),
+        (np.array([True, False]), "0", "1"), (np.uint64([2**64 - 1, 7]), "7", "18446744073709551615"),
+        (np.array([0.1, 2], ml_dtypes.bfloat16), "0.1001", "2"), (np.float32([]), "-", "-"),
+    ],
+)  # fmt: skip
+def test_ends_are_printed_as_elements(revseq, tmp_path, values, least, greatest):
+    save_file({"x": values.astype(values.dtype.newbyteorder("="))}, tmp_path / "x.safetensors")
+    if values.dtype.kind != "V":
+        np.save(tmp_path / "x.npy", values)
+    for name in [path.name for path in tmp_path.iterdir()]:
+        found = lines(revseq("show", name, "--stats"))
+        assert (f"min {least}" in found, f"max {greatest}" in found) == (True, True)
 
 
 @pytest.mark.needs("terminal")
