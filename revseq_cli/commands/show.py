@@ -113,13 +113,7 @@ def _text(shown: _Shown, console: Console) -> str:
 
 
 def _shown(
-    name: str,
-    format_name: str | None,
-    types: TextTypes,
-    damaged: dict[str, RevseqError],
-    *,
-    headers: bool,
-    stats: bool,
+    name: str, format_name: str | None, types: TextTypes, damaged: dict[str, RevseqError], *, headers: bool, stats: bool
 ) -> Iterator[_Shown]:
     """What a name stands for: a tensor, those of an example, or what a file, a group or a model holds.
 
