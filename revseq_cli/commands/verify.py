@@ -12,7 +12,7 @@ import click
 from revseq_cli.commands import options
 from revseq_cli.commands.options import Console, Group
 from revseq_cli.core import signals
-from revseq_cli.core.errors import RevseqError, UsageError, listed, printable
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed, printable
 from revseq_cli.operator.spec import FeatureLevel
 
 if TYPE_CHECKING:
@@ -126,7 +126,11 @@ def _report(page: Reference, level: FeatureLevel, console: Console, *, fix: bool
     report = pages.verify(text, level)
     if not fix or report.right:
         return report
-    data, fixed = pages.fix(text, report, level)
+    try:
+        data, fixed = pages.fix(text, report, level)
+    except FormatError as e:
+        console.note(f"{page.name} is not rewritten: {e.found}")
+        return report
     console.note(*pages.write_page(text, data))
     return fixed
 

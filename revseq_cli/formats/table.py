@@ -181,6 +181,8 @@ def looks_like(head: bytes) -> tuple[str, str]:
     kind = kind_of(head)
     if kind is None:
         return ("something else" if head else "an empty file"), ""
+    if kind.packing:
+        return kind.name, f"unpack it: {kind.packing.unpack} -c"
     return kind.name, f"add -f {kind.format.name}" if kind.format else kind.advice
 
 

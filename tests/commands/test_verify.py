@@ -312,7 +312,8 @@ class TestFix:
         (tmp_path / "x.md").write_text(text)
         (tmp_path / "y.md").write_text(WRONG)
         done = revseq("verify", "x.md", "y.md", "--fix").failed()
-        assert re.search(rf"^Error: x.md: line \d+, column \d+: .*{re.escape(reason)}", done.err)
+        assert re.search(rf"^Note: x.md is not rewritten: line \d+, column \d+: .*{re.escape(reason)}", done.err)
+        assert "x.md\n  example 1, line 10: WRONG" in done.out
         assert (tmp_path / "x.md").read_text() == text
         assert (tmp_path / "y.md").read_text() == PAGE
 
@@ -321,12 +322,13 @@ class TestFix:
             "3, 4],\n   [8", "3, 4],\n# DML_GRU_OPERATOR_DESC\n   [8"
         )  # with it, the second is another's
         (tmp_path / "x.md").write_text(text)
-        revseq("verify", "x.md", "--fix").refused("x.md: cannot be fixed: with other rows, it has other examples")
+        done = revseq("verify", "x.md", "--fix").failed()
+        assert "x.md is not rewritten: cannot be fixed: with other rows, it has other examples" in done.err
         assert (tmp_path / "x.md").read_text() == text
         revseq("verify", "-", "--fix", stdin=WRONG.encode()).refused("standard input")
         packed = gzip.compress(WRONG.encode())
         (tmp_path / "x.md.gz").write_bytes(packed)
-        revseq("verify", "x.md.gz", "--fix").refused("x.md.gz: packed")
+        assert "x.md.gz is not rewritten: packed" in revseq("verify", "x.md.gz", "--fix").failed().err
         assert (tmp_path / "x.md.gz").read_bytes() == packed
 
     def test_a_page_that_changes_meanwhile_stays_as_it_is(self, tmp_path):
