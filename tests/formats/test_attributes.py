@@ -21,7 +21,7 @@ FORMATS = {"nc": "x.nc", "nc3": "x3.nc", "h5": "x.h5", "zarr2": "x2.zarr", "zarr
 OTHERS = {"grid_mapping", "coordinates"}  # attributes that name variables which stay behind
 
 
-def dataset():
+def write(path, group=None, unlimited=()):
     """Packed values with missing ones, coordinates of numbers, times, text and two dimensions, bounds and a mapping."""
     values = PACKED.astype("f8") / 100 + 250
     values[1, 2, 3] = np.nan
@@ -29,7 +29,7 @@ def dataset():
         "long_name": "Lufttemperatur in °C", "units": "K", "level": np.int32(2), "precision": 0.5,
         "flags": np.array([1, 2, 3], "i4"), "grid_mapping": "crs", "actual": np.array([185.5, 322.25]), "names": ["a", "bc"],
     }  # fmt: skip
-    return xarray.Dataset(
+    data = xarray.Dataset(
         {
             "air": (("time", "lat", "lon"), values, attributes),
             "crs": ((), np.int32(7), {"grid_mapping_name": "latitude_longitude"}),
@@ -43,10 +43,7 @@ def dataset():
         },
         {"title": "two days", "Conventions": "CF-1.11", "count": np.int64(3)},
     )
-
-
-def write(path, group=None, unlimited=()):
-    data, name, encoding = dataset(), path.name, ENCODING
+    name, encoding = path.name, ENCODING
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if name.endswith(".zarr"):

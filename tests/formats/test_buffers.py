@@ -6,8 +6,6 @@ import numpy as np
 import oracle
 import pytest
 
-from revseq_cli.formats import raw
-
 RNG = np.random.default_rng(11)
 KINDS = {"FLOAT32": "<f4", "FLOAT16": "<f2", "INT64": "<i8", "UINT8": "u1", "COMPLEX64": "<c8", "BFLOAT16": "<u2"}
 
@@ -68,28 +66,11 @@ def test_what_is_wrong_with_a_buffer(revseq, tmp_path, options, words):
     assert not (tmp_path / "y.bin").exists()
 
 
-def test_cut_alignments_lie_one_element_after_another():
-    for run, order, alignment in (
-        (4096, "C", (1, 32, 128)),
-        (4096, "F", (1000, 5, 1)),
-        (1 << 30, "F", (1000, 128, 128)),
-    ):
-        assert raw.cut_alignment_of(run, (1000, 128, 128), order) == alignment
-
-
 def test_first_bytes_say_nothing_of_a_buffer(revseq, tmp_path):
     for first in (b"[", b"\x1f\x8b", b"PK\x03\x04", b"\x93NUMPY", b"\x89HDF\r\n\x1a\n"):
         (tmp_path / "x.bin").write_bytes(data := first + bytes(12 - len(first)))
         revseq("convert", "x.bin", "y.npy", "--dtype", "UINT8", "--sizes", "12", "--overwrite").ok()
         assert np.load(tmp_path / "y.npy").tobytes() == data
-
-
-def test_lengths_of_another_type_are_not_taken_for_more(revseq, tmp_path):
-    """Two INT64 lengths are no four of UINT32."""
-    np.arange(24, dtype="<f4").tofile(tmp_path / "x.bin")
-    np.array([3, 2], "<i8").tofile(tmp_path / "n.bin")
-    revseq("run", "x.bin", "n.bin", "--sizes", "2x3x4", "--axis", 1, "--batch-axis", 0, "-o", "y.npy").ok()
-    assert np.load(tmp_path / "y.npy")[:, :, 0].tolist() == [[8, 4, 0], [16, 12, 20]]
 
 
 def test_a_packed_buffer_is_no_buffer(revseq, tmp_path):

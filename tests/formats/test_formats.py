@@ -275,15 +275,6 @@ class TestNotation(Contract):
     suffix = ".txt"
     is_piped = True
 
-    def test_one_of_several(self, tmp_path):
-        header = "(Sizes:{1}, DataType:INT8)\n"
-        (tmp_path / "x.txt").write_text(f"A: {header}[1]\nB: {header}[2]\n")
-        assert open_(f"{tmp_path / 'x.txt'}::B").read().tolist() == [2]
-        with pytest.raises(FormatError, match="2 tensors: A, B"):
-            open_(tmp_path / "x.txt")
-        with pytest.raises(FormatError, match="no such tensor"):
-            open_(f"{tmp_path / 'x.txt'}::C")
-
     def test_scalars_and_none_as_people_type_them(self, tmp_path):
         for text, values in (
             ("{ }, DataType:FLOAT32) nan // none\n", np.float32("nan")),
@@ -345,24 +336,7 @@ def test_names_that_no_tensor_gets(tmp_path, suffix):
         assert not list(tmp_path.iterdir())
 
 
-# Scalars, and tensors without elements.
-
-
 def test_diff_of_scalars(revseq, tmp_path):
     for name, value in {"a": 1.0, "b": 1.5}.items():
         np.save(tmp_path / f"{name}.npy", np.array(value))
     assert "1 of 1 elements differ\n  index  A    B\n     []  1  1.5" in revseq("diff", "a.npy", "b.npy").failed().out
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (3, 0, 2)], ids=str)
-def test_the_operator_takes_tensors_without_elements_and_a_level_does_not(revseq, tmp_path, shape):
-    np.save(tmp_path / "x.npy", values := np.full(shape, 7, np.float32))
-    np.save(tmp_path / "n.npy", np.ones(tuple(1 if d == 0 else size for d, size in enumerate(shape)), np.uint32))
-    job = ("x.npy", "n.npy", "--axis", 0)
-    for options in (("--feature-level", "5_0"), ())[: 1 + (not shape)]:
-        revseq("run", *job, *options).refused(f"x.npy: {'Sizes is {' if shape else 'dimension count is 0'}")
-        assert "FAIL" in revseq("check", *job, *options).failed().out
-    if shape:
-        revseq("run", *job, "-o", "y.npy").ok()
-        revseq("check", *job).ok()
-        assert oracle.same_bits(np.load(tmp_path / "y.npy"), values)

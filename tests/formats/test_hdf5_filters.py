@@ -149,19 +149,15 @@ def test_h69_parameters_come_out_as_they_went_in(folder, revseq, name, options):
             assert {mask for mask, _ in masks(made).values()} == {mask for mask, _ in masks(old).values()}
 
 
-def lzf_of(data):
-    """An LZF stream of bytes that are a run of one byte at the end, and else like no others."""
-    pieces = (data[i : min(i + 32, 990)] for i in range(0, 990, 32))
-    return b"".join(bytes([len(piece) - 1]) + piece for piece in pieces) + bytes([0xE0, len(data) - 999, 0])
-
-
 def test_a_chunk_in_the_place_of_one_with_another_filter_mask(folder, revseq):
     """Where the new chunk has the old one's size, HDF5 keeps the old mask, and nobody could read the chunk."""
     data = np.random.default_rng(3).bytes(990)
-    data += data[-1:] * 34
+    data += data[-1:] * 34  # a run of one byte at the end, and else bytes like no others
+    pieces = (data[i : min(i + 32, 990)] for i in range(0, 990, 32))
+    stream = b"".join(bytes([len(piece) - 1]) + piece for piece in pieces) + bytes([0xE0, len(data) - 999, 0])
     with h5py.File(folder / "x.h5", "w") as f:
         made = f.create_dataset("x", (1, 1024), "u1", chunks=(1, 1024), compression="lzf")
-        made.id.write_direct_chunk((0, 0), lzf_of(data), 0)
+        made.id.write_direct_chunk((0, 0), stream, 0)
     with h5py.File(folder / "x.h5") as f:
         assert f["x"][()].tobytes() == data
         assert f["x"].id.get_chunk_info(0).size == 1024

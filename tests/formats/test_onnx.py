@@ -16,10 +16,6 @@ from revseq_cli.core.errors import FormatError, TensorIOError
 from revseq_cli.formats.onnx import TYPES, Model, open_tensor
 
 
-def save_tensor(path, **fields):
-    path.write_bytes(TensorProto(**{"dims": [3, 4], "data_type": 1, **fields}).SerializeToString())
-
-
 @pytest.mark.parametrize("number", sorted(TYPES))
 def test_fields_of_numbers(tmp_path, number):
     """In place of raw_data, as onnx.helper has it."""
@@ -52,7 +48,8 @@ def test_fields_of_numbers(tmp_path, number):
     ],
 )  # fmt: skip
 def test_tensors_that_are_none(revseq, tmp_path, fields, problem):
-    save_tensor(tmp_path / "x.pb", **fields)
+    proto = TensorProto(**{"dims": [3, 4], "data_type": 1} | fields)
+    (tmp_path / "x.pb").write_bytes(proto.SerializeToString())
     revseq("convert", "x.pb", "y.npy").refused("x.pb: ", problem)
     assert not (tmp_path / "y.npy").exists()
 
@@ -164,12 +161,8 @@ class TestOfAModel:
         assert oracle.same_bits(np.load("yb.npy"), witness("bilstm.onnx", feeds, "yb"))
         assert "equal, 40 elements" in revseq("diff", "--on", "cpu", "bilstm.onnx::yb", *FEED).ok().out
 
-    def test_check_and_show_know_sizes_without_values(self, revseq):
-        told = "time_axis 0, batch_axis 1, (Sizes:{T,N,3}, DataType:FLOAT32)"
-        first, second = revseq("check", "bilstm.onnx").ok().out.splitlines()
-        assert first.startswith(f"pass  bilstm.onnx::rev: {told}: no feature level of DirectML accepts it; with --len")
-        assert second.startswith("pass  bilstm.onnx::yb: ")
-        assert f"  rev  ReverseSequence, {told}\n" in revseq("show", "bilstm.onnx").ok().out
+    def test_check_knows_sizes_without_values(self, revseq):
+        assert revseq("check", "bilstm.onnx").ok().out.count("pass  bilstm.onnx::") == 2
         (node,) = json.loads(revseq("check", "bilstm.onnx::rev", "--json").ok().out)["nodes"]
         assert (node["Sizes"], node["valid"], node["lowest_level"]) == (["T", "N", 3], True, "none")
         # ONNX has lengths of INT64, which no level takes.
@@ -440,12 +433,6 @@ class TestDoors:
         assert b"Relu" in handed
         assert b"unknown" not in handed
         assert b"metadata" not in handed
-
-
-def test_operators_that_nobody_has(revseq, tmp_path):
-    one(tmp_path / "m.onnx", U_AND_N, [helper.make_node("Foo", ["u"], ["x"], domain="com.foo")])
-    revseq("run", "m.onnx", *OF_U).refused("m.onnx: ONNX Runtime says", "com.foo")
-    revseq("check", "m.onnx").ok()
 
 
 def test_a_model_that_is_cut_short(tmp_path):

@@ -390,8 +390,6 @@ def test_a_bucket(revseq, box, tmp_path):
         files.get(f"box/out/y{name[1:]}", str(tmp_path / f"y{name[1:]}"), recursive=name == "x.zarr")
         assert np.array_equal(stored(tmp_path / f"y{name[1:]}"), RIGHT)
     assert not [name for name in files.find("box") if ".revseq" in name]
-    words = ("batch", "--each", "s3://box/in/x*.npy", "--lengths", "s3://box/in/n.npy", *JOB, "-o", "s3://box/{stem}.npy")  # fmt: skip
-    assert revseq(*words, env=env).ok().out.startswith("1 job: 1 done")
 
 
 @pytest.mark.long

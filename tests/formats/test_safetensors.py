@@ -9,7 +9,7 @@ import safetensors
 import safetensors.numpy
 from tensor_files import EXPECTED, N, X, open_
 
-from revseq_cli.core.errors import FormatError, RevseqError
+from revseq_cli.core.errors import RevseqError
 
 ENTRY = {"dtype": "F32", "shape": [3, 4], "data_offsets": [0, 48]}
 
@@ -18,15 +18,6 @@ def make(folder, header, data=bytes(48), length=None):
     raw = header if isinstance(header, bytes) else json.dumps(header).encode()
     length = len(raw) if length is None else length
     (folder / "x.safetensors").write_bytes(length.to_bytes(8, "little") + raw + data)
-
-
-def test_which_tensor(tmp_path):
-    path = tmp_path / "x.safetensors"
-    safetensors.numpy.save_file({"a": X, "b": N}, path)
-    with pytest.raises(FormatError, match="2 tensors: a, b"):
-        open_(path)
-    with pytest.raises(FormatError, match="no such tensor"):
-        open_(f"{path}::c")
 
 
 @pytest.mark.parametrize(

@@ -155,10 +155,9 @@ def test_a_store_that_changes_is_refused(tmp_path):
     source.read()
     source.recheck()
     chunk = tmp_path / "x.zarr/c/2/0"
-    for change in (lambda: os.utime(chunk, ns=(1, 1)), chunk.unlink):
-        change()
-        with pytest.raises(OSError, match="changed while it was read"):
-            source.recheck()
+    chunk.unlink()
+    with pytest.raises(OSError, match="changed while it was read"):
+        source.recheck()
 
 
 def test_an_output_inside_the_store_changes_no_input(revseq, folder):
