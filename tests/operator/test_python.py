@@ -122,6 +122,7 @@ def test_what_is_refused(arguments, settings, error, words):
     with pytest.raises(error, match=words) as caught:
         revseq_cli.reverse_subsequences(*arguments, **settings)
     assert isinstance(caught.value, ValueError | TypeError)
+    assert "--" not in str(caught.value)  # options are for the command
 
 
 def test_explain():

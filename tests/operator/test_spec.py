@@ -2,10 +2,8 @@
 
 import pickle
 
-import numpy as np
 import pytest
 
-import revseq_cli
 from revseq_cli.core.errors import UsageError
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.operator import spec
@@ -85,18 +83,6 @@ def test_element_limit(sizes):
     assert not job(desc("UINT8", (2**32 - 1,)), desc("UINT32", (1,)), 0)
 
 
-@pytest.mark.parametrize(
-    ("values", "rank", "lengths", "lowest"),
-    [
-        ("FLOAT32", 4, "UINT32", "2_1"), ("FLOAT32", 4, "UINT64", "5_0"), ("FLOAT32", 9, "UINT32", "none"),
-        ("FLOAT32", 4, "BOOL", None),
-    ],
-)  # fmt: skip
-def test_lowest_level(values, rank, lengths, lowest):
-    found = lowest_level(desc(values, (2,) * rank), desc(lengths, (1, *(2,) * (rank - 1))), 0)
-    assert (found.short if found is not None else None) == lowest
-
-
 def test_what_no_level_of_directml_has():
     found = job(desc("COMPLEX64", (3,) * 9), desc("BOOL", (3,) * 8 + (1,)), 8)
     none = "no feature level of DirectML has it; without one, the operator's own rules hold"
@@ -124,13 +110,3 @@ def test_an_error_names_the_tensors_in_another_process_too():
     assert (message(again), again.violations) == (message(error), error.violations)
     assert message(error).startswith("Error: lens.npy: DataType is INT64\n")
     assert "\nHint: of all" in message(SpecError(error.violations, {}, "of all"))
-
-
-def test_python_gets_a_message_without_options():
-    with pytest.raises(revseq_cli.SpecError) as caught:
-        revseq_cli.reverse_subsequences(np.zeros((2, 4)), np.zeros((3, 1), np.bool_), 1)
-    assert str(caught.value).split("\n") == [
-        "SequenceLengthsTensor: DataType is BOOL; wanted: a type of numbers (operator's rules)",
-        "SequenceLengthsTensor: Sizes is {3,1}; wanted: {2,1}: as InputTensor, and 1 along axis 1 (SequenceLengthsTensor)",
-    ]
-    assert issubclass(revseq_cli.SpecError, revseq_cli.RevseqError | ValueError)

@@ -47,13 +47,6 @@ def by_netcdf4(folder, name, array):
     return f"{name}.nc::{name}"
 
 
-def test_names_say_where_lengths_go(revseq, tmp_path):
-    array = lengths("time", "lon", "lat", time=1)
-    job = (by_netcdf4(tmp_path, "v", VALUES), by_netcdf4(tmp_path, "n", array), "--axis", "time")
-    revseq("run", *job, "-o", "y.npy").ok()
-    assert oracle.same_bits(np.load(tmp_path / "y.npy"), right(array))
-
-
 def of(array):
     """A source in memory with the names of dimensions."""
     source = held(array.to_numpy())

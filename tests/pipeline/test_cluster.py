@@ -263,7 +263,6 @@ def test_a_signal_while_the_scheduler_is_silent(tmp_path, job):
 
 def test_options(revseq, files):
     job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--dry-run")
-    revseq(*job, "--scheduler", "tcp://nowhere:1").refused("add --engine dask")
     done = revseq(*job, "--engine", "dask", "--scheduler", "tcp://nowhere:1", "--memory", "1G").ok()
     assert "dask, all workers of tcp://nowhere:1" in done.out
     revseq(*job[:-1], "--engine", "dask").refused("no dask scheduler is named", "add --scheduler tcp://host:8786")

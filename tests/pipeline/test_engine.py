@@ -7,8 +7,6 @@ import h5py
 import numpy as np
 import oracle
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from observed import observed
 from oracle import expected
 from processes import members, start
@@ -19,22 +17,8 @@ from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.raw import MemorySink, MemorySource
 from revseq_cli.pipeline import passes
 from revseq_cli.pipeline.jobs import Job, Request
-from revseq_cli.pipeline.lengths import PlacedSource
 from revseq_cli.pipeline.plan import SERIAL, Plan, Resources, cut, plan_reversal
 from revseq_cli.pipeline.suggest import load
-
-
-@settings(max_examples=50)
-@given(st.data())
-def test_each_length_of_a_batch_axis_is_counted_once(data):
-    shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=2, max_size=4)))
-    axis, batch_axis = data.draw(st.permutations(range(len(shape))))[:2]
-    lengths = np.array(data.draw(st.lists(st.integers(0, 6), min_size=shape[batch_axis], max_size=shape[batch_axis])))
-    values = np.zeros(shape, np.float32)
-    job = Job(held(values), PlacedSource(held(lengths.astype("u4")), shape, axis, (batch_axis,)), axis, batch_axis)
-    blocks = cut(shape, axis, most=data.draw(st.integers(1, 60)), alignment=(1,) * len(shape), order="C")
-    with MemorySink(job.values) as sink:
-        assert passes.reverse(job, sink, Plan(blocks, SERIAL, 1, 0)) == (lengths > shape[axis]).sum()
 
 
 @pytest.mark.parametrize("suffix", ["npy", "h5"])

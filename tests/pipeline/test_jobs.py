@@ -231,11 +231,6 @@ def test_h15_what_is_neither_a_number_nor_a_name(revseq, files, axis):
     assert len(revseq("run", "x.npy", "[[[1]]]", "--axis", axis).refused(words).err) < 300
 
 
-def test_a_type_that_no_text_states_is_told(revseq):
-    done = revseq("run", "[[1, 2]]", "[[1]]", "--axis", 1, "-o", "y.npy").ok()
-    assert "INPUT states no data type: it is FLOAT32" in done.err
-
-
 def test_bool_as_bytes_is_in_a_file_alone(revseq, tmp_path):
     np.savez(tmp_path / "x.npz", v=X > 0.5, w=X)
     job = ("x.npz::v", "[2, 5, 10, 7]", *BATCH, "--dtype", "UINT8", "-o", "y.npz")

@@ -19,11 +19,9 @@ from revseq_cli.formats.contract import Sink, Storage
 from revseq_cli.formats.raw import MemorySource, RawSource, RawTensor
 from revseq_cli.pipeline import plan
 from revseq_cli.pipeline.jobs import Job
-from revseq_cli.pipeline.passes import reversed_output
 from revseq_cli.pipeline.plan import Blocks, Plan, Resources, cut, plan_fold, plan_move, plan_pass, plan_reversal
 
 MANY = 1 << 40  # bytes of memory
-SOME, MUCH = thresholds.WORTH_PROCESSES_WITH_FILTERS, thresholds.WORTH_PROCESSES
 
 
 def source(sizes, dtype="f4", *, chunks=None, encoded=False, order="C", path="x.h5"):
@@ -118,23 +116,7 @@ def test_blocks_are_computed_lazily():
     assert not [*cut((10**14, 0), None, most=1, alignment=(1, 1))]
 
 
-@given(st.integers(0, 20), st.integers(1, 20), st.integers(0, 40))
-def test_a_part_of_a_line(start, count, length):
-    line = np.arange(41)
-    values, lengths = (MemorySource("x", array, Storage("memory", {})) for array in (line, np.array([length], "u1")))
-    part = slice(start, start + count)
-    read = reversed_output(Job(values, lengths, 0)).read_task((part,)).read()
-    assert read.tolist() == [*line[:length][::-1], *line[length:]][part]
-
-
 # Engines and workers
-
-
-def test_processes_where_they_pay():
-    assert plan.choose(2, source((SOME,), "u1", encoded=True)) == "processes"
-    assert plan.choose(2, source((SOME,), "u1"), Output(encoded=True)) == "processes"
-    for size, cores, encoded in ((SOME - 1, 2, True), (SOME, 1, True), (MUCH - 1, 16, False)):
-        assert plan.choose(cores, source((size,), "u1", encoded=encoded)) == "serial"
 
 
 @pytest.mark.parametrize(("mib", "workers"), [(1, 2), (47, 2), (48, 3), (255, 15), (256, 16), (1024, 16)])

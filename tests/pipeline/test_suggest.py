@@ -127,13 +127,6 @@ def test_what_is_typed_stays(revseq, files):
     assert revseq("batch", "jobs.csv").err.endswith("Hint: use --batch-axis 0\n")
 
 
-@pytest.mark.parametrize("lengths", [[1, 2], [[1, 2, 3]], [1, 2, 3, 4, 5]])
-def test_nothing_is_proposed_that_does_not_fit(revseq, files, lengths):
-    np.save(files / "n.npy", np.array(lengths))
-    for options in ((), ("--axis", 1), ("--axis", 1, "--batch-axis", 0)):
-        assert "Hint" not in revseq("run", "x.npy", "n.npy", *options).refused().err
-
-
 @pytest.mark.parametrize("typed", ["3,2,1,4", "3 2 1 4"])
 def test_lengths_that_are_typed_without_brackets(revseq, files, typed):
     done = revseq("run", "x.npy", typed, "--axis", 1, "--batch-axis", 0)
@@ -153,18 +146,6 @@ def test_names_of_dimensions_are_proposed_by_name(revseq, tmp_path):
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), batched(CUBE, [1, 2, 3, 4], 1, 0))
     told = revseq("run", "x.h5::x", "[1, 2, 3, 4]", "--axis", "b").refused().err
     assert "  --batch-axis a: a length for each of the 4 indices" in told
-
-
-@pytest.mark.parametrize(
-    ("values", "lengths", "right"),
-    [
-        ((4, 10, 6), (4,), [(1, 0), (2, 0)]), ((4, 4, 6), (4, 1), [(0, 1), (1, 0), (2, 0), (2, 1)]),
-        ((4, 10, 6), (4, 1, 6), [(1, None)]), ((4, 10, 6), (4, 6), [(1, None)]), ((1, 1, 4), (1, 1, 4), [(0, None), (1, None)]),
-        ((5,), (1,), [(0, None)]), ((5,), (), [(0, None)]), ((5,), (5,), []), ((4, 5), (1, 4, 1), []), ((), (), []),
-    ],
-)  # fmt: skip
-def test_fits(values, lengths, right):
-    assert [fit[:2] for fit in suggest.fits(held(np.zeros(values)), held(np.zeros(lengths)))] == right
 
 
 @settings(max_examples=60)
