@@ -50,20 +50,6 @@ def outputs(folder):
 # manifests
 
 
-JSON = lines({"output": "y1.npy"}, {"output": "y2.npy", "verify": "yes"})
-CSV = "input,lengths,axis,batch_axis,verify,output\nx.npy,n.npy,1,,,y1.npy\nx.npy,n.npy,1,,yes,y2.npy\n"
-
-
-@pytest.mark.parametrize(
-    ("name", "text"), [("m.jsonl", JSON), ("m.csv", CSV), ("m", JSON), ("m", CSV), ("-", JSON), ("-", CSV)]
-)
-def test_both_formats_from_files_and_pipes(revseq, files, name, text):
-    if name != "-":
-        (files / name).write_text(f"\ufeff{text}", encoding="utf-8")
-    assert revseq("batch", name, "-q", stdin=text.encode()).ok().out == ""
-    assert all(oracle.same_bits(np.load(files / each), EXPECTED) for each in ("y1.npy", "y2.npy"))
-
-
 @pytest.mark.parametrize(
     ("text", "place"),
     [

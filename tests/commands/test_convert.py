@@ -56,17 +56,6 @@ def test_formats_by_suffix_and_by_option(revseq, files):
     revseq("convert", "x.npy", "y.dat").refused("unknown suffix .dat")
 
 
-def test_text_without_a_header(revseq, tmp_path):
-    revseq("convert", "[[1, 2], [3, 4]]", "x.npy", "--dtype", "uint8").ok()
-    assert np.load(tmp_path / "x.npy").dtype == np.uint8
-    revseq("convert", "[1.5]", "y.npy").ok()
-    assert np.load(tmp_path / "y.npy").dtype == np.float32
-    wanted = "wanted: UINT8: revseq does not cast values, and numpy's astype does\nHint: leave out --dtype\n"
-    done = revseq("convert", "x.npy", "z.npy", "--dtype", "int8")
-    done.refused("DataType is UINT8, and INT8 is asked for", wanted)
-    assert not (tmp_path / "z.npy").exists()
-
-
 def test_through_pipes(revseq, files):
     values = np.load(files / "x.npy")
     notation = revseq("convert", "x.npy", "-").ok().raw

@@ -54,7 +54,3 @@ def test_completion(revseq, shell):
         "COMP_CWORD": "co" if shell == "fish" else "1",
     }
     assert "convert" in revseq(env=env).ok().out
-
-
-def test_an_axis_of_a_variable_that_is_unset(revseq, files):
-    revseq("run", "x.npy", "n.npy", "--axis", "").refused("the dimension is empty", "is a variable unset?")

@@ -1,4 +1,4 @@
-"""The terminal: colours that can be read and who decides on them, lines that end between words, and bars of progress."""
+"""The terminal: colours that can be read and who decides on them, and bars of progress."""
 
 import os
 import re
@@ -11,7 +11,6 @@ from conftest import SAMPLES
 from needs import pty
 from terminals import everything_on, in_columns
 
-from revseq_cli.core.errors import RevseqError
 from revseq_cli.report import terminal
 
 JOB = ("x.npy", "n.npy", "--axis", 1)
@@ -50,11 +49,6 @@ def test_errors_in_a_pipe(revseq, env, options, colored):
     assert ("\x1b[" in done.err) == colored
 
 
-def test_a_name_paints_nothing(revseq):
-    done = revseq("show", "\x1b[31mred\nError: \nHint: x", "--color", "always")
-    assert done.err.count("\x1b[1;") == 1
-
-
 @pytest.mark.parametrize(
     ("option", "value"),
     [("--color", "maybe"), ("--engine", "x"), ("--memory", "much"), ("--jobs", "0"), ("--feature-level", "9_9")],
@@ -68,23 +62,6 @@ def test_variables_of_the_environment(revseq, files, option, value):
     for options, engine in (((), "processes"), (("--engine", "serial"), "serial")):
         plan = revseq("run", *JOB, "--dry-run", *options, env={"REVSEQ_ENGINE": "processes"}).ok().out
         assert re.findall("processes|serial", plan) == [engine]
-
-
-# lines
-
-
-def test_errors_are_alike_but_for_their_files():
-    def error(where, **other):
-        return RevseqError(**{"found": "f", "wanted": "w", "hint": "h", "context": "c", "where": where} | other)
-
-    assert terminal.reason(error("a")) == terminal.reason(error("b"))
-    for part in ("found", "wanted", "hint", "context"):
-        assert terminal.reason(error("a")) != terminal.reason(error("a", **{part: "other"}))
-    for files, where in (("a", "a"), ("aa", "a"), ("aba", "a, b"), ("abcde", "a, b, c and 2 more")):
-        (one,) = terminal.together([error(each) for each in files])
-        assert (one.where, one.found, one.wanted, one.hint, one.context) == (where, "f", "w", "h", "c")
-    long = "x" * 1000
-    assert terminal.together([error(long), error(long)])[0].where == long
 
 
 # progress

@@ -35,11 +35,11 @@ def test_whole_jobs_and_pages(revseq, tmp_path, encoded):
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("jobs.jsonl", JOB), ("jobs.csv", "input,lengths,axis,output\nx.npy,n.npy,1,y.npy\n")]
+    ("name", "text"), [("jobs.jsonl", JOB), ("jobs", "input,lengths,axis,verify,output\nx.npy,n.npy,1,yes,y.npy\n")]
 )
 def test_manifests(revseq, files, encoded, name, text):
     (files / name).write_bytes(encoded(text))
-    revseq("batch", name).ok()
+    assert revseq("batch", name, "-q").ok().out == ""
     (files / "y.npy").rename(files / "z.npy")
     revseq("batch", "-", stdin=encoded(text)).ok()
     assert (files / "y.npy").read_bytes() == (files / "z.npy").read_bytes()

@@ -134,12 +134,3 @@ def test_the_type_that_is_taken_for_a_text_without_one_is_told(revseq, tmp_path,
     assert revseq("convert", name, "y.json").ok().err == ""
     assert revseq("convert", "array([[1, 2]], dtype=int64)", "i.npy").ok().err == ""
     assert np.load(tmp_path / "i.npy").dtype == np.int64
-
-
-def test_bool_reads_back(revseq, tmp_path):
-    """As 1 and 0, wherever it is printed."""
-    np.save(tmp_path / "x.npy", np.array([[True, False, True]]))
-    (tmp_path / "x.txt").write_text(revseq("run", "x.npy", "[[2]]", "--axis", 1, "--example").ok().out)
-    revseq("verify", "x.txt").ok()
-    assert revseq("run", "x.txt").ok().out == revseq("run", "x.npy", "[[2]]", "--axis", 1).ok().out
-    assert "[[1, 0, 1]]" in revseq("show", "x.npy").ok().out
