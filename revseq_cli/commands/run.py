@@ -93,7 +93,7 @@ def command(
     row = table.TEXT
     if path is None and not dry_run:
         named = Reference.output("-", format_name, filter(None, request.references)).format
-        row = options.printed_format(table.TEXT.name if example else named, "add -o {}")
+        row = options.printed_format(named, "add -o {}")
     job = suggest.load(request)
     sink = None if path is None else new_sink(job, request, path, resources, overwrite=overwrite, only=only)
     drawings = [options.new_picture(picture, job.files, overwrite=overwrite)] if picture else []

@@ -92,6 +92,8 @@ def test_what_no_level_of_directml_has():
     found = job(desc("FLOAT64", (2,) * 5), desc("UINT32", (2,) * 5), 0, "2_1")
     hints = [f"DML_FEATURE_LEVEL_{n}_0 and above has it: try --feature-level {n}_0" for n in (3, 5)]
     assert [v.hint for v in found][:2] == hints
+    for name, hint in (("INT64", "add --lengths-dtype UINT32"), ("COMPLEX64", "")):
+        assert [v.hint for v in job(desc("FLOAT32", (2, 3)), desc(name, (2, 1)), 1)] == [hint]
     found = job(desc(sizes=(1,) * 65), desc("UINT32", (1,) * 65), 0, "none")  # of the operator itself
     assert [(v.found, v.hint) for v in found] == [("65", ""), ("65", "")]
 
