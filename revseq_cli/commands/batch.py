@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 _NO_COLUMNS = {"feed", "example", "picture", "full", "dry_run", "as_json", "quiet", "verbose", "color"}
 _COLUMNS = {max(p.opts, key=len).lstrip("-"): p for p in run.command.params if p.name not in _NO_COLUMNS}
 _DEFAULTS = [param for name, param in _COLUMNS.items() if name not in ("input", "lengths", "output")]
-# Workers wait for the disk most of the time, so there are so many where there are fewer cores. Each has so many jobs,
-# or bytes of inputs. The tensors of a small job have so many bytes, in files or held in memory.
-_JOB_WORKERS, _JOBS_OF_A_WORKER, _WORTH_A_WORKER = 8, 32, 1 << 26
-_SMALL_IN_FILES, _SMALL_HELD = 1 << 25, 1 << 20
+_JOB_WORKERS = 8  # at least, also with fewer cores: workers wait for the disk most of the time
+_JOBS_OF_A_WORKER = 32  # that make another worker worth its start,
+_WORTH_A_WORKER = 1 << 26  # as so many bytes of inputs do
+_SMALL_IN_FILES = 1 << 25  # bytes of the tensors of a small job, in files
+_SMALL_HELD = 1 << 20  # the same, held in memory
 _LONGEST_CLEANUP = 1.0  # seconds: processes of a job end just after the worker that started them
 
 

@@ -3,7 +3,7 @@
 An array of such a data type has a structured dtype with one field. The field has the data type's name, and its value is
 the word: the element's bits as an unsigned integer. So the dtype names the data type, elements are copied like any
 others, and NumPy refuses to compute with them.
-What numbers they are, the package ml_dtypes knows, the extra `ml`; without it, their bits move, and are told in hex.
+The package ml_dtypes, the extra `ml`, knows their numbers; without it, their bits move, and are printed in hex.
 
 Bits are compared and moved as words, which are unsigned integers of an element's size, so that every bit is kept. With
 floats, NumPy may change a signaling NaN to a quiet one.

@@ -7,8 +7,9 @@ nothing else is said.
 
 from __future__ import annotations
 
-# For tensors of fewer bytes, starting processes takes longer than they save; with filters, they pay from the second on.
-WORTH_PROCESSES, WORTH_PROCESSES_WITH_FILTERS = 1 << 28, 1 << 25
+# For smaller tensors, starting processes takes longer than they save; with filters, they pay from the second size on.
+WORTH_PROCESSES = 1 << 28
+WORTH_PROCESSES_WITH_FILTERS = 1 << 25
 PROCESS_BYTES = 16 << 20  # memory for each process: beside its blocks, it has some 5 MiB of its own
 # Elements of tasks that are submitted together: it costs little beside their work, and they are soon done again.
 BATCH_ELEMENTS = 1 << 23
@@ -16,40 +17,46 @@ BATCH_ELEMENTS = 1 << 23
 # A block's input, where the memory allows: so large that opening a file costs little beside it, and so small that it is
 # still in the cache when it is written. It was the fastest of 1, 4 and 16 MiB.
 BLOCK_BYTES = 1 << 22
-# Runs of a file that are worth a system call; and where memory is short, runs of whole lines of a CPU's cache.
-CHEAP_RUN, CACHE_LINE = 1 << 14, 1 << 6
-# Lengths that are read at once; elements of masks and casts, which take several times their memory.
-LENGTHS_AT_ONCE, SCANNED_AT_ONCE = 1 << 20, 1 << 14
+CHEAP_RUN = 1 << 14  # of a file: worth a system call
+CACHE_LINE = 1 << 6  # of a CPU: runs are whole lines even where memory is short
+LENGTHS_AT_ONCE = 1 << 20  # lengths that are read together
+SCANNED_AT_ONCE = 1 << 14  # elements of masks and casts, which take several times their memory
 
-# Runs of fewer bytes are not read or written one by one, but through a temporary file, unless the tensor is small.
-# There they are as long as the last, where the memory allows. In memory, 2 GiB by two processes took 3.8, 5.1, 6.4 and
-# 10.4 s of processor time in runs of 8, 4, 2 and 1 KiB, and 5.7 to 6.5 s through a temporary file.
-WORTH_TILES, SHORT_RUN, LONG_RUN = 1 << 25, 1 << 12, 1 << 16
+# Shorter runs are not read or written one by one, but through a temporary file, unless the tensor is small. In memory,
+# 2 GiB by two processes took 3.8, 5.1, 6.4 and 10.4 s of processor time in runs of 8, 4, 2 and 1 KiB, and 5.7 to 6.5 s
+# through a temporary file.
+SHORT_RUN = 1 << 12
+WORTH_TILES = 1 << 25  # a tensor that is large enough for a temporary file
+LONG_RUN = 1 << 16  # of that file, where the memory allows
 
-# The kernel, in elements where nothing else is said
+# The kernel
 
-# Bytes of a tile, with what is made of it in a core's second cache; elements of one whose indices have 16 bits; of
-# these, elements at one outer index, at most 2^14, since a bit must be left, and those below 0 must differ.
-TILE_BYTES, TILE, TILE_ROW = 1 << 18, 1 << 16, 1 << 14
-# Few lines, and long ones, are written one by one; long columns, too. Lines of such sizes are moved whole, in words of
-# up to so many bytes.
-FEW_LINES, LONG_LINE, LONG_COLUMN, WINDOWS, WINDOW_WORD = 8, 384, 512, (32, 2048), 4
-# Words of so many bytes are gathered from anywhere, since each brings half a line of the cache or more.
-WIDE_WORD = 32
-# Bytes of a row of packed columns, the least and the most, and of all rows, which stay in the cache.
-PACKED_ROW, PACKED = (64, 512), 1 << 22
+TILE_BYTES = 1 << 18  # a tile, with what is made of it in a core's second cache
+TILE = 1 << 16  # elements of a tile whose indices have 16 bits
+TILE_ROW = 1 << 14  # elements of a tile at one outer index: a bit must be left, and those below 0 must differ
+FEW_LINES = 8  # are written one by one
+LONG_LINE = 384  # elements: such lines are written one by one
+LONG_COLUMN = 512  # elements: such columns, too
+WINDOWS = (32, 2048)  # elements of lines that are moved whole
+WINDOW_WORD = 4  # the largest word in which they are
+WIDE_WORD = 32  # words that are gathered from anywhere: each brings half a line of the cache or more
+PACKED_ROW = (64, 512)  # the least and the most of a row of packed columns
+PACKED = 1 << 22  # all such rows, which stay in the cache
 
-# Runs of at least so many bytes, no less than two pages, are written past the page cache: for smaller ones, a call each
-# costs more than the cache does. They go through memory of so many bytes, a multiple of a page.
-LARGE_RUN, BOUNCE_BYTES = 1 << 20, 1 << 20
-# Runs of a block whose places are computed at once: each takes some 100 bytes, and may itself have few. Edges of large
-# runs, each of less than a page, are written when there are so many.
-RUNS_AT_ONCE, MOST_EDGES = 1 << 12, 1 << 10
-# Bytes of a file that are copied whole, and of what is read, unpacked or encoded piece by piece.
-COPIED_AT_ONCE, PIECE = 1 << 26, 1 << 20
+# Files
+
+# Runs that are written past the page cache, two pages at least: for smaller ones, the calls cost more than the cache.
+LARGE_RUN = 1 << 20
+BOUNCE_BYTES = 1 << 20  # of memory that they go through, a multiple of a page
+MOST_EDGES = 1 << 10  # of large runs, each less than a page, that are written together
+RUNS_AT_ONCE = 1 << 12  # of a block whose places are computed together: each takes some 100 bytes, and may have few
+COPIED_AT_ONCE = 1 << 26  # of a file that is copied whole
+PIECE = 1 << 20  # of what is read, unpacked or encoded piece by piece
 
 # Addresses
 
-# Runs of a file that are worth a request. Shorter ones than the next are read through blocks of a file, some of which
-# are kept; long ones in pieces, of which some are asked for together, and held beside a worker's block.
-REMOTE_RUN, REMOTE_SHORT, REMOTE_BLOCK, REMOTE_PIECE, REMOTE_AT_ONCE = 1 << 20, 1 << 15, 1 << 21, 1 << 22, 1 << 24
+REMOTE_RUN = 1 << 20  # of a file: worth a request
+REMOTE_SHORT = 1 << 15  # shorter runs are read through blocks of the file, some of which are kept
+REMOTE_BLOCK = 1 << 21  # such a block
+REMOTE_PIECE = 1 << 22  # of a long run, which is asked for in pieces
+REMOTE_AT_ONCE = 1 << 24  # pieces that are asked for together, and held beside a worker's block

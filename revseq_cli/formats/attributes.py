@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from revseq_cli.core.errors import listed
 
-# The attributes that stand for no value, and which ones are values at all.
+# The attributes that say which values stand for missing ones, and which values are valid.
 MISSING = ("_FillValue", "missing_value")
 VALID = ("valid_range", "valid_min", "valid_max")
 FILL = MISSING[0]

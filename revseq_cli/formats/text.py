@@ -43,21 +43,21 @@ _VALUES = re.compile(r'\s*(?=\[)|(?s:.*?)(?<!\\)"Values"\s*:\s*')
 _LINE = re.compile(r"^[^\S\n]*[^\s#].*", re.MULTILINE)  # of a table, that is no comment
 
 
-def read_text(path: str, method: Packing | None = None) -> Text:
+def read_text(path: str, packing: Packing | None = None) -> Text:
     """Read a text file, which may be packed; FormatError if it is none, or too large."""
-    data, identity = read_bytes(path, method)
+    data, identity = read_bytes(path, packing)
     return text_of(data, path, identity)
 
 
-def read_bytes(path: str, method: Packing | None = None) -> tuple[bytes, Identity]:
+def read_bytes(path: str, packing: Packing | None = None) -> tuple[bytes, Identity]:
     """The bytes of a text file, unpacked, and the state in which it was read; FormatError if they are too many."""
     with file_io.opened(path) as fd:
         identity = file_io.identity(fd)
         if identity.size > LARGEST:
             raise too_large(f"{identity.size} bytes", path)
-        if not method:
+        if not packing:
             return file_io.read_some(fd, identity.size, 0, path), identity
-        return joined(npy.unpacked(path, method, identity), path), identity
+        return joined(npy.unpacked(path, packing, identity), path), identity
 
 
 def joined(pieces: Iterable[bytes], name: str) -> bytes:

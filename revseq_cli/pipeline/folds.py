@@ -1,6 +1,6 @@
-"""What little passes keep of arrays: how two differ, in bits or within a tolerance; counts of lengths; statistics.
+"""What passes keep of arrays: how two differ, in bits or within a tolerance; counts of lengths; statistics.
 
-Those of two parts together are those of both.
+What is kept of two parts can be added to what is kept of both.
 """
 
 from __future__ import annotations

@@ -261,7 +261,7 @@ class _ScanTask:
         return lengths
 
     def _ends(self, part: Region, values: NDArray[Any]) -> NDArray[Any]:
-        """Where the padding begins, in the longest line of those that are one."""
+        """Where the padding begins; of lines that share a length, in the longest one."""
         is_filled = values == values if self.padding != self.padding else values != self.padding
         ends = np.where(is_filled.any(-1), part[self.along].stop - is_filled[..., ::-1].argmax(-1), 0)
         others = [d for d in range(len(part)) if d != self.along]

@@ -48,7 +48,7 @@ _LINE_BYTES = 48  # that are kept of a line, and computed with
 
 @dataclass(frozen=True)
 class Task:
-    """The work on one block, which pickles: `step` gets what the read tasks read, and the block writer stores it."""
+    """The work on one block; it pickles. `step` gets what the read tasks read, the block writer stores its result."""
 
     step: Callable[..., Any]
     read_tasks: tuple[ReadTask, ...]

@@ -234,7 +234,7 @@ class _Pass:
         # Bytes for the elements of a line, and for its length.
         self.line = (self.copies * item + extra) * self.size
         self.line += lengths.dtype.itemsize + _BYTES_OF_A_LENGTH if lengths else 0
-        self.usual = thresholds.BLOCK_BYTES // (8 if extra else item)  # 8 where computed with
+        self.usual = thresholds.BLOCK_BYTES // (8 if extra else item)  # a pass that computes holds 8 bytes
         # Chunks are decoded and encoded whole. A copy does that on the way, and they may be larger than its block; a
         # reversal holds one as often as a block's elements.
         chunks = [side.chunks for side in (source, other) if side and side.chunks]

@@ -87,7 +87,7 @@ def diagnosed(
 ) -> Iterator[Diagnosis | None]:
     """Compare a tensor with the output of a job; None if it has other sizes or another data type, which none explains.
 
-    `first` so many differences are kept. What stands there is told before what was done; of lines that are too long for
+    The `first` differences are kept. What stands there is told before what was done; of lines that are too long for
     the memory, only which are wrong. EngineError where the smallest block needs more memory than there is.
     """
     undone, like, job = _undone(a, job, tolerance, resources.memory)

@@ -1,7 +1,7 @@
 """Numbers as text: exact conversion to a data type, and tensors printed so that they read back to the same bits.
 
 The data type must hold an integral number (300, 1.0) exactly. A fraction, or a number with an exponent, is rounded to
-nearest. No number is wrapped, truncated or turned to infinity. BOOL takes only 0 and 1, and complex types nothing.
+nearest. No number is wrapped, truncated or turned to infinity. BOOL takes only 0 and 1. Complex numbers are never text.
 """
 
 from __future__ import annotations
