@@ -229,12 +229,16 @@ def _stop(run: str) -> int:
 
 # The workers of dask: here
 
-_threads = ThreadPoolExecutor()  # in which calls of dask wait, so that a signal ends what the main thread waits for
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    """Where calls of dask wait, so that a signal ends what the main thread waits for."""
+    return ThreadPoolExecutor()
 
 
 def _waited(call: Callable[[], _Result], *, stops: bool = True) -> _Result:
     """The result of a call that waits; Stopped is raised after a signal, and TimeoutError at last."""
-    future = _threads.submit(call)
+    future = _threads().submit(call)
     deadline = time.monotonic() + _LONGEST_CALL + 1
     while not wait([future], signals.PATIENCE).done:
         if stops:
