@@ -87,7 +87,8 @@ class Reference:
             hint = f"write to - and redirect or pipe it: {stdout} -f {row.name if row and row.prints else NPY.name}"
             raise UsageError("a pipe or a device", "a file, or - for standard output", hint, path)
         if path != "-" and os.path.isdir(path) and row is not ZARR:  # noqa: PTH112 - any text
-            hint = f"try {platform.typed(str(Path(path, 'y' + table.suffix_to_write(format_name))))}"
+            name = os.path.join(path, f"y{table.suffix_to_write(format_name)}")  # noqa: PTH118 - any text
+            hint = f"try {platform.typed(name)}"
             raise TensorIOError("a directory", "the name of a file to write", hint, path)
         return reference
 
