@@ -59,7 +59,6 @@ def command(
     If some of several TENSORs cannot be read, the command shows the others and the exit status is 1. If none can be
     read, or with --stats a tensor of the only file is damaged, it is 2.
     """
-    from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import TextTypes
     from revseq_cli.report import objects  # --help must not load NumPy

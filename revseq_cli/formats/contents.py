@@ -64,10 +64,9 @@ def not_a_name(key: str, noun: str, wanted: str, where: str) -> UsageError:
     return UsageError(f"{key[:80]!r} is not a valid {noun} name", wanted, where=where)
 
 
-def refuse_taken(key: str, names: Collection[str], path: str) -> None:
-    """UsageError for a new tensor in a copy of a file that has another of that name."""
-    if key in names:
-        raise UsageError(f"has another tensor {key}", "a name that is free", "leave out the copy with --only", path)
+def taken(key: str, path: str) -> UsageError:
+    """The error for a new tensor in a copy of a file that has another of that name."""
+    return UsageError(f"has another tensor {key}", "a name that is free", "leave out the copy with --only", path)
 
 
 def refuse_bomb(unpacked: int, stored: int, remedy: str, where: str) -> None:

@@ -193,7 +193,7 @@ class FileSink(Sink):
     def __enter__(self) -> Self:
         try:
             self.start()
-        except BaseException:
+        except BaseException:  # a signal, too: the file is closed, and the error goes on
             self.abandon()
             raise
         return self

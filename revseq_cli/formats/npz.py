@@ -30,7 +30,7 @@ from revseq_cli.formats.contents import (
     not_whole,
     only_of,
     refuse_bomb,
-    refuse_taken,
+    taken,
 )
 from revseq_cli.formats.contract import Address, FileSink, Source, TextTypes
 from revseq_cli.formats.raw import RawSink, RawSource, UnpackedSource
@@ -222,7 +222,7 @@ class _NpzSink(RawSink):
             self.copy_parts(template, self._kept_parts(template, name))
         names = [info.filename for info in self._members]
         if key != template.key and name in names:
-            refuse_taken(key, [key], template.path)
+            raise taken(key, template.path)
         self._info = zipfile.ZipInfo(name)  # of 1 January 1980, so that the same values make the same file
         self._info.create_system = 0  # on every system
         place = names.index(name) if name in names else len(names)

@@ -19,7 +19,7 @@ from revseq_cli.core.errors import HALVES, FormatError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile
-from revseq_cli.formats.contents import Contents, Item, chosen, not_a_name, not_whole, only_of, refuse_taken
+from revseq_cli.formats.contents import Contents, Item, chosen, not_a_name, not_whole, only_of, taken
 from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.text.numbers import unique
@@ -156,7 +156,8 @@ class _SafetensorsSink(RawSink):
             header[_METADATA] = template.header.metadata
         begin = 0
         if self._old:
-            refuse_taken(self._key, self._old.header.entries, self._old.path)
+            if self._key in self._old.header.entries:
+                raise taken(self._key, self._old.path)
             begin = self._old.unchanged.size - self._old.header.offset
             header |= {key: entry._asdict() for key, entry in self._old.header.entries.items()}
         offsets = begin, begin + template.desc.total_bytes

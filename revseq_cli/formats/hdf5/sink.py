@@ -26,7 +26,7 @@ from revseq_cli.core.tensors import Region, chunk_boxes
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile
 from revseq_cli.formats.attributes import NOTHING, Attributes, fill_of, typed
-from revseq_cli.formats.contents import refuse_taken
+from revseq_cli.formats.contents import taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source, WriteResult
 from revseq_cli.formats.hdf5 import files, storage
 from revseq_cli.formats.hdf5.files import RAISED, alone, dataset_at, opened
@@ -84,7 +84,7 @@ class _Copy:
         for place, item in files.entries(h5py.h5g.open(file.id, b"/")):
             is_above = f"{self.name}/".startswith(f"{place}/")
             if place == self.name or (is_above and not isinstance(item, h5py.h5g.GroupID)):
-                refuse_taken(place, [place], self.template.path)
+                raise taken(place, self.template.path)
         if parent and "_nc3_strict" in file.attrs:
             found = "NetCDF's classic model, which this file follows, has no groups"
             raise UsageError(found, "a name without /", where=where)

@@ -23,7 +23,7 @@ from revseq_cli.core.tensors import Region, parts
 from revseq_cli.formats import file_io
 from revseq_cli.formats.atomic_file import AtomicFile, copy_file
 from revseq_cli.formats.attributes import FILL, NOTHING, Attributes, Variable, fill_of, typed
-from revseq_cli.formats.contents import not_a_name, refuse_taken
+from revseq_cli.formats.contents import not_a_name, taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.metadata import CONSOLIDATED, GROUP_FILES, Version
@@ -81,7 +81,7 @@ class ZarrSink(FileSink):
             self._copied = [n for n in self._copied if not (n.startswith(start) and is_chunk(n.removeprefix(start)))]
             return
         if any(name == self._key or name.startswith(start) for name in self._copied):
-            refuse_taken(self._key, [self._key], old.at)
+            raise taken(self._key, old.at)
         nodes = map(old.store.node, self._above)
         if any(node and node.is_array for node in nodes):
             found = f"would lie inside an array of {old.at}"
