@@ -41,11 +41,15 @@ def prose(text: str) -> str:
 
 def table(text: str) -> str:
     """A table of Markdown as a list: the first cell of a row is the term, the others say what it means."""
-    header, _, *rows = [[cell.strip() for cell in line[1:-1].split("|")] for line in text.splitlines()]
+    header, _, *rows = [
+        [cell.strip() for cell in line[1:-1].split("|")] for line in text.splitlines()
+    ]
     items = []
     for term, *cells in rows:
         named = [f"{name}: {cell}" for name, cell in zip(header[1:], cells, strict=True)]
-        items.append(f".TP\n{prose(term)}\n{prose(cells[0] if len(cells) == 1 else '; '.join(named))}")
+        items.append(
+            f".TP\n{prose(term)}\n{prose(cells[0] if len(cells) == 1 else '; '.join(named))}"
+        )
     return "\n".join(items)
 
 
@@ -73,7 +77,9 @@ def topic_page(path: Path, version: str) -> tuple[str, str]:
     first, _, body = path.read_text(encoding="utf-8").partition("\n")
     name, _, summary = first.removeprefix("# ").partition(" - ")
     blocks = re.findall(r"^```\w*\n(.*?)^```$|^((?:[^\n]+\n)+)", body, re.DOTALL | re.MULTILINE)
-    return f"{name}.7", page(name, 7, summary, "\n".join(block(*parts) for parts in blocks), version)
+    return f"{name}.7", page(
+        name, 7, summary, "\n".join(block(*parts) for parts in blocks), version
+    )
 
 
 def command_page(command: click.Command, words: str, version: str) -> tuple[str, str]:
@@ -86,7 +92,11 @@ def command_page(command: click.Command, words: str, version: str) -> tuple[str,
         parts.append(f".fi\n.SH {escaped(heading[1].upper())}\n.nf" if heading else verbatim(line))
     name = words.replace(" ", "-")
     return f"{name}.1", page(
-        name, 1, command.get_short_help_str(limit=90).rstrip("."), "\n".join([*parts, ".fi"]), version
+        name,
+        1,
+        command.get_short_help_str(limit=90).rstrip("."),
+        "\n".join([*parts, ".fi"]),
+        version,
     )
 
 
@@ -98,9 +108,14 @@ def pages() -> dict[str, str]:
     group = importlib.import_module("revseq_cli.commands.cli").cli
     context = click.Context(group)
     names = group.list_commands(context)
-    commands = [(group, "revseq"), *((group.get_command(context, name), f"revseq {name}") for name in names)]
+    commands = [
+        (group, "revseq"),
+        *((group.get_command(context, name), f"revseq {name}") for name in names),
+    ]
     made = [command_page(command, words, package.__version__) for command, words in commands]
-    return dict([*made, *(topic_page(path, package.__version__) for path in sorted(MAN.glob("*.md")))])
+    return dict(
+        [*made, *(topic_page(path, package.__version__) for path in sorted(MAN.glob("*.md")))]
+    )
 
 
 class ManualPages(BuildHookInterface):

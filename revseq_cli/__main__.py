@@ -38,7 +38,12 @@ def main() -> NoReturn:
             status = _FAILED
             try:
                 _tell(e, settings)
-            except (MemoryError, SystemError, ImportError, OSError):  # what Python raises where memory ends meanwhile
+            except (
+                MemoryError,
+                SystemError,
+                ImportError,
+                OSError,
+            ):  # what Python raises where memory ends meanwhile
                 os.write(2, b"Error: out of memory\n")
     except signals.Stopped:
         signals.die()
@@ -55,7 +60,9 @@ class _OutputStream(io.FileIO):
             with signals.waiting():
                 return super().write(data)
         except OSError as e:
-            if platform.is_reader_gone(e) or self.fileno() == sys.stderr.fileno():  # nothing can tell of that
+            if (
+                platform.is_reader_gone(e) or self.fileno() == sys.stderr.fileno()
+            ):  # nothing can tell of that
                 return memoryview(data).nbytes
             raise
 
@@ -85,8 +92,9 @@ def _run(settings: dict[str, Any]) -> int:
                 return cli.invoke(context) or 0
             finally:
                 settings |= context.meta
-                if remote := sys.modules.get("revseq_cli.formats.remote"):
-                    remote.close()
+                from revseq_cli import files
+
+                files.close()
     except click.exceptions.Exit as e:
         return e.exit_code
 
@@ -105,13 +113,17 @@ def _tell(error: Exception, settings: dict[str, Any]) -> None:
     if isinstance(error, click.UsageError):
         hint = f"{error.ctx.command_path if error.ctx else 'revseq'} --help"
         options = [param.name for param in error.ctx.command.params] if error.ctx else []
-        if getattr(error, "option_name", "") == "--force" and "overwrite" in options:  # that of other tools
+        if (
+            getattr(error, "option_name", "") == "--force" and "overwrite" in options
+        ):  # that of other tools
             hint = "use --overwrite in its place"
         error = RevseqError(message_of_click(error.format_message()), hint=hint)
     error = worded(error, "standard output")
     print_error(error, settings.get("revseq.color", "auto"))
     args = sys.argv[1:]
-    if "--json" in args or (args[:1] == ["verify"] and re.search("--format[ =]json", " ".join(args))):
+    if "--json" in args or (
+        args[:1] == ["verify"] and re.search("--format[ =]json", " ".join(args))
+    ):
         from revseq_cli.report import objects
 
         with contextlib.suppress(OSError):  # where standard output itself is the error

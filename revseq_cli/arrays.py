@@ -143,9 +143,9 @@ def explain(
     >>> found.differing, found.first
     (8, (0, 0))
     >>> found.lines.rule
-    'all lines'
+    'all sequences'
     >>> [mistake.text for mistake in found.mistakes]
-    ['whole lines are reversed']
+    ['whole sequences are reversed']
     >>> right = reverse_subsequences(values, lengths, axis=1)
     >>> explain(right + 1e-9, values, lengths, axis=1, rtol=0, atol=1e-6).differing
     0
@@ -155,7 +155,9 @@ def explain(
     a, tolerance = _ArraySource("output", output), tolerance_of(atol, rtol, ulp, equal_nan)
     with diagnosed(a, job, tolerance, Resources("serial")) as found:
         if found is None:
-            raise FormatError(f"a tensor {a.desc}", f"one like the values, {job.values.desc}", where="output")
+            raise FormatError(
+                f"a tensor {a.desc}", f"one like the values, {job.values.desc}", where="output"
+            )
         _, differences, lines, mistakes = found
     if not differences.count:
         return Explanation(0, None, None, mistakes)
@@ -197,15 +199,21 @@ def violations(
     return spec.violations(*job.descs, spec.FeatureLevel.parse(feature_level))
 
 
-def job_of(values: Any, lengths: Any, axis: Axis, batch_axis: Axis, *, mask: bool, padding: float | None) -> Job:
+def job_of(
+    values: Any, lengths: Any, axis: Axis, batch_axis: Axis, *, mask: bool, padding: float | None
+) -> Job:
     """The job, as the command makes it from two files; RevseqError if the arrays and the axes make none."""
     if padding is not None and (lengths is not None or mask):
-        raise UsageError("padding takes the lengths from the values", "no lengths and no mask with it")
+        raise UsageError(
+            "padding takes the lengths from the values", "no lengths and no mask with it"
+        )
     if padding is None and lengths is None:
         raise UsageError("no lengths are given", "lengths, or padding", where="lengths")
     if not isinstance(padding, SupportsFloat | complex | None):
         raise TypeError(f"padding is {padding!r}; wanted: a number")
-    axis, batch_axis = (d if d is None or isinstance(d, str) else operator.index(d) for d in (axis, batch_axis))
+    axis, batch_axis = (
+        d if d is None or isinstance(d, str) else operator.index(d) for d in (axis, batch_axis)
+    )
     request = Request("values", axis=axis, batch_axis=batch_axis, mask=bool(mask), padding=padding)
     counts = None if padding is not None else _ArraySource("lengths", lengths)
     return make(_ArraySource("values", values), counts, request)
@@ -219,12 +227,24 @@ class _ArraySource(MemorySource):
 
     def __init__(self, name: str, data: Any) -> None:
         if isinstance(data, np.ma.MaskedArray):
-            found, hint = "a masked array, and a tensor has no mask", "give array.data, or array.filled(...)"
+            found, hint = (
+                "a masked array, and a tensor has no mask",
+                "give array.data, or array.filled(...)",
+            )
             raise FormatError(found, "an array without a mask", hint, name)
-        convert = np.from_dlpack if hasattr(data, "__dlpack__") and not hasattr(data, "__array__") else np.asarray
+        convert = (
+            np.from_dlpack
+            if hasattr(data, "__dlpack__") and not hasattr(data, "__array__")
+            else np.asarray
+        )
         try:
             array = convert(data)
-        except (BufferError, RuntimeError, TypeError, ValueError) as e:  # of PyTorch, and of lists that are ragged
+        except (
+            BufferError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ) as e:  # of PyTorch, and of lists that are ragged
             wanted = "a NumPy array, or what NumPy makes one of"
             if hasattr(data, "requires_grad"):  # of PyTorch
                 wanted = f"{name}.detach().cpu(), and of bfloat16 {name}.view(torch.uint16), which has the same bits"
@@ -237,7 +257,9 @@ class _ArraySource(MemorySource):
             for d in data.dims:
                 if d in data.coords:
                     values = data.coords[d].to_numpy()
-                    values = values.astype("M8[ns]").view("i8") if values.dtype.kind == "M" else values
+                    values = (
+                        values.astype("M8[ns]").view("i8") if values.dtype.kind == "M" else values
+                    )
                     self._coordinates.append(Variable(str(d), {}, values))
 
     def meaning(self) -> Meaning:

@@ -10,12 +10,13 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from revseq_cli import files
 from revseq_cli.core import signals
 from revseq_cli.core.dtypes import bits, describe
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
 from revseq_cli.core.tensors import TensorDesc
-from revseq_cli.formats import file_io
-from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
+from revseq_cli.files import base
+from revseq_cli.files.new import FileTransaction, NewFile
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.raw import MemorySource
 from revseq_cli.formats.references import Reference
@@ -23,7 +24,7 @@ from revseq_cli.formats.table import TEXT, by_suffix, packing_of
 from revseq_cli.formats.text import read_bytes, text_of
 from revseq_cli.operator import kernel, spec
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, FeatureLevel
-from revseq_cli.pipeline.lengths import unsigned
+from revseq_cli.pipeline.lengths import as_unsigned
 from revseq_cli.text import numbers
 from revseq_cli.text.examples import Example, NoExampleError, Text
 from revseq_cli.text.notation import STRAY, PlacedError, TensorText, error_at, lines_of
@@ -83,21 +84,27 @@ def pages_below(folder: str) -> Iterator[str]:
     """
 
     def refuse(error: OSError) -> None:
-        raise file_io.failed(str(error.filename or folder), "read", error)
+        raise base.failed(str(error.filename or folder), "read", error)
 
     for walked, folders, names in os.walk(folder, onerror=refuse):
         signals.check()
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         path = walked.removeprefix(os.curdir).lstrip(os.sep) if folder == os.curdir else walked
         for name in sorted(names):
-            if not name.startswith(".") and by_suffix(name, reading=True) is TEXT and not packing_of(name):
-                yield os.path.join(path, name)  # noqa: PTH118 - any text
+            if (
+                not name.startswith(".")
+                and by_suffix(name, reading=True) is TEXT
+                and not packing_of(name)
+            ):
+                yield os.path.join(path, name)
 
 
 def verify(text: Text, level: FeatureLevel) -> Report:
     """Recompute every example of a page; NoExampleError for a page without an example of this operator."""
     ours, skipped = _examples(text)
-    return Report(tuple(_examined(i, example, text, level) for i, example in enumerate(ours, 1)), skipped)
+    return Report(
+        tuple(_examined(i, example, text, level) for i, example in enumerate(ours, 1)), skipped
+    )
 
 
 def _examples(text: Text) -> tuple[list[Example], int]:
@@ -108,7 +115,9 @@ def _examples(text: Text) -> tuple[list[Example], int]:
     if not ours:
         others = f"; {skipped} of other operators" if skipped else ""
         wanted = "InputTensor, SequenceTensor, Axis and OutputTensor"
-        raise NoExampleError(f"contains no example of this operator{others}", wanted, where=text.name)
+        raise NoExampleError(
+            f"contains no example of this operator{others}", wanted, where=text.name
+        )
     return ours, skipped
 
 
@@ -122,13 +131,28 @@ def _examined(number: int, example: Example, text: Text, level: FeatureLevel) ->
         values, lengths = _values(example.tensor(INPUT)), _values(example.tensor(LENGTHS))
         if (axis := example.axis()) is None:
             raise FormatError("no axis is given", f"0 to {values.ndim - 1}")
-        for broken in spec.violations(describe(values), describe(lengths), axis, level, output.desc):
-            at = example.axis_line if broken.property == "Axis" else example.tensors.get(broken.tensor)
+        for broken in spec.violations(
+            describe(values), describe(lengths), axis, level, output.desc
+        ):
+            at = (
+                example.axis_line
+                if broken.property == "Axis"
+                else example.tensors.get(broken.tensor)
+            )
             found = f"{broken.tensor} {broken.property} is {broken.found}"
-            errors.append(error_at(text.text, (at or example.first).start, found, f"{broken.wanted} ({broken.rule})"))
+            errors.append(
+                error_at(
+                    text.text,
+                    (at or example.first).start,
+                    found,
+                    f"{broken.wanted} ({broken.rule})",
+                )
+            )
         if not errors:
             # Without a level, any whole numbers are lengths.
-            lengths = unsigned(MemorySource("SequenceTensor", lengths, Storage("text", {})), None).read()
+            lengths = as_unsigned(
+                MemorySource("SequenceTensor", lengths, Storage("text", {})), None
+            ).read()
             expected = kernel.reverse(values, lengths, axis)
             errors += _compared(output, expected)
     except PlacedError as e:
@@ -150,9 +174,13 @@ def _compared(output: TensorText, expected: NDArray[Any]) -> Iterator[PlacedErro
     if wrong.size:
         first = int(wrong[0])
         index = [int(i) for i in np.unravel_index(first, written.shape)]
-        [found], [right] = (numbers.render(each.ravel()[first : first + 1]) for each in (written, expected))
+        [found], [right] = (
+            numbers.render(each.ravel()[first : first + 1]) for each in (written, expected)
+        )
         message = f"OutputTensor at {index} is {found}, and the operator gives {right}"
-        yield output.error(output.place(first), f"{message}; {wrong.size} of {written.size} elements differ")
+        yield output.error(
+            output.place(first), f"{message}; {wrong.size} of {written.size} elements differ"
+        )
 
 
 def fix(text: Text, before: Report, level: FeatureLevel) -> tuple[bytes, Report]:
@@ -176,7 +204,9 @@ def fix(text: Text, before: Report, level: FeatureLevel) -> tuple[bytes, Report]
             while stray := STRAY.match(output.text, stop):
                 stop = stray.end()
             if output.text[start:stop] != lines_of(text.text[start:stop]):
-                raise output.error(start, "the rows contain comments or markup, which would be lost")
+                raise output.error(
+                    start, "the rows contain comments or markup, which would be lost"
+                )
             margin = text.text[output.text.rfind("\n", 0, start) + 1 : start]
             line_end = next((end for end in ("\r\n", "\r") if end in text.text[:start]), "\n")
             line_end += margin if margin.isspace() else ""
@@ -186,7 +216,9 @@ def fix(text: Text, before: Report, level: FeatureLevel) -> tuple[bytes, Report]
     fixed = replace(text, text="".join([*parts, text.text[end:]]))
     after = verify(fixed, level)
     if not after.right or len(after.verdicts) != len(before.verdicts):
-        raise FormatError("cannot be fixed: with other rows, it has other examples", where=text.name)
+        raise FormatError(
+            "cannot be fixed: with other rows, it has other examples", where=text.name
+        )
     pairs = zip(before.verdicts, after.verdicts, strict=True)
     verdicts = tuple(replace(new, fixed=not old.right) for old, new in pairs)
     return text.mark + fixed.text.encode(text.encoding), replace(after, verdicts=verdicts)
@@ -194,9 +226,9 @@ def fix(text: Text, before: Report, level: FeatureLevel) -> tuple[bytes, Report]
 
 def write_page(text: Text, data: bytes) -> Sequence[str]:
     """Replace a page: its name has the old content or the complete new one. Notes of what went wrong."""
-    file = AtomicFile(text.name, overwrite=True)
+    file = NewFile(text.name, overwrite=True)
     with FileTransaction(file) as together:
         file.write(data)
-        with file_io.opened(text.name, text.identity):  # it is as it was when it was read
+        with files.open_file(text.name, text.identity):  # it is as it was when it was read
             pass
     return together.notes

@@ -48,7 +48,10 @@ for number in () if WINDOWS else (signal.SIGHUP, signal.SIGINT):
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--golden-jobs", type=Path, metavar="FOLDER", help="what the golden jobs left, to hold two systems together"
+        "--golden-jobs",
+        type=Path,
+        metavar="FOLDER",
+        help="what the golden jobs left, to hold two systems together",
     )
 
 
@@ -59,11 +62,14 @@ def pytest_xdist_auto_num_workers():
 
 def pytest_configure(config):
     config.addinivalue_line(
-        "markers", "needs(*names): skipped where the system lacks one of them, see tests/support/needs.py"
+        "markers",
+        "needs(*names): skipped where the system lacks one of them, see tests/support/needs.py",
     )
     folders = (Path(__file__).parent / each for each in ("support", "tools"))
     names = "|".join(sorted(each.stem for folder in folders for each in folder.glob("*.py")))
-    config.getini("filterwarnings").insert(0, rf"error:::({names})\b")  # before those that are ignored
+    config.getini("filterwarnings").insert(
+        0, rf"error:::({names})\b"
+    )  # before those that are ignored
     if WINDOWS and not sys.flags.utf8_mode:
         pytest.exit("set PYTHONUTF8=1: the tests read and write texts in UTF-8")
     if hasattr(config, "workerinput") or not config.option.numprocesses:
@@ -131,7 +137,11 @@ def files(tmp_path):
 
 def environment(extra=()):
     """The environment without what would change the command's ways."""
-    ours = {k: v for k, v in os.environ.items() if not k.startswith(("REVSEQ_", "HDF5_", "NO_COLOR", "FORCE_COLOR"))}
+    ours = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("REVSEQ_", "HDF5_", "NO_COLOR", "FORCE_COLOR"))
+    }
     return ours | dict(extra)
 
 
@@ -154,7 +164,12 @@ def revseq(tmp_path, forked, tmp_path_factory):
         args = [os.fsdecode(arg) if isinstance(arg, bytes) else str(arg) for arg in args]
         if any(name.startswith(AT_START) for name in dict(env)):
             done = subprocess.run(
-                [*COMMAND, *args], input=stdin, capture_output=True, cwd=cwd, env=environment(env), check=False
+                [*COMMAND, *args],
+                input=stdin,
+                capture_output=True,
+                cwd=cwd,
+                env=environment(env),
+                check=False,
             )
             return Result(done.returncode, done.stdout, done.stderr)
         base = tmp_path_factory.getbasetemp()
@@ -175,7 +190,9 @@ def shell(forked, tmp_path):
     def run(line, cwd=tmp_path, *, anew=False):
         (revseq,) = COMMAND if anew else forked.command
         env = environment({"PATH": f"{Path(revseq).parent}:{os.environ['PATH']}"})
-        done = subprocess.run(["bash", "-c", line], capture_output=True, cwd=cwd, env=env, check=False)
+        done = subprocess.run(
+            ["bash", "-c", line], capture_output=True, cwd=cwd, env=env, check=False
+        )
         return Result(done.returncode, done.stdout, done.stderr)
 
     return run

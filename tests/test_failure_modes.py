@@ -95,7 +95,9 @@ def test_h3_h4_h5_versions_and_orders_of_npy(revseq, files, version):
     with open(files / "x.npy", "wb") as f:
         np.lib.format.write_array(f, np.asfortranarray(bits.view(">f4")), version)
     for options in ((), ("--memory", "1K", "--engine", "processes", "--jobs", 2)):
-        revseq("run", "x.npy", "[[4], [4], [4]]", "--axis", 1, "-o", "y.npy", "--overwrite", *options).ok()
+        revseq(
+            "run", "x.npy", "[[4], [4], [4]]", "--axis", 1, "-o", "y.npy", "--overwrite", *options
+        ).ok()
         result = np.load(files / "y.npy")
         assert (result.dtype.str, result.flags.f_contiguous) == (">f4", True)
         assert (result.view(">u4") == bits[:, ::-1]).all()
@@ -109,7 +111,12 @@ def test_h3_h4_h5_versions_and_orders_of_npy(revseq, files, version):
 def test_h14_lengths_of_other_sizes(refused, tmp_path, shape):
     np.save(tmp_path / "x.npy", F4)
     np.save(tmp_path / "n.npy", np.ones(shape, np.uint32))
-    refused("x.npy", "{" + ",".join(map(str, shape)) + "}" if len(shape) == 2 else f"dimension count is {len(shape)}")
+    refused(
+        "x.npy",
+        "{" + ",".join(map(str, shape)) + "}"
+        if len(shape) == 2
+        else f"dimension count is {len(shape)}",
+    )
 
 
 # .h5
@@ -142,7 +149,10 @@ def test_h19_h26_no_values_and_half_a_file(refused, tmp_path):
     for data, words in (
         (h5(x=h5py.Empty("f4")), "x.h5::/x: has a null dataspace"),
         (h5(x=np.float32(1)), "x.h5::/x: dimension count is 0"),
-        *((data, "HDF5 cannot read it" if len(data) >= 100 else "x.h5: ") for data in cut(whole, 0, 8, 100, 2000)),
+        *(
+            (data, "HDF5 cannot read it" if len(data) >= 100 else "x.h5: ")
+            for data in cut(whole, 0, 8, 100, 2000)
+        ),
     ):
         (tmp_path / "x.h5").write_bytes(data)
         refused("x.h5", words)
@@ -166,7 +176,12 @@ def test_h24_a_filter_that_is_missing(refused, revseq, tmp_path):
         f.create_dataset("zstd", data=F4, chunks=(3, 4), **hdf5plugin.Zstd(3))
     refused("x.h5::x", "x.h5::/x: needs the filter 40000")
     done = revseq(
-        "run", "x.h5::zstd", "[[1], [1], [1]]", "--axis", 1, code="import sys; sys.modules['hdf5plugin'] = None"
+        "run",
+        "x.h5::zstd",
+        "[[1], [1], [1]]",
+        "--axis",
+        1,
+        code="import sys; sys.modules['hdf5plugin'] = None",
     )
     done.refused("x.h5::/zstd: needs the filter 32015 (zstd)", "pip install hdf5plugin\n")
 
@@ -204,7 +219,9 @@ def test_h28_h34_deep_and_huge_texts(refused, tmp_path, suffix):
 # outputs
 
 
-LINKS = [pytest.param(name, marks=pytest.mark.needs("links")) for name in ("soft.npy", "folder/x.npy")]
+LINKS = [
+    pytest.param(name, marks=pytest.mark.needs("links")) for name in ("soft.npy", "folder/x.npy")
+]
 
 
 @pytest.mark.parametrize("output", ["x.npy", "./x.npy", "n.npy", "hard.npy", "{}/x.npy", *LINKS])
@@ -250,11 +267,15 @@ def test_h53_inputs_that_are_no_regular_files(refused, tmp_path):
 
 def test_h57_escapes_never_reach_a_terminal(revseq, tmp_path):
     hostile = "a\x1b]0;title\x07\x1b[31m\u202e\n\x9b1m"
-    (tmp_path / "x.h5").write_bytes(h5(**{f"{hostile}\x7f": np.zeros((2, 2), "f4"), "b": np.zeros((2, 2), "f4")}))
+    (tmp_path / "x.h5").write_bytes(
+        h5(**{f"{hostile}\x7f": np.zeros((2, 2), "f4"), "b": np.zeros((2, 2), "f4")})
+    )
     (tmp_path / "x.json").write_text(f'[["{hostile}"]]')
     (tmp_path / "y.json").write_text(json.dumps({hostile: 1}))
     (tmp_path / "x.txt").write_text(f"T: (Sizes:{{1}}, DataType:{hostile})\n[{hostile}]")
-    (tmp_path / "x.md").write_text(f"InputTensor: (Sizes:{{1}}, DataType:FLOAT32)\n[{hostile}]\nAxis: {hostile}\n")
+    (tmp_path / "x.md").write_text(
+        f"InputTensor: (Sizes:{{1}}, DataType:FLOAT32)\n[{hostile}]\nAxis: {hostile}\n"
+    )
     for args in (
         ("show", "x.h5", hostile), ("run", "x.json", "[1]"), ("run", "y.json", "[1]"), ("run", "x.txt", "[1]"),
         ("run", "x.md"), ("verify", "x.md"), ("run", hostile, "[1]"), ("run", f"x.h5::{hostile}", "[1]"),

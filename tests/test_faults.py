@@ -26,10 +26,12 @@ from folders import content, names
 from needs import WINDOWS, existing_signals
 from processes import gone, handles_signals, start, until, workers
 
-from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
+from revseq_cli.files.new import FileTransaction, NewFile
 
 JOB = ("run", "x.npy", "n.npy", "--axis", "1")
-SMALL = oracle.reverse(np.arange(1, 13, dtype=np.float32).reshape(3, 4), np.array([[2], [4], [3]], np.uint32), 1)
+SMALL = oracle.reverse(
+    np.arange(1, 13, dtype=np.float32).reshape(3, 4), np.array([[2], [4], [3]], np.uint32), 1
+)
 
 
 def remove(path):
@@ -76,7 +78,10 @@ def test_h39_pipes_and_devices(revseq, files):
 def test_h40_a_full_disk_at_any_byte(shell, files, source, output, only):
     values = np.random.default_rng(1).integers(0, 2**32, (300, 300), np.uint32)
     np.save(files / "x.npy", values)
-    for name, options in (("chunks.h5", {"chunks": (30, 300)}), ("gzip.h5", {"chunks": (30, 100), "compression": 1})):
+    for name, options in (
+        ("chunks.h5", {"chunks": (30, 300)}),
+        ("gzip.h5", {"chunks": (30, 100), "compression": 1}),
+    ):
         with h5py.File(files / name, "w") as f:
             f.create_dataset("x", data=values, **options)
     np.save(files / "n.npy", np.ones((300, 1), np.uint32))
@@ -99,7 +104,9 @@ def test_h38_a_read_only_file_system(small_disk, files, revseq):
 @pytest.mark.needs("shell")
 def test_h38_a_current_folder_that_is_gone(tmp_path, shell):
     (tmp_path / "gone").mkdir()
-    done = shell("rmdir ../gone && exec revseq run [1] [1] --axis 0 -o y.npy", tmp_path / "gone", anew=True)
+    done = shell(
+        "rmdir ../gone && exec revseq run [1] [1] --axis 0 -o y.npy", tmp_path / "gone", anew=True
+    )
     done.refused("Error: the current folder no longer exists", "Hint: cd to one")
 
 
@@ -122,7 +129,9 @@ JOBS = {
     "convert npz": ("convert", "small.npz", "y.npz", "--overwrite"),
 }
 FAULTY = [
-    pytest.param(job, *call, marks=() if hasattr(os, call[0]) else pytest.mark.needs("positioned calls"))
+    pytest.param(
+        job, *call, marks=() if hasattr(os, call[0]) else pytest.mark.needs("positioned calls")
+    )
     for job in JOBS
     for call in CALLS
     if (job in ("run npy", "run tiles", "convert npz") or call[0] in WRITING)
@@ -137,7 +146,10 @@ def faulty(revseq, tmp_path_factory):
 
     def run(folder, call, number, n, *args):
         done = revseq(
-            *args, cwd=folder, fault={"call": call, "number": number, "n": n, "told": str(told)}, thresholds=SMALLER
+            *args,
+            cwd=folder,
+            fault={"call": call, "number": number, "n": n, "told": str(told)},
+            thresholds=SMALLER,
         )
         done.failed = bool(told.read_bytes())
         return done
@@ -202,7 +214,8 @@ def is_whole(path):
 
 @pytest.mark.needs("folder flushes", "names by links")
 @pytest.mark.parametrize(
-    ("call", "n", "words"), [("fsync", 2, "its folder could not be flushed: "), ("unlink", 1, "could not be removed: ")]
+    ("call", "n", "words"),
+    [("fsync", 2, "its folder could not be flushed: "), ("unlink", 1, "could not be removed: ")],
 )
 def test_h42_what_fails_when_the_output_is_complete_is_a_note(faulty, files, call, n, words):
     """A folder that cannot be flushed, or a temporary file that stays as a second name of the output."""
@@ -238,7 +251,7 @@ def test_h41_verify_finds_what_the_disk_has_changed(revseq, files, job):
 def test_h61_what_was_private_is_at_no_time_for_others(tmp_path):
     path = tmp_path / "y.npy"
     path.touch(0o600)
-    with FileTransaction(file := AtomicFile(str(path), overwrite=True)):
+    with FileTransaction(file := NewFile(str(path), overwrite=True)):
         assert os.stat(file.temporary).st_mode & 0o777 == 0o600
     assert path.stat().st_mode & 0o777 == 0o600
 
@@ -268,16 +281,24 @@ main()
 
 
 @pytest.mark.needs("signals")
-@pytest.mark.parametrize("module", ["revseq_cli.core.signals", "click", "revseq_cli.commands.cli", "numpy"])
+@pytest.mark.parametrize(
+    "module", ["revseq_cli.core.signals", "click", "revseq_cli.commands.cli", "numpy"]
+)
 def test_h43_ctrl_c_while_the_command_starts(module):
-    done = subprocess.run([sys.executable, "-c", _STARTING, module], capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", _STARTING, module], capture_output=True, check=False
+    )
     assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
 
 
 # Commands for the kill loops, their outputs, and how often each signal ends them.
 LOOPS = {
     "run npy": ((*JOB, "-o", "y.npy", "--overwrite", "--memory", "1M"), ("y.npy",), 60),
-    "run h5": (("run", "x.h5", *JOB[2:], "-o", "y.h5", "--overwrite", "--memory", "1M"), ("y.h5",), 60),
+    "run h5": (
+        ("run", "x.h5", *JOB[2:], "-o", "y.h5", "--overwrite", "--memory", "1M"),
+        ("y.h5",),
+        60,
+    ),
     "convert npz": (("convert", "x.npy", "y.npz", "--overwrite", "--memory", "1M"), ("y.npz",), 20),
     "convert zarr": (("convert", "x.npy", "y.zarr", "--memory", "16M"), ("y.zarr",), 20),
     "batch": (("batch", "m.csv", "--overwrite", "-q", "--memory", "1M"), ("y.npy", "y.npz"), 20),
@@ -298,7 +319,9 @@ def test_h43_h44_kill_loops(tmp_path, job, number, revseq):
     with h5py.File(tmp_path / "x.h5", "w") as f:  # hard for gzip
         values = rng.integers(0, 1 << 30, (3000, 512), np.int32)
         f.create_dataset("x", data=values, chunks=(8, 512), compression="gzip", compression_opts=9)
-    (tmp_path / "m.csv").write_text("input,lengths,axis,output\nx.npy,n.npy,1,y.npy\nx.npy,n.npy,1,y.npz\n")
+    (tmp_path / "m.csv").write_text(
+        "input,lengths,axis,output\nx.npy,n.npy,1,y.npy\nx.npy,n.npy,1,y.npz\n"
+    )
     inputs = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     seconds = []
     for _ in range(3):
@@ -315,8 +338,17 @@ def test_h43_h44_kill_loops(tmp_path, job, number, revseq):
             remove(tmp_path / name)
             if not name.endswith(".zarr"):  # a folder is never replaced
                 (tmp_path / name).write_bytes(b"old")
-        command = [*COMMAND, *args, "--engine", chance.choice(["serial", "processes"]), "--jobs", "2"]
-        process = subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, start_new_session=True)
+        command = [
+            *COMMAND,
+            *args,
+            "--engine",
+            chance.choice(["serial", "processes"]),
+            "--jobs",
+            "2",
+        ]
+        process = subprocess.Popen(
+            command, cwd=tmp_path, stdout=-1, stderr=-1, start_new_session=True
+        )
         until(lambda process=process: handles_signals(process.pid))
         time.sleep(chance.uniform(0, min(seconds)))
         chance.choice([os.killpg, os.kill])(process.pid, number)
@@ -326,9 +358,14 @@ def test_h43_h44_kill_loops(tmp_path, job, number, revseq):
         stopped += process.returncode != 0
         # After SIGKILL, Python's own tracker may say which semaphores it cleaned up.
         assert re.fullmatch(rb"(Note: [^\n]*\n)*", err) or number == signal.SIGKILL
-        for name, right in whole.items():  # the new output if the signal came just behind its last step
+        for (
+            name,
+            right,
+        ) in whole.items():  # the new output if the signal came just behind its last step
             left = content_of(tmp_path / name)
-            assert left == right or (process.returncode and left == (None if name.endswith(".zarr") else b"old"))
+            assert left == right or (
+                process.returncode and left == (None if name.endswith(".zarr") else b"old")
+            )
         for name in names(tmp_path) - set(inputs) - set(outputs):
             assert number == signal.SIGKILL
             assert re.fullmatch(r"\.revseq-.*\.tmp", name)
@@ -360,7 +397,9 @@ def test_h44_what_a_kill_leaves_is_in_nobodys_way(held, small):
 def test_h45_a_worker_that_is_killed(held, small):
     process, _ = held(small, "--engine", "processes", "--memory", "300K", "--jobs", "2")
     for pid in workers(process):
-        with contextlib.suppress(ProcessLookupError):  # the second one may end as soon as the first one is dead
+        with contextlib.suppress(
+            ProcessLookupError
+        ):  # the second one may end as soon as the first one is dead
             os.kill(pid, signal.SIGKILL)
     _, err = process.communicate()
     gone(process)
@@ -374,10 +413,14 @@ def test_h45_a_worker_that_is_killed(held, small):
 
 
 @pytest.mark.needs("devices")
-@pytest.mark.parametrize("args", [("run", "--help"), ("--version",), ("run", "[1, 2]", "[2]", "--axis", "0")])
+@pytest.mark.parametrize(
+    "args", [("run", "--help"), ("--version",), ("run", "[1, 2]", "[2]", "--axis", "0")]
+)
 def test_h48_a_full_standard_output(forked, args):
     with open("/dev/full", "w") as full:
-        done = subprocess.run([*forked.command, *args], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(
+            [*forked.command, *args], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
     assert done.returncode == 2
     assert done.stderr == "Error: standard output: cannot write: No space left on device\n"
 
@@ -411,7 +454,9 @@ def test_h49_a_reader_that_leaves(forked, tmp_path, args, status, stream):
     [("serial", "cut"), ("serial", "rewrite"),
      *(("processes", change) for change in ("cut", "touch", "rewrite", "append", "replace"))],
 )  # fmt: skip
-def test_h46_h51_h52_an_input_that_changes_while_it_is_read(held, small, tmp_path_factory, engine, change):
+def test_h46_h51_h52_an_input_that_changes_while_it_is_read(
+    held, small, tmp_path_factory, engine, change
+):
     """One message, and no worker goes on."""
     other = tmp_path_factory.mktemp("other")
     shutil.copy(small / "x.npy", other)
@@ -482,9 +527,13 @@ def test_h55_h56_a_file_that_another_process_writes(revseq, jobs, mode):
     with h5py.File(jobs / "c.h5", "w", libver="latest") as f:
         f["x"] = SMALL
     before = names(jobs)
-    with subprocess.Popen([sys.executable, "-c", WRITER.format(mode), jobs / "c.h5"], stdin=-1, stdout=-1) as writer:
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER.format(mode), jobs / "c.h5"], stdin=-1, stdout=-1
+    ) as writer:
         writer.stdout.readline()
-        revseq("run", "c.h5", *JOB[2:], "-o", "y.h5").refused("c.h5: being written by another process")
+        revseq("run", "c.h5", *JOB[2:], "-o", "y.h5").refused(
+            "c.h5: being written by another process"
+        )
         writer.stdin.close()
     assert names(jobs) == before
 
@@ -502,7 +551,12 @@ h5py.File = File
 
 
 def test_h55_a_file_system_without_locks(revseq, jobs):
-    assert revseq("run", "c.h5", *JOB[2:], "-o", "y.h5", "--engine", "serial", code=_WITHOUT_LOCKS).ok().err == ""
+    assert (
+        revseq("run", "c.h5", *JOB[2:], "-o", "y.h5", "--engine", "serial", code=_WITHOUT_LOCKS)
+        .ok()
+        .err
+        == ""
+    )
     assert is_whole(jobs / "y.h5")
 
 
@@ -512,7 +566,9 @@ def test_h55_a_file_system_without_locks(revseq, jobs):
 @pytest.mark.needs("devices")
 @pytest.mark.parametrize("tmpdir", ["/nonexistent", "/dev/full"])
 def test_h59_nothing_is_made_in_tmpdir(small, tmpdir):
-    process = start(small, "--engine", "processes", "--memory", "300K", "--jobs", "2", env={"TMPDIR": tmpdir})
+    process = start(
+        small, "--engine", "processes", "--memory", "300K", "--jobs", "2", env={"TMPDIR": tmpdir}
+    )
     _, err = process.communicate()
     assert (process.returncode, err) == (0, b"")
 

@@ -26,9 +26,13 @@ PIECES = [*b'[ ] , - e nan(0x (Sizes:{ { " // \xff \x00'.split(), b"9" * 30, b"A
 @given(st.data())
 @pytest.mark.parametrize("name", sorted(parsers.READERS))
 def test_mutations(name, data):
-    whole = data.draw(st.sampled_from([path for path in CORPUS if path.parent.name == name])).read_bytes()
+    whole = data.draw(
+        st.sampled_from([path for path in CORPUS if path.parent.name == name])
+    ).read_bytes()
     for _ in range(data.draw(st.integers(1, 4))):
         start, stop = sorted(data.draw(st.tuples(*[st.integers(0, len(whole))] * 2)))
-        piece = data.draw(st.sampled_from([b"", whole[start:stop] * 2, *PIECES]) | st.binary(max_size=8))
+        piece = data.draw(
+            st.sampled_from([b"", whole[start:stop] * 2, *PIECES]) | st.binary(max_size=8)
+        )
         whole = whole[:start] + piece + whole[min(stop, start + 8) :]
     parsers.check(name, whole)

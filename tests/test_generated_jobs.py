@@ -38,5 +38,7 @@ def test_a_failure_is_printed_with_what_to_type(tmp_path):
 
 
 def test_the_same_seed_gives_the_same_jobs():
-    assert [*generated.jobs(5, 200)] == [generated.from_text(repr(job)) for job in generated.jobs(5, 200)]
+    assert [*generated.jobs(5, 200)] == [
+        generated.from_text(repr(job)) for job in generated.jobs(5, 200)
+    ]
     assert len({*generated.jobs(5, 200)}) == 200

@@ -81,7 +81,10 @@ def make_inputs(folder):
     np.save(folder / "big.npy", values.astype(">f4") * 2)
     for name, axis in (("n0", 0), ("n", 1), ("n2", 2)):
         wanted = [1 if i == axis else size for i, size in enumerate(sizes)]
-        np.save(folder / f"{name}.npy", (np.arange(np.prod(wanted)) * 7 % 36).astype("<u4").reshape(wanted))
+        np.save(
+            folder / f"{name}.npy",
+            (np.arange(np.prod(wanted)) * 7 % 36).astype("<u4").reshape(wanted),
+        )
     np.save(folder / "m.npy", np.array([[2], [9], [3]], "<u4"))
     shutil.copytree(SAMPLES, folder / "samples")
 
@@ -92,11 +95,15 @@ def left_by(folder, line, revseq):
     expected = int(words.pop(0)) if words[0].isdigit() else 0
     stdin = (folder / words.pop()[1:]).read_bytes() if words[-1].startswith("<") else b""
     before = set(folder.rglob("*"))
-    done = revseq(*words, stdin=stdin, cwd=folder, env={"SOURCE_DATE_EPOCH": "0"})  # in the history of NetCDF files
+    done = revseq(
+        *words, stdin=stdin, cwd=folder, env={"SOURCE_DATE_EPOCH": "0"}
+    )  # in the history of NetCDF files
     assert done.status == expected, (line, done.err)
     new = sorted((path for path in set(folder.rglob("*")) - before if path.is_file()), key=str)
     files = [f"{path.relative_to(folder).as_posix()}={digest_of(path)}" for path in new]
-    return " ".join([str(done.status), f"out={_digest(done.raw)}", f"err={_digest(done.err.encode())}", *files])
+    return " ".join(
+        [str(done.status), f"out={_digest(done.raw)}", f"err={_digest(done.err.encode())}", *files]
+    )
 
 
 def _digest(data):
@@ -110,10 +117,19 @@ def digest_of(path):
     kept = []
 
     def keep(name, item):
-        names = [each for each in sorted(item.attrs) if "REFERENCE" not in each and "_LIST" not in each]  # no addresses
+        names = [
+            each for each in sorted(item.attrs) if "REFERENCE" not in each and "_LIST" not in each
+        ]  # no addresses
         kept.append((name, [(each, str(item.attrs[each])) for each in names]))
         if isinstance(item, h5py.Dataset):
-            plain = item.dtype.str, item.shape, item.maxshape, item.chunks, item.compression, item.shuffle
+            plain = (
+                item.dtype.str,
+                item.shape,
+                item.maxshape,
+                item.chunks,
+                item.compression,
+                item.shuffle,
+            )
             kept.append((*plain, repr(item.fillvalue), item[()].tobytes().hex()))
 
     with h5py.File(path) as file:

@@ -8,11 +8,30 @@ from conftest import SAMPLES
 # The reference page's two examples: input, lengths, axis, output.
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(1, 1, 3, 4)
 EXAMPLES = {
-    "example1": (INPUT, np.array([[[[2], [4], [3]]]], np.uint32), 3, [[[[2, 1, 3, 4], [8, 7, 6, 5], [11, 10, 9, 12]]]]),
-    "example2": (INPUT, np.array([[[[2, 3, 1, 0]]]], np.uint32), 2, [[[[5, 10, 3, 4], [1, 6, 7, 8], [9, 2, 11, 12]]]]),
+    "example1": (
+        INPUT,
+        np.array([[[[2], [4], [3]]]], np.uint32),
+        3,
+        [[[[2, 1, 3, 4], [8, 7, 6, 5], [11, 10, 9, 12]]]],
+    ),
+    "example2": (
+        INPUT,
+        np.array([[[[2, 3, 1, 0]]]], np.uint32),
+        2,
+        [[[[5, 10, 3, 4], [1, 6, 7, 8], [9, 2, 11, 12]]]],
+    ),
 }
 # README's picture: two sequences, and the padding behind them.
-PICTURE = ("run", "[[1, 2, 3, 0, 0], [4, 5, 6, 7, 0]]", "[3, 4]", "--axis", "1", "--batch-axis", "0", "--picture")
+PICTURE = (
+    "run",
+    "[[1, 2, 3, 0, 0], [4, 5, 6, 7, 0]]",
+    "[3, 4]",
+    "--axis",
+    "1",
+    "--batch-axis",
+    "0",
+    "--picture",
+)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

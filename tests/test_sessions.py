@@ -16,9 +16,13 @@ PAGES = ["README.md", *(f"man/{path.name}" for path in sorted((ROOT / "man").glo
 def sections():
     """Each section with commands, by its page and title: it needs nothing of those before it."""
     for page in PAGES:
-        for section in re.split(r"^(?=## )", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE):
+        for section in re.split(
+            r"^(?=## )", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE
+        ):
             if "```console" in section:
-                yield pytest.param(section, id=f"{page}: {section.partition(chr(10))[0].strip('# ')}")
+                yield pytest.param(
+                    section, id=f"{page}: {section.partition(chr(10))[0].strip('# ')}"
+                )
 
 
 def steady(text):

@@ -16,20 +16,29 @@ from revseq_cli.commands.cli import COMMANDS
 PACKAGE = ROOT / "revseq_cli"
 README = (ROOT / "README.md").read_text()
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
-MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")}
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")
+}
 
 
 def imports(path):
     """The modules that a file imports, but for types alone."""
     tree = ast.parse(path.read_text())
-    blocks = [n for n in ast.walk(tree) if isinstance(n, ast.If) and getattr(n.test, "id", "") == "TYPE_CHECKING"]
+    blocks = [
+        n
+        for n in ast.walk(tree)
+        if isinstance(n, ast.If) and getattr(n.test, "id", "") == "TYPE_CHECKING"
+    ]
     skipped = {child for block in blocks for child in ast.walk(block)}
     for node in {*ast.walk(tree)} - skipped:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from (name if name in MODULES or f"{name}.__init__" in MODULES else node.module for name in names)
+            yield from (
+                name if name in MODULES or f"{name}.__init__" in MODULES else node.module
+                for name in names
+            )
 
 
 def package(module):
@@ -41,7 +50,9 @@ def test_packages_import_what_the_table_of_the_guide_allows():
     rows = dict(re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", GUIDE, re.MULTILINE))
     for module, path in MODULES.items():
         ours = {package(name) for name in imports(path) if name.partition(".")[0] == "revseq_cli"}
-        assert ours - {package(module), "__init__"} <= {*re.findall(r"\w+", rows[package(module)])}, module
+        assert ours - {package(module), "__init__"} <= {
+            *re.findall(r"\w+", rows[package(module)])
+        }, module
 
 
 # Asks for one help after another, and says on standard error what is loaded after each.
@@ -84,7 +95,18 @@ def test_a_small_job_loads_only_what_it_needs(tmp_path):
     for args, names in zip(asked, done.stderr.splitlines(), strict=True):
         loaded = {name.split(".")[0] for name in {*names.split()} - needed}
         assert "revseq_cli" in loaded
-        heavy = {"h5py", "rich", "dask", "shutil", "tempfile", "hashlib", "secrets", "xml", "concurrent", "logging"}
+        heavy = {
+            "h5py",
+            "rich",
+            "dask",
+            "shutil",
+            "tempfile",
+            "hashlib",
+            "secrets",
+            "xml",
+            "concurrent",
+            "logging",
+        }
         assert not loaded & heavy, args
 
 
@@ -105,7 +127,9 @@ def test_the_python_of_the_readme():
 def test_the_first_block_of_the_readme_prints_what_it_says(tmp_path):
     first, printed = re.findall(r"```(?:sh)?\n(.*?)```", README, re.DOTALL)[:2]
     command = first.strip().rpartition(" && .venv/bin/")[2]
-    done = subprocess.run([*COMMAND, *command.split()[1:]], capture_output=True, text=True, cwd=ROOT, check=True)
+    done = subprocess.run(
+        [*COMMAND, *command.split()[1:]], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     assert done.stdout == printed
 
 

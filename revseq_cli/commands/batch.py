@@ -18,14 +18,22 @@ import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from revseq_cli import files
 from revseq_cli.commands import options, run
 from revseq_cli.commands.options import Console, Group
 from revseq_cli.core import platform, signals
-from revseq_cli.core.errors import DiskFullError, EngineError, FileThereError, RevseqError, UsageError, worded
+from revseq_cli.core.errors import (
+    DiskFullError,
+    EngineError,
+    FileThereError,
+    RevseqError,
+    UsageError,
+    worded,
+)
 from revseq_cli.formats import table
 
 if TYPE_CHECKING:
@@ -33,9 +41,23 @@ if TYPE_CHECKING:
     from revseq_cli.report.objects import Outcome
 
 # Options of `run` that are no columns of a manifest: those that say what it prints, and one with several values.
-_NO_COLUMNS = {"feed", "example", "picture", "full", "dry_run", "as_json", "quiet", "verbose", "color"}
-_COLUMNS = {max(p.opts, key=len).lstrip("-"): p for p in run.command.params if p.name not in _NO_COLUMNS}
-_DEFAULTS = [param for name, param in _COLUMNS.items() if name not in ("input", "lengths", "output")]
+_NO_COLUMNS = {
+    "feed",
+    "example",
+    "picture",
+    "full",
+    "dry_run",
+    "as_json",
+    "quiet",
+    "verbose",
+    "color",
+}
+_COLUMNS = {
+    max(p.opts, key=len).lstrip("-"): p for p in run.command.params if p.name not in _NO_COLUMNS
+}
+_DEFAULTS = [
+    param for name, param in _COLUMNS.items() if name not in ("input", "lengths", "output")
+]
 _JOB_WORKERS = 8  # at least, also with fewer cores: workers wait for the disk most of the time
 _JOBS_OF_A_WORKER = 32  # that make another worker worth its start,
 _WORTH_A_WORKER = 1 << 26  # as so many bytes of inputs do
@@ -53,7 +75,9 @@ _LONGEST_CLEANUP = 1.0  # seconds: processes of a job end just after the worker 
     ),
 )
 @click.argument("manifest", metavar="[MANIFEST]", required=False, type=click.Path())
-@Group.READ.option("--each", metavar="PATTERN", help="Run a job for each file that matches, such as 'data/*.npy'.")
+@Group.READ.option(
+    "--each", metavar="PATTERN", help="Run a job for each file that matches, such as 'data/*.npy'."
+)
 @Group.READ.option(
     "--lengths", metavar="NAME",
     help="The lengths of each job, such as 'lengths/{stem}.npy', where -o names its output.",
@@ -66,7 +90,9 @@ _LONGEST_CLEANUP = 1.0  # seconds: processes of a job end just after the worker 
     help="Skip each job whose output exists and is not older than its inputs; one that is older is replaced.",
 )  # fmt: skip
 @Group.PRINT.option(
-    "--dry-run", is_flag=True, help="Check all but the values, print how many bytes all jobs write, and write nothing."
+    "--dry-run",
+    is_flag=True,
+    help="Check all but the values, print how many bytes all jobs write, and write nothing.",
 )
 @options.output_options
 def command(
@@ -100,12 +126,19 @@ def command(
 
     jobs = _jobs(manifest, each, {"lengths": lengths, "output": output}, defaults)
     if not jobs:
-        console.note(f"{manifest} names no file" if each is None else f"no file matches --each {each or repr(each)}")
+        console.note(
+            f"{manifest} names no file"
+            if each is None
+            else f"no file matches --each {each or repr(each)}"
+        )
         return 0
     began, outcomes = time.monotonic(), list[Outcome]()
     with signals.deferred():
         skipped: list[Outcome] = []
         entries: list[Entry] = []
+        files.learn_states(
+            [path for entry in jobs.entries for path in (*entry.inputs.values(), entry.output)]
+        )
         for entry in jobs.entries:
             if not resume:
                 entries.append(entry)
@@ -113,22 +146,31 @@ def command(
                 skipped.append(Outcome(entry.line, entry.options["output"], None, skipped=True))
             else:  # an output that is older than its inputs is replaced
                 entries.append(entry._replace(options=entry.options | {"overwrite": True}))
-        pool = _Pool(entries, defaults["cores"], _Setup(dry_run, console.verbose > 1, os.urandom(4).hex()))
-        with signals.begun("batch", len(entries), "jobs") as advance, contextlib.closing(pool.outcomes()) as ended:
+        pool = _Pool(
+            entries, defaults["cores"], _Setup(dry_run, console.verbose > 1, os.urandom(4).hex())
+        )
+        with (
+            signals.begun("batch", len(entries), "jobs") as advance,
+            contextlib.closing(pool.outcomes()) as ended,
+        ):
             try:
                 for outcome in itertools.chain(skipped, ended):
                     outcomes.append(outcome)
                     _print_outcome(outcome, jobs, console)
                     advance(0 if outcome.skipped else 1)
             finally:
-                _print_notes_and_errors(sorted(outcomes, key=lambda outcome: outcome.line), jobs, console)
+                _print_notes_and_errors(
+                    sorted(outcomes, key=lambda outcome: outcome.line), jobs, console
+                )
     if not (console.as_json or console.quiet):
         seconds = time.monotonic() - began
         click.echo(view.batch(outcomes, len(jobs.entries), None if dry_run else seconds))
     return int(any(outcome.error for outcome in outcomes))
 
 
-def _jobs(path: str | None, pattern: str | None, templates: dict[str, Any], defaults: dict[str, Any]) -> Jobs | None:
+def _jobs(
+    path: str | None, pattern: str | None, templates: dict[str, Any], defaults: dict[str, Any]
+) -> Jobs | None:
     """The jobs; None where no file matches or is named. UsageError for both of MANIFEST and --each, or neither."""
     from revseq_cli.commands import manifest  # --help must not load NumPy
 
@@ -151,26 +193,19 @@ def _jobs(path: str | None, pattern: str | None, templates: dict[str, Any], defa
 
 def _is_up_to_date(entry: Entry) -> bool:
     """Whether the output, which is complete where it exists, is not older than the inputs."""
-    output = _newest(entry.output)
-    return output is not None and all((_newest(path) or sys.maxsize) <= output for path in entry.inputs.values())
-
-
-def _newest(path: str) -> int | None:
-    """When a file, or anything in a folder, was changed last, in nanoseconds; None where there is none."""
-    if remote := table.remote_of(path):
-        return cast("int | None", remote.newest(path))
-    try:
-        latest = os.stat(path).st_mtime_ns  # noqa: PTH116 - a string
-    except OSError:
-        return None
-    return max([latest, *(below.stat().st_mtime_ns for below in Path(path).rglob("*"))])
+    output = files.time_of_change(entry.output)
+    return output is not None and all(
+        (files.time_of_change(path) or sys.maxsize) <= output for path in entry.inputs.values()
+    )
 
 
 def _print_outcome(outcome: Outcome, jobs: Jobs, console: Console) -> None:
     from revseq_cli.report import objects
 
     if isinstance(outcome.error, FileThereError):
-        outcome.error.hint = "add --resume to skip what is done, or --overwrite to do all jobs again"
+        outcome.error.hint = (
+            "add --resume to skip what is done, or --overwrite to do all jobs again"
+        )
     if console.as_json:
         click.echo(objects.outcome(outcome))
     if not outcome.error:
@@ -188,7 +223,9 @@ def _print_notes_and_errors(outcomes: Iterable[Outcome], jobs: Jobs, console: Co
         for note in outcome.notes:
             notes[note].append(outcome.line)
         if error := outcome.error:
-            errors[DiskFullError if isinstance(error, DiskFullError) else reason(error)][outcome.line] = error
+            errors[DiskFullError if isinstance(error, DiskFullError) else reason(error)][
+                outcome.line
+            ] = error
     console.note(*(f"{jobs.place(lines)}: {note}" for note, lines in notes.items()))
     for alike in errors.values():
         for part in together([*alike.values()]):
@@ -212,11 +249,20 @@ class _Pool:
         self._alone, self._small = deque[int](), deque[int]()
         for job, entry in enumerate(entries):
             (self._alone if _is_large(entry, sizes[job]) else self._small).append(job)
-        worth = len(self._small) / _JOBS_OF_A_WORKER + sum(sizes[job] for job in self._small) / _WORTH_A_WORKER
+        worth = (
+            len(self._small) / _JOBS_OF_A_WORKER
+            + sum(sizes[job] for job in self._small) / _WORTH_A_WORKER
+        )
         # A job at an address waits most of the time.
-        worth += sum(any(map(platform.is_remote, entries[job].inputs.values())) for job in self._small)
-        self._workers = max(1, min(cores or max(platform.cores(), _JOB_WORKERS), len(self._small), int(worth)))
-        self._begun: dict[int, bool] = {}  # the jobs under way, and whether nothing stood at their outputs' names
+        worth += sum(
+            any(map(platform.is_remote, entries[job].inputs.values())) for job in self._small
+        )
+        self._workers = max(
+            1, min(cores or max(platform.cores(), _JOB_WORKERS), len(self._small), int(worth))
+        )
+        self._begun: dict[
+            int, bool
+        ] = {}  # the jobs under way, and whether nothing stood at their outputs' names
 
     def outcomes(self) -> Generator[Outcome, None, None]:
         """Those of the jobs, as they end; what is under way is undone where this is closed."""
@@ -248,23 +294,31 @@ class _Pool:
                 self._alone += self._begun
                 for job, was_free in self._begun.items():
                     entry = self._entries[job]
-                    if was_free and _newest(entry.output) is not None:  # the worker died before it said so
-                        self._entries[job] = entry._replace(options=entry.options | {"overwrite": True})
-                        if os.path.isdir(entry.output):  # noqa: PTH112 - which is never replaced
+                    if (
+                        was_free and files.time_of_change(entry.output) is not None
+                    ):  # the worker died before it said so
+                        self._entries[job] = entry._replace(
+                            options=entry.options | {"overwrite": True}
+                        )
+                        if os.path.isdir(entry.output):
                             shutil.rmtree(entry.output)
             self._begun.clear()
 
-    def _begin(self, queue: deque[int], sharing: int) -> Iterator[Callable[[], tuple[int, Outcome | None]]]:
+    def _begin(
+        self, queue: deque[int], sharing: int
+    ) -> Iterator[Callable[[], tuple[int, Outcome | None]]]:
         while queue:
             job = queue.popleft()
-            self._begun[job] = _newest(self._entries[job].output) is None
+            self._begun[job] = files.time_of_change(self._entries[job].output) is None
             yield functools.partial(_run_job, job, self._entries[job], self._setup, sharing)
 
     def _remove_temporary_files(self) -> None:
         """Remove what killed workers have left of the jobs that were under way."""
         folders = {Path(self._entries[job].output).parent for job in self._begun}
         end = time.monotonic() + _LONGEST_CLEANUP
-        while left := [path for folder in folders for path in folder.glob(f".revseq-{self._setup.tag}*.tmp")]:
+        while left := [
+            path for folder in folders for path in folder.glob(f".revseq-{self._setup.tag}*.tmp")
+        ]:
             for path in left:
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
@@ -277,8 +331,8 @@ class _Pool:
 
 def _size_of(path: str) -> int:
     """The bytes of a file, or of all files in a folder; 0 where there is none."""
-    files = Path(path).rglob("*") if os.path.isdir(path) else [path]  # noqa: PTH112 - a string
-    return sum(os.path.getsize(file) for file in files if os.path.isfile(file))  # noqa: PTH113, PTH202
+    files = Path(path).rglob("*") if os.path.isdir(path) else [path]
+    return sum(os.path.getsize(file) for file in files if os.path.isfile(file))
 
 
 def _is_large(entry: Entry, size: int) -> bool:
@@ -286,7 +340,9 @@ def _is_large(entry: Entry, size: int) -> bool:
     if entry.options["engine"] not in ("auto", "serial"):
         return True
     rows = [table.by_suffix(path, reading=True) for path in (*entry.inputs.values(), entry.output)]
-    is_held = any(row and row.is_text for row in rows) or any(map(table.packing_of, entry.inputs.values()))
+    is_held = any(row and row.is_text for row in rows) or any(
+        map(table.packing_of, entry.inputs.values())
+    )
     return size > (_SMALL_HELD if is_held else _SMALL_IN_FILES)
 
 
@@ -298,10 +354,10 @@ def _run_job(job: int, entry: Entry, setup: _Setup, sharing: int) -> tuple[int, 
 
     `sharing` is the number of jobs that share the memory, or 0 where it is alone.
     """
-    from revseq_cli.formats import atomic_file
+    from revseq_cli.files import new
     from revseq_cli.report.objects import Outcome
 
-    atomic_file.tag = setup.tag
+    new.tag = setup.tag
     try:
         with signals.deferred():
             return job, _outcome_of(entry, setup, sharing)
@@ -314,8 +370,7 @@ def _run_job(job: int, entry: Entry, setup: _Setup, sharing: int) -> tuple[int, 
         output = entry.options["output"]
         return job, Outcome(entry.line, output, worded(e, output))
     finally:
-        if remote := sys.modules.get("revseq_cli.formats.remote"):
-            remote.close()
+        files.close()
 
 
 def _outcome_of(entry: Entry, setup: _Setup, sharing: int) -> Outcome:
@@ -324,18 +379,20 @@ def _outcome_of(entry: Entry, setup: _Setup, sharing: int) -> Outcome:
     from revseq_cli.report.objects import Outcome
 
     settings = dict(entry.options)
-    output, overwrite, verify, only = (settings.pop(name) for name in ("output", "overwrite", "verify", "only"))
+    output, overwrite, verify, only = (
+        settings.pop(name) for name in ("output", "overwrite", "verify", "only")
+    )
     if sharing:
         settings |= {"cores": 1, "memory": max(1, settings["memory"] // sharing)}
     resources = options.take_resources(settings)
     request = options.request_of(absolute=resources.elsewhere, **settings)
     job = suggest.load(request)
     outcome = Outcome(entry.line, output, None, bytes=job.values.desc.total_bytes)
-    folder = os.curdir if platform.is_remote(entry.output) else os.path.dirname(entry.output)  # noqa: PTH120 - strings
-    if setup.plans and not os.path.isdir(folder):  # noqa: PTH112 - which would be made
+    folder = os.curdir if platform.is_remote(entry.output) else os.path.dirname(entry.output)
+    if setup.plans and not os.path.isdir(folder):
         plan_reversal(job, resources)
         return outcome._replace(planned=True)
-    os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+    os.makedirs(folder, exist_ok=True)
     sink = run.new_sink(job, request, output, resources, overwrite=overwrite, only=only)
     plan = plan_reversal(job, resources, sink)
     if setup.plans:

@@ -70,7 +70,9 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
         elif not console.quiet:
             for node, row in zip(nodes, rows, strict=True):
                 verdict = "pass" if row["valid"] else "FAIL"
-                click.echo(printable(f"{verdict}  {row['name']}: {model.told(node)}: {row['told']}"))
+                click.echo(
+                    printable(f"{verdict}  {row['name']}: {model.told(node)}: {row['told']}")
+                )
         return status
     job = suggest.open_job(options.request_of(override=True, level=level, **job_options))
     constraints = spec.constraints(*job.descs, level)
@@ -80,9 +82,20 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     failing = spec.broken(constraints)
     hint = suggest.suggestion(job) if failing else ""
     if console.as_json:
-        report = {"level": level.short, "valid": not failing, **objects.job(job.values.desc, job.descs[1], job.axis)}
-        report |= {"BatchAxis": job.batch_axis, "hint": hint, "lowest_level": lowest and lowest.short}
-        report |= {"lengths": counts and counts._asdict(), "constraints": [*map(asdict, constraints)]}
+        report = {
+            "level": level.short,
+            "valid": not failing,
+            **objects.job(job.values.desc, job.descs[1], job.axis),
+        }
+        report |= {
+            "BatchAxis": job.batch_axis,
+            "hint": hint,
+            "lowest_level": lowest and lowest.short,
+        }
+        report |= {
+            "lengths": counts and counts._asdict(),
+            "constraints": [*map(asdict, constraints)],
+        }
         click.echo(objects.text_of(report))
     elif not console.quiet:
         by, count = "the operator" if level is FeatureLevel.NONE else level, len(constraints)
@@ -90,13 +103,17 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
         if failing:
             verdict = f"{by} refuses it: {len(failing)} of {count} constraints {'fail' if failing[1:] else 'fails'}"
         lines = [console.painted(verdict, terminal.RED if failing else terminal.GREEN)]
-        lines += ["", *_constraints(constraints, hint, console, every=every)] if failing or every else []
+        lines += (
+            ["", *_constraints(constraints, hint, console, every=every)] if failing or every else []
+        )
         text = "\n".join([*lines, "", *_about(job, counts, lowest)])
         click.echo(text, sys.stdout, color=console.colored)  # or Click would not print in ASCII
     return 1 if failing else 0
 
 
-def _constraints(constraints: Sequence[Constraint], hint: str, console: Console, *, every: bool) -> Iterator[str]:
+def _constraints(
+    constraints: Sequence[Constraint], hint: str, console: Console, *, every: bool
+) -> Iterator[str]:
     """The lines of what fails, as an error says it, and of a hint for all; with `every`, of what passes, too."""
     for constraint in spec.broken(constraints):
         yield f"{console.painted('FAIL', terminal.RED)}  {constraint.label()}: {constraint.found}"
@@ -115,14 +132,20 @@ def _about(job: Job, counts: LengthCounts | None, lowest: FeatureLevel | None) -
     from revseq_cli.report.view import axis_text
 
     values, lengths, axis = job.descs
-    rows = {tensor: f"{desc}  {printable(job.names[tensor])}" for tensor, desc in ((INPUT, values), (LENGTHS, lengths))}
+    rows = {
+        tensor: f"{desc}  {printable(job.names[tensor])}"
+        for tensor, desc in ((INPUT, values), (LENGTHS, lengths))
+    }
     rows["Axis"] = axis_text(values, axis)
     if job.batch_axis is not None:
         count = values.sizes[job.batch_axis]
         of_batch = "1 length" if count == 1 else f"a length for each of {count:,} indices"
         rows["batch axis"] = f"{job.batch_axis} is the batch, with {of_batch}"
     if counts:
-        size, between = values.sizes[axis], f", from {counts.least:,} to {counts.greatest:,}" if counts.total else ""
+        size, between = (
+            values.sizes[axis],
+            f", from {counts.least:,} to {counts.greatest:,}" if counts.total else "",
+        )
         effects = f"{counts.clamped:,} above {size:,} and so clamped; {counts.unchanged:,} that change nothing"
         rows["lengths"] = f"{counts.total:,}{between}; {effects}"
     rows["lowest level"] = _level_text(lowest, values, lengths, axis)
@@ -130,7 +153,9 @@ def _about(job: Job, counts: LengthCounts | None, lowest: FeatureLevel | None) -
         yield f"{name:<{_COLUMN}}{text}"
 
 
-def _level_text(lowest: FeatureLevel | None, values: TensorDesc, lengths: TensorDesc, axis: int) -> str:
+def _level_text(
+    lowest: FeatureLevel | None, values: TensorDesc, lengths: TensorDesc, axis: int
+) -> str:
     """The lowest level, and where DirectML has none, that for lengths of UINT32."""
     if lowest not in (None, FeatureLevel.NONE):
         return str(lowest)
@@ -142,14 +167,18 @@ def _level_text(lowest: FeatureLevel | None, values: TensorDesc, lengths: Tensor
     return text
 
 
-def _node(model: Model, node: Node, level: FeatureLevel, lengths_dtype: DataType | None) -> dict[str, Any]:
+def _node(
+    model: Model, node: Node, level: FeatureLevel, lengths_dtype: DataType | None
+) -> dict[str, Any]:
     """The verdict on a node of a model, by what is known of its values.
 
     Of what is not known, anything that fits is assumed: dimensions that have the axes, sizes of 1, FLOAT32. Lengths are
     INT64 in ONNX.
     """
     known, lowest = model.known[node.values], None
-    rank = min(max(2, -node.time_axis, -node.batch_axis), MOST_DIMENSIONS)  # has the axes, if any has
+    rank = min(
+        max(2, -node.time_axis, -node.batch_axis), MOST_DIMENSIONS
+    )  # has the axes, if any has
     open_sizes = (1,) * rank if known.sizes is None else known.sizes
     sizes = tuple(size if isinstance(size, int) else 1 for size in open_sizes)
     try:
@@ -187,20 +216,26 @@ def levels(level: FeatureLevel | None, console: Console) -> None:
         for of_row in all_levels:
             told: dict[str, Any] = {"level": of_row.short}
             if row := spec.support(of_row):
-                told |= {tensor: [t.name for t in row.data_types(tensor)] for tensor in (INPUT, LENGTHS)}
+                told |= {
+                    tensor: [t.name for t in row.data_types(tensor)] for tensor in (INPUT, LENGTHS)
+                }
                 counts = [row.dimension_counts[0], row.dimension_counts[-1]]
                 told |= {"dimension_counts": counts, "most_elements": row.most_elements}
             rows.append(told)
         click.echo(objects.text_of({"levels": rows}))
         return
-    for row, group in itertools.groupby(all_levels, spec.support):  # those that accept the same are told together
+    for row, group in itertools.groupby(
+        all_levels, spec.support
+    ):  # those that accept the same are told together
         click.echo(" ".join(each.short for each in group))
         if row is None:
             click.echo("  the operator does not exist yet")
             continue
         accepted = {
             "dimension counts": spec.span(row.dimension_counts),
-            "elements": f"at most {row.most_elements}" if row.most_elements is not None else "any number",
+            "elements": f"at most {row.most_elements}"
+            if row.most_elements is not None
+            else "any number",
             f"{INPUT}, {OUTPUT}": ", ".join(t.name for t in row.values),
             LENGTHS: ", ".join(t.name for t in row.lengths),
         }

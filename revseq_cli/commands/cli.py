@@ -39,7 +39,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS and cmd_name not in self.commands:
             module, _, name = _PLACES.get(cmd_name, cmd_name).partition(":")
-            self.add_command(getattr(import_module(f"revseq_cli.commands.{module}"), name or "command"))
+            self.add_command(
+                getattr(import_module(f"revseq_cli.commands.{module}"), name or "command")
+            )
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -80,7 +82,9 @@ def completion(shell: str) -> None:
 
 
 @cli.command("help", cls=options.Command, epilog="revseq help run\nrevseq help formats")
-@click.argument("name", metavar="[COMMAND|TOPIC]", required=False, type=click.Choice([*COMMANDS, *TOPICS]))
+@click.argument(
+    "name", metavar="[COMMAND|TOPIC]", required=False, type=click.Choice([*COMMANDS, *TOPICS])
+)
 @click.pass_context
 def help_(context: click.Context, name: str | None) -> None:
     """Show the help of COMMAND, or a page of the manual: TOPIC is formats or porting."""

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 @Group.WRITE.option("--overwrite", is_flag=True, help="Replace DST if it exists.")
 @options.full_option
 @Group.WRITE.option(
-    "--verify", is_flag=True, help="Read DST back before renaming it to its final name, and compare every bit with SRC."
+    "--verify",
+    is_flag=True,
+    help="Read DST back before renaming it to its final name, and compare every bit with SRC.",
 )
 @options.resource_options
 @options.output_options
@@ -64,8 +66,15 @@ def command(
     from revseq_cli.report import objects
 
     if dst == "-" and (console.as_json or verify):
-        raise UsageError("--json and --verify apply only to a file", "a DST that is a file", "give DST a name", "-")
-    request = options.request_of(input=src, format_name=format_name, absolute=resources.elsewhere, **opening)
+        raise UsageError(
+            "--json and --verify apply only to a file",
+            "a DST that is a file",
+            "give DST a name",
+            "-",
+        )
+    request = options.request_of(
+        input=src, format_name=format_name, absolute=resources.elsewhere, **opening
+    )
     source = jobs.load_tensor(request, "SRC")
     reference = Reference.input(src)
     jobs.refuse_sizes([reference], request.sizes)
@@ -74,7 +83,12 @@ def command(
         _print(source, options.printed_format(reference.format, "use {} as DST"), full=full)
         return
     sink = create_sink(
-        reference, source, overwrite=overwrite, inputs=source.files, only=True, elsewhere=resources.elsewhere
+        reference,
+        source,
+        overwrite=overwrite,
+        inputs=source.files,
+        only=True,
+        elsewhere=resources.elsewhere,
     )
     plan = plan_pass(source, sink, resources)
     with console.writing(sink):
@@ -84,7 +98,11 @@ def command(
         source.recheck()
     if console.as_json:
         report = {"output": reference.path, "notes": sink.notes, "bytes": source.desc.total_bytes}
-        click.echo(objects.text_of({"input": {"name": source.name, **objects.of_desc(source.desc)}, **report}))
+        click.echo(
+            objects.text_of(
+                {"input": {"name": source.name, **objects.of_desc(source.desc)}, **report}
+            )
+        )
 
 
 def _print(source: Source, row: Format, *, full: bool) -> None:

@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 # What settings say of tensors, with and without a job.
 _OF_TENSORS = {"dtype", "format_name", "sizes", "atol", "rtol", "ulp", "equal_nan"}
 _CPU = "CPUExecutionProvider"
-_PACKAGES = {"dml": "onnxruntime-directml", "cuda": "onnxruntime-gpu"}  # of providers that have one of their own
+_PACKAGES = {
+    "dml": "onnxruntime-directml",
+    "cuda": "onnxruntime-gpu",
+}  # of providers that have one of their own
 _COPIES = 4  # how often the tensor is in memory: as it is read, in lines of its own, as it comes back, and in place
 _ADD_JOB = "add --job to compare A with the right output of a job, or --on cpu to run INPUT and LENGTHS there"
 
@@ -47,21 +50,28 @@ _ADD_JOB = "add --job to compare A with the right output of a job, or --on cpu t
 )
 @click.argument("tensors", metavar="A B", nargs=-1)
 @Group.COMPARE.option(
-    "--job", "is_job", is_flag=True, help="Compare A with the right output of a job: A --job INPUT [LENGTHS]."
+    "--job",
+    "is_job",
+    is_flag=True,
+    help="Compare A with the right output of a job: A --job INPUT [LENGTHS].",
 )
 @Group.COMPARE.option(
     "--on", metavar="PROVIDER",
     help="Compare what the job gives in ONNX Runtime on this provider: cpu, directml, or any other that is installed.",
 )  # fmt: skip
 @Group.COMPARE.option(
-    "--atol", type=float, help="The absolute tolerance. Elements are equal if |A - B| <= atol + rtol * |B|."
+    "--atol",
+    type=float,
+    help="The absolute tolerance. Elements are equal if |A - B| <= atol + rtol * |B|.",
 )
 @Group.COMPARE.option("--rtol", type=float, help="The relative tolerance, a factor of |B|.")
 @Group.COMPARE.option(
     "--ulp", type=click.IntRange(0, (1 << 64) - 1), metavar="N",
     help="Accept up to N steps of the data type between equal elements. Infinity follows the largest number.",
 )  # fmt: skip
-@Group.COMPARE.option("--equal-nan", is_flag=True, help="Treat all NaNs as equal. Values are compared, not bits.")
+@Group.COMPARE.option(
+    "--equal-nan", is_flag=True, help="Treat all NaNs as equal. Values are compared, not bits."
+)
 @Group.COMPARE.option(
     "--first", type=click.IntRange(0, 100_000), default=10, show_default=True, metavar="N",
     help="The largest number of differences to show.",
@@ -109,7 +119,7 @@ def command(
     The exit status is 0 if the tensors are equal, 1 if they differ, and 2 if an error stopped the command.
     """
     from revseq_cli.core import signals
-    from revseq_cli.formats.atomic_file import FileTransaction  # --help must not load NumPy
+    from revseq_cli.files.new import FileTransaction  # --help must not load NumPy
     from revseq_cli.pipeline import folds, passes
     from revseq_cli.pipeline.plan import plan_pass
     from revseq_cli.porting import diagnose
@@ -154,12 +164,16 @@ def command(
     return 0 if done.equal else 1
 
 
-def _require_tensors(tensors: Sequence[str], settings: dict[str, Any], *, is_job: bool, on: str | None) -> None:
+def _require_tensors(
+    tensors: Sequence[str], settings: dict[str, Any], *, is_job: bool, on: str | None
+) -> None:
     """UsageError for too few or too many tensors, and for options of a job without --job or --on."""
     of_job = options.typed(*settings.keys() - _OF_TENSORS)
     wanted = "A B, or A --job INPUT LENGTHS, or --on PROVIDER INPUT LENGTHS, where INPUT may be a complete job"
     if is_job and on:
-        raise UsageError("--on computes A, and --job reads it from a file", wanted, "leave out --job")
+        raise UsageError(
+            "--on computes A, and --job reads it from a file", wanted, "leave out --job"
+        )
     if of_job and not (is_job or on):
         raise UsageError(f"{of_job} applies only to a job", wanted, _ADD_JOB)
     least, most = (1, 2) if on else (2, 2 + is_job)
@@ -169,17 +183,23 @@ def _require_tensors(tensors: Sequence[str], settings: dict[str, Any], *, is_job
     from revseq_cli.formats.references import Reference, refuse_shared  # --help must not load NumPy
 
     names = ("INPUT", "LENGTHS") if on else ("A", "INPUT", "LENGTHS") if is_job else ("A", "B")
-    refuse_shared([(name, Reference.input(typed)) for name, typed in zip(names, tensors, strict=False)])
+    refuse_shared(
+        [(name, Reference.input(typed)) for name, typed in zip(names, tensors, strict=False)]
+    )
 
 
-def _opened_tensors(tensors: Sequence[str], settings: dict[str, Any], resources: Resources) -> tuple[Source, Source]:
+def _opened_tensors(
+    tensors: Sequence[str], settings: dict[str, Any], resources: Resources
+) -> tuple[Source, Source]:
     """A and B; a raw buffer of which nothing is said is like the other."""
     from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline import jobs
 
     references = [Reference.input(text, settings["format_name"]) for text in tensors]
     jobs.refuse_sizes(references, settings["sizes"])
-    opening = {name: settings[name] for name in ("dtype", "format_name", "sizes")} | {"absolute": resources.elsewhere}
+    opening = {name: settings[name] for name in ("dtype", "format_name", "sizes")} | {
+        "absolute": resources.elsewhere
+    }
     a, b = (options.request_of(input=text, **opening) for text in tensors)
     if references[1].is_bare:
         source = jobs.load_tensor(a, "A")
@@ -204,7 +224,11 @@ def _opened_job(
     sizes = settings.pop("sizes")
     jobs.refuse_sizes(references, sizes)
     of_input, of_a = (sizes, None) if references[0].is_bare else (None, sizes)
-    job = suggest.load(options.request_of(input=own, lengths=lengths, sizes=of_input, absolute=absolute, **settings))
+    job = suggest.load(
+        options.request_of(
+            input=own, lengths=lengths, sizes=of_input, absolute=absolute, **settings
+        )
+    )
     if on:
         return _computed(job, on, resources.memory), job
     reading = {name: settings[name] for name in ("dtype", "format_name")}
@@ -239,7 +263,10 @@ def _computed(job: Job, on: str, memory: int) -> Source:
     if provider == _CPU and not clamped.all():
         require_written(runtime, job.lengths.name, "has a length of 0")
     moved = np.moveaxis(native(values), job.axis, -1)
-    lines, counts = moved.reshape(-1, values.shape[job.axis]), np.moveaxis(clamped, job.axis, -1).reshape(-1)
+    lines, counts = (
+        moved.reshape(-1, values.shape[job.axis]),
+        np.moveaxis(clamped, job.axis, -1).reshape(-1),
+    )
     # Others than these, such as BFLOAT16 and COMPLEX64, run as words of the same bits.
     x = np.ascontiguousarray(lines) if lines.dtype.kind in "fiub" else bits(lines)
     if x.dtype.kind == "V":
@@ -260,12 +287,21 @@ def _provider(on: str) -> tuple[ModuleType, str]:
     name = {"directml": "dml"}.get(typed, typed)
     needed = _PACKAGES.get(name, "onnxruntime")
     runtime = package(needed)
-    providers = {full.lower().removesuffix("executionprovider"): full for full in runtime.get_available_providers()}
+    providers = {
+        full.lower().removesuffix("executionprovider"): full
+        for full in runtime.get_available_providers()
+    }
     if name in providers:
         return runtime, providers[name]
-    exchange = f"{platform.pip('uninstall onnxruntime')}, and then {platform.pip(f'install {needed}')}"
+    exchange = (
+        f"{platform.pip('uninstall onnxruntime')}, and then {platform.pip(f'install {needed}')}"
+    )
     hint = exchange if needed != "onnxruntime" else ""
-    raise UsageError(f"{RUNTIME} {runtime.__version__} has no {on[:40]} here", f"one of {listed(providers)}", hint)
+    raise UsageError(
+        f"{RUNTIME} {runtime.__version__} has no {on[:40]} here",
+        f"one of {listed(providers)}",
+        hint,
+    )
 
 
 def _session(runtime: ModuleType, provider: str, dtype: np.dtype[Any]) -> Any:
@@ -279,7 +315,9 @@ def _session(runtime: ModuleType, provider: str, dtype: np.dtype[Any]) -> Any:
     n = onnx.helper.make_tensor_value_info("n", onnx.TensorProto.INT64, [None])
     node = onnx.helper.make_node(OPERATOR, ["x", "n"], ["y"], time_axis=1, batch_axis=0)
     graph = onnx.helper.make_graph([node], "job", [x, n], [y])
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 10)], ir_version=5)
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 10)], ir_version=5
+    )
     options = runtime.SessionOptions()
     if provider != _CPU:
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
@@ -297,7 +335,9 @@ def _picture(pair: Pair, title: str, tolerance: Tolerance | None) -> str:
     from revseq_cli.report import picture
 
     def mask(region: Region) -> NDArray[Any]:
-        return unequal(pair.a.read_task(region).read(), pair.right.read_task(region).read(), tolerance)
+        return unequal(
+            pair.a.read_task(region).read(), pair.right.read_task(region).read(), tolerance
+        )
 
     tensors = (("A", pair.a), ("right" if pair.job else "B", pair.right))
     axis, lengths = (pair.job.axis, pair.job.lengths) if pair.job else (None, None)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import FileSink, Source
     from revseq_cli.pipeline.jobs import Job
 
-_UNWRITTEN = 119  # what elements of the output are before the operator runs, exact in all data types
+_UNWRITTEN = (
+    119  # what elements of the output are before the operator runs, exact in all data types
+)
 
 
 @options.command(
@@ -33,11 +35,17 @@ _UNWRITTEN = 119  # what elements of the output are before the operator runs, ex
 )
 @options.job_options
 @options.level_option
-@Group.WRITE.option("-o", "--output", metavar="MODEL.json", required=True, help="Write the model to this new file.")
-@Group.WRITE.option("--overwrite", is_flag=True, help="Replace MODEL.json and its .npy files if they exist.")
+@Group.WRITE.option(
+    "-o", "--output", metavar="MODEL.json", required=True, help="Write the model to this new file."
+)
+@Group.WRITE.option(
+    "--overwrite", is_flag=True, help="Replace MODEL.json and its .npy files if they exist."
+)
 @options.format_option
 @options.output_options
-def command(output: str, overwrite: bool, level: FeatureLevel, console: Console, **job_options: Any) -> None:
+def command(
+    output: str, overwrite: bool, level: FeatureLevel, console: Console, **job_options: Any
+) -> None:
     """Write a job as a model for Microsoft's DxDispatch, which runs it on DirectML itself, on Windows.
 
     The tensors are in model.InputTensor.npy and model.SequenceLengthsTensor.npy, which must stay beside the model.
@@ -55,8 +63,12 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
     if platform.is_remote(output):
         raise UsageError("an address", "a file of this machine", where=output)
     if not output.endswith(".json"):  # DxDispatch compares it so
-        name = platform.quoted(f"{output.removesuffix(Path(output).suffix).rstrip('/.') or 'model'}.json")
-        raise UsageError("a model is JSON", "a name that ends in .json, in lower case", f"try -o {name}", output)
+        name = platform.quoted(
+            f"{output.removesuffix(Path(output).suffix).rstrip('/.') or 'model'}.json"
+        )
+        raise UsageError(
+            "a model is JSON", "a name that ends in .json, in lower case", f"try -o {name}", output
+        )
     if level is spec.FeatureLevel.NONE:
         level = spec.DIRECTML[-1]  # a model runs on DirectML in any case
     try:
@@ -68,15 +80,25 @@ def command(output: str, overwrite: bool, level: FeatureLevel, console: Console,
     files, notes = _write(job, Path(output), overwrite=overwrite)
     console.note(*job.clamping(passes.count_lengths(job, Resources()).clamped), *notes)
     result, name = _beside(Path(output), spec.OUTPUT), Path(output).name
-    there = f"dxdispatch.exe {name}" if re.fullmatch(r"[\w.-]+", name) else f'dxdispatch.exe "{name}"'
+    there = (
+        f"dxdispatch.exe {name}" if re.fullmatch(r"[\w.-]+", name) else f'dxdispatch.exe "{name}"'
+    )
     made, values, lengths = (platform.typed(str(path)) for path in (result, *files[1:]))
     here = f"revseq diff {made} --job {values} {lengths} --axis {job.axis}"
     if console.as_json:
         report = {"files": files, "command": there, "result": str(result), "comparison": here}
-        click.echo(objects.text_of(objects.job(job.values.desc, job.lengths.desc, job.axis) | report))
+        click.echo(
+            objects.text_of(objects.job(job.values.desc, job.lengths.desc, job.axis) | report)
+        )
     elif not console.quiet:
-        lines = ["wrote, to be copied into one folder on Windows:", *(f"  {name}" for name in files)]
-        lines += ["Type there, with DxDispatch of https://github.com/microsoft/DirectML:", f"  {there}"]
+        lines = [
+            "wrote, to be copied into one folder on Windows:",
+            *(f"  {name}" for name in files),
+        ]
+        lines += [
+            "Type there, with DxDispatch of https://github.com/microsoft/DirectML:",
+            f"  {there}",
+        ]
         lines += [f"It writes {result.name}. Copy that here as {result}, and type:", f"  {here}"]
         click.echo("\n".join(map(printable, lines)))
 
@@ -93,13 +115,13 @@ def _write(job: Job, path: Path, *, overwrite: bool) -> tuple[list[str], list[st
     """
     import numpy as np
 
-    from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
+    from revseq_cli.files.new import FileTransaction, NewFile
     from revseq_cli.formats.raw import MemorySource
     from revseq_cli.formats.references import Reference, create_sink
     from revseq_cli.operator.spec import INPUT, LENGTHS
     from revseq_cli.pipeline import passes, plan
 
-    file = AtomicFile(str(path), overwrite=overwrite, inputs=job.files)
+    file = NewFile(str(path), overwrite=overwrite, inputs=job.files)
     sinks: list[tuple[Source, FileSink]] = []
     for role, source in ((INPUT, job.values), (LENGTHS, job.lengths)):
         # In C order and little-endian; one element in memory.
@@ -107,7 +129,9 @@ def _write(job: Job, path: Path, *, overwrite: bool) -> tuple[list[str], list[st
         template = MemorySource(source.name, like, source.storage)
         beside = Reference(str(_beside(path, role)))
         sinks.append((source, create_sink(beside, template, overwrite=overwrite, inputs=job.files)))
-    with FileTransaction(*(sink.file for _, sink in sinks), file) as together:  # the model gets its name last
+    with FileTransaction(
+        *(sink.file for _, sink in sinks), file
+    ) as together:  # the model gets its name last
         for source, sink in sinks:
             with sink:
                 passes.copy(source, sink, plan.plan_pass(source, sink, plan.Resources()))
@@ -122,13 +146,23 @@ def _model(job: Job, path: Path) -> str:
     def resource(desc: TensorDesc, values: dict[str, Any]) -> dict[str, Any]:
         """A buffer of whole 4 bytes, as DirectML wants it; some versions do not read the data type from a .npy."""
         size = -(-desc.total_bytes // 4) * 4
-        return {"initialValuesDataType": desc.data_type.name, "initialValues": values, "sizeInBytes": size}
+        return {
+            "initialValuesDataType": desc.data_type.name,
+            "initialValues": values,
+            "sizeInBytes": size,
+        }
 
     values = job.values.desc
     descs = {INPUT: values, LENGTHS: job.lengths.desc, OUTPUT: values}
-    resources = {role: resource(descs[role], {"sourcePath": _beside(path, role).name}) for role in (INPUT, LENGTHS)}
+    resources = {
+        role: resource(descs[role], {"sourcePath": _beside(path, role).name})
+        for role in (INPUT, LENGTHS)
+    }
     resources[OUTPUT] = resource(values, {"valueCount": values.element_count, "value": _UNWRITTEN})
-    tensors = {role: {"DataType": desc.data_type.name, "Sizes": list(desc.sizes)} for role, desc in descs.items()}
+    tensors = {
+        role: {"DataType": desc.data_type.name, "Sizes": list(desc.sizes)}
+        for role, desc in descs.items()
+    }
     operator = {"type": "DML_OPERATOR_REVERSE_SUBSEQUENCES", "desc": {**tensors, "Axis": job.axis}}
     target, sizes = _beside(path, OUTPUT).name, list(values.sizes)
     commands = [

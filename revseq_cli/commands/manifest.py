@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import glob
 import io
 import json
 import os
@@ -19,20 +18,34 @@ from typing import Any, NamedTuple
 
 import click
 
+from revseq_cli import files
 from revseq_cli.commands.options import message_of_click
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, UsageError, about, can_be_typed, listed, nearest, printable
-from revseq_cli.formats import file_io
+from revseq_cli.core.errors import (
+    FormatError,
+    UsageError,
+    about,
+    can_be_typed,
+    listed,
+    nearest,
+    printable,
+)
+from revseq_cli.files import base
 from revseq_cli.formats.references import Reference
-from revseq_cli.formats.table import is_store, packing_of, remote_of
+from revseq_cli.formats.table import is_store, packing_of
 from revseq_cli.formats.text import LARGEST
 
 Columns = Mapping[str, click.Parameter]
 Row = tuple[int, dict[str, str]]  # a job's number, and its columns with their texts
 
-_EXAMPLE = 'one job per line, such as {"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}'
+_EXAMPLE = (
+    'one job per line, such as {"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}'
+)
 _SEPARATORS = ",;\t"  # of cells: Excel writes semicolons where a comma stands in numbers
-PATTERN, OUTPUT = platform.quoted("data/*.npy"), platform.quoted("out/{stem}.npy")  # examples, for hints
+PATTERN, OUTPUT = (
+    platform.quoted("data/*.npy"),
+    platform.quoted("out/{stem}.npy"),
+)  # examples, for hints
 
 
 class Entry(NamedTuple):
@@ -64,8 +77,10 @@ class Jobs(NamedTuple):
 def read(path: str, columns: Columns, defaults: dict[str, Any]) -> Jobs:
     """The jobs of a manifest, or of standard input for -; FormatError for the first thing that is wrong."""
     text = Reference(path).text
-    suffix = os.path.splitext(text.name)[1].lower()  # noqa: PTH122 - a string
-    is_json = suffix in (".json", ".jsonl") or (suffix != ".csv" and text.text.lstrip().startswith(("{", "[")))
+    suffix = os.path.splitext(text.name)[1].lower()
+    is_json = suffix in (".json", ".jsonl") or (
+        suffix != ".csv" and text.text.lstrip().startswith(("{", "["))
+    )
     with about(text.name):
         rows = (_json_rows if is_json else _csv_rows)(text.text, columns)
         entries = _entries(rows, "line", columns, defaults)
@@ -77,7 +92,11 @@ def read(path: str, columns: Columns, defaults: dict[str, Any]) -> Jobs:
 
 
 def of_files(
-    paths: Sequence[str], pattern: str, templates: dict[str, str | None], columns: Columns, defaults: dict[str, Any]
+    paths: Sequence[str],
+    pattern: str,
+    templates: dict[str, str | None],
+    columns: Columns,
+    defaults: dict[str, Any],
 ) -> Jobs:
     """A job for each of these files: `templates` has the names of its other files, by their columns.
 
@@ -91,20 +110,30 @@ def of_files(
         values = placeholders(path, of_names)
         try:
             names = {
-                column: template.format(**values) for column, template in templates.items() if template is not None
+                column: template.format(**values)
+                for column, template in templates.items()
+                if template is not None
             }
         except (LookupError, ValueError, AttributeError) as e:
-            wanted = f"one of {listed(f'{{{name}}}' for name in values)}; a brace itself is {{{{ or }}}}"
+            wanted = (
+                f"one of {listed(f'{{{name}}}' for name in values)}; a brace itself is {{{{ or }}}}"
+            )
             found = f"a wrong placeholder in {' or '.join(filter(None, templates.values()))}: {e}"
             raise UsageError(found, wanted) from None
         # A name that looks like a typed tensor, or like standard input, is one of this folder.
         folder = f"{os.curdir}{os.sep}" if path.lstrip().startswith("[") or path == "-" else ""
-        used |= {platform.file_key(name.partition("::")[0]) for name in names.values()} - {platform.file_key(path)}
+        used |= {platform.file_key(name.partition("::")[0]) for name in names.values()} - {
+            platform.file_key(path)
+        }
         rows[path] = {"input": folder + path + colons + key, **names}
     jobs = [row for path, row in rows.items() if platform.file_key(path) not in used]
     if len({row["output"] for row in jobs}) < len(jobs):
         found = f"-o {templates['output']} is one file for several inputs"
-        raise UsageError(found, "an output for each file", f"try -o {OUTPUT}, or with {{parent}} or {{match}} in it")
+        raise UsageError(
+            found,
+            "an output for each file",
+            f"try -o {OUTPUT}, or with {{parent}} or {{match}} in it",
+        )
     name = f"--each {platform.quoted(pattern)}" if pattern else "the list of names"
     with about(name):
         return Jobs(name, "job", _entries(enumerate(jobs, 1), "job", columns, defaults))
@@ -112,10 +141,8 @@ def of_files(
 
 def matching(pattern: str) -> list[str]:
     """The files and Zarr stores that match, in the order of their names."""
-    if remote := remote_of(pattern):
-        return [*remote.matching(pattern.partition("::")[0])]
-    names = sorted(glob.glob(pattern.partition("::")[0], recursive=True))  # noqa: PTH207 - as it was typed
-    return [name for name in names if not os.path.isdir(name) or is_store(name)]  # noqa: PTH112
+    names = files.list_matching(pattern.partition("::")[0])
+    return [name.rstrip("/") for name in names if not name.endswith("/") or is_store(name)]
 
 
 def names_in(path: str) -> list[str]:
@@ -123,8 +150,8 @@ def names_in(path: str) -> list[str]:
     if path == "-":
         data = sys.stdin.buffer.read()
     else:
-        with file_io.opened(path) as fd:
-            data = file_io.read_some(fd, file_io.identity(fd).size, 0, path)
+        with files.open_file(path) as fd:
+            data = fd.read_all()
     names = data.split(b"\0") if b"\0" in data else data.splitlines()
     return [os.fsdecode(name) for name in names if name]
 
@@ -134,11 +161,17 @@ def placeholders(path: str, pattern: str) -> dict[str, str]:
     parent, name = os.path.split(path.rstrip(os.sep))
     compression = packing_of(name)
     packed = name[-len(compression.suffix) :] if compression else ""
-    stem, suffix = os.path.splitext(name.removesuffix(packed))  # noqa: PTH122 - a string
-    of_name = os.path.basename(pattern)  # noqa: PTH119
+    stem, suffix = os.path.splitext(name.removesuffix(packed))
+    of_name = os.path.basename(pattern)
     before, after = re.split(r"[*?\[]", of_name)[0], re.split(r"[*?\]]", of_name)[-1]
     match = stem if before == of_name else name[len(before) : len(name) - len(after)]
-    return {"stem": stem, "match": match, "name": name, "suffix": suffix + packed, "parent": parent or os.curdir}
+    return {
+        "stem": stem,
+        "match": match,
+        "name": name,
+        "suffix": suffix + packed,
+        "parent": parent or os.curdir,
+    }
 
 
 @contextlib.contextmanager
@@ -152,12 +185,20 @@ def _about_job(noun: str, number: int) -> Iterator[None]:
 
 def _json_rows(text: str, columns: Columns) -> Iterator[Row]:
     """Each line as a job; numbers stay text, which the types of options read."""
-    for number, line in enumerate(text.split("\n"), 1):  # not splitlines, which also cuts inside strings
+    for number, line in enumerate(
+        text.split("\n"), 1
+    ):  # not splitlines, which also cuts inside strings
         if not line.strip():
             continue
         with _about_job("line", number):
             try:
-                row = json.loads(line, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
+                row = json.loads(
+                    line,
+                    parse_int=str,
+                    parse_float=str,
+                    parse_constant=str,
+                    object_pairs_hook=tuple,
+                )
             except json.JSONDecodeError as e:
                 raise FormatError(f"not JSON: {e.msg}, column {e.pos + 1}", _EXAMPLE) from None
             except RecursionError:
@@ -165,10 +206,14 @@ def _json_rows(text: str, columns: Columns) -> Iterator[Row]:
             if not isinstance(row, tuple):
                 raise FormatError("not a JSON object", _EXAMPLE)
             cells: dict[str, str] = {}
-            for name, (column, value) in zip(_names([name for name, _ in row], columns), row, strict=True):
+            for name, (column, value) in zip(
+                _names([name for name, _ in row], columns), row, strict=True
+            ):
                 if isinstance(value, list | tuple):
                     found = f"{column} is a list or an object"
-                    raise FormatError(found, "text, a number, true or false", 'a tensor is text: "[[2], [4]]"')
+                    raise FormatError(
+                        found, "text, a number, true or false", 'a tensor is text: "[[2], [4]]"'
+                    )
                 if value is not None:
                     cells[name] = str(value).lower() if isinstance(value, bool) else value
         yield number, cells
@@ -187,9 +232,14 @@ def _csv_rows(text: str, columns: Columns) -> Iterator[Row]:
                 if not names:
                     names = _names(row, columns)
                 elif len(row) != len(names):
-                    raise FormatError("has too few or too many cells", f"{len(names)}, as the first line has")
+                    raise FormatError(
+                        "has too few or too many cells", f"{len(names)}, as the first line has"
+                    )
                 else:
-                    yield rows.line_num, {name: cell for name, cell in zip(names, row, strict=True) if cell}
+                    yield (
+                        rows.line_num,
+                        {name: cell for name, cell in zip(names, row, strict=True) if cell},
+                    )
     except csv.Error as e:
         raise FormatError(f"line {rows.line_num}: not CSV: {e}") from None
 
@@ -200,13 +250,17 @@ def _names(typed: Sequence[str], columns: Columns) -> list[str]:
     for i, name in enumerate(names):
         if name not in columns:
             like = nearest(name, columns) or "input, lengths, axis, output"
-            raise FormatError(f"unknown column {typed[i][:40]!r}", f"{like}, or another of revseq batch --help")
+            raise FormatError(
+                f"unknown column {typed[i][:40]!r}", f"{like}, or another of revseq batch --help"
+            )
         if name in names[:i]:
             raise FormatError(f"column {name} appears twice", "each column once")
     return names
 
 
-def _entries(rows: Iterable[Row], noun: str, columns: Columns, defaults: dict[str, Any]) -> list[Entry]:
+def _entries(
+    rows: Iterable[Row], noun: str, columns: Columns, defaults: dict[str, Any]
+) -> list[Entry]:
     """The jobs of rows; FormatError for an output that is another job's output, and for an input that a job writes."""
     context, entries = click.get_current_context(), list[Entry]()
     for number, cells in rows:
@@ -230,23 +284,31 @@ def _entries(rows: Iterable[Row], noun: str, columns: Columns, defaults: dict[st
     for entry in entries:
         for name, path in {"output": entry.output, **entry.inputs}.items():
             is_output = name == "output"
-            if writer := next((w for w in _writers(path, writers) if w is not entry or not is_output), None):
+            if writer := next(
+                (w for w in _writers(path, writers) if w is not entry or not is_output), None
+            ):
                 found = f"{noun} {entry.line}: its {name} {entry.options[name]} is the output of {noun} {writer.line}"
-                raise FormatError(found, "an output of its own" if is_output else "a file that no job here writes")
+                raise FormatError(
+                    found, "an output of its own" if is_output else "a file that no job here writes"
+                )
     return entries
 
 
 def _entry(line: int, options: dict[str, Any]) -> Entry:
     """The job with these options; UsageError if one of its files is a pipe, or is where the reports go."""
     output = Reference.file(options["output"])
-    inputs = {name: Reference.input(options[name]) for name in ("input", "lengths") if options.get(name)}
+    inputs = {
+        name: Reference.input(options[name]) for name in ("input", "lengths") if options.get(name)
+    }
     for name, reference in {**inputs, "output": output}.items():
         if reference.is_piped:
-            raise UsageError(f"{name} is {reference.path}, a pipe", "a file: the jobs of a batch share no pipe")
+            raise UsageError(
+                f"{name} is {reference.path}, a pipe", "a file: the jobs of a batch share no pipe"
+            )
     paths = {name: reference.path for name, reference in inputs.items() if reference.inline is None}
     for path in paths.values():
-        if os.path.isfile(path):  # noqa: PTH113 - a manifest may have any text
-            file_io.refuse_output(os.stat(path), path)  # noqa: PTH116
+        if os.path.isfile(path):
+            base.refuse_output(os.stat(path), path)
     real_paths = {name: platform.real_path(path) for name, path in paths.items()}
     return Entry(line, options, platform.real_path(output.path), real_paths)
 
@@ -257,4 +319,4 @@ def _writers(path: str, writers: Mapping[str, Entry]) -> Iterator[Entry]:
     while key != below:
         if key in writers:
             yield writers[key]
-        key, below = os.path.dirname(key), key  # noqa: PTH120 - strings are faster
+        key, below = os.path.dirname(key), key

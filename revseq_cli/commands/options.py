@@ -23,9 +23,9 @@ from revseq_cli.formats.table import Format
 from revseq_cli.operator.spec import SYSTEMS, FeatureLevel
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.atomic_file import AtomicFile
+    from revseq_cli.files.base import Identity
+    from revseq_cli.files.new import NewFile
     from revseq_cli.formats.contract import FileSink
-    from revseq_cli.formats.file_io import Identity
     from revseq_cli.pipeline.jobs import Request
     from revseq_cli.pipeline.plan import Resources
 
@@ -50,7 +50,9 @@ class Group(Enum):
     def session_option(self, name: str, *more: str, **attributes: Any) -> Callable[..., Any]:
         """One that an environment variable sets, too: REVSEQ_MEMORY for --memory. Help shows both."""
         variable = f"REVSEQ_{name.lstrip('-').replace('-', '_').upper()}"
-        return self.option(name, *more, envvar=variable, show_default=True, show_envvar=True, **attributes)
+        return self.option(
+            name, *more, envvar=variable, show_default=True, show_envvar=True, **attributes
+        )
 
 
 class _Option(click.Option):
@@ -66,7 +68,9 @@ class Command(click.Command):
         """Write the options in their groups."""
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         for group in Group:
-            rows = [o.get_help_record(ctx) for o in options if getattr(o, "group", Group.HELP) is group]
+            rows = [
+                o.get_help_record(ctx) for o in options if getattr(o, "group", Group.HELP) is group
+            ]
             if rows:
                 with formatter.section(group.value):
                     formatter.write_dl([*filter(None, rows)])
@@ -74,15 +78,21 @@ class Command(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the examples, which are commands and stay on their lines."""
         with formatter.section("Examples"):
-            formatter.write("".join(f"  {example}\n" for example in (self.epilog or "").split("\n")))
+            formatter.write(
+                "".join(f"  {example}\n" for example in (self.epilog or "").split("\n"))
+            )
 
 
-def command(name: str, examples: Sequence[str], **attributes: Any) -> Callable[[Callable[..., Any]], Command]:
+def command(
+    name: str, examples: Sequence[str], **attributes: Any
+) -> Callable[[Callable[..., Any]], Command]:
     """A decorator that makes a command of a function, whose docstring is the help."""
     return click.command(name, cls=Command, epilog="\n".join(examples), **attributes)
 
 
-def expanded(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG001
+def expanded(
+    context: click.Context, parameter: click.Parameter, words: tuple[str, ...]
+) -> tuple[str, ...]:
     """A callback: on Windows, where shells do not, the names of files in place of each pattern."""
     return tuple(name for word in words for name in platform.names(word))
 
@@ -92,7 +102,9 @@ def typed(*names: str) -> str:
     context = click.get_current_context()
     options = {each.name: max(each.opts, key=len) for each in context.command.params}
     default = (click.core.ParameterSource.DEFAULT, click.core.ParameterSource.DEFAULT_MAP, None)
-    return next((options[name] for name in names if context.get_parameter_source(name) not in default), "")
+    return next(
+        (options[name] for name in names if context.get_parameter_source(name) not in default), ""
+    )
 
 
 def message_of_click(text: str) -> str:
@@ -120,7 +132,7 @@ class Console:
             click.echo(printable(f"Note: {text}"), file=sys.stderr)
 
     @contextlib.contextmanager
-    def writing(self, sink: FileSink, *others: AtomicFile) -> Iterator[None]:
+    def writing(self, sink: FileSink, *others: NewFile) -> Iterator[None]:
         """Write a new file, and others with it, inside, and print what there is to say of it."""
         with written(sink, *others):
             yield
@@ -140,9 +152,9 @@ class Console:
 
 
 @contextlib.contextmanager
-def written(sink: FileSink, *others: AtomicFile) -> Iterator[None]:
+def written(sink: FileSink, *others: NewFile) -> Iterator[None]:
     """New files, which get their content inside, and their names at the end."""
-    from revseq_cli.formats.atomic_file import FileTransaction  # --help must not load NumPy
+    from revseq_cli.files.new import FileTransaction  # --help must not load NumPy
 
     with FileTransaction(sink.file, *others) as transaction, sink:
         yield
@@ -155,7 +167,9 @@ def colored(color: str, stream: TextIO) -> bool:
         return color == "always"
     if os.environ.get("NO_COLOR"):
         return False
-    return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
+    return bool(os.environ.get("FORCE_COLOR")) or (
+        stream.isatty() and os.environ.get("TERM") != "dumb"
+    )
 
 
 def print_error(error: RevseqError, color: str, place: str = "") -> None:
@@ -182,9 +196,15 @@ def printed_format(format_name: str | None, file_hint: str) -> Format:
     hint = file_hint.format(f"out{table.suffix_to_write(row.name)}")
     if not row.prints:
         printing = "|".join(each.name for each in table.FORMATS if each.prints)
-        raise UsageError(f"{row.name} cannot be written to a pipe", f"a file, or -f {printing}", hint)
+        raise UsageError(
+            f"{row.name} cannot be written to a pipe", f"a file, or -f {printing}", hint
+        )
     if not row.is_text and sys.stdout.isatty():
-        raise UsageError("a terminal cannot show binary data", "a pipe or a file", f"{hint}, or add | and a command")
+        raise UsageError(
+            "a terminal cannot show binary data",
+            "a pipe or a file",
+            f"{hint}, or add | and a command",
+        )
     return row
 
 
@@ -215,14 +235,18 @@ def parse_dimension(text: str) -> int | str:
 
 def parse_bytes(text: str) -> int:
     """A number of bytes from text such as 1GiB, 0.5G, 10KB or 4096; UsageError for other text, and for 0."""
-    match = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?)\s*(?:([KMGT])(I?B)?|B)?", text.strip().upper(), re.ASCII)
+    match = re.fullmatch(
+        r"(\d{1,18}(?:\.\d{1,18})?)\s*(?:([KMGT])(I?B)?|B)?", text.strip().upper(), re.ASCII
+    )
     size = 0
     if match:
         number, unit, suffix = match.groups(default="")
         factor = (1000 if suffix == "B" else 1024) ** " KMGT".index(unit or " ")
         size = int(float(number) * factor) if "." in number else int(number) * factor
     if not size:
-        raise UsageError(f"{text[:40]!r} is not a size", "a number of bytes, such as 1GiB, 0.5G or 100MB")
+        raise UsageError(
+            f"{text[:40]!r} is not a size", "a number of bytes, such as 1GiB, 0.5G or 100MB"
+        )
     return size
 
 
@@ -247,12 +271,20 @@ _DIMENSION = Parsed("dimension", parse_dimension)
 
 def together(*decorators: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """One decorator in place of several, which adds their options in this order."""
-    return lambda function: functools.reduce(lambda made, decorator: decorator(made), reversed(decorators), function)
+    return lambda function: functools.reduce(
+        lambda made, decorator: decorator(made), reversed(decorators), function
+    )
 
 
 def format_of(files: str, group: Group = Group.WRITE) -> Callable[..., Any]:
     """The option --format of these files."""
-    return group.option("-f", "--format", "format_name", type=click.Choice(table.NAMES), help=f"The format of {files}.")
+    return group.option(
+        "-f",
+        "--format",
+        "format_name",
+        type=click.Choice(table.NAMES),
+        help=f"The format of {files}.",
+    )
 
 
 format_option = format_of("files, in place of what their first bytes and suffixes say", Group.READ)
@@ -272,7 +304,9 @@ sizes_option = Group.READ.option(
 picture_option = Group.PRINT.option(
     "--picture", metavar="FILE.svg", type=click.Path(), help="Also draw the tensors side by side in this new SVG file.",
 )  # fmt: skip
-full_option = Group.PRINT.option("--full", is_flag=True, help="Print every element even on a terminal.")
+full_option = Group.PRINT.option(
+    "--full", is_flag=True, help="Print every element even on a terminal."
+)
 
 # The options of a job, for `request_of`; and with INPUT and LENGTHS.
 job_settings = together(
@@ -325,7 +359,9 @@ def request_of(**fields: Any) -> Request:
 
     context = click.get_current_context(silent=True)
     typed = () if context is None or context.info_name == "batch" else tuple(sys.argv[1:])
-    return Request(values=fields.pop("input"), format=fields.pop("format_name"), typed=typed, **fields)
+    return Request(
+        values=fields.pop("input"), format=fields.pop("format_name"), typed=typed, **fields
+    )
 
 
 def _combined(
@@ -349,7 +385,9 @@ def take_resources(parameters: dict[str, Any]) -> Resources:
     """Remove the resource options from the parameters, and combine them; UsageError for --scheduler without dask."""
     from revseq_cli.pipeline.plan import Resources  # it loads NumPy
 
-    engine, cores, memory, scheduler = (parameters.pop(name) for name in ("engine", "cores", "memory", "scheduler"))
+    engine, cores, memory, scheduler = (
+        parameters.pop(name) for name in ("engine", "cores", "memory", "scheduler")
+    )
     if scheduler and engine != "dask" and "REVSEQ_SCHEDULER" not in os.environ:
         raise UsageError("--scheduler is about dask", "--engine dask", "add --engine dask")
     return Resources(engine, cores or 0, memory, scheduler or "" if engine == "dask" else "")
@@ -408,11 +446,11 @@ output_options = _combined(
 )  # fmt: skip
 
 
-def new_picture(path: str, inputs: Iterable[Identity], *, overwrite: bool) -> AtomicFile:
+def new_picture(path: str, inputs: Iterable[Identity], *, overwrite: bool) -> NewFile:
     """The new file of a picture; UsageError for a name that it cannot have."""
-    from revseq_cli.formats.atomic_file import AtomicFile  # --help must not load NumPy
+    from revseq_cli.files.new import NewFile  # --help must not load NumPy
 
     if not path.lower().endswith(".svg"):
-        hint = f"try --picture {platform.quoted(os.path.splitext(path)[0] + '.svg')}"  # noqa: PTH122 - any text
+        hint = f"try --picture {platform.quoted(os.path.splitext(path)[0] + '.svg')}"
         raise UsageError("--picture writes SVG", "a name that ends in .svg", hint, path)
-    return AtomicFile(path, overwrite=overwrite, inputs=inputs)
+    return NewFile(path, overwrite=overwrite, inputs=inputs)

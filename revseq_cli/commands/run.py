@@ -15,7 +15,7 @@ from revseq_cli.formats import table
 from revseq_cli.formats.table import Format
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.atomic_file import AtomicFile
+    from revseq_cli.files.new import NewFile
     from revseq_cli.formats.contract import FileSink, Source
     from revseq_cli.pipeline.jobs import Job, Request
     from revseq_cli.pipeline.plan import Plan, Resources
@@ -36,10 +36,14 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @options.format_of("the output, or of an input if its first bytes and suffix do not show it")
 @Group.WRITE.option("--overwrite", is_flag=True, help="Replace files that exist.")
-@Group.PRINT.option("--example", is_flag=True, help="Print the complete job as an example, not the result.")
+@Group.PRINT.option(
+    "--example", is_flag=True, help="Print the complete job as an example, not the result."
+)
 @options.picture_option
 @options.full_option
-@Group.PRINT.option("--dry-run", is_flag=True, help="Check all but the values, print the plan, and write nothing.")
+@Group.PRINT.option(
+    "--dry-run", is_flag=True, help="Check all but the values, print the plan, and write nothing."
+)
 @Group.WRITE.option(
     "--verify", is_flag=True,
     help="Read the output back before it gets its name. Reversed again, it must equal INPUT.",
@@ -79,7 +83,9 @@ def command(
     """
     path = None if output == "-" else output
     if console.as_json and path is None and not dry_run:
-        raise UsageError("--json reports on a file", "-o or --dry-run with it", "use -f json in place of --json")
+        raise UsageError(
+            "--json reports on a file", "-o or --dry-run with it", "use -f json in place of --json"
+        )
     if (verify or only) and path is None:
         raise UsageError("--verify and --only are about a file", "-o with it", "add -o out.npy")
     if example and (path is not None or (table.named(format_name) or table.TEXT) is not table.TEXT):
@@ -89,37 +95,54 @@ def command(
     from revseq_cli.pipeline import suggest
     from revseq_cli.pipeline.plan import plan_reversal
 
-    request = options.request_of(format_name=format_name, absolute=resources.elsewhere, **job_options)
+    request = options.request_of(
+        format_name=format_name, absolute=resources.elsewhere, **job_options
+    )
     row = table.TEXT
     if path is None and not dry_run:
         named = Reference.output("-", format_name, filter(None, request.references)).format
         row = options.printed_format(named, "add -o {}")
     job = suggest.load(request)
-    sink = None if path is None else new_sink(job, request, path, resources, overwrite=overwrite, only=only)
+    sink = (
+        None
+        if path is None
+        else new_sink(job, request, path, resources, overwrite=overwrite, only=only)
+    )
     drawings = [options.new_picture(picture, job.files, overwrite=overwrite)] if picture else []
     if picture and path and platform.file_key(picture) == platform.file_key(path):
         raise UsageError("-o and --picture are the same file", "two names", where=picture)
     if dry_run:
         from revseq_cli.report import objects, view
 
-        click.echo((objects if console.as_json else view).plan(job, plan_reversal(job, resources, sink)))
+        click.echo(
+            (objects if console.as_json else view).plan(job, plan_reversal(job, resources, sink))
+        )
     elif sink:
         _write(job, sink, plan_reversal(job, resources, sink), drawings, console, verify=verify)
     else:
         _print(job, row, resources, console, drawings, example=example, full=full)
 
 
-def new_sink(job: Job, request: Request, output: str, resources: Resources, *, overwrite: bool, only: bool) -> FileSink:
+def new_sink(
+    job: Job, request: Request, output: str, resources: Resources, *, overwrite: bool, only: bool
+) -> FileSink:
     """The new file of that name for the output of a job; nothing is written yet."""
     from revseq_cli.formats.references import Reference, create_sink
 
     reference = Reference.output(output, request.format, filter(None, request.references))
     return create_sink(
-        reference, job.values, overwrite=overwrite, inputs=job.files, only=only, elsewhere=resources.elsewhere
+        reference,
+        job.values,
+        overwrite=overwrite,
+        inputs=job.files,
+        only=only,
+        elsewhere=resources.elsewhere,
     )
 
 
-def _write(job: Job, sink: FileSink, plan: Plan, drawings: list[AtomicFile], console: Console, *, verify: bool) -> None:
+def _write(
+    job: Job, sink: FileSink, plan: Plan, drawings: list[NewFile], console: Console, *, verify: bool
+) -> None:
     """Reverse into a new file, draw the picture, and print notes or the report."""
     from revseq_cli.pipeline import passes
 
@@ -131,16 +154,21 @@ def _write(job: Job, sink: FileSink, plan: Plan, drawings: list[AtomicFile], con
         from revseq_cli.report import objects
 
         values = job.values.desc
-        report = {"output": sink.file.name, "notes": sink.notes, "bytes": values.total_bytes, "clamped": clamped}
+        report = {
+            "output": sink.file.name,
+            "notes": sink.notes,
+            "bytes": values.total_bytes,
+            "clamped": clamped,
+        }
         click.echo(objects.text_of({**objects.job(values, job.lengths.desc, job.axis), **report}))
 
 
 def _print(
-    job: Job, row: Format, resources: Resources, console: Console, drawings: list[AtomicFile], *, example: bool,
+    job: Job, row: Format, resources: Resources, console: Console, drawings: list[NewFile], *, example: bool,
     full: bool,
 ) -> None:  # fmt: skip
     """Reverse in memory, and print the output in the format of `row`, or the job as an example."""
-    from revseq_cli.formats.atomic_file import FileTransaction
+    from revseq_cli.files.new import FileTransaction
     from revseq_cli.formats.text import require_text
     from revseq_cli.pipeline import passes
     from revseq_cli.report import view

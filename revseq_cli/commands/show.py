@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 @click.argument("tensors", metavar="TENSOR...", nargs=-1, required=True, callback=options.expanded)
 @options.dtype_option
 @options.sizes_option
-@Group.PRINT.option("--names", is_flag=True, help="Print only the name of each tensor, as it is typed.")
+@Group.PRINT.option(
+    "--names", is_flag=True, help="Print only the name of each tensor, as it is typed."
+)
 @Group.PRINT.option(
     "--stats", is_flag=True,
     help="Also print statistics of all elements: minimum, maximum, mean, and how many are NaN or infinite.",
@@ -73,7 +75,10 @@ def command(
             new = [*_shown(name, format_name, types, damaged, headers=names, stats=stats)]
             if names and not console.as_json:
                 lines = [tensor["name"] for part in new for tensor in part.tensors]
-                texts = [printable(name) if is_terminal or name.splitlines()[1:] else name for name in lines]
+                texts = [
+                    printable(name) if is_terminal or name.splitlines()[1:] else name
+                    for name in lines
+                ]
             elif not console.as_json:
                 texts = [_text(part, console) for part in new]
         except RevseqError as e:
@@ -89,7 +94,11 @@ def command(
     status = (1 if shown and tensors[1:] else 2) if errors else 0
     if console.as_json:
         files = [part.of for part in shown if isinstance(part.of, Contents)]
-        click.echo(objects.show([tensor for part in shown for tensor in part.tensors], files, errors, status))
+        click.echo(
+            objects.show(
+                [tensor for part in shown for tensor in part.tensors], files, errors, status
+            )
+        )
     return status
 
 
@@ -112,7 +121,13 @@ def _text(shown: _Shown, console: Console) -> str:
 
 
 def _shown(
-    name: str, format_name: str | None, types: TextTypes, damaged: dict[str, RevseqError], *, headers: bool, stats: bool
+    name: str,
+    format_name: str | None,
+    types: TextTypes,
+    damaged: dict[str, RevseqError],
+    *,
+    headers: bool,
+    stats: bool,
 ) -> Iterator[_Shown]:
     """What a name stands for: a tensor, those of an example, or what a file, a group or a model holds.
 
@@ -146,11 +161,17 @@ def _shown(
         for item in contents.tensors:
             if item.desc:
                 row, storage = contents.name_of(item), Storage(contents.format, item.details)
-                told.append(objects.described(row, item, item.desc, storage, attributes=item.attributes))
+                told.append(
+                    objects.described(row, item, item.desc, storage, attributes=item.attributes)
+                )
         yield _Shown(contents, told)
         return
     jobs.refuse_sizes([reference], types.sizes)
-    keys = [item.key for item in contents.items if item.desc or item.is_damaged] if contents and stats else [key]
+    keys = (
+        [item.key for item in contents.items if item.desc or item.is_damaged]
+        if contents and stats
+        else [key]
+    )
     for item_key in keys:
         try:
             source = references.open_source(replace(reference, key=item_key), types)
@@ -173,7 +194,9 @@ def _opened(source: Source, name: str, *, stats: bool) -> _Shown:
     with contextlib.suppress(RevseqError):  # of attributes that cannot be read
         if meaning := source.meaning():
             values = meaning.attributes.items()
-            more["attribute_values"] = {key: v.tolist() if hasattr(v, "tolist") else v for key, v in values}
+            more["attribute_values"] = {
+                key: v.tolist() if hasattr(v, "tolist") else v for key, v in values
+            }
             more["attributes"] = len(values)
     if stats:
         more["statistics"] = objects.statistics(passes.statistics(source, Resources()))

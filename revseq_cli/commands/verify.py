@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     help="Rewrite the rows of wrong OutputTensors in place. Each page is corrected completely or not at all.",
 )
 @Group.WORK.option(
-    "--allow-empty", is_flag=True, help="Skip and count a PAGE without an example, as for pages in a folder."
+    "--allow-empty",
+    is_flag=True,
+    help="Skip and count a PAGE without an example, as for pages in a folder.",
 )
 @options.level_option
 @Group.PRINT.option(
@@ -46,7 +48,12 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @options.output_options
 def command(
-    pages: tuple[str, ...], fix: bool, allow_empty: bool, level: FeatureLevel, form: str, console: Console
+    pages: tuple[str, ...],
+    fix: bool,
+    allow_empty: bool,
+    level: FeatureLevel,
+    form: str,
+    console: Console,
 ) -> int:
     """Recompute every example of the operator on documentation pages, and compare bit for bit.
 
@@ -65,14 +72,21 @@ def command(
     results, skipped = _checked(pages, level, console, fix=fix, allow_empty=allow_empty)
     if not results and not allow_empty:
         hint = "add --allow-empty" if skipped else ""
-        raise UsageError(f"no example of this operator in {skipped} pages", "pages with examples", hint, listed(pages))
+        raise UsageError(
+            f"no example of this operator in {skipped} pages",
+            "pages with examples",
+            hint,
+            listed(pages),
+        )
     errors = [result for _, result in results if isinstance(result, RevseqError)]
     for error in errors:
         options.print_error(error, console.color)
     status = 0
     if errors and len(errors) == len(results):
         status = 2
-    elif errors or not all(isinstance(result, RevseqError) or result.right for _, result in results):
+    elif errors or not all(
+        isinstance(result, RevseqError) or result.right for _, result in results
+    ):
         status = 1
     if console.as_json or form == "json":
         members = [_page(name, page) for name, page in results]
@@ -98,8 +112,10 @@ def _checked(
     for name in named:
         reference = Reference.file(name, TEXT.name)
         if reference.key is not None:
-            raise UsageError("all examples of a page are verified", "no :: after its name", where=reference.path)
-        if reference.is_piped or not os.path.isdir(reference.path):  # noqa: PTH112 - any text
+            raise UsageError(
+                "all examples of a page are verified", "no :: after its name", where=reference.path
+            )
+        if reference.is_piped or not os.path.isdir(reference.path):
             places.append((reference, True))
         else:
             places += [(Reference(path), False) for path in pages.pages_below(reference.path)]
@@ -188,7 +204,14 @@ def _page(name: str, page: Report | RevseqError) -> dict[str, object]:
         return {"page": name, "errors": objects.errors_of(page), "examples": [], "skipped": 0}
     examples = []
     for verdict in page.verdicts:
-        findings = [{"message": e.message, "line": e.line, "column": e.column} for e in verdict.findings]
-        example = {"number": verdict.number, "line": verdict.line, "right": verdict.right, "fixed": verdict.fixed}
+        findings = [
+            {"message": e.message, "line": e.line, "column": e.column} for e in verdict.findings
+        ]
+        example = {
+            "number": verdict.number,
+            "line": verdict.line,
+            "right": verdict.right,
+            "fixed": verdict.fixed,
+        }
         examples.append({**example, "findings": findings})
     return {"page": name, "errors": [], "examples": examples, "skipped": page.skipped}

@@ -22,8 +22,15 @@ from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, listed
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
 
+Array = NDArray[Any]
+DType = np.dtype[Any]
+
 # The minifloats.
-DTYPES = {each.name: np.dtype([(each.name, f"u{each.size}")]) for each in DataType if each.kind == "minifloat"}
+DTYPES = {
+    each.name: np.dtype([(each.name, f"u{each.size}")])
+    for each in DataType
+    if each.kind == "minifloat"
+}
 
 
 def is_minifloat(dtype: np.dtype[Any]) -> bool:
@@ -68,7 +75,10 @@ def render(values: NDArray[Any]) -> list[str]:
     name = values.dtype.names[0]  # type: ignore[index]
     usual = np.array(np.nan, getattr(ml_dtypes, name.lower())).view(words.dtype)
     pairs = zip(numbers(values).ravel().tolist(), words.tolist(), strict=True)
-    return [f"{number:.4g}" if number == number or word == usual else f"nan({word:#x})" for number, word in pairs]
+    return [
+        f"{number:.4g}" if number == number or word == usual else f"nan({word:#x})"
+        for number, word in pairs
+    ]
 
 
 _DTYPES = {
@@ -107,7 +117,9 @@ def is_nameless(dtype: np.dtype[Any]) -> bool:
     return dtype.type is np.void and not dtype.names and not dtype.subdtype
 
 
-def named(dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool = False) -> np.dtype[Any]:
+def named(
+    dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool = False
+) -> np.dtype[Any]:
     """The dtype; for bytes without a name, the dtype of the data type that the user asked for.
 
     It is little-endian, or big-endian with `big`. FormatError for bytes without a name if `asked` is None or has
@@ -122,7 +134,13 @@ def named(dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool
     if not fitting:
         raise FormatError(found, "numbers of 1, 2, 4, 8 or 16 bytes", where=where)
     # Packages save BFLOAT16 so; which type other bytes have, only their writer knows.
-    likely = DataType.BFLOAT16 if DataType.BFLOAT16 in fitting else fitting[0] if len(fitting) == 1 else None
+    likely = (
+        DataType.BFLOAT16
+        if DataType.BFLOAT16 in fitting
+        else fitting[0]
+        if len(fitting) == 1
+        else None
+    )
     known = listed((each.name for each in fitting), len(fitting))
     hint = f"add --dtype {likely.name}" if likely else "add --dtype and the type that was saved"
     raise FormatError(found, f"their data type: one of {known}", hint, where)
@@ -134,7 +152,9 @@ def require_sizes(sizes: tuple[int, ...], where: str) -> None:
         wanted = f"at most {MOST_DIMENSIONS}, and at most 8 in DirectML"
         raise FormatError(f"has dimension count {len(sizes)}", wanted, where=where)
     if sizes and not 0 <= min(sizes) <= max(sizes) < 1 << 63:
-        raise FormatError(f"Sizes is {braced(sizes)[:200]}", "sizes from 0 to 2^63 - 1", where=where)
+        raise FormatError(
+            f"Sizes is {braced(sizes)[:200]}", "sizes from 0 to 2^63 - 1", where=where
+        )
 
 
 def describe(array: NDArray[Any], name: str = "") -> TensorDesc:
@@ -153,7 +173,9 @@ def word_of(size: int) -> np.dtype[Any]:
 
 def native(values: NDArray[Any]) -> NDArray[Any]:
     """The elements in this machine's byte order; bytes are swapped, not converted, so every bit is kept."""
-    return values if values.dtype.isnative else values.byteswap().view(values.dtype.newbyteorder("="))
+    return (
+        values if values.dtype.isnative else values.byteswap().view(values.dtype.newbyteorder("="))
+    )
 
 
 def bits(values: NDArray[Any]) -> NDArray[Any]:

@@ -10,7 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
 
 _MOST_COMPARED = 5000  # names, to find the nearest one: 0.1 s
-_LONGEST, _LONGEST_LINE = 200, 6000  # characters of a name in a list; of a line in a message: a path may have 4,096
+_LONGEST, _LONGEST_LINE = (
+    200,
+    6000,
+)  # characters of a name in a list; of a line in a message: a path may have 4,096
 HALVES = re.compile("[\ud800-\udfff]")  # of characters, which no encoding has; JSON may
 _UNTYPED = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 
@@ -23,7 +26,9 @@ def printable(text: str) -> str:
     text = without_secrets(text)
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
 
 
 def without_secrets(text: str) -> str:
@@ -48,7 +53,11 @@ def nearest(word: str, words: Iterable[str], least: float = 0.6) -> str:
 
     typed, digits = word.strip("/").lower(), re.findall(r"\d", word)
     folded = {known.strip("/").lower(): known for known in itertools.islice(words, _MOST_COMPARED)}
-    near = [name for name in difflib.get_close_matches(typed, folded, 2, least) if re.findall(r"\d", name) == digits]
+    near = [
+        name
+        for name in difflib.get_close_matches(typed, folded, 2, least)
+        if re.findall(r"\d", name) == digits
+    ]
     ratios = [difflib.SequenceMatcher(None, name, typed).ratio() for name in near]
     return folded[near[0]] if ratios and ratios.count(ratios[0]) == 1 else ""
 
@@ -77,9 +86,17 @@ class RevseqError(Exception):
     the file (and dataset). `context` has lines of a text file, with a caret below the place of the error.
     """
 
-    def __init__(self, found: str, wanted: str = "", hint: str = "", where: str = "", context: str = "") -> None:
+    def __init__(
+        self, found: str, wanted: str = "", hint: str = "", where: str = "", context: str = ""
+    ) -> None:
         super().__init__(found)
-        self.found, self.wanted, self.hint, self.where, self.context = found, wanted, hint, where, context
+        self.found, self.wanted, self.hint, self.where, self.context = (
+            found,
+            wanted,
+            hint,
+            where,
+            context,
+        )
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle all parts: OSError's own method would drop those that it takes for a file name."""
@@ -100,7 +117,9 @@ class RevseqError(Exception):
             return "\n".join(map(str, self.parts()))
         text = f"{self.where}: {self.found}" if self.where else self.found
         lines = [f"{text}; wanted: {self.wanted}" if self.wanted else text]
-        return "\n".join(map(shown_line, [*lines, *(self.context.split("\n") if self.context else [])]))
+        return "\n".join(
+            map(shown_line, [*lines, *(self.context.split("\n") if self.context else [])])
+        )
 
 
 @contextlib.contextmanager
@@ -154,9 +173,17 @@ def worded(error: Exception, where: str) -> RevseqError:
         case RevseqError():
             return error
         case MemoryError() | SystemError() | OSError(errno=errno.ENOMEM):
-            return RevseqError("out of memory", hint="try a smaller --memory; text needs more than a binary format")
+            return RevseqError(
+                "out of memory", hint="try a smaller --memory; text needs more than a binary format"
+            )
         case FileNotFoundError(filename=None):  # from os.getcwd(): other calls name a file
-            return RevseqError("the current folder no longer exists", "an existing folder", "cd to one")
+            return RevseqError(
+                "the current folder no longer exists", "an existing folder", "cd to one"
+            )
         case OSError():  # of standard output; files raise TensorIOError
-            return RevseqError(f"cannot write: {error.strerror or error}", where=error.filename or where)
-    return RevseqError(f"internal error: {type(error).__name__}: {str(error)[:200]}", hint="report it, with -vv")
+            return RevseqError(
+                f"cannot write: {error.strerror or error}", where=error.filename or where
+            )
+    return RevseqError(
+        f"internal error: {type(error).__name__}: {str(error)[:200]}", hint="report it, with -vv"
+    )

@@ -29,7 +29,11 @@ if sys.platform == "win32":
     import msvcrt
     from ctypes import wintypes
 
-    READ, WRITE, UPDATE = 0x80000000, 0x40000000, 0xC0000000  # GENERIC_READ, GENERIC_WRITE, and both
+    READ, WRITE, UPDATE = (
+        0x80000000,
+        0x40000000,
+        0xC0000000,
+    )  # GENERIC_READ, GENERIC_WRITE, and both
     DIRECT = 0
     MAKE_FOLDER = "mkdir"
     SIGNALS = (signal.SIGINT, signal.SIGBREAK, signal.SIGTERM)
@@ -41,7 +45,12 @@ if sys.platform == "win32":
         wintypes.LPCWSTR, wintypes.DWORD, wintypes.DWORD, ctypes.c_void_p, wintypes.DWORD, wintypes.DWORD,
         wintypes.HANDLE,
     ]  # fmt: skip
-    _library.SetFilePointerEx.argtypes = [wintypes.HANDLE, ctypes.c_int64, ctypes.c_void_p, wintypes.DWORD]
+    _library.SetFilePointerEx.argtypes = [
+        wintypes.HANDLE,
+        ctypes.c_int64,
+        ctypes.c_void_p,
+        wintypes.DWORD,
+    ]
     _library.SetEndOfFile.argtypes = [wintypes.HANDLE]
     _SHARED, _CREATE_NEW, _OPEN_EXISTING, _NORMAL = 1 | 2 | 4, 1, 3, 0x80
 
@@ -58,7 +67,9 @@ if sys.platform == "win32":
 else:
     READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
     WRITE, UPDATE = (mode | os.O_CLOEXEC | os.O_NOFOLLOW for mode in (os.O_WRONLY, os.O_RDWR))
-    DIRECT = getattr(os, "O_DIRECT", 0)  # with WRITE, past the page cache; 0 where there is no such way
+    DIRECT = getattr(
+        os, "O_DIRECT", 0
+    )  # with WRITE, past the page cache; 0 where there is no such way
     MAKE_FOLDER = "mkdir -p"
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     MOST_PROCESSES = sys.maxsize
@@ -70,7 +81,7 @@ def open_file(path: str, flags: int) -> int:
         try:
             return _open(path, flags, _OPEN_EXISTING)
         except PermissionError:  # as Windows says of a folder
-            if os.path.isdir(path):  # noqa: PTH112 - any text
+            if os.path.isdir(path):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path) from None
             raise
     return os.open(path, flags)
@@ -105,7 +116,9 @@ def copy_range(source: int, target: int, offset: int, to: int, count: int) -> in
         return 0
     try:
         return os.copy_file_range(source, target, count, offset, to)
-    except OSError:  # not between these file systems; any other error shows again when the bytes are written
+    except (
+        OSError
+    ):  # not between these file systems; any other error shows again when the bytes are written
         return 0
 
 
@@ -138,7 +151,7 @@ def reserve(fd: int, size: int) -> None:
 
 def lies_in_memory(file: int | str) -> bool:
     """Whether a file, which is open or has that path, is of a file system without a disk, which Linux alone tells."""
-    return os.stat(file).st_dev in _devices_in_memory()  # noqa: PTH116 - a path, or an open file
+    return os.stat(file).st_dev in _devices_in_memory()
 
 
 @functools.cache  # a worker opens a file for each block
@@ -147,7 +160,11 @@ def _devices_in_memory() -> set[int]:
         with contextlib.suppress(OSError):
             # Lines end with \n alone: other line breaks may be part of a mount point.
             mounts = Path("/proc/self/mountinfo").read_bytes().split(b"\n")
-            in_memory = [line for line in mounts if line.partition(b" - ")[2].startswith((b"tmpfs ", b"ramfs "))]
+            in_memory = [
+                line
+                for line in mounts
+                if line.partition(b" - ")[2].startswith((b"tmpfs ", b"ramfs "))
+            ]
             return {os.makedev(*map(int, line.split()[2].split(b":"))) for line in in_memory}
     return set()
 
@@ -171,7 +188,11 @@ def flush(fd: int) -> None:
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
             return
         except OSError as e:
-            if e.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):  # of a file system without it
+            if e.errno not in (
+                errno.ENOTSUP,
+                errno.EINVAL,
+                errno.ENOTTY,
+            ):  # of a file system without it
                 raise
     os.fsync(fd)
 
@@ -238,7 +259,9 @@ def is_read_only(folder: Path) -> bool:
 
 def is_protected(status: os.stat_result) -> bool:
     """Whether Windows refuses to replace a file of that status; elsewhere the folder's rights decide."""
-    return sys.platform == "win32" and bool(status.st_file_attributes & stat.FILE_ATTRIBUTE_READONLY)
+    return sys.platform == "win32" and bool(
+        status.st_file_attributes & stat.FILE_ATTRIBUTE_READONLY
+    )
 
 
 # Names
@@ -262,8 +285,8 @@ def name_fault(path: str) -> tuple[str, str]:
     """Why the path names no file of this machine, and what to do; both are empty if it may name one."""
     if is_remote(path):
         return "", ""
-    home = os.path.expanduser(path)  # noqa: PTH111 - it may be any text
-    if home != path and not os.path.exists(re.split(r"[\\/]", path)[0]):  # noqa: PTH110
+    home = os.path.expanduser(path)
+    if home != path and not os.path.exists(re.split(r"[\\/]", path)[0]):
         return "the shell did not expand its ~, because of quotes or a =", f"type {quoted(home)}"
     return (_fault_on_windows(path) if sys.platform == "win32" else ""), ""
 
@@ -271,7 +294,11 @@ def name_fault(path: str) -> tuple[str, str]:
 def _fault_on_windows(path: str) -> str:
     drive, rest = os.path.splitdrive(path)
     wrong = [drive] if drive.replace("/", "\\").startswith("\\\\.\\") else []
-    wrong += [name for name in re.split(r"[\\/]", rest) if name not in (".", "..") and _NO_NAME.fullmatch(name)]
+    wrong += [
+        name
+        for name in re.split(r"[\\/]", rest)
+        if name not in (".", "..") and _NO_NAME.fullmatch(name)
+    ]
     return f"{wrong[0]!r} is a device, a stream, or no name on Windows" if wrong else ""
 
 
@@ -282,13 +309,13 @@ def real_path(path: str) -> str:
     try:
         return plain_path(os.path.realpath(path))
     except OSError:  # Windows has file systems that do not tell
-        return plain_path(os.path.abspath(path))  # noqa: PTH100 - any text
+        return plain_path(os.path.abspath(path))
 
 
 def plain_path(path: str) -> str:
     """The path as the system takes it, of any length."""
     if sys.platform == "win32":
-        whole = os.path.abspath(path)  # noqa: PTH100 - any text
+        whole = os.path.abspath(path)
         if len(whole) > _LONGEST_PATH and not whole.startswith(("\\\\?\\", "\\\\.\\")):
             return f"\\\\?\\UNC{whole[1:]}" if whole.startswith("\\\\") else f"\\\\?\\{whole}"
     return path
@@ -311,11 +338,18 @@ def quoted(text: str) -> str:
     if sys.platform == "win32":
         if re.fullmatch(r"[\w./\\:=+~-]+", text):
             return text
-        return '"' + re.sub(r'(\\*)("|$)', lambda match: match[1] * 2 + match[2].replace('"', '\\"'), text) + '"'
+        return (
+            '"'
+            + re.sub(r'(\\*)("|$)', lambda match: match[1] * 2 + match[2].replace('"', '\\"'), text)
+            + '"'
+        )
     if text.isprintable():
         return shlex.quote(text)
     octal = ("".join(f"\\{byte:03o}" for byte in os.fsencode(c)) for c in text)
-    shown = (c if c.isprintable() and c not in "'\\" else code for c, code in zip(text, octal, strict=True))
+    shown = (
+        c if c.isprintable() and c not in "'\\" else code
+        for c, code in zip(text, octal, strict=True)
+    )
     return f"$'{''.join(shown)}'"
 
 
@@ -327,7 +361,7 @@ def typed(path: str) -> str:
 def names(word: str) -> list[str]:
     """What a word of the command line stands for: on Windows, where no shell expands patterns, the files of one."""
     if sys.platform == "win32" and set(word) & set("*?") and word[0] not in "-[":
-        return sorted(glob.glob(word)) or [word]  # noqa: PTH207 - as it was typed
+        return sorted(glob.glob(word)) or [word]
     return [word]
 
 
@@ -336,7 +370,9 @@ def pip(words: str) -> str:
     import shutil  # few messages are about packages
 
     found = shutil.which("pip")
-    is_ours = not sys.executable or (found and Path(found).resolve().parent == Path(sys.executable).parent.resolve())
+    is_ours = not sys.executable or (
+        found and Path(found).resolve().parent == Path(sys.executable).parent.resolve()
+    )
     return f"pip {words}" if is_ours else f"{quoted(sys.executable)} -m pip {words}"
 
 
@@ -368,7 +404,9 @@ def end_by(number: int) -> NoReturn:
 
 def is_reader_gone(error: OSError) -> bool:
     """Whether a failed write means that nobody reads the pipe any more."""
-    return isinstance(error, BrokenPipeError) or (sys.platform == "win32" and error.errno == errno.EINVAL)
+    return isinstance(error, BrokenPipeError) or (
+        sys.platform == "win32" and error.errno == errno.EINVAL
+    )
 
 
 def text_encoding(stream: Any) -> str:  # noqa: ANN401 - what Python has opened
@@ -395,7 +433,7 @@ def can_fork() -> bool:
     # A thread may be listed for some milliseconds after its end.
     for moment in (0.0, 0.001, 0.002, 0.004, 0.008) if sys.platform == "linux" else ():
         time.sleep(moment)
-        if len(os.listdir("/proc/self/task")) == 1:  # noqa: PTH208
+        if len(os.listdir("/proc/self/task")) == 1:
             return True
         if threading.active_count() > 1:
             break

@@ -13,7 +13,10 @@ from revseq_cli.core.errors import UsageError, listed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Region = tuple[slice, ...]  # of a tensor: for each dimension a slice with a start and a stop, without a step
+Sizes = tuple[int, ...]
+Region = tuple[
+    slice, ...
+]  # of a tensor: for each dimension a slice with a start and a stop, without a step
 
 
 class DataType(Enum):
@@ -124,10 +127,14 @@ def chunk_start(part: Region, chunks: tuple[int, ...]) -> list[int]:
 
 def inside(part: Region, whole: Region) -> Region:
     """A part of a region, as indices into that region's values."""
-    return tuple(slice(p.start - w.start, p.stop - w.start) for p, w in zip(part, whole, strict=True))
+    return tuple(
+        slice(p.start - w.start, p.stop - w.start) for p, w in zip(part, whole, strict=True)
+    )
 
 
-def parts(region: Region, values: NDArray[Any], chunks: tuple[int, ...]) -> Iterator[tuple[Region, NDArray[Any]]]:
+def parts(
+    region: Region, values: NDArray[Any], chunks: tuple[int, ...]
+) -> Iterator[tuple[Region, NDArray[Any]]]:
     """Each chunk of a region that begins at a chunk: its own region, up to the end of that one, and its values."""
     for box in chunk_boxes(region, chunks):
         yield box, values[inside(box, region)]

@@ -33,13 +33,17 @@ LONG_RUN = 1 << 16  # of that file, where the memory allows
 
 TILE_BYTES = 1 << 18  # a tile, with what is made of it in a core's second cache
 TILE = 1 << 16  # elements of a tile whose indices have 16 bits
-TILE_ROW = 1 << 14  # elements of a tile at one outer index: a bit must be left, and those below 0 must differ
+TILE_ROW = (
+    1 << 14
+)  # elements of a tile at one outer index: a bit must be left, and those below 0 must differ
 FEW_LINES = 8  # are written one by one
 LONG_LINE = 384  # elements: such lines are written one by one
 LONG_COLUMN = 512  # elements: such columns, too
 WINDOWS = (32, 2048)  # elements of lines that are moved whole
 WINDOW_WORD = 4  # the largest word in which they are
-WIDE_WORD = 32  # words that are gathered from anywhere: each brings half a line of the cache or more
+WIDE_WORD = (
+    32  # words that are gathered from anywhere: each brings half a line of the cache or more
+)
 PACKED_ROW = (64, 512)  # the least and the most of a row of packed columns
 PACKED = 1 << 22  # all such rows, which stay in the cache
 
@@ -49,14 +53,20 @@ PACKED = 1 << 22  # all such rows, which stay in the cache
 LARGE_RUN = 1 << 20
 BOUNCE_BYTES = 1 << 20  # of memory that they go through, a multiple of a page
 MOST_EDGES = 1 << 10  # of large runs, each less than a page, that are written together
-RUNS_AT_ONCE = 1 << 12  # of a block whose places are computed together: each takes some 100 bytes, and may have few
+RUNS_AT_ONCE = (
+    1 << 12
+)  # of a block whose places are computed together: each takes some 100 bytes, and may have few
 COPIED_AT_ONCE = 1 << 26  # of a file that is copied whole
 PIECE = 1 << 20  # of what is read, unpacked or encoded piece by piece
 
 # Addresses
 
-REMOTE_RUN = 1 << 20  # of a file: worth a request
-REMOTE_SHORT = 1 << 15  # shorter runs are read through blocks of the file, some of which are kept
-REMOTE_BLOCK = 1 << 21  # such a block
-REMOTE_PIECE = 1 << 22  # of a long run, which is asked for in pieces
-REMOTE_AT_ONCE = 1 << 24  # pieces that are asked for together, and held beside a worker's block
+FAR_RUN = 1 << 20  # of a file: worth a request
+FAR_SMALL = 1 << 20  # a file that is fetched whole at its first read, and kept
+FAR_BLOCK = 1 << 18  # of other files, in which short runs are read
+FAR_KEPT = 1 << 24  # of such blocks
+FAR_GAP = 1 << 17  # between two runs that are fetched as one range
+FAR_PIECE = 1 << 23  # the most of a range, and a part of an upload
+FAR_WORTH_LISTING = 4  # files in a folder whose states are asked for
+FAR_REQUESTS = 4  # that wait together, and hold a piece each
+FAR_AT_ONCE = FAR_PIECE * FAR_REQUESTS  # of runs that are asked for together

@@ -28,7 +28,9 @@ _NAMING = (
     "ancillary_variables", "bounds", "cell_measures", "climatology", "coordinates", "formula_terms", "geometry",
     "grid_mapping",
 )  # fmt: skip
-MOST_BYTES = 1 << 18  # of a coordinate that goes with a tensor, and of one of its chunks: it is read at once
+MOST_BYTES = (
+    1 << 18
+)  # of a coordinate that goes with a tensor, and of one of its chunks: it is read at once
 
 # The values of attributes are texts, lists of texts, numbers, or arrays of numbers.
 Attributes = dict[str, Any]
@@ -63,7 +65,10 @@ class Meaning(NamedTuple):
     def left_behind(self, *, can_grow: bool) -> tuple[str, ...]:
         """A note on what does not go into another file; `can_grow` says whether its dimensions can."""
         naming = [name for name in _NAMING if name in self.attributes]
-        left = [*self.left, *([] if can_grow else [f"the unlimited size of {name}" for name in self.unlimited])]
+        left = [
+            *self.left,
+            *([] if can_grow else [f"the unlimited size of {name}" for name in self.unlimited]),
+        ]
         left += [f"the variables named by {listed(naming)}"] if naming else []
         return (f"not copied: {listed(left)}",) if left else ()
 
@@ -95,7 +100,9 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - of any library
         array = np.asarray(value)
         if array.dtype.kind in "SUO":
             texts = array.ravel().tolist()
-            texts = [text.rstrip(b"\0").decode() if isinstance(text, bytes) else text for text in texts]
+            texts = [
+                text.rstrip(b"\0").decode() if isinstance(text, bytes) else text for text in texts
+            ]
             are_texts = texts and all(isinstance(text, str) for text in texts)
             return (texts if len(texts) > 1 else texts[0]) if are_texts else None
     except (ValueError, OverflowError):  # lists of several lengths, or bytes that are not UTF-8
@@ -107,14 +114,21 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - of any library
 
 def as_texts(values: NDArray[Any]) -> NDArray[Any]:
     """Bytes or texts of a file as an array of Python's texts."""
-    texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in values.reshape(-1)]
+    texts = [
+        text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+        for text in values.reshape(-1)
+    ]
     return np.array(texts, object).reshape(values.shape)
 
 
 def joined(values: NDArray[Any]) -> NDArray[Any]:
     """Texts whose single characters, as NetCDF has them, lie along the last dimension."""
     values = np.ascontiguousarray(values)
-    texts = values.view(f"S{values.shape[-1]}")[..., 0] if values.size else np.zeros(values.shape[:-1], "S1")
+    texts = (
+        values.view(f"S{values.shape[-1]}")[..., 0]
+        if values.size
+        else np.zeros(values.shape[:-1], "S1")
+    )
     return as_texts(texts)
 
 

@@ -9,7 +9,14 @@ from types import ModuleType
 from typing import NamedTuple, Self
 
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, RevseqError, UsageError, can_be_typed, listed, nearest
+from revseq_cli.core.errors import (
+    FormatError,
+    RevseqError,
+    UsageError,
+    can_be_typed,
+    listed,
+    nearest,
+)
 from revseq_cli.core.tensors import TensorDesc
 
 _MOST_PROPOSED = 10  # words to type, in a hint
@@ -43,7 +50,12 @@ def chosen(names: Collection[str], key: str | None, path: str, noun: str = "tens
         raise missing(names, key, path, f"no such {noun}")
     if not names:
         raise FormatError(f"has no {noun}", f"a {noun}", where=path)
-    raise FormatError(f"has {len(names)} {noun}s: {listed(names)}", "the name of one", try_hint(path, *names), path)
+    raise FormatError(
+        f"has {len(names)} {noun}s: {listed(names)}",
+        "the name of one",
+        try_hint(path, *names),
+        path,
+    )
 
 
 def missing(names: Collection[str], key: str, path: str, found: str) -> FormatError:
@@ -66,14 +78,21 @@ def not_a_name(key: str, noun: str, wanted: str, where: str) -> UsageError:
 
 def taken(key: str, path: str) -> UsageError:
     """The error for a new tensor in a copy of a file that has another of that name."""
-    return UsageError(f"has another tensor {key}", "a name that is free", "leave out the copy with --only", path)
+    return UsageError(
+        f"has another tensor {key}", "a name that is free", "leave out the copy with --only", path
+    )
 
 
 def refuse_bomb(unpacked: int, stored: int, remedy: str, where: str) -> None:
     """FormatError if a file unpacks to far more bytes than it stores; `remedy` is for who wants it nevertheless."""
     if unpacked > _BOMB_BYTES and unpacked > _BOMB_RATIO * stored:
-        wanted, hint = f"at most {_BOMB_RATIO} times what is stored", f"if it is what you want, {remedy}"
-        raise FormatError(f"unpacks to {unpacked} bytes or more, and stores {stored}", wanted, hint, where)
+        wanted, hint = (
+            f"at most {_BOMB_RATIO} times what is stored",
+            f"if it is what you want, {remedy}",
+        )
+        raise FormatError(
+            f"unpacks to {unpacked} bytes or more, and stores {stored}", wanted, hint, where
+        )
 
 
 def extra(package: str, found: str, where: str, name: str = "") -> ModuleType:
@@ -82,7 +101,9 @@ def extra(package: str, found: str, where: str, name: str = "") -> ModuleType:
         return import_module(package)
     except ModuleNotFoundError:
         wanted = name or package
-        raise FormatError(found, f"the package {wanted}", platform.pip(f"install {wanted}"), where) from None
+        raise FormatError(
+            found, f"the package {wanted}", platform.pip(f"install {wanted}"), where
+        ) from None
 
 
 def not_whole(found: str, where: str) -> FormatError:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from revseq_cli import files
 from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.tensors import DataType, Region, TensorDesc
-from revseq_cli.formats import file_io
+from revseq_cli.files.base import Identity
 from revseq_cli.formats.contents import Contents
-from revseq_cli.formats.file_io import Identity
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.atomic_file import AtomicFile
+    from revseq_cli.files.new import NewFile
     from revseq_cli.formats.attributes import Meaning
     from revseq_cli.text.examples import Text
 
@@ -95,7 +95,11 @@ class Source(ABC):
     @property
     def least_bytes(self) -> int:
         """The least bytes of memory to read a part: a chunk; with filters, also the chunk as stored and as read."""
-        return (3 if self.encoded else 1) * prod(self.chunks) * self.dtype.itemsize if self.chunks else 0
+        return (
+            (3 if self.encoded else 1) * prod(self.chunks) * self.dtype.itemsize
+            if self.chunks
+            else 0
+        )
 
     @abstractmethod
     def read_task(self, region: Region) -> ReadTask:
@@ -104,7 +108,7 @@ class Source(ABC):
     def recheck(self) -> None:
         """TensorIOError if the file is not as it was when its header was read."""
         if self.identity is not None and self.path:
-            with file_io.opened(self.path, self.identity, afresh=True):
+            with files.open_file(self.path, self.identity, afresh=True):
                 pass
 
     def can_copy_to(self, path: str) -> bool:  # noqa: ARG002 - most formats are the same under any name
@@ -164,7 +168,7 @@ class FileSink(Sink):
     The command creates that file, and gives it its name, by a `FileTransaction` around the sink.
     """
 
-    def __init__(self, file: AtomicFile) -> None:
+    def __init__(self, file: NewFile) -> None:
         self.file, self.beside = file, file.beside
         self._finished = False
 
@@ -227,7 +231,7 @@ class FormatModule(Protocol):
     def open_source(self, address: Address, types: TextTypes) -> Source:
         """Read the header of a tensor, or a whole text; FormatError if the file has several and none is named."""
 
-    def create_sink(self, file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:
+    def create_sink(self, file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:
         """The sink of a new tensor, which has the sizes and data type of `template`; nothing is written yet.
 
         `key` is the tensor's name in the file, "" in a format without names. Where input and output have one format,

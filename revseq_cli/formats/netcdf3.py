@@ -14,11 +14,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from revseq_cli import files
 from revseq_cli.core.dtypes import data_type_of, require_sizes
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import TensorDesc
-from revseq_cli.formats import file_io
-from revseq_cli.formats.attributes import ENCODING, Attributes, Meaning, Variable, is_small, joined, plain
+from revseq_cli.files import base
+from revseq_cli.formats.attributes import (
+    ENCODING,
+    Attributes,
+    Meaning,
+    Variable,
+    is_small,
+    joined,
+    plain,
+)
 from revseq_cli.formats.contents import Contents, Item, chosen, not_whole, only_of
 from revseq_cli.formats.contract import Address, Source, Storage, TextTypes
 from revseq_cli.formats.raw import RawReadTask, RawSource, RawTensor
@@ -70,7 +79,11 @@ def _parsed(data: bytes, path: str) -> _Header:
     def attribute() -> Any:  # noqa: ANN401 - a value of the neutral form
         dtype = np.dtype(_TYPES[number(4)][0])
         value = take(number() * dtype.itemsize)
-        return plain(value if dtype.kind == "S" else np.frombuffer(value, dtype).astype(dtype.newbyteorder("=")))
+        return plain(
+            value
+            if dtype.kind == "S"
+            else np.frombuffer(value, dtype).astype(dtype.newbyteorder("="))
+        )
 
     def attributes() -> Attributes:
         return {name: value for name, value in named(attribute) if value is not None}
@@ -99,11 +112,11 @@ def _parsed(data: bytes, path: str) -> _Header:
     return variables, of_file
 
 
-def _read(path: str) -> tuple[_Header, file_io.Identity]:
-    with file_io.opened(path) as fd:
-        identity = file_io.identity(fd)
+def _read(path: str) -> tuple[_Header, base.Identity]:
+    with files.open_file(path) as fd:
+        identity = fd.identity
         for length in _HEADERS:
-            data = file_io.read_some(fd, min(length, identity.size), 0, path)
+            data = fd.read(min(length, identity.size), 0)
             if data[:3] != b"CDF" or len(data) < 4:
                 raise FormatError("not a NetCDF-3 file", "CDF as its first bytes", where=path)
             try:
@@ -128,10 +141,15 @@ class NetCDF3Source(RawSource):
         require_sizes(own.tensor.sizes, own.tensor.name)
         super().__init__(own.tensor, identity, Storage("nc3", {"variable": self.key}))
         self.dimensions = own.dimensions
-        last = sum((size - 1) * step for size, step in zip(self.sizes, self.tensor.strides or (), strict=True))
+        last = sum(
+            (size - 1) * step
+            for size, step in zip(self.sizes, self.tensor.strides or (), strict=True)
+        )
         end = self.tensor.offset + last + self.dtype.itemsize
         if prod(self.sizes) and end > identity.size:
-            raise not_whole(f"truncated: {identity.size} bytes, and its values end at {end}", self.name)
+            raise not_whole(
+                f"truncated: {identity.size} bytes, and its values end at {end}", self.name
+            )
 
     def meaning(self) -> Meaning:
         coordinates, left = list[Variable](), list[str]()
@@ -139,12 +157,22 @@ class NetCDF3Source(RawSource):
             variable = self._variables.get(name)
             if variable is None or name == self.key or name in self.dimensions[:d]:
                 continue
-            is_text, attributes, tensor = variable.kind == _TEXT, dict(variable.attributes), variable.tensor
+            is_text, attributes, tensor = (
+                variable.kind == _TEXT,
+                dict(variable.attributes),
+                variable.tensor,
+            )
             is_one = variable.dimensions[:1] == (name,) and len(tensor.sizes) == 1 + is_text
-            if not is_one or tensor.sizes[0] != self.sizes[d] or not is_small(tensor.sizes, tensor.dtype.itemsize):
+            if (
+                not is_one
+                or tensor.sizes[0] != self.sizes[d]
+                or not is_small(tensor.sizes, tensor.dtype.itemsize)
+            ):
                 left.append(f"the variable {name}")
                 continue
-            values = RawReadTask(tensor, self.unchanged, tuple(slice(0, n) for n in tensor.sizes)).read()
+            values = RawReadTask(
+                tensor, self.unchanged, tuple(slice(0, n) for n in tensor.sizes)
+            ).read()
             if is_text:
                 attributes.pop(ENCODING, None)
             values = joined(values) if is_text else values.astype(values.dtype.newbyteorder("="))
@@ -153,7 +181,13 @@ class NetCDF3Source(RawSource):
         unlimited = own.dimensions[:1] if own.is_record else ()
         fill = _TYPES[own.kind][1]
         return Meaning(
-            own.dimensions, own.attributes, tuple(coordinates), (self._of_file,), unlimited, tuple(left), fill
+            own.dimensions,
+            own.attributes,
+            tuple(coordinates),
+            (self._of_file,),
+            unlimited,
+            tuple(left),
+            fill,
         )
 
 
@@ -171,6 +205,8 @@ def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: AR
     for name, variable in variables.items():
         tensor, words = variable.tensor, "text" if variable.kind == _TEXT else ""
         desc = None if words else TensorDesc(data_type_of(tensor.dtype), tensor.sizes)
-        items.append(Item(name, desc, words, 0, tensor.sizes, variable.dimensions, len(variable.attributes)))
+        items.append(
+            Item(name, desc, words, 0, tensor.sizes, variable.dimensions, len(variable.attributes))
+        )
     only = only_of([item for item in items if item.desc])
     return Contents(address.path, "nc3", tuple(items), only, attributes=len(attributes))

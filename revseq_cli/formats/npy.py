@@ -22,12 +22,20 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
+from revseq_cli import files
 from revseq_cli.core import dtypes, platform, signals, thresholds
-from revseq_cli.core.dtypes import data_type_of, dtype_of, is_big_endian, is_nameless, named, require_sizes
+from revseq_cli.core.dtypes import (
+    data_type_of,
+    dtype_of,
+    is_big_endian,
+    is_nameless,
+    named,
+    require_sizes,
+)
 from revseq_cli.core.errors import FormatError, RevseqError
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats import file_io
-from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, Scratch
+from revseq_cli.files import base
+from revseq_cli.files.new import FileTransaction, NewFile, Scratch
 from revseq_cli.formats.contents import extra, not_whole, refuse_bomb, refuse_key
 from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
 from revseq_cli.formats.raw import MemorySource, RawSink, RawSource, RawTensor, UnpackedSource
@@ -39,7 +47,15 @@ _LONGEST_HEADER = 10_000
 HEAD_BYTES = _LONGEST_HEADER + 12
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
 # What NumPy and Python's parser raise for a damaged one.
-_DAMAGE = ValueError, TypeError, LookupError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError
+_DAMAGE = (
+    ValueError,
+    TypeError,
+    LookupError,
+    SyntaxError,
+    RecursionError,
+    MemoryError,
+    tokenize.TokenError,
+)
 # NumPy writes f1 for FLOAT8_E5M2 of ml_dtypes, and cannot read it; it writes other such types as nameless bytes.
 _DESCR = re.compile(rb"""(['"]descr['"]\s*:\s*['"])([<>|=])(f1|V\d+)(?=['"])""")
 
@@ -50,9 +66,11 @@ def open_source(address: Address, types: TextTypes) -> Source:
     return open_npy(address.path, address.path, types.asked)
 
 
-def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG001 - it has neither
+def create_sink(file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG001 - it has neither
     """The sink of a new .npy file."""
-    sink = RawSink(file, functools.partial(open_npy, file.temporary, file.name, template.desc.data_type))
+    sink = RawSink(
+        file, functools.partial(open_npy, file.temporary, file.name, template.desc.data_type)
+    )
     sink.place(template, header_bytes(template.dtype, template.sizes, template.order))
     return sink
 
@@ -61,7 +79,12 @@ def write_to(stream: BinaryIO, source: Source) -> None:
     """Write the whole tensor into a pipe, in its own memory order."""
     values = source.read()
     stream.write(header_bytes(values.dtype, values.shape, source.order))
-    stream.write(np.ascontiguousarray(values.T if source.order == "F" else values).reshape(-1).view(np.uint8).data)
+    stream.write(
+        np.ascontiguousarray(values.T if source.order == "F" else values)
+        .reshape(-1)
+        .view(np.uint8)
+        .data
+    )
 
 
 class Header(NamedTuple):
@@ -85,19 +108,30 @@ class Header(NamedTuple):
         """
         if not head.startswith(NPY_MAGIC):
             seems, hint = looks_like(head)
-            raise FormatError(f"not a .npy file: it looks like {seems}", "a .npy file by its suffix", hint, name)
+            raise FormatError(
+                f"not a .npy file: it looks like {seems}", "a .npy file by its suffix", hint, name
+            )
         version = head[6] if total > 12 else 1
         if version not in _LENGTH_BYTES:
             raise FormatError(f"has .npy version {version}", "version 1, 2 or 3", where=name)
         start = 8 + _LENGTH_BYTES[version]
         length = int.from_bytes(head[8:start], "little")
         if length > _LONGEST_HEADER:
-            raise FormatError(f"has a header of {length} bytes", f"at most {_LONGEST_HEADER}", where=name)
+            raise FormatError(
+                f"has a header of {length} bytes", f"at most {_LONGEST_HEADER}", where=name
+            )
         if start + length > total or total < 12:
-            raise not_whole(f"truncated: {total} bytes, and it promises a header of {length} bytes", name)
+            raise not_whole(
+                f"truncated: {total} bytes, and it promises a header of {length} bytes", name
+            )
         raw = head[start : start + length]
-        if raw.endswith(b"\r"):  # in place of the header's last newline, which stands where the elements begin
-            found, wanted = "was changed as text: its newlines became CR LF", "the bytes as they were written"
+        if raw.endswith(
+            b"\r"
+        ):  # in place of the header's last newline, which stands where the elements begin
+            found, wanted = (
+                "was changed as text: its newlines became CR LF",
+                "the bytes as they were written",
+            )
             raise FormatError(found, wanted, "fetch it again as a binary file", name)
         descr = _DESCR.search(raw)
         is_e5m2 = bool(descr and descr[3] == b"f1")
@@ -107,11 +141,15 @@ class Header(NamedTuple):
         stream = io.BytesIO(len(raw).to_bytes(4, "little") + raw)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Python's parser warns of some damage, and NumPy of Python 2's headers
+                warnings.simplefilter(
+                    "ignore"
+                )  # Python's parser warns of some damage, and NumPy of Python 2's headers
                 sizes, is_fortran, dtype = npy_format.read_array_header_2_0(stream)
         except _DAMAGE as e:
             found = f"has a damaged header: {str(e).partition('(max_header_size')[0][:200]}"
-            raise FormatError(found, "a dictionary of descr, fortran_order and shape", where=name) from None
+            raise FormatError(
+                found, "a dictionary of descr, fortran_order and shape", where=name
+            ) from None
         if is_e5m2:
             dtype = dtype_of(DataType.FLOAT8_E5M2)
         try:
@@ -122,7 +160,14 @@ class Header(NamedTuple):
                 e.hint = "save numbers: a pickle is never loaded"
             raise e.about(name) from None
         require_sizes(sizes, name)
-        return cls(version, dtype, sizes, "F" if is_fortran else "C", start + length, bool(descr and descr[2] == b">"))
+        return cls(
+            version,
+            dtype,
+            sizes,
+            "F" if is_fortran else "C",
+            start + length,
+            bool(descr and descr[2] == b">"),
+        )
 
     def named(self, asked: DataType | None, name: str) -> Header:
         """The header, with `asked` as the data type of nameless bytes; FormatError for others."""
@@ -154,15 +199,18 @@ class Header(NamedTuple):
         rest = total - self.end
         is_padding = rest < 4 and (total - self.offset) % 4 == 0 and self.dtype.itemsize < 4
         if rest and not is_padding:
-            found, hint = f"has {rest} bytes after its last element", "were two files joined? split them"
+            found, hint = (
+                f"has {rest} bytes after its last element",
+                "were two files joined? split them",
+            )
             raise FormatError(found, "one tensor and nothing else", hint, name)
 
 
 def open_npy(path: str, name: str, asked: DataType | None) -> RawSource:
     """The tensor of a .npy file; `name` is for messages, and `asked` the data type of nameless bytes."""
-    with file_io.opened(path, name=name) as fd:
-        identity = file_io.identity(fd)
-        header = Header.of(file_io.read_some(fd, HEAD_BYTES, 0, name), identity.size, name).named(asked, name)
+    with files.open_file(path, name=name) as fd:
+        identity = fd.identity
+        header = Header.of(fd.read(HEAD_BYTES, 0), identity.size, name).named(asked, name)
     header.require_whole(identity.size, name)
     return RawSource(header.tensor(path, name), identity, header.storage())
 
@@ -175,7 +223,9 @@ def unpack_hint(packing: Packing, path: str) -> str:
     return f"unpack it first: {packing.unpack} {platform.quoted(path)}"
 
 
-def unpacked(path: str, packing: Packing, unchanged: file_io.Identity | None = None) -> Iterator[bytes]:
+def unpacked(
+    path: str, packing: Packing, unchanged: base.Identity | None = None
+) -> Iterator[bytes]:
     """What a file unpacks to, piece by piece; FormatError for damage, and for a decompression bomb."""
     try:
         module = importlib.import_module(packing.module)
@@ -185,8 +235,8 @@ def unpacked(path: str, packing: Packing, unchanged: file_io.Identity | None = N
             raise FormatError(found, where=path) from None
         module = extra(packing.package, found, path)
     done = 0
-    with file_io.opened(path, unchanged) as fd, file_io.stream_of(fd) as file:
-        stored = file_io.identity(fd).size
+    with files.open_file(path, unchanged) as fd, fd.stream() as file:
+        stored = fd.identity.size
         try:
             with module.open(file) as stream:
                 while piece := stream.read(thresholds.PIECE):
@@ -198,15 +248,15 @@ def unpacked(path: str, packing: Packing, unchanged: file_io.Identity | None = N
             raise
         except Exception as e:  # noqa: BLE001 - each module has errors of its own for packed bytes that are damaged
             if isinstance(e, OSError) and e.errno is not None:
-                raise file_io.failed(path, "read", e) from None
+                raise base.failed(path, "read", e) from None
             what = "truncated" if isinstance(e, EOFError) else "damaged"
             raise not_whole(f"{what}: it cannot be unpacked", path) from None
 
 
 def open_packed(path: str, packing: Packing, asked: DataType | None) -> Source:
     """The tensor of a packed .npy file."""
-    with file_io.opened(path) as fd:
-        identity = file_io.identity(fd)
+    with files.open_file(path) as fd:
+        identity = fd.identity
     head = b""
     unpacking = unpacked(path, packing)
     while len(head) < HEAD_BYTES and (piece := next(unpacking, b"")):
@@ -230,7 +280,9 @@ class Piped(NamedTuple):
         """The tensor; `asked` is the data type of nameless bytes."""
         header = self.header.named(asked, self.name)
         values = np.frombuffer(self.elements, header.dtype, prod(header.sizes))
-        return MemorySource(self.name, values.reshape(header.sizes, order=header.order), header.storage())
+        return MemorySource(
+            self.name, values.reshape(header.sizes, order=header.order), header.storage()
+        )
 
 
 def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Piped:
@@ -242,7 +294,9 @@ def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Piped:
         elements = np.empty(size, np.uint8)
     except (MemoryError, ValueError):
         found = f"declares {size} bytes, which do not fit into the memory"
-        raise FormatError(found, "less, since a pipe is held in memory", "save it to a file first", name) from None
+        raise FormatError(
+            found, "less, since a pipe is held in memory", "save it to a file first", name
+        ) from None
     room = elements.data
     done = min(len(head) - header.offset, len(room))
     room[:done] = head[header.offset : header.offset + done]
@@ -259,7 +313,9 @@ def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> by
     if dtypes.is_minifloat(dtype):
         descr = f"{'>' if is_big_endian(dtype) else '<'}V{dtype.itemsize}"
     stream = io.BytesIO()
-    npy_format.write_array_header_1_0(stream, {"descr": descr, "fortran_order": order == "F", "shape": sizes})
+    npy_format.write_array_header_1_0(
+        stream, {"descr": descr, "fortran_order": order == "F", "shape": sizes}
+    )
     return stream.getvalue()
 
 

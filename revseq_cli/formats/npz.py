@@ -16,12 +16,14 @@ from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
+from revseq_cli import files
 from revseq_cli.core import signals, thresholds
 from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import HALVES, FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, TensorDesc
-from revseq_cli.formats import file_io, npy
-from revseq_cli.formats.atomic_file import AtomicFile
+from revseq_cli.files import base, local
+from revseq_cli.files.new import NewFile
+from revseq_cli.formats import npy
 from revseq_cli.formats.contents import (
     Contents,
     Item,
@@ -64,48 +66,64 @@ def _refusing(error: FormatError) -> Iterator[None]:
 class _Bounded:
     """A file that limits how many bytes zipfile reads at once, which the file itself declares."""
 
-    def __init__(self, fd: file_io.Open, where: str) -> None:
-        self._stream, self._where, self._size = file_io.stream_of(fd), where, file_io.identity(fd).size
-        self.seek, self.tell, self.seekable = self._stream.seek, self._stream.tell, self._stream.seekable
+    def __init__(self, fd: base.InputFile, where: str) -> None:
+        self._stream, self._where, self._size = fd.stream(), where, fd.identity.size
+        self.seek, self.tell, self.seekable = (
+            self._stream.seek,
+            self._stream.tell,
+            self._stream.seekable,
+        )
 
     def read(self, size: int | None = -1) -> bytes:
-        if size is None or size < 0:  # the end of the file; memory for all that is allowed would be taken at once
+        if (
+            size is None or size < 0
+        ):  # the end of the file; memory for all that is allowed would be taken at once
             size = min(_LARGEST_DIRECTORY, max(0, self._size - self.tell()))
         if size > _LARGEST_DIRECTORY:
-            raise FormatError(f"has a directory of {size} bytes", f"at most {_LARGEST_DIRECTORY}", where=self._where)
-        with file_io.trying_to("read", self._where):
+            raise FormatError(
+                f"has a directory of {size} bytes",
+                f"at most {_LARGEST_DIRECTORY}",
+                where=self._where,
+            )
+        with base.trying_to("read", self._where):
             return self._stream.read(size)
 
 
 @contextlib.contextmanager
 def _opened(
-    path: str, name: str = "", unchanged: file_io.Identity | None = None
-) -> Iterator[tuple[file_io.Open, ZipFile]]:
+    path: str, name: str = "", unchanged: base.Identity | None = None
+) -> Iterator[tuple[base.InputFile, ZipFile]]:
     """An archive, and its file; FormatError if it is damaged, or not the whole file.
 
     zipfile ignores bytes before the first member or behind the directory, and so the first of two archives that were
     joined; and of two members of one name the first.
     """
     name = name or path
-    with file_io.opened(path, unchanged) as fd:
-        with _refusing(not_whole("has no complete zip directory: it is truncated or damaged", name)):
+    with files.open_file(path, unchanged) as fd:
+        with _refusing(
+            not_whole("has no complete zip directory: it is truncated or damaged", name)
+        ):
             archive = zipfile.ZipFile(cast("BinaryIO", _Bounded(fd, name)))
         with archive:
             infos = archive.infolist()
             if len(archive.NameToInfo) < len(infos):
                 raise FormatError("has two members of one name", "each name once", where=name)
-            end = file_io.identity(fd).size - _END_BYTES - len(archive.comment)
-            tail = file_io.read_some(fd, _END_BYTES, end, name)
-            ends = tail.startswith(_END_MAGIC) and int.from_bytes(tail[-2:], "little") == len(archive.comment)
+            end = fd.identity.size - _END_BYTES - len(archive.comment)
+            tail = fd.read(_END_BYTES, end)
+            ends = tail.startswith(_END_MAGIC) and int.from_bytes(tail[-2:], "little") == len(
+                archive.comment
+            )
             if not ends or min((info.header_offset for info in infos), default=0):
-                raise FormatError("has bytes outside its archive", "one archive", "were two files joined?", name)
+                raise FormatError(
+                    "has bytes outside its archive", "one archive", "were two files joined?", name
+                )
             yield fd, archive
 
 
-def _data_offset(fd: file_io.Open, info: ZipInfo, path: str) -> int:
+def _data_offset(fd: base.InputFile, info: ZipInfo, path: str) -> int:
     """The offset of a member's data, behind the local header, which is a whole one."""
     place = info.header_offset + _LOCAL_BYTES
-    name, extra = _LENGTHS.unpack(file_io.read_some(fd, _LENGTHS.size, place - _LENGTHS.size, path))
+    name, extra = _LENGTHS.unpack(fd.read(_LENGTHS.size, place - _LENGTHS.size))
     return int(place + name + extra)
 
 
@@ -114,7 +132,9 @@ def _tensors(archive: ZipFile, path: str) -> dict[str, ZipInfo]:
     tensors = {}
     if any(name.endswith("/data.pkl") for name in archive.namelist()):
         hint = f"save a tensor of it in Python: numpy.save('new.npy', torch.load({path!r}).numpy())"
-        raise FormatError("a file of PyTorch, whose objects are pickled", "a tensor file", hint, path)
+        raise FormatError(
+            "a file of PyTorch, whose objects are pickled", "a tensor file", hint, path
+        )
     for info in archive.infolist():
         is_tensor = info.filename.endswith(_SUFFIX)
         if not is_tensor and not info.is_dir():
@@ -135,11 +155,17 @@ class _Member(NamedTuple):
     header: npy.Header
 
     @classmethod
-    def of(cls, fd: file_io.Open, archive: ZipFile, info: ZipInfo, where: str) -> _Member:
+    def of(cls, fd: base.InputFile, archive: ZipFile, info: ZipInfo, where: str) -> _Member:
         """The member; FormatError unless its local header agrees with the directory, and it ends with its elements."""
         if info.compress_type not in _METHODS or info.flag_bits & 1:
-            found = "encrypted" if info.flag_bits & 1 else f"has the compression method {info.compress_type}"
-            raise FormatError(found, "plain members, stored or deflated", "unpack the archive", where)
+            found = (
+                "encrypted"
+                if info.flag_bits & 1
+                else f"has the compression method {info.compress_type}"
+            )
+            raise FormatError(
+                found, "plain members, stored or deflated", "unpack the archive", where
+            )
         with _refusing(not_whole("damaged", where)), archive.open(info) as file:
             head = file.read(npy.HEAD_BYTES)
         offset = _data_offset(fd, info, where)
@@ -151,9 +177,11 @@ class _Member(NamedTuple):
         return cls(where, info, offset, header)
 
     def damaged(self) -> FormatError:
-        return not_whole(f"damaged: its CRC-32 is not the {self.info.CRC:08x} that the archive says", self.where)
+        return not_whole(
+            f"damaged: its CRC-32 is not the {self.info.CRC:08x} that the archive says", self.where
+        )
 
-    def pieces(self, path: str, unchanged: file_io.Identity) -> Iterator[bytes]:
+    def pieces(self, path: str, unchanged: base.Identity) -> Iterator[bytes]:
         """The unpacked bytes; FormatError if they are damaged."""
         opened = _opened(path, unchanged=unchanged)
         with opened as (_, archive), _refusing(self.damaged()), archive.open(self.info) as file:
@@ -169,20 +197,27 @@ class _StoredSource(RawSource):
 
     def recheck(self) -> None:
         """FormatError if the CRC-32 is wrong, for which all is read once more: regions are read in any order."""
-        with file_io.opened(self.path, self.identity) as fd:
-            if _crc(fd, self.member.offset, self.member.info.file_size, self.path) != self.member.info.CRC:
+        with files.open_file(self.path, self.identity) as fd:
+            if (
+                _crc(fd, self.member.offset, self.member.info.file_size, self.path)
+                != self.member.info.CRC
+            ):
                 raise self.member.damaged()
 
 
-def _crc(fd: file_io.Open, offset: int, size: int, name: str) -> int:
-    return functools.reduce(lambda crc, piece: zlib.crc32(piece, crc), file_io.pieces(fd, offset, size, name), 0)
+def _crc(fd: base.InputFile, offset: int, size: int, name: str) -> int:
+    return functools.reduce(
+        lambda crc, piece: zlib.crc32(piece, crc), fd.read_pieces(offset, size), 0
+    )
 
 
-def open_member(path: str, key: str | None, name: str = "", asked: DataType | None = None) -> Source:
+def open_member(
+    path: str, key: str | None, name: str = "", asked: DataType | None = None
+) -> Source:
     """The tensor `key`, or the only one; `name` is for messages, the path without it; `asked` is for nameless bytes."""
     name = name or path
     with _opened(path, name) as (fd, archive):
-        identity = file_io.identity(fd)
+        identity = fd.identity
         infos = _tensors(archive, path)
         if key is not None and key not in infos:
             key = key.removesuffix(_SUFFIX)
@@ -194,7 +229,9 @@ def open_member(path: str, key: str | None, name: str = "", asked: DataType | No
     storage = header.storage("npz", member=info.filename, method=_METHODS[info.compress_type])
     source: RawSource
     if info.compress_type == ZIP_STORED:
-        source = stored = _StoredSource(header.tensor(path, where, member.offset), identity, storage)
+        source = stored = _StoredSource(
+            header.tensor(path, where, member.offset), identity, storage
+        )
         stored.member = member
     else:
         unpack = functools.partial(member.pieces, path, identity)
@@ -210,12 +247,14 @@ class _NpzSink(RawSink):
     stands behind those that are copied.
     """
 
-    def __init__(self, file: AtomicFile, template: Source, key: str, *, only: bool) -> None:
+    def __init__(self, file: NewFile, template: Source, key: str, *, only: bool) -> None:
         name = _member_name(key, file.name)
         if key == template.key and not only:
             name = template.storage.details["member"]
         own_key, data_type = name.removesuffix(_SUFFIX), template.desc.data_type
-        super().__init__(file, functools.partial(open_member, file.temporary, own_key, file.name, data_type))
+        super().__init__(
+            file, functools.partial(open_member, file.temporary, own_key, file.name, data_type)
+        )
         self._members: list[ZipInfo] = []
         self._comment = b""
         if not only:
@@ -223,7 +262,9 @@ class _NpzSink(RawSink):
         names = [info.filename for info in self._members]
         if key != template.key and name in names:
             raise taken(key, template.path)
-        self._info = zipfile.ZipInfo(name)  # of 1 January 1980, so that the same values make the same file
+        self._info = zipfile.ZipInfo(
+            name
+        )  # of 1 January 1980, so that the same values make the same file
         self._info.create_system = 0  # on every system
         place = names.index(name) if name in names else len(names)
         self._members[place : place + 1] = [self._info]
@@ -242,23 +283,30 @@ class _NpzSink(RawSink):
             ends = [*(info.header_offset for info in infos[1:]), archive.start_dir]
             for info, end in zip(infos, ends, strict=False):
                 begin = info.header_offset
-                if begin + _LOCAL_BYTES > end or _data_offset(fd, info, old.path) + info.compress_size > end:
+                if (
+                    begin + _LOCAL_BYTES > end
+                    or _data_offset(fd, info, old.path) + info.compress_size > end
+                ):
                     raise not_whole("has members that overlap", old.path)
                 if info.filename != name:
                     copied.append((begin, end - begin, place))
                     # Its name is as in the file, even if no folder may have that name.
-                    info.header_offset, info.filename, place = place, info.orig_filename, place + end - begin
+                    info.header_offset, info.filename, place = (
+                        place,
+                        info.orig_filename,
+                        place + end - begin,
+                    )
         return copied
 
     def finish(self) -> None:
         """Write the member's header, with the CRC-32 of what is read back, and the directory."""
         super().finish()
         path, name, info = self.file.temporary, self.file.name, self._info
-        with file_io.opened(path, name=name) as fd:
+        with files.open_file(path, name=name) as fd:
             info.CRC = _crc(fd, info.header_offset + len(self._local), info.file_size, name)
-        with file_io.opened_to_write(path, name) as fd, file_io.trying_to("write", name):
-            file_io.write_all(fd, info.FileHeader(zip64=True), info.header_offset, name)
-            with open(fd, "r+b", closefd=False) as file:
+        with local.open_to_write(path, name) as fd, base.trying_to("write", name):
+            fd.write(info.FileHeader(zip64=True), info.header_offset)
+            with open(fd.fd, "r+b", closefd=False) as file:
                 file.seek(self.tensor.end)
                 with zipfile.ZipFile(file, "w") as archive:
                     archive.comment = self._comment
@@ -279,7 +327,7 @@ def open_source(address: Address, types: TextTypes) -> Source:
     return open_member(address.path, address.key, asked=types.asked)
 
 
-def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:
+def create_sink(file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:
     """The sink of a new archive of one member, or of the input's archive with one member replaced or added."""
     return _NpzSink(file, template, key, only=only)
 
@@ -293,7 +341,9 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
         tensors = _tensors(archive, path)
         for key, info in tensors.items():
             try:  # what is wrong with a member is told in its place
-                header = _Member.of(fd, archive, info, f"{path}::{key}").header.named(types.asked, f"{path}::{key}")
+                header = _Member.of(fd, archive, info, f"{path}::{key}").header.named(
+                    types.asked, f"{path}::{key}"
+                )
             except FormatError as e:
                 items.append(Item(key).refused(e))
                 continue

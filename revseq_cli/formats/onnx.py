@@ -23,11 +23,12 @@ from revseq_cli.core import platform
 from revseq_cli.core.dtypes import dtype_of, native, require_sizes
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed, nearest, printable
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats import file_io, references
-from revseq_cli.formats.atomic_file import AtomicFile
+from revseq_cli.files import open_file
+from revseq_cli.files.base import Identity
+from revseq_cli.files.new import NewFile
+from revseq_cli.formats import references
 from revseq_cli.formats.contents import chosen, extra, not_whole
 from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
-from revseq_cli.formats.file_io import Identity
 from revseq_cli.formats.raw import MemorySource, WholeSink
 from revseq_cli.formats.references import Reference, refuse_shared
 from revseq_cli.formats.table import looks_like
@@ -45,7 +46,10 @@ TYPES = {
 _NUMBERS = {data_type: number for number, data_type in TYPES.items()}
 OPERATOR, RUNTIME = "ReverseSequence", "ONNX Runtime"
 _INT, _EXTERNAL = 2, 1  # the number of this type of an attribute, and of a data_location
-_WRITES_ALL = (1, 28)  # the first version of ONNX Runtime whose CPU provider writes lines of length 0
+_WRITES_ALL = (
+    1,
+    28,
+)  # the first version of ONNX Runtime whose CPU provider writes lines of length 0
 _QUIET = 4  # ONNX Runtime prints only what ends the process
 
 
@@ -57,12 +61,17 @@ def _parsed(path: str, message: str, name: str) -> tuple[Any, Identity]:
     onnx = extra("onnx", "a protobuf message of ONNX", name)
     from google.protobuf.message import DecodeError  # onnx depends on it
 
-    with file_io.opened(path, name=name) as fd:
-        identity = file_io.identity(fd)
+    with open_file(path, name=name) as fd:
+        identity = fd.identity
         if identity.size > _MOST_BYTES:
             found = f"has {identity.size} bytes"
-            raise FormatError(found, f"at most {_MOST_BYTES}, protobuf's limit", "keep large tensors in .npy", name)
-        data = file_io.read_some(fd, identity.size, 0, name)
+            raise FormatError(
+                found,
+                f"at most {_MOST_BYTES}, protobuf's limit",
+                "keep large tensors in .npy",
+                name,
+            )
+        data = fd.read_all()
     try:
         proto = getattr(onnx, message).FromString(data)
     except DecodeError:
@@ -83,11 +92,17 @@ def open_tensor(path: str, key: str | None = None, name: str = "") -> Source:
     name = name or path
     proto, identity = _parsed(path, "TensorProto", name)
     if proto.data_type not in TYPES:
-        found = f"its data type is ONNX's number {proto.data_type}" if proto.data_type else "no tensor of ONNX"
+        found = (
+            f"its data type is ONNX's number {proto.data_type}"
+            if proto.data_type
+            else "no tensor of ONNX"
+        )
         raise FormatError(found, "a TensorProto of numbers of whole bytes", where=name)
     if proto.data_location:
         hint = "load and save it with the package onnx"
-        raise FormatError("its elements are in another file", "a tensor with its elements", hint, name)
+        raise FormatError(
+            "its elements are in another file", "a tensor with its elements", hint, name
+        )
     key = chosen([str(proto.name)], key, name)
     require_sizes(tuple(proto.dims), name)
     try:
@@ -123,7 +138,7 @@ def write_to(stream: BinaryIO, source: Source) -> None:
     stream.write(_message(_header(source, source.key, "the output"), source.read()))
 
 
-def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG001 - it has none
+def create_sink(file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG001 - it has none
     """The sink of a new file of one tensor, with or without a name."""
     message = partial(_message, _header(template, key, file.name))
     return WholeSink(file, template, message, lambda path: open_tensor(path, name=file.name))
@@ -134,11 +149,20 @@ def _header(template: Source, key: str, where: str) -> Any:  # noqa: ANN401
     onnx, desc = extra("onnx", "a protobuf message of ONNX", where), template.desc
     if desc.total_bytes > _LARGEST:
         found = f"would be a protobuf message of more than {desc.total_bytes} bytes"
-        raise FormatError(found, f"at most {_MOST_BYTES}", "write a format without that limit, such as out.npy", where)
+        raise FormatError(
+            found,
+            f"at most {_MOST_BYTES}",
+            "write a format without that limit, such as out.npy",
+            where,
+        )
     try:
-        return onnx.TensorProto(dims=desc.sizes, data_type=_NUMBERS[desc.data_type], name=key or None)
+        return onnx.TensorProto(
+            dims=desc.sizes, data_type=_NUMBERS[desc.data_type], name=key or None
+        )
     except UnicodeEncodeError:
-        raise FormatError(f"{key!r} is no name of a tensor", "a name such as x", where=where) from None
+        raise FormatError(
+            f"{key!r} is no name of a tensor", "a name such as x", where=where
+        ) from None
 
 
 def _message(proto: Any, values: NDArray[Any]) -> bytes:  # noqa: ANN401 - a TensorProto
@@ -161,7 +185,9 @@ class Stated(NamedTuple):
         """What a model says of a value."""
         kind = info.type.tensor_type
         sizes = tuple(
-            dim.dim_value if dim.HasField("dim_value") else printable(str(dim.dim_param)[:40]) or "?"
+            dim.dim_value
+            if dim.HasField("dim_value")
+            else printable(str(dim.dim_param)[:40]) or "?"
             for dim in kind.shape.dim
         )
         return cls(TYPES.get(kind.elem_type), sizes if kind.HasField("shape") else None)
@@ -183,7 +209,9 @@ class Node(NamedTuple):
 
     def axes(self, rank: int, where: str) -> tuple[int, int]:
         """The axes of values of that dimension count, 0 and 1 in either order; FormatError for others."""
-        time, batch = (axis + rank if axis < 0 else axis for axis in (self.time_axis, self.batch_axis))
+        time, batch = (
+            axis + rank if axis < 0 else axis for axis in (self.time_axis, self.batch_axis)
+        )
         if rank < 2 or {time, batch} != {0, 1}:
             found = f"{OPERATOR} has time_axis {self.time_axis} and batch_axis {self.batch_axis} of {rank} dimensions"
             raise FormatError(found, "0 and 1, in either order", where=where)
@@ -204,30 +232,56 @@ class Model:
         graph = self.proto.graph
         self.inputs = {str(info.name): Stated.of(info) for info in graph.input}
         self._constants = {str(each.name) for each in graph.initializer}
-        ours = [node for node in graph.node if node.op_type == OPERATOR and node.domain in ("", "ai.onnx")]
+        ours = [
+            node
+            for node in graph.node
+            if node.op_type == OPERATOR and node.domain in ("", "ai.onnx")
+        ]
         nodes = [self._node(node) for node in ours]
         if not nodes:
-            seldom = "exporters of TensorFlow and Keras write such nodes, and those of PyTorch seldom do"
-            raise FormatError(f"has no {OPERATOR} node", f"a model with one in its graph: {seldom}", where=path)
+            seldom = (
+                "exporters of TensorFlow and Keras write such nodes, and those of PyTorch seldom do"
+            )
+            raise FormatError(
+                f"has no {OPERATOR} node", f"a model with one in its graph: {seldom}", where=path
+            )
         counts = Counter(name for node in nodes for name in {node.key, node.output})
         named = (n if counts[n.key] == 1 else n._replace(key=n.output) for n in nodes)
-        self.nodes = {node.key: node for node in named}  # by the name, or that of the output where others have it
+        self.nodes = {
+            node.key: node for node in named
+        }  # by the name, or that of the output where others have it
 
     def _node(self, node: Any) -> Node:  # noqa: ANN401 - a NodeProto
-        axes = {str(attribute.name): attribute.i for attribute in node.attribute if attribute.type == _INT}
+        axes = {
+            str(attribute.name): attribute.i
+            for attribute in node.attribute
+            if attribute.type == _INT
+        }
         names = tuple(map(str, (*node.input, *node.output)))
-        is_whole = (len(node.input), len(node.output), len(axes)) == (2, 1, len(node.attribute)) and all(names)
+        is_whole = (len(node.input), len(node.output), len(axes)) == (
+            2,
+            1,
+            len(node.attribute),
+        ) and all(names)
         if not is_whole or not axes.keys() <= {"time_axis", "batch_axis"}:
             found = f"{OPERATOR} {node.name or 'without a name'} is not as ONNX has it"
-            raise FormatError(found, "2 inputs, 1 output, and the integers time_axis and batch_axis", where=self.path)
+            raise FormatError(
+                found,
+                "2 inputs, 1 output, and the integers time_axis and batch_axis",
+                where=self.path,
+            )
         values, lengths, output = names
         key = str(node.name) or output
-        return Node(key, values, lengths, output, axes.get("time_axis", 0), axes.get("batch_axis", 1))
+        return Node(
+            key, values, lengths, output, axes.get("time_axis", 0), axes.get("batch_axis", 1)
+        )
 
     def node(self, key: str | None) -> Node:
         """The node with that name or output; without a key, the only one, or else a FormatError."""
         outputs = {node.output: node.key for node in self.nodes.values()}
-        return self.nodes[chosen(self.nodes, outputs.get(key or "", key), self.path, f"{OPERATOR} node")]
+        return self.nodes[
+            chosen(self.nodes, outputs.get(key or "", key), self.path, f"{OPERATOR} node")
+        ]
 
     @cached_property
     def known(self) -> defaultdict[str, Stated]:
@@ -252,18 +306,24 @@ class Model:
         """What is wrong with the sizes of a node's lengths, as far as they are known, for a batch axis of this size."""
         lengths = self.known[node.lengths]
         sizes = lengths.sizes
-        if sizes is None or (len(sizes) == 1 and (str in (type(batch), type(sizes[0])) or batch in (None, sizes[0]))):
+        if sizes is None or (
+            len(sizes) == 1 and (str in (type(batch), type(sizes[0])) or batch in (None, sizes[0]))
+        ):
             return None
         wanted = f"{{{batch}}}" if isinstance(batch, int) else "one dimension"
         return f"the lengths {node.lengths} are {lengths}; wanted: {wanted}"
 
     def told(self, node: Node) -> str:
         """A node in words: its axes, and what is known of its values."""
-        return f"time_axis {node.time_axis}, batch_axis {node.batch_axis}, {self.known[node.values]}"
+        return (
+            f"time_axis {node.time_axis}, batch_axis {node.batch_axis}, {self.known[node.values]}"
+        )
 
     def needed(self, names: Iterable[str], fed: Iterable[str]) -> tuple[set[str], list[str]]:
         """These values and all that they are computed from; and the inputs among them that have no value at all."""
-        makers = {output: node for node in self.proto.graph.node for output in node.output if output}
+        makers = {
+            output: node for node in self.proto.graph.node for output in node.output if output
+        }
         pending, found = [*names], set[str]()
         while pending:
             name = pending.pop()
@@ -285,7 +345,9 @@ class Model:
         made.graph.node.extend(node for node in graph.node if not needed.isdisjoint(node.output))
         given = (needed - self._constants) | {*fed}
         made.graph.input.extend(each for each in graph.input if each.name in given)
-        made.graph.initializer.extend(each for each in graph.initializer if each.name in needed - {*fed})
+        made.graph.initializer.extend(
+            each for each in graph.initializer if each.name in needed - {*fed}
+        )
         for name in names:
             made.graph.output.add(name=name)
         room = _LARGEST - made.ByteSize()
@@ -298,25 +360,33 @@ class Model:
         """Take the elements of a tensor from the file that it names, which is in the model's folder; their bytes."""
         where = f"{self.path}: {tensor.name}" if tensor.name else self.path
         entries = {str(entry.key): str(entry.value) for entry in tensor.external_data}
-        location, folder = entries.get("location", "").partition("\0")[0], Path(self.path).parent  # as C takes it
+        location, folder = (
+            entries.get("location", "").partition("\0")[0],
+            Path(self.path).parent,
+        )  # as C takes it
         real = os.path.realpath(folder / location)
         if not Path(real).is_relative_to(os.path.realpath(folder)):
-            found, wanted = f"its elements are in the file {location[:80]!r}", "a path in the folder of the model"
+            found, wanted = (
+                f"its elements are in the file {location[:80]!r}",
+                "a path in the folder of the model",
+            )
             raise FormatError(found, wanted, "a model may not refer to other files", where)
-        with file_io.opened(real) as fd:
-            identity = file_io.identity(fd)
+        with open_file(real) as fd:
+            identity = fd.identity
             try:
                 start = int(entries.get("offset") or 0)
                 count = int(entries.get("length") or max(0, identity.size - start))
             except ValueError:
-                raise FormatError("offset or length of its elements is no number", "integers", where=where) from None
+                raise FormatError(
+                    "offset or length of its elements is no number", "integers", where=where
+                ) from None
             if not 0 <= start <= start + count <= identity.size:
                 found = f"has {count} bytes at {start} of {printable(location)}, which has {identity.size}"
                 raise FormatError(found, "bytes of the file", "fetch it again", where)
             if count > room:
                 found = f"what lies before the node has more than {_LARGEST} bytes of elements"
                 raise FormatError(found, "a model that protobuf can hold", where=self.path)
-            tensor.raw_data = file_io.read_some(fd, count, start, real)
+            tensor.raw_data = fd.read(count, start)
         tensor.ClearField("data_location")
         tensor.ClearField("external_data")
         files.append(identity)
@@ -336,17 +406,23 @@ class NodeJob:
     UsageError for what is no input, and for inputs without a value.
     """
 
-    def __init__(self, reference: Reference, feeds: Sequence[str], lengths: Reference | None) -> None:
+    def __init__(
+        self, reference: Reference, feeds: Sequence[str], lengths: Reference | None
+    ) -> None:
         self.model = model = Model(reference.path)
         self.node = node = model.node(reference.key)
-        named = {name: Reference.input(text, None, name) for name, text in self._named(feeds).items()}
+        named = {
+            name: Reference.input(text, None, name) for name, text in self._named(feeds).items()
+        }
         refuse_shared([*named.items(), *([("LENGTHS", lengths)] if lengths else [])])
         wanted = [node.values] if lengths else [node.values, node.lengths]
         needed, missing = model.needed(wanted, named)
         if missing:
             options = " ".join(f"--feed {platform.quoted(f'{name}=FILE')}" for name in missing)
             told = f"a tensor for each: {self._told(missing)}"
-            raise UsageError(f"no values are given for {listed(missing)}", told, f"add {options}", model.path)
+            raise UsageError(
+                f"no values are given for {listed(missing)}", told, f"add {options}", model.path
+            )
         self._tensors: dict[str, Source] = {}
         for name in needed & named.keys():
             types = TextTypes(model.inputs[name].data_type, DataType.FLOAT32)
@@ -373,13 +449,19 @@ class NodeJob:
     def _named(self, feeds: Sequence[str]) -> dict[str, str]:
         """What is given for each input of the model."""
         inputs, named = self.model.inputs, dict[str, str]()
-        wanted = f"once NAME=FILE for each of {self._told(inputs)}" if inputs else "a model that has inputs"
+        wanted = (
+            f"once NAME=FILE for each of {self._told(inputs)}"
+            if inputs
+            else "a model that has inputs"
+        )
         for text in feeds:
             name, _, file = text.partition("=")
             if name not in inputs or not file:
                 meant = f"{near}={file or 'FILE'}" if (near := nearest(name, inputs)) else ""
                 hint = f"try --feed {platform.quoted(meant)}" if meant else ""
-                raise UsageError(f"{text[:80]!r} matches no input of the model", wanted, hint, self.model.path)
+                raise UsageError(
+                    f"{text[:80]!r} matches no input of the model", wanted, hint, self.model.path
+                )
             if name in named:
                 raise UsageError(f"the input {name} is given twice", wanted, where=self.model.path)
             named[name] = file
@@ -396,9 +478,14 @@ class NodeJob:
         with saying(model.path, FormatError):
             options = runtime.SessionOptions()
             options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-            session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+            session = runtime.InferenceSession(
+                data, options, providers=["CPUExecutionProvider"], enable_fallback=0
+            )
             sources = {each.name: self._tensors[each.name] for each in session.get_inputs()}
-            arrays = {name: np.asarray(native(source.read()), order="C") for name, source in sources.items()}
+            arrays = {
+                name: np.asarray(native(source.read()), order="C")
+                for name, source in sources.items()
+            }
             kinds = {each.name: each.type for each in session.get_outputs()}
             values = dict(zip(kinds, session.run(None, arrays), strict=True))
         for source in sources.values():
@@ -407,7 +494,9 @@ class NodeJob:
         tensors: dict[str, Source] = {}
         for name in names:
             _require_tensor(name, values[name], kinds[name], model.path)
-            tensors[name] = tensor = NodeTensor(f"{model.path}: {name}", values[name], Storage("onnx", {}), files[0])
+            tensors[name] = tensor = NodeTensor(
+                f"{model.path}: {name}", values[name], Storage("onnx", {}), files[0]
+            )
             tensor.path, tensor.files = model.path, files
         return tensors
 
@@ -419,8 +508,12 @@ def _require_tensor(name: str, values: Any, kind: str, where: str) -> None:  # n
     data_type = DataType.__members__.get(words.get(word, word.upper()))
     found = getattr(values, "dtype", None)  # a sparse tensor has none
     if data_type is None or found != dtype_of(data_type):
-        told = f"the data type of {name} is {word[:80]}" + (f", returned as {found}" if data_type else "")
-        raise FormatError(told, "a given tensor, or computed FLOAT16 to FLOAT64, integers or BOOL", where=where)
+        told = f"the data type of {name} is {word[:80]}" + (
+            f", returned as {found}" if data_type else ""
+        )
+        raise FormatError(
+            told, "a given tensor, or computed FLOAT16 to FLOAT64, integers or BOOL", where=where
+        )
 
 
 def package(name: str = "onnxruntime") -> ModuleType:
@@ -428,7 +521,9 @@ def package(name: str = "onnxruntime") -> ModuleType:
     try:
         runtime = extra("onnxruntime", "not installed", RUNTIME, name)
     except ImportError as e:  # as on a Windows without the libraries of Visual C++
-        raise FormatError(f"cannot be loaded: {e}", "a package that Python can load", where=RUNTIME) from None
+        raise FormatError(
+            f"cannot be loaded: {e}", "a package that Python can load", where=RUNTIME
+        ) from None
     runtime.set_default_logger_severity(_QUIET)
     return runtime
 

@@ -5,10 +5,8 @@ And raw buffers: the elements alone, little-endian, whose sizes and data type th
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
-import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
@@ -17,11 +15,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from revseq_cli import files
 from revseq_cli.core import platform, thresholds
 from revseq_cli.core.dtypes import dtype_of, require_sizes
 from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.core.tensors import Region, braced
-from revseq_cli.formats import file_io
+from revseq_cli.files import base, local
+from revseq_cli.files.base import Identity
+from revseq_cli.files.copies import fill_from
+from revseq_cli.files.local import Edge
 from revseq_cli.formats.contents import refuse_key
 from revseq_cli.formats.contract import (
     Address,
@@ -34,19 +36,21 @@ from revseq_cli.formats.contract import (
     TextTypes,
     WriteResult,
 )
-from revseq_cli.formats.file_io import Edge, Identity
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.atomic_file import AtomicFile
+    from revseq_cli.files.new import NewFile
 
 
-def cut_alignments_of(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str = "C") -> list[tuple[int, ...]]:
+def cut_alignments_of(
+    dtype: np.dtype[Any], sizes: tuple[int, ...], order: str = "C"
+) -> list[tuple[int, ...]]:
     """The multiples of indices at which to cut a tensor that lies uncompressed in a file; the cheap ones come first.
 
     A region of the first is at least a run of bytes that is worth a system call, one of the second a CPU cache line.
     """
     return [
-        cut_alignment_of(run // dtype.itemsize, sizes, order) for run in (thresholds.CHEAP_RUN, thresholds.CACHE_LINE)
+        cut_alignment_of(run // dtype.itemsize, sizes, order)
+        for run in (thresholds.CHEAP_RUN, thresholds.CACHE_LINE)
     ]
 
 
@@ -82,17 +86,17 @@ class RawTensor:
         """The offset of the first byte behind the elements."""
         return self.offset + prod(self.sizes) * self.dtype.itemsize
 
-    def read(self, fd: file_io.Open, region: Region) -> NDArray[Any]:
+    def read(self, fd: base.InputFile, region: Region) -> NDArray[Any]:
         """The values of the region, in the file's memory order."""
         shape = [part.stop - part.start for part in region]
         values: NDArray[Any] = np.empty(shape, self.dtype, self.order)  # type: ignore[call-overload]
-        file_io.read_runs(fd, self._runs(region, values), self.name)
+        fd.read_runs(self._runs(region, values))
         return values
 
-    def write(self, fd: int, region: Region, values: NDArray[Any]) -> list[Edge]:
+    def write(self, fd: local.OutputFile, region: Region, values: NDArray[Any]) -> list[Edge]:
         """Write the values of the region; return the edges, which the caller writes."""
         stored = np.asarray(values, self.dtype, self.order)  # type: ignore[call-overload]
-        return file_io.write_runs(self.path, fd, self._runs(region, stored), self.name)
+        return fd.write_runs(self._runs(region, stored))
 
     def _runs(self, region: Region, values: NDArray[Any]) -> Iterator[tuple[int, memoryview]]:
         """Each contiguous run of the region: its offset in the file, and its part of the values, in the file's order.
@@ -104,12 +108,17 @@ class RawTensor:
             sizes, parts, values = sizes[::-1], parts[::-1], values.T
         buffer, item = values.reshape(-1).view(np.uint8).data, self.dtype.itemsize
         strides = self.strides or tuple(item * prod(sizes[d + 1 :]) for d in range(len(sizes)))
-        cut, run = len(sizes), item  # from the dimension `cut` on, the region is one run of elements
+        cut, run = (
+            len(sizes),
+            item,
+        )  # from the dimension `cut` on, the region is one run of elements
         while cut > 0 and strides[cut - 1] == run:
             cut, run = cut - 1, strides[cut - 1] * sizes[cut - 1]
             if parts[cut] != slice(0, sizes[cut]):
                 break
-        start = self.offset + sum(part.start * stride for part, stride in zip(parts[cut:], strides[cut:], strict=True))
+        start = self.offset + sum(
+            part.start * stride for part, stride in zip(parts[cut:], strides[cut:], strict=True)
+        )
         length = item * prod(part.stop - part.start for part in parts[cut:])
         count = len(buffer) // max(1, length)
         for first in range(0, count, thresholds.RUNS_AT_ONCE):
@@ -131,15 +140,20 @@ class RawReadTask:
     region: Region
 
     def read(self) -> NDArray[Any]:
-        with file_io.opened(self.tensor.path, self.unchanged, self.tensor.name) as fd:
-            return self.tensor.read(fd, self.region)
+        with files.open_file(self.tensor.path, self.unchanged, self.tensor.name) as file:
+            return self.tensor.read(file, self.region)
 
 
 class RawSource(Source):
     """A tensor whose elements lie uncompressed in a file; the format has read their offset from the header."""
 
     def __init__(self, tensor: RawTensor, unchanged: Identity, storage: Storage) -> None:
-        self.tensor, self.unchanged, self.identity, self.storage = tensor, unchanged, unchanged, storage
+        self.tensor, self.unchanged, self.identity, self.storage = (
+            tensor,
+            unchanged,
+            unchanged,
+            storage,
+        )
         self.name, self.path = tensor.name, tensor.path
         self.dtype, self.sizes, self.order = tensor.dtype, tensor.sizes, tensor.order
 
@@ -147,7 +161,7 @@ class RawSource(Source):
     def cut_alignments(self) -> list[tuple[int, ...]]:
         alignments = cut_alignments_of(self.dtype, self.sizes, self.order)
         if platform.is_remote(self.path):
-            run = thresholds.REMOTE_RUN // self.dtype.itemsize
+            run = thresholds.FAR_RUN // self.dtype.itemsize
             alignments.insert(0, cut_alignment_of(run, self.sizes, self.order))
         return alignments
 
@@ -162,7 +176,11 @@ class UnpackedSource(RawSource):
     """
 
     def __init__(
-        self, tensor: RawTensor, identity: Identity, storage: Storage, unpack: Callable[[], Iterator[bytes]]
+        self,
+        tensor: RawTensor,
+        identity: Identity,
+        storage: Storage,
+        unpack: Callable[[], Iterator[bytes]],
     ) -> None:
         super().__init__(tensor, identity, storage)
         self._unpack, self._is_unpacked = unpack, False
@@ -170,42 +188,22 @@ class UnpackedSource(RawSource):
     def read_task(self, region: Region) -> ReadTask:
         if not self._is_unpacked:
             place, size = f"{self.name}, unpacked into the temporary folder", 0
-            with file_io.trying_to("write", place):
-                fd, path = _temporary_file(self)
+            self._unpacked = local.UnnamedFile(place)
             for piece in self._unpack():
-                file_io.write_all(fd, piece, size, place)
+                self._unpacked.write(piece, size)
                 size += len(piece)
             if size != self.tensor.end:
                 found = f"unpacks to {size} bytes, and it promises {self.tensor.end}"
-                raise FormatError(found, "the whole file and nothing else", "fetch it again", self.name)
-            with file_io.trying_to("read", place):
-                self.unchanged, self._is_unpacked = file_io.identity(fd), True
-            self.tensor = replace(self.tensor, path=path)
+                raise FormatError(
+                    found, "the whole file and nothing else", "fetch it again", self.name
+                )
+            with base.trying_to("read", place):
+                self.unchanged, self._is_unpacked = (
+                    base.identity_of(os.fstat(self._unpacked.fd)),
+                    True,
+                )
+            self.tensor = replace(self.tensor, path=self._unpacked.path)
         return super().read_task(region)
-
-
-def _temporary_file(owner: object) -> tuple[int, str]:
-    """A new file in the system's folder for temporary ones, and its path; it ends with its owner.
-
-    Where the system has /proc, it has no name: nothing is left of it, however the process ends.
-    """
-    import tempfile  # it takes a while to load
-
-    fd, path = tempfile.mkstemp(prefix="revseq-", suffix=".tmp")
-    name = f"/proc/{os.getpid()}/fd/{fd}"  # other processes can open it by that, too
-    if os.path.exists(name):  # noqa: PTH110
-        os.unlink(path)  # noqa: PTH108
-        path = name
-    weakref.finalize(owner, _remove, fd, path, os.getpid())
-    return fd, path
-
-
-def _remove(fd: int, path: str, process: int) -> None:
-    if os.getpid() == process:  # a fork has the source, too
-        with contextlib.suppress(OSError):
-            os.close(fd)
-            if not path.startswith("/proc/"):
-                os.unlink(path)  # noqa: PTH108
 
 
 @dataclass(frozen=True)
@@ -215,7 +213,7 @@ class _RawBlockWriter:
     tensor: RawTensor
 
     def deliver(self, region: Region, values: NDArray[Any]) -> list[Edge]:
-        with file_io.opened_to_write(self.tensor.path, self.tensor.name) as fd:
+        with local.open_to_write(self.tensor.path, self.tensor.name) as fd:
             return self.tensor.write(fd, region, values)
 
 
@@ -231,13 +229,15 @@ class RawSink(FileSink):
     head_at = 0
     kept = 0  # bytes that are copied
 
-    def __init__(self, file: AtomicFile, open_source: Callable[[], Source] | None = None) -> None:
+    def __init__(self, file: NewFile, open_source: Callable[[], Source] | None = None) -> None:
         super().__init__(file)
         self._edges: list[Edge] = []
         self._open_source = open_source
         self._copied: tuple[Source, list[tuple[int, int, int]]] | None = None
 
-    def place(self, template: Source, head: bytes = b"", at: int = 0, dtype: np.dtype[Any] | None = None) -> None:
+    def place(
+        self, template: Source, head: bytes = b"", at: int = 0, dtype: np.dtype[Any] | None = None
+    ) -> None:
         """Place the elements behind `head`, which begins at the offset `at`.
 
         They have the sizes of `template`. Where no `dtype` is given, they have its dtype and its memory order, too.
@@ -245,7 +245,12 @@ class RawSink(FileSink):
         order = "C" if dtype else template.order
         self.head, self.head_at, offset = head, at, at + len(head)
         self.tensor = RawTensor(
-            self.file.temporary, self.file.name, offset, dtype or template.dtype, template.sizes, order
+            self.file.temporary,
+            self.file.name,
+            offset,
+            dtype or template.dtype,
+            template.sizes,
+            order,
         )
 
     def copy_parts(self, source: Source, parts: list[tuple[int, int, int]]) -> None:
@@ -254,12 +259,12 @@ class RawSink(FileSink):
 
     def start(self) -> None:
         """Reserve the bytes up to the last element, and write the head and what is copied."""
-        with file_io.opened_to_write(self.file.temporary, self.file.name) as fd:
-            file_io.allocate(fd, self.tensor.end, self.file.name)
-            file_io.write_all(fd, self.head, self.head_at, self.file.name)
+        with local.open_to_write(self.file.temporary, self.file.name) as fd:
+            fd.allocate(self.tensor.end)
+            fd.write(self.head, self.head_at)
         if self._copied:
             source, parts = self._copied
-            self.file.fill_from(source.path, cast("Identity", source.identity), parts)
+            fill_from(self.file, source.path, cast("Identity", source.identity), parts)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
         return _RawBlockWriter(self.tensor) if self.in_workers else Handing()
@@ -270,7 +275,9 @@ class RawSink(FileSink):
         Writes through the page cache and direct ones wait for each other.
         """
         if not self.in_workers:
-            write_result = _RawBlockWriter(self.tensor).deliver(*cast("tuple[Region, NDArray[Any]]", write_result))
+            write_result = _RawBlockWriter(self.tensor).deliver(
+                *cast("tuple[Region, NDArray[Any]]", write_result)
+            )
         self._edges += cast("list[Edge]", write_result)
         if len(self._edges) >= thresholds.MOST_EDGES:
             self._write_edges()
@@ -282,9 +289,9 @@ class RawSink(FileSink):
         return cast("Callable[[], Source]", self._open_source)()
 
     def _write_edges(self) -> None:
-        with file_io.opened_to_write(self.file.temporary, self.file.name) as fd:
+        with local.open_to_write(self.file.temporary, self.file.name) as fd:
             for place, data in sorted(self._edges):
-                file_io.write_all(fd, data, place, self.file.name)
+                fd.write(data, place)
         self._edges.clear()
 
 
@@ -304,7 +311,9 @@ class _MemoryReadTask:
 class MemorySource(Source):
     """A tensor in memory: from text, standard input or an argument."""
 
-    def __init__(self, name: str, values: NDArray[Any], storage: Storage, identity: Identity | None = None) -> None:
+    def __init__(
+        self, name: str, values: NDArray[Any], storage: Storage, identity: Identity | None = None
+    ) -> None:
         self.name, self._values, self.storage, self.identity = name, values, storage, identity
         self.dtype, self.sizes = values.dtype, values.shape
         self.order = "F" if values.flags.f_contiguous and not values.flags.c_contiguous else "C"
@@ -317,7 +326,9 @@ class MemorySource(Source):
         return copy
 
     def read_task(self, region: Region) -> ReadTask:
-        values = np.asarray(self._values[region]).view()  # without dimensions, NumPy returns a scalar
+        values = np.asarray(
+            self._values[region]
+        ).view()  # without dimensions, NumPy returns a scalar
         values.flags.writeable = False
         return _MemoryReadTask(values)
 
@@ -348,7 +359,7 @@ class WholeSink(Gathered, FileSink):
 
     def __init__(
         self,
-        file: AtomicFile,
+        file: NewFile,
         template: Source,
         message: Callable[[NDArray[Any]], bytes],
         read: Callable[[str], Source],
@@ -389,7 +400,7 @@ def open_source(address: Address, types: TextTypes) -> Source:
     return _buffer(address.path, address.path, types)
 
 
-def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG001 - it has neither
+def create_sink(file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG001 - it has neither
     """The sink of a new file, in C order."""
     types = TextTypes(template.desc.data_type, template.desc.data_type, template.sizes)
     sink = RawSink(file, functools.partial(_buffer, file.temporary, file.name, types))
@@ -399,18 +410,25 @@ def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> 
 
 def write_to(stream: BinaryIO, source: Source) -> None:
     """Write all elements into a pipe, in C order."""
-    stream.write(np.ascontiguousarray(source.read(), source.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data)
+    stream.write(
+        np.ascontiguousarray(source.read(), source.dtype.newbyteorder("<"))
+        .reshape(-1)
+        .view(np.uint8)
+        .data
+    )
 
 
 def _buffer(path: str, name: str, types: TextTypes) -> RawSource:
     """The elements of a file, of the sizes and the data type that the user names; `name` is for messages."""
-    with file_io.opened(path, name=name) as fd:
-        identity = file_io.identity(fd)
+    with files.open_file(path, name=name) as fd:
+        identity = fd.identity
     if types.sizes is None:
         found = f"a raw buffer by its suffix, of {identity.size:,} bytes, and no sizes are given"
         raise UsageError(found, "one for each dimension, such as 2x3x4", "add --sizes ...", name)
     data_type = types.asked or types.default
-    rest = identity.size // data_type.size // max(1, prod(size for size in types.sizes if size >= 0))
+    rest = (
+        identity.size // data_type.size // max(1, prod(size for size in types.sizes if size >= 0))
+    )
     sizes = tuple(rest if size < 0 else size for size in types.sizes)
     require_sizes(sizes, name)
     count = prod(sizes)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from revseq_cli import files
 from revseq_cli.core import platform, thresholds
 from revseq_cli.core.errors import (
     FormatError,
@@ -26,18 +27,43 @@ from revseq_cli.core.errors import (
     nearest,
 )
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats import file_io, npy, table
-from revseq_cli.formats.atomic_file import AtomicFile, NewFolder
+from revseq_cli.files import base
+from revseq_cli.formats import npy, table
 from revseq_cli.formats.contents import Contents, proposed, refuse_key, try_hint
 from revseq_cli.formats.contract import FileSink, Source, TextTypes
-from revseq_cli.formats.table import HDF5, JSON, NPY, ONNX, RAW, TEXT, ZARR, Format, Packing, by_suffix, named
+from revseq_cli.formats.table import (
+    HDF5,
+    JSON,
+    NPY,
+    ONNX,
+    RAW,
+    TEXT,
+    ZARR,
+    Format,
+    Packing,
+    by_suffix,
+    named,
+)
 
 if TYPE_CHECKING:
     from revseq_cli.text.examples import Text
 
 # A tensor in an argument: it begins with a bracket, or is a call as NumPy and PyTorch print it.
 _TYPED = re.compile(r"\s*(?:\[|(?:(?:np|numpy|torch)\.)?(?:array|tensor)\(\s*\[)")
-_USUAL = ".npy", ".npz", ".h5", ".nc", ".safetensors", ".zarr", ".json", ".txt", ".csv", ".tsv", ".pb", ".bin"
+_USUAL = (
+    ".npy",
+    ".npz",
+    ".h5",
+    ".nc",
+    ".safetensors",
+    ".zarr",
+    ".json",
+    ".txt",
+    ".csv",
+    ".tsv",
+    ".pb",
+    ".bin",
+)
 _MOST_LOOKED_AT = 5000  # names of a folder, for one like the name of a file that is not there
 
 
@@ -55,7 +81,12 @@ class Reference:
 
     @classmethod
     def input(
-        cls, text: str, format_name: str | None = None, name: str = "the argument", *, override: bool = False
+        cls,
+        text: str,
+        format_name: str | None = None,
+        name: str = "the argument",
+        *,
+        override: bool = False,
     ) -> Reference:
         """An input as on the command line; `name` is for messages about a tensor in the argument itself.
 
@@ -71,7 +102,11 @@ class Reference:
 
     @classmethod
     def output(
-        cls, text: str, format_name: str | None, inputs: Iterable[Reference], stdout: str = "revseq run ... -o -"
+        cls,
+        text: str,
+        format_name: str | None,
+        inputs: Iterable[Reference],
+        stdout: str = "revseq run ... -o -",
     ) -> Reference:
         """An output; `format_name` does not count if the suffix is known and the option may be about an input.
 
@@ -79,15 +114,17 @@ class Reference:
         """
         reference = cls.file(text)
         path = reference.path
-        if not (format_name and by_suffix(path) and any(tensor.may_be(format_name) for tensor in inputs)):
+        if not (
+            format_name and by_suffix(path) and any(tensor.may_be(format_name) for tensor in inputs)
+        ):
             reference = replace(reference, format=format_name)
         row = named(reference.format) or by_suffix(path)
-        is_device = os.path.dirname(path) in ("/dev", "/dev/fd")  # noqa: PTH120 - any text
+        is_device = os.path.dirname(path) in ("/dev", "/dev/fd")
         if path != "-" and (reference.is_piped or is_device):
             hint = f"write to - and redirect or pipe it: {stdout} -f {row.name if row and row.prints else NPY.name}"
             raise UsageError("a pipe or a device", "a file, or - for standard output", hint, path)
-        if path != "-" and os.path.isdir(path) and row is not ZARR:  # noqa: PTH112 - any text
-            name = os.path.join(path, f"y{table.suffix_to_write(format_name)}")  # noqa: PTH118 - any text
+        if path != "-" and os.path.isdir(path) and row is not ZARR:
+            name = os.path.join(path, f"y{table.suffix_to_write(format_name)}")
             hint = f"try {platform.typed(name)}"
             raise TensorIOError("a directory", "the name of a file to write", hint, path)
         return reference
@@ -101,14 +138,14 @@ class Reference:
             from urllib.request import url2pathname  # few name a file so
 
             text = url2pathname(text.removeprefix("file://"))
-        if remote := table.remote_of(text):
+        if platform.is_remote(text):
             address, colons, key = text.partition("::")
-            return cls(remote.Address(address), key if colons else None, format=format_name)
+            return cls(files.parse_name(address), key if colons else None, format=format_name)
         parts = text.split("::")
         for count in range(len(parts), 0, -1):
             path = "::".join(parts[:count])
             fault, hint = platform.name_fault(path)
-            if not fault and (path == "-" or os.path.exists(path)):  # noqa: PTH110 - any text
+            if not fault and (path == "-" or os.path.exists(path)):
                 break
         if fault:
             name, _, key = path.rpartition(":")
@@ -120,7 +157,7 @@ class Reference:
         """The reference with an absolute path."""
         if self.is_piped or self.inline is not None or platform.is_remote(self.path):
             return self
-        return replace(self, path=os.path.abspath(self.path))  # noqa: PTH100 - any text
+        return replace(self, path=os.path.abspath(self.path))
 
     @functools.cached_property
     def is_piped(self) -> bool:
@@ -128,7 +165,7 @@ class Reference:
         if self.inline is not None or self.path == "-":
             return self.inline is None
         try:
-            return stat.S_ISFIFO(os.stat(self.path).st_mode)  # noqa: PTH116 - any text
+            return stat.S_ISFIFO(os.stat(self.path).st_mode)
         except (OSError, ValueError):
             return False
 
@@ -183,15 +220,21 @@ class Reference:
     def _meant(self) -> str:
         """What to type for a file that is not there: brackets around numbers, two colons, or a name that is near."""
         numbers = self.path.replace(",", " ").split()
-        if len(numbers) > 1 and all(re.fullmatch(r"[+-]?\d+(\.\d+)?", number, re.ASCII) for number in numbers):
+        if len(numbers) > 1 and all(
+            re.fullmatch(r"[+-]?\d+(\.\d+)?", number, re.ASCII) for number in numbers
+        ):
             tensor = ", ".join(numbers)
             return f"type {platform.quoted(f'[{tensor}]')}"
         file, colon, key = self.path.rpartition(":")
-        if colon and key and os.path.exists(file):  # noqa: PTH110 - any text
+        if colon and key and os.path.exists(file):
             return try_hint(file, key)
         path = Path(self.path)
         names = [other.name for other in itertools.islice(path.parent.glob("*"), _MOST_LOOKED_AT)]
-        near = [name for name in names if path.name.casefold() in (name.casefold(), Path(name).stem.casefold())]
+        near = [
+            name
+            for name in names
+            if path.name.casefold() in (name.casefold(), Path(name).stem.casefold())
+        ]
         if path.suffix and not near:
             near = [*filter(None, [nearest(path.name, names, 0.8)])]
         key = f"::{self.key}" if self.key else ""
@@ -226,10 +269,12 @@ def _recognised(path: str) -> tuple[Format | None, Packing | None]:
     """What a file is by its first bytes, or a folder; FormatError for a kind that no format reads."""
     if _is_folder(path):
         return (ZARR if table.is_store(path) else None), None
-    with file_io.opened(path) as fd:
-        size = file_io.identity(fd).size
-        head = file_io.read_some(fd, 64, 0, path)
-        if head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8:  # the length of a header
+    with files.open_file(path) as fd:
+        size = fd.identity.size
+        head = fd.read(64, 0)
+        if (
+            head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8
+        ):  # the length of a header
             return table.SAFETENSORS, None
         kind = table.kind_of(head)
         if (kind is None or kind.format is not NPY) and table.is_hdf5(fd, path):
@@ -237,18 +282,23 @@ def _recognised(path: str) -> tuple[Format | None, Packing | None]:
     if not kind or kind.format:
         return (kind.format if kind else None), None
     if not kind.packing:
-        raise FormatError(f"not a tensor file: it looks like {kind.name}", "a tensor file", kind.advice, path)
+        raise FormatError(
+            f"not a tensor file: it looks like {kind.name}", "a tensor file", kind.advice, path
+        )
     inside = table.kind_of(next(npy.unpacked(path, kind.packing), b""))
     if inside and not (inside.format and (inside.format is NPY or inside.format.is_text)):
-        found, hint = f"{inside.name}, packed by {kind.packing.name}", npy.unpack_hint(kind.packing, path)
+        found, hint = (
+            f"{inside.name}, packed by {kind.packing.name}",
+            npy.unpack_hint(kind.packing, path),
+        )
         raise FormatError(found, "a packed .npy or text file", hint, path)
     return (inside.format if inside else None), kind.packing
 
 
 def _is_folder(path: str) -> bool:
-    if remote := table.remote_of(path):
-        return by_suffix(path) is ZARR or remote.is_folder(path)
-    return os.path.isdir(path)  # noqa: PTH112 - any text
+    if platform.is_remote(path) and by_suffix(path) is ZARR:  # a web server lists no files
+        return True
+    return files.is_folder(path)
 
 
 def _unknown(reference: Reference) -> RevseqError:
@@ -260,12 +310,16 @@ def _unknown(reference: Reference) -> RevseqError:
         return FormatError("a model of ONNX", "a tensor, such as x.pb", where=path)
     file, _, key = path.rpartition(":")
     if by_suffix(file) and not reference.key:
-        return FormatError("one colon is a part of the name", "two before a tensor's", try_hint(file, key), path)
+        return FormatError(
+            "one colon is a part of the name", "two before a tensor's", try_hint(file, key), path
+        )
     suffix = table.inner_suffix(path)
     meant = nearest(suffix, _USUAL, 0.75) if suffix else ""
     wanted = f"one such as {meant or '.npy, .h5, .nc, .npz, .zarr or .txt'}: revseq help formats lists all"
     problem = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
-    return FormatError(problem, wanted, f"add -f {'|'.join(row.name for row in table.written())}", path)
+    return FormatError(
+        problem, wanted, f"add -f {'|'.join(row.name for row in table.written())}", path
+    )
 
 
 # Pipes, which can be read only once: standard input, named pipes, and what a shell makes of <(...).
@@ -276,10 +330,12 @@ def refuse_shared(references: Sequence[tuple[str, Reference]]) -> None:
     pipes: dict[tuple[int, int], tuple[str, Reference]] = {}
     for name, reference in references:
         if reference.is_piped:
-            status = os.fstat(0) if reference.path == "-" else os.stat(reference.path)  # noqa: PTH116 - any text
+            status = os.fstat(0) if reference.path == "-" else os.stat(reference.path)
             first, pipe = pipes.setdefault((status.st_dev, status.st_ino), (name, reference))
             if first != name:
-                raise UsageError(f"{first} and {name} are both {pipe.name}", "one of them", "save one to a file")
+                raise UsageError(
+                    f"{first} and {name} are both {pipe.name}", "one of them", "save one to a file"
+                )
 
 
 @functools.cache
@@ -287,12 +343,12 @@ def _piped(path: str) -> bytes | npy.Piped:
     """All that comes through a pipe, kept since it can be read only once: a tensor in .npy, or text."""
     name = Reference(path).name
     with contextlib.ExitStack() as stack:
-        stack.enter_context(file_io.trying_to("read", name))
+        stack.enter_context(base.trying_to("read", name))
         stream = cast("io.BufferedReader", sys.stdin.buffer)
         if path == "-":
-            file_io.refuse_output(os.fstat(0), name)
+            base.refuse_output(os.fstat(0), name)
         else:
-            stream = stack.enter_context(open(path, "rb"))  # noqa: PTH123 - any text
+            stream = stack.enter_context(open(path, "rb"))
         head = stream.read(64)
         kind = table.kind_of(head)
         if kind and kind.format is NPY:
@@ -305,7 +361,9 @@ def _piped(path: str) -> bytes | npy.Piped:
 
 
 def _no_pipe(row: Format, name: str) -> FormatError:
-    return FormatError(f".{row.name} cannot be read from a pipe", "a real file", "save it to a file first", name)
+    return FormatError(
+        f".{row.name} cannot be read from a pipe", "a real file", "save it to a file first", name
+    )
 
 
 # Tensors
@@ -345,7 +403,7 @@ def create_sink(
     template: Source,
     *,
     overwrite: bool,
-    inputs: Iterable[file_io.Identity] = (),
+    inputs: Iterable[base.Identity] = (),
     only: bool = False,
     elsewhere: bool = False,
 ) -> FileSink:
@@ -353,29 +411,33 @@ def create_sink(
 
     Workers that are `elsewhere` need not see the temporary file of an output at an address.
     """
-    path, key, remote = reference.path, reference.key, table.remote_of(reference.path)
+    path, key = reference.path, reference.key
     row = _format_to_write(reference, template, only=only)
     is_alike = row.name == template.storage.format
     leaves_others = is_alike and row.keeps_others and not (only or template.can_copy_to(path))
     only = only or leaves_others or not is_alike
     if not row.names:
         refuse_key(key, f"a {row.suffixes[0]} file", path, f"try {platform.typed(path)}")
-    state = remote.state if remote else os.path.exists
-    if key is not None and (only or not overwrite) and state(path):
+    if key is not None and (only or not overwrite) and files.exists(path):
         problem = "names a dataset inside an existing file as output"
         hint = f"write to another file, such as {platform.quoted(f'new{Path(path).suffix}::{key}')}"
-        raise UsageError(problem, "a new file: its other datasets would be lost", hint, f"{path}::{key}")
-    of_file, of_store = (remote.NewObject, remote.NewStore) if remote else (AtomicFile, NewFolder)
-    file = (of_store if row is ZARR else of_file)(path, overwrite=overwrite, inputs=inputs)
+        raise UsageError(
+            problem, "a new file: its other datasets would be lost", hint, f"{path}::{key}"
+        )
+    file = files.new_file(path, overwrite=overwrite, inputs=inputs, is_folder=row is ZARR)
     name = key if key is not None else template.key or ("" if row in (ZARR, ONNX) else "tensor")
     sink = row.load().create_sink(file, template, name, only=only)
     if leaves_others:
-        sink.notes += (f"{file.name} has this tensor alone, without what else is in {template.path}",)
-    if elsewhere and remote and not file.address:
+        sink.notes += (
+            f"{file.name} has this tensor alone, without what else is in {template.path}",
+        )
+    if elsewhere and platform.is_remote(path) and not file.address:
         sink.in_workers = False
     if template.assumes_type and not row.is_text:
         data_type = template.desc.data_type.name
-        sink.notes += (f"{template.name} states no data type: it is {data_type} in {file.name}; --dtype names another",)
+        sink.notes += (
+            f"{template.name} states no data type: it is {data_type} in {file.name}; --dtype names another",
+        )
     if row not in (HDF5, ZARR) and (meaning := template.meaning()):
         from revseq_cli.formats.attributes import lost_in  # most files say nothing
 
@@ -397,10 +459,16 @@ def _format_to_write(reference: Reference, template: Source, *, only: bool) -> F
         raise _unknown(reference)
     if not row.suffixes:
         known = listed((row.name for row in table.written()), 30)
-        raise FormatError(f"would be a file of {row.name}, which is only read", f"one of {known}", where=path)
+        raise FormatError(
+            f"would be a file of {row.name}, which is only read", f"one of {known}", where=path
+        )
     data_type = template.desc.data_type
     # NetCDF's library crashes on small floats, or skips them. It reads BFLOAT16 as FLOAT32.
-    is_small = data_type is DataType.FLOAT16 or (data_type.kind == "minifloat" and data_type is not DataType.BFLOAT16)
+    is_small = data_type is DataType.FLOAT16 or (
+        data_type.kind == "minifloat" and data_type is not DataType.BFLOAT16
+    )
     if row is HDF5 and table.is_netcdf(path) and is_small:
-        raise FormatError(f"NetCDF has no {data_type.name}", "a file that ends in .h5, or FLOAT32", where=path)
+        raise FormatError(
+            f"NetCDF has no {data_type.name}", "a file that ends in .h5, or FLOAT32", where=path
+        )
     return row

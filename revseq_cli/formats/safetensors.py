@@ -14,12 +14,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from revseq_cli import files
 from revseq_cli.core.dtypes import dtype_of, require_sizes
 from revseq_cli.core.errors import HALVES, FormatError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc
-from revseq_cli.formats import file_io
-from revseq_cli.formats.atomic_file import AtomicFile
-from revseq_cli.formats.contents import Contents, Item, chosen, not_a_name, not_whole, only_of, taken
+from revseq_cli.files import base
+from revseq_cli.files.new import NewFile
+from revseq_cli.formats.contents import (
+    Contents,
+    Item,
+    chosen,
+    not_a_name,
+    not_whole,
+    only_of,
+    taken,
+)
 from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.text.numbers import unique
@@ -53,22 +62,31 @@ class _Entry(NamedTuple):
         try:
             entry = cls(**fields)
             numbers = (*entry.shape, *entry.data_offsets)
-            if not isinstance(entry.dtype, str) or not all(type(n) is int and 0 <= n < 1 << 63 for n in numbers):
+            if not isinstance(entry.dtype, str) or not all(
+                type(n) is int and 0 <= n < 1 << 63 for n in numbers
+            ):
                 raise TypeError
         except TypeError:
-            raise FormatError("has a damaged header", f"an object of {listed(cls._fields)}", where=where) from None
+            raise FormatError(
+                "has a damaged header", f"an object of {listed(cls._fields)}", where=where
+            ) from None
         require_sizes(tuple(entry.shape), where)
         data_type = _TYPES.get(entry.dtype)
         promised = prod(entry.shape) * data_type.size if data_type else None
-        if len(entry.data_offsets) != 2 or promised not in (None, entry.data_offsets[1] - entry.data_offsets[0]):
-            raise not_whole(f"has the offsets {entry.data_offsets}, and {promised} bytes by its shape", where)
+        if len(entry.data_offsets) != 2 or promised not in (
+            None,
+            entry.data_offsets[1] - entry.data_offsets[0],
+        ):
+            raise not_whole(
+                f"has the offsets {entry.data_offsets}, and {promised} bytes by its shape", where
+            )
         return cls(entry.dtype, tuple(entry.shape), (entry.data_offsets[0], entry.data_offsets[1]))
 
 
 class _Header(NamedTuple):
     """The header of a file in the state `identity`: the free text, the tensors, and the offset of their elements."""
 
-    identity: file_io.Identity
+    identity: base.Identity
     offset: int
     metadata: dict[str, str]
     entries: dict[str, _Entry]
@@ -76,26 +94,36 @@ class _Header(NamedTuple):
     @classmethod
     def read(cls, path: str, name: str) -> _Header:
         """Read the header; FormatError unless it is right, and its tensors fill the file without gap or overlap."""
-        with file_io.opened(path, name=name) as fd:
-            identity = file_io.identity(fd)
-            length = int.from_bytes(file_io.read_some(fd, _LENGTH_BYTES, 0, name), "little")
+        with files.open_file(path, name=name) as fd:
+            identity = fd.identity
+            length = int.from_bytes(fd.read(_LENGTH_BYTES, 0), "little")
             offset = _LENGTH_BYTES + length
             if length > _LONGEST_HEADER:
-                raise FormatError(f"promises a header of {length} bytes", f"at most {_LONGEST_HEADER}", where=name)
+                raise FormatError(
+                    f"promises a header of {length} bytes", f"at most {_LONGEST_HEADER}", where=name
+                )
             if offset > identity.size:
-                found = f"truncated: {identity.size} bytes, and it promises a header of {length} bytes"
+                found = (
+                    f"truncated: {identity.size} bytes, and it promises a header of {length} bytes"
+                )
                 raise not_whole(found, name)
-            raw = file_io.read_some(fd, length, _LENGTH_BYTES, name)
+            raw = fd.read(length, _LENGTH_BYTES)
         try:
             header = json.loads(raw.decode(), object_pairs_hook=unique)
-            json.dumps(header, ensure_ascii=False).encode()  # not if a text has half a surrogate pair
+            json.dumps(
+                header, ensure_ascii=False
+            ).encode()  # not if a text has half a surrogate pair
             metadata = header.pop(_METADATA, {})
-            if not raw.startswith(b"{") or not all(isinstance(text, str) for text in metadata.values()):
+            if not raw.startswith(b"{") or not all(
+                isinstance(text, str) for text in metadata.values()
+            ):
                 raise TypeError
         except FormatError as e:
             raise e.about(name) from None
         except (ValueError, RecursionError, TypeError, AttributeError):
-            raise FormatError("has a damaged header", "a JSON object of tensors", where=name) from None
+            raise FormatError(
+                "has a damaged header", "a JSON object of tensors", where=name
+            ) from None
         entries = {key: _Entry.of(fields, f"{name}::{key}") for key, fields in header.items()}
         end = 0
         for begin, stop in sorted(entry.data_offsets for entry in entries.values()):
@@ -121,7 +149,9 @@ class SafetensorsSource(RawSource):
             raise FormatError(f"its data type is {entry.dtype[:80]}", _WANTED, where=where)
         begin = header.offset + entry.data_offsets[0]
         tensor = RawTensor(path, where, begin, _dtype(_TYPES[entry.dtype]), entry.shape)
-        super().__init__(tensor, header.identity, Storage("safetensors", {"tensor": key, "dtype": entry.dtype}))
+        super().__init__(
+            tensor, header.identity, Storage("safetensors", {"tensor": key, "dtype": entry.dtype})
+        )
         self.key, self.header = key, header
 
 
@@ -132,14 +162,17 @@ def _dtype(data_type: DataType) -> np.dtype[Any]:
 class _SafetensorsSink(RawSink):
     """A new file of one tensor in C order, little-endian, or a copy of the input's with that one replaced or added."""
 
-    def __init__(self, file: AtomicFile, template: Source, key: str, *, only: bool) -> None:
+    def __init__(self, file: NewFile, template: Source, key: str, *, only: bool) -> None:
         super().__init__(file, functools.partial(SafetensorsSource, file.temporary, key, file.name))
         self._key = key
         self._old = template if isinstance(template, SafetensorsSource) and not only else None
         if self._old and self._old.key == key:
             self.tensor = replace(self._old.tensor, path=file.temporary, name=file.name)
             end = self._old.tensor.end
-            self.copy_parts(self._old, [(0, self._old.tensor.offset, 0), (end, self._old.unchanged.size - end, end)])
+            self.copy_parts(
+                self._old,
+                [(0, self._old.tensor.offset, 0), (end, self._old.unchanged.size - end, end)],
+            )
         else:
             self._add(template)
 
@@ -149,7 +182,10 @@ class _SafetensorsSink(RawSink):
             raise not_a_name(self._key, "tensor", "a name such as x", self.file.name)
         data_type = template.desc.data_type
         if data_type not in _NAMES:
-            found, hint = f"{data_type.name} cannot be written as .safetensors", "write a binary format that has it"
+            found, hint = (
+                f"{data_type.name} cannot be written as .safetensors",
+                "write a binary format that has it",
+            )
             raise FormatError(found, _WANTED, f"{hint}, such as out.npy", self.file.name)
         header: dict[str, Any] = {}
         if isinstance(template, SafetensorsSource) and template.header.metadata:
@@ -176,7 +212,7 @@ def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 -
     return SafetensorsSource(address.path, address.key)
 
 
-def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:
+def create_sink(file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:
     """The sink of a new file of one tensor, or of the input's file with one tensor replaced or added."""
     return _SafetensorsSink(file, template, key, only=only)
 
@@ -191,4 +227,6 @@ def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: AR
         desc = TensorDesc(_TYPES[entry.dtype], entry.shape) if entry.dtype in _TYPES else None
         what = "" if desc else entry.dtype
         items.append(Item(key, desc, what, sizes=entry.shape, details={"dtype": entry.dtype}))
-    return Contents(address.path, "safetensors", tuple(items), only_of(items), attributes=len(header.metadata))
+    return Contents(
+        address.path, "safetensors", tuple(items), only_of(items), attributes=len(header.metadata)
+    )

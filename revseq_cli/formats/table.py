@@ -7,15 +7,14 @@ then depend on code that is not tested here, and every command would run whateve
 from __future__ import annotations
 
 import codecs
-import os
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from revseq_cli.core import platform
+from revseq_cli import files
 
 if TYPE_CHECKING:
-    from revseq_cli.formats import file_io
+    from revseq_cli.files.base import InputFile
     from revseq_cli.formats.contract import FormatModule
 
 
@@ -55,13 +54,17 @@ NPY = Format("npy", (".npy",), "npy", prints=True)
 HDF5 = Format("h5", _HDF5_SUFFIXES, "hdf5.source", names=True, keeps_others=True)
 NPZ = Format("npz", (".npz",), "npz", names=True, keeps_others=True)
 SAFETENSORS = Format("safetensors", (".safetensors",), "safetensors", names=True, keeps_others=True)
-ZARR = Format("zarr", (".zarr", ".zspy"), "zarr.metadata", names=True, keeps_others=True)  # its files are folders
+ZARR = Format(
+    "zarr", (".zarr", ".zspy"), "zarr.metadata", names=True, keeps_others=True
+)  # its files are folders
 # A tensor of ONNX can do without a name.
 ONNX = Format("onnx", (".pb",), "onnx", names=True, prints=True)
 JSON = Format("json", (".json",), "text:JSON", is_text=True, prints=True)
 TEXT = Format("text", (".txt", ".md"), "text:TEXT", is_text=True, prints=True, read_only=_PAGES)
 CSV = Format("csv", (".csv",), "text:CSV", is_text=True, prints=True)
-RAW = Format("raw", (".bin", ".raw"), "raw", prints=True)  # elements alone: only the suffix says what it is
+RAW = Format(
+    "raw", (".bin", ".raw"), "raw", prints=True
+)  # elements alone: only the suffix says what it is
 NETCDF3 = Format("nc3", (), "netcdf3", names=True)  # read by its first bytes, and never written
 TSV = Format("tsv", (".tsv",), "text:TSV", is_text=True, prints=True)
 
@@ -131,7 +134,10 @@ def inner_suffix(path: str) -> str:
 def by_suffix(path: str, *, reading: bool = False) -> Format | None:
     """The format of a file's suffix, in any case of letters; None for one that is unknown, or never written."""
     suffix = inner_suffix(path)
-    return next((row for row in FORMATS if suffix in row.suffixes or (reading and suffix in row.read_only)), None)
+    return next(
+        (row for row in FORMATS if suffix in row.suffixes or (reading and suffix in row.read_only)),
+        None,
+    )
 
 
 # First bytes
@@ -153,19 +159,37 @@ _KINDS = (
     Kind((HDF5_MAGIC,), "an HDF5 file", HDF5),
     Kind((ZIP_MAGIC,), "a zip archive, perhaps .npz", NPZ),
     Kind((b"CDF\x01", b"CDF\x02", b"CDF\x05"), "a NetCDF-3 file, which is not HDF5", NETCDF3),
-    Kind((b"\x0e\x03\x13\x01",), "an HDF4 file, which is not HDF5", advice="make it HDF5, as h4toh5 does"),
-    Kind((b"MATLAB 5.0 MAT-file",), "a MATLAB file of before 7.3", advice="save it with -v7.3, which is HDF5"),
-    Kind((b"version https://git-lfs",), "a git-LFS pointer, not the file itself", advice="git lfs pull"),
+    Kind(
+        (b"\x0e\x03\x13\x01",),
+        "an HDF4 file, which is not HDF5",
+        advice="make it HDF5, as h4toh5 does",
+    ),
+    Kind(
+        (b"MATLAB 5.0 MAT-file",),
+        "a MATLAB file of before 7.3",
+        advice="save it with -v7.3, which is HDF5",
+    ),
+    Kind(
+        (b"version https://git-lfs",),
+        "a git-LFS pointer, not the file itself",
+        advice="git lfs pull",
+    ),
     *(Kind(packing.magic, f"a {packing.name} file", packing=packing) for packing in PACKINGS),
     Kind((b"\x80",), "a Python pickle", advice="save it again with numpy.save"),
 )
 _TEXT, _JSON = Kind((b"[",), "text", TEXT), Kind((b"{",), "JSON text", JSON)
-_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
 
 
 def encoding_by_mark(head: bytes) -> tuple[str, bytes]:
     """The encoding of a text with these first bytes, by Python's name, and the mark that tells it; else UTF-8."""
-    return next(((name, mark) for mark, name in _MARKS.items() if head.startswith(mark)), ("utf-8", b""))
+    return next(
+        ((name, mark) for mark, name in _MARKS.items() if head.startswith(mark)), ("utf-8", b"")
+    )
 
 
 def kind_of(head: bytes) -> Kind | None:
@@ -186,16 +210,14 @@ def looks_like(head: bytes) -> tuple[str, str]:
     return kind.name, f"add -f {kind.format.name}" if kind.format else kind.advice
 
 
-def is_hdf5(fd: file_io.Open, path: str) -> bool:
+def is_hdf5(fd: InputFile, path: str) -> bool:
     """Whether HDF5 begins at the first byte of the open file, or behind a user block.
 
     The user block has 512 bytes, or that times a power of two, and may hold anything, even a text.
     """
-    from revseq_cli.formats import file_io  # --help must not load NumPy
-
-    place, size = 0, file_io.identity(fd).size
-    while place < size and (isinstance(fd, int) or place <= 1 << 16):  # each place of an address is a request
-        if file_io.read_some(fd, len(HDF5_MAGIC), place, path) == HDF5_MAGIC:
+    place, size = 0, fd.identity.size
+    while place < size and (fd.path or place <= 1 << 16):  # each place of an address is a request
+        if fd.read(len(HDF5_MAGIC), place) == HDF5_MAGIC:
             return True
         place = 2 * place or 512
     return False
@@ -204,13 +226,6 @@ def is_hdf5(fd: file_io.Open, path: str) -> bool:
 STORE_FILES = ("zarr.json", ".zarray", ".zgroup")
 
 
-def remote_of(path: str) -> Any:  # noqa: ANN401 - a module
-    """The module `remote`, which imports this one, where the path is an address: few are."""
-    return import_module("revseq_cli.formats.remote") if platform.is_remote(path) else None
-
-
 def is_store(folder: str) -> bool:
     """Whether the folder has metadata of Zarr's, for an array or a group."""
-    if remote := remote_of(folder):
-        return any(remote.state(f"{folder}/{name}") for name in STORE_FILES)
-    return any(os.path.exists(os.path.join(folder, name)) for name in STORE_FILES)  # noqa: PTH110, PTH118 - any text
+    return any(files.exists(files.join(folder, name)) for name in STORE_FILES)

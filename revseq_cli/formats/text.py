@@ -19,14 +19,15 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from revseq_cli import files
 from revseq_cli.core.dtypes import describe, require_sizes
 from revseq_cli.core.errors import FormatError, about, listed
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
-from revseq_cli.formats import file_io, npy
-from revseq_cli.formats.atomic_file import AtomicFile
+from revseq_cli.files.base import Identity
+from revseq_cli.files.new import NewFile
+from revseq_cli.formats import npy
 from revseq_cli.formats.contents import Contents, Item, chosen, refuse_key
 from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
-from revseq_cli.formats.file_io import Identity
 from revseq_cli.formats.raw import MemorySource, WholeSink
 from revseq_cli.formats.table import Packing, encoding_by_mark, looks_like
 from revseq_cli.text import numbers
@@ -51,12 +52,12 @@ def read_text(path: str, packing: Packing | None = None) -> Text:
 
 def read_bytes(path: str, packing: Packing | None = None) -> tuple[bytes, Identity]:
     """The bytes of a text file, unpacked, and the state in which it was read; FormatError if they are too many."""
-    with file_io.opened(path) as fd:
-        identity = file_io.identity(fd)
+    with files.open_file(path) as fd:
+        identity = fd.identity
         if identity.size > LARGEST:
             raise too_large(f"{identity.size} bytes", path)
         if not packing:
-            return file_io.read_some(fd, identity.size, 0, path), identity
+            return fd.read_all(), identity
         return joined(npy.unpacked(path, packing, identity), path), identity
 
 
@@ -93,7 +94,9 @@ def text_of(data: bytes, name: str, identity: Identity | None = None) -> Text:
         raise FormatError(found, wanted, "" if mark else "save it as UTF-8", name) from None
 
 
-def held(item: TensorText | Table, types: TextTypes, text: Text, storage: Storage, name: str) -> MemorySource:
+def held(
+    item: TensorText | Table, types: TextTypes, text: Text, storage: Storage, name: str
+) -> MemorySource:
     """The source of a tensor of a text; `name` is for messages.
 
     What the text states counts. Where no data type is named, a number that the default does not hold gets a hint.
@@ -116,11 +119,18 @@ def held(item: TensorText | Table, types: TextTypes, text: Text, storage: Storag
 def require_text(desc: TensorDesc, where: str) -> None:
     """FormatError for a data type that cannot be written as text, or for more brackets than are read back."""
     if desc.data_type.kind not in numbers.WRITTEN:
-        suffix = ".safetensors" if desc.data_type.kind == "minifloat" else ".npy"  # which has no such types
+        suffix = (
+            ".safetensors" if desc.data_type.kind == "minifloat" else ".npy"
+        )  # which has no such types
         hint = f"write a binary format, such as out{suffix}"
-        raise FormatError(f"{desc.data_type.name} cannot be written as text", hint=hint, where=where)
+        raise FormatError(
+            f"{desc.data_type.name} cannot be written as text", hint=hint, where=where
+        )
     if (brackets := sum(prod(desc.sizes[:d]) for d in range(len(desc.sizes)))) > _MOST_BRACKETS:
-        found, wanted = f"would be a text of {brackets} brackets", f"at most {_MOST_BRACKETS}, to be read back"
+        found, wanted = (
+            f"would be a text of {brackets} brackets",
+            f"at most {_MOST_BRACKETS}, to be read back",
+        )
         raise FormatError(found, wanted, "write a binary format, such as out.npy", where)
 
 
@@ -141,7 +151,7 @@ class TextFormat:
         """The tensor that the key names, or the only one."""
         return self.read(address.text, address.key, types)
 
-    def create_sink(self, file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG002 - it has neither
+    def create_sink(self, file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG002 - it has neither
         """The sink of a new text file, which can be read back."""
         self.require(template.desc, file.name)
 
@@ -152,7 +162,11 @@ class TextFormat:
             return data
 
         def read(path: str) -> Source:
-            return self.read(replace(read_text(path), name=file.name), None, TextTypes(None, template.desc.data_type))
+            return self.read(
+                replace(read_text(path), name=file.name),
+                None,
+                TextTypes(None, template.desc.data_type),
+            )
 
         return WholeSink(file, template, message, read)
 
@@ -207,7 +221,9 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     if not text.items and key is None and is_table(text.text):
         # A number a line, or one line, has rank 1; lines of several numbers have rank 2.
         with about(text.name):
-            return held(Table(text.text), types, text, Storage("text", {"numbers": "alone"}), text.name)
+            return held(
+                Table(text.text), types, text, Storage("text", {"numbers": "alone"}), text.name
+            )
     if of_example := re.fullmatch(r"([0-9]{1,9})::(\w+)", key or ""):
         number, label = of_example.groups()
         if part := text.example(int(number)).tensors.get(LABELS.get(label, label)):
@@ -219,7 +235,9 @@ def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
     if tensors and not named:
         raise FormatError("contains several tensors of one name", where=text.name)
     if not tensors:
-        wanted = "rows in brackets, with or without a header such as T: (Sizes:{3}, DataType:FLOAT32)"
+        wanted = (
+            "rows in brackets, with or without a header such as T: (Sizes:{3}, DataType:FLOAT32)"
+        )
         raise FormatError("contains no tensor", wanted, where=text.name)
     return notation_source(text, named[chosen(named, key, text.name)], types)
 
@@ -252,21 +270,29 @@ def _json_tensor(text: str) -> TensorText:
         entries = json.loads(
             f"{text[:start]}0{text[stop:]}" if tensor else text,
             object_pairs_hook=numbers.unique,
-            parse_int=lambda digits: int(digits[:25]),  # of a size; Python refuses thousands of digits
+            parse_int=lambda digits: int(
+                digits[:25]
+            ),  # of a size; Python refuses thousands of digits
         )
     except json.JSONDecodeError as e:
         at = e.pos + stop - start - 1 if tensor and e.pos > start else e.pos
         raise error_at(text, at, f"not JSON: {e.msg}") from None
     except RecursionError:
-        raise FormatError("nested too deep", f"at most {MOST_DIMENSIONS} dimensions, and 8 in DirectML") from None
+        raise FormatError(
+            "nested too deep", f"at most {MOST_DIMENSIONS} dimensions, and 8 in DirectML"
+        ) from None
     if tensor and not isinstance(entries, dict):
         return tensor
     if not tensor or set(entries) - {"DataType", "Sizes", "Values"}:
         keys = f" with {listed(entries)}" if isinstance(entries, dict) and entries else ""
         raise FormatError(f"is JSON, but not a tensor{keys}", _JSON)
-    data_type = None if entries.get("DataType") is None else DataType.parse(str(entries["DataType"]))
+    data_type = (
+        None if entries.get("DataType") is None else DataType.parse(str(entries["DataType"]))
+    )
     if (sizes := entries.get("Sizes")) is not None:
-        if not isinstance(sizes, list) or not all(type(size) is int and 0 <= size < 1 << 63 for size in sizes):
+        if not isinstance(sizes, list) or not all(
+            type(size) is int and 0 <= size < 1 << 63 for size in sizes
+        ):
             raise FormatError("Sizes is not a list of sizes", "integers of at least 0")
         sizes = tuple(sizes)
         require_sizes(sizes, "")
@@ -300,12 +326,19 @@ class Table:
     def __init__(self, text: str, separator: str | None = None) -> None:
         self.text, self.separator = lines_of(text), separator
         lines = [*_LINE.finditer(self.text)]
-        rows, starts = [_cells(line[0], separator) for line in lines], [line.start() for line in lines]
+        rows, starts = (
+            [_cells(line[0], separator) for line in lines],
+            [line.start() for line in lines],
+        )
         if separator and rows and not rows[0][0] and any(rows[0]):
             found = "an empty cell at the start of the first line, as pandas writes it above the column of its index"
             raise error_at(text, starts[0], found, 'what to_csv("x.csv", index=False) writes')
         # 1.0.0 is a mistake, and no name.
-        if separator and rows and not any(is_number(cell) or re.match(r"[+-]?\.?\d", cell) for cell in rows[0]):
+        if (
+            separator
+            and rows
+            and not any(is_number(cell) or re.match(r"[+-]?\.?\d", cell) for cell in rows[0])
+        ):
             rows, starts = rows[1:], starts[1:]
         if not rows:
             raise FormatError("contains no number", "a table of numbers")
@@ -324,7 +357,11 @@ class Table:
             row, column = divmod(e.index, self.width)
             cell, start = self.rows[row][column], self.starts[row]
             comma = "," in self.text[start:].partition("\n")[0]
-            cells = f" *(?:[^{self.separator or ','}]*.)" if self.separator or comma else r"\s*(?:\S+\s+)"
+            cells = (
+                f" *(?:[^{self.separator or ','}]*.)"
+                if self.separator or comma
+                else r"\s*(?:\S+\s+)"
+            )
             before = re.compile(f"{cells}{{{column}}} *").match(self.text, start)
             wanted = "" if is_number(cell) else "a number in each cell, or nan for a missing one"
             problem = e.problem if cell else "this cell is empty"
@@ -360,7 +397,9 @@ def _table_format(name: str, separator: str, word: str) -> TextFormat:
 
     def write(values: NDArray[Any]) -> str:
         texts, width = numbers.render(values), values.shape[1]
-        return "\n".join(separator.join(texts[start : start + width]) for start in range(0, len(texts), width))
+        return "\n".join(
+            separator.join(texts[start : start + width]) for start in range(0, len(texts), width)
+        )
 
     return TextFormat(read, write, _require_table)
 
@@ -371,9 +410,15 @@ def _require_table(desc: TensorDesc, where: str) -> None:
     sizes = desc.sizes
     if len(sizes) == 2 and desc.element_count:
         return
-    found, wanted = f"contains one table, and the tensor is {desc}", "2 dimensions, and no size of 0"
+    found, wanted = (
+        f"contains one table, and the tensor is {desc}",
+        "2 dimensions, and no size of 0",
+    )
     raise FormatError(found, wanted, "write another format, such as out.npy", where)
 
 
-TEXT, JSON = TextFormat(open_notation, write_notation, contents=_contents), TextFormat(open_json, write_json)
+TEXT, JSON = (
+    TextFormat(open_notation, write_notation, contents=_contents),
+    TextFormat(open_json, write_json),
+)
 CSV, TSV = _table_format("csv", ",", "comma"), _table_format("tsv", "\t", "tab")

@@ -25,7 +25,9 @@ _WIDEST_WORD = (1 << 31) - 1  # bytes, or less, that NumPy has
 _GAP = 16
 
 
-def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int, *, overwrite: bool = False) -> NDArray[Any]:
+def reverse(
+    values: NDArray[Any], lengths: NDArray[Any], axis: int, *, overwrite: bool = False
+) -> NDArray[Any]:
     """A copy of `values` in which the first `length` elements of each line along `axis` are reversed.
 
     `lengths` is unsigned, of any width, and has the shape of `values` but 1 along `axis`; a length above the axis size
@@ -39,9 +41,18 @@ def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int, *, overwrite
     outer, size = prod(values.shape[:axis]), values.shape[axis]
     of_lines, shared = _shared(lengths, axis, _WIDEST_WORD // values.itemsize)
     clamped = clamp(of_lines, size).reshape(outer, -1)
-    words = np.ascontiguousarray(values).reshape(-1).view(word_of(values.itemsize * shared)).reshape(outer, size, -1)
+    words = (
+        np.ascontiguousarray(values)
+        .reshape(-1)
+        .view(word_of(values.itemsize * shared))
+        .reshape(outer, size, -1)
+    )
     strategy = _choose(words)
-    out = words if overwrite and values.flags.writeable and strategy is _by_columns else np.empty_like(words)
+    out = (
+        words
+        if overwrite and values.flags.writeable and strategy is _by_columns
+        else np.empty_like(words)
+    )
     strategy(out, words, clamped)
     return out.reshape(-1).view(values.dtype).reshape(values.shape)
 
@@ -49,7 +60,11 @@ def reverse(values: NDArray[Any], lengths: NDArray[Any], axis: int, *, overwrite
 def _shared(lengths: NDArray[Any], axis: int, most: int) -> tuple[NDArray[Any], int]:
     """The lengths without the last dimensions along which they are constant, and how many elements these hold."""
     shared = 1
-    while lengths.ndim > axis + 1 and shared * lengths.shape[-1] <= most and (lengths == lengths[..., :1]).all():
+    while (
+        lengths.ndim > axis + 1
+        and shared * lengths.shape[-1] <= most
+        and (lengths == lengths[..., :1]).all()
+    ):
         shared *= lengths.shape[-1]
         lengths = lengths[..., 0]
     return lengths, shared
@@ -62,7 +77,11 @@ def _choose(words: Words) -> Callable[[Words, Words, Lengths], None]:
         long = size >= thresholds.LONG_LINE or size > outer or outer <= thresholds.FEW_LINES
         # For bytes in lines of 128, a whole command takes 1.55 times as long with tables.
         least, most = thresholds.WINDOWS
-        if words.itemsize <= thresholds.WINDOW_WORD and least <= size < most and outer > thresholds.FEW_LINES:
+        if (
+            words.itemsize <= thresholds.WINDOW_WORD
+            and least <= size < most
+            and outer > thresholds.FEW_LINES
+        ):
             return _by_windows
         return _by_slices if long else _by_table
     # Of wide words, whose rows are long, more are gathered.
@@ -126,7 +145,9 @@ def _by_table(out: Words, words: Words, lengths: Lengths) -> None:
     position, length = np.arange(size), np.arange(size + 1)[:, None]
     table = np.where(position < length, length - 1 - position, position).astype(np.uint16)
     lines = min(outer, max(1, thresholds.TILE // size))
-    firsts = np.repeat(np.arange(lines, dtype=np.uint16) * np.uint16(size), size).reshape(lines, size)
+    firsts = np.repeat(np.arange(lines, dtype=np.uint16) * np.uint16(size), size).reshape(
+        lines, size
+    )
     index = np.empty((lines, size), np.uint16)
     for start in range(0, outer, lines):
         part = slice(start, min(start + lines, outer))
@@ -153,7 +174,9 @@ def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
             few = part.stop - part.start
             source[:, :few] = words[i, :, part]
             to[...] = source
-            of_columns = zip(to[:, :few].T, source[::-1, :few].T, lengths[i, part].tolist(), strict=True)
+            of_columns = zip(
+                to[:, :few].T, source[::-1, :few].T, lengths[i, part].tolist(), strict=True
+            )
             for column, backwards, length in of_columns:
                 column[:length] = backwards[size - length :]
             out[i, :, part] = to[:, :few]
@@ -173,7 +196,9 @@ def _by_index(out: Words, words: Words, lengths: Lengths) -> None:
             part = slice(start, min(start + rows, outer))
             index = index_of(lengths[part, across])
             source, to = words[part, :, across], out[part, :, across]
-            if columns == inner:  # else a part of every row is not contiguous: it is copied, there and back
+            if (
+                columns == inner
+            ):  # else a part of every row is not contiguous: it is copied, there and back
                 np.take(source.reshape(-1), index, out=to.reshape(-1), mode="wrap")
             else:
                 to[...] = source.reshape(-1).take(index, mode="wrap").reshape(to.shape)

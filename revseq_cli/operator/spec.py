@@ -53,7 +53,9 @@ class FeatureLevel(IntEnum):
         return self.name.removeprefix("V").lower()
 
     def __str__(self) -> str:
-        return "feature level none" if self is FeatureLevel.NONE else f"DML_FEATURE_LEVEL_{self.short}"
+        return (
+            "feature level none" if self is FeatureLevel.NONE else f"DML_FEATURE_LEVEL_{self.short}"
+        )
 
     @classmethod
     def parse(cls, text: str) -> FeatureLevel:
@@ -94,13 +96,17 @@ SUPPORT = (
     Support(FeatureLevel.V4_0, range(1, 9), _FIRST, (_D.UINT32,)),
     Support(FeatureLevel.V5_0, range(1, 9), _ALL, (_D.UINT64, _D.UINT32)),
     # Not DirectML's: the operator's own rules, within what NumPy can hold. Lengths are whole numbers of any type.
-    Support(FeatureLevel.NONE, range(1, 65), tuple(_D), tuple(t for t in _D if t.kind in _NUMBERS), None),
+    Support(
+        FeatureLevel.NONE, range(1, 65), tuple(_D), tuple(t for t in _D if t.kind in _NUMBERS), None
+    ),
 )
 
 
 def support(level: FeatureLevel) -> Support | None:
     """The row in force at that level: the newest that is not above it; None before the operator exists."""
-    return max((row for row in SUPPORT if row.since <= level), key=lambda row: row.since, default=None)
+    return max(
+        (row for row in SUPPORT if row.since <= level), key=lambda row: row.since, default=None
+    )
 
 
 @dataclass(frozen=True)
@@ -142,7 +148,9 @@ class SpecError(RevseqError, ValueError):
     all violations together; without one, each has its own.
     """
 
-    def __init__(self, violations: tuple[Constraint, ...], names: dict[str, str], hint: str = "") -> None:
+    def __init__(
+        self, violations: tuple[Constraint, ...], names: dict[str, str], hint: str = ""
+    ) -> None:
         super().__init__(f"{len(violations)} violations", hint=hint)
         self.violations, self.names = violations, names
 
@@ -154,13 +162,19 @@ class SpecError(RevseqError, ValueError):
         parts = []
         for v in self.violations:
             hint, name = "" if self.hint else v.hint, self.names.get(v.tensor, v.tensor)
-            parts.append(RevseqError(f"{v.property} is {v.found}", f"{v.wanted} ({v.rule})", hint, name))
+            parts.append(
+                RevseqError(f"{v.property} is {v.found}", f"{v.wanted} ({v.rule})", hint, name)
+            )
         parts[-1].hint = parts[-1].hint or self.hint
         return parts
 
 
 def constraints(
-    values: TensorDesc, lengths: TensorDesc, axis: int, level: FeatureLevel, output: TensorDesc | None = None
+    values: TensorDesc,
+    lengths: TensorDesc,
+    axis: int,
+    level: FeatureLevel,
+    output: TensorDesc | None = None,
 ) -> list[Constraint]:
     """Every constraint of the operator and of the feature level, passed or failed, in the order of the page.
 
@@ -170,17 +184,38 @@ def constraints(
     found: list[Constraint] = []
 
     def add(
-        tensor: str, what: str, is_: object, wanted: str, rule: str, *, ok: bool, hint: str = "", matching: bool = False
+        tensor: str,
+        what: str,
+        is_: object,
+        wanted: str,
+        rule: str,
+        *,
+        ok: bool,
+        hint: str = "",
+        matching: bool = False,
     ) -> None:
         found.append(Constraint(tensor, what, str(is_), wanted, rule, ok, hint, matching))
 
-    rank, is_none, row, first = values.dimension_count, level is FeatureLevel.NONE, support(level), SUPPORT[0].since
+    rank, is_none, row, first = (
+        values.dimension_count,
+        level is FeatureLevel.NONE,
+        support(level),
+        SUPPORT[0].since,
+    )
     rule = f"tensor support, {row.since} and above" if row else f"introduced in {first}"
     if is_none:
         rule = "operator's rules"
     else:
         hint = "" if row else f"try --feature-level {first.short}"
-        add(INPUT, "feature level", level.short, f"{first.short} or above", rule, ok=bool(row), hint=hint)
+        add(
+            INPUT,
+            "feature level",
+            level.short,
+            f"{first.short} or above",
+            rule,
+            ok=bool(row),
+            hint=hint,
+        )
     for tensor, desc in tensors.items() if row else ():
         assert row  # noqa: S101 - for mypy
         count, counts = desc.dimension_count, row.dimension_counts
@@ -191,40 +226,82 @@ def constraints(
         if tensor == INPUT or rank:
             add(tensor, "dimension count", count, span(counts), rule, ok=count in counts, hint=hint)
         data_type, types = desc.data_type, row.data_types(tensor)
-        wanted = "a type of numbers" if is_none and tensor == LENGTHS else listed((t.name for t in types), len(types))
+        wanted = (
+            "a type of numbers"
+            if is_none and tensor == LENGTHS
+            else listed((t.name for t in types), len(types))
+        )
         hint = "" if data_type in types else _type_hint(tensor, data_type)
         add(tensor, "DataType", data_type.name, wanted, rule, ok=data_type in types, hint=hint)
         if most := row.most_elements:
             few = desc.element_count <= most
             hint = "" if few else _NO_LEVEL
-            add(tensor, "element count", desc.element_count, f"at most {most}", _TENSORS, ok=few, hint=hint)
+            add(
+                tensor,
+                "element count",
+                desc.element_count,
+                f"at most {most}",
+                _TENSORS,
+                ok=few,
+                hint=hint,
+            )
     for tensor, desc in () if is_none else tensors.items():
-        add(tensor, "Sizes", braced(desc.sizes), "sizes of at least 1", _TENSORS, ok=0 not in desc.sizes)
+        add(
+            tensor,
+            "Sizes",
+            braced(desc.sizes),
+            "sizes of at least 1",
+            _TENSORS,
+            ok=0 not in desc.sizes,
+        )
     if not rank:  # its one fault causes all others
         return found
     # What the operator itself asks, at every level:
     rule = "tensor constraints"
     for tensor, desc in [*tensors.items()][1:]:
         count = desc.dimension_count
-        add(tensor, "dimension count", count, f"{rank}, as {INPUT} has", rule, ok=count == rank, matching=True)
+        add(
+            tensor,
+            "dimension count",
+            count,
+            f"{rank}, as {INPUT} has",
+            rule,
+            ok=count == rank,
+            matching=True,
+        )
     in_range = 0 <= axis < rank
     wanted = f"{numbers_of(rank)}: less than the dimension count"
     add(INPUT, "Axis", str(axis)[:40], wanted, "Axis", ok=in_range)
     if in_range and lengths.dimension_count == rank:
         sizes = lengths_sizes(values.sizes, axis)
         wanted = f"{braced(sizes)}: as {INPUT}, and 1 along axis {axis}"
-        add(LENGTHS, "Sizes", braced(lengths.sizes), wanted, LENGTHS, ok=lengths.sizes == sizes, matching=True)
+        add(
+            LENGTHS,
+            "Sizes",
+            braced(lengths.sizes),
+            wanted,
+            LENGTHS,
+            ok=lengths.sizes == sizes,
+            matching=True,
+        )
     if output:
         wanted, ok = f"{braced(values.sizes)}, as {INPUT} has", output.sizes == values.sizes
         add(OUTPUT, "Sizes", braced(output.sizes), wanted, OUTPUT, ok=ok, matching=True)
-        wanted, ok = f"{values.data_type.name}, as {INPUT} has", output.data_type is values.data_type
+        wanted, ok = (
+            f"{values.data_type.name}, as {INPUT} has",
+            output.data_type is values.data_type,
+        )
         add(OUTPUT, "DataType", output.data_type.name, wanted, rule, ok=ok, matching=True)
     return found
 
 
 @functools.lru_cache(maxsize=64)  # the jobs of a batch are often alike
 def violations(
-    values: TensorDesc, lengths: TensorDesc, axis: int, level: FeatureLevel, output: TensorDesc | None = None
+    values: TensorDesc,
+    lengths: TensorDesc,
+    axis: int,
+    level: FeatureLevel,
+    output: TensorDesc | None = None,
 ) -> tuple[Constraint, ...]:
     """The constraints that do not hold, all of them; empty for tensors that the level accepts."""
     return broken(constraints(values, lengths, axis, level, output))
@@ -232,7 +309,9 @@ def violations(
 
 def lowest_level(values: TensorDesc, lengths: TensorDesc, axis: int) -> FeatureLevel | None:
     """The lowest level that accepts these tensors, computed from the table; None if no level does."""
-    return next((level for level in FeatureLevel if not violations(values, lengths, axis, level)), None)
+    return next(
+        (level for level in FeatureLevel if not violations(values, lengths, axis, level)), None
+    )
 
 
 def span(counts: range) -> str:
@@ -257,4 +336,8 @@ def _type_hint(tensor: str, data_type: DataType) -> str:
 
 def _first_level(rows: Sequence[Support]) -> str:
     """The level of the first of the rows that have it."""
-    return f"{rows[0].since} and above has it: try --feature-level {rows[0].since.short}" if rows else _NO_LEVEL
+    return (
+        f"{rows[0].since} and above has it: try --feature-level {rows[0].since.short}"
+        if rows
+        else _NO_LEVEL
+    )

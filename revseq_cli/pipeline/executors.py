@@ -20,13 +20,21 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
 import numpy as np
 
 import revseq_cli
+from revseq_cli import files
 from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import MEMORY_ENDED, EngineError, RevseqError, UsageError
 
@@ -68,7 +76,10 @@ class DiedError(EngineError):
 
 
 def _refused(error: Exception) -> EngineError:
-    found, wanted = f"cannot start a worker: {error}", "threads and processes, as ulimit -u allows them"
+    found, wanted = (
+        f"cannot start a worker: {error}",
+        "threads and processes, as ulimit -u allows them",
+    )
     return EngineError(found, wanted, "add --engine serial")
 
 
@@ -81,15 +92,21 @@ class Workers:
         # do no harm: the worker opens what it reads itself, and it ends by a signal or os._exit, so that HDF5 never
         # writes the parent's file there.
         method = "fork" if platform.can_fork() else "spawn"
-        if method == "spawn":  # Python's tracker removes the semaphores of killed processes, and would warn about it
-            os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), _QUIET_TRACKER)))
+        if (
+            method == "spawn"
+        ):  # Python's tracker removes the semaphores of killed processes, and would warn about it
+            os.environ["PYTHONWARNINGS"] = ",".join(
+                filter(None, (os.environ.get("PYTHONWARNINGS"), _QUIET_TRACKER))
+            )
         self._others, self._threads = {*multiprocessing.active_children()}, threading.active_count()
         self._started: set[BaseProcess] = set()
         self._pending = 0  # tasks whose results nobody has asked for
         self.workers = min(most, platform.MOST_PROCESSES)
         context = multiprocessing.get_context(method)
         try:
-            self._executor = ProcessPoolExecutor(self.workers, context, _begin_worker, (os.getpid(),))
+            self._executor = ProcessPoolExecutor(
+                self.workers, context, _begin_worker, (os.getpid(), files.known())
+            )
         except OSError as e:
             raise _refused(e) from None
 
@@ -144,14 +161,17 @@ class Workers:
     def _died(self) -> DiedError:
         signals.check()  # a signal to the whole process group may have ended it
         wanted = "workers that live; was one killed, or out of memory?"
-        return DiedError("a worker process died", wanted, "try a smaller --memory, or --engine serial")
+        return DiedError(
+            "a worker process died", wanted, "try a smaller --memory, or --engine serial"
+        )
 
     def _children(self) -> set[BaseProcess]:
         return {*multiprocessing.active_children()} - self._others
 
 
-def _begin_worker(parent: int) -> None:
-    """Set up a worker of an executor: signals, memory, and that it ends with its parent."""
+def _begin_worker(parent: int, known: Any) -> None:
+    """Set up a worker of an executor: signals, memory, its parent's files, and that it ends with its parent."""
+    files.take_known(known)
     signals.leave_to_parent()
     if not platform.end_with(parent):
         threading.Thread(target=_end_after_parent, daemon=True).start()
@@ -206,7 +226,10 @@ def _do(batch: bytes, run: str, wanted: str) -> Any:  # noqa: ANN401 - the task'
         _running[run] += 1
     try:
         if _versions() != wanted:
-            found, hint = f"the worker {address} has {_versions()}", "install the same versions on every worker"
+            found, hint = (
+                f"the worker {address} has {_versions()}",
+                "install the same versions on every worker",
+            )
             return EngineError(found, f"{wanted}, as here", hint)
         platform.keep_freed_memory()
         return packed(pickle.loads(batch)())  # noqa: S301 - from our own process
@@ -256,7 +279,9 @@ def _connected(address: str) -> Any:  # noqa: ANN401 - distributed's client
     logging.disable()  # errors that dask logs are reported here, once
     warnings.simplefilter("ignore")
     if not address:
-        raise UsageError("no dask scheduler is named", "its address", "add --scheduler tcp://host:8786")
+        raise UsageError(
+            "no dask scheduler is named", "its address", "add --scheduler tcp://host:8786"
+        )
     connect = functools.partial(Client, address, timeout=_LONGEST_CALL, set_as_default=False)
     try:
         return _waited(connect)
@@ -279,7 +304,9 @@ class Cluster:
             import distributed  # noqa: F401
         except ImportError:
             hint = platform.pip("install distributed")
-            raise EngineError("the engine dask needs the package dask", "dask.distributed", hint) from None
+            raise EngineError(
+                "the engine dask needs the package dask", "dask.distributed", hint
+            ) from None
         self._address = address or dask.config.get("scheduler-address", None) or ""
         self._client = _connected(self._address)
         self._executor = self._client.get_executor(pure=False)

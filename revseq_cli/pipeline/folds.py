@@ -33,13 +33,17 @@ class Tolerance(NamedTuple):
     ulps: int = 0
 
 
-def tolerance_of(atol: float | None, rtol: float | None, ulp: int | None, equal_nan: bool) -> Tolerance | None:
+def tolerance_of(
+    atol: float | None, rtol: float | None, ulp: int | None, equal_nan: bool
+) -> Tolerance | None:
     """The tolerance, of which None is not given; None where none is, to compare bits. UsageError for a wrong number."""
     for name, limit in (("atol", atol), ("rtol", rtol), ("ulp", ulp)):
         if limit is not None and not 0 <= limit < np.inf:
             raise UsageError(f"{limit}", "a number of at least 0", where=name)
     by_value = equal_nan or any(limit is not None for limit in (atol, rtol, ulp))
-    return Tolerance(atol or 0, rtol or 0, equal_nan, operator.index(ulp or 0)) if by_value else None
+    return (
+        Tolerance(atol or 0, rtol or 0, equal_nan, operator.index(ulp or 0)) if by_value else None
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +76,9 @@ class Differences:
         """The differences of this part and another part of the same arrays, with the `first` of both in C order."""
         sums = ("total", "count", "nans", "lone_nans", "inside", "line_count")
         names = (*sums, "largest_absolute", "largest_relative", "largest_ulps")
-        both: dict[str, Any] = {name: _together(name, getattr(self, name), getattr(other, name)) for name in names}
+        both: dict[str, Any] = {
+            name: _together(name, getattr(self, name), getattr(other, name)) for name in names
+        }
         # Parts mostly come in C order, so that `self` already has the first ones.
         has_room = len(self.indices) < first
         if len(other.indices) and (has_room or tuple(other.indices[0]) < tuple(self.indices[-1])):
@@ -85,7 +91,10 @@ class Differences:
     @property
     def wider(self) -> str:
         """The options with which all is equal, if what differs is as small as rounding; "" if it is not."""
-        steps, is_float = self.largest_ulps or 0, self.a.dtype.kind in "fc" or dtypes.is_minifloat(self.a.dtype)
+        steps, is_float = (
+            self.largest_ulps or 0,
+            self.a.dtype.kind in "fc" or dtypes.is_minifloat(self.a.dtype),
+        )
         if not self.count or self.lone_nans or not is_float or steps > _ROUNDING_ULPS:
             return ""
         options = [f"--ulp {steps}" if steps else "", "--equal-nan" if self.nans else ""]
@@ -126,7 +135,9 @@ def differences(
             apart = ~_close(x, y, tolerance) & ((nans > 0) | (steps > tolerance.ulps))
             places, a, b, nans = places[apart], a[apart], b[apart], nans[apart]
         told["nans"], told["lone_nans"] = (int(np.count_nonzero(nans == count)) for count in (2, 1))
-    indices = np.stack(np.unravel_index(places[:first], differing.shape or (1,)), axis=1)[:, : differing.ndim]
+    indices = np.stack(np.unravel_index(places[:first], differing.shape or (1,)), axis=1)[
+        :, : differing.ndim
+    ]
     return Differences(differing.size, len(places), indices, a[:first], b[:first], **told), places
 
 
@@ -147,7 +158,9 @@ def _close(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance) -> NDArray[An
         absolute, relative, equal_nan, _ = tolerance
         return np.asarray(np.isclose(_wide(a), _wide(b), relative, absolute, equal_nan))
     far, bound = _distance(a, b), tolerance.absolute + tolerance.relative * np.abs(_wide(b))
-    beyond = bound >= 2.0 ** (8 * far.dtype.itemsize)  # a distance of integers must not be rounded to FLOAT64
+    beyond = bound >= 2.0 ** (
+        8 * far.dtype.itemsize
+    )  # a distance of integers must not be rounded to FLOAT64
     return np.asarray(beyond | (far <= np.floor(np.where(beyond, 0, bound)).astype(far.dtype)))
 
 
@@ -156,9 +169,13 @@ def _steps(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     dtype = a.dtype
     if dtype.kind == "c":
         return np.maximum(_steps(a.real, b.real), _steps(a.imag, b.imag))  # type: ignore[no-any-return]
-    is_signed = dtype.kind == "f" or (dtypes.is_minifloat(dtype) and dtype.names != ("FLOAT8_E8M0FNU",))
+    is_signed = dtype.kind == "f" or (
+        dtypes.is_minifloat(dtype) and dtype.names != ("FLOAT8_E8M0FNU",)
+    )
     if not is_signed:
-        return _distance(*((bits(values) if dtypes.is_minifloat(dtype) else values) for values in (a, b)))
+        return _distance(
+            *((bits(values) if dtypes.is_minifloat(dtype) else values) for values in (a, b))
+        )
     # The words of floats are a sign and a magnitude, in the order of the numbers; 0.0 and -0.0 are no step apart.
     x, y = bits(a), bits(b)
     sign = x.dtype.type(1 << (8 * x.dtype.itemsize - 1))
@@ -179,7 +196,9 @@ def _largest(numbers: NDArray[Any]) -> float | None:
 def _together(name: str, a: Any, b: Any) -> Any:  # noqa: ANN401 - a number, or None where there is none
     """A number of two parts together: the least or the greatest of both, or their sum."""
     if name == "least" or name.startswith(("greatest", "largest")):
-        return (min if name == "least" else max)([number for number in (a, b) if number is not None], default=None)
+        return (min if name == "least" else max)(
+            [number for number in (a, b) if number is not None], default=None
+        )
     return a + b
 
 
@@ -210,9 +229,16 @@ class Statistics(NamedTuple):
                 return cls(0, nans)
             infinite = int(np.count_nonzero(np.isinf(numbers)))
             if values.dtype.kind == "c":
-                return cls(numbers.size, nans, total=complex(numbers.sum(dtype=np.complex128)), infinite=infinite)
+                return cls(
+                    numbers.size,
+                    nans,
+                    total=complex(numbers.sum(dtype=np.complex128)),
+                    infinite=infinite,
+                )
             total: Any = numbers.sum(dtype=np.longdouble)
-            return cls(numbers.size, nans, numbers.min().item(), numbers.max().item(), total, infinite)
+            return cls(
+                numbers.size, nans, numbers.min().item(), numbers.max().item(), total, infinite
+            )
 
     @property
     def mean(self) -> complex | None:

@@ -10,27 +10,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from revseq_cli import files
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, UsageError, about, listed
 from revseq_cli.core.tensors import DataType, TensorDesc, numbers_of
-from revseq_cli.formats import file_io
+from revseq_cli.files.base import Identity
 from revseq_cli.formats.contents import number_of, try_hint
 from revseq_cli.formats.contract import Source, TextTypes
-from revseq_cli.formats.file_io import Identity
 from revseq_cli.formats.references import Reference, open_source, refuse_shared
 from revseq_cli.formats.table import TEXT
 from revseq_cli.operator.spec import INPUT, LENGTHS, SYSTEMS, FeatureLevel, lengths_sizes
-from revseq_cli.pipeline.lengths import (
+from revseq_cli.pipeline.alignment import (
+    AxisMap,
     PlacedSource,
-    Places,
-    ScannedSource,
     align,
-    as_bytes,
-    refuse_packed,
     require_batch_axis,
     require_same_coordinates,
-    unsigned,
 )
+from revseq_cli.pipeline.lengths import ScannedSource, as_unsigned, refuse_scaled
+from revseq_cli.pipeline.views import as_bytes
 
 if TYPE_CHECKING:
     from revseq_cli.formats.onnx import NodeJob
@@ -95,9 +93,15 @@ class Request:
             if batch_axis is None:
                 if axis == own_batch:
                     batch_axis = own_axis
-                elif axis == own_axis or not own_batch:  # batches come first whatever axis is reversed
+                elif (
+                    axis == own_axis or not own_batch
+                ):  # batches come first whatever axis is reversed
                     batch_axis = own_batch
-                batch_axis = batch_axis if batch_axis is not None and batch_axis < len(values.sizes) else None
+                batch_axis = (
+                    batch_axis
+                    if batch_axis is not None and batch_axis < len(values.sizes)
+                    else None
+                )
         return axis, batch_axis
 
 
@@ -117,7 +121,10 @@ def _dimensions_of(values: Source) -> str:
     """What names a dimension, in words."""
     if not values.sizes:
         return "a tensor with dimensions"
-    numbers, names = f"{numbers_of(len(values.sizes))}, by number", [*filter(None, values.dimensions)]
+    numbers, names = (
+        f"{numbers_of(len(values.sizes))}, by number",
+        [*filter(None, values.dimensions)],
+    )
     return f"one of {listed(names)}, or {numbers}" if names else numbers
 
 
@@ -145,7 +152,9 @@ def opened(request: Request) -> tuple[Source, Source | None, Request]:
         if whole and whole.example.problem:
             raise whole.example.problem.about(whole.text.name)
     types = TextTypes(request.dtype, DataType.FLOAT32, request.sizes)
-    values = _typed(whole.tensor(INPUT, types) if whole else open_source(reference, types), request.dtype)
+    values = _typed(
+        whole.tensor(INPUT, types) if whole else open_source(reference, types), request.dtype
+    )
     if whole and request.axis is None:
         request = replace(request, axis=whole.axis())
     refuse_sizes([reference], request.sizes)
@@ -153,16 +162,23 @@ def opened(request: Request) -> tuple[Source, Source | None, Request]:
 
 
 def _opened_lengths(
-    request: Request, reference: Reference | None, whole: NodeJob | ExampleText | None, values: Source
+    request: Request,
+    reference: Reference | None,
+    whole: NodeJob | ExampleText | None,
+    values: Source,
 ) -> Source | None:
     types = TextTypes(request.lengths_dtype, DataType.UINT32)
     if request.padding is not None:
         if reference or request.mask:
             wanted = f"no {'LENGTHS' if reference else '--mask'} with it"
-            raise UsageError("--padding takes the lengths from the values", wanted, where=values.name)
+            raise UsageError(
+                "--padding takes the lengths from the values", wanted, where=values.name
+            )
         return None
     if reference:
-        lengths = open_source(reference, _types_of_bare(request, reference, values) if reference.is_bare else types)
+        lengths = open_source(
+            reference, _types_of_bare(request, reference, values) if reference.is_bare else types
+        )
     elif whole:
         lengths = whole.tensor(LENGTHS, types)
     else:
@@ -170,7 +186,7 @@ def _opened_lengths(
         hint = "add LENGTHS after INPUT; in a batch, give each job its lengths"
         raise UsageError("no lengths are given", wanted, hint, values.name)
     if not request.mask:
-        refuse_packed(lengths)
+        refuse_scaled(lengths)
     return lengths
 
 
@@ -186,8 +202,8 @@ def _types_of_bare(request: Request, reference: Reference, values: Source) -> Te
             shapes.append(tuple(values.sizes[d] for d in sorted((batch_axis, axis))))
     elif batch_axis is not None:
         shapes = [(values.sizes[batch_axis],)]
-    with file_io.opened(reference.path) as fd:
-        total = file_io.identity(fd).size
+    with files.open_file(reference.path) as fd:
+        total = fd.identity.size
     fitting = ((t, sizes) for sizes in shapes for t in types if t.size * prod(sizes) == total)
     data_type, sizes = next(fitting, (types[0], shapes[0]))
     return TextTypes(None, data_type, sizes=sizes)
@@ -255,7 +271,11 @@ def example_of(reference: Reference) -> ExampleText | None:
     UsageError for a page of several examples without a number, and for a number that the page does not have.
     """
     number = number_of(reference.key)
-    if (reference.key and number is None) or reference.inline is not None or reference.row is not TEXT:
+    if (
+        (reference.key and number is None)
+        or reference.inline is not None
+        or reference.row is not TEXT
+    ):
         return None
     text = reference.text
     examples = text.examples
@@ -264,7 +284,9 @@ def example_of(reference: Reference) -> ExampleText | None:
     if number is None and len(examples) > 1:
         keys = [] if reference.is_piped else [str(i + 1) for i in range(len(examples))]
         hint = try_hint(text.name, *keys)
-        raise UsageError(f"holds {len(examples)} examples", "the number of one", hint, reference.name)
+        raise UsageError(
+            f"holds {len(examples)} examples", "the number of one", hint, reference.name
+        )
     return ExampleText(text, text.example(1 if number is None else number))
 
 
@@ -291,7 +313,11 @@ class Job:
     def descs(self) -> tuple[TensorDesc, TensorDesc, int]:
         """What the constraints are about: the values, the lengths with the data type as given, and the axis."""
         desc = self.lengths.desc
-        return self.values.desc, TensorDesc(self.lengths_type or desc.data_type, desc.sizes), self.axis
+        return (
+            self.values.desc,
+            TensorDesc(self.lengths_type or desc.data_type, desc.sizes),
+            self.axis,
+        )
 
     @property
     def names(self) -> dict[str, str]:
@@ -311,7 +337,11 @@ class Job:
     def clamping(self, clamped: int) -> tuple[str, ...]:
         """A note that so many of the given lengths exceed the axis size; none for 0."""
         total, size = self.given_lengths.desc.element_count, self.values.sizes[self.axis]
-        return (f"{clamped:,} of {total:,} lengths are clamped to the axis size, {size:,}",) if clamped else ()
+        return (
+            (f"{clamped:,} of {total:,} lengths are clamped to the axis size, {size:,}",)
+            if clamped
+            else ()
+        )
 
     def recheck(self) -> None:
         """Raise TensorIOError if an input file has changed since its header was read."""
@@ -331,28 +361,36 @@ def make(values: Source, lengths: Source | None, request: Request) -> Job:
     if not 0 <= axis < rank and (lengths is None or batch_axis is not None or request.mask):
         # There is no axis that lengths could lack, and the constraints could not tell it.
         raise UsageError(f"Axis is {axis}", _dimensions_of(values), where=values.name)
-    places: Places | None
+    axis_map: AxisMap | None
     if lengths is None:
         require_batch_axis(batch_axis, axis, values)
         _require_padding(values, request.padding or 0)
-        places = tuple(d for d in range(rank) if d != axis) if batch_axis is None else (batch_axis,)
-        lengths = ScannedSource(values, axis, places, request.padding)
+        kept = tuple(d for d in range(rank) if d != axis) if batch_axis is None else (batch_axis,)
+        axis_map = kept
+        lengths = ScannedSource(values, axis, kept, request.padding)
     else:
         if request.batch_axis is None and lengths.sizes == (1,):
             batch_axis = None  # one sequence, of which a system's batch axis says nothing
-        places = align(values, lengths, axis, batch_axis, mask=request.mask)
+        axis_map = align(values, lengths, axis, batch_axis, mask=request.mask)
         require_same_coordinates(values, lengths)
-        if request.mask and places:
-            along = places.index(axis)
-            lengths = ScannedSource(lengths, along, [i for i in range(len(places)) if i != along])
-            places = places[:along] + places[along + 1 :]
+        if request.mask and axis_map:
+            along = axis_map.index(axis)
+            lengths = ScannedSource(lengths, along, [i for i in range(len(axis_map)) if i != along])
+            axis_map = axis_map[:along] + axis_map[along + 1 :]
     lengths_type = request.lengths_dtype or lengths.desc.data_type
-    lengths = unsigned(lengths, request.lengths_dtype)
-    if places is None or places == tuple(range(rank)):
+    lengths = as_unsigned(lengths, request.lengths_dtype)
+    if axis_map is None or axis_map == tuple(range(rank)):
         return Job(values, lengths, axis, None, request, lengths_type)
-    placed = [d for d in places if d is not None]
-    batch = placed[0] if len(placed) == 1 else None
-    return Job(values, PlacedSource(lengths, values.sizes, axis, places), axis, batch, request, lengths_type)
+    axes = [d for d in axis_map if d is not None]
+    batch = axes[0] if len(axes) == 1 else None
+    return Job(
+        values,
+        PlacedSource(lengths, values.sizes, axis, axis_map),
+        axis,
+        batch,
+        request,
+        lengths_type,
+    )
 
 
 def _require_padding(values: Source, padding: float) -> None:

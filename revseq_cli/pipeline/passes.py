@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from revseq_cli import files
 from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.errors import EngineError
 from revseq_cli.core.tensors import Region, sizes_of
@@ -24,10 +25,21 @@ from revseq_cli.formats.contract import BlockWriter, FileSink, ReadTask, Sink, S
 from revseq_cli.formats.npy import scratch
 from revseq_cli.formats.raw import MemorySink, MemorySource
 from revseq_cli.operator import kernel
+from revseq_cli.pipeline.alignment import PlacedSource
+from revseq_cli.pipeline.blocks import cut, lengths_region
 from revseq_cli.pipeline.folds import Differences, LengthCounts, Statistics, Tolerance, differences
 from revseq_cli.pipeline.jobs import Job
-from revseq_cli.pipeline.lengths import Computed, Derived, PlacedSource, ScannedSource, missing_marks
-from revseq_cli.pipeline.plan import DASK, SERIAL, Plan, Resources, cut, lengths_of, plan_fold, plan_move, plan_reversal
+from revseq_cli.pipeline.lengths import ScannedSource, find_missing_values
+from revseq_cli.pipeline.plan import (
+    DASK,
+    SERIAL,
+    Plan,
+    Resources,
+    plan_fold,
+    plan_move,
+    plan_reversal,
+)
+from revseq_cli.pipeline.views import ComputedTask, DerivedSource
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -36,7 +48,7 @@ if TYPE_CHECKING:
 
     _Executor = Cluster | Workers
 
-ReadTaskOf = Callable[[Region], Computed]
+ReadTaskOf = Callable[[Region], ComputedTask]
 
 _BATCH_TASKS = 256  # at most, in one batch
 _FEW_LINES = 4096  # are few in any memory
@@ -60,10 +72,14 @@ class Task:
         arrays = [read_task.read() for read_task in self.read_tasks]
         result = self.step(*arrays)
         del arrays  # the block writer may take a while, and memory
-        return self.region, self.block_writer.deliver(self.region, result) if self.block_writer else result
+        return self.region, self.block_writer.deliver(
+            self.region, result
+        ) if self.block_writer else result
 
 
-def results(tasks: Iterable[Callable[[], Any]], plan: Plan, *, in_order: bool = False) -> Generator[Any, None, None]:
+def results(
+    tasks: Iterable[Callable[[], Any]], plan: Plan, *, in_order: bool = False
+) -> Generator[Any, None, None]:
     """Run the tasks with the plan's engine; Stopped by a signal.
 
     The results come in the order in which their batches end, or, with `in_order`, in that of the tasks.
@@ -84,14 +100,20 @@ def results(tasks: Iterable[Callable[[], Any]], plan: Plan, *, in_order: bool = 
                 signals.check()
 
 
-def _batches(tasks: Iterable[Callable[[], Any]], plan: Plan, executor: _Executor) -> Iterator[Callable[[], list[Any]]]:
+def _batches(
+    tasks: Iterable[Callable[[], Any]], plan: Plan, executor: _Executor
+) -> Iterator[Callable[[], list[Any]]]:
     """The tasks in batches: large ones at first, and the last ones small, so that all workers end together.
 
     What travels between processes is one block at a time. To submit a batch costs the one process for all workers 0.6
     ms: 2 GiB in blocks of 4 MiB cost it 0.3 s, and 0.1 s in batches of eight, where 16 workers need 0.4 s.
     """
     left, tasks = plan.blocks.count, iter(tasks)
-    most = 1 if plan.travels else min(_BATCH_TASKS, thresholds.BATCH_ELEMENTS // max(1, plan.blocks.elements))
+    most = (
+        1
+        if plan.travels
+        else min(_BATCH_TASKS, thresholds.BATCH_ELEMENTS // max(1, plan.blocks.elements))
+    )
     size = 1  # dask's workers all try the first
     while batch := tuple(itertools.islice(tasks, size)):
         yield partial(_run_batch, batch)
@@ -104,7 +126,11 @@ def _run_batch(tasks: tuple[Callable[[], Any], ...]) -> list[Any]:
 
 
 def run(
-    batches: Iterator[Callable[[], Any]], executor: _Executor, *, ahead: int = 2, in_order: bool = False
+    batches: Iterator[Callable[[], Any]],
+    executor: _Executor,
+    *,
+    ahead: int = 2,
+    in_order: bool = False,
 ) -> Iterator[Any]:
     """The results of each batch; so many batches for each worker are under way that its next one is there in time.
 
@@ -128,7 +154,9 @@ def run(
         signals.check()
         if not done:
             executor.check()
-        while done:  # keeps no future, so that a scheduler forgets each result before the next tasks
+        while (
+            done
+        ):  # keeps no future, so that a scheduler forgets each result before the next tasks
             future = done.pop()
             ended[pending.pop(future)] = executor.result(future)
             del future
@@ -154,9 +182,20 @@ def deliver_all(stage: str, tasks: Iterable[Task], sink: Sink, plan: Plan, sourc
             sink.receive(write_result)
 
 
+def bring_near(plan: Plan, *sources: Source) -> None:
+    """Fetch the files of which a pass reads all; dask's workers read at the address, since they have other folders."""
+    for source in sources:
+        if plan.engine != DASK and source.path and source.identity:
+            files.bring_near(source.path, source.identity)
+
+
 def copy(source: Source, sink: Sink, plan: Plan) -> None:
     """Copy into the sink, which the caller has entered."""
-    tasks = (Task(np.asarray, (source.read_task(region),), region, sink.block_writer(region)) for region in plan.blocks)
+    bring_near(plan, source)
+    tasks = (
+        Task(np.asarray, (source.read_task(region),), region, sink.block_writer(region))
+        for region in plan.blocks
+    )
     deliver_all("copy", tasks, sink, plan, source)
 
 
@@ -187,16 +226,16 @@ def untrue(found: str, where: str) -> EngineError:
 
 def reversed_output(job: Job, read_task_of: ReadTaskOf | None = None) -> Source:
     """The output of a job, which is computed where it is read, by read tasks that read the job's files unless given."""
-    return Derived(job.values, job.values.dtype, read_task_of or partial(_read_task, job))
+    return DerivedSource(job.values, job.values.dtype, read_task_of or partial(_read_task, job))
 
 
-def _read_task(job: Job, region: Region) -> Computed:
+def _read_task(job: Job, region: Region) -> ComputedTask:
     """What reads of the job's own files what a region of the output needs, and reverses it."""
-    lengths, part = job.lengths.read_task(lengths_of(region, job.axis)), region[job.axis]
+    lengths, part = job.lengths.read_task(lengths_region(region, job.axis)), region[job.axis]
     if part.stop - part.start < job.values.sizes[job.axis]:
-        return Computed(partial(_reverse_cut, job.values, job.axis, region), (lengths,))
+        return ComputedTask(partial(_reverse_cut, job.values, job.axis, region), (lengths,))
     step = partial(kernel.reverse, axis=job.axis, overwrite=True)
-    return Computed(step, (job.values.read_task(region), lengths))
+    return ComputedTask(step, (job.values.read_task(region), lengths))
 
 
 def _reverse_cut(source: Source, axis: int, region: Region, lengths: NDArray[Any]) -> NDArray[Any]:
@@ -208,7 +247,9 @@ def _reverse_cut(source: Source, axis: int, region: Region, lengths: NDArray[Any
         lines = clamped == length
         box = [slice(int(i.min()), int(i.max()) + 1) for i in lines.nonzero()]
         box[axis] = slice(0, 1)
-        of_file = [slice(r.start + b.start, r.start + b.stop) for r, b in zip(region, box, strict=True)]
+        of_file = [
+            slice(r.start + b.start, r.start + b.stop) for r, b in zip(region, box, strict=True)
+        ]
         # Below `length`, element j of the reversal is element length - 1 - j of the line.
         of_file[axis] = slice(max(0, length - part.stop), length - part.start)
         reversed_part = np.flip(source.read_task(tuple(of_file)).read(), axis)
@@ -220,13 +261,19 @@ def _reverse_cut(source: Source, axis: int, region: Region, lengths: NDArray[Any
 
 def reverse(job: Job, sink: Sink, plan: Plan) -> int:
     """Reverse into the sink, which the caller has entered; the number of lengths that are above the axis size."""
+    bring_near(plan, job.values, job.lengths)
     with (
         made_ready(job, sink.beside, plan, holds_lengths=not sink.beside) as ready,
         _read_tasks(ready, sink.beside, plan) as read_task_of,
         # If the plan is spooled and the sink has chunks, blocks go into a temporary file without.
-        scratch(sink.beside, ready.values) if plan.spooled and sink.chunks else contextlib.nullcontext(sink) as to,
+        scratch(sink.beside, ready.values)
+        if plan.spooled and sink.chunks
+        else contextlib.nullcontext(sink) as to,
     ):
-        tasks = (Task(read_task_of(region).read, (), region, to.block_writer(region)) for region in plan.blocks)
+        tasks = (
+            Task(read_task_of(region).read, (), region, to.block_writer(region))
+            for region in plan.blocks
+        )
         deliver_all("reverse", tasks, to, plan, ready.values)
         if to is not sink:
             move(to.written(), sink, plan)
@@ -245,10 +292,21 @@ def write(job: Job, sink: FileSink, plan: Plan, *, verified: bool) -> int:
 
 def _clamped(job: Job, lengths: Source, plan: Plan) -> int:
     """How many of the lengths that the user gave are above the axis size; these are the same, repeated for lines."""
-    size, own, count = job.values.sizes[job.axis], job.given_lengths.desc.element_count, lengths.desc.element_count
-    if isinstance(job.given_lengths, ScannedSource) or not own or not count or np.iinfo(lengths.dtype).max <= size:
+    size, own, count = (
+        job.values.sizes[job.axis],
+        job.given_lengths.desc.element_count,
+        lengths.desc.element_count,
+    )
+    if (
+        isinstance(job.given_lengths, ScannedSource)
+        or not own
+        or not count
+        or np.iinfo(lengths.dtype).max <= size
+    ):
         return 0
-    most = max(1, min(thresholds.LENGTHS_AT_ONCE, plan.bytes // 24))  # a cast holds a length some three times
+    most = max(
+        1, min(thresholds.LENGTHS_AT_ONCE, plan.bytes // 24)
+    )  # a cast holds a length some three times
     blocks = cut(lengths.sizes, None, most=most, alignment=lengths.cut_alignments[0])
     clamped = sum(kernel.count_clamped(lengths.read_task(region).read(), size) for region in blocks)
     return clamped // (count // own)
@@ -268,11 +326,17 @@ def made_ready(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = False
 
     With `holds_lengths`, the lengths are never in a file, as where the whole output is in memory.
     """
-    lengths = job.lengths.in_memory(plan.bytes // 8) if isinstance(job.lengths, PlacedSource) else job.lengths
+    lengths = (
+        job.lengths.in_memory(plan.bytes // 8)
+        if isinstance(job.lengths, PlacedSource)
+        else job.lengths
+    )
     with spooled(job.values, beside, plan) as values, contextlib.ExitStack() as stack:
         fits = lengths.desc.total_bytes <= plan.bytes // 8
         is_small = lengths.desc.element_count <= thresholds.LENGTHS_AT_ONCE
-        if (fits and is_small) or lengths.chunks is not None:  # else every block would read or decode them again
+        if (
+            fits and is_small
+        ) or lengths.chunks is not None:  # else every block would read or decode them again
             if fits or holds_lengths:
                 lengths = MemorySource(lengths.name, lengths.read(), lengths.storage)
             else:
@@ -291,17 +355,21 @@ def _read_tasks(job: Job, beside: str, plan: Plan) -> Iterator[ReadTaskOf]:
     from revseq_cli.pipeline import two_pass  # few jobs need it
 
     def read_lengths(region: Region) -> tuple[Any]:
-        return (job.lengths.read_task(lengths_of(region, job.axis)),)
+        return (job.lengths.read_task(lengths_region(region, job.axis)),)
 
     values = job.values
     with two_pass.tiles_beside(beside, values, job.axis, plan.tiling, plan.enough) as tiles:
         tasks = (
-            Task(partial(tiles.sort, region, values.read_task(region)), read_lengths(region), region)
+            Task(
+                partial(tiles.sort, region, values.read_task(region)), read_lengths(region), region
+            )
             for region in plan.tiling.blocks
         )
         for _ in completed("sort", tasks, plan, values):
             pass
-        yield lambda region: Computed(partial(tiles.reverse, values.dtype, region), read_lengths(region))
+        yield lambda region: ComputedTask(
+            partial(tiles.reverse, values.dtype, region), read_lengths(region)
+        )
 
 
 # To compare, and to verify
@@ -311,13 +379,14 @@ def _read_tasks(job: Job, beside: str, plan: Plan) -> Iterator[ReadTaskOf]:
 class Pair:
     """Two tensors of the same sizes and data type, cheap to read in the blocks of the plan.
 
-    With a `job`, `right` is what is right for it.
+    With a `job`, `right` is what is right for it, and `free_bytes` of memory are left for its lines.
     """
 
     a: Source
     right: Source
     plan: Plan
     job: Job | None = None
+    free_bytes: int = 0
 
 
 def verify_copy(source: Source, sink: Sink, plan: Plan) -> None:
@@ -330,26 +399,33 @@ def verify_copy(source: Source, sink: Sink, plan: Plan) -> None:
         raise untrue(f"differs from the input at {found.indices[0].tolist()}", written.name)
 
 
-def compared(stage: str, pair: Pair, tolerance: Tolerance | None = None, first: int = 1) -> Differences:
+def compared(
+    stage: str, pair: Pair, tolerance: Tolerance | None = None, first: int = 1
+) -> Differences:
     """How a pair differs, in blocks; of a job's output, also in which lines."""
     a, plan, job = pair.a, pair.plan, pair.job
+    bring_near(plan, a, pair.right, *([job.lengths] if job else []))
 
     def task(region: Region) -> Task:
-        lengths = (job.lengths.read_task(lengths_of(region, job.axis)),) if job else ()
+        lengths = (job.lengths.read_task(lengths_region(region, job.axis)),) if job else ()
         compare = partial(_compare, tolerance, first, region, job.axis if job else None)
         return Task(compare, (a.read_task(region), pair.right.read_task(region), *lengths), region)
 
     none = np.empty(0, a.dtype.newbyteorder("="))
     found = Differences(0, 0, np.empty((0, len(a.sizes)), np.intp), none, none)
     lines = None
-    most_lines = max(_FEW_LINES, plan.left // _LINE_BYTES)
+    most_lines = max(_FEW_LINES, pair.free_bytes // _LINE_BYTES)
     if job and (plan.blocks.cuts_lines or job.lengths.desc.element_count <= most_lines):
         lines = np.zeros(job.lengths.sizes, np.bool_)
     for region, part in completed(stage, map(task, plan.blocks), plan, a):
         if job and lines is not None and part.lines is not None:
-            lines[lengths_of(region, job.axis)] |= part.lines
+            lines[lengths_region(region, job.axis)] |= part.lines
         found = found.merged(part, first)
-    return found if lines is None else replace(found, lines=lines, line_count=int(np.count_nonzero(lines)))
+    return (
+        found
+        if lines is None
+        else replace(found, lines=lines, line_count=int(np.count_nonzero(lines)))
+    )
 
 
 def _compare(
@@ -365,7 +441,9 @@ def _compare(
         return part
     mask = np.zeros(sizes_of(region), np.bool_)
     mask.reshape(-1)[places] = True
-    j = np.arange(region[axis].start, region[axis].stop).reshape([-1 if d == axis else 1 for d in range(mask.ndim)])
+    j = np.arange(region[axis].start, region[axis].stop).reshape(
+        [-1 if d == axis else 1 for d in range(mask.ndim)]
+    )
     inside = int(np.count_nonzero(mask & (j < kernel.clamp(arrays[2], region[axis].stop))))
     lines = np.asarray(mask.any(axis, keepdims=True))
     return replace(part, inside=inside, lines=lines, line_count=int(np.count_nonzero(lines)))
@@ -395,12 +473,16 @@ def count_lengths(job: Job, resources: Resources) -> LengthCounts:
 
 def counts_of(lengths: Source, size: int, resources: Resources) -> LengthCounts:
     """The counts and the range of unsigned lengths, for lines of `size` elements."""
-    return reduce(LengthCounts.merged, _folded(lengths, partial(LengthCounts.of, size), resources), LengthCounts())
+    return reduce(
+        LengthCounts.merged,
+        _folded(lengths, partial(LengthCounts.of, size), resources),
+        LengthCounts(),
+    )
 
 
 def statistics(source: Source, resources: Resources) -> Statistics:
     """The statistics of a whole tensor, without the values that its file says are missing."""
-    marks = missing_marks(source) if source.dtype.kind in "iuf" else ()
+    marks = find_missing_values(source) if source.dtype.kind in "iuf" else ()
     step = partial(_without_missing, marks) if marks else Statistics.of
     return sum(_folded(source, step, resources), Statistics())
 
@@ -410,9 +492,12 @@ def _without_missing(marks: tuple[Any, ...], values: NDArray[Any]) -> Statistics
     return Statistics.of(values[~missing])._replace(missing=int(np.count_nonzero(missing)))
 
 
-def _folded(source: Source, step: Callable[[NDArray[Any]], Any], resources: Resources) -> Iterator[Any]:
+def _folded(
+    source: Source, step: Callable[[NDArray[Any]], Any], resources: Resources
+) -> Iterator[Any]:
     """What the step makes of each block."""
     plan = plan_fold(source, resources)
+    bring_near(plan, source)
     tasks = (Task(step, (source.read_task(region),), region) for region in plan.blocks)
     for _, share in completed("read", tasks, plan, source):
         yield share

@@ -24,15 +24,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from revseq_cli import files
 from revseq_cli.core import thresholds
 from revseq_cli.core.dtypes import word_of
 from revseq_cli.core.errors import DiskFullError
 from revseq_cli.core.tensors import Region, sizes_of
-from revseq_cli.formats import file_io
-from revseq_cli.formats.atomic_file import FileTransaction, Scratch
+from revseq_cli.files import local
+from revseq_cli.files.base import InputFile
+from revseq_cli.files.new import FileTransaction, Scratch
 from revseq_cli.formats.contract import ReadTask, Source
 from revseq_cli.operator import kernel
-from revseq_cli.pipeline.plan import Tiling
+from revseq_cli.pipeline.blocks import Tiling
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,11 @@ class Tiles:
         _, order = self._sorted(lengths)
         rows = self._matrix(values.read()).view(self.dtype).take(order, axis=1)
         first, top = self._first_column(region), region[self.axis].start
-        with file_io.opened_to_write(self.path, self.name) as fd:
+        with local.open_to_write(self.path, self.name) as fd:
             for part in self._stripes(len(order)):
                 tile = np.ascontiguousarray(rows[:, part])
                 place = self._place(first + part.start, tile.shape[1], top)
-                file_io.write_all(fd, tile.reshape(-1).view(np.uint8).data, place, self.name)
+                fd.write(tile.reshape(-1).view(np.uint8).data, place)
 
     def reverse(self, dtype: np.dtype[Any], region: Region, lengths: NDArray[Any]) -> NDArray[Any]:
         """A block of that data type, read from the temporary file, and reversed."""
@@ -68,7 +70,7 @@ class Tiles:
         clamped, order = self._sorted(lengths)
         clamped = clamped[order]
         rows = np.empty((part.stop - part.start, len(order)), self.dtype)
-        with file_io.opened(self.path, name=self.name) as fd:
+        with files.open_file(self.path, name=self.name) as fd:
             for columns in self._stripes(len(order)):
                 rows[:, columns] = self._stripe(fd, first + columns.start, clamped[columns], part)
         back = np.empty_like(order)
@@ -90,7 +92,9 @@ class Tiles:
     def _sorted(self, lengths: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The clamped length of each column of a panel, and the columns in the order in which they are stored."""
         clamped = self._matrix(kernel.clamp(lengths, self.rows))[0]
-        keys = clamped >> max(0, self.rows.bit_length() - 16)  # NumPy sorts integers of 16 bits fastest
+        keys = clamped >> max(
+            0, self.rows.bit_length() - 16
+        )  # NumPy sorts integers of 16 bits fastest
         return clamped, np.argsort(keys.astype(np.uint16), kind="stable")
 
     def _stripes(self, columns: int) -> Iterator[slice]:
@@ -103,41 +107,55 @@ class Tiles:
         for d, part in enumerate(region):
             if d != self.axis:
                 before = prod(size for i, size in enumerate(sizes_of(region[:d])) if i != self.axis)
-                behind = prod(size for i, size in enumerate(self.tiling.blocks.sizes) if i > d and i != self.axis)
+                behind = prod(
+                    size
+                    for i, size in enumerate(self.tiling.blocks.sizes)
+                    if i > d and i != self.axis
+                )
                 count += before * part.start * behind
         return count
 
     def _place(self, first: int, columns: int, row: int) -> int:
         return (first * self.rows + row * columns) * self.dtype.itemsize
 
-    def _tile(self, fd: int, first: int, columns: int, rows: slice) -> NDArray[Any]:
+    def _tile(self, file: InputFile, first: int, columns: int, rows: slice) -> NDArray[Any]:
         tile = np.empty((rows.stop - rows.start, columns), self.dtype)
-        file_io.read_into(fd, tile.reshape(-1).view(np.uint8).data, self._place(first, columns, rows.start), self.name)
+        file.read_into(
+            tile.reshape(-1).view(np.uint8).data, self._place(first, columns, rows.start)
+        )
         return tile
 
-    def _stripe(self, fd: int, first: int, lengths: NDArray[np.intp], part: slice) -> NDArray[Any]:
+    def _stripe(
+        self, file: InputFile, first: int, lengths: NDArray[np.intp], part: slice
+    ) -> NDArray[Any]:
         """The part of a stripe, reversed: the rows that stay, and of all others those that move into it."""
         columns, shortest, longest = len(lengths), int(lengths.min()), int(lengths.max())
         if shortest < part.stop:
-            out = self._tile(fd, first, columns, part)
+            out = self._tile(file, first, columns, part)
         else:
             out = np.empty((part.stop - part.start, columns), self.dtype)
         if longest <= part.start:
             return out
         window = slice(max(0, shortest - part.stop), longest - part.start)
-        words = self._tile(fd, first, columns, window).reshape(-1)
-        last = (lengths - 1 - window.start) * columns + np.arange(columns)  # where row 0 of the output comes from
+        words = self._tile(file, first, columns, window).reshape(-1)
+        last = (lengths - 1 - window.start) * columns + np.arange(
+            columns
+        )  # where row 0 of the output comes from
         step = max(1, thresholds.TILE // columns)
         for top in range(part.start, part.stop, step):
             rows = np.arange(top, min(top + step, part.stop))[:, None]
             gathered = words.take(last - rows * columns, mode="clip")
             is_reversed = True if rows[-1, 0] < shortest else rows < lengths
-            np.copyto(out[top - part.start : top - part.start + len(rows)], gathered, where=is_reversed)
+            np.copyto(
+                out[top - part.start : top - part.start + len(rows)], gathered, where=is_reversed
+            )
         return out
 
 
 @contextlib.contextmanager
-def tiles_beside(beside: str, source: Source, axis: int, tiling: Tiling, enough: int) -> Iterator[Tiles]:
+def tiles_beside(
+    beside: str, source: Source, axis: int, tiling: Tiling, enough: int
+) -> Iterator[Tiles]:
     """The new temporary file next to the file `beside`, which is removed in the end.
 
     DiskFullError if its disk has no room for it: with `enough` bytes of memory, it is not needed.
@@ -145,10 +163,18 @@ def tiles_beside(beside: str, source: Source, axis: int, tiling: Tiling, enough:
     file = Scratch(beside)
     with FileTransaction(file):
         try:
-            with file_io.opened_to_write(file.temporary, file.name) as fd:
-                file_io.allocate(fd, source.desc.total_bytes, file.name)
+            with local.open_to_write(file.temporary, file.name) as fd:
+                fd.allocate(source.desc.total_bytes)
         except DiskFullError as e:
             e.hint = f"add --memory {enough}, or write to another disk"
             raise
         rows = source.sizes[axis]
-        yield Tiles(file.temporary, file.name, word_of(source.dtype.itemsize), rows, tiling, axis, source.order)
+        yield Tiles(
+            file.temporary,
+            file.name,
+            word_of(source.dtype.itemsize),
+            rows,
+            tiling,
+            axis,
+            source.order,
+        )

@@ -93,7 +93,11 @@ def _plain(value: object) -> object:
         value = value.tolist()
     if isinstance(value, Iterable):
         return [*map(_plain, value)]
-    return value if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)) else str(value)
+    return (
+        value
+        if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+        else str(value)
+    )
 
 
 def of_desc(desc: TensorDesc) -> dict[str, object]:
@@ -127,11 +131,20 @@ def outcome(outcome: Outcome) -> str:
     return text_of(outcome._asdict() | told)
 
 
-def described(name: str, tensor: Source | Item, desc: TensorDesc, storage: Storage, **more: object) -> dict[str, Any]:
+def described(
+    name: str, tensor: Source | Item, desc: TensorDesc, storage: Storage, **more: object
+) -> dict[str, Any]:
     """What `show` tells of a tensor: its names of dimensions, how many attributes it has, and how it is stored."""
     dimensions = [each or None for each in tensor.dimensions]
     about = {"bytes": desc.total_bytes, "dimensions": dimensions, "attributes": None}
-    return {"name": name, **of_desc(desc), **about, "format": storage.format, "storage": storage.details, **more}
+    return {
+        "name": name,
+        **of_desc(desc),
+        **about,
+        "format": storage.format,
+        "storage": storage.details,
+        **more,
+    }
 
 
 def statistics(found: Statistics) -> dict[str, object]:
@@ -141,12 +154,22 @@ def statistics(found: Statistics) -> dict[str, object]:
 
 
 def show(
-    tensors: Sequence[dict[str, Any]], listed: Collection[Contents], errors: Mapping[str, RevseqError], status: int
+    tensors: Sequence[dict[str, Any]],
+    listed: Collection[Contents],
+    errors: Mapping[str, RevseqError],
+    status: int,
 ) -> str:
     """The report of `show`: tensors, what is listed beside them, and the errors of what cannot be read, by name."""
     items = [(contents.name_of(item), item) for contents in listed for item in contents.items]
-    others = [{"name": name, "what": item.what, "attributes": item.attributes} for name, item in items if not item.desc]
-    unread = [{"name": name, "error": message(error), "errors": errors_of(error)} for name, error in errors.items()]
+    others = [
+        {"name": name, "what": item.what, "attributes": item.attributes}
+        for name, item in items
+        if not item.desc
+    ]
+    unread = [
+        {"name": name, "error": message(error), "errors": errors_of(error)}
+        for name, error in errors.items()
+    ]
     return text_of({"exit_status": status, "tensors": tensors, "others": others, "errors": unread})
 
 
@@ -158,7 +181,9 @@ def diff(comparison: Comparison) -> str:
     if found:
         names = ("total", "nans", "inside", "largest_absolute", "largest_relative", "largest_ulps")
         report |= {"different": found.count, **{name: getattr(found, name) for name in names}}
-        report["first"] = [{"index": index, "A": x, "B": y} for index, x, y in first_differences(found)]
+        report["first"] = [
+            {"index": index, "A": x, "B": y} for index, x, y in first_differences(found)
+        ]
     report["wrong_lines"] = wrong and wrong._asdict()
     report["mistakes"] = [mistake._asdict() for mistake in mistakes]
     return text_of(report | {"hint": comparison.hint, "notes": notes})
@@ -172,4 +197,6 @@ def failure(error: RevseqError, status: int) -> str:
 def errors_of(error: RevseqError | None) -> list[dict[str, str]]:
     """The parts of an error as objects; none where there is no error."""
     names = ("where", "found", "wanted", "hint", "context")
-    return [{name: getattr(part, name) for name in names} for part in error.parts()] if error else []
+    return (
+        [{name: getattr(part, name) for name in names} for part in error.parts()] if error else []
+    )

@@ -26,7 +26,12 @@ from revseq_cli.text.numbers import render
 
 Mask = Callable[[Region], NDArray[np.bool_]]
 
-COPIED, REVERSED, CLAMPED, DIFFERENT = "copied", "reversed", "clamped", "different"  # marks, and classes of the style
+COPIED, REVERSED, CLAMPED, DIFFERENT = (
+    "copied",
+    "reversed",
+    "clamped",
+    "different",
+)  # marks, and classes of the style
 WIDEST = 880  # pixels: a column of text on documentation pages
 _MOST_TABLES, _MOST_ROWS = 8, 12  # of a tensor; of a larger one the first are shown
 _MOST_COLUMNS = (16, 6, 2, 1)  # the first of these with which a table is narrow enough
@@ -94,20 +99,30 @@ def of_tensors(
             if not beside or n == len(tensors) - 1:
                 y += drawing.height + 24
     for meaning, swatch in drawing.legend():
-        parts.append(_group([*swatch, _text(meaning, 32 if swatch else 0, 14, "words quiet")], 0, y))
+        parts.append(
+            _group([*swatch, _text(meaning, 32 if swatch else 0, 14, "words quiet")], 0, y)
+        )
         width = max(width, 32 + len(meaning) * _WORD)
         y += 22
     size: dict[str, Any] = {"width": ceil(width) + 2 * _MARGIN, "height": ceil(y) + 2 * _MARGIN}
-    light, dark = (Template(_COLORS).substitute({name: pair[n] for name, pair in PALETTE.items()}) for n in (0, 1))
+    light, dark = (
+        Template(_COLORS).substitute({name: pair[n] for name, pair in PALETTE.items()})
+        for n in (0, 1)
+    )
     body = [
         _tag("title", html.escape(title)),
-        _tag("desc", "\n".join(html.escape(printable(line)) for line in [sentence, *drawing.in_words()])),
+        _tag(
+            "desc",
+            "\n".join(html.escape(printable(line)) for line in [sentence, *drawing.in_words()]),
+        ),
         _tag("style", f"{_SHAPES}{light}@media (prefers-color-scheme: dark) {{{dark}}}\n"),
         _tag("rect", class_="ground", **size),
         _group(parts, _MARGIN, _MARGIN),
     ]
     size |= {"viewBox": f"0 0 {size['width']} {size['height']}", "role": "img"}
-    return _tag("svg", "\n".join(["", *body, ""]), xmlns="http://www.w3.org/2000/svg", **size) + "\n"
+    return (
+        _tag("svg", "\n".join(["", *body, ""]), xmlns="http://www.w3.org/2000/svg", **size) + "\n"
+    )
 
 
 class _Drawing:
@@ -122,7 +137,9 @@ class _Drawing:
         self.order = sorted(range(len(sizes)), key=lambda d: d == axis)
         counts, room = dict[int, int](), _MOST_TABLES
         for place, d in enumerate(reversed(self.order)):
-            counts[d] = min(sizes[d], (most_columns, _MOST_ROWS)[place] if place < 2 else max(1, room))
+            counts[d] = min(
+                sizes[d], (most_columns, _MOST_ROWS)[place] if place < 2 else max(1, room)
+            )
             room //= max(1, counts[d]) if place >= 2 else 1
         self.ends: view.Ends = [range(counts[d]) for d in range(len(sizes))]
         shown = [view.elements(source, self.ends) for _, source in tensors]
@@ -137,10 +154,17 @@ class _Drawing:
             self.of_lengths = [*self.ends[:axis], range(1), *self.ends[axis + 1 :]]
             given = view.elements(lengths, self.of_lengths)
             clamped, covers = given > sizes[axis], kernel.clamp(given, sizes[axis])
-            index = np.array(self.ends[axis]).reshape([-1 if d == axis else 1 for d in range(len(sizes))])
+            index = np.array(self.ends[axis]).reshape(
+                [-1 if d == axis else 1 for d in range(len(sizes))]
+            )
             marks[(index < covers) & (covers > 1)] = REVERSED
-            rows = zip(render(given), covers.ravel().tolist(), clamped.ravel().tolist(), strict=True)
-            words = [(f"{text} \u2192 {sizes[axis]}" if over else text, n, over) for text, n, over in rows]
+            rows = zip(
+                render(given), covers.ravel().tolist(), clamped.ravel().tolist(), strict=True
+            )
+            words = [
+                (f"{text} \u2192 {sizes[axis]}" if over else text, n, over)
+                for text, n, over in rows
+            ]
             self.lines = self._tables(words, covers.shape).ravel().tolist()
         if mask is not None:
             region = tuple(slice(0, len(indices)) for indices in self.ends)
@@ -160,7 +184,9 @@ class _Drawing:
         self.row_labels, self.column_labels = named[-2:]
         exact = [text for texts in self.texts for text in texts.ravel().tolist()]
         self.rounds = [*map(_short, exact)] != exact
-        self.column = max(_TILE, max((len(_short(text)) for text in exact), default=0) * _CHARACTER + 12)
+        self.column = max(
+            _TILE, max((len(_short(text)) for text in exact), default=0) * _CHARACTER + 12
+        )
         bracket = _BRACKET if self.lines else 2
         self.xs = [n * (self.column + 2) for n in range(len(self.column_labels))]
         self.ys = [bracket + n * (_TILE + bracket) for n in range(len(self.row_labels))]
@@ -168,14 +194,18 @@ class _Drawing:
         for lead in itertools.product(*(self.ends[d] for d in self.order[:-2])):
             index = dict(zip(self.order, map(str, lead), strict=False))
             caption = f"[{', '.join(index.get(d, ':') for d in range(len(self.order)))}]"
-            self.captions.append(caption if prod(self.sizes[d] for d in self.order[:-2]) > 1 else "")
+            self.captions.append(
+                caption if prod(self.sizes[d] for d in self.order[:-2]) > 1 else ""
+            )
         self.label = max(map(len, self.row_labels)) * _SMALL + 8 if any(self.row_labels) else 0.0
         words = ["length", *(word for word, _, _ in self.lines)] if self.lines else []
         self.left = self.label + (max(map(len, words)) * _CHARACTER + 14 if words else 0)
         pairs = itertools.product(range(len(self.tensors)), self.captions)
         widths = [len(line) * _SMALL for pair in pairs for line in self._heading(*pair)]
         self.top = 42 + 16 * any(self.captions) + 2 * _LINE
-        self.width = max([*widths, len(OUTPUT) * 9.5, self.left + (self.xs[-1] + self.column if self.xs else 0)])
+        self.width = max(
+            [*widths, len(OUTPUT) * 9.5, self.left + (self.xs[-1] + self.column if self.xs else 0)]
+        )
         self.height = self.top + (self.ys[-1] + _TILE if self.ys else 0)
 
     def _heading(self, n: int, caption: str) -> list[str]:
@@ -190,14 +220,27 @@ class _Drawing:
         drawn += [_text(line, 0, 32 + 16 * i, "small quiet") for i, line in enumerate(lines)]
         middle = self.column / 2
         heads = zip(self.column_labels, self.xs, strict=True)
-        rows = [_row([_text(label, x + middle, -6, "cell small quiet", "columnheader") for label, x in heads])]
+        rows = [
+            _row(
+                [
+                    _text(label, x + middle, -6, "cell small quiet", "columnheader")
+                    for label, x in heads
+                ]
+            )
+        ]
         for i, (label, y) in enumerate(zip(self.row_labels, self.ys, strict=True)):
-            cells = [_text(label, self.label - self.left - 8, y + 20, "end small quiet", "rowheader")] if label else []
+            cells = (
+                [_text(label, self.label - self.left - 8, y + 20, "end small quiet", "rowheader")]
+                if label
+                else []
+            )
             for k, x in enumerate(self.xs):
                 exact, mark = self.texts[n][number, i, k], self.marks[number, i, k]
                 tile = _tag("rect", class_=mark, x=x, y=y, width=self.column, height=_TILE, rx=4)
                 text = _text(_short(exact), x + middle, y + 20, f"cell {mark}")
-                whole = _tag("title", html.escape(printable(exact))) if _short(exact) != exact else ""
+                whole = (
+                    _tag("title", html.escape(printable(exact))) if _short(exact) != exact else ""
+                )
                 cells.append(_tag("g", whole + tile + text, role="cell"))
             rows.append(_row(cells))
         tiles = [_tag("g", "".join(rows), role="table", aria_label=" ".join([name, *lines]))]
@@ -206,7 +249,9 @@ class _Drawing:
         if n == 0 and self.lines:
             tiles.append(_text("length", -10, -6, "small length end"))
             count = len(self.ys)
-            for y, line in zip(self.ys, self.lines[number * count : (number + 1) * count], strict=True):
+            for y, line in zip(
+                self.ys, self.lines[number * count : (number + 1) * count], strict=True
+            ):
                 tiles += self._length(y, *line)
         return [*drawn, _group(tiles, self.left, self.top)]
 
@@ -223,8 +268,14 @@ class _Drawing:
 
     def legend(self) -> list[tuple[str, list[str]]]:
         """What marks and brackets mean, and how much is shown: a sentence, and what stands before it."""
-        there = {*self.marks.ravel().tolist()} | {CLAMPED for _, _, is_clamped in self.lines if is_clamped}
-        words = {REVERSED: "reversed", COPIED: "copied" if self.mask is None else "equal", DIFFERENT: "differs"}
+        there = {*self.marks.ravel().tolist()} | {
+            CLAMPED for _, _, is_clamped in self.lines if is_clamped
+        }
+        words = {
+            REVERSED: "reversed",
+            COPIED: "copied" if self.mask is None else "equal",
+            DIFFERENT: "differs",
+        }
         words[CLAMPED] = (
             f"length above the axis size, which counts as {self.sizes[self.axis or 0] if self.sizes else 0:,}"
         )
@@ -245,10 +296,16 @@ class _Drawing:
 
     def in_words(self) -> list[str]:
         """The lines of the tensors in the bracket notation, for those who cannot see the tables."""
-        texts = [f"{name}: {source.desc}\n{view.shown(source, self.ends)}\n" for name, source in self.tensors]
+        texts = [
+            f"{name}: {source.desc}\n{view.shown(source, self.ends)}\n"
+            for name, source in self.tensors
+        ]
         if self.lengths_of is not None and self.axis is not None:
             shown = view.shown(self.lengths_of, self.of_lengths)
-            texts[1:1] = [f"SequenceTensor: {self.lengths_of.desc}\n{shown}\n", f"Axis: {self.axis}\n"]
+            texts[1:1] = [
+                f"SequenceTensor: {self.lengths_of.desc}\n{shown}\n",
+                f"Axis: {self.axis}\n",
+            ]
         return "\n".join(texts).split("\n")
 
 
@@ -272,7 +329,14 @@ def _tag(name: str, content: str = "", **attributes: str | float) -> str:
 
 
 def _text(text: str, x: float, y: float, classes: str, role: str = "") -> str:
-    return _tag("text", html.escape(printable(text)), class_=classes, x=x, y=y, **({"role": role} if role else {}))
+    return _tag(
+        "text",
+        html.escape(printable(text)),
+        class_=classes,
+        x=x,
+        y=y,
+        **({"role": role} if role else {}),
+    )
 
 
 def _row(cells: list[str]) -> str:

@@ -105,7 +105,11 @@ def _bars(unit: str) -> Any:  # noqa: ANN401 - rich's Progress, which is not loa
     from rich.console import Console
 
     text = bars.TextColumn("{task.description}", markup=False)
-    amount = [bars.DownloadColumn(), bars.TransferSpeedColumn()] if unit == "bytes" else [bars.MofNCompleteColumn()]
+    amount = (
+        [bars.DownloadColumn(), bars.TransferSpeedColumn()]
+        if unit == "bytes"
+        else [bars.MofNCompleteColumn()]
+    )
     shown = bars.Progress(
         text, bars.BarColumn(20), *amount, bars.TimeRemainingColumn(),
         console=Console(stderr=True), transient=True, redirect_stdout=False, auto_refresh=False,

@@ -28,9 +28,13 @@ PREVIEW = 200
 _EDGE = 3  # indices shown at either end of a dimension that is shortened
 _HEADS = ("name", "DataType", "Sizes", "dimensions", "attributes", "storage")
 _LONGEST_ATTRIBUTE = 100  # characters of an attribute's name and value
-_PREVIEW_CHUNK = 1 << 28  # bytes; of larger chunks no preview is shown, since they are decoded whole
+_PREVIEW_CHUNK = (
+    1 << 28
+)  # bytes; of larger chunks no preview is shown, since they are decoded whole
 
-Ends = list["Sequence[int]"]  # for each dimension the indices that are shown: all, those at both ends, or the first
+Ends = list[
+    "Sequence[int]"
+]  # for each dimension the indices that are shown: all, those at both ends, or the first
 
 
 def ends_of(sizes: tuple[int, ...], most: float) -> Ends:
@@ -40,7 +44,9 @@ def ends_of(sizes: tuple[int, ...], most: float) -> Ends:
     ends: Ends = []
     for size in reversed(sizes):  # the innermost are whole if there is room
         choices: Ends = [] if size > 2 * _EDGE + 1 else [range(size)]
-        choices += [[*range(edge), *range(size - edge, size)] for edge in (_EDGE, 1) if 2 * edge < size]
+        choices += [
+            [*range(edge), *range(size - edge, size)] for edge in (_EDGE, 1) if 2 * edge < size
+        ]
         kept = prod(map(len, ends))
         ends.append(next((shown for shown in choices if kept * len(shown) <= most), range(1)))
     return ends[::-1]
@@ -63,16 +69,24 @@ def elements(source: Source, ends: Ends) -> NDArray[Any]:
     pieces = np.empty([len(parts) for parts in groups], dtype=object)
     for place, parts in zip(np.ndindex(pieces.shape), itertools.product(*groups), strict=True):
         piece = source.read_task(tuple(slice(part[0], part[-1] + 1) for part in parts)).read()
-        for d, part in enumerate(parts):  # one dimension after another: NumPy takes no 64 arrays of indices at once
+        for d, part in enumerate(
+            parts
+        ):  # one dimension after another: NumPy takes no 64 arrays of indices at once
             if len(part) < piece.shape[d]:
                 piece = piece.take(np.array(part) - part[0], axis=d)
         pieces[place] = piece
     return np.block(pieces.tolist())
 
 
-def example_text(values: Source, lengths: Source, axis: int, result: Source, most: float = inf) -> str:
+def example_text(
+    values: Source, lengths: Source, axis: int, result: Source, most: float = inf
+) -> str:
     """A whole docs-style example, which reads back as the same job, unless it is shortened."""
-    parts = [tensor_text("InputTensor", values, most), tensor_text("SequenceTensor", lengths, most), f"Axis: {axis}"]
+    parts = [
+        tensor_text("InputTensor", values, most),
+        tensor_text("SequenceTensor", lengths, most),
+        f"Axis: {axis}",
+    ]
     return "\n\n".join([*parts, tensor_text("OutputTensor", result, most)])
 
 
@@ -96,7 +110,9 @@ def shown(source: Source, ends: Ends, more: str = "") -> str:
     return f"{text}\n// {values.size:,} of {prod(sizes):,} elements{more}"
 
 
-def show(source: Source, attributes: dict[str, Any], statistics: dict[str, Any] | None, *, preview: bool) -> str:
+def show(
+    source: Source, attributes: dict[str, Any], statistics: dict[str, Any] | None, *, preview: bool
+) -> str:
     """The text of `show` for one tensor: data type, sizes and storage, attributes, any statistics, and a preview."""
     desc, storage = source.desc, source.storage
     rows = [("DataType", desc.data_type.name), ("Sizes", braced(desc.sizes))]
@@ -128,9 +144,15 @@ def listing(contents: Contents) -> str:
     """The table of what a file or a group holds."""
     items, tensors = contents.items, contents.tensors
     groups = [item for item in items if item.is_group]
-    counts = {"tensor": len(tensors), "group": len(groups), "other": len(items) - len(tensors) - len(groups)}
+    counts = {
+        "tensor": len(tensors),
+        "group": len(groups),
+        "other": len(items) - len(tensors) - len(groups),
+    }
     counts["attribute"] = contents.attributes or 0
-    told = [terminal.counted(count, noun) for noun, count in counts.items() if count or noun == "tensor"]
+    told = [
+        terminal.counted(count, noun) for noun, count in counts.items() if count or noun == "tensor"
+    ]
     lines = [f"{printable(contents.name)}: {', '.join([contents.format, *told])}"]
     return "\n".join([*lines, *_table([_row(contents, item) for item in items])])
 
@@ -148,7 +170,9 @@ def _row(contents: Contents, item: Item) -> list[str]:
     """The cells of an item; one without sizes has only what it is."""
     label = item.key.rpartition("/")[2] if contents.is_tree else item.key
     # As a shell takes it; what no terminal shows is escaped.
-    name = "  " * item.depth + (platform.quoted(label) if label and label.isprintable() else printable(label))
+    name = "  " * item.depth + (
+        platform.quoted(label) if label and label.isprintable() else printable(label)
+    )
     attributes = f"{item.attributes:,}" if item.attributes is not None else ""
     if item.is_group:
         return [f"{name}/", "", "", "", attributes, ""]
@@ -175,11 +199,19 @@ def diff(comparison: Comparison) -> str:
     a, b, found, axis, wrong, mistakes, _ = comparison
     roles, sides = comparison.roles, (a, b)
     heads = [f"{role + ':':<{len(roles[1]) + 1}}" for role in roles]
-    lines = [f"{head} {side.desc}  {printable(side.name)}" for head, side in zip(heads, sides, strict=True)]
+    lines = [
+        f"{head} {side.desc}  {printable(side.name)}"
+        for head, side in zip(heads, sides, strict=True)
+    ]
     lines[1] += f", reversed along axis {axis}" if axis is not None else ""
     if not found:
         unlike = {"DataType": a.desc.data_type != b.desc.data_type, "Sizes": a.sizes != b.sizes}
-        return "\n".join([*lines, f"different {' and '.join(name for name, differs in unlike.items() if differs)}"])
+        return "\n".join(
+            [
+                *lines,
+                f"different {' and '.join(name for name, differs in unlike.items() if differs)}",
+            ]
+        )
     told = f"{found.count:,} of {found.total:,} elements differ"
     if comparison.equal:
         told = f"equal, {terminal.counted(found.total, 'element')}"
@@ -188,18 +220,27 @@ def diff(comparison: Comparison) -> str:
         where = f"{inside:,} inside the reversed part, {behind:,} behind it"
         if not inside or not behind:
             where = f"only {'inside' if inside else 'behind'} the reversed part"
-        told += f", in {found.line_count:,} of {b.desc.element_count // b.sizes[axis]:,} lines, {where}"
+        told += (
+            f", in {found.line_count:,} of {b.desc.element_count // b.sizes[axis]:,} lines, {where}"
+        )
     lines.append(told)
     if wrong and wrong.rule and wrong.count < wrong.of:
         lines.append(f"only {wrong.rule} are wrong")
-    lines += [f"{'         and:' if i else 'explained by:'} {one.text}" for i, one in enumerate(mistakes)]
+    lines += [
+        f"{'         and:' if i else 'explained by:'} {one.text}" for i, one in enumerate(mistakes)
+    ]
     rows = [(str(index), *values) for index, *values in first_differences(found)]
     if rows:
         rows.insert(0, ("index", *roles))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines += ["  " + "  ".join(map(str.rjust, row, widths)) for row in rows]
-    largest = {f"|A - {roles[1]}|": found.largest_absolute, f"|A - {roles[1]}| / |{roles[1]}|": found.largest_relative}
-    lines += [f"largest {name}: {number:.7g}" for name, number in largest.items() if number is not None]
+    largest = {
+        f"|A - {roles[1]}|": found.largest_absolute,
+        f"|A - {roles[1]}| / |{roles[1]}|": found.largest_relative,
+    }
+    lines += [
+        f"largest {name}: {number:.7g}" for name, number in largest.items() if number is not None
+    ]
     if found.wider and found.largest_ulps:
         lines.append(f"largest distance in steps of the data type: {found.largest_ulps:,}")
     if found.nans:
@@ -235,7 +276,10 @@ def plan(job: Job, plan: Plan) -> str:
 
 def batch(outcomes: Sequence[Outcome], jobs: int, seconds: float | None) -> str:
     """How many of all jobs are done, skipped, failed or not begun, with their bytes, and the seconds of no dry run."""
-    failed, skipped = sum(each.error is not None for each in outcomes), sum(each.skipped for each in outcomes)
+    failed, skipped = (
+        sum(each.error is not None for each in outcomes),
+        sum(each.skipped for each in outcomes),
+    )
     done, wrong = ("done", "failed") if seconds is not None else ("to do", "wrong")
     counts = {
         done: len(outcomes) - failed - skipped,

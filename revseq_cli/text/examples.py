@@ -16,7 +16,7 @@ from revseq_cli.text import notation
 from revseq_cli.text.notation import AxisLine, TensorText, error_at
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.file_io import Identity
+    from revseq_cli.files.base import Identity
 
 # The page's examples call the lengths SequenceTensor; the struct has SequenceLengthsTensor.
 LABELS = {INPUT: INPUT, "SequenceTensor": LENGTHS, LENGTHS: LENGTHS, OUTPUT: OUTPUT}
@@ -57,13 +57,20 @@ class Example:
     def tensor(self, role: str) -> TensorText:
         """The tensor of that name in the operator; FormatError where the example lacks it."""
         if role not in self.tensors:
-            raise FormatError(f"the example has no {'lengths' if role == LENGTHS else role}", _WHOLE)
+            raise FormatError(
+                f"the example has no {'lengths' if role == LENGTHS else role}", _WHOLE
+            )
         return self.tensors[role]
 
     def axis(self) -> int | None:
         """The axis, None without an Axis line; FormatError where no such line has an integer."""
         if self.no_integer and not self.axis_line:
-            raise error_at(self.page, self.no_integer.start, f"Axis is {self.no_integer.words[:40]}", "an integer")
+            raise error_at(
+                self.page,
+                self.no_integer.start,
+                f"Axis is {self.no_integer.words[:40]}",
+                "an integer",
+            )
         return self.axis_line.value if self.axis_line else None
 
     def add(self, item: TensorText | AxisLine) -> None:
@@ -78,7 +85,9 @@ class Example:
             name, is_second = item.name, LABELS.get(item.name) in self.tensors
             self.tensors.setdefault(LABELS.get(name, name), item)
         if is_second and not self.problem:
-            self.problem = error_at(self.page, item.start, f"a second {name} in one example", "each once")
+            self.problem = error_at(
+                self.page, item.start, f"a second {name} in one example", "each once"
+            )
 
     def ends_before(self, item: TensorText | AxisLine) -> bool:
         """Whether that item belongs to the next example."""
@@ -119,14 +128,20 @@ def _judge(page: str, examples: list[Example]) -> None:
     Where a heading above names another operator, none is. Else an example with lengths and no other tensors is, as only
     this operator has it; and below the name of this operator also one with two parts or more, which is incomplete.
     """
-    named = [(match.start(), match[1].upper()) for match in _OPERATOR.finditer(page)] if "DML_" in page.upper() else []
+    named = (
+        [(match.start(), match[1].upper()) for match in _OPERATOR.finditer(page)]
+        if "DML_" in page.upper()
+        else []
+    )
     mention = page.find(_OURS)
     for before, example in zip([None, *examples], examples, strict=False):
         # One without an InputTensor shares that of the example before, and perhaps the axis.
         shares = example.tensors.keys() in ({LENGTHS}, {LENGTHS, OUTPUT})
         if shares and before and before.is_ours and INPUT in before.tensors:
             example.tensors[INPUT] = before.tensors[INPUT]
-            example.axis_line = example.axis_line or (None if example.no_integer else before.axis_line)
+            example.axis_line = example.axis_line or (
+                None if example.no_integer else before.axis_line
+            )
         start = example.first.start
         other = next((item for name, item in example.tensors.items() if name not in LABELS), None)
         above = bisect.bisect(named, (start, "")) - 1
@@ -137,7 +152,11 @@ def _judge(page: str, examples: list[Example]) -> None:
         parts = len(example.tensors.keys() & {INPUT, LENGTHS, OUTPUT}) + bool(example.axis_line)
         example.is_ours = (LENGTHS in example.tensors and not other) or (is_told and parts > 1)
         if example.is_ours and other and not example.problem:
-            missing = [label for label, role in LABELS.items() if role not in example.tensors and label != LENGTHS]
+            missing = [
+                label
+                for label, role in LABELS.items()
+                if role not in example.tensors and label != LENGTHS
+            ]
             wanted = " or ".join(missing) or "no more"
             example.problem = error_at(page, other.start, f"the label {other.name}", wanted)
 
@@ -191,8 +210,12 @@ _BLOCK = re.compile(
     re.IGNORECASE,
 )
 # Inline markup that shows nothing itself, so that a word goes on behind it, as highlighters write -1.
-_INLINE = re.compile(r"</?(?:span|wbr|b|i|em|strong|code|tt|font|kbd|var|samp|mark|u)\b[^<>]{0,200}>", re.IGNORECASE)
-_TORN = re.compile(rf"(?<![\w.+-])[\w.+-]++(?:(?:{_INLINE.pattern}){{1,20}}[\w.]++)++", re.IGNORECASE)
+_INLINE = re.compile(
+    r"</?(?:span|wbr|b|i|em|strong|code|tt|font|kbd|var|samp|mark|u)\b[^<>]{0,200}>", re.IGNORECASE
+)
+_TORN = re.compile(
+    rf"(?<![\w.+-])[\w.+-]++(?:(?:{_INLINE.pattern}){{1,20}}[\w.]++)++", re.IGNORECASE
+)
 _REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{1,30});", re.ASCII)
 _QUOTE = re.compile(r"^[ \t]*>[> \t]*", re.MULTILINE)
 
@@ -225,4 +248,8 @@ def _character(match: re.Match[str]) -> str:
     if len(character) != 1 or not character.isprintable() or character in "<>":
         return match[0]
     behind = match.string[match.end() : match.end() + 1]
-    return character.rjust(len(match[0])) if behind.isalnum() or behind == "." else character.ljust(len(match[0]))
+    return (
+        character.rjust(len(match[0]))
+        if behind.isalnum() or behind == "."
+        else character.ljust(len(match[0]))
+    )

@@ -29,14 +29,19 @@ from revseq_cli.core.errors import FormatError, UsageError, printable
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
 from revseq_cli.text import numbers
 
-_BEFORE, _WIDTH = 40, 75  # columns of a line that are shown before a place, and in all: it fits 80, indented
+_BEFORE, _WIDTH = (
+    40,
+    75,
+)  # columns of a line that are shown before a place, and in all: it fits 80, indented
 MOST_TENSORS = 500_000  # of a text, so that a list of headers alone takes less than a gigabyte; pages have some dozens
 
 # Possessive: two runs of blanks side by side would take time that is quadratic in them.
 _BEGIN = r"^[ \t\f\v]*+(?:[-*+][ \t]++)?"
 _NAME = r"(?P<name>[A-Za-z_]\w*+(?:\[\d++\])?)[ \t]*+"
 # The start of a header; where the rest is no header, reading that tensor is an error. A colon may be missing.
-_HEADER_START = re.compile(rf"{_BEGIN}{_NAME}(?:[:=][ \t]*+\(?|\()[ \t]*+Sizes\s*+[:={{]", re.MULTILINE)
+_HEADER_START = re.compile(
+    rf"{_BEGIN}{_NAME}(?:[:=][ \t]*+\(?|\()[ \t]*+Sizes\s*+[:={{]", re.MULTILINE
+)
 _HEADER = re.compile(
     _NAME + r"[:=][ \t]*+\([ \t]*+Sizes\s*+[:=]\s*+\{(?P<sizes>[^{}]*+)\}"
     r"[\s,]*+DataType\s*+[:=]\s*+(?P<type>\w++)\s*+\)"
@@ -44,10 +49,14 @@ _HEADER = re.compile(
 _HEADER_FORM = ": (Sizes:{1,3}, DataType:FLOAT32)"
 _SIZES = re.compile(r"(?:\s*+\d{1,20}\s*+(?:,|$))*+\s*+", re.ASCII)
 _AXIS = re.compile(
-    _BEGIN + r"(?P<axis>Axis)[ \t]*+[:=][ \t]*+(?P<words>(?P<value>[+-]?[0-9]{1,18})[,. \t]*+$|\S[^\n]*+)", re.MULTILINE
+    _BEGIN
+    + r"(?P<axis>Axis)[ \t]*+[:=][ \t]*+(?P<words>(?P<value>[+-]?[0-9]{1,18})[,. \t]*+$|\S[^\n]*+)",
+    re.MULTILINE,
 )
 # The start of a text that is one tensor; a text that begins with [Home](index.md) is a page.
-_BARE = re.compile(r"\s*\[[\s\[]*(?:[-+.\d\"]|np\.|(?:nan|inf|infinity|true|false)\b)", re.IGNORECASE)
+_BARE = re.compile(
+    r"\s*\[[\s\[]*(?:[-+.\d\"]|np\.|(?:nan|inf|infinity|true|false)\b)", re.IGNORECASE
+)
 # Lines that may be rows, of a body whose last bracket is missing.
 _ROWS = re.compile(r"(?:[ \t]*+(?:[\[\],\"+\-.\d]|nan|inf)[^\n]*+\s*+)++", re.IGNORECASE)
 STRAY = re.compile(r"[\s,]*\]")  # behind the last bracket of a body, one too many
@@ -67,7 +76,9 @@ _NO_BLANK = re.compile(r"[\v\f\x1c-\x1f]")  # which Python takes for one
 _OPEN, _CLOSE, _COMMA, _ELEMENT, _BLANK = range(5)
 # The kind of each character, by its code.
 _KINDS = bytes(
-    {"[": _OPEN, "]": _CLOSE, ",": _COMMA}.get(chr(code), _BLANK if chr(code) in " \t\n\r" else _ELEMENT)
+    {"[": _OPEN, "]": _CLOSE, ",": _COMMA}.get(
+        chr(code), _BLANK if chr(code) in " \t\n\r" else _ELEMENT
+    )
     for code in range(256)
 )
 _OUT_OF_PLACE = {
@@ -151,11 +162,15 @@ class TensorText:
             return None
         header = _HEADER.match(self.text, self.start)
         if not header:
-            raise self.error(self.start, f"{self.name} has no header of a tensor", f"{self.name}{_HEADER_FORM}")
+            raise self.error(
+                self.start, f"{self.name} has no header of a tensor", f"{self.name}{_HEADER_FORM}"
+            )
         sizes = header["sizes"].replace(",", " ").split()
         if not _SIZES.fullmatch(header["sizes"]) or len(sizes) > MOST_DIMENSIONS:
             wanted = f"at most {MOST_DIMENSIONS} integers of at least 0"
-            raise self.error(header.start("sizes"), f"{self.name} has Sizes {{{header['sizes'][:40]}}}", wanted)
+            raise self.error(
+                header.start("sizes"), f"{self.name} has Sizes {{{header['sizes'][:40]}}}", wanted
+            )
         try:
             return TensorDesc(DataType.parse(header["type"]), tuple(map(int, sizes)))
         except UsageError as e:
@@ -179,12 +194,16 @@ class TensorText:
         """
         sizes = self.sizes
         if self.opened == self.stop:
-            raise self.error(self.start, f"{self.name} has no values", "rows in brackets below the header")
+            raise self.error(
+                self.start, f"{self.name} has no values", "rows in brackets below the header"
+            )
         if sizes and 0 in sizes and not _NUMBER.search(self.text, self.opened, self.stop):
             try:
                 return np.empty(sizes, dtype_of(data_type))
             except ValueError:
-                raise FormatError(f"Sizes is {braced(sizes)}", "smaller sizes beside the 0") from None
+                raise FormatError(
+                    f"Sizes is {braced(sizes)}", "smaller sizes beside the 0"
+                ) from None
         shape, tokens = self.body
         try:
             flat = numbers.parse(tokens, data_type)
@@ -194,24 +213,32 @@ class TensorText:
             return flat.reshape(shape)
         rank = len(shape)
         # Leading sizes of 1 need no brackets, and JSON's Values may be one flat list.
-        if (sizes[-rank:] == shape and prod(sizes[:-rank]) == 1) or (not self.desc and shape == (prod(sizes),)):
+        if (sizes[-rank:] == shape and prod(sizes[:-rank]) == 1) or (
+            not self.desc and shape == (prod(sizes),)
+        ):
             return flat.reshape(sizes)
         start = self.start if self.desc else self.opened
         raise self.error(start, f"the values have {braced(shape)}, and {braced(sizes)} is stated")
 
     def place(self, index: int) -> int:
         """Where the number at that index, in C order, begins in the text."""
-        return next(itertools.islice(_NUMBER.finditer(self.text, self.opened, self.stop), index, None)).start()
+        return next(
+            itertools.islice(_NUMBER.finditer(self.text, self.opened, self.stop), index, None)
+        ).start()
 
     @functools.cached_property
     def body(self) -> tuple[tuple[int, ...], list[str]]:
         """Its shape and its numbers; FormatError for a body that is no tensor."""
         body = self.text[self.opened : self.stop]
         if wrong_blank := _NO_BLANK.search(body):
-            raise self.error(self.opened + wrong_blank.start(), f"{wrong_blank[0]!r} is not allowed in a tensor")
+            raise self.error(
+                self.opened + wrong_blank.start(), f"{wrong_blank[0]!r} is not allowed in a tensor"
+            )
         kinds = np.frombuffer(body.encode("ascii", "replace").translate(_KINDS), np.uint8)
         keep = kinds != _BLANK
-        keep[1:] &= (kinds[1:] != _ELEMENT) | (kinds[:-1] != _ELEMENT)  # a number counts where it starts
+        keep[1:] &= (kinds[1:] != _ELEMENT) | (
+            kinds[:-1] != _ELEMENT
+        )  # a number counts where it starts
         places = np.flatnonzero(keep)
         kinds = kinds[places]
         places += self.opened
@@ -225,7 +252,9 @@ class TensorText:
             raise self.error(int(places[i + 1]), _OUT_OF_PLACE[int(kinds[i]), int(kinds[i + 1])])
         shape = self._shape(kinds, places)
         if stray := STRAY.match(self.text, self.stop):
-            raise self.error(stray.end() - 1, "this bracket closes nothing", "one more [ before it, or no ] here")
+            raise self.error(
+                stray.end() - 1, "this bracket closes nothing", "one more [ before it, or no ] here"
+            )
         if body.isascii():
             tokens = body.replace("[", " ").replace("]", " ").replace(",", " ").split()
         else:
@@ -239,19 +268,25 @@ class TensorText:
 
         The row that is told is one that differs from the stated size, or without one from most rows.
         """
-        depth = np.cumsum((kinds == _OPEN).view(np.int8) - (kinds == _CLOSE).view(np.int8), dtype=np.int32)
+        depth = np.cumsum(
+            (kinds == _OPEN).view(np.int8) - (kinds == _CLOSE).view(np.int8), dtype=np.int32
+        )
         elements = np.flatnonzero(kinds == _ELEMENT)
         rank = int(depth[elements[0]] if elements.size else depth.max())
         if not rank:  # brackets are for tensors with dimensions
             return () if kinds.size == 1 else (elements.size,)
         if rank > MOST_DIMENSIONS:
-            raise self.error(self.opened, f"{rank} brackets deep", f"at most {MOST_DIMENSIONS} dimensions")
+            raise self.error(
+                self.opened, f"{rank} brackets deep", f"at most {MOST_DIMENSIONS} dimensions"
+            )
         odd = elements[depth[elements] != rank]
         if odd.size:
             found = f"a number {depth[odd[0]]} brackets deep, and the first one is {rank} deep"
             raise self.error(int(places[odd[0]]), found, "as many brackets ] as [ in each row")
         if depth[-1]:
-            found = f"{depth[-1]} brackets ] are missing" if depth[-1] > 1 else "a bracket ] is missing"
+            found = (
+                f"{depth[-1]} brackets ] are missing" if depth[-1] > 1 else "a bracket ] is missing"
+            )
             raise self.error(self.stop, found, f"{']' * int(depth[-1])} here")
         rows = [np.flatnonzero((kinds == _OPEN) & (depth == d)) for d in range(1, rank + 1)]
         sizes, shape = self.sizes or (), list[int]()
@@ -261,7 +296,11 @@ class TensorText:
             if (counts != usual).any():
                 stated = sizes[d - rank] if len(sizes) >= rank else -1
                 often = np.bincount(counts)
-                usual = stated if (counts == stated).any() else int(np.flatnonzero(often == often.max())[-1])
+                usual = (
+                    stated
+                    if (counts == stated).any()
+                    else int(np.flatnonzero(often == often.max())[-1])
+                )
                 odd = np.flatnonzero(counts != usual)
                 found = f"a row of {counts[odd[0]]}, and others have {usual}"
                 raise self.error(int(places[parents[odd[0]]]), found, "all rows of one length")
@@ -279,7 +318,11 @@ def parse(page: str, text: str) -> list[TensorText | AxisLine]:
     `text` is the page with blanks for comments and markup. FormatError for anything behind the last bracket of that one
     tensor.
     """
-    if _BARE.match(text) or _CALL.match(text) or (text.lstrip()[:1] == "[" and not _HEADER_START.search(text)):
+    if (
+        _BARE.match(text)
+        or _CALL.match(text)
+        or (text.lstrip()[:1] == "[" and not _HEADER_START.search(text))
+    ):
         return [_bare(page, text)]
     return [*parse_page(page, text)]
 
@@ -337,13 +380,21 @@ def _bare(page: str, text: str) -> TensorText:
 def body_at(text: str, start: int) -> TensorText:
     """The tensor without a header whose body begins there: in brackets, or a number or a word alone."""
     word = re.compile(r"[^\s,}]*").match(text, start)
-    stop = _body_end(text, start, len(text)) if text.startswith("[", start) else word.end() if word else start
+    stop = (
+        _body_end(text, start, len(text))
+        if text.startswith("[", start)
+        else word.end()
+        if word
+        else start
+    )
     return TensorText("", 1, text, text, start, start, stop)
 
 
 def _body_end(text: str, start: int, limit: int) -> int:
     """The place behind the bracket that closes the one at `start`, or else behind the lines that may be rows."""
-    codes = np.frombuffer(text[start:limit].encode("ascii", "replace"), np.uint8)  # a byte for each character
+    codes = np.frombuffer(
+        text[start:limit].encode("ascii", "replace"), np.uint8
+    )  # a byte for each character
     brackets = np.flatnonzero((codes == ord("[")) | (codes == ord("]")))
     closed = np.flatnonzero(np.cumsum(np.where(codes[brackets] == ord("["), 1, -1)) == 0)
     if closed.size:

@@ -23,10 +23,14 @@ from revseq_cli.core.tensors import DataType, TensorDesc
 
 LONGEST = 1100  # characters of a number: the longest exact decimal of a FLOAT64 has 1,077
 _INTEGERS, _FLOATS = b"0123456789,+-", b"0123456789eE.,+-"
-_NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eEdD]([+-]?\d{1,9}))?f?", re.ASCII)  # 1.0D+00 is Fortran's
+_NUMBER = re.compile(
+    r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eEdD]([+-]?\d{1,9}))?f?", re.ASCII
+)  # 1.0D+00 is Fortran's
 _INTEGRAL = re.compile(r"([+-]?\d+)(?:\.0*)?f?", re.ASCII)
 # JSON has them in quotes; and a NaN that is not the usual one has its bits.
-_SPECIAL = re.compile(r"(\"?)(?P<value>[+-]?inf(?:inity)?|nan(?:\(0x(?P<bits>[0-9a-f]{1,16})\))?)\1", re.IGNORECASE)
+_SPECIAL = re.compile(
+    r"(\"?)(?P<value>[+-]?inf(?:inity)?|nan(?:\(0x(?P<bits>[0-9a-f]{1,16})\))?)\1", re.IGNORECASE
+)
 WRITTEN = ("float", "int", "uint", "bool")  # the kinds of data types that text holds
 
 DOTS = "..."  # for what is left out
@@ -45,7 +49,9 @@ def parse(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
     name, dtype = data_type.name, dtypes.dtype_of(data_type)
     if max(map(len, tokens), default=0) > LONGEST:
         i = next(i for i, token in enumerate(tokens) if len(token) > LONGEST)
-        raise LiteralError(i, f"a number of {len(tokens[i])} characters; at most {LONGEST} are allowed")
+        raise LiteralError(
+            i, f"a number of {len(tokens[i])} characters; at most {LONGEST} are allowed"
+        )
     if data_type.kind not in WRITTEN:
         raise LiteralError(0, f"{name} cannot be written as text")
     return (_parse_floats if data_type.kind == "float" else _parse_integers)(tokens, dtype, name)
@@ -77,7 +83,11 @@ def _parse_integers(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> N
         for i, token in enumerate(tokens):  # which may be written as 1.0 or 1e3
             exact = _decimal(token)
             if exact is None:
-                why = f"{name} has no {token[:40]}" if is_number(token) else f"{token[:40]!r} is not a number"
+                why = (
+                    f"{name} has no {token[:40]}"
+                    if is_number(token)
+                    else f"{token[:40]!r} is not a number"
+                )
                 raise LiteralError(i, why)
             if exact != exact.to_integral_value():
                 raise LiteralError(i, f"{token[:40]} is a fraction, and {name} holds integers")
@@ -116,7 +126,9 @@ def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDA
         integral = _INTEGRAL.fullmatch(tokens[i])
         # int() on both sides: NumPy would compare 2^53+1 with 2^53 as floats, and find them equal.
         if integral and int(integral[1]) != int(values[i]):
-            raise LiteralError(i, f"{tokens[i][:40]} is not exact in {name}, which would hold {int(values[i])}")
+            raise LiteralError(
+                i, f"{tokens[i][:40]} is not exact in {name}, which would hold {int(values[i])}"
+            )
     words = values.view(word_of(dtype.itemsize))
     for i, pattern in patterns.items():
         words[i] = pattern % (1 << 8 * dtype.itemsize)
@@ -151,7 +163,9 @@ def render(values: NDArray[Any]) -> list[str]:
         return list(map(str, (flat.view(np.uint8) if flat.dtype.kind == "b" else flat).tolist()))
     with np.errstate(invalid="ignore"):  # signaling NaNs
         wide = flat.astype(np.float64)
-        integral = (wide == np.trunc(wide)) & (np.abs(wide) < 1e16) & ~((wide == 0) & np.signbit(wide))
+        integral = (
+            (wide == np.trunc(wide)) & (np.abs(wide) < 1e16) & ~((wide == 0) & np.signbit(wide))
+        )
     texts = np.empty(flat.size, dtype=object)
     texts[integral] = list(map(str, wide[integral].astype(np.int64).tolist()))
     rest = flat[~integral]
@@ -176,10 +190,14 @@ def body(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = ()) 
     # The rows of each dimension but the last, the inner ones first.
     blocks = [prod(sizes[d:-1]) for d in range(rank - 2, -1, -1)]
     starts = np.arange(len(rows) + 1)
-    opened = (1 + sum(((starts % block == 0) for block in blocks), np.zeros(starts.size, int))).tolist()
+    opened = (
+        1 + sum(((starts % block == 0) for block in blocks), np.zeros(starts.size, int))
+    ).tolist()
     before = [" " * (rank - count) + "[" * count for count in range(rank + 1)]
     after = ["]" * count + "," for count in range(rank + 1)]
-    lines = [before[o] + row + after[c] for row, o, c in zip(rows, opened, opened[1:], strict=False)]
+    lines = [
+        before[o] + row + after[c] for row, o, c in zip(rows, opened, opened[1:], strict=False)
+    ]
     lines[-1] = lines[-1][:-1]
     for d in range(rank - 2, -1, -1):
         if gaps and gaps[d]:
@@ -203,7 +221,9 @@ def aligned(texts: Sequence[str], width: int, gap: int = 0) -> list[str]:
     return [template % tuple(texts[start : start + width]) for start in range(0, len(texts), width)]
 
 
-def rows_of(values: NDArray[Any], render: Callable[[NDArray[Any]], list[str]] = render) -> list[str]:
+def rows_of(
+    values: NDArray[Any], render: Callable[[NDArray[Any]], list[str]] = render
+) -> list[str]:
     """A tensor's rows, aligned; `render` gives the texts of elements."""
     texts = render(values)
     return aligned(texts, values.shape[-1]) if values.ndim and texts else texts

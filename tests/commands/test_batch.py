@@ -44,7 +44,11 @@ def reports(done):
 
 
 def outputs(folder):
-    return {path.name for path in folder.iterdir() if path.name[0] == "y" or path.name.startswith(".revseq")}
+    return {
+        path.name
+        for path in folder.iterdir()
+        if path.name[0] == "y" or path.name.startswith(".revseq")
+    }
 
 
 # manifests
@@ -69,7 +73,11 @@ def test_cells_and_rows(revseq, files, text, place):
 def test_options_are_defaults_for_every_job(revseq, files):
     (files / "y1.npy").write_bytes(b"old")
     (files / "y2.npy").write_bytes(b"old")
-    text = lines({"output": "y1.npy"}, {"output": "y2.npy", "overwrite": False}, {"output": "y3.npy", "dtype": "int8"})
+    text = lines(
+        {"output": "y1.npy"},
+        {"output": "y2.npy", "overwrite": False},
+        {"output": "y3.npy", "dtype": "int8"},
+    )
     done = revseq("batch", "-", "--overwrite", "--json", stdin=text.encode())
     found = reports(done)
     assert [(each["ok"], each["bytes"]) for each in found] == [(True, 48), (False, 0), (False, 0)]
@@ -144,9 +152,22 @@ def folders(files):
     ],
 )  # fmt: skip
 def test_a_job_for_each_file(revseq, folders, pattern, output, expected):
-    done = revseq("batch", "--each", pattern, "--lengths", "lens/{stem}.npy", "-o", output, "--axis", "1", "--json")
+    done = revseq(
+        "batch",
+        "--each",
+        pattern,
+        "--lengths",
+        "lens/{stem}.npy",
+        "-o",
+        output,
+        "--axis",
+        "1",
+        "--json",
+    )
     found = reports(done.ok())
-    assert sorted(os.path.normpath(each["output"]) for each in found) == sorted(map(os.path.normpath, expected))
+    assert sorted(os.path.normpath(each["output"]) for each in found) == sorted(
+        map(os.path.normpath, expected)
+    )
     assert [each["line"] for each in found] == [*range(1, len(expected) + 1)]
     for name in expected:
         assert (folders / name).exists()
@@ -176,14 +197,39 @@ def test_what_each_refuses(revseq, folders, args, words):
 
 def test_what_a_batch_writes_or_takes_lengths_from_is_no_input(revseq, folders):
     """So that the same line can be typed twice."""
-    job = ("batch", "--each", "data/*.npy", "--lengths", "data/{stem}.len.npy", "-o", "data/{stem}.rev.npy")
+    job = (
+        "batch",
+        "--each",
+        "data/*.npy",
+        "--lengths",
+        "data/{stem}.len.npy",
+        "-o",
+        "data/{stem}.rev.npy",
+    )
     shutil.copy(folders / "n.npy", folders / "data" / "x.len.npy")
     for again in ((), ("--overwrite",), ("--resume",)):
         done = revseq(*job, "--axis", 1, *again, "--json").ok()
         assert [each["output"] for each in reports(done)] == ["data/x.rev.npy"]
-    assert {path.name for path in (folders / "data").glob("*.npy")} == {"x.npy", "x.len.npy", "x.rev.npy"}
-    shutil.copy(folders / "n.npy", folders / "zn.npy")  # the lengths of all, which are also found last
-    job = ("batch", "--each", "[xz]*.npy", "--lengths", "zn.npy", "-o", "new/{name}", "--axis", 1, "--json")
+    assert {path.name for path in (folders / "data").glob("*.npy")} == {
+        "x.npy",
+        "x.len.npy",
+        "x.rev.npy",
+    }
+    shutil.copy(
+        folders / "n.npy", folders / "zn.npy"
+    )  # the lengths of all, which are also found last
+    job = (
+        "batch",
+        "--each",
+        "[xz]*.npy",
+        "--lengths",
+        "zn.npy",
+        "-o",
+        "new/{name}",
+        "--axis",
+        1,
+        "--json",
+    )
     assert [each["output"] for each in reports(revseq(*job).ok())] == ["new/x.npy"]
 
 
@@ -207,7 +253,17 @@ def test_a_list_of_names(revseq, folders, end, name):
     """As find -print or -print0 writes it."""
     names = b"".join(each + end for each in (b"data/x.npy", b"data/a/y.npy"))
     (folders / "names.txt").write_bytes(names)
-    revseq("batch", name, "--lengths", "lens/{stem}.npy", "-o", "out/{stem}.npy", "--axis", 1, stdin=names).ok()
+    revseq(
+        "batch",
+        name,
+        "--lengths",
+        "lens/{stem}.npy",
+        "-o",
+        "out/{stem}.npy",
+        "--axis",
+        1,
+        stdin=names,
+    ).ok()
     assert {path.name for path in (folders / "out").glob("*.npy")} == {"x.npy", "y.npy"}
 
 
@@ -216,7 +272,9 @@ def test_a_list_of_names(revseq, folders, end, name):
 
 def test_resume_skips_what_is_up_to_date(revseq, files):
     """As make does: an output that exists is complete; an older one is made again, and replaced."""
-    (files / "m.jsonl").write_text(lines(*({"output": f"out/y{i}.npy", "overwrite": i == 1} for i in range(4))))
+    (files / "m.jsonl").write_text(
+        lines(*({"output": f"out/y{i}.npy", "overwrite": i == 1} for i in range(4)))
+    )
 
     def run(*args):
         found = reports(revseq("batch", "m.jsonl", "--json", *args).ok())
@@ -230,7 +288,9 @@ def test_resume_skips_what_is_up_to_date(revseq, files):
         assert oracle.same_bits(np.load(files / "out" / f"y{i}.npy"), EXPECTED)
     os.utime(files / "n.npy", (1 << 31, 1 << 31))
     assert run("--resume", "--dry-run") == [False] * 4
-    revseq("batch", "m.jsonl").failed("already exists", "add --resume to skip what is done, or --overwrite")
+    revseq("batch", "m.jsonl").failed(
+        "already exists", "add --resume to skip what is done, or --overwrite"
+    )
     (files / "n.npy").unlink()
     revseq("batch", "m.jsonl", "--resume").failed("n.npy: no such file")
 
@@ -242,19 +302,28 @@ def test_resume_looks_into_stores(revseq, files):
     (files / "m.jsonl").write_text(lines({"input": "x.zarr", "output": "y.zarr"}))
     revseq("batch", "m.jsonl", "--only").ok()
     assert reports(revseq("batch", "m.jsonl", "--json", "--resume").ok())[0]["skipped"]
-    chunk = max((path for path in (files / "x.zarr").rglob("*") if path.is_file()), key=lambda path: len(path.parts))
+    chunk = max(
+        (path for path in (files / "x.zarr").rglob("*") if path.is_file()),
+        key=lambda path: len(path.parts),
+    )
     os.utime(chunk, (1 << 31, 1 << 31))
-    revseq("batch", "m.jsonl", "--resume", "--only").failed("already exists", "a folder is never replaced")
+    revseq("batch", "m.jsonl", "--resume", "--only").failed(
+        "already exists", "a folder is never replaced"
+    )
 
 
 def test_a_dry_run_checks_all_and_writes_nothing(revseq, files):
-    (files / "m.jsonl").write_text(lines(*({"output": f"new/y{i}.npy"} for i in range(3)), {"output": "y3.npy"}))
+    (files / "m.jsonl").write_text(
+        lines(*({"output": f"new/y{i}.npy"} for i in range(3)), {"output": "y3.npy"})
+    )
     before = {path.name for path in files.iterdir()}
     found = reports(revseq("batch", "m.jsonl", "--dry-run", "--json").ok())
     assert [(each["planned"], each["bytes"]) for each in found] == [(True, 48)] * 4
     assert {path.name for path in files.iterdir()} == before
     (files / "y3.npy").write_bytes(b"old")
-    done = revseq("batch", "m.jsonl", "--dry-run", "--json").failed("line 4: y3.npy: already exists")
+    done = revseq("batch", "m.jsonl", "--dry-run", "--json").failed(
+        "line 4: y3.npy: already exists"
+    )
     assert [each["ok"] for each in reports(done)] == [True, True, True, False]
 
 
@@ -266,14 +335,18 @@ def test_a_job_that_fails_stops_no_other(revseq, files):
     np.save(files / "n9.npy", np.full((3, 1), 9, np.uint32))
     for i in range(4):
         np.save(files / f"bad{i}.npy", np.ones((3, 2), np.int64))
-    jobs = [{"output": f"y{i}.npy", "lengths": f"bad{i}.npy" if i < 4 else "n9.npy"} for i in range(8)]
+    jobs = [
+        {"output": f"y{i}.npy", "lengths": f"bad{i}.npy" if i < 4 else "n9.npy"} for i in range(8)
+    ]
     jobs[1] |= {"input": "absent.npy"}
     jobs[6] |= {"lengths": "[[1.5], [1], [1]]"}
     jobs.append({"output": "x.npy/y.npy"})
     done = revseq("batch", "-", stdin=lines(*jobs).encode()).failed("line 7: LENGTHS: ", "line 9: ")
     assert outputs(files) == {"y4.npy", "y5.npy", "y7.npy"}
     assert done.out.startswith("9 jobs: 3 done, 6 failed; 144 bytes in ")
-    note, *errors = [line for line in done.err.split("\n") if line.startswith(("Note: ", "Error: "))]
+    note, *errors = [
+        line for line in done.err.split("\n") if line.startswith(("Note: ", "Error: "))
+    ]
     clamped = "3 of 3 lengths are clamped to the axis size, 4"
     assert note == f"Note: standard input: lines 5, 6, 8 (3 jobs): {clamped}"
     places = "lines 1, 3, 4 (3 jobs): bad0.npy, bad2.npy, bad3.npy"
@@ -309,7 +382,10 @@ passes.reverse = lambda job, *others: real(job, *others) if job.axis else 1 / 0
     text = lines({"output": "y1.npy"}, bad, {"output": "y3.npy"})
     for verbose in ("-v", "-vv"):
         done = revseq("batch", "-", "--overwrite", verbose, stdin=text.encode(), code=code).failed()
-        assert "line 2: internal error: ZeroDivisionError: division by zero\nHint: report it, with -vv" in done.err
+        assert (
+            "line 2: internal error: ZeroDivisionError: division by zero\nHint: report it, with -vv"
+            in done.err
+        )
         assert ("Traceback" in done.err) == (verbose == "-vv")
         assert outputs(files) == {"y1.npy", "y3.npy"}
 
@@ -320,7 +396,11 @@ def test_a_reader_that_leaves_leaves_no_job_undone(files):
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [*COMMAND, "batch", "m.jsonl", "--json"], cwd=files, stdout=writer, stderr=writer, check=False
+        [*COMMAND, "batch", "m.jsonl", "--json"],
+        cwd=files,
+        stdout=writer,
+        stderr=writer,
+        check=False,
     )
     os.close(writer)
     assert (done.returncode, len(outputs(files))) == (1, 40)
@@ -387,7 +467,9 @@ def test_h44_kills_at_random_moments(revseq, files):
     (files / "m.jsonl").write_text(numbered(count))
     for kill in (os.kill, os.killpg):
         command = [*COMMAND, "batch", "m.jsonl", "--resume"]
-        with subprocess.Popen(command, cwd=files, stdout=-1, stderr=-1, start_new_session=True) as process:
+        with subprocess.Popen(
+            command, cwd=files, stdout=-1, stderr=-1, start_new_session=True
+        ) as process:
             target = min(count, len(list(files.glob("y*.npy"))) + dice.randrange(1, 20))
             until(lambda: process.poll() is not None or len(list(files.glob("y*.npy"))) >= target)  # noqa: B023
             if process.poll() is None:
@@ -404,7 +486,9 @@ def started(folder, *jobs):
     np.save(folder / "x.npy", np.zeros((1 << 12, 1 << 12), np.float32))
     np.save(folder / "n.npy", np.full((1 << 12, 1), 9, np.uint32))
     (folder / "m.jsonl").write_text(lines(*jobs))
-    process = subprocess.Popen([*COMMAND, "batch", "m.jsonl"], cwd=folder, stdout=-1, stderr=-1, start_new_session=True)
+    process = subprocess.Popen(
+        [*COMMAND, "batch", "m.jsonl"], cwd=folder, stdout=-1, stderr=-1, start_new_session=True
+    )
     until(lambda: any(folder.glob(".revseq-*.tmp")))
     return process
 

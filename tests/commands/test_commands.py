@@ -63,7 +63,9 @@ def test_bad_input(revseq, files, args, words):
 
 @pytest.mark.needs("terminal")
 def test_no_binary_on_a_terminal(files, forked):
-    status, out, err = on_terminal(*forked.command, "run", "x.npy", "n.npy", "--axis", 1, "-f", "npy", cwd=files)
+    status, out, err = on_terminal(
+        *forked.command, "run", "x.npy", "n.npy", "--axis", 1, "-f", "npy", cwd=files
+    )
     assert (status, out) == (2, "")
     assert "add -o out.npy" in err
 
@@ -101,7 +103,13 @@ def test_check_json(revseq, files):
     job = ("check", "x.npy", "n.npy", "--axis", 1)
     report = json.loads(revseq(*job, "--feature-level", "2_1", "--json").failed().out)
     assert (report["valid"], report["lowest_level"]) == (False, "4_0")
-    assert report["lengths"] == {"total": 3, "clamped": 0, "unchanged": 0, "least": 2, "greatest": 4}
+    assert report["lengths"] == {
+        "total": 3,
+        "clamped": 0,
+        "unchanged": 0,
+        "least": 2,
+        "greatest": 4,
+    }
     assert {c["property"] for c in report["constraints"] if not c["ok"]} == {"dimension count"}
 
 
@@ -130,7 +138,11 @@ def test_h13_clamping_is_told(revseq, tmp_path):
     np.save(tmp_path / "x.npy", np.arange(240, dtype="f4").reshape(4, 10, 6))
     np.save(tmp_path / "lengths.npy", np.array([2, 5, 10, 7]))
     job = ("x.npy", "lengths.npy", "--axis", 2, "--batch-axis", 0, "--lengths-dtype", "UINT32")
-    for options, told in (((), f"Note: {CLAMPED}\n"), (("-o", "y.npy"), f"Note: {CLAMPED}\n"), (("-q",), "")):
+    for options, told in (
+        ((), f"Note: {CLAMPED}\n"),
+        (("-o", "y.npy"), f"Note: {CLAMPED}\n"),
+        (("-q",), ""),
+    ):
         assert revseq("run", *job, *options).ok().err == told
     report = json.loads(revseq("run", *job, "-o", "z.npy", "--json").ok().out)
     assert (report["clamped"], report["notes"]) == (2, [CLAMPED])
@@ -140,7 +152,9 @@ def test_h13_clamping_is_told(revseq, tmp_path):
 def test_no_picture_of_a_job_that_failed(tmp_path):
     with open("/dev/full", "w") as full:
         command = [*COMMAND, "run", "[1, 2]", "[2]", "--axis", "0", "--picture", "x.svg"]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, check=False)
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, check=False
+        )
     assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
 
 
@@ -148,7 +162,9 @@ def test_no_picture_of_a_job_that_failed(tmp_path):
 @pytest.mark.long
 def test_h53_standard_input_without_end(revseq):
     with open("/dev/zero", "rb") as zero:
-        done = subprocess.run([*COMMAND, "verify", "-"], stdin=zero, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*COMMAND, "verify", "-"], stdin=zero, capture_output=True, text=True, check=False
+        )
     assert done.returncode == 2
     assert "a text of more than 1073741824 bytes" in done.stderr
 
@@ -160,13 +176,17 @@ def test_h62_a_hint_can_be_pasted_into_a_shell(revseq, tmp_path):
     (tmp_path / "x;y.txt").write_text(f"a: {header}\nlengths: {header}")
     for name, inner in (("x y.npz", "$(touch PWNED)"), ("x;y.txt", "a")):
         hint = revseq("convert", name, "out.npy").refused().err.split("Hint: one of ")[1]
-        shown = subprocess.check_output(["sh", "-c", f"printf '%s\\n' {hint}"], text=True, cwd=tmp_path)
+        shown = subprocess.check_output(
+            ["sh", "-c", f"printf '%s\\n' {hint}"], text=True, cwd=tmp_path
+        )
         assert shown.splitlines() == [f"{name}::{inner},", f"{name}::lengths"]
     assert not (tmp_path / "PWNED").exists()
 
 
 def test_what_other_tools_call_otherwise(revseq, files):
-    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--force").refused("Hint: use --overwrite in its place")
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--force").refused(
+        "Hint: use --overwrite in its place"
+    )
     revseq("show", "x.npy", "--force").refused("Hint: revseq show --help")
     np.savez(files / "x.npz", a=INPUT, b=INPUT)
     revseq("run", "x.npz::a", "n.npy", "--axis", 1, "-o", "y.npz:c").refused("Hint: try y.npz::c\n")
@@ -191,7 +211,14 @@ def test_hints_at_options_typed_as_they_are_printed(revseq, files, typed, hint, 
 
 
 def test_sizes():
-    for text, size in (("4096", 4096), ("1KiB", 1024), ("1KB", 1000), ("2m", 2 << 20), ("7B", 7), ("0.5G", 1 << 29)):
+    for text, size in (
+        ("4096", 4096),
+        ("1KiB", 1024),
+        ("1KB", 1000),
+        ("2m", 2 << 20),
+        ("7B", 7),
+        ("0.5G", 1 << 29),
+    ):
         assert parse_bytes(text) == size
     for text in ("", "0", "-1", "1.5.2", "0.0001K", "G", "1X", "1KBB", "9" * 30):
         with pytest.raises(UsageError, match="is not a size"):

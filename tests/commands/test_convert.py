@@ -25,7 +25,9 @@ SERIAL = Resources("serial", 1)
 @pytest.mark.needs("peak")
 def test_a_large_file_in_little_memory(tmp_path):
     np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (24, 1 << 20))[23, -5:] = np.nan
-    _, memory, status = peak(tmp_path, "convert", "x.npy", "y.npy", "--memory", "4MiB", "--verify", "--jobs", 2)
+    _, memory, status = peak(
+        tmp_path, "convert", "x.npy", "y.npy", "--memory", "4MiB", "--verify", "--jobs", 2
+    )
     assert status == 0
     assert memory < 80 << 10
     assert np.isnan(np.load(tmp_path / "y.npy", mmap_mode="r")[23, -5:]).all()
@@ -78,8 +80,14 @@ def test_through_pipes(revseq, files):
         (("x.npy", ""), ["the name of a file is empty"]),
         (("x.npy", "n.npy"), ["n.npy: already exists", "add --overwrite"]),
         (("x.npy", "hard.h5", "--overwrite"), ["hard.h5: an input of this job"]),
-        (("x.npy", "have.h5::/other", "--overwrite"), ["a dataset inside an existing file", "such as new.h5::/other"]),
-        (("text.txt", "y.npy"), ["has 3 tensors", "one of text.txt::InputTensor, text.txt::SequenceTensor"]),
+        (
+            ("x.npy", "have.h5::/other", "--overwrite"),
+            ["a dataset inside an existing file", "such as new.h5::/other"],
+        ),
+        (
+            ("text.txt", "y.npy"),
+            ["has 3 tensors", "one of text.txt::InputTensor, text.txt::SequenceTensor"],
+        ),
         (("c.npy", "-"), ["c.npy: COMPLEX128 cannot be written as text"]),
         *((("x.npy", "-", option), ["a DST that is a file"]) for option in ("--json", "--verify")),
         (("x.npy", "y.npy::/name"), ["no name after ::"]),
@@ -97,7 +105,9 @@ def test_bad_input(revseq, files, args, words):
     assert content(files) == before
 
 
-@pytest.mark.parametrize(("name", "outputs"), [("../up", ["y.h5", "y.zarr"]), ("a//b", ["y.h5", "y.npz"])])
+@pytest.mark.parametrize(
+    ("name", "outputs"), [("../up", ["y.h5", "y.zarr"]), ("a//b", ["y.h5", "y.npz"])]
+)
 def test_a_name_that_the_other_format_cannot_have(revseq, tmp_path, name, outputs):
     safetensors.numpy.save_file({name: np.arange(3)}, tmp_path / "x.safetensors")
     for output in outputs:

@@ -95,7 +95,9 @@ def test_blocks_in_any_order_and_of_any_format(revseq, pair, engine):
     with h5py.File(folder / "a.h5", "w") as f:
         f.create_dataset("x", data=a, chunks=(11, 12, 13))
     few = ("--engine", engine, "--jobs", 2, "--memory", "2MB", "--first", 7, "--json")
-    for names in (("a.npy", "b.h5"), ("a.h5", "b.npy"), ("a.h5", "b.h5"))[: None if engine == "serial" else 1]:
+    for names in (("a.npy", "b.h5"), ("a.h5", "b.npy"), ("a.h5", "b.h5"))[
+        : None if engine == "serial" else 1
+    ]:
         found = report(revseq("diff", *names, *few), 1)
         assert (found["different"], found["largest_absolute"]) == (12, 7)
         assert [tuple(each["index"]) for each in found["first"]] == places[:7]
@@ -106,7 +108,10 @@ def test_blocks_in_any_order_and_of_any_format(revseq, pair, engine):
     [
         (("a.npy",), ["tensors given: 1", "wanted: A B, or A --job INPUT LENGTHS"]),
         (("-", "-"), ["A and B are both standard input"]),
-        *((("a.npy", "b.npy", "--rtol", x), [f"rtol: {x}", "at least 0"]) for x in ("nan", "inf", "-1.0")),
+        *(
+            (("a.npy", "b.npy", "--rtol", x), [f"rtol: {x}", "at least 0"])
+            for x in ("nan", "inf", "-1.0")
+        ),
         (("a.npy", "b.npy", "--dtype", "INT8"), ["DataType is FLOAT32, and INT8 is asked for"]),
         (("big.h5", "big.h5", "--memory", "1MB", "--engine", "serial"), ["try --memory"]),
         (("o.npy", "--job", "x.npy", "n.npy", "n.npy"), ["tensors given: 4"]),
@@ -139,7 +144,10 @@ def judged(revseq, tmp_path):
     def run(a, x, n, axis=AXIS, *options):
         for name, values in (("a", a), ("x", x), ("n", n)):
             np.save(tmp_path / f"{name}.npy", values)
-        found = report(revseq("diff", "a.npy", "--job", "x.npy", "n.npy", "--axis", axis, "--json", *options), 1)
+        found = report(
+            revseq("diff", "a.npy", "--job", "x.npy", "n.npy", "--axis", axis, "--json", *options),
+            1,
+        )
         return {**found, "mistakes": [mistake["text"] for mistake in found["mistakes"]]}
 
     return run
@@ -191,19 +199,24 @@ def test_what_is_told_of_a_job(revseq, tmp_path):
     np.save(tmp_path / "a.npy", np.array([[4, 3, 2, 1], [8, 7, 6, 5]], np.float32))
     job = ("--axis", 1, "--batch-axis", 0, "--first", 0)
     done = revseq("diff", "a.npy", "--job", "x.npy", "[3, 0]", *job)
-    assert "8 of 8 elements differ, in 2 of 2 lines, 3 inside the reversed part, 5 behind it\n" in done.out
+    assert (
+        "8 of 8 elements differ, in 2 of 2 lines, 3 inside the reversed part, 5 behind it\n"
+        in done.out
+    )
     told = "Note: 1 of 2 lengths are clamped to the axis size, 4\n"
     assert revseq("diff", "a.npy", "--job", "x.npy", "[4, 9]", *job).ok().err == told
-    assert json.loads(revseq("diff", "a.npy", "--job", "x.npy", "[4, 9]", *job, "--json").ok().out)["notes"] == [
-        told[6:-1]
-    ]
+    assert json.loads(revseq("diff", "a.npy", "--job", "x.npy", "[4, 9]", *job, "--json").ok().out)[
+        "notes"
+    ] == [told[6:-1]]
     found = revseq("diff", "a.npy", "--job", "x.npy", "[2, 4]", *job)
-    assert "only batch 0 of 2 are wrong\nexplained by: whole lines are reversed\n" in found.out
+    assert "only batch 0 of 2 are wrong\nexplained by: whole sequences are reversed\n" in found.out
     assert "index  A" not in found.out
     revseq("run", "x.npy", "[3, 0]", *job[:4], "-o", "y.bin").ok()
     for sizes in ((), ("--sizes", "2x4")):  # of A, since INPUT has its own
         revseq("diff", "y.bin", "--job", "x.npy", "[3, 0]", *job, *sizes).ok()
-    (tmp_path / "e.txt").write_text(revseq("run", "x.npy", "[3, 0]", *job[:4], "--example").ok().out)
+    (tmp_path / "e.txt").write_text(
+        revseq("run", "x.npy", "[3, 0]", *job[:4], "--example").ok().out
+    )
     revseq("diff", "e.txt::OutputTensor", "--job", "e.txt").ok()
 
 
@@ -212,7 +225,10 @@ def test_a_picture_marks_what_differs(revseq, tmp_path):
     a = np.load(tmp_path / "x.npy")
     a[1, 2] = 7777
     np.save(tmp_path / "a.npy", a)
-    for name, rest in (("pair", ("x.npy",)), ("job", ("--job", "x.npy", "[[0], [1], [0]]", "--axis", 1))):
+    for name, rest in (
+        ("pair", ("x.npy",)),
+        ("job", ("--job", "x.npy", "[[0], [1], [0]]", "--axis", 1)),
+    ):
         done = revseq("diff", "a.npy", *rest, "--picture", f"{name}.svg", "--json")
         assert report(done, 1)["different"] == 1
         svg = (tmp_path / f"{name}.svg").read_text()
@@ -223,7 +239,10 @@ def test_a_picture_marks_what_differs(revseq, tmp_path):
     assert svg.count('class="bracket"') == 1  # of the length that is not 0
     assert revseq("diff", "a.npy", "x.npy", "--picture", "pair.svg", "--overwrite").status == 1
     done = revseq("diff", "a.npy", "[1]", "--picture", "no.svg")
-    assert (done.status, done.err) == (1, "Note: no picture is drawn: the tensors differ in sizes or data types\n")
+    assert (done.status, done.err) == (
+        1,
+        "Note: no picture is drawn: the tensors differ in sizes or data types\n",
+    )
     assert not (tmp_path / "no.svg").exists()
 
 

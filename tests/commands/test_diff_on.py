@@ -8,7 +8,9 @@ import pytest
 
 from revseq_cli.core.tensors import DataType
 
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime, of the extra onnx, is not installed")
+onnxruntime = pytest.importorskip(
+    "onnxruntime", reason="onnxruntime, of the extra onnx, is not installed"
+)
 pytest.importorskip("onnx", reason="onnx, an extra, is not installed")
 CPU = f"ONNX Runtime {onnxruntime.__version__}, CPUExecutionProvider"
 JOB = ("[[1, 2, 3], [4, 5, 6]]", "[[2], [3]]", "--axis", "1")
@@ -45,14 +47,20 @@ def test_random_jobs_of_all_types_and_ranks_are_equal(revseq, tmp_path):
         rng = np.random.default_rng(seed)
         sizes = rng.integers(1, 6, 1 + seed % 5).tolist()
         axis, batch = seed % len(sizes), (seed + 1) % len(sizes)
-        shape, options = [1 if d == axis else size for d, size in enumerate(sizes)], ["--axis", axis]
+        shape, options = (
+            [1 if d == axis else size for d, size in enumerate(sizes)],
+            ["--axis", axis],
+        )
         if batch != axis and seed % 2:
             shape, options = (sizes[batch],), [*options, "--batch-axis", batch]
         x = oracle.random_values(rng, sizes, kinds[seed])
         if x.dtype.type is np.void:
             x, options = x.view(f"V{x.dtype.itemsize}"), [*options, "--dtype", kinds[seed].name]
         np.save(tmp_path / "x.npy", x)
-        np.save(tmp_path / "n.npy", rng.integers(1, 8, shape).astype([np.uint32, np.uint64][seed % 5 == 1]))
+        np.save(
+            tmp_path / "n.npy",
+            rng.integers(1, 8, shape).astype([np.uint32, np.uint64][seed % 5 == 1]),
+        )
         done = revseq(*ON, "x.npy", "n.npy", *options, "--feature-level", "none", "--json").ok()
         found = json.loads(done.out)
         assert (found["equal"], found["different"], found["A"]["name"]) == (True, 0, CPU), options
@@ -61,7 +69,9 @@ def test_random_jobs_of_all_types_and_ranks_are_equal(revseq, tmp_path):
 def test_what_does_not_fit_into_the_memory(revseq, tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((2, 5000), np.uint8))
     args = (*ON, "x.npy", "[[4000], [4000]]", "--axis", 1)
-    done = revseq(*args, "--memory", "10K").refused("takes 40000 bytes in ONNX Runtime", "--memory 40000")
+    done = revseq(*args, "--memory", "10K").refused(
+        "takes 40000 bytes in ONNX Runtime", "--memory 40000"
+    )
     revseq(*args, *done.err.split("add ")[1].split()).ok()
 
 
@@ -94,7 +104,11 @@ def test_a_version_that_leaves_lines_of_length_0_unwritten(revseq):
         ("[[1, 2, 3], [4, 5, 6]]", "[[0], [3]]", "--axis", "1"),
         "import onnxruntime; onnxruntime.__version__ = {!r}",
     )
-    words = ("ONNX Runtime 1.27.0 leaves lines of length 0 unwritten", "1.28 or newer", "--upgrade onnxruntime")
+    words = (
+        "ONNX Runtime 1.27.0 leaves lines of length 0 unwritten",
+        "1.28 or newer",
+        "--upgrade onnxruntime",
+    )
     revseq(*ON, *job, code=code.format("1.27.0")).refused(*words)
     revseq(*ON, *JOB, code=code.format("1.27.0")).ok()
     assert revseq(*ON, *job, code=code.format("1.28.0")).status in (0, 1)
@@ -107,25 +121,36 @@ def test_types_that_it_lacks(revseq, tmp_path):
     options = ("[[3]]", "--axis", 1, "--feature-level", "none")
     done = revseq(*ON, "x.npy", *options, "--json", code=WRONG.format("feed['x']")).failed()
     first = json.loads(done.out)["first"]
-    assert [(each["A"], each["B"]) for each in first] == [("(1+0j)", "(3+0j)"), ("(3+0j)", "(1+0j)")]
+    assert [(each["A"], each["B"]) for each in first] == [
+        ("(1+0j)", "(3+0j)"),
+        ("(3+0j)", "(1+0j)"),
+    ]
     revseq(*ON, "y.npy", *options).refused("has no ReverseSequence of COMPLEX128")
 
 
 def test_without_the_package(revseq):
     for on, package in {"cpu": "onnxruntime", "directml": "onnxruntime-directml"}.items():
-        done = revseq("diff", "--on", on, *JOB, code="import sys; sys.modules['onnxruntime'] = None")
+        done = revseq(
+            "diff", "--on", on, *JOB, code="import sys; sys.modules['onnxruntime'] = None"
+        )
         done.refused(f"the package {package}\n", f"pip install {package}\n")
-    revseq(*ON, *JOB, code="import sys; sys.modules['onnx'] = None").refused("the package onnx", "pip install onnx")
+    revseq(*ON, *JOB, code="import sys; sys.modules['onnx'] = None").refused(
+        "the package onnx", "pip install onnx"
+    )
     code = "import revseq_cli.formats.onnx as o\ndef extra(*_): raise ImportError('DLL load failed')\no.extra = extra"
     revseq(*ON, *JOB, code=code).refused("ONNX Runtime: cannot be loaded: DLL load failed")
 
 
 def test_another_provider(revseq):
-    done = revseq("diff", "--on", "directml", *JOB, code=DIRECTML.format(uses="DmlExecutionProvider")).ok()
+    done = revseq(
+        "diff", "--on", "directml", *JOB, code=DIRECTML.format(uses="DmlExecutionProvider")
+    ).ok()
     assert f"ONNX Runtime {onnxruntime.__version__}, DmlExecutionProvider\n" in done.out
     # A session that says it runs elsewhere does not count.
     found = revseq("diff", "--on", "dml", *JOB, code=DIRECTML.format(uses="CPUExecutionProvider"))
-    found.refused("has no ReverseSequence of float32 on DmlExecutionProvider", "runs on CPUExecutionProvider")
+    found.refused(
+        "has no ReverseSequence of float32 on DmlExecutionProvider", "runs on CPUExecutionProvider"
+    )
 
 
 def test_what_does_not_go_together(revseq):

@@ -13,10 +13,14 @@ X = np.ones((3, 4), "f4")
 
 
 def model(nodes, inputs=()):
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in (*inputs, "y")]
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in (*inputs, "y")
+    ]
     lengths = helper.make_tensor("n", TensorProto.INT64, [4], [1, 2, 3, 1])
     graph = helper.make_graph(nodes, "g", values[:-1], values[-1:], [lengths])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    ).SerializeToString()
 
 
 def reverse(*inputs):
@@ -39,7 +43,13 @@ def bare(tmp_path_factory):
     (folder / "folder").mkdir()
     for name, data in FILES.items():
         (folder / name).write_bytes(data)
-    for name, values in {"x": X, "n": [[2], [4], [3]], "scalar": 1.0, "vector": np.ones(4), "empty": X[:0]}.items():
+    for name, values in {
+        "x": X,
+        "n": [[2], [4], [3]],
+        "scalar": 1.0,
+        "vector": np.ones(4),
+        "empty": X[:0],
+    }.items():
         np.save(folder / f"{name}.npy", values)
     zipfile.ZipFile(folder / "none.npz", "w").close()
     np.savez(folder / "unnamed.npz", **{"": X, "b": np.ones(4)})
@@ -47,7 +57,9 @@ def bare(tmp_path_factory):
     save_file({"": X}, folder / "unnamed.safetensors")
     h5py.File(folder / "none.h5", "w").close()
     zarr.open_group(folder / "none.zarr", mode="w")
-    zarr.create_array(folder / "root.zarr", shape=(3, 4), dtype="f4", attributes={"": 1}, dimension_names=["", ""])
+    zarr.create_array(
+        folder / "root.zarr", shape=(3, 4), dtype="f4", attributes={"": 1}, dimension_names=["", ""]
+    )
     return folder
 
 

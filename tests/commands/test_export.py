@@ -25,7 +25,9 @@ def test_there_and_back(revseq, tmp_path, data_type):
     there.mkdir()
     np.save(here / "x.npy", values)
     np.save(here / "n.npy", lengths)
-    done = revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "model.json", "--json", cwd=here).ok()
+    done = revseq(
+        "export", "x.npy", "n.npy", "--axis", 1, "-o", "model.json", "--json", cwd=here
+    ).ok()
     report = json.loads(done.out)
     assert report["command"] == "dxdispatch.exe model.json"
     for file in report["files"]:
@@ -56,7 +58,12 @@ def test_bool_goes_as_uint8(revseq, tmp_path):
     np.save(tmp_path / "x.npy", x)
     job = ("export", "x.npy", "[[2], [3]]", "--axis", 1, "-o", "model.json")
     done = revseq(*job).refused("DataType is BOOL", "--dtype UINT8")
-    assert shlex.split(done.err.splitlines()[-1])[1:] == ["revseq", *map(str, job), "--dtype", "UINT8"]
+    assert shlex.split(done.err.splitlines()[-1])[1:] == [
+        "revseq",
+        *map(str, job),
+        "--dtype",
+        "UINT8",
+    ]
     done = revseq(*job, "--dtype", "UINT8").ok()
     dxdispatch.run(tmp_path, "model.json")
     assert np.load(tmp_path / TARGET).tolist() == [[0, 1, 1], [1, 0, 0]]
@@ -68,7 +75,9 @@ def test_what_no_level_has(revseq, tmp_path):
     for values in (np.ones((2, 3), "c8"), np.ones((0, 3)), np.ones((1,) * 8 + (3,))):
         np.save(tmp_path / "x.npy", values)
         np.save(tmp_path / "n.npy", np.ones((*values.shape[:-1], 1), np.uint32))
-        done = revseq("export", "x.npy", "n.npy", "--axis", values.ndim - 1, "-o", "model.json").refused()
+        done = revseq(
+            "export", "x.npy", "n.npy", "--axis", values.ndim - 1, "-o", "model.json"
+        ).refused()
         assert "--feature-level none" not in done.err
 
 
@@ -108,7 +117,7 @@ def test_files_beside_the_model_come_with_it_or_not_at_all(revseq, tmp_path):
 def test_the_model_gets_its_name_last(revseq, tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((2000, 2), np.float32))
     np.save(tmp_path / "n.npy", np.ones((2000, 1), np.uint32))
-    code = "from revseq_cli.formats.atomic_file import AtomicFile as A; f = A.take_name; A.take_name = lambda file: (print(file.name), f(file))"
+    code = "from revseq_cli.files.new import NewFile as A; f = A.take_name; A.take_name = lambda file: (print(file.name), f(file))"
     done = revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "model.json", "-q", code=code).ok()
     assert done.out.split() == [*OURS, "model.json"]
 
@@ -117,6 +126,8 @@ def test_padding_of_results_that_come_back(revseq, tmp_path):
     """DirectML has buffers of whole 4 bytes, and DxDispatch writes all of them."""
     for padding in (1, 3):
         values = np.arange(4 - padding, dtype=np.int8)
-        dxdispatch.write_npy(tmp_path / "x.npy", values.tobytes() + b"\xee" * padding, values.dtype, values.shape)
+        dxdispatch.write_npy(
+            tmp_path / "x.npy", values.tobytes() + b"\xee" * padding, values.dtype, values.shape
+        )
         np.save(tmp_path / "y.npy", values)
         revseq("diff", "x.npy", "y.npy").ok()

@@ -18,7 +18,9 @@ def test_the_examples_of_every_help_run_in_an_empty_folder(forked, revseq, tmp_p
     path = f"{Path(*forked.command).parent}{os.pathsep}{os.environ['PATH']}"
     assert examples
     command = ["bash" if name == "completion" else "sh", "-ec", "\n".join(examples)]
-    subprocess.run(command, cwd=tmp_path, env=environment({"PATH": path}), capture_output=True, check=True)
+    subprocess.run(
+        command, cwd=tmp_path, env=environment({"PATH": path}), capture_output=True, check=True
+    )
 
 
 def test_options_are_few_and_in_groups():
@@ -40,7 +42,9 @@ def test_the_command_help(revseq):
 
 
 def test_what_does_not_exist(revseq):
-    revseq("run", "x.npy", "--axi", 1).refused("No such option", "--axis", "Hint: revseq run --help")
+    revseq("run", "x.npy", "--axi", 1).refused(
+        "No such option", "--axis", "Hint: revseq run --help"
+    )
     revseq("rnu").refused("No such command 'rnu'", "Hint: revseq --help")
     revseq("run", "a", "b", "c").refused("unexpected extra argument")
 

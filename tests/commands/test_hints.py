@@ -22,7 +22,12 @@ RIGHT = oracle.expected(X, np.broadcast_to(SMALL.reshape(4, 1, 1), (4, 1, 6)), 1
         (("x.npz::tmp1", "n.npy"), "try x.npz::temp1", "x.npz::tmp1", "x.npz::temp1"),
         (("x.npy", "n.npz::lenghts"), "try n.npz::lengths", "n.npz::lenghts", "n.npz::lengths"),
         (("x.npy", "n.npy", "--dtype=FLOAT16"), "leave out --dtype", "--dtype=FLOAT16", "--only"),
-        (("x.npy", "large.npy", "--lengths-dtype", "UINT32"), "try --lengths-dtype UINT64", "UINT32", "UINT64"),
+        (
+            ("x.npy", "large.npy", "--lengths-dtype", "UINT32"),
+            "try --lengths-dtype UINT64",
+            "UINT32",
+            "UINT64",
+        ),
     ],
 )
 def test_a_name_or_a_value_that_a_hint_proposes(revseq, tmp_path, args, hint, wrong, right):
@@ -44,8 +49,13 @@ def test_addresses_of_this_machine(revseq, files):
 
 def test_a_tilde_that_no_shell_expanded(revseq, files):
     home = {"HOME": str(files), "USERPROFILE": str(files)}
-    for args in (("~/x.npy", "n.npy", "--axis", 1), ("x.npy", "n.npy", "--axis", 1, "-o", "~/y.npy")):
-        revseq("run", *args, env=home).refused("the shell did not expand its ~", f"Hint: type {files}")
+    for args in (
+        ("~/x.npy", "n.npy", "--axis", 1),
+        ("x.npy", "n.npy", "--axis", 1, "-o", "~/y.npy"),
+    ):
+        revseq("run", *args, env=home).refused(
+            "the shell did not expand its ~", f"Hint: type {files}"
+        )
     (files / "~").mkdir()
     (files / "x.npy").rename(files / "~" / "x.npy")
     revseq("run", "~/x.npy", "n.npy", "--axis", 1, env=home).ok()
@@ -61,26 +71,53 @@ def test_a_tilde_that_no_shell_expanded(revseq, files):
         ("d", "d.npy, d.npz"),
         ("mi.npy", "my.npy"),
         ("sub/lenghts.h5", str(Path("sub/lengths.h5"))),
-        *((name, "") for name in ("c.npy", "v2.npy", "gone/a.npy", "mi.npz", "missing.npy", "folde")),
+        *(
+            (name, "")
+            for name in ("c.npy", "v2.npy", "gone/a.npy", "mi.npz", "missing.npy", "folde")
+        ),
     ],
 )
 def test_a_file_of_nearly_the_same_name(revseq, tmp_path, typed, near):
     (tmp_path / "sub").mkdir()
-    for name in ("a.npy", "v1.npy", "d.npy", "d.npz", "my.npy", "sub/b.h5", "sub/lengths.h5", "folder"):
+    for name in (
+        "a.npy",
+        "v1.npy",
+        "d.npy",
+        "d.npz",
+        "my.npy",
+        "sub/b.h5",
+        "sub/lengths.h5",
+        "folder",
+    ):
         (tmp_path / name).touch()
     hint = f"Hint: {'one of' if ', ' in near else 'try'} {near}\n" if near else ""
-    assert revseq("show", typed).refused().err == f"Error: {typed.partition('::')[0]}: no such file\n{hint}"
+    assert (
+        revseq("show", typed).refused().err
+        == f"Error: {typed.partition('::')[0]}: no such file\n{hint}"
+    )
 
 
 def test_a_name_that_is_not_there_gets_no_other_tensor(revseq, tmp_path):
-    np.savez(tmp_path / "a.npz", t=np.zeros(3), temp1=np.zeros(3), speed_u=np.zeros(3), speed_v=np.zeros(3))
+    np.savez(
+        tmp_path / "a.npz",
+        t=np.zeros(3),
+        temp1=np.zeros(3),
+        speed_u=np.zeros(3),
+        speed_v=np.zeros(3),
+    )
     for key in ("v1", "temp2", "speed_w"):
         assert "Hint" not in revseq("show", f"a.npz::{key}").refused("one of t, temp1").err
 
 
 @pytest.mark.parametrize(
     "typed",
-    [("show", "none.npy"), ("batch", "none.csv"), ("verify", "none.md"), ("levels", "9_9"), ("run", "--axsi", 1)],
+    [
+        ("show", "none.npy"),
+        ("batch", "none.csv"),
+        ("verify", "none.md"),
+        ("levels", "9_9"),
+        ("run", "--axsi", 1),
+    ],
 )
 def test_an_error_is_an_object_too(revseq, typed):
     done = revseq(*typed, "--json")
@@ -94,7 +131,12 @@ def test_the_parts_of_an_error(revseq, tmp_path):
     np.savez(tmp_path / "a.npz", temp=np.zeros((2, 3)))
     done = revseq("run", "a.npz::temq", "[[1], [2]]", "--axis", 1, "-o", "y.npy", "--json")
     (error,) = json.loads(done.out)["errors"]
-    words = {"found": "no such tensor", "wanted": "one of temp", "hint": "try a.npz::temp", "context": ""}
+    words = {
+        "found": "no such tensor",
+        "wanted": "one of temp",
+        "hint": "try a.npz::temp",
+        "context": "",
+    }
     assert error == words | {"where": "a.npz::temq"}
 
 
@@ -108,7 +150,8 @@ def test_a_key_with_a_line_break_can_be_typed(revseq, tmp_path):
 
 @pytest.mark.needs("POSIX words")
 @pytest.mark.parametrize(
-    ("args", "typed"), [(("show", "--", "-Dash"), "show -- ./-dash.npy"), (("show", "./[b]"), "show './[b].npy'")]
+    ("args", "typed"),
+    [(("show", "--", "-Dash"), "show -- ./-dash.npy"), (("show", "./[b]"), "show './[b].npy'")],
 )
 def test_a_file_whose_name_is_like_an_option_or_a_tensor(revseq, tmp_path, args, typed):
     for name in ("-dash.npy", "[b].npy"):
@@ -125,7 +168,11 @@ def test_an_output_in_a_file_that_is_there(revseq, tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f["x"] = X
     run = ("run", "x.h5", "n.npy", "--axis", 1, "--batch-axis", 0, "-o")
-    told = revseq(*run, "x.h5::a b").refused("Hint: write to another file, such as 'new.h5::a b'\n").err
+    told = (
+        revseq(*run, "x.h5::a b")
+        .refused("Hint: write to another file, such as 'new.h5::a b'\n")
+        .err
+    )
     revseq(*run, *shlex.split(told.rpartition("such as ")[2])).ok()
     with h5py.File(tmp_path / "new.h5") as f:
         assert oracle.same_bits(f["a b"][...], RIGHT)

@@ -24,7 +24,9 @@ def keras(path, layers=3):
         for i in range(layers):
             group = f.create_group(f"layers/dense {i}/vars")
             group.parent.attrs["name"] = "dense"
-            group.create_dataset("0", data=X, chunks=(1, 3, 4), compression="gzip").attrs["trainable"] = True
+            group.create_dataset("0", data=X, chunks=(1, 3, 4), compression="gzip").attrs[
+                "trainable"
+            ] = True
             group["1"] = np.zeros(4, "f8")
         f["config"] = "text"
 
@@ -32,7 +34,10 @@ def keras(path, layers=3):
 def archive(path):
     with open(path, "wb") as f:
         np.savez(f, **{"a b": X, "c/d": X.T, "e::f": np.arange(3), "text": np.array("x")})
-    header = np.lib.format.magic(1, 0) + b"\x76\x00{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }"
+    header = (
+        np.lib.format.magic(1, 0)
+        + b"\x76\x00{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }"
+    )
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as f:
         f.writestr("z.npy", header.ljust(128) + b"123")
         f.writestr("notes.txt", "notes")
@@ -71,7 +76,10 @@ def test_hdf5_is_a_tree(revseq, tmp_path):
     ]
     assert lines(revseq("show", "x.h5"))[:8] == tree
     group = lines(revseq("show", "x.h5::layers/dense 1"))
-    assert (group[0], group[2:]) == ("x.h5::/layers/dense 1: h5, 2 tensors, 1 group, 1 attribute", tree[5:])
+    assert (group[0], group[2:]) == (
+        "x.h5::/layers/dense 1: h5, 2 tensors, 1 group, 1 attribute",
+        tree[5:],
+    )
     assert lines(revseq("show", "x.h5::/"))[1:] == lines(revseq("show", "x.h5"))[1:]
     report = json.loads(revseq("show", "x.h5", "--json").ok().out)
     assert report["tensors"][0] == {
@@ -106,7 +114,9 @@ def test_lists(revseq, tmp_path):
     found = lines(revseq("show", "x.safetensors"))
     assert found[0] == "x.safetensors: safetensors, 2 tensors, 1 attribute"
     assert sorted(found[2:]) == ["a FLOAT32 {2,3,4} dtype F32", "b INT64 {3} dtype I64"]
-    (tmp_path / "x.txt").write_text("a: (Sizes:{2}, DataType:INT8)\n[1, 2]\n\nc: (Sizes:{1}, DataType:X)\n[1]\n")
+    (tmp_path / "x.txt").write_text(
+        "a: (Sizes:{2}, DataType:INT8)\n[1, 2]\n\nc: (Sizes:{1}, DataType:X)\n[1]\n"
+    )
     assert lines(revseq("show", "x.txt")) == [
         "x.txt: text, 1 tensor, 1 other", "name DataType Sizes storage", "a INT8 {2} line 1",
         "c line 4, column 25: 'X' is not a data type",
@@ -122,11 +132,17 @@ def test_what_is_no_tensor(revseq, tmp_path):
         f["x"], f["y"] = X, X
         f["empty"], f["table"] = h5py.Empty("f4"), np.zeros(3, [("id", "i4"), ("at", "f8")])
         f["list"] = np.array([np.arange(2), np.arange(3)], h5py.vlen_dtype("i4"))
-        f["again"], f["soft"], f["away"] = f["x"], h5py.SoftLink("/x"), h5py.ExternalLink("other.h5", "/y")
+        f["again"], f["soft"], f["away"] = (
+            f["x"],
+            h5py.SoftLink("/x"),
+            h5py.ExternalLink("other.h5", "/y"),
+        )
         f["type"] = np.dtype("f8")
         f["loop"] = f["/"]
         virtual(f)
-    found = {line.split(" ")[0]: line.partition(" ")[2] for line in lines(revseq("show", "x.h5"))[2:]}
+    found = {
+        line.split(" ")[0]: line.partition(" ")[2] for line in lines(revseq("show", "x.h5"))[2:]
+    }
     beginnings = {
         "again": "FLOAT32 {2,3,4} 0 layout contiguous", "x": "another name of /again", "soft": "a soft link to /x", "type": "a data type",
         "away": "an external link to other.h5::/y", "loop": "another name of /", "table": "compound of id, at {3} 0",
@@ -153,7 +169,9 @@ def test_damage_in_one_place_hides_nothing_else(revseq, tmp_path):
     data = bytearray((tmp_path / "x.npz").read_bytes())
     data[data.index(b"descr")] = 0
     (tmp_path / "x.npz").write_bytes(data)
-    assert any(line.startswith(f"{quoted('a b')} damaged") for line in lines(revseq("show", "x.npz")))
+    assert any(
+        line.startswith(f"{quoted('a b')} damaged") for line in lines(revseq("show", "x.npz"))
+    )
 
 
 def test_the_only_tensor_of_a_file_is_shown_or_an_error(revseq, tmp_path):
@@ -179,7 +197,11 @@ def test_names_for_scripts(revseq, tmp_path, files):
     keras(tmp_path / "x.h5", 1)
     archive(tmp_path / "x.npz")
     (tmp_path / "x.txt").write_text("T: (Sizes:{2}, DataType:INT8)\n[1, 2]\n")
-    names = revseq("show", "x.h5", "x.npy", "x.npz", "x.txt", SAMPLES / "page.md::1", "--names").ok().out.splitlines()
+    names = (
+        revseq("show", "x.h5", "x.npy", "x.npz", "x.txt", SAMPLES / "page.md::1", "--names")
+        .ok()
+        .out.splitlines()
+    )
     assert names == [
         "x.h5::/layers/dense 0/vars/0", "x.h5::/layers/dense 0/vars/1", "x.npy", "x.npz::a b", "x.npz::c/d", "x.npz::e::f", "x.npz::z",
         "x.txt", *(f"{SAMPLES}/page.md::1::{role}" for role in ("InputTensor", "SequenceLengthsTensor", "OutputTensor")),
@@ -189,7 +211,10 @@ def test_names_for_scripts(revseq, tmp_path, files):
     assert revseq("show", "-", "--names", stdin=(tmp_path / "x.npy").read_bytes()).ok().out == "-\n"
     np.savez(tmp_path / "odd.npz", **{"a\nb": X, "c\x1bd": X})
     assert revseq("show", "odd.npz", "--names").ok().out == "odd.npz::a\\nb\nodd.npz::c\x1bd\n"
-    assert json.loads(revseq("show", "odd.npz", "--json").ok().out)["tensors"][0]["name"] == "odd.npz::a\nb"
+    assert (
+        json.loads(revseq("show", "odd.npz", "--json").ok().out)["tensors"][0]["name"]
+        == "odd.npz::a\nb"
+    )
     assert "\n  a\\nb " in revseq("show", "odd.npz").ok().out
 
 
@@ -197,7 +222,9 @@ def test_an_input_of_two_examples_is_listed_once(revseq, tmp_path):
     first, _, second = (SAMPLES / "page.md").read_text().partition("InputTensor: (Sizes:{3,2}")
     (tmp_path / "x.md").write_text(first + second[second.index("SequenceTensor") :])
     shared = [f"1::{INPUT}", f"1::{LENGTHS}", f"1::{OUTPUT}", f"2::{LENGTHS}", f"2::{OUTPUT}"]
-    assert lines(revseq("show", "x.md", "--names")) == [f"x.md::{name}" for name in [*shared, "ATensor", "BTensor"]]
+    assert lines(revseq("show", "x.md", "--names")) == [
+        f"x.md::{name}" for name in [*shared, "ATensor", "BTensor"]
+    ]
     assert revseq("show", "x.md").ok().out.startswith("x.md: text, 7 tensors\n")
     for key in (INPUT, "1::InputTensor", "2::InputTensor"):
         assert "INT8" not in revseq("show", f"x.md::{key}").ok().out
@@ -223,8 +250,12 @@ def test_a_list_reads_no_values(revseq, tmp_path):
     """A terabyte is listed, and values that cannot be decoded are not looked at."""
     with h5py.File(tmp_path / "large.h5", "w") as f:
         for name in "ab":
-            f.create_dataset(name, (1 << 20, 1 << 20), "f4", chunks=(1, 1 << 20), compression="gzip")
-    assert lines(revseq("show", "large.h5"))[2].startswith("a FLOAT32 {1048576,1048576} 0 chunks (1, 1048576)")
+            f.create_dataset(
+                name, (1 << 20, 1 << 20), "f4", chunks=(1, 1 << 20), compression="gzip"
+            )
+    assert lines(revseq("show", "large.h5"))[2].startswith(
+        "a FLOAT32 {1048576,1048576} 0 chunks (1, 1048576)"
+    )
     store(tmp_path / "x.zarr")
     before = revseq("show", "x.zarr").ok().out
     for path in (tmp_path / "x.zarr").rglob("c/*/*/*"):
@@ -249,7 +280,9 @@ def test_statistics_of_the_others_where_a_tensor_is_damaged(revseq, tmp_path):
         for place in places:
             f.seek(place)
             f.write(b"damage")
-    (tmp_path / "x.txt").write_text("A: (Sizes:{1}, DataType:INT8)\n[300]\nZ: (Sizes:{1}, DataType:INT8)\n[2]\n")
+    (tmp_path / "x.txt").write_text(
+        "A: (Sizes:{1}, DataType:INT8)\n[300]\nZ: (Sizes:{1}, DataType:INT8)\n[2]\n"
+    )
     archive(tmp_path / "x.npz")
     data = bytearray((tmp_path / "x.npz").read_bytes())
     data[data.index(b"descr")] = 0
@@ -257,7 +290,11 @@ def test_statistics_of_the_others_where_a_tensor_is_damaged(revseq, tmp_path):
     errors = {"x.h5": ["x.h5::/m", "x.h5::/n"], "x.npz": ["x.npz::a b"], "x.txt": ["x.txt::A"]}
     for (name, bad), count in zip(errors.items(), (2, 3, 1), strict=True):
         done = revseq("show", name, "--stats")
-        assert (done.status, done.out.count("mean"), done.err.count("Error: ")) == (2, count, len(bad))
+        assert (done.status, done.out.count("mean"), done.err.count("Error: ")) == (
+            2,
+            count,
+            len(bad),
+        )
         report = json.loads(revseq("show", name, "--stats", "--json").out)
         assert (report["exit_status"], len(report["tensors"])) == (2, count)
         assert [each["name"] for each in report["errors"]] == bad
@@ -268,7 +305,9 @@ def test_statistics_of_the_others_where_a_tensor_is_damaged(revseq, tmp_path):
 
 def test_a_preview_reads_only_the_ends_and_says_what_it_leaves_out(revseq, tmp_path):
     with open(tmp_path / "x.npy", "wb") as f:
-        np.lib.format.write_array_header_1_0(f, {"descr": "<f4", "fortran_order": False, "shape": (10**6, 10**6)})
+        np.lib.format.write_array_header_1_0(
+            f, {"descr": "<f4", "fortran_order": False, "shape": (10**6, 10**6)}
+        )
         f.truncate(f.tell() + 4 * 10**12)
     done = revseq("show", "x.npy").ok()
     assert "4,000,000,000,000" in done.out
@@ -282,12 +321,18 @@ def test_a_preview_reads_only_the_ends_and_says_what_it_leaves_out(revseq, tmp_p
         (np.array([1 + 2j]), [None, None, "(1+2j)", 0, 0]),
         (np.float16([[-np.inf, 1], [np.inf, np.nan]] * 9), ["-inf", "inf", "nan", 9, 18]),
         # Their sum is in no FLOAT64.
-        pytest.param(np.full(10, 1.7e308), [1.7e308, 1.7e308, 1.7e308, 0, 0], marks=pytest.mark.needs("long doubles")),
+        pytest.param(
+            np.full(10, 1.7e308),
+            [1.7e308, 1.7e308, 1.7e308, 0, 0],
+            marks=pytest.mark.needs("long doubles"),
+        ),
     ],
 )
 def test_statistics(revseq, tmp_path, values, expected):
     np.save(tmp_path / "x.npy", values)
-    report = json.loads(revseq("show", "x.npy", "--stats", "--json").ok().out, parse_constant=pytest.fail)
+    report = json.loads(
+        revseq("show", "x.npy", "--stats", "--json").ok().out, parse_constant=pytest.fail
+    )
     names = ("min", "max", "mean", "NaN", "infinite", "missing")
     found = report["tensors"][0]["statistics"]
     assert found == dict(zip(names, [*expected, 0], strict=True))

@@ -71,17 +71,27 @@ class TestPages:
         (docs / "c" / "circle").symlink_to(docs)
         (docs / "gone.md").symlink_to("nowhere.md")
         done = revseq("verify", "docs").failed()
-        errors = [f"docs/aa.md: not text: byte {len(WRONG)} is not UTF-8", "docs/gone.md: no such file"]
+        errors = [
+            f"docs/aa.md: not text: byte {len(WRONG)} is not UTF-8",
+            "docs/gone.md: no such file",
+        ]
         assert re.findall("^Error: (.*)$", done.err, re.MULTILINE) == errors
         assert "6 examples, 1 wrong" in done.out
 
     def test_nothing_to_check(self, revseq, tmp_path):
-        assert "Hint" not in revseq("verify", ".").refused("no example of this operator in 0 pages").err
+        assert (
+            "Hint"
+            not in revseq("verify", ".").refused("no example of this operator in 0 pages").err
+        )
         (tmp_path / "x.md").write_text("# Nothing\n")
         (tmp_path / "other.md").write_text(OTHERS.replace("ATensor", "SequenceTensor", 1))
-        revseq("verify", ".").refused("no example of this operator in 2 pages", "Hint: add --allow-empty\n")
+        revseq("verify", ".").refused(
+            "no example of this operator in 2 pages", "Hint: add --allow-empty\n"
+        )
         revseq("verify", "x.md").refused("x.md: contains no example")
-        revseq("verify", "other.md").refused("contains no example of this operator; 1 of other operators")
+        revseq("verify", "other.md").refused(
+            "contains no example of this operator; 1 of other operators"
+        )
         revseq("verify", "absent.md", "--allow-empty").refused("absent.md: no such file")
         done = revseq("verify", "x.md", "other.md", "--allow-empty").ok()
         assert done.out == "2 pages without an example skipped\n"
@@ -104,7 +114,11 @@ class TestForms:
         ]  # fmt: skip
         example = report["pages"][1]["examples"][0]
         (finding,) = example["findings"]
-        assert (finding["line"], finding["column"], finding["message"]) == (22, 14, TOLD.partition("1: ")[2])
+        assert (finding["line"], finding["column"], finding["message"]) == (
+            22,
+            14,
+            TOLD.partition("1: ")[2],
+        )
 
     @pytest.mark.needs("colons")
     def test_github(self, revseq, tmp_path):
@@ -120,7 +134,9 @@ class TestForms:
     @pytest.mark.parametrize("form", ["text", "github", "json"])
     def test_hostile_names_and_texts(self, revseq, tmp_path, form):
         name = "a\x1b[31m\r\n::warning::x.md"
-        page = PAGE.replace("Axis: 3", "Axis: %0A\x1b[31m::error::x](http://x)").replace("[ 3,", "[ \x1b[31m3,")
+        page = PAGE.replace("Axis: 3", "Axis: %0A\x1b[31m::error::x](http://x)").replace(
+            "[ 3,", "[ \x1b[31m3,"
+        )
         (tmp_path / name).write_text(page)
         done = revseq("verify", name, "--format", form)
         assert done.status == 1
@@ -180,9 +196,15 @@ class TestExamples:
         page = PAGE.replace("Axis: 3", f"Axis: {words}")
         line = page[: page.index("Axis: 3")].count("\n") + 1
         [finding] = verify(page).verdicts[0].findings
-        assert (finding.line, finding.column, finding.message) == (line, 1, f"Axis is {words}; wanted: an integer")
+        assert (finding.line, finding.column, finding.message) == (
+            line,
+            1,
+            f"Axis is {words}; wanted: an integer",
+        )
         (tmp_path / "x.md").write_text(page)
-        revseq("run", "x.md::1").refused(f"x.md: line {line}, column 1: Axis is {words}\n", "wanted: an integer")
+        revseq("run", "x.md::1").refused(
+            f"x.md: line {line}, column 1: Axis is {words}\n", "wanted: an integer"
+        )
         revseq("run", "x.md::1", "--axis", 3).ok()
         shared = FIRST + FIRST[FIRST.index("SequenceTensor") :].replace("Axis: 3", f"Axis: {words}")
         assert told(shared) == [f"Axis is {words}; wanted: an integer"]
@@ -206,7 +228,11 @@ class TestExamples:
 
     def test_an_input_serves_several_examples(self):
         """With its axis; a page in Korean has it so."""
-        second = FIRST[FIRST.index("SequenceTensor") :].replace("[9]", "[1]").replace("[8, 7, 6, 5]", "[5, 6, 7, 8]")
+        second = (
+            FIRST[FIRST.index("SequenceTensor") :]
+            .replace("[9]", "[1]")
+            .replace("[8, 7, 6, 5]", "[5, 6, 7, 8]")
+        )
         page = "\n## Next\n\n".join([FIRST, second, FIRST, second.replace("Axis: 3", "")])
         assert [verdict.right for verdict in verify(page).verdicts] == [True] * 4
         wrong = verify("[6, 5, 7, 8]".join(page.rsplit("[5, 6, 7, 8]", 1)))
@@ -257,9 +283,15 @@ class TestNumbers:
         types = [each for each in DataType if each.kind in ("float", "int", "uint")]
         dtype = dtype_of(data.draw(st.sampled_from(types)))
         rng = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
-        values = rng.integers(0, 256, int(np.prod(sizes)) * dtype.itemsize, np.uint8).view(dtype).reshape(sizes)
+        values = (
+            rng.integers(0, 256, int(np.prod(sizes)) * dtype.itemsize, np.uint8)
+            .view(dtype)
+            .reshape(sizes)
+        )
         narrow = [1 if d == axis else n for d, n in enumerate(sizes)]
-        lengths = rng.integers(0, sizes[axis] + 2, narrow).astype(data.draw(st.sampled_from(["u4", "u8"])))
+        lengths = rng.integers(0, sizes[axis] + 2, narrow).astype(
+            data.draw(st.sampled_from(["u4", "u8"]))
+        )
         result = expected(values, lengths, axis)
         text = view.example_text(*map(held, (values, lengths)), axis, held(result))
         assert verify(text).right
@@ -278,7 +310,9 @@ class TestFix:
     def test_only_the_rows_change(self, revseq, tmp_path, encoding, ends):
         def written(text):
             mark = "\ufeff" if encoding.startswith("utf-16") else ""
-            return (mark + "caf\xe9\t" + re.sub("(?m)^(?=.)", "    ", text).replace("\n", ends)).encode(encoding)
+            return (
+                mark + "caf\xe9\t" + re.sub("(?m)^(?=.)", "    ", text).replace("\n", ends)
+            ).encode(encoding)
 
         (tmp_path / "x.html").write_bytes(written(WRONG))
         assert revseq("verify", "x.html").status == 1
@@ -312,7 +346,9 @@ class TestFix:
         (tmp_path / "x.md").write_text(text)
         (tmp_path / "y.md").write_text(WRONG)
         done = revseq("verify", "x.md", "y.md", "--fix").failed()
-        assert re.search(rf"^Note: x.md is not rewritten: line \d+, column \d+: .*{re.escape(reason)}", done.err)
+        assert re.search(
+            rf"^Note: x.md is not rewritten: line \d+, column \d+: .*{re.escape(reason)}", done.err
+        )
         assert "x.md\n  example 1, line 10: WRONG" in done.out
         assert (tmp_path / "x.md").read_text() == text
         assert (tmp_path / "y.md").read_text() == PAGE
@@ -323,12 +359,17 @@ class TestFix:
         )  # with it, the second is another's
         (tmp_path / "x.md").write_text(text)
         done = revseq("verify", "x.md", "--fix").failed()
-        assert "x.md is not rewritten: cannot be fixed: with other rows, it has other examples" in done.err
+        assert (
+            "x.md is not rewritten: cannot be fixed: with other rows, it has other examples"
+            in done.err
+        )
         assert (tmp_path / "x.md").read_text() == text
         revseq("verify", "-", "--fix", stdin=WRONG.encode()).refused("standard input")
         packed = gzip.compress(WRONG.encode())
         (tmp_path / "x.md.gz").write_bytes(packed)
-        assert "x.md.gz is not rewritten: packed" in revseq("verify", "x.md.gz", "--fix").failed().err
+        assert (
+            "x.md.gz is not rewritten: packed" in revseq("verify", "x.md.gz", "--fix").failed().err
+        )
         assert (tmp_path / "x.md.gz").read_bytes() == packed
 
     def test_a_page_that_changes_meanwhile_stays_as_it_is(self, tmp_path):
@@ -349,8 +390,12 @@ class TestFix:
         offset, stop = PAGE.index("[[[[2, 1"), PAGE.index("## Along another")
         places = [match.span() for match in re.finditer(r"-?\d+", PAGE[offset:stop])]
         text = PAGE
-        for start, end in sorted(data.draw(st.sets(st.sampled_from(places), min_size=1)), reverse=True):
-            new = data.draw(st.sampled_from(["0", "-12", "3.5", "1e30", "nan", "x", "99999", "", "1 1"]))
+        for start, end in sorted(
+            data.draw(st.sets(st.sampled_from(places), min_size=1)), reverse=True
+        ):
+            new = data.draw(
+                st.sampled_from(["0", "-12", "3.5", "1e30", "nan", "x", "99999", "", "1 1"])
+            )
             text = text[: offset + start] + new + text[offset + end :]
         path = tmp_path_factory.mktemp("fix") / "x.md"
         path.write_text(text)
@@ -362,6 +407,8 @@ class TestFix:
 
 def test_the_hooks_of_pre_commit_are_commands(revseq, tmp_path):
     (tmp_path / "wrong.md").write_bytes((ROOT / "samples" / "wrong.md").read_bytes())
-    hooks = re.findall(r"^  entry: revseq (.+)$", (ROOT / ".pre-commit-hooks.yaml").read_text(), re.MULTILINE)
+    hooks = re.findall(
+        r"^  entry: revseq (.+)$", (ROOT / ".pre-commit-hooks.yaml").read_text(), re.MULTILINE
+    )
     assert [revseq(*entry.split(), "wrong.md").status for entry in hooks] == [1, 0]
     assert revseq("verify", "wrong.md").ok()

@@ -49,7 +49,11 @@ def made(tmp_path):
     """A file of safetensors, whose package has not all types in older versions, and lengths in a .npy."""
 
     def make(name):
-        entry = {"dtype": TYPES[name][1], "shape": words(name).shape, "data_offsets": [0, words(name).nbytes]}
+        entry = {
+            "dtype": TYPES[name][1],
+            "shape": words(name).shape,
+            "data_offsets": [0, words(name).nbytes],
+        }
         header = json.dumps({"x": entry}).encode()
         data = len(header).to_bytes(8, "little") + header + words(name).tobytes()
         (tmp_path / "x.safetensors").write_bytes(data)
@@ -79,7 +83,11 @@ def test_npy_has_no_name_for_them(revseq, tmp_path, made, name):
     if name == "FLOAT8_E5M2":  # NumPy writes f1, which is no other type's
         assert "FLOAT8_E5M2\n" in revseq("show", "x.npy").ok().out
     else:
-        hint = "add --dtype BFLOAT16" if array.itemsize == 2 else "add --dtype and the type that was saved"
+        hint = (
+            "add --dtype BFLOAT16"
+            if array.itemsize == 2
+            else "add --dtype and the type that was saved"
+        )
         revseq("run", "x.npy", *job, "-o", "y.npy").refused(
             "x.npy: its data type is |V", "bytes without a name", name, hint
         )
@@ -121,7 +129,9 @@ def test_zarr_of_bytes(revseq, tmp_path, version):
     x = words("BFLOAT16")
     np.save(tmp_path / "n.npy", lengths("BFLOAT16"))
     with warnings.catch_warnings(action="ignore"):  # other programs may not know this type
-        array = zarr.create_array(tmp_path / "x.zarr", shape=x.shape, dtype="V2", chunks=(1000, 7), zarr_format=version)
+        array = zarr.create_array(
+            tmp_path / "x.zarr", shape=x.shape, dtype="V2", chunks=(1000, 7), zarr_format=version
+        )
         array[:] = x.view("V2")
     job = ("run", "x.zarr", "n.npy", "--axis", 1, *NONE, "-o", "y.zarr", "--verify")
     revseq(*job).refused("x.zarr: its data type is |V2: bytes without a name", "--dtype BFLOAT16")
@@ -133,8 +143,12 @@ def test_zarr_of_bytes(revseq, tmp_path, version):
 
 
 def test_neither_directml_nor_text_has_them(revseq, tmp_path, made):
-    revseq("run", *made("BFLOAT16")[:4], "--feature-level", "5_0", "-o", "y.npy").refused("DataType is BFLOAT16")
-    revseq("run", *made("BFLOAT16")).refused("BFLOAT16 cannot be written as text", "out.safetensors")
+    revseq("run", *made("BFLOAT16")[:4], "--feature-level", "5_0", "-o", "y.npy").refused(
+        "DataType is BFLOAT16"
+    )
+    revseq("run", *made("BFLOAT16")).refused(
+        "BFLOAT16 cannot be written as text", "out.safetensors"
+    )
     (tmp_path / "x.json").write_text('{"DataType": "BFLOAT16", "Values": [1, 2]}')
     revseq("show", "x.json").refused("cannot be written as text")
 
@@ -158,7 +172,9 @@ def test_without_ml_dtypes_bits_move_and_are_told_in_hexadecimal(revseq, tmp_pat
     revseq("run", *job, "-o", "y.safetensors", "--verify", code=code).ok()
     ((_, found),) = deserialize((tmp_path / "y.safetensors").read_bytes())
     assert bytes(found["data"]) == expected(name).tobytes()
-    assert ("0x000f" if name == "BFLOAT16" else "0x0f") in revseq("show", "x.safetensors", code=code).ok().out
+    assert ("0x000f" if name == "BFLOAT16" else "0x0f") in revseq(
+        "show", "x.safetensors", code=code
+    ).ok().out
     done = revseq("diff", "x.safetensors", "y.safetensors", "--first", 1, code=code).failed()
     assert "elements differ" in done.out
     words = ("the package ml_dtypes", "pip install ml_dtypes")

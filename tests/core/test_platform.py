@@ -15,10 +15,12 @@ from needs import fcntl
 
 from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import TensorIOError
-from revseq_cli.formats import file_io
-from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, NewFolder
+from revseq_cli.files import base, local
+from revseq_cli.files.new import FileTransaction, NewFile, NewFolder
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="tests/core/test_windows.py has what is Windows's own")
+pytestmark = pytest.mark.skipif(
+    os.name == "nt", reason="tests/core/test_windows.py has what is Windows's own"
+)
 IN_USE = OSError(errno.EACCES, "is being used by another process")
 
 
@@ -32,7 +34,7 @@ def folder(tmp_path, monkeypatch):
 def in_use(monkeypatch):
     """Make one call of the system fail so many times as if another program had the file open, and none wait for long."""
     monkeypatch.setattr(platform, "keeps_name", lambda error: error is IN_USE)
-    monkeypatch.setattr(file_io, "_LONGEST_USE", 0.05)
+    monkeypatch.setattr(base, "_LONGEST_USE", 0.05)
 
     def use(name, times, owner=platform):
         real, left = getattr(owner, name), [None] * times
@@ -64,10 +66,25 @@ def test_a_job_is_the_same_without(tmp_path, lacking):
     np.save(tmp_path / "x.npy", values)
     np.save(tmp_path / "n.npy", np.full((2, 1, 1 << 17), 7, np.uint32))
     code = "import os, sys\nfrom revseq_cli.core import platform\n" + WITHOUT[lacking]
-    job = ["run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--engine", "processes", "--jobs", "2", "--verify"]
+    job = [
+        "run",
+        "x.npy",
+        "n.npy",
+        "--axis",
+        "1",
+        "-o",
+        "y.npy",
+        "--engine",
+        "processes",
+        "--jobs",
+        "2",
+        "--verify",
+    ]
     code += f"sys.argv[1:] = {job}\nfrom revseq_cli.__main__ import main\nif __name__ == '__main__':\n    main()"
     (tmp_path / "job.py").write_text(code)  # which a process that is spawned loads again
-    done = subprocess.run([sys.executable, "job.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "job.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     values[:, :7] = values[:, 6::-1].copy()
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), values)
@@ -85,7 +102,7 @@ def test_a_flush_that_reaches_the_disk_of_a_mac(folder, monkeypatch):
         (refusing(errno.EIO), "output error"),
     ):
         monkeypatch.setattr(fcntl, "fcntl", answer)
-        for flush in (lambda: file_io.flush("x"), lambda: platform.flush_folder(".")):
+        for flush in (lambda: local.flush("x"), lambda: platform.flush_folder(".")):
             with pytest.raises(OSError, match=flushed) if flushed else contextlib.nullcontext():
                 flush()
 
@@ -95,7 +112,7 @@ def test_a_flush_that_reaches_the_disk_of_a_mac(folder, monkeypatch):
 
 def test_what_another_program_has_open_is_tried_for(folder, in_use):
     left = in_use("take_name", 2)
-    with FileTransaction(file := AtomicFile("y", overwrite=True)):
+    with FileTransaction(file := NewFile("y", overwrite=True)):
         file.write(b"new")
     assert not left
     assert content(folder) == {"y": b"new"}
@@ -104,7 +121,7 @@ def test_what_another_program_has_open_is_tried_for(folder, in_use):
         pass
     assert not left
     left = in_use("unlink", 2, Path)
-    file = AtomicFile("z", overwrite=False)
+    file = NewFile("z", overwrite=False)
     file.create()
     file.remove()
     assert not left
@@ -114,7 +131,7 @@ def test_a_file_that_stays_open_stays_as_it_is(folder, in_use):
     in_use("take_name", 1000)
     Path("y").write_bytes(b"old")
     error = pytest.raises(TensorIOError, match="y: cannot replace: another program has it open")
-    with error, FileTransaction(file := AtomicFile("y", overwrite=True)):
+    with error, FileTransaction(file := NewFile("y", overwrite=True)):
         file.write(b"new")
     assert content(folder) == {"y": b"old"}
 
@@ -129,14 +146,23 @@ def test_a_signal_ends_the_wait_but_not_what_undoes_the_work(monkeypatch, in_use
             raise IN_USE
 
     with pytest.raises(signals.Stopped):
-        file_io.patiently(busy, lambda _: True)
+        base.patiently(busy, lambda _: True)
     assert len(calls) == 1
-    file_io.patiently(busy, lambda _: True, stops=False)
+    base.patiently(busy, lambda _: True, stops=False)
     assert len(calls) == 3
 
 
 def test_names_that_windows_would_take_for_others():
-    names = ("NUL", "sub/com1.npy", "Com¹ .x.npy", "x.npy:stream", "out.npy.", "out /x.npy", "a?b.npy", "a\tb.npy")
+    names = (
+        "NUL",
+        "sub/com1.npy",
+        "Com¹ .x.npy",
+        "x.npy:stream",
+        "out.npy.",
+        "out /x.npy",
+        "a?b.npy",
+        "a\tb.npy",
+    )
     for name in (*names, r"\\.\C:\x"):
         assert "on Windows" in platform._fault_on_windows(name), name
     for name in ("COM10.npy", "a b.npy", "ä'(&).npy", "../.x/./y.npy"):

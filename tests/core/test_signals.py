@@ -62,7 +62,9 @@ def test_a_second_signal_ends_what_undoes_its_work(number):
     assert process.returncode == -number
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process by itself after a first Ctrl-C")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux ends a process by itself after a first Ctrl-C"
+)
 def test_a_second_ctrl_c_ends_c_code():
     process = started(LOOP.format(IN_C))
     process.send_signal(signal.SIGINT)
@@ -79,19 +81,23 @@ def test_c_code_is_ended_while_there_is_nothing_to_undo(tmp_path, number):
     """As a damaged file lets libhdf5 loop for ever while its header is read."""
     (tmp_path / "x.npy").write_bytes(b"")
     code = (
-        "import ctypes, sys; import revseq_cli.formats.file_io as f\n"
+        "import ctypes, sys; import revseq_cli.files as f\n"
         "def loops(*_):\n    print('begun', flush=True)\n    ctypes.PyDLL(None).sleep(1000)\n"
-        "f.opened = loops\nsys.argv = ['revseq', 'run', 'x.npy', '[1]', '--axis', '0', '-o', 'y.npy']\n"
+        "f.open_file = loops\nsys.argv = ['revseq', 'run', 'x.npy', '[1]', '--axis', '0', '-o', 'y.npy']\n"
         "import revseq_cli.__main__ as m; m.main()"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=-1, stderr=-1, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stdout=-1, stderr=-1, text=True
+    )
     assert process.stdout.readline() == "begun\n"
     process.send_signal(number)
     _, err = process.communicate(timeout=5)
     assert (process.returncode, err) == (-number, "")
 
 
-@pytest.mark.parametrize(("engine", "number"), [*zip(["serial", "processes", "processes"], NUMBERS, strict=False)])
+@pytest.mark.parametrize(
+    ("engine", "number"), [*zip(["serial", "processes", "processes"], NUMBERS, strict=False)]
+)
 def test_one_signal_is_enough_and_leaves_nothing(held, small, engine, number):
     """Two at once are one, as timeout sends SIGTERM to the process and to its group: there is time to undo."""
     process, go = held(small, "--engine", engine, "--memory", "300K", "--jobs", "2")

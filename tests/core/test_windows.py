@@ -16,10 +16,11 @@ if sys.platform != "win32":
 import ctypes
 from ctypes import wintypes
 
+from revseq_cli import files
 from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError
-from revseq_cli.formats import file_io
-from revseq_cli.formats.atomic_file import AtomicFile
+from revseq_cli.files import local
+from revseq_cli.files.new import NewFile
 from revseq_cli.formats.references import Reference
 
 ENDED = 0xC000013A  # what cmd.exe shows after Ctrl-C
@@ -56,7 +57,9 @@ def process(tmp_path):
 
     def run(*args, stdin=b"", **options):
         command = [sys.executable, "-c", "from revseq_cli.__main__ import main; main()", *args]
-        done = subprocess.run(command, input=stdin, capture_output=True, cwd=tmp_path, timeout=LONGEST, **options)
+        done = subprocess.run(
+            command, input=stdin, capture_output=True, cwd=tmp_path, timeout=LONGEST, **options
+        )
         assert (done.returncode, done.stderr) == (0, b"")
         return done.stdout
 
@@ -74,8 +77,8 @@ def job(tmp_path):
 
 def opened_to_read(name):
     """What positioned reads find in the file."""
-    with file_io.opened(name) as fd:
-        return file_io.read_some(fd, 99, 0, name)
+    with files.open_file(name) as fd:
+        return fd.read(99, 0)
 
 
 def opened(path):
@@ -94,10 +97,12 @@ def left(folder):
 # Names
 
 
-@pytest.mark.parametrize("name", ["NUL", "sub/com1.npy", "x.npy:stream:$DATA", "out.npy ", r"\\.\C:\out.npy"])
+@pytest.mark.parametrize(
+    "name", ["NUL", "sub/com1.npy", "x.npy:stream:$DATA", "out.npy ", r"\\.\C:\out.npy"]
+)
 def test_names_that_windows_would_take_for_others(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
-    for refuses in (Reference.file, lambda name: AtomicFile(name, overwrite=True), opened_to_read):
+    for refuses in (Reference.file, lambda name: NewFile(name, overwrite=True), opened_to_read):
         with pytest.raises(RevseqError, match="a device, a stream, or no name on Windows"):
             refuses(name)
     assert left(tmp_path) == []
@@ -145,12 +150,14 @@ def test_an_output_that_is_an_input_by_another_name(revseq, job, monkeypatch):
     monkeypatch.chdir(job)
     os.link(job / "x.npy", job / "hard.npy")
     ways = ["X.NPY", ".\\x.npy", f"\\\\?\\{job}\\x.npy", str(job).upper() + "\\x.npy", "hard.npy"]
-    with file_io.opened("x.npy") as fd:
-        identity = file_io.identity(fd)
+    with files.open_file("x.npy") as fd:
+        identity = fd.identity
     for way in ways:
         with pytest.raises(RevseqError, match="an input of this job"):
-            AtomicFile(way, overwrite=True, inputs=[identity])
-    revseq("run", "x.npy", "n.npy", "--axis", "1", "-o", "X.NPY", "--overwrite").refused("an input of this job")
+            NewFile(way, overwrite=True, inputs=[identity])
+    revseq("run", "x.npy", "n.npy", "--axis", "1", "-o", "X.NPY", "--overwrite").refused(
+        "an input of this job"
+    )
     assert np.load(job / "x.npy").size == 12
 
 
@@ -166,14 +173,18 @@ def test_an_output_that_is_an_input_behind_a_junction(revseq, job):
         _winapi.CreateJunction(str(job / "folder"), str(job / "junction"))
     except OSError as e:
         pytest.skip(f"no junctions here: {e}")
-    done = revseq("run", "folder\\x.npy", "n.npy", "--axis", "1", "-o", "junction\\x.npy", "--overwrite")
+    done = revseq(
+        "run", "folder\\x.npy", "n.npy", "--axis", "1", "-o", "junction\\x.npy", "--overwrite"
+    )
     done.refused("an input of this job")
 
 
 def test_an_input_that_nobody_may_open(revseq, job):
     close = opened(job / "x.npy")
     begin = time.monotonic()
-    revseq("show", "x.npy").refused("x.npy: cannot open: another program has it open", "Hint: close it there")
+    revseq("show", "x.npy").refused(
+        "x.npy: cannot open: another program has it open", "Hint: close it there"
+    )
     assert time.monotonic() - begin < LONGEST / 2
     close()
     revseq("show", "x.npy").ok()
@@ -193,12 +204,12 @@ def test_an_output_that_another_program_has_open(revseq, job, suffix):
 
 def test_others_may_rename_and_remove_what_is_read_and_written(tmp_path):
     (tmp_path / "x").write_bytes(b"data")
-    with file_io.opened(str(tmp_path / "x")) as fd:
+    with files.open_file(str(tmp_path / "x")) as fd:
         (tmp_path / "x").rename(tmp_path / "z")
-        assert file_io.read_some(fd, 9, 0, "x") == b"data"
-    file = AtomicFile(str(tmp_path / "y"), overwrite=False)
+        assert fd.read(9, 0) == b"data"
+    file = NewFile(str(tmp_path / "y"), overwrite=False)
     file.create()
-    with file_io.opened_to_write(file.temporary, "y"):
+    with local.open_to_write(file.temporary, "y"):
         file.remove()
     assert left(tmp_path) == ["z"]
 
@@ -236,7 +247,9 @@ def split(line):
 
 
 def test_hints_are_for_this_system(revseq, job):
-    hint = revseq("convert", "x.npy", "no such\\y.npy").refused("no such folder").err.splitlines()[-1]
+    hint = (
+        revseq("convert", "x.npy", "no such\\y.npy").refused("no such folder").err.splitlines()[-1]
+    )
     subprocess.run(f"cmd /c {hint.removeprefix('Hint: ')}", check=True, timeout=LONGEST)
     revseq("convert", "x.npy", "no such\\y.npy").ok()
 
@@ -247,15 +260,15 @@ def test_hints_are_for_this_system(revseq, job):
 def test_reads_and_writes_at_an_offset_beyond_4_gib(tmp_path):
     os.close(platform.create_file(str(tmp_path / "x"), 0o666))
     data, place = bytes(range(256)) * 5, (1 << 32) + 77
-    with file_io.opened_to_write(str(tmp_path / "x"), "x") as fd:
-        file_io.allocate(fd, 100, "x")
+    with local.open_to_write(str(tmp_path / "x"), "x") as fd:
+        fd.allocate(100)
         assert os.fstat(fd).st_size == 100
-        file_io.write_all(fd, data[:50], 10, "x")
-        assert file_io.write_runs(str(tmp_path / "x"), fd, [(place, memoryview(data))], "x") == []
-    with file_io.opened(str(tmp_path / "x")) as fd:
-        assert file_io.read_some(fd, 5000, place - 3, "x") == b"\0\0\0" + data
-        assert file_io.read_some(fd, 100, 0, "x") == bytes(10) + data[:50] + bytes(40)
-        assert file_io.read_some(fd, 9, place + len(data), "x") == b""
+        fd.write(data[:50], 10)
+        assert fd.write_runs([(place, memoryview(data))]) == []
+    with files.open_file(str(tmp_path / "x")) as fd:
+        assert fd.read(5000, place - 3) == b"\0\0\0" + data
+        assert fd.read(100, 0) == bytes(10) + data[:50] + bytes(40)
+        assert fd.read(9, place + len(data)) == b""
 
 
 # The end
@@ -272,8 +285,21 @@ def held(tmp_path, tmp_path_factory):
     started = []
 
     def run(*args):
-        job = ("run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--overwrite", "--memory", "64KiB")
-        process = subprocess.Popen([sys.executable, script, *job, *args], cwd=tmp_path, stdin=-1, stderr=-1, bufsize=0)
+        job = (
+            "run",
+            "x.npy",
+            "n.npy",
+            "--axis",
+            "1",
+            "-o",
+            "y.npy",
+            "--overwrite",
+            "--memory",
+            "64KiB",
+        )
+        process = subprocess.Popen(
+            [sys.executable, script, *job, *args], cwd=tmp_path, stdin=-1, stderr=-1, bufsize=0
+        )
         started.append(process)
         deadline = time.monotonic() + LONGEST
         while not script.with_name("reached").exists():

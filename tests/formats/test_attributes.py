@@ -13,7 +13,12 @@ from processes import peak
 
 PACKED = np.arange(24, dtype="i2").reshape(2, 3, 4)
 ENCODING = {
-    "air": {"dtype": "i2", "scale_factor": 0.01, "add_offset": 250.0, "_FillValue": np.int16(-32768)},
+    "air": {
+        "dtype": "i2",
+        "scale_factor": 0.01,
+        "add_offset": 250.0,
+        "_FillValue": np.int16(-32768),
+    },
     "time": {"units": "hours since 2000-01-01", "dtype": "i8"},
     "height": {"_FillValue": -1.0},
 }
@@ -36,7 +41,11 @@ def write(path, group=None, unlimited=()):
             "other": (("lat",), np.arange(3.0)),
         },
         {
-            "time": ("time", np.array(["2000-01-01", "2000-01-02"], "datetime64[ns]"), {"standard_name": "time"}),
+            "time": (
+                "time",
+                np.array(["2000-01-01", "2000-01-02"], "datetime64[ns]"),
+                {"standard_name": "time"},
+            ),
             "lat": ("lat", np.array([10, 20, 30], "f4"), {"units": "degrees_north"}),
             "station": ("lon", np.array(["a", "bö", "", "ddd"], object)),
             "height": (("lat", "lon"), np.arange(12.0).reshape(3, 4), {"units": "m"}),
@@ -59,7 +68,11 @@ def write(path, group=None, unlimited=()):
 
 def opened(path, group=None, *, decode=True):
     """The variables, read by each of xarray's engines that opens such a file."""
-    engines = ["zarr"] if path.name.endswith(".zarr") else ["netcdf4", "h5netcdf"][: 1 + (path.name != FORMATS["nc3"])]
+    engines = (
+        ["zarr"]
+        if path.name.endswith(".zarr")
+        else ["netcdf4", "h5netcdf"][: 1 + (path.name != FORMATS["nc3"])]
+    )
     found = []
     for engine in engines:
         with warnings.catch_warnings():
@@ -75,7 +88,11 @@ def notes(revseq, *command):
 
 def told(attributes):
     """Attributes of a variable or file to compare; JSON has one type of integers."""
-    return {name: np.asarray(value).tolist() for name, value in attributes.items() if name not in {*OTHERS, "history"}}
+    return {
+        name: np.asarray(value).tolist()
+        for name, value in attributes.items()
+        if name not in {*OTHERS, "history"}
+    }
 
 
 # What is made, in which group, with which dimensions that can grow: neither Zarr nor NetCDF-3 has all of it.
@@ -90,13 +107,22 @@ MADE = [
 def test_every_pair_of_formats_keeps_what_a_file_says(tmp_path, revseq, made, to, group, unlimited):
     source, result = tmp_path / FORMATS[made], tmp_path / f"y.{to}"
     write(source, group, unlimited)
-    found = notes(revseq, "convert", f"{source.name}::{group}/air" if group else f"{source.name}::air", result.name)
+    found = notes(
+        revseq,
+        "convert",
+        f"{source.name}::{group}/air" if group else f"{source.name}::air",
+        result.name,
+    )
     lost = [f"the unlimited size of {name}" for name in unlimited] if to == "zarr" else []
     if not (made.startswith("zarr") and to == "zarr"):  # which keeps its own metadata
-        assert found == [f"not copied: {', '.join([*lost, 'the variables named by coordinates, grid_mapping'])}"]
+        assert found == [
+            f"not copied: {', '.join([*lost, 'the variables named by coordinates, grid_mapping'])}"
+        ]
     wanted = opened(source, group)[0]
     for data in opened(result, group):
-        assert data.encoding.get("unlimited_dims", set()) == (set() if to == "zarr" else {*unlimited})
+        assert data.encoding.get("unlimited_dims", set()) == (
+            set() if to == "zarr" else {*unlimited}
+        )
         assert told(data.attrs) == told(wanted.attrs)
         assert {*data["air"].coords} == {"time", "lat"}
         for name in ("air", "time", "lat"):
@@ -109,7 +135,10 @@ def test_every_pair_of_formats_keeps_what_a_file_says(tmp_path, revseq, made, to
     if to == "zarr":
         return
     with h5py.File(result) as f:
-        limits = tuple(None if name in unlimited else size for name, size in (("time", 2), ("lat", 3), ("lon", 4)))
+        limits = tuple(
+            None if name in unlimited else size
+            for name, size in (("time", 2), ("lat", 3), ("lon", 4))
+        )
         assert f[group or "/"]["air"].maxshape == limits
     with netCDF4.Dataset(result, "a") as f:
         f = f[group] if group else f
@@ -123,7 +152,14 @@ def test_every_pair_of_formats_keeps_what_a_file_says(tmp_path, revseq, made, to
 
 @pytest.mark.parametrize(
     ("made", "to"),
-    [("nc", "npy"), ("nc3", "npz"), ("zarr3", "safetensors"), ("nc", "pb"), ("zarr2", "json"), ("h5", "bin")],
+    [
+        ("nc", "npy"),
+        ("nc3", "npz"),
+        ("zarr3", "safetensors"),
+        ("nc", "pb"),
+        ("zarr2", "json"),
+        ("h5", "bin"),
+    ],
 )
 def test_a_note_names_what_a_format_has_no_place_for(tmp_path, revseq, made, to):
     write(tmp_path / FORMATS[made])
@@ -132,7 +168,10 @@ def test_a_note_names_what_a_format_has_no_place_for(tmp_path, revseq, made, to)
         f["y"].attrs["units"] = "m"
     [note] = notes(revseq, "convert", f"{FORMATS[made]}::air", f"y.{to}")
     name = {"pb": "onnx", "bin": "raw"}.get(to, to)
-    assert all(each in note for each in (f"not kept in .{name}: ", "scale_factor, ", "add_offset, ", "_FillValue, "))
+    assert all(
+        each in note
+        for each in (f"not kept in .{name}: ", "scale_factor, ", "add_offset, ", "_FillValue, ")
+    )
     assert note.endswith("the names of dimensions, the coordinates time, lat")
     assert notes(revseq, "convert", "plain.h5::x", f"z.{to}") == []
     assert notes(revseq, "convert", "plain.h5::y", f"u.{to}") == [f"not kept in .{name}: units"]
@@ -146,7 +185,9 @@ def test_attributes_without_a_place_are_named(tmp_path, revseq):
         f["v"].attrs["structure\x1b"] = np.zeros(2, [("a", "i4")])
     for output in ("z.zarr", "z.h5"):
         assert notes(revseq, "convert", "x.h5", output) == [r"not copied: structure\x1b"]
-    assert notes(revseq, "convert", "x.h5", "y.npy")[0].startswith(r"not kept in .npy: _FillValue, structure\x1b")
+    assert notes(revseq, "convert", "x.h5", "y.npy")[0].startswith(
+        r"not kept in .npy: _FillValue, structure\x1b"
+    )
     assert json.loads((tmp_path / "z.zarr/v/zarr.json").read_text())["attributes"] == {}
     with h5py.File(tmp_path / "z.h5") as f:
         assert dict(f["v"].attrs) == {}
@@ -169,7 +210,9 @@ def test_labels_without_scales_and_names_that_netcdf_cannot_have(tmp_path, revse
 
 
 @pytest.mark.needs("peak")
-@pytest.mark.parametrize(("kind", "output"), [("size", "y.npy"), ("chunk", "y.h5"), ("texts", "y.npy")])
+@pytest.mark.parametrize(
+    ("kind", "output"), [("size", "y.npy"), ("chunk", "y.h5"), ("texts", "y.npy")]
+)
 def test_coordinates_that_take_much_memory_stay_behind(tmp_path, revseq, kind, output):
     """By their size, by one chunk, or since many texts are one and the same long one in the file."""
     size = {"size": 1 << 23, "chunk": 4, "texts": 400}[kind]
@@ -181,7 +224,9 @@ def test_coordinates_that_take_much_memory_stay_behind(tmp_path, revseq, kind, o
         elif kind == "size":
             f.create_dataset("t", (size,), "f8")
         else:
-            f.create_dataset("t", (size,), "f8", maxshape=(None,), chunks=(1 << 23,), compression="gzip")
+            f.create_dataset(
+                "t", (size,), "f8", maxshape=(None,), chunks=(1 << 23,), compression="gzip"
+            )
             f["t"].id.write_direct_chunk((0,), zlib.compress(bytes(1 << 26), 1))
         f["t"].make_scale("t")
         f["v"].dims[0].attach_scale(f["t"])
@@ -197,7 +242,9 @@ def test_coordinates_that_take_much_memory_stay_behind(tmp_path, revseq, kind, o
 
 def test_show_prints_attributes_with_their_values(tmp_path, revseq):
     write(tmp_path / "x.nc")
-    assert 'long_name = "Lufttemperatur in °C"' in " ".join(revseq("show", "x.nc::air").ok().out.split())
+    assert 'long_name = "Lufttemperatur in °C"' in " ".join(
+        revseq("show", "x.nc::air").ok().out.split()
+    )
     [found] = json.loads(revseq("show", "x.nc::air", "--json").ok().out)["tensors"]
     assert found["attribute_values"]["flags"] == [1, 2, 3]
 
@@ -207,4 +254,11 @@ def test_statistics_leave_out_missing_values_and_say_how_many(tmp_path, revseq):
         f["x"] = np.array([1.5, 9.0, -99.0, np.nan, -99.0, -1.0])
         f["x"].attrs["missing_value"], f["x"].attrs["_FillValue"] = -99.0, -1.0
     [found] = json.loads(revseq("show", "y.h5", "--stats", "--json").ok().out)["tensors"]
-    assert found["statistics"] == {"min": 1.5, "max": 9.0, "mean": 5.25, "NaN": 1, "infinite": 0, "missing": 3}
+    assert found["statistics"] == {
+        "min": 1.5,
+        "max": 9.0,
+        "mean": 5.25,
+        "NaN": 1,
+        "infinite": 0,
+        "missing": 3,
+    }

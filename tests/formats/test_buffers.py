@@ -7,7 +7,14 @@ import oracle
 import pytest
 
 RNG = np.random.default_rng(11)
-KINDS = {"FLOAT32": "<f4", "FLOAT16": "<f2", "INT64": "<i8", "UINT8": "u1", "COMPLEX64": "<c8", "BFLOAT16": "<u2"}
+KINDS = {
+    "FLOAT32": "<f4",
+    "FLOAT16": "<f2",
+    "INT64": "<i8",
+    "UINT8": "u1",
+    "COMPLEX64": "<c8",
+    "BFLOAT16": "<u2",
+}
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -18,16 +25,31 @@ def test_any_data_type_is_read_and_written(revseq, tmp_path, name):
     lengths = RNG.integers(0, 9, (5, 1, 3)).astype("u4")
     lengths.tofile(tmp_path / "n.bin")
     for engine in ((), ("--engine", "processes", "--jobs", 2, "--memory", "64K")):
-        args = ("--axis", 1, "--dtype", name, "--sizes", "5x7x3", "--feature-level", "none", "--overwrite")
+        args = (
+            "--axis",
+            1,
+            "--dtype",
+            name,
+            "--sizes",
+            "5x7x3",
+            "--feature-level",
+            "none",
+            "--overwrite",
+        )
         revseq("run", "x.bin", "n.bin", *args, "-o", "y.bin", *engine).ok()
         found = np.fromfile(tmp_path / "y.bin", KINDS[name]).reshape(sizes)
-        assert oracle.same_bits(found, oracle.expected(data.view(KINDS[name]).reshape(sizes), lengths, 1))
+        assert oracle.same_bits(
+            found, oracle.expected(data.view(KINDS[name]).reshape(sizes), lengths, 1)
+        )
 
 
 @pytest.mark.needs("shell")
 def test_into_a_pipe(shell, tmp_path):
     np.save(tmp_path / "x.npy", np.arange(6, dtype=">u2").reshape(2, 3))
-    assert shell("revseq convert x.npy - -f raw | od -An -tx1").out == " 00 00 01 00 02 00 03 00 04 00 05 00\n"
+    assert (
+        shell("revseq convert x.npy - -f raw | od -An -tx1").out
+        == " 00 00 01 00 02 00 03 00 04 00 05 00\n"
+    )
 
 
 def test_lengths_have_the_sizes_that_the_job_needs(revseq, tmp_path):

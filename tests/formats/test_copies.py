@@ -12,8 +12,8 @@ import zarr
 from safetensors.numpy import save_file
 from tensor_files import open_
 
+from revseq_cli.files.new import FileTransaction
 from revseq_cli.formats import references
-from revseq_cli.formats.atomic_file import FileTransaction
 
 X = np.random.default_rng(1).integers(-500, 500, (5, 30, 7)).astype("<f4")
 N = np.random.default_rng(2).integers(0, 31, (5, 1, 7)).astype("u4")
@@ -29,7 +29,9 @@ def make_zarr(version, path, **tensors):
 def make_h5(path, **tensors):
     with h5py.File(path, "w") as file:
         for name, values in tensors.items():
-            file.create_dataset(name, data=values, chunks=True, compression="gzip" if name == "other" else None)
+            file.create_dataset(
+                name, data=values, chunks=True, compression="gzip" if name == "other" else None
+            )
 
 
 def make_nc(path, **tensors):
@@ -37,7 +39,9 @@ def make_nc(path, **tensors):
         for name, size in {**dict(zip("yxb", X.shape, strict=True)), "one": 1}.items():
             file.createDimension(name, size)
         for name, values in tensors.items():
-            file.createVariable(name, values.dtype, ("y", "one" if name == "n" else "x", "b"))[:] = values
+            file.createVariable(name, values.dtype, ("y", "one" if name == "n" else "x", "b"))[
+                :
+            ] = values
 
 
 # The suffix, what makes a file, and the most bytes of headers and names that are written anew.
@@ -114,9 +118,15 @@ def test_an_input_that_changes_meanwhile(tmp_path, form):
     """Also where what changes is another tensor than the one that is reversed."""
     suffix, _ = form
     path, whole = tmp_path / f"x{suffix}", tuple(slice(0, size) for size in X.shape)
-    changed = path if path.is_file() else next(each for each in (path / "n").rglob("*0") if each.is_file())
+    changed = (
+        path
+        if path.is_file()
+        else next(each for each in (path / "n").rglob("*0") if each.is_file())
+    )
     like = open_(f"{path}::x")
-    sink = references.create_sink(references.Reference(str(tmp_path / f"y{suffix}")), like, overwrite=False)
+    sink = references.create_sink(
+        references.Reference(str(tmp_path / f"y{suffix}")), like, overwrite=False
+    )
 
     def work():
         with FileTransaction(sink.file), sink:

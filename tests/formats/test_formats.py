@@ -20,8 +20,8 @@ from tensor_files import X, held, open_, write
 from revseq_cli.core import dtypes
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
 from revseq_cli.core.tensors import DataType
+from revseq_cli.files.new import FileTransaction
 from revseq_cli.formats import references
-from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.onnx import TYPES
 from revseq_cli.pipeline.executors import packed
 from revseq_cli.report.terminal import message
@@ -47,7 +47,9 @@ class Contract:
                 self.make(tmp_path, values)
             assert not list(tmp_path.iterdir())
             return
-        asked = data_type if data_type.kind == "minifloat" else None  # most formats have no name for those
+        asked = (
+            data_type if data_type.kind == "minifloat" else None
+        )  # most formats have no name for those
         source = open_(self.make(tmp_path, values), asked)
         assert source.desc.data_type is data_type
         assert oracle.same_bits(source.read(), values)
@@ -105,7 +107,13 @@ class Contract:
 
     def test_other_files_under_its_suffix(self, tmp_path):
         path = tmp_path / f"x{self.suffix}"
-        for data in (b"", b"PK\x03\x04 zip", b"\x80\x04 pickle", bytes(range(256)), b"version https://git-lfs.github"):
+        for data in (
+            b"",
+            b"PK\x03\x04 zip",
+            b"\x80\x04 pickle",
+            bytes(range(256)),
+            b"version https://git-lfs.github",
+        ):
             path.write_bytes(data)
             with pytest.raises(RevseqError) as caught:
                 open_(path)
@@ -131,7 +139,9 @@ class TestHdf5(Contract):
     data_types = list(DataType)
 
     def test_a_type_that_h5py_would_convert(self, tmp_path):
-        brain = h5py.h5t.IEEE_F32LE.copy()  # bfloat16 but for the exponent's bias; h5py reads it as float32
+        brain = (
+            h5py.h5t.IEEE_F32LE.copy()
+        )  # bfloat16 but for the exponent's bias; h5py reads it as float32
         brain.set_fields(15, 7, 8, 0, 7)
         brain.set_size(2)
         brain.set_ebias(120)
@@ -154,7 +164,9 @@ class TestDeflatedNpz(Contract):
 
     def make(self, tmp_path, values):
         lacking = dtypes.is_minifloat(values.dtype)
-        np.savez_compressed(tmp_path / "x.npz", x=values.view(f"V{values.itemsize}") if lacking else values)
+        np.savez_compressed(
+            tmp_path / "x.npz", x=values.view(f"V{values.itemsize}") if lacking else values
+        )
         return tmp_path / "x.npz"
 
 
@@ -172,7 +184,9 @@ class TestZarr(Contract):
         before = {each: each.read_bytes() for each in path.rglob("*") if each.is_file()}
         for overwrite in (False, True):
             with pytest.raises(TensorIOError, match="already exists") as caught:
-                references.create_sink(references.Reference.file(str(path)), held(np.ones(3)), overwrite=overwrite)
+                references.create_sink(
+                    references.Reference.file(str(path)), held(np.ones(3)), overwrite=overwrite
+                )
             assert "a folder is never replaced" in message(caught.value)
         assert before == {each: each.read_bytes() for each in path.rglob("*") if each.is_file()}
 
@@ -292,7 +306,9 @@ del Contract
 
 
 @pytest.mark.parametrize("columns", [1 << 18, (1 << 18) + 1, (3 << 18) - 1000])
-@pytest.mark.parametrize("refuses", [False, pytest.param(True, marks=pytest.mark.needs("positioned calls"))])
+@pytest.mark.parametrize(
+    "refuses", [False, pytest.param(True, marks=pytest.mark.needs("positioned calls"))]
+)
 def test_every_byte_of_large_writes_is_in_its_place(tmp_path, monkeypatch, columns, refuses):
     """Whole pages go straight to the disk, unless the file system refuses that, and the edges are gathered."""
     if refuses:
@@ -315,13 +331,18 @@ def test_no_text_is_written_that_is_too_large_to_be_read(revseq, tmp_path, suffi
     np.save(tmp_path / "x.npy", np.arange(100, dtype=np.float64).reshape(10, 10))
     code = "import revseq_cli.formats.text as files; files.LARGEST = 100"
     done = revseq("convert", "x.npy", f"y.{suffix}", code=code)
-    done.refused(f"y.{suffix}: a text of ", "at most 100 bytes", "keep large tensors in .npy or .h5")
+    done.refused(
+        f"y.{suffix}: a text of ", "at most 100 bytes", "keep large tensors in .npy or .h5"
+    )
     assert names(tmp_path) == {"x.npy"}
 
 
 NO_NAMES = {
     "h5": ("dataset", ["/", "a//b", "./a", "a/..", ".."]),
-    "npz": ("member", ["", "..", "a/../b", "/a", "a//b", "a\\b", "c:", "a\0b", "\udcff", "x" * 40_000]),
+    "npz": (
+        "member",
+        ["", "..", "a/../b", "/a", "a//b", "a\\b", "c:", "a\0b", "\udcff", "x" * 40_000],
+    ),
     "safetensors": ("tensor", ["", "__metadata__", "\udcff"]),
     "zarr": ("array", ["..", "a/../b", ".", "a//b", "__a", "a/__b", "a/zarr.json", "a\\b", "a\0"]),
 }
@@ -339,4 +360,7 @@ def test_names_that_no_tensor_gets(tmp_path, suffix):
 def test_diff_of_scalars(revseq, tmp_path):
     for name, value in {"a": 1.0, "b": 1.5}.items():
         np.save(tmp_path / f"{name}.npy", np.array(value))
-    assert "1 of 1 elements differ\n  index  A    B\n     []  1  1.5" in revseq("diff", "a.npy", "b.npy").failed().out
+    assert (
+        "1 of 1 elements differ\n  index  A    B\n     []  1  1.5"
+        in revseq("diff", "a.npy", "b.npy").failed().out
+    )

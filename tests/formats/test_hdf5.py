@@ -45,7 +45,13 @@ def properties(dataset):
 
 FILTERS = {
     "none": {"chunks": CHUNKS},
-    "gzip": {"chunks": CHUNKS, "compression": "gzip", "compression_opts": 7, "shuffle": True, "fletcher32": True},
+    "gzip": {
+        "chunks": CHUNKS,
+        "compression": "gzip",
+        "compression_opts": 7,
+        "shuffle": True,
+        "fletcher32": True,
+    },
     "scaleoffset": {"chunks": CHUNKS, "scaleoffset": 0},
     "fill and maxshape": {"chunks": CHUNKS, "fillvalue": -7, "maxshape": (None, 30, 90)},
     "contiguous": {},
@@ -63,7 +69,9 @@ def test_storage_is_kept(folder, revseq, name):
         with h5py.File(folder / "x.h5") as f, h5py.File(folder / place[0]) as g:
             before, after = f["group/deep/values"], g[place[2] or "group/deep/values"]
             found, wanted = properties(after), properties(before)
-            if name != "fill and maxshape" and "--only" in output:  # 0, whether somebody set it or not
+            if (
+                name != "fill and maxshape" and "--only" in output
+            ):  # 0, whether somebody set it or not
                 found.pop("fill"), wanted.pop("fill")
             assert found == wanted
             assert oracle.same_bits(after[()], RESULT.astype(before.dtype))
@@ -86,7 +94,10 @@ ATTRIBUTES = {
     "NaN with bits": np.array(0x7FC12345, "u4").view("f4"), "large": np.arange(7000, dtype="f8"),
     "naïve\x1b": 2, "_FillValue": np.array([-9], "i2"),
 }  # fmt: skip
-NEUTRAL_HAS_NOT = {"empty": h5py.Empty("f4"), "compound": np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")])}
+NEUTRAL_HAS_NOT = {
+    "empty": h5py.Empty("f4"),
+    "compound": np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")]),
+}
 
 
 def same(a, b):
@@ -105,9 +116,15 @@ def test_attributes(folder, revseq):
             for name, value in (ATTRIBUTES | NEUTRAL_HAS_NOT).items():
                 item.attrs[name] = value
         f["group/x"].attrs["see\x1b"] = f["group"].ref
-    for output, made in ((("y.h5",), "group/x"), (("z.h5::new",), "new"), (("w.h5", "--only"), "group/x")):
+    for output, made in (
+        (("y.h5",), "group/x"),
+        (("z.h5::new",), "new"),
+        (("w.h5", "--only"), "group/x"),
+    ):
         told = json.loads(revseq(*RUN[:-1], *output, "--json").ok().out)["notes"]
-        assert told == ([r"not copied: b\udcff, compound, empty, see\x1b"] if "--only" in output else [])
+        assert told == (
+            [r"not copied: b\udcff, compound, empty, see\x1b"] if "--only" in output else []
+        )
         with h5py.File(folder / "x.h5") as f, h5py.File(folder / output[0].partition("::")[0]) as g:
             assert oracle.same_bits(g[made][()], RESULT)
             for item in ("/", "group", made) if made != "new" else (made,):
@@ -133,7 +150,9 @@ def test_labels_and_scales_of_an_added_dataset(folder, revseq):
         assert f["g/new"].dims[1].label == "wide"
         assert [f[use].name for use, _ in f["s"].attrs["REFERENCE_LIST"]] == ["/x", "/g/new"]
         kinds = f["kind"].id, f["g/new"].id.get_type()
-        assert len({h5py.h5o.get_info(kind).addr for kind in kinds}) == 1  # the type with a name is one
+        assert (
+            len({h5py.h5o.get_info(kind).addr for kind in kinds}) == 1
+        )  # the type with a name is one
         f["g/new"].dims[0].detach_scale(f["s"])  # HDF5 goes on where we ended
     shown = json.loads(revseq("show", "y.h5::g/new", "--json").ok().out)["tensors"][0]
     assert shown["dimensions"] == ["t", "wide", None]
@@ -182,7 +201,9 @@ def test_other_formats_bring_chunks_and_whether_they_are_compressed(folder, revs
     zarr.create_array(str(folder / "x.plain.zarr"), data=VALUES, chunks=CHUNKS, compressors=None)
     made = {"x.npy": (None, None), "x.zarr": (CHUNKS, "gzip"), "x.plain.zarr": (CHUNKS, None)}
     for source, stored in made.items():
-        revseq("run", source, "n.npy", "--axis", 1, "-o", f"{source[2:]}.h5::/g/values", "--verify").ok()
+        revseq(
+            "run", source, "n.npy", "--axis", 1, "-o", f"{source[2:]}.h5::/g/values", "--verify"
+        ).ok()
         with h5py.File(folder / f"{source[2:]}.h5") as g:
             assert (g["g/values"].chunks, g["g/values"].compression) == stored
             assert oracle.same_bits(g["g/values"][()], RESULT)
@@ -232,5 +253,7 @@ def test_a_file_of_matlab(revseq, folder):
         assert f["x"].attrs["MATLAB_class"] == b"double"
     assert revseq("show", "x.mat", "--names").ok().out.split() == ["x.mat::/flags", "x.mat::/x"]
     for name, kind in {"text": "char", "words": "string", "cells": "cell"}.items():
-        revseq("convert", f"x.mat::{name}", "y.npy").refused(f"its data type is MATLAB's {kind}", "numbers")
+        revseq("convert", f"x.mat::{name}", "y.npy").refused(
+            f"its data type is MATLAB's {kind}", "numbers"
+        )
     revseq("run", "x.mat::x", "x.mat::empty", "--axis", 0).refused("an empty array of MATLAB")

@@ -43,7 +43,9 @@ def test_soft_links_inside_the_file(folder, revseq):
     """As NeXus has them. In a copy they stay; alone, the dataset has the name and the groups that were typed."""
     counts = "entry/instrument/detector/counts"
     with h5py.File(folder / "x.nxs.h5", "w") as f:
-        f.create_dataset(counts, data=VALUES, chunks=(2, 3), compression="gzip").attrs["units"] = "1"
+        f.create_dataset(counts, data=VALUES, chunks=(2, 3), compression="gzip").attrs["units"] = (
+            "1"
+        )
         f[counts].parent.attrs["NX_class"] = "NXdetector"
         f["entry/data/counts"] = h5py.SoftLink(f"/{counts}")
         f["entry/data/again"] = h5py.SoftLink("/entry/instrument/detector")
@@ -53,7 +55,17 @@ def test_soft_links_inside_the_file(folder, revseq):
         ("entry/data/again/counts", "serial"),
         ("default", "processes"),
     ):
-        job = ("run", f"x.nxs.h5::/{name}", *RUN, "--engine", engine, "--jobs", 1, "--overwrite", "-o")
+        job = (
+            "run",
+            f"x.nxs.h5::/{name}",
+            *RUN,
+            "--engine",
+            engine,
+            "--jobs",
+            1,
+            "--overwrite",
+            "-o",
+        )
         revseq(*job, "y.h5").ok()
         revseq(*job, "z.h5", "--only").ok()
         with h5py.File(folder / "y.h5") as g, h5py.File(folder / "z.h5") as h:
@@ -61,15 +73,26 @@ def test_soft_links_inside_the_file(folder, revseq):
             assert oracle.same_bits(g[name][()], RESULT)
             assert isinstance(h.get(name, getlink=True), h5py.HardLink)
             assert oracle.same_bits(h[name][()], RESULT)
-            assert (h[name].chunks, h[name].compression, plain(h[name].attrs["units"])) == ((2, 3), "gzip", "1")
-            assert name != "entry/data/again/counts" or plain(h[name].parent.attrs["NX_class"]) == "NXdetector"
-    revseq("convert", "x.nxs.h5::entry/data/again", "none.npy").refused(f"a group with /{counts}", f"::/{counts}")
+            assert (h[name].chunks, h[name].compression, plain(h[name].attrs["units"])) == (
+                (2, 3),
+                "gzip",
+                "1",
+            )
+            assert (
+                name != "entry/data/again/counts"
+                or plain(h[name].parent.attrs["NX_class"]) == "NXdetector"
+            )
+    revseq("convert", "x.nxs.h5::entry/data/again", "none.npy").refused(
+        f"a group with /{counts}", f"::/{counts}"
+    )
 
 
 def test_links_that_lead_nowhere(tmp_path, revseq):
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f["x"] = VALUES
-        f["gone"], f["self"], f["below"], f["empty"] = map(h5py.SoftLink, ("/no/where", "self", "x/more", "."))
+        f["gone"], f["self"], f["below"], f["empty"] = map(
+            h5py.SoftLink, ("/no/where", "self", "x/more", ".")
+        )
         for i in range(20):
             f[f"s{i}"] = h5py.SoftLink(f"s{i + 1}" if i < 19 else "x")
 
@@ -86,14 +109,23 @@ def test_links_that_lead_nowhere(tmp_path, revseq):
 
 def test_h20_links_to_other_files_say_where_they_lead(tmp_path, revseq):
     with h5py.File(tmp_path / "x.h5", "w") as f:
-        f["away"], f["lost"] = h5py.ExternalLink("other.h5", "group"), h5py.ExternalLink("lost\x1b.h5", "/x")
+        f["away"], f["lost"] = (
+            h5py.ExternalLink("other.h5", "group"),
+            h5py.ExternalLink("lost\x1b.h5", "/x"),
+        )
         f["soft"] = h5py.SoftLink("/away/secret")
     revseq("convert", "x.h5", "none.npy").refused("x.h5: has no dataset")
     shown = revseq("show", "x.h5").ok().out
-    for words in ("an external link to other.h5::group", "a soft link to /away/secret", r"lost\x1b.h5::/x"):
+    for words in (
+        "an external link to other.h5::group",
+        "a soft link to /away/secret",
+        r"lost\x1b.h5::/x",
+    ):
         assert words in shown
     for name in ("away", "away/secret", "soft"):
-        revseq("show", f"x.h5::{name}").refused("an external link to other.h5::group", "other files are not opened")
+        revseq("show", f"x.h5::{name}").refused(
+            "an external link to other.h5::group", "other files are not opened"
+        )
 
 
 @pytest.fixture
@@ -111,7 +143,9 @@ def doors(tmp_path):
             properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
             properties.set_virtual(endless, source, b"x", endless)
             space = h5py.h5s.create_simple((4,), (h5py.h5s.UNLIMITED,))
-            h5py.Dataset(h5py.h5d.create(f.id, name.encode(), h5py.h5t.IEEE_F64LE, space, properties)).make_scale(name)
+            h5py.Dataset(
+                h5py.h5d.create(f.id, name.encode(), h5py.h5t.IEEE_F64LE, space, properties)
+            ).make_scale(name)
             f["v"].dims[0].attach_scale(f[name])
         f["w"].dims[0].label = "u"
         f["q"], f["e"] = np.arange(4.0), h5py.ExternalLink("secret.h5", "/x")
@@ -139,7 +173,9 @@ def test_no_other_file_is_opened(doors, shell, line, status):
 
 
 def test_h21_h22_values_in_other_files_are_refused_and_shown(doors, revseq):
-    revseq("convert", "x.h5::u", "y.npy").refused("a virtual dataset, made of other files", "in the file itself")
+    revseq("convert", "x.h5::u", "y.npy").refused(
+        "a virtual dataset, made of other files", "in the file itself"
+    )
     revseq("convert", "x.h5::external", "y.npy").refused("keeps its values in another file")
     shown = revseq("show", "x.h5").ok().out
     assert "a virtual dataset" in shown
@@ -180,7 +216,10 @@ def test_types_that_h5py_lacks(folder, revseq, right):
             kind.copy().commit(f.id, b"kind %d" % i)
             h5d.create(f.id, b"other %d" % i, kind, h5s.create_simple((2,)))
             h5a.create(f["other 0"].id, b"CLASS%d" % i, kind, h5s.create_simple((2,)))
-    assert "damaged" not in revseq("convert", "x.h5", "none.npy").refused("has 8 datasets: /other 0, ", "/x").err
+    assert (
+        "damaged"
+        not in revseq("convert", "x.h5", "none.npy").refused("has 8 datasets: /other 0, ", "/x").err
+    )
     right()
     for i, kind in enumerate(KINDS):
         done = revseq("show", f"x.h5::other {i}")
@@ -242,6 +281,20 @@ def test_an_axis_cut_within_little_memory_by_workers(folder, revseq):
     values = np.arange(15 * 16 * 4.0).reshape(15, 16, 4)
     with h5py.File(folder / "x.h5", "w") as f:
         f["x"] = values
-    revseq("run", "x.h5", "15", "--axis", 1, "-o", "y.h5", "--engine", "processes", "--jobs", 1, "--memory", "2K").ok()
+    revseq(
+        "run",
+        "x.h5",
+        "15",
+        "--axis",
+        1,
+        "-o",
+        "y.h5",
+        "--engine",
+        "processes",
+        "--jobs",
+        1,
+        "--memory",
+        "2K",
+    ).ok()
     with h5py.File(folder / "y.h5") as f:
         assert oracle.same_bits(f["x"][()], expected(values, np.full((15, 1, 4), 15), 1))

@@ -12,10 +12,13 @@ from h5py import h5d, h5p, h5s, h5t
 from oracle import expected
 from tensor_files import open_
 
+from revseq_cli.files.new import FileTransaction
 from revseq_cli.formats import references
-from revseq_cli.formats.atomic_file import FileTransaction
 
-SHAPE, CHUNKS = (7, 50, 33), (3, 16, 10)  # the last chunk of each dimension lies across the tensor's end
+SHAPE, CHUNKS = (
+    (7, 50, 33),
+    (3, 16, 10),
+)  # the last chunk of each dimension lies across the tensor's end
 VALUES = np.cumsum(np.random.default_rng(5).integers(-2, 3, SHAPE), 1).astype("i4")
 LENGTHS = np.random.default_rng(6).integers(0, 60, (7, 1, 33)).astype("u4")
 RESULT = expected(VALUES, LENGTHS, 1)
@@ -36,8 +39,12 @@ def library():
     if not maps.exists():
         pytest.skip("which HDF5 library h5py has loaded is read from /proc, which is Linux's")
     lines = maps.read_text().splitlines()
-    paths = {line.split()[-1] for line in lines if "/libhdf5-" in line or line.endswith("/libhdf5.so")}
-    paths = {path for path in paths if "/h5py" in path} or paths  # other packages bring one of their own
+    paths = {
+        line.split()[-1] for line in lines if "/libhdf5-" in line or line.endswith("/libhdf5.so")
+    }
+    paths = {
+        path for path in paths if "/h5py" in path
+    } or paths  # other packages bring one of their own
     if len(paths) != 1:
         pytest.skip("which HDF5 library is h5py's cannot be told")
     return ctypes.CDLL(paths.pop())
@@ -60,9 +67,14 @@ PIPELINES = {
 
 @pytest.mark.parametrize(
     ("engine", "libver", "pipeline", "name"),
-    [*(("serial", "latest", pipeline, "x") for pipeline in PIPELINES), ("processes", "earliest", "zstd", "added")],
+    [
+        *(("serial", "latest", pipeline, "x") for pipeline in PIPELINES),
+        ("processes", "earliest", "zstd", "added"),
+    ],
 )
-def test_h70_chunks_at_the_end_that_pass_no_filter(folder, revseq, library, pipeline, libver, engine, name):
+def test_h70_chunks_at_the_end_that_pass_no_filter(
+    folder, revseq, library, pipeline, libver, engine, name
+):
     """H5Pset_chunk_opts(DONT_FILTER_PARTIAL_CHUNKS): HDF5 reads those chunks as they are, whatever is written."""
     properties = h5p.create(h5p.DATASET_CREATE)
     properties.set_chunk(CHUNKS)
@@ -70,21 +82,32 @@ def test_h70_chunks_at_the_end_that_pass_no_filter(folder, revseq, library, pipe
     PIPELINES[pipeline](properties)
     assert library.H5Pset_chunk_opts(ctypes.c_int64(properties.id), DONT_FILTER_PARTIAL_CHUNKS) >= 0
     with h5py.File(folder / "x.h5", "w", libver=libver) as f:
-        h5d.create(f.id, b"x", h5t.STD_I32LE, h5s.create_simple(SHAPE), properties).write(h5s.ALL, h5s.ALL, VALUES)
+        h5d.create(f.id, b"x", h5t.STD_I32LE, h5s.create_simple(SHAPE), properties).write(
+            h5s.ALL, h5s.ALL, VALUES
+        )
         before = masks(f["x"])
     assert pipeline == "none" or {whole for _, whole in before.values()} == {True, False}
     revseq(*JOB, "-o", f"y.h5::{name}", "--engine", engine).ok()
     with h5py.File(folder / "y.h5") as g:
         made = g[name].id.get_create_plist()
-        assert library.H5Pget_chunk_opts(ctypes.c_int64(made.id), ctypes.byref(options := ctypes.c_uint())) >= 0
+        assert (
+            library.H5Pget_chunk_opts(
+                ctypes.c_int64(made.id), ctypes.byref(options := ctypes.c_uint())
+            )
+            >= 0
+        )
         assert options.value == DONT_FILTER_PARTIAL_CHUNKS
         assert oracle.same_bits(g[name][()], RESULT)
-        assert {k: whole for k, (_, whole) in masks(g[name]).items()} == {k: whole for k, (_, whole) in before.items()}
+        assert {k: whole for k, (_, whole) in masks(g[name]).items()} == {
+            k: whole for k, (_, whole) in before.items()
+        }
 
 
 def test_h70_what_lies_behind_the_end_is_the_fill_value(folder, revseq):
     with h5py.File(folder / "x.h5", "w") as f:
-        f.create_dataset("x", data=VALUES, chunks=CHUNKS, maxshape=(None,) * 3, compression="gzip", fillvalue=-9)
+        f.create_dataset(
+            "x", data=VALUES, chunks=CHUNKS, maxshape=(None,) * 3, compression="gzip", fillvalue=-9
+        )
         f.create_dataset("y", data=VALUES, chunks=CHUNKS, maxshape=(None,) * 3, fillvalue=-9)
     for name in "xy":
         revseq("run", f"x.h5::{name}", *JOB[2:], "--overwrite", "--engine", "processes").ok()
@@ -99,7 +122,9 @@ def test_h70_what_lies_behind_the_end_is_the_fill_value(folder, revseq):
 def test_h70_an_optional_filter_that_a_chunk_skipped(folder, revseq, libver, option):
     """LZF is skipped where it does not make a chunk smaller; the mask of each chunk says so."""
     values = np.zeros((8, 64), "u1")
-    values[::2] = np.random.default_rng(1).integers(0, 256, (4, 64))  # every second chunk does not shrink
+    values[::2] = np.random.default_rng(1).integers(
+        0, 256, (4, 64)
+    )  # every second chunk does not shrink
     np.save(folder / "n.npy", np.full((8, 1), 40, "u4"))
     with h5py.File(folder / "x.h5", "w", libver=libver) as f:
         f.create_dataset("x", data=values, chunks=(1, 64), compression="lzf")
@@ -131,7 +156,11 @@ def test_h69_parameters_come_out_as_they_went_in(folder, revseq, name, options):
     shape, chunks = (6, 64, 96), (1, 64, 32)
     values = np.cumsum(np.random.default_rng(5).integers(-2, 3, shape), 2) % 250
     if name in OF_FLOATS:  # what loses something keeps nothing but constants
-        values = np.round(values / 50) * 0 + np.arange(6.0)[:, None, None] if not options.get("reversible") else values
+        values = (
+            np.round(values / 50) * 0 + np.arange(6.0)[:, None, None]
+            if not options.get("reversible")
+            else values
+        )
     values = values.astype("f4" if name in OF_FLOATS else "u2")
     lengths = np.random.default_rng(6).integers(0, 64, (6, 1, 96)).astype("u4")
     np.save(folder / "n.npy", lengths)
@@ -145,8 +174,12 @@ def test_h69_parameters_come_out_as_they_went_in(folder, revseq, name, options):
             old, made = f["x"], g[new or "x"]
             assert oracle.same_bits(made[()], expected(values, lengths, 1))
             assert filters_of(made) == filters_of(old)
-            assert made.id.get_storage_size() <= 2 * old.id.get_storage_size()  # the values are in another order
-            assert {mask for mask, _ in masks(made).values()} == {mask for mask, _ in masks(old).values()}
+            assert (
+                made.id.get_storage_size() <= 2 * old.id.get_storage_size()
+            )  # the values are in another order
+            assert {mask for mask, _ in masks(made).values()} == {
+                mask for mask, _ in masks(old).values()
+            }
 
 
 def test_a_chunk_in_the_place_of_one_with_another_filter_mask(folder, revseq):
@@ -154,7 +187,9 @@ def test_a_chunk_in_the_place_of_one_with_another_filter_mask(folder, revseq):
     data = np.random.default_rng(3).bytes(990)
     data += data[-1:] * 34  # a run of one byte at the end, and else bytes like no others
     pieces = (data[i : min(i + 32, 990)] for i in range(0, 990, 32))
-    stream = b"".join(bytes([len(piece) - 1]) + piece for piece in pieces) + bytes([0xE0, len(data) - 999, 0])
+    stream = b"".join(bytes([len(piece) - 1]) + piece for piece in pieces) + bytes(
+        [0xE0, len(data) - 999, 0]
+    )
     with h5py.File(folder / "x.h5", "w") as f:
         made = f.create_dataset("x", (1, 1024), "u1", chunks=(1, 1024), compression="lzf")
         made.id.write_direct_chunk((0, 0), stream, 0)
@@ -173,7 +208,9 @@ def test_bytes_of_chunks_without_filters_are_reserved_before(folder, only, name)
     with h5py.File(folder / "x.h5", "w", libver="earliest") as f:
         f.create_dataset("x", data=np.zeros((2000, 16), "u1"), chunks=(1, 16))
     source, whole = open_(folder / "x.h5"), (slice(0, 2000), slice(0, 16))
-    sink = references.create_sink(references.Reference(str(folder / "y.h5"), name), source, overwrite=True, only=only)
+    sink = references.create_sink(
+        references.Reference(str(folder / "y.h5"), name), source, overwrite=True, only=only
+    )
     with FileTransaction(sink.file), sink:
         reserved = Path(sink.file.temporary).stat().st_size
         assert 2000 * 16 <= reserved <= (1 + (name == "new")) * (folder / "x.h5").stat().st_size
@@ -190,7 +227,12 @@ def test_an_undefined_fill_value(folder, revseq, library, chunks):
     made = h5p.create(h5p.DATASET_CREATE)
     if chunks:
         made.set_chunk(chunks)
-    assert library.H5Pset_fill_value(ctypes.c_int64(made.id), ctypes.c_int64(h5t.NATIVE_DOUBLE.id), None) >= 0
+    assert (
+        library.H5Pset_fill_value(
+            ctypes.c_int64(made.id), ctypes.c_int64(h5t.NATIVE_DOUBLE.id), None
+        )
+        >= 0
+    )
     with h5py.File(folder / "x.h5", "w") as f:
         for name in (b"x", b"part", b"never"):
             h5d.create(f.id, name, h5t.IEEE_F64LE, h5s.create_simple((3, 4)), made)
@@ -202,4 +244,6 @@ def test_an_undefined_fill_value(folder, revseq, library, chunks):
         with h5py.File(folder / "y.h5") as f:
             assert oracle.same_bits(f[name][()], expected(old, lengths, 1))
             assert f[name].id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_UNDEFINED
-    revseq("show", "x.h5::never").refused("none of its values was ever written, and it has no fill value")
+    revseq("show", "x.h5::never").refused(
+        "none of its values was ever written, and it has no fill value"
+    )

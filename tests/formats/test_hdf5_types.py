@@ -46,7 +46,11 @@ TYPES = {
 }
 if hasattr(h5t, "COMPLEX_IEEE_F64BE"):  # since HDF5 2.0
     TYPES["native BE"] = (h5t.COMPLEX_IEEE_F64BE, "COMPLEX128")
-STORED_AS = {h5t.TypeBitfieldID: "bitfield", h5t.TypeEnumID: "enumeration of ", h5t.TypeCompoundID: "compound of r"}
+STORED_AS = {
+    h5t.TypeBitfieldID: "bitfield",
+    h5t.TypeEnumID: "enumeration of ",
+    h5t.TypeCompoundID: "compound of r",
+}
 
 
 def layout(name):
@@ -81,11 +85,18 @@ def in_file_order(values, kind):
 
 @pytest.mark.parametrize(
     ("name", "storage"),
-    [*((name, "gzip") for name in TYPES), ("B16BE", "contiguous"), ("B16BE", "compact"), ("B16BE", "chunks")],
+    [
+        *((name, "gzip") for name in TYPES),
+        ("B16BE", "contiguous"),
+        ("B16BE", "compact"),
+        ("B16BE", "chunks"),
+    ],
 )
 def test_bits_and_type_stay(tmp_path, revseq, name, storage):
     kind, data_type = TYPES[name]
-    values = in_file_order(oracle.random_values(np.random.default_rng(7), SHAPE, DataType[data_type]), kind)
+    values = in_file_order(
+        oracle.random_values(np.random.default_rng(7), SHAPE, DataType[data_type]), kind
+    )
     np.save(tmp_path / "n.npy", LENGTHS)
     with h5py.File(tmp_path / "x.h5", "w") as f:  # whose bytes are those of the values
         made = h5d.create(f.id, b"x", kind, h5s.create_simple(SHAPE), layout(storage))
@@ -113,7 +124,9 @@ def test_bits_and_type_stay(tmp_path, revseq, name, storage):
     ("size", "bits", "signed", "order", "filters"),
     [(4, 17, True, ">", "none"), (8, 40, True, "<", "N-bit and gzip"), (1, 3, False, "<", "none")],
 )  # fmt: skip
-def test_integers_of_fewer_bits_than_their_bytes(tmp_path, revseq, size, bits, signed, order, filters):
+def test_integers_of_fewer_bits_than_their_bytes(
+    tmp_path, revseq, size, bits, signed, order, filters
+):
     """As climate and detector data have them; HDF5 itself makes plain integers of them, and the other way round."""
     native = np.dtype(f"{order}{'i' if signed else 'u'}{size}")
     low, high = (-(1 << bits - 1), 1 << bits - 1) if signed else (0, 1 << bits)
@@ -127,10 +140,16 @@ def test_integers_of_fewer_bits_than_their_bytes(tmp_path, revseq, size, bits, s
     if "gzip" in filters:
         properties.set_deflate(4)
     with h5py.File(tmp_path / "x.h5", "w") as f:
-        h5d.create(f.id, b"x", kind, h5s.create_simple(SHAPE), properties).write(h5s.ALL, h5s.ALL, values)
+        h5d.create(f.id, b"x", kind, h5s.create_simple(SHAPE), properties).write(
+            h5s.ALL, h5s.ALL, values
+        )
     np.save(tmp_path / "n.npy", LENGTHS)
     assert f"integers of {bits} bits" in " ".join(revseq("show", "x.h5").ok().out.split())
-    for name, *more in (("x", "--engine", "processes", "--jobs", 2), ("new", "-o", "y.h5::new"), ("x", "--only")):
+    for name, *more in (
+        ("x", "--engine", "processes", "--jobs", 2),
+        ("new", "-o", "y.h5::new"),
+        ("x", "--only"),
+    ):
         revseq(*RUN, "--memory", "200K", *more).ok()
         with h5py.File(tmp_path / "y.h5") as f:
             assert f[name].dtype == native
@@ -148,12 +167,17 @@ def test_pytables(tmp_path, revseq):
     arrays = {
         "flags": (tables.BoolAtom(), rng.integers(0, 2, SHAPE).astype(bool)),
         "waves": (tables.ComplexAtom(16), rng.random(SHAPE) + 1j * rng.random(SHAPE)),
-        "colours": (tables.EnumAtom(["r", "g", "b"], "r", "int16"), rng.integers(0, 3, SHAPE).astype("i2")),
+        "colours": (
+            tables.EnumAtom(["r", "g", "b"], "r", "int16"),
+            rng.integers(0, 3, SHAPE).astype("i2"),
+        ),
     }
     np.save(tmp_path / "n.npy", LENGTHS)
     with tables.open_file(tmp_path / "x.h5", "w", filters=tables.Filters(5, shuffle=True)) as f:
         for name, (atom, values) in arrays.items():
-            made = f.create_earray("/group", name, atom, (0, *SHAPE[1:]), createparents=True, chunkshape=CHUNKS)
+            made = f.create_earray(
+                "/group", name, atom, (0, *SHAPE[1:]), createparents=True, chunkshape=CHUNKS
+            )
             made.append(values)
     for name, (_, values) in arrays.items():
         revseq("run", f"x.h5::/group/{name}", *RUN[2:], "--overwrite").ok()

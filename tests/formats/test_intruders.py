@@ -15,8 +15,8 @@ from safetensors.numpy import save_file
 from tensor_files import open_
 
 from revseq_cli.core.errors import TensorIOError
-from revseq_cli.formats import file_io
-from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction
+from revseq_cli.files import local, new
+from revseq_cli.files.new import FileTransaction, NewFile
 
 X = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 
@@ -61,7 +61,8 @@ def test_h35_standard_output_is_an_input(files, line, place, shell):
     for name, make in MAKERS.items():
         make(files / name)
     jobs = [
-        {"input": f"{name}.npy", "lengths": "[[1], [1], [1]]", "axis": 1, "output": f"y{name}.npy"} for name in "nx"
+        {"input": f"{name}.npy", "lengths": "[[1], [1], [1]]", "axis": 1, "output": f"y{name}.npy"}
+        for name in "nx"
     ]
     (files / "m.jsonl").write_text("".join(json.dumps(job) + "\n" for job in jobs))
     before = _bytes_of(files)
@@ -71,7 +72,9 @@ def test_h35_standard_output_is_an_input(files, line, place, shell):
 
 
 @pytest.mark.needs("shell")
-@pytest.mark.parametrize("line", ["run - n.npy --axis 1 -o x.npy --overwrite", "convert - x.npy --overwrite"])
+@pytest.mark.parametrize(
+    "line", ["run - n.npy --axis 1 -o x.npy --overwrite", "convert - x.npy --overwrite"]
+)
 def test_h35_standard_input_is_the_output(files, line, shell):
     before = (files / "x.npy").read_bytes()
     done = shell(f"revseq {line} < x.npy")
@@ -119,7 +122,7 @@ def test_rights_are_not_given_to_another_group(tmp_path, monkeypatch, number):
     (tmp_path / "old").chmod(0o664)
     (tmp_path / "new").touch()
     monkeypatch.setattr(os, "fchown", refusing(number))
-    file_io.flush(str(tmp_path / "new"), (tmp_path / "old").stat())
+    local.flush(str(tmp_path / "new"), (tmp_path / "old").stat())
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o644
 
 
@@ -129,7 +132,7 @@ def test_a_link_in_the_place_of_a_new_file_is_not_followed(tmp_path, data):
     """Neither when it is written, nor when it is flushed and gets its name."""
 
     def tricked():
-        file = AtomicFile(str(tmp_path / "y.npy"), overwrite=True)
+        file = NewFile(str(tmp_path / "y.npy"), overwrite=True)
         with FileTransaction(file):
             os.rename(file.temporary, tmp_path / "stolen")
             os.symlink(tmp_path / "victim", file.temporary)
@@ -150,15 +153,15 @@ def test_files_that_belong_together_are_all_old_or_all_new(files, monkeypatch):
     before = _bytes_of(files)
 
     def written():
-        together = [AtomicFile(str(files / name), overwrite=True) for name in names]
+        together = [NewFile(str(files / name), overwrite=True) for name in names]
         with FileTransaction(*together):
             for file in together:
                 file.write(b"new")
 
-    flush = file_io.flush
+    flush = local.flush
     for number in range(3):
         results = iter([flush] * number + [refusing(errno.EIO)])
-        monkeypatch.setattr(file_io, "flush", lambda *args, results=results: next(results)(*args))
+        monkeypatch.setattr(new, "flush", lambda *args, results=results: next(results)(*args))
         with pytest.raises(TensorIOError, match="Input/output error"):
             written()
         assert _bytes_of(files) == before
@@ -167,7 +170,9 @@ def test_files_that_belong_together_are_all_old_or_all_new(files, monkeypatch):
     assert _bytes_of(files) == before | {files / name: b"new" for name in names}
 
 
-header = json.dumps({"x": {"dtype": "F32", "shape": [1 << 62] * 100_000, "data_offsets": [0, 0]}}).encode()
+header = json.dumps(
+    {"x": {"dtype": "F32", "shape": [1 << 62] * 100_000, "data_offsets": [0, 0]}}
+).encode()
 HOSTILE = {
     "x.safetensors": lambda: len(header).to_bytes(8, "little") + header,
     "x.json": lambda: json.dumps({"Sizes": [10**18 - 1] * 500_000, "Values": [1]}).encode(),
@@ -192,5 +197,9 @@ def test_hostile_files_take_no_time(tmp_path, name, shell):
 def test_more_sizes_of_a_stream_than_there_is_memory(revseq):
     for count, words in ((1 << 61, "declares"), (1 << 40, "")):
         stream = io.BytesIO()
-        np.lib.format.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": False, "shape": (count,)})
-        assert "internal error" not in revseq("show", "-", stdin=stream.getvalue()).refused(words).err
+        np.lib.format.write_array_header_1_0(
+            stream, {"descr": "<f8", "fortran_order": False, "shape": (count,)}
+        )
+        assert (
+            "internal error" not in revseq("show", "-", stdin=stream.getvalue()).refused(words).err
+        )

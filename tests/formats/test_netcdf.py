@@ -30,11 +30,20 @@ RUN = ("run", "x.nc::/v", "n.npy", "--axis", 1, "--verify", "-o")
 def make(path, **options):
     """A file as models write it: dimensions that v lacks, bounds, two-dimensional coordinates, text labels."""
     with netCDF4.Dataset(path, "w", **options) as f:
-        for name, size in {"unused": 7, "time": None, "lat": 4, "lon": 6, "bnds": 2, "len": 3}.items():
+        for name, size in {
+            "unused": 7,
+            "time": None,
+            "lat": 4,
+            "lon": 6,
+            "bnds": 2,
+            "len": 3,
+        }.items():
             f.createDimension(name, size)
         f.setncatts({"title": "t", "zeta": 1.0, "alpha": 2.0, "Conventions": "CF-1.11"})
         times = f.createVariable("time", "f8", ("time",))
-        times.setncatts({"units": "days since 2000-01-01", "bounds": "time_bnds", "calendar": "standard"})
+        times.setncatts(
+            {"units": "days since 2000-01-01", "bounds": "time_bnds", "calendar": "standard"}
+        )
         f.createVariable("time_bnds", "f8", ("time", "bnds"))[:] = np.arange(10.0).reshape(5, 2)
         times[:] = np.arange(5.0)
         f.createVariable("lon2d", "f4", ("lat", "lon"))[:] = 1
@@ -42,7 +51,13 @@ def make(path, **options):
         f.createVariable("crs", "i4", ())[...] = 1
         v = f.createVariable("v", "f4", ("time", "lat", "lon"), zlib=True, chunksizes=(1, 4, 6))
         v.setncatts(
-            {"units": "K", "coordinates": "lon2d label", "grid_mapping": "crs: time lon2d", "zz": 1, "empty": ""}
+            {
+                "units": "K",
+                "coordinates": "lon2d label",
+                "grid_mapping": "crs: time lon2d",
+                "zz": 1,
+                "empty": "",
+            }
         )
         v[:] = VALUES
         f.createVariable("lat", "f4", ("lat",))[:] = np.arange(4)
@@ -64,8 +79,14 @@ def dumped(path):
     with netCDF4.Dataset(path) as f:
         found = {"dimensions": [(d.name, len(d), d.isunlimited()) for d in f.dimensions.values()]}
         for name, v in {"": f, **f.variables}.items():
-            found[name] = {key: np.asarray(v.getncattr(key)).tolist() for key in v.ncattrs() if key != "history"}
-        return found | {"variables": {v.name: (v.dimensions, v.dtype) for v in f.variables.values()}}
+            found[name] = {
+                key: np.asarray(v.getncattr(key)).tolist()
+                for key in v.ncattrs()
+                if key != "history"
+            }
+        return found | {
+            "variables": {v.name: (v.dimensions, v.dtype) for v in f.variables.values()}
+        }
 
 
 def same_but(path, old, *changed):
@@ -114,7 +135,11 @@ def test_h69_a_variable_is_added_with_its_dimensions(folder, revseq):
             assert {*data["new"].coords} == {*data["v"].coords} >= {"time", "lat", "lon2d"}
             assert data["new"].encoding["zlib"]
     with h5py.File(folder / "y.nc") as f:
-        assert [[each.name for each in f["new"].dims[d].values()] for d in range(3)] == [["/time"], ["/lat"], ["/lon"]]
+        assert [[each.name for each in f["new"].dims[d].values()] for d in range(3)] == [
+            ["/time"],
+            ["/lat"],
+            ["/lon"],
+        ]
     grows(folder / "y.nc", "new")
 
 
@@ -142,14 +167,18 @@ def test_names_that_an_added_variable_cannot_have(tmp_path, revseq):
         group.createVariable("y", "f4", ("lat", "z"))[:] = 0
     np.save(tmp_path / "n.npy", np.full((4, 1), 3, "u4"))
     job = ("n.npy", "--axis", 1, "-o")
-    revseq("run", "x.nc::g/y", *job, "y.nc::/y").refused("a dimension of /g would not be visible from /y")
+    revseq("run", "x.nc::g/y", *job, "y.nc::/y").refused(
+        "a dimension of /g would not be visible from /y"
+    )
     revseq("run", "x.nc::x", *job, "y.nc::/new/group/x").ok()
     revseq("run", "y.nc::g/y", *job, "z.nc::/g/more/y").ok()
     with netCDF4.Dataset(tmp_path / "z.nc", "a") as g:
         assert g["new/group/x"].dimensions == ("lat", "lat")
         assert g["g/more/y"].dimensions == ("lat", "z")
     make(tmp_path / "c.nc", format="NETCDF4_CLASSIC")
-    revseq("run", "c.nc::v", "3", *job[1:], "d.nc::/new/v").refused("has no groups", "a name without /")
+    revseq("run", "c.nc::v", "3", *job[1:], "d.nc::/new/v").refused(
+        "has no groups", "a name without /"
+    )
 
 
 def history(path):
@@ -195,8 +224,13 @@ def test_a_history_that_is_no_text_or_full_stays(tmp_path, revseq, old):
     with h5py.File(tmp_path / "x.nc", "a") as f:
         f.attrs["history"] = old
     for options in ((), ("--only",)):
-        done = revseq("run", "x.nc::v", "3", "--axis", 1, "-o", "y.nc", *options, "--overwrite").ok()
-        assert "Note: the attribute history is full, or is not a single text, so no line is added\n" in done.err
+        done = revseq(
+            "run", "x.nc::v", "3", "--axis", 1, "-o", "y.nc", *options, "--overwrite"
+        ).ok()
+        assert (
+            "Note: the attribute history is full, or is not a single text, so no line is added\n"
+            in done.err
+        )
         with h5py.File(tmp_path / "y.nc") as f:
             assert plain(f.attrs["history"]) == old
     for epoch in ("noon", "9" * 30):
@@ -207,29 +241,46 @@ def test_a_history_that_is_no_text_or_full_stays(tmp_path, revseq, old):
 @pytest.mark.parametrize("data_type", DataType)
 def test_every_type_is_read_by_netcdf_or_refused(tmp_path, revseq, data_type):
     dtype = dtype_of(data_type)
-    bits = np.array([[1, 0, 1]], f"u{dtype.itemsize}") if dtype.names else np.array([[1, 0, 1]], dtype)
+    bits = (
+        np.array([[1, 0, 1]], f"u{dtype.itemsize}") if dtype.names else np.array([[1, 0, 1]], dtype)
+    )
     np.save(tmp_path / "x.npy", bits.view(f"V{dtype.itemsize}") if dtype.names else bits)
     typed = ("--dtype", data_type.name)
-    if data_type is DataType.FLOAT16 or (data_type.kind == "minifloat" and data_type is not DataType.BFLOAT16):
+    if data_type is DataType.FLOAT16 or (
+        data_type.kind == "minifloat" and data_type is not DataType.BFLOAT16
+    ):
         revseq("convert", "x.npy", "x.h5", *typed).ok()
-        (tmp_path / "old.nc").write_bytes((tmp_path / "x.h5").read_bytes())  # as other versions wrote it
+        (tmp_path / "old.nc").write_bytes(
+            (tmp_path / "x.h5").read_bytes()
+        )  # as other versions wrote it
         for tensor in ("x.npy", "old.nc::tensor"):
             job = ("run", tensor, "2", "--axis", 1, *typed, "-o")
-            for line in (("convert", tensor, "y.nc", *typed), (*job, "y.NC4"), (*job, "y.nc::w", "--only")):
+            for line in (
+                ("convert", tensor, "y.nc", *typed),
+                (*job, "y.NC4"),
+                (*job, "y.nc::w", "--only"),
+            ):
                 revseq(*line).refused(f"NetCDF has no {data_type.name}", "a file that ends in .h5")
         assert {path.name for path in tmp_path.iterdir()} == {"x.npy", "x.h5", "old.nc"}
         return
     revseq("convert", "x.npy", "y.nc", *typed).ok()
     with netCDF4.Dataset(tmp_path / "y.nc") as f:
         read = np.asarray(f["tensor"][...])
-    wanted = bits.view("u2").astype("u4") << 16 if dtype.names else bits  # BFLOAT16 is read as FLOAT32
-    assert (read["r"] if read.dtype.names else read).tolist() == wanted.view("f4" if dtype.names else dtype).tolist()
+    wanted = (
+        bits.view("u2").astype("u4") << 16 if dtype.names else bits
+    )  # BFLOAT16 is read as FLOAT32
+    assert (read["r"] if read.dtype.names else read).tolist() == wanted.view(
+        "f4" if dtype.names else dtype
+    ).tolist()
 
 
 def test_small_floats_beside_a_tensor_are_widened_for_netcdf(tmp_path, revseq):
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f.attrs["scale"] = np.float16(0.5)
-        v, x = f.create_dataset("v", data=VALUES[0]), f.create_dataset("x", data=np.arange(6, dtype=">f2") / 2)
+        v, x = (
+            f.create_dataset("v", data=VALUES[0]),
+            f.create_dataset("x", data=np.arange(6, dtype=">f2") / 2),
+        )
         v.attrs["half"], x.attrs["half"] = np.array([1.5], ">f2"), np.float16(2.5)
         x.make_scale("x")
         v.dims[1].attach_scale(x)
@@ -250,10 +301,17 @@ def test_a_file_that_is_no_netcdf_is_not_copied_under_its_name(tmp_path, revseq)
     notes = json.loads(revseq(*job, "y.nc::w").ok().out)["notes"]
     assert "has this tensor alone" in notes[0]
     assert "the variables named by bounds" in notes[1]
-    require(tmp_path / "y.nc", "w", ("batch", "time"), expected(VALUES[0], np.array([[2], [3], [0], [6]]), 1))
+    require(
+        tmp_path / "y.nc",
+        "w",
+        ("batch", "time"),
+        expected(VALUES[0], np.array([[2], [3], [0], [6]]), 1),
+    )
     with netCDF4.Dataset(tmp_path / "y.nc") as f:
         assert ([*f.variables], f["w"].units) == (["w"], "K")
-    revseq(*job, "y.nc::t", "--overwrite").refused("existing file")  # it would lose what else is there
+    revseq(*job, "y.nc::t", "--overwrite").refused(
+        "existing file"
+    )  # it would lose what else is there
 
 
 # With types of its own.
@@ -280,19 +338,29 @@ def test_files_of_ncgen(tmp_path, revseq):
     """What it makes of a text, ncdump reads from ours, named types included."""
 
     def dump(name):
-        return subprocess.run(["ncdump", tmp_path / name], capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            ["ncdump", tmp_path / name], capture_output=True, text=True, check=True
+        ).stdout
 
     (tmp_path / "x.cdl").write_text(CDL)
     subprocess.run(["ncgen", "-k", "nc4", "-o", "x.nc", "x.cdl"], cwd=tmp_path, check=True)
     job = ("[[3], [0]]", "--axis", "lon", "--verify", "-o")
     revseq("run", "x.nc::air", "2", *job[1:], "added.nc::g/new").ok()
-    for line in ("cloud_t new:worst = Stratus", "pair_t new:first = {1.5, 2}", "list_t new:odd = {1, 2}"):
+    for line in (
+        "cloud_t new:worst = Stratus",
+        "pair_t new:first = {1.5, 2}",
+        "list_t new:odd = {1, 2}",
+    ):
         assert line in dump("added.nc").replace("/", "")
     for name, lost in (("air", "first, odd"), ("cloud", "the names of its enumeration")):
-        told = json.loads(revseq("convert", f"x.nc::{name}", f"{name}2.nc", "--json").ok().out)["notes"]
+        told = json.loads(revseq("convert", f"x.nc::{name}", f"{name}2.nc", "--json").ok().out)[
+            "notes"
+        ]
         assert told == [f"not copied: {lost}"]
     revseq("run", "x.nc::cloud", *job, "y.nc").ok()
-    old, new = ({line.strip(" ;\t") for line in dump(name).splitlines()} for name in ("x.nc", "y.nc"))
+    old, new = (
+        {line.strip(" ;\t") for line in dump(name).splitlines()} for name in ("x.nc", "y.nc")
+    )
     assert old - new == {"netcdf x {", "Clear, Clear, Stratus,"}
     assert "Stratus, Clear, Clear," in new
 
@@ -311,7 +379,9 @@ def generate(path, rng, form):
         f.createDimension("len", 3)
         for name in rng.sample([*NAMES, "v"], rng.randint(1, 5)):
             dims = rng.choices([*sizes], k=rng.choice([0, 0, 1, 2, 3]))
-            if name in sizes and dims and rng.random() < 0.5:  # a coordinate, of several dimensions perhaps
+            if (
+                name in sizes and dims and rng.random() < 0.5
+            ):  # a coordinate, of several dimensions perhaps
                 dims[0] = name
             if form.startswith("NETCDF3"):  # where only the first dimension can grow
                 dims = [*dims[:1], *(each for each in dims[1:] if each != grows)]
@@ -333,7 +403,11 @@ def require(path, name, dims, values):
         assert f[name].dimensions == dims
         assert oracle.same_bits(np.asarray(f[name][...]), values)
         # xarray itself cannot have these.
-        odd = [key for key, each in f.variables.items() if key in f.dimensions and not each.dimensions and key != name]
+        odd = [
+            key
+            for key, each in f.variables.items()
+            if key in f.dimensions and not each.dimensions and key != name
+        ]
     for engine in ("h5netcdf", "netcdf4"):
         with xarray.open_dataset(path, engine=engine, decode_cf=False, drop_variables=odd) as data:
             assert data[name].dims == dims
@@ -348,13 +422,17 @@ def test_all_libraries_read_outputs_of_generated_files(tmp_path, revseq, seed):
     generate(tmp_path / "x.nc", rng, form)
     with netCDF4.Dataset(tmp_path / "x.nc") as f:
         f.set_auto_mask(False)
-        variables = {k: (v.dimensions, np.asarray(v[...])) for k, v in f.variables.items() if v.dtype != "S1"}
+        variables = {
+            k: (v.dimensions, np.asarray(v[...])) for k, v in f.variables.items() if v.dtype != "S1"
+        }
     for i, (name, (dims, values)) in enumerate(variables.items()):
         values = values.astype(values.dtype.newbyteorder("="))
         revseq("convert", f"x.nc::{name}", f"a{i}.nc", "--verify").ok()
         require(tmp_path / f"a{i}.nc", name, dims, values)
         revseq("convert", f"x.nc::{name}", f"b{i}.zarr", "--verify").ok()
-        with xarray.open_dataset(tmp_path / f"b{i}.zarr", engine="zarr", decode_cf=False, consolidated=False) as data:
+        with xarray.open_dataset(
+            tmp_path / f"b{i}.zarr", engine="zarr", decode_cf=False, consolidated=False
+        ) as data:
             assert data[name].dims == dims
         revseq("convert", f"b{i}.zarr::{name}", f"c{i}.nc", "--verify").ok()
         require(tmp_path / f"c{i}.nc", name, dims, values)

@@ -24,13 +24,16 @@ def make(path, form, types):
                 variable = f.createVariable(name, data_type, (first, "lat", "lon"))
                 variable.set_auto_maskandscale(False)
                 variable.units = "odd"
-                made[name] = np.frombuffer(RNG.bytes(75 * np.dtype(data_type).itemsize), data_type).reshape(5, 3, 5)
+                made[name] = np.frombuffer(
+                    RNG.bytes(75 * np.dtype(data_type).itemsize), data_type
+                ).reshape(5, 3, 5)
                 variable[:] = made[name]
     return made
 
 
 @pytest.mark.parametrize(
-    ("form", "types"), [*FORMS.items(), *(("NETCDF3_CLASSIC", (only,)) for only in ("i1", "i2", "f4"))]
+    ("form", "types"),
+    [*FORMS.items(), *(("NETCDF3_CLASSIC", (only,)) for only in ("i1", "i2", "f4"))],
 )
 def test_every_variable_is_read(tmp_path, revseq, form, types):
     """A record variable that is the only one has no padding."""
@@ -38,7 +41,9 @@ def test_every_variable_is_read(tmp_path, revseq, form, types):
     for name, values in made.items():
         revseq("convert", f"x.nc::{name}", "y.npy", "--overwrite").ok()
         assert oracle.same_bits(np.load(tmp_path / "y.npy").astype(values.dtype), values), name
-    assert set(revseq("show", "x.nc", "--names").ok().out.split()) == {f"x.nc::{name}" for name in made}
+    assert set(revseq("show", "x.nc", "--names").ok().out.split()) == {
+        f"x.nc::{name}" for name in made
+    }
 
 
 def test_lengths_are_aligned_missing_ones_and_text_refused(tmp_path, revseq):
@@ -47,10 +52,16 @@ def test_lengths_are_aligned_missing_ones_and_text_refused(tmp_path, revseq):
         f.createDimension("lon", 3)
         f.createVariable("v", "f4", ("lat", "lon"))[:] = np.arange(6).reshape(2, 3)
         f.createVariable("n", "i4", ("lat",))[:] = [2, 3]
-        f.createVariable("bad", "i2", ("lat",))[:1] = [2]  # the other one has the library's fill value
+        f.createVariable("bad", "i2", ("lat",))[:1] = [
+            2
+        ]  # the other one has the library's fill value
         f.createVariable("text", "S1", ("lat",))[:] = "a"
-    assert "[[1, 0, 2],\n [5, 4, 3]]" in revseq("run", "x.nc::v", "x.nc::n", "--axis", "lon").ok().out
-    revseq("run", "x.nc::v", "x.nc::bad", "--axis", "lon").refused("-32767 at [1] marks a missing length")
+    assert (
+        "[[1, 0, 2],\n [5, 4, 3]]" in revseq("run", "x.nc::v", "x.nc::n", "--axis", "lon").ok().out
+    )
+    revseq("run", "x.nc::v", "x.nc::bad", "--axis", "lon").refused(
+        "-32767 at [1] marks a missing length"
+    )
     revseq("show", "x.nc::text").refused("its data type is text")
     revseq("show", "x.nc::gone").refused("no such tensor")
 
@@ -61,9 +72,15 @@ def test_damaged_files_are_refused(tmp_path, revseq, form):
     make(tmp_path / "x.nc", form, ("i2", "f4"))
     data = (tmp_path / "x.nc").read_bytes()
     damaged = [data[:length] for length in (3, 5, 40, 100, len(data) // 2, len(data) - 5)]
-    damaged += [data[:place] + bytes([data[place] ^ 0xA5]) + data[place + 1 :] for place in range(4, 200, 7)]
+    damaged += [
+        data[:place] + bytes([data[place] ^ 0xA5]) + data[place + 1 :] for place in range(4, 200, 7)
+    ]
     for i, content in enumerate(damaged):
         (tmp_path / "cut.nc").write_bytes(content)
-        done = revseq("convert", "cut.nc::x1", "y.npy", "--overwrite") if i < 9 else revseq("show", "cut.nc")
+        done = (
+            revseq("convert", "cut.nc::x1", "y.npy", "--overwrite")
+            if i < 9
+            else revseq("show", "cut.nc")
+        )
         assert done.status in (0, 2)
         assert "internal" not in done.err, i

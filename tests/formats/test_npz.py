@@ -13,8 +13,8 @@ from processes import peak
 from tensor_files import EXPECTED, N, X, open_
 
 from revseq_cli.core.errors import FormatError, RevseqError
+from revseq_cli.files.new import FileTransaction
 from revseq_cli.formats import npz, references
-from revseq_cli.formats.atomic_file import FileTransaction
 
 
 def archive(path, *, compression=zipfile.ZIP_STORED, **members):
@@ -89,12 +89,16 @@ def test_a_bomb(refused, tmp_path, monkeypatch):
     (info,) = zipfile.ZipFile(tmp_path / "x.npz").infolist()
     sizes = [struct.pack("<2Q", size, info.compress_size) for size in (info.file_size, 5 << 30)]
     (tmp_path / "x.npz").write_bytes((tmp_path / "x.npz").read_bytes().replace(*sizes))
-    refused("x.npz", "x.npz::x: unpacks to 5368709120 bytes or more, and stores ", "at most 1000 times")
+    refused(
+        "x.npz", "x.npz::x: unpacks to 5368709120 bytes or more, and stores ", "at most 1000 times"
+    )
 
 
 def test_bytes_behind_the_deflated_data(refused, tmp_path):
     packer = zlib.compressobj(wbits=-15)
-    archive(tmp_path / "x.npz", **{"x.npy": packer.compress(npy()) + packer.flush() + bytes(1 << 24)})
+    archive(
+        tmp_path / "x.npz", **{"x.npy": packer.compress(npy()) + packer.flush() + bytes(1 << 24)}
+    )
     for header, method, size in ((b"PK\1\2", 10, 24), (b"PK\3\4", 8, 22)):
         patched(tmp_path / "x.npz", method, (8).to_bytes(2, "little"), header)
         patched(tmp_path / "x.npz", size, (176).to_bytes(4, "little"), header)
@@ -194,20 +198,33 @@ def write_zip(path, method, place):
     """
     rng = np.random.default_rng(4)
     members = [(f"{name}.npy", npy(values)) for name, values in OTHERS.items()]
-    members += [("readme.txt", b"text"), ("folder/", b""), ("naïve.bin", rng.bytes(999)), ("pickle.npy", b"\x80 none")]
+    members += [
+        ("readme.txt", b"text"),
+        ("folder/", b""),
+        ("naïve.bin", rng.bytes(999)),
+        ("pickle.npy", b"\x80 none"),
+    ]
     members += [("secret.npy", b"s" * 40), ("strange.bin", b"t" * 40)]
     members.insert(place, ("x.npy", npy(BIG)))
     with zipfile.ZipFile(path, "w") as archive:
         for i, (name, data) in enumerate(members):
             info = zipfile.ZipInfo(name, (2020, 1, 2, 3, 4, 2 * i))
-            info.compress_type = METHODS[i % 3] if info.filename not in ("x.npy", "n.npy") else method
-            info.comment, info.external_attr, info.extra = b"c%d" % i, i << 16, struct.pack("<2HL", 0x5455, 4, i)
+            info.compress_type = (
+                METHODS[i % 3] if info.filename not in ("x.npy", "n.npy") else method
+            )
+            info.comment, info.external_attr, info.extra = (
+                b"c%d" % i,
+                i << 16,
+                struct.pack("<2HL", 0x5455, 4, i),
+            )
             with archive.open(info, "w", force_zip64=i % 2 == 1) as member:
                 member.write(data)
         archive.comment = b"a comment"
         begins = [info.header_offset for info in archive.infolist()[-2:]]
     data = bytearray(path.read_bytes())
-    for begin, name, at, value in zip(begins, (b"secret.npy", b"strange.bin"), (8, 10), (1, 98), strict=True):
+    for begin, name, at, value in zip(
+        begins, (b"secret.npy", b"strange.bin"), (8, 10), (1, 98), strict=True
+    ):
         struct.pack_into("<H", data, data.rindex(name) - 46 + at, value)
         struct.pack_into("<H", data, begin + at - 2, value)
     path.write_bytes(data)

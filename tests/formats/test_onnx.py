@@ -26,8 +26,16 @@ def test_fields_of_numbers(tmp_path, number):
         parts = values.view(values.real.dtype).ravel()
         (proto.float_data if parts.itemsize == 4 else proto.double_data).extend(parts.tolist())
     else:
-        words = values.view(f"u{data_type.size}") if data_type.kind in ("float", "minifloat", "bool") else values
-        fields = {"INT64": proto.int64_data, "UINT32": proto.uint64_data, "UINT64": proto.uint64_data}
+        words = (
+            values.view(f"u{data_type.size}")
+            if data_type.kind in ("float", "minifloat", "bool")
+            else values
+        )
+        fields = {
+            "INT64": proto.int64_data,
+            "UINT32": proto.uint64_data,
+            "UINT64": proto.uint64_data,
+        }
         fields.get(data_type.name, proto.int32_data).extend(words.ravel().tolist())
     (tmp_path / "x.pb").write_bytes(proto.SerializeToString())
     source = open_tensor(str(tmp_path / "x.pb"))
@@ -68,7 +76,9 @@ def test_names_and_changes(revseq, tmp_path):
 
 def test_more_than_protobuf_can_hold(revseq, tmp_path):
     with open(tmp_path / "x.npy", "wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": (1 << 31,)})
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "|u1", "fortran_order": False, "shape": (1 << 31,)}
+        )
         file.truncate(file.tell() + (1 << 31))
     revseq("convert", "x.npy", "y.pb").refused("y.pb: would be a protobuf message", "out.npy")
     os.truncate(tmp_path / "x.npy", 1 << 32)
@@ -109,7 +119,9 @@ def witness(path, feeds, output):
     model.graph.output.add(name=output)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     return session.run([output], feeds)[0]
 
 
@@ -129,7 +141,10 @@ def bilstm(path):
         reverse("ys", "n", "yb"),
     ]
     save(path, nodes, [("x", 1, ["N", "T", 3]), ("len", 6, ["N"])], ["yf", "yb"], weights)
-    feeds = {"x": rng.standard_normal((4, 5, 3), np.float32), "len": np.array([5, 1, 3, 2], np.int32)}
+    feeds = {
+        "x": rng.standard_normal((4, 5, 3), np.float32),
+        "len": np.array([5, 1, 3, 2], np.int32),
+    }
     for name, values in feeds.items():
         np.save(path.with_name(f"{name}.npy"), values)
     return feeds
@@ -149,17 +164,23 @@ class TestOfAModel:
 
     def test_the_road_to_directml(self, revseq, tmp_path, feeds):
         cast = ("--lengths-dtype", "UINT32")
-        revseq("export", "bilstm.onnx::rev", *FEED, "-o", "job.json").refused("INT64", " ".join(cast))
+        revseq("export", "bilstm.onnx::rev", *FEED, "-o", "job.json").refused(
+            "INT64", " ".join(cast)
+        )
         revseq("export", "bilstm.onnx::rev", *FEED, "-o", "job.json", *cast).ok()
         dxdispatch.run(tmp_path, "job.json")
-        assert oracle.same_bits(np.load("job.OutputTensor.npy"), witness("bilstm.onnx", feeds, "xr"))
+        assert oracle.same_bits(
+            np.load("job.OutputTensor.npy"), witness("bilstm.onnx", feeds, "xr")
+        )
         done = revseq("diff", "job.OutputTensor.npy", "--job", "bilstm.onnx::rev", *FEED).ok()
         assert "equal, 60 elements" in done.out
         if not NEW:
             return  # a ReverseSequence comes before
         revseq("run", "bilstm.onnx::yb", *FEED, "-o", "yb.npy").ok()
         assert oracle.same_bits(np.load("yb.npy"), witness("bilstm.onnx", feeds, "yb"))
-        assert "equal, 40 elements" in revseq("diff", "--on", "cpu", "bilstm.onnx::yb", *FEED).ok().out
+        assert (
+            "equal, 40 elements" in revseq("diff", "--on", "cpu", "bilstm.onnx::yb", *FEED).ok().out
+        )
 
     def test_check_knows_sizes_without_values(self, revseq):
         assert revseq("check", "bilstm.onnx").ok().out.count("pass  bilstm.onnx::") == 2
@@ -169,10 +190,15 @@ class TestOfAModel:
         level = ("check", "bilstm.onnx::rev", "--feature-level", "4_0")
         refused = revseq(*level).failed().out
         assert "SequenceLengthsTensor DataType: INT64; add --lengths-dtype UINT32" in refused
-        assert "accepted from DML_FEATURE_LEVEL_4_0 on" in revseq(*level, "--lengths-dtype", "UINT32").ok().out
+        assert (
+            "accepted from DML_FEATURE_LEVEL_4_0 on"
+            in revseq(*level, "--lengths-dtype", "UINT32").ok().out
+        )
 
     def test_lengths(self, revseq, feeds):
-        revseq("run", "bilstm.onnx::rev", "[2, 2, 2, 2]", *FEED, "--batch-axis", 1, "-o", "y.npy").ok()
+        revseq(
+            "run", "bilstm.onnx::rev", "[2, 2, 2, 2]", *FEED, "--batch-axis", 1, "-o", "y.npy"
+        ).ok()
         right = oracle.expected(feeds["x"].transpose(1, 0, 2), np.full((1, 4, 3), 2), 0)
         assert oracle.same_bits(np.load("y.npy"), right)
         np.save("len.npy", np.array([-1, 1, 3, 2], np.int32))
@@ -181,7 +207,9 @@ class TestOfAModel:
     def test_what_it_comes_from_is_never_replaced(self, revseq, tmp_path):
         before = content(tmp_path)
         for name in before:
-            revseq("run", "bilstm.onnx::rev", *FEED, "-o", name, "-f", "npy", "--overwrite").refused("an input")
+            revseq(
+                "run", "bilstm.onnx::rev", *FEED, "-o", name, "-f", "npy", "--overwrite"
+            ).refused("an input")
         assert content(tmp_path) == before
 
     @pytest.mark.parametrize(
@@ -204,8 +232,14 @@ class TestOfAModel:
 
     def test_without_the_packages(self, revseq):
         run, code = ("run", "bilstm.onnx::rev", *FEED), "import sys; sys.modules[{!r}] = None"
-        for package, args in (("onnx", run), ("onnxruntime", run), ("onnx", ("convert", "x.npy", "y.pb"))):
-            revseq(*args, code=code.format(package)).refused(f"the package {package}", f"pip install {package}")
+        for package, args in (
+            ("onnx", run),
+            ("onnxruntime", run),
+            ("onnx", ("convert", "x.npy", "y.pb")),
+        ):
+            revseq(*args, code=code.format(package)).refused(
+                f"the package {package}", f"pip install {package}"
+            )
 
 
 def test_a_name_that_says_no_node_is_that_of_its_output(tmp_path):
@@ -238,7 +272,9 @@ OF_U = ("--feed", "u=[[1, 2, 3], [4, 5, 6]]", *VALUES[2:])
         (["T", "B"], [3, 1], False, ""),
     ],
 )  # fmt: skip
-def test_sizes_that_are_known_are_checked_and_open_ones_no_failure(revseq, tmp_path, x, n, is_valid, told):
+def test_sizes_that_are_known_are_checked_and_open_ones_no_failure(
+    revseq, tmp_path, x, n, is_valid, told
+):
     one(tmp_path / "m.onnx", [("x", 1, x), ("n", 7, n)])
     done = revseq("check", "m.onnx")
     assert done.status == (0 if is_valid else 1)
@@ -249,16 +285,26 @@ def test_sizes_that_are_known_are_checked_and_open_ones_no_failure(revseq, tmp_p
 
 @pytest.mark.parametrize("sizes", [[2, 3], None])
 def test_negative_axes(revseq, tmp_path, sizes):
-    one(tmp_path / "m.onnx", [("x", 1, sizes), ("n", 7, [None])], axes={"time_axis": -1, "batch_axis": -2})
+    one(
+        tmp_path / "m.onnx",
+        [("x", 1, sizes), ("n", 7, [None])],
+        axes={"time_axis": -1, "batch_axis": -2},
+    )
     done = revseq("run", "m.onnx", *VALUES[:2], "--feed", "n=[1, 2]", "-f", "json").ok()
     assert json.loads(done.out)["Values"] == [[1, 2, 3], [5, 4, 6]]
     revseq("check", "m.onnx").ok()
 
 
-@pytest.mark.parametrize("axes", [{"time_axis": 1, "batch_axis": 1}, {"time_axis": 2, "batch_axis": 0}, {"other": 1}])
+@pytest.mark.parametrize(
+    "axes", [{"time_axis": 1, "batch_axis": 1}, {"time_axis": 2, "batch_axis": 0}, {"other": 1}]
+)
 def test_axes_that_the_operator_does_not_have(revseq, tmp_path, axes):
     one(tmp_path / "m.onnx", axes=axes)
-    wanted = "0 and 1, in either order" if "other" not in axes else "the integers time_axis and batch_axis"
+    wanted = (
+        "0 and 1, in either order"
+        if "other" not in axes
+        else "the integers time_axis and batch_axis"
+    )
     revseq("run", "m.onnx", *VALUES).refused(wanted)
     if "other" not in axes:
         assert revseq("check", "m.onnx").failed().out.startswith("FAIL  m.onnx::rev: ")
@@ -268,7 +314,10 @@ def test_inputs_with_a_value_of_their_own_may_be_fed(revseq, tmp_path):
     one(tmp_path / "m.onnx", initializers={"n": np.array([1, 2, 2])})
     values = ("run", "m.onnx", *VALUES[:2], "-f", "json")
     assert json.loads(revseq(*values).ok().out)["Values"] == [[1, 5, 6], [4, 2, 3]]
-    assert json.loads(revseq(*values, "--feed", "n=[2, 1, 2]").ok().out)["Values"] == [[4, 2, 6], [1, 5, 3]]
+    assert json.loads(revseq(*values, "--feed", "n=[2, 1, 2]").ok().out)["Values"] == [
+        [4, 2, 6],
+        [1, 5, 3],
+    ]
 
 
 def test_no_output_replaces_the_external_data_of_the_model(revseq, tmp_path):
@@ -282,7 +331,9 @@ def test_no_output_replaces_the_external_data_of_the_model(revseq, tmp_path):
 def test_nodes_of_the_graph_count(revseq, tmp_path):
     inner = an_if([reverse("x", "n", "y", "rev", time_axis=1, batch_axis=0)])
     opset = [helper.make_opsetid("", 17)]
-    function = helper.make_function("mine", "Back", ["x", "n"], ["y"], [reverse("x", "n", "y", "rev")], opset)
+    function = helper.make_function(
+        "mine", "Back", ["x", "n"], ["y"], [reverse("x", "n", "y", "rev")], opset
+    )
     call = helper.make_node("Back", ["x", "n"], ["w"], domain="mine")
     inputs = (("x", 1, [2, 3]), ("n", 7, [None]), ("c", 9, []))
     save(tmp_path / "m.onnx", [inner, call], inputs, ["z"], functions=[function])
@@ -302,7 +353,11 @@ def test_versions_that_leave_lines_of_length_0_unwritten(revseq, tmp_path):
     job = ("run", "m.onnx::rev", *OF_U, "--feed", "c=c.npy")
     for before in (inside, [reverse("u", "n", "x", "other")]):
         one(tmp_path / "m.onnx", (*U_AND_N, ("c", 9, [])), before)
-        words = ("1.27.0 leaves lines of length 0 unwritten", "1.28 or newer", "--upgrade onnxruntime")
+        words = (
+            "1.27.0 leaves lines of length 0 unwritten",
+            "1.28 or newer",
+            "--upgrade onnxruntime",
+        )
         revseq(*job, code=old).refused(*words)
         if NEW:
             revseq(*job).ok()
@@ -320,7 +375,9 @@ def test_a_sequence_and_types_that_are_not_ours(revseq, tmp_path):
         (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
         done = revseq("run", "m.onnx", *VALUES[2:])
         if "ONNX Runtime says" not in done.err:  # an older one does not have the type
-            done.refused(f"m.onnx: the data type of x is {name}", "wanted: a given tensor, or computed")
+            done.refused(
+                f"m.onnx: the data type of x is {name}", "wanted: a given tensor, or computed"
+            )
 
 
 def an_if(inner):
@@ -342,10 +399,15 @@ def add_weight(model, door, location):
     else:
         nodes, defaults = [helper.make_node("Weight", [], ["w"], domain="mine")], []
         if door == "default":  # of the function's attribute, which it hands to a Constant
-            constant, defaults = helper.make_node("Constant", [], ["w"]), [helper.make_attribute("v", weight)]
+            constant, defaults = (
+                helper.make_node("Constant", [], ["w"]),
+                [helper.make_attribute("v", weight)],
+            )
             constant.attribute.add(name="value", ref_attr_name="v", type=onnx.AttributeProto.TENSOR)
         opset = [helper.make_opsetid("", 17)]
-        made = helper.make_function("mine", "Weight", [], ["w"], [constant], opset, attribute_protos=defaults)
+        made = helper.make_function(
+            "mine", "Weight", [], ["w"], [constant], opset, attribute_protos=defaults
+        )
         model.functions.append(made)
     nodes += model.graph.node
     del model.graph.node[:]
@@ -353,7 +415,14 @@ def add_weight(model, door, location):
 
 
 DOORS = ("initializer", "function", "default", "branch")
-OUTSIDE = ["{}/own.bin", "../own.bin", "a/../../own.bin", "link", "up/own.bin", "*/_ORT_MEM_ADDR_/*"]
+OUTSIDE = [
+    "{}/own.bin",
+    "../own.bin",
+    "a/../../own.bin",
+    "link",
+    "up/own.bin",
+    "*/_ORT_MEM_ADDR_/*",
+]
 # Runs first: sessions that are not to be made, and what a session is made of.
 NO_SESSION = """
 import onnxruntime
@@ -385,7 +454,8 @@ class TestDoors:
         return ("run", path.name, *OF_U, *(("--feed", "c=c.npy") if door == "branch" else ()))
 
     @pytest.mark.parametrize(
-        ("door", "location"), [*itertools.product(DOORS, OUTSIDE[:1]), *itertools.product(DOORS[:1], OUTSIDE[1:])]
+        ("door", "location"),
+        [*itertools.product(DOORS, OUTSIDE[:1]), *itertools.product(DOORS[:1], OUTSIDE[1:])],
     )
     def test_no_door_is_open(self, revseq, tmp_path, door, location):
         here = tmp_path / "here"
@@ -416,9 +486,17 @@ class TestDoors:
 
     def test_a_file_that_is_cut_short(self, revseq, tmp_path):
         add = helper.make_node("Add", ["u", "w"], ["x"])
-        one(tmp_path / "m.onnx", U_AND_N, [add], initializers={"w": np.ones(3, np.float32)}, outside=["w"])
+        one(
+            tmp_path / "m.onnx",
+            U_AND_N,
+            [add],
+            initializers={"w": np.ones(3, np.float32)},
+            outside=["w"],
+        )
         os.truncate(tmp_path / "model.data", 5)
-        revseq("run", "m.onnx", *OF_U).refused("m.onnx: w: has 12 bytes at 0 of model.data, which has 5")
+        revseq("run", "m.onnx", *OF_U).refused(
+            "m.onnx: w: has 12 bytes at 0 of model.data, which has 5"
+        )
 
     def test_what_nobody_knows_is_not_handed_on(self, revseq, tmp_path):
         model = one(tmp_path / "m.onnx", U_AND_N, [helper.make_node("Relu", ["u"], ["x"])])
@@ -457,7 +535,10 @@ def test_a_model_that_is_cut_short(tmp_path):
 def test_only_what_the_node_needs_is_read(tmp_path):
     """An input without a name, and an output, are made by nothing."""
     weights = {"large": np.zeros((2, 3), np.float32), "most": np.float32(5)}
-    clip, behind = (helper.make_node("Clip", ["u", "", "most"], ["x"]), helper.make_node("Add", ["y", "large"], ["z"]))
+    clip, behind = (
+        helper.make_node("Clip", ["u", "", "most"], ["x"]),
+        helper.make_node("Add", ["y", "large"], ["z"]),
+    )
     save(tmp_path / "m.onnx", [clip, reverse("x", "n", "y"), behind], U_AND_N, ["z"], weights)
     graph = Model(str(tmp_path / "m.onnx")).cut(["x", "n"], (), []).graph
     assert [each.op_type for each in graph.node] == ["Clip"]

@@ -44,7 +44,11 @@ def folder(tmp_path):
 def test_any_packing_under_any_name(revseq, folder, tmp_path_factory, name, suffix):
     """Nothing is left in the folder for temporary files."""
     name, temporary = name.format(suffix), tmp_path_factory.mktemp("temporary")
-    data = TEXT.encode() if name.startswith(("x.txt", "x.json", "x.md")) else (folder / "x.npy").read_bytes()
+    data = (
+        TEXT.encode()
+        if name.startswith(("x.txt", "x.json", "x.md"))
+        else (folder / "x.npy").read_bytes()
+    )
     (folder / name).write_bytes(PACK[suffix](data))
     env = {name: str(temporary) for name in ("TMPDIR", "TEMP", "TMP")}
     for engine in ("serial", "processes"):
@@ -61,7 +65,9 @@ def test_cut_or_damaged(refused, folder, suffix):
     for size in (5, len(whole) // 3, len(whole) - 1):
         (folder / "c.npy").write_bytes(whole[:size])
         refused("c.npy", "c.npy: ")
-    for place in range(0, len(whole), 17):  # none is the time in a header of gzip, which says nothing of the data
+    for place in range(
+        0, len(whole), 17
+    ):  # none is the time in a header of gzip, which says nothing of the data
         data = bytearray(whole)
         data[place] ^= 0xFF
         (folder / "c.npy").write_bytes(data)
@@ -75,7 +81,11 @@ def test_members_one_after_another_and_padding(revseq, folder, suffix):
     """As pigz, pbzip2, pzstd and `cat a.gz b.gz` make them, and tapes."""
     data = (folder / "x.npy").read_bytes()
     packed = b"".join(PACK[suffix](data[i : i + 50]) for i in range(0, len(data), 50))
-    skipped = [b"", b"\x50\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc"] if suffix == ".zst" else [b""]
+    skipped = (
+        [b"", b"\x50\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc"]
+        if suffix == ".zst"
+        else [b""]
+    )
     for before in skipped:
         (folder / "m.npy").write_bytes(before + packed + (bytes(8) if suffix == ".gz" else b""))
         revseq("convert", "m.npy", "y.npy", "--overwrite").ok()
@@ -85,17 +95,23 @@ def test_members_one_after_another_and_padding(revseq, folder, suffix):
 def test_refused(revseq, folder):
     np.savez(folder / "h.npz", x=X)
     (folder / "h.npz.gz").write_bytes(gzip.compress((folder / "h.npz").read_bytes()))
-    revseq("convert", "x.npy", "y.npy.gz").refused("y.npy.gz: a packed file is only read", "a name without .gz")
+    revseq("convert", "x.npy", "y.npy.gz").refused(
+        "y.npy.gz: a packed file is only read", "a name without .gz"
+    )
     revseq("convert", "x.npy.gz", "x.npy.gz", "--overwrite").refused("a packed file is only read")
     revseq("show", "x.npy.gz::x").refused("has one tensor")
-    revseq("show", "h.npz.gz").refused("a zip archive", "packed by gzip", "unpack it first: gunzip h.npz.gz")
+    revseq("show", "h.npz.gz").refused(
+        "a zip archive", "packed by gzip", "unpack it first: gunzip h.npz.gz"
+    )
 
 
 def test_a_python_without_zstandard(revseq, folder):
     """Before 3.14 and without the package; nothing else needs it."""
     gone = "import sys; sys.modules['compression.zstd'] = sys.modules['backports.zstd'] = sys.modules['compression'] = None"
     revseq("show", "x.npy.zst", code=gone).refused(
-        "packed by zstd, which this Python lacks", "wanted: the package backports.zstd", "pip install backports.zstd"
+        "packed by zstd, which this Python lacks",
+        "wanted: the package backports.zstd",
+        "pip install backports.zstd",
     )
     revseq("show", "x.npy.gz", code=gone).ok()
 
@@ -106,12 +122,16 @@ def test_a_bomb(revseq, folder):
     for name, count in (("b", 5 << 30), ("c", 9)):
         header = npy.header_bytes(np.dtype("i1"), (count,), "C")
         (folder / f"{name}.npy.bz2").write_bytes(bz2.compress(header) + zeros * 5)
-    revseq("show", "b.npy.bz2").refused("unpacks to 5368709248 bytes", "at most 1000 times", "bunzip2 b.npy.bz2")
+    revseq("show", "b.npy.bz2").refused(
+        "unpacks to 5368709248 bytes", "at most 1000 times", "bunzip2 b.npy.bz2"
+    )
     (folder / "b.txt.bz2").write_bytes(bz2.compress(b"[1,") + bz2.compress(b" " * (1 << 22)) * 5)
     code = "import revseq_cli.formats.text as files; files.LARGEST = 1 << 23"
     revseq("show", "b.txt.bz2", code=code).refused("a text of more than 8388608 bytes")
     code = "import revseq_cli.formats.contents as contents; contents._BOMB_BYTES = 1 << 23"
-    revseq("run", "c.npy.bz2", "[3]", "--axis", 0, "-o", "y.npy", code=code).refused("bytes or more, and stores")
+    revseq("run", "c.npy.bz2", "[3]", "--axis", 0, "-o", "y.npy", code=code).refused(
+        "bytes or more, and stores"
+    )
     assert not (folder / "y.npy").exists()
 
 
@@ -124,7 +144,9 @@ def test_what_is_wrong_far_behind_leaves_nothing(revseq, tmp_path):
     damaged = {packed[:1000] + b"?" + packed[1001:]: "damaged", packed[:-9]: "truncated"}
     for data, words in {**damaged, longer: "unpacks to", shorter: "unpacks to"}.items():
         (tmp_path / "x.npy.gz").write_bytes(data)
-        revseq("run", "x.npy.gz", str([[9]] * 9), "--axis", 1, "-o", "y.npy").refused(f"x.npy.gz: {words}")
+        revseq("run", "x.npy.gz", str([[9]] * 9), "--axis", 1, "-o", "y.npy").refused(
+            f"x.npy.gz: {words}"
+        )
         assert os.listdir(tmp_path) == ["x.npy.gz"]
 
 

@@ -65,7 +65,9 @@ def test_every_command_reads_a_pipe(revseq, filled, folder, typed):
 def test_one_pipe_for_both_is_refused(revseq, folder):
     """Which reads nothing of it."""
     os.mkfifo(folder / "p")
-    revseq("run", "p", "./p", "--axis", 1).refused("INPUT and LENGTHS are both p", "save one to a file")
+    revseq("run", "p", "./p", "--axis", 1).refused(
+        "INPUT and LENGTHS are both p", "save one to a file"
+    )
     revseq("diff", "p", "p").refused("A and B are both p")
 
 
@@ -89,14 +91,18 @@ def test_what_a_pipe_cannot_hold(revseq, filled, data, words):
 
 def test_a_name_behind_a_pipe(revseq, filled, folder):
     filled("p", TEXT.encode())
-    assert json.loads(revseq("convert", "p::InputTensor", "-", "-f", "json").ok().out)["Values"] == [1, 2]
+    assert json.loads(revseq("convert", "p::InputTensor", "-", "-f", "json").ok().out)[
+        "Values"
+    ] == [1, 2]
     filled("q", TEXT.encode() * 2)
     revseq("run", "q").refused("q: holds 2 examples", "wanted: the number of one")
 
 
 def test_h53_a_signal_ends_the_wait_for_a_writer(folder):
     os.mkfifo(folder / "p")
-    process = subprocess.Popen([*COMMAND, "show", "p"], cwd=folder, stderr=subprocess.PIPE, env=environment())
+    process = subprocess.Popen(
+        [*COMMAND, "show", "p"], cwd=folder, stderr=subprocess.PIPE, env=environment()
+    )
     writer = os.open(folder / "p", os.O_WRONLY)  # returns when it waits
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=60) == (None, b"")

@@ -37,13 +37,18 @@ WRITERS = {
     "safetensors": lambda path: safetensors.numpy.save_file({"x": X}, path),
     "zarr": lambda path: zarr.create_array(path, data=X),
     "text": text,
-    "json": lambda path: path.write_text('\ufeff \n{"Values": [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]}'),
+    "json": lambda path: path.write_text(
+        '\ufeff \n{"Values": [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]}'
+    ),
 }
 
 
 @pytest.mark.parametrize(
     ("kind", "suffix"),
-    [*((kind, "") for kind in WRITERS), *((kind, ".npy" if kind in ("h5", "text") else ".h5") for kind in WRITERS)],
+    [
+        *((kind, "") for kind in WRITERS),
+        *((kind, ".npy" if kind in ("h5", "text") else ".h5") for kind in WRITERS),
+    ],
 )
 def test_any_format_under_any_name(revseq, tmp_path, kind, suffix):
     WRITERS[kind](tmp_path / f"x{suffix}")
@@ -55,7 +60,9 @@ def test_any_format_under_any_name(revseq, tmp_path, kind, suffix):
 
 def test_the_option_overrides_the_bytes(revseq, tmp_path):
     save(tmp_path / "x.npy")
-    revseq("show", "x.npy", "-f", "json").refused("x.npy: not text: it looks like a .npy file", "add -f npy")
+    revseq("show", "x.npy", "-f", "json").refused(
+        "x.npy: not text: it looks like a .npy file", "add -f npy"
+    )
     text(tmp_path / "t.npy")
     revseq("show", "t.npy", "-f", "npy").refused("t.npy: not a .npy file: it looks like text")
 
@@ -93,7 +100,9 @@ def test_a_header_of_128_bytes_is_no_pickle(revseq, tmp_path):
         assert "storage          safetensors" in revseq("show", "x").ok().out
 
 
-@pytest.mark.parametrize("block", [b'{"made by": "me"}', b"[", b"PK\3\4", b"\x80\4", b"\x1f\x8b", b"hello"])
+@pytest.mark.parametrize(
+    "block", [b'{"made by": "me"}', b"[", b"PK\3\4", b"\x80\4", b"\x1f\x8b", b"hello"]
+)
 def test_hdf5_behind_a_block_that_looks_like_something_else(revseq, tmp_path, block):
     with h5py.File(tmp_path / "x.h5", "w", userblock_size=1 << 16) as f:
         f["x"] = X
@@ -113,7 +122,12 @@ def test_newlines_that_became_cr_lf(revseq, tmp_path):
 
 def test_one_colon_for_two(revseq, tmp_path):
     np.savez(tmp_path / "st.npz", temp=np.arange(3.0), n=np.arange(3))
-    hint = revseq("show", "st.npz:temp").refused("st.npz:temp: no such file").err.partition("Hint: try ")[2].strip()
+    hint = (
+        revseq("show", "st.npz:temp")
+        .refused("st.npz:temp: no such file")
+        .err.partition("Hint: try ")[2]
+        .strip()
+    )
     assert hint == "st.npz::temp"
     revseq("show", hint).ok()
     assert "Hint" not in revseq("show", "none.npz:temp").refused("no such file").err
@@ -128,5 +142,7 @@ def test_an_output_that_is_a_pipe_or_a_device(revseq, tmp_path):
     np.save(tmp_path / "x.npy", np.arange(6.0).reshape(2, 3))
     os.mkfifo(tmp_path / "p")
     for name in ("p", "/dev/fd/63", "/dev/stdout", "/dev/null"):
-        told = revseq("run", "x.npy", "[[2], [3]]", "--axis", 1, "-o", name).refused(f"{name}: a pipe or a device")
+        told = revseq("run", "x.npy", "[[2], [3]]", "--axis", 1, "-o", name).refused(
+            f"{name}: a pipe or a device"
+        )
         assert told.err.endswith("pipe it: revseq run ... -o - -f npy\n")

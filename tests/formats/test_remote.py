@@ -18,7 +18,9 @@ import pytest
 from processes import until
 
 for package in ("fsspec", "aiohttp"):
-    pytest.importorskip(package, reason=f"{package}, of the extra remote and of the tests, is not installed")
+    pytest.importorskip(
+        package, reason=f"{package}, of the extra remote and of the tests, is not installed"
+    )
 
 import fsspec  # noqa: E402
 import servers  # noqa: E402
@@ -28,7 +30,8 @@ from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper  # noqa: 
 
 from revseq_cli.commands.cli import cli  # noqa: E402
 from revseq_cli.core.errors import RevseqError, without_secrets  # noqa: E402
-from revseq_cli.formats import remote  # noqa: E402
+from revseq_cli.files import calls, upload  # noqa: E402
+from revseq_cli.files import close as close_files  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:Consolidated metadata")
 SIZES, LENGTHS = (6, 40_000), np.array([3, 0, 40_000, 2, 39_000, 1], np.uint32)
@@ -36,8 +39,8 @@ JOB = ("--axis", 1, "--batch-axis", 0)
 X = np.arange(240_000, dtype=np.float32).reshape(SIZES)
 RIGHT = oracle.expected(X, LENGTHS[:, None], 1)
 # Small ranges, and short pauses between tries.
-SMALL = {"REMOTE_PIECE": 1 << 18, "REMOTE_BLOCK": 1 << 16}
-QUICK = "import revseq_cli.formats.remote as r; r._PAUSES = (0.01, 0.01)"
+SMALL = {"FAR_PIECE": 1 << 18, "FAR_BLOCK": 1 << 16, "FAR_SMALL": 0}
+QUICK = "import revseq_cli.files.calls as r; r._PAUSES = (0.01, 0.01)"
 FORMATS = ("x.npy", "x.npz", "x.h5", "x.nc", "x.safetensors", "x.json", "x.pb", "x.zarr")
 
 
@@ -84,7 +87,15 @@ def of_web(revseq, web, tmp_path):
     """Run the job with a file of that server, or another address; with `told`, it must be refused, and write nothing."""
 
     def run(name, told="", address=None, options=(), **order):
-        words = ("run", address or f"{web.address}/{name}", "far/n.npy", *JOB, "-o", "y.npy", *options)
+        words = (
+            "run",
+            address or f"{web.address}/{name}",
+            "far/n.npy",
+            *JOB,
+            "-o",
+            "y.npy",
+            *options,
+        )
         done = revseq(*words, thresholds=SMALL, code=order.pop("code", QUICK))
         if told:
             done.refused(told)
@@ -99,11 +110,11 @@ def of_web(revseq, web, tmp_path):
 @pytest.fixture
 def memory():
     """Bytes at memory://box, for commands in this process alone."""
-    remote.here().systems.clear()  # which have the methods of another test
+    calls.session().systems.clear()  # which have the methods of another test
     AsyncFileSystemWrapper.clear_instance_cache()
     files = fsspec.filesystem("memory")
     yield files
-    remote.close()
+    close_files()
     files.store.clear()
     files.pseudo_dirs[:] = [""]
 
@@ -121,13 +132,23 @@ def test_every_format_in_memory(memory, far):
     """One after another is made of the one before, with a tensor whose bits the last one must have."""
     memory.put(str(far / "x.npy"), "/box/x.npy")
     memory.put(str(far / "n.npy"), "/box/n.npy")
-    here("run", "memory://box/x.npy", "memory://box/n.npy", *JOB, "-o", "memory://box/y.npy", "--verify")
+    here(
+        "run",
+        "memory://box/x.npy",
+        "memory://box/n.npy",
+        *JOB,
+        "-o",
+        "memory://box/y.npy",
+        "--verify",
+    )
     names = ["y.npy", *(name.replace("x", "y") for name in FORMATS[1:]), "y.bin"]
     for name, following in itertools.pairwise(names):
         here("convert", f"memory://box/{name}", f"memory://box/{following}", "--verify")
     here("convert", "memory://box/y.bin", "memory://box/z.npy", "--sizes", "6x40000")
     assert np.array_equal(np.load(io.BytesIO(memory.cat_file("/box/z.npy"))), RIGHT)
-    assert "equal" in here("diff", "memory://box/z.npy", "--job", "memory://box/x.npy", "memory://box/n.npy", *JOB)
+    assert "equal" in here(
+        "diff", "memory://box/z.npy", "--job", "memory://box/x.npy", "memory://box/n.npy", *JOB
+    )
     assert "FLOAT32" in here("show", "memory://box/y.zarr")
     assert "accepts" in here("check", "memory://box/x.npy", "memory://box/n.npy", *JOB)
     assert not [name for name in memory.find("/box") if ".revseq" in name]
@@ -141,10 +162,23 @@ def test_every_format_in_memory(memory, far):
         (("show", "nothing://box/x.npy"), "fsspec knows no nothing"),
         (("show", "memory://box"), "a directory"),
         (("convert", "memory://box/x.npy", "memory://box/n.npy"), "already exists"),
-        (("convert", "memory://box/x.npy", "memory://box/x.npy", "--overwrite"), "an input of this job"),
+        (
+            ("convert", "memory://box/x.npy", "memory://box/x.npy", "--overwrite"),
+            "an input of this job",
+        ),
         (("convert", "memory://box/x.npy", "memory://box/x.zarr"), "already exists"),
         (("convert", "memory://box/x.npy", "http://host/y.npy"), "can only be read"),
-        (("run", "memory://box/x.npy", "[1, 1, 1, 1, 1, 1]", *JOB, "--picture", "memory://box/p.svg"), "an address"),
+        (
+            (
+                "run",
+                "memory://box/x.npy",
+                "[1, 1, 1, 1, 1, 1]",
+                *JOB,
+                "--picture",
+                "memory://box/p.svg",
+            ),
+            "an address",
+        ),
         (("export", "memory://box/x.npy", "[2]", *JOB, "-o", "memory://box/m.json"), "an address"),
     ],
 )
@@ -177,9 +211,11 @@ def test_overwrite_replaces(memory, far, monkeypatch, is_told):
 def test_two_runs_of_one_store(memory, far, monkeypatch):
     """The one that comes second finds the mark of the first, also if both began at once, and takes nothing from it."""
     others = ["/box/y.zarr/.revseq-0.tmp", "/box/y.zarr/c/0/0"]
-    create = remote.NewStore.create
+    create = upload.NewStore.create
     monkeypatch.setattr(
-        remote.NewStore, "create", lambda file: ([memory.pipe_file(name, b"") for name in others], create(file))
+        upload.NewStore,
+        "create",
+        lambda file: ([memory.pipe_file(name, b"") for name in others], create(file)),
     )
     for _ in range(2):
         with pytest.raises(RevseqError, match="being written"):
@@ -229,7 +265,17 @@ def test_workers(revseq, far, name):
 def test_short_runs(revseq, far, order):
     np.save(far / "x.npy", np.asarray(X, order=order))
     words = ("run", f"local://{far}/x.npy", "far/n.npy", *JOB, "-o", "y.npy", "--memory", "40k")
-    revseq(*words, thresholds={"REMOTE_SHORT": 64, "REMOTE_PIECE": 4096, "REMOTE_AT_ONCE": 9000}).ok()
+    revseq(
+        *words,
+        thresholds={
+            "FAR_SMALL": 64,
+            "FAR_BLOCK": 64,
+            "FAR_KEPT": 6400,
+            "FAR_GAP": 64,
+            "FAR_PIECE": 4096,
+            "FAR_AT_ONCE": 9000,
+        },
+    ).ok()
     assert np.array_equal(np.load(far.parent / "y.npy"), RIGHT)
 
 
@@ -262,7 +308,11 @@ def test_ranges_of_a_web_server(of_web, web, name):
     of_web(name)
     got = [method for method, path, _ in web.requests if path == f"/{name}"]
     assert got.count("HEAD") <= 2, "at the beginning and the end"
-    whole = [path for method, path, wanted in web.requests if method == "GET" and path == f"/{name}" and not wanted]
+    whole = [
+        path
+        for method, path, wanted in web.requests
+        if method == "GET" and path == f"/{name}" and not wanted
+    ]
     assert not whole, "no file is fetched whole"
 
 
@@ -291,7 +341,10 @@ def test_a_server_that_stops_to_answer(of_web, web, tmp_path, name):
         ({"status": 403}, "no right to"),
         ({"status": 500}, "the server answers 500"),
         ({"breaks": lambda _: True}, "cannot read: "),
-        ({"with_ranges": False}, "its server sends whole files only"),  # but a small one, as of lengths
+        (
+            {"with_ranges": False},
+            "its server sends whole files only",
+        ),  # but a small one, as of lengths
     ],
 )
 def test_a_server_that_will_not(revseq, of_web, web, fault, words):
@@ -308,7 +361,10 @@ def test_no_credentials_anywhere(revseq, web):
     secret = f"{web.address.replace('//', '//me:SECRET@')}/x.nc?token=SECRET"
     done = [revseq("run", f"{secret}::x", "far/n.npy", *JOB, "-o", "y.nc", "-vv").ok()]
     done += [revseq("run", f"{secret}::x", "far/n.npy", *JOB, "-o", "z.npy", "--json").ok()]
-    done += [revseq("show", f"{secret}::x", "--json").ok(), revseq("show", f"{secret}::none").refused("no such")]
+    done += [
+        revseq("show", f"{secret}::x", "--json").ok(),
+        revseq("show", f"{secret}::none").refused("no such"),
+    ]
     assert not [each for each in done if "SECRET" in each.out + each.err]
     assert b"SECRET" not in (web.folder.parent / "y.nc").read_bytes()
     assert without_secrets("a https://me:S@h/x?S#S b") == "a https://h/x b"
@@ -335,11 +391,11 @@ k.reverse = reverse
 @pytest.mark.needs("signals")
 def test_a_signal_ends_a_wait(web, tmp_path):
     """Within a second, though the server is silent."""
-    code = (
-        "import revseq_cli.core.thresholds as t; t.REMOTE_BLOCK = 1 << 16\nfrom revseq_cli.__main__ import main; main()"
-    )
+    code = "import revseq_cli.core.thresholds as t; t.FAR_PIECE = 1 << 18; t.FAR_SMALL = 0\nfrom revseq_cli.__main__ import main; main()"
     job = ["run", f"{web.address}/x.npy", "far/n.npy", *map(str, JOB), "-o", "y.npy"]
-    process = subprocess.Popen([sys.executable, "-c", code, *job], cwd=tmp_path, stdout=-1, stderr=-1)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *job], cwd=tmp_path, stdout=-1, stderr=-1
+    )
 
     def is_at_work():
         """Whether a piece of a block is asked for, since a signal before ends the process at once."""
@@ -367,7 +423,9 @@ def s3(tmp_path_factory):
         pytest.skip("moto_server, an S3 server for tests, is not on PATH")
     with servers.s3(tmp_path_factory.mktemp("s3") / "log") as env:
         keys = {"key": env["AWS_ACCESS_KEY_ID"], "secret": env["AWS_SECRET_ACCESS_KEY"]}
-        files = fsspec.filesystem("s3", endpoint_url=env["AWS_ENDPOINT_URL"], use_listings_cache=False, **keys)
+        files = fsspec.filesystem(
+            "s3", endpoint_url=env["AWS_ENDPOINT_URL"], use_listings_cache=False, **keys
+        )
         files.mkdir("box")
         yield env, files
 
@@ -386,8 +444,12 @@ def test_a_bucket(revseq, box, tmp_path):
     for name, engine in (("x.npy", "serial"), ("x.h5", "processes"), ("x.zarr", "processes")):
         words = ("--engine", engine, "--jobs", 2, "--memory", "8M", "--verify")
         output = f"s3://box/out/y{name[1:]}"
-        revseq("run", f"s3://box/in/{name}", "s3://box/in/n.npy", *JOB, "-o", output, *words, env=env).ok()
-        files.get(f"box/out/y{name[1:]}", str(tmp_path / f"y{name[1:]}"), recursive=name == "x.zarr")
+        revseq(
+            "run", f"s3://box/in/{name}", "s3://box/in/n.npy", *JOB, "-o", output, *words, env=env
+        ).ok()
+        files.get(
+            f"box/out/y{name[1:]}", str(tmp_path / f"y{name[1:]}"), recursive=name == "x.zarr"
+        )
         assert np.array_equal(stored(tmp_path / f"y{name[1:]}"), RIGHT)
     assert not [name for name in files.find("box") if ".revseq" in name]
 
@@ -397,7 +459,9 @@ def test_what_a_bucket_refuses(revseq, box):
     env, files = box
     before = files.find("box", detail=True)
     job = ("run", "s3://box/in/x.npy", "s3://box/in/n.npy", *JOB)
-    without = {name: value for name, value in env.items() if "KEY" not in name} | {"HOME": os.devnull}
+    without = {name: value for name, value in env.items() if "KEY" not in name} | {
+        "HOME": os.devnull
+    }
     for words, environment, told in (
         (("show", "s3://box/none.npy"), env, "no such file, or no such bucket"),
         ((*job, "-o", "s3://none/y.npy"), env, "no such bucket"),
@@ -442,13 +506,25 @@ def test_dask_without_a_shared_folder(revseq, box, tmp_path, name):
     cluster = subprocess.Popen(command, cwd=there, env=os.environ | env, **silent)
     try:
         until((there / "address").exists)
-        words = ("--engine", "dask", "--scheduler", (there / "address").read_text(), "--memory", "4M", "--verify")
+        words = (
+            "--engine",
+            "dask",
+            "--scheduler",
+            (there / "address").read_text(),
+            "--memory",
+            "4M",
+            "--verify",
+        )
         output = f"s3://box/out/y{name[1:]}"
         env = env | {"TMPDIR": str(here)}
-        revseq("run", f"s3://box/in/{name}", "s3://box/in/n.npy", *JOB, "-o", output, *words, env=env).ok()
+        revseq(
+            "run", f"s3://box/in/{name}", "s3://box/in/n.npy", *JOB, "-o", output, *words, env=env
+        ).ok()
     finally:
         cluster.kill()
         cluster.wait()
-    files.get(output.removeprefix("s3://"), str(tmp_path / f"y{name[1:]}"), recursive=name == "x.zarr")
+    files.get(
+        output.removeprefix("s3://"), str(tmp_path / f"y{name[1:]}"), recursive=name == "x.zarr"
+    )
     assert np.array_equal(stored(tmp_path / f"y{name[1:]}"), RIGHT)
     assert not os.listdir(here)

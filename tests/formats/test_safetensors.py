@@ -72,14 +72,21 @@ def test_it_agrees_with_its_own_package_on_damage(tmp_path):
 
 
 def test_a_copy_has_other_elements_alone(revseq, tmp_path):
-    others = {"m": X[:1], "n": N, "z": np.arange(9, dtype="i1"), "a": np.arange(1 << 18, dtype="f8")}
+    others = {
+        "m": X[:1],
+        "n": N,
+        "z": np.arange(9, dtype="i1"),
+        "a": np.arange(1 << 18, dtype="f8"),
+    }
     metadata = {"format": "pt", "b": "ü"}
     safetensors.numpy.save_file({"x": X, **others}, tmp_path / "x.safetensors", metadata=metadata)
     revseq("run", "x.safetensors::x", "x.safetensors::n", "--axis", 1, "-o", "y.safetensors").ok()
     before, after = ((tmp_path / f"{name}.safetensors").read_bytes() for name in "xy")
     start = before.index(X.tobytes())
     assert after == before[:start] + EXPECTED.tobytes() + before[start + X.nbytes :]
-    revseq("run", "x.safetensors::x", "x.safetensors::n", "--axis", 1, "-o", "z.safetensors::y").ok()
+    revseq(
+        "run", "x.safetensors::x", "x.safetensors::n", "--axis", 1, "-o", "z.safetensors::y"
+    ).ok()
     found = safetensors.numpy.load_file(tmp_path / "z.safetensors")
     expected = {"x": X, **others, "y": EXPECTED}
     assert found.keys() == expected.keys()
@@ -93,7 +100,11 @@ def test_tensors_of_types_that_nobody_here_knows(revseq, tmp_path):
               "x": {"dtype": "U8", "shape": [1, 4], "data_offsets": [3, 7]},
               "w": {"dtype": "F6_E2M3", "shape": [5], "data_offsets": [7, 11]}}  # fmt: skip
     text = json.dumps(header, indent=1).encode()
-    (tmp_path / "x.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + bytes(range(11)))
+    (tmp_path / "x.safetensors").write_bytes(
+        len(text).to_bytes(8, "little") + text + bytes(range(11))
+    )
     revseq("run", "x.safetensors::x", "[[3]]", "--axis", 1, "-o", "y.safetensors").ok()
-    assert (tmp_path / "y.safetensors").read_bytes()[-11:] == bytes([0, 1, 2, 5, 4, 3, 6, 7, 8, 9, 10])
+    assert (tmp_path / "y.safetensors").read_bytes()[-11:] == bytes(
+        [0, 1, 2, 5, 4, 3, 6, 7, 8, 9, 10]
+    )
     assert (tmp_path / "y.safetensors").read_bytes()[8:-11] == text

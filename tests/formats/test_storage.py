@@ -14,10 +14,12 @@ from faults import refusing
 from folders import content
 from needs import WINDOWS
 
+from revseq_cli import files
 from revseq_cli.core import signals, thresholds
 from revseq_cli.core.errors import TensorIOError
-from revseq_cli.formats import file_io
-from revseq_cli.formats.atomic_file import AtomicFile, FileTransaction, NewFolder, Scratch, copy_file
+from revseq_cli.files import base, local
+from revseq_cli.files.copies import copy_file, fill_from
+from revseq_cli.files.new import FileTransaction, NewFile, NewFolder, Scratch
 
 DATA = bytes(range(100))
 
@@ -58,7 +60,7 @@ def test_scratch_is_for_this_user_alone_and_never_gets_a_name(folder, beside, mo
     assert not list((folder / "tmp").iterdir())
 
 
-@pytest.mark.parametrize("kind", [AtomicFile, NewFolder])
+@pytest.mark.parametrize("kind", [NewFile, NewFolder])
 def test_a_name_that_somebody_else_takes_meanwhile(folder, kind):
     def written():
         with FileTransaction(file := kind("y", overwrite=False)):
@@ -67,19 +69,22 @@ def test_a_name_that_somebody_else_takes_meanwhile(folder, kind):
 
     with pytest.raises(TensorIOError) as caught:
         written()
-    assert (caught.value.found, caught.value.where) == ("was created by another program meanwhile", "y")
+    assert (caught.value.found, caught.value.where) == (
+        "was created by another program meanwhile",
+        "y",
+    )
     assert content(folder) == {"y": b"theirs"}
 
 
 @pytest.mark.needs("names by links")
 def test_without_hard_links_a_new_file_gets_its_name_by_a_rename(folder, monkeypatch):
     monkeypatch.setattr(os, "link", refusing(errno.EPERM))
-    with FileTransaction(file := AtomicFile("y", overwrite=False)):
+    with FileTransaction(file := NewFile("y", overwrite=False)):
         file.write(DATA)
     assert content(folder) == {"y": DATA}
 
     def written():
-        with FileTransaction(AtomicFile("z", overwrite=False)):
+        with FileTransaction(NewFile("z", overwrite=False)):
             Path("z").write_bytes(b"theirs")
 
     with pytest.raises(TensorIOError, match="cannot write: Operation not permitted"):
@@ -92,7 +97,7 @@ def test_everything_is_flushed_before_the_name_is_given_and_the_folder_after(fol
     flushed = []
     fsync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: (flushed.append(os.fstat(fd).st_ino), fsync(fd)))
-    file, group = AtomicFile("y", overwrite=False), NewFolder("z", overwrite=False)
+    file, group = NewFile("y", overwrite=False), NewFolder("z", overwrite=False)
     inode = lambda path: os.stat(path).st_ino  # noqa: E731
     link = os.link
     monkeypatch.setattr(os, "link", lambda *args: (flushed.append("named"), link(*args)))
@@ -108,7 +113,7 @@ def test_everything_is_flushed_before_the_name_is_given_and_the_folder_after(fol
     assert flushed[5:] == ["named", inode(folder), inode(folder)]
 
 
-@pytest.mark.parametrize("kind", [AtomicFile, NewFolder])
+@pytest.mark.parametrize("kind", [NewFile, NewFolder])
 def test_a_signal_before_the_names_are_given(folder, kind, monkeypatch):
     received = []
     monkeypatch.setattr(signals, "_received", received)
@@ -149,13 +154,13 @@ def test_copies_are_whole(folder, monkeypatch, system, at_once):
     monkeypatch.setattr(thresholds, "COPIED_AT_ONCE", at_once)
     monkeypatch.setattr(thresholds, "BOUNCE_BYTES", 4)
     Path("x").write_bytes(DATA)
-    with file_io.opened("x") as fd:
-        unchanged = file_io.identity(fd)
-    whole, some = AtomicFile("whole", overwrite=False), AtomicFile("some", overwrite=False)
+    with files.open_file("x") as fd:
+        unchanged = fd.identity
+    whole, some = NewFile("whole", overwrite=False), NewFile("some", overwrite=False)
     with FileTransaction(whole, some):
-        whole.fill_from("x", unchanged, [(0, len(DATA), 0)])
+        fill_from(whole, "x", unchanged, [(0, len(DATA), 0)])
         some.write(b"." * 60)
-        some.fill_from("x", unchanged, [(10, 20, 5), (90, 10, 50), (0, 0, 0)])
+        fill_from(some, "x", unchanged, [(10, 20, 5), (90, 10, 50), (0, 0, 0)])
     copy_file("x", "again", "again")
     copied = b"." * 5 + DATA[10:30] + b"." * 25 + DATA[90:]
     assert content(folder) == {"x": DATA, "whole": DATA, "again": DATA, "some": copied}
@@ -164,7 +169,7 @@ def test_copies_are_whole(folder, monkeypatch, system, at_once):
         copy_file("x", "again", "again.npy")
     os.utime("x", ns=(5, 5))
     with pytest.raises(TensorIOError, match="x: changed while it was read"):
-        AtomicFile("late", overwrite=False).fill_from("x", unchanged, [])
+        fill_from(NewFile("late", overwrite=False), "x", unchanged, [])
 
 
 @pytest.mark.parametrize("system", [None, COPYING[0]])
@@ -174,11 +179,11 @@ def test_a_file_that_ends_before_its_copy(folder, monkeypatch, system):
     Path("x").write_bytes(DATA)
     Path("y").touch()
     with (
-        file_io.opened("x") as source,
-        file_io.opened_to_write("y", "y") as target,
+        files.open_file("x") as source,
+        local.open_to_write("y", "y") as target,
         pytest.raises(TensorIOError, match="x: ended while it was read"),
     ):
-        file_io.copy((source, "x"), (target, "y"), 50, 60, 0)
+        target.copy_from(source, 50, 60, 0)
 
 
 @pytest.mark.parametrize("data", [DATA, b""])
@@ -197,21 +202,23 @@ def test_copies_stop_at_a_signal(folder, monkeypatch, data):
 @pytest.mark.parametrize("most", [1, 7, 1 << 20])
 def test_systems_that_move_less_than_they_are_asked_for(folder, monkeypatch, most):
     read, write = os.preadv, os.pwrite
-    monkeypatch.setattr(os, "preadv", lambda fd, buffers, offset: read(fd, [buffers[0][:most]], offset))
+    monkeypatch.setattr(
+        os, "preadv", lambda fd, buffers, offset: read(fd, [buffers[0][:most]], offset)
+    )
     monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: write(fd, data[:most], offset))
     Path("x").write_bytes(b"." * 120)
-    with file_io.opened_to_write("x", "x") as fd:
-        file_io.write_all(fd, DATA, 10, "x")
+    with local.open_to_write("x", "x") as fd:
+        fd.write(DATA, 10)
     assert Path("x").read_bytes() == b"." * 10 + DATA + b"." * 10
-    with file_io.opened("x") as fd:
+    with files.open_file("x") as fd:
         buffer = bytearray(90)
-        file_io.read_into(fd, memoryview(buffer), 15, "x")
+        fd.read_into(memoryview(buffer), 15)
         assert buffer == DATA[5:95]
-        assert file_io.read_some(fd, 20, 10, "x") == DATA[:20]
-        assert file_io.read_some(fd, 50, 100, "x") == DATA[90:] + b"." * 10
-        assert file_io.read_some(fd, 50, 120, "x") == file_io.read_some(fd, 5, 999, "x") == b""
+        assert fd.read(20, 10) == DATA[:20]
+        assert fd.read(50, 100) == DATA[90:] + b"." * 10
+        assert fd.read(50, 120) == fd.read(5, 999) == b""
         with pytest.raises(TensorIOError, match="x: ended while it was read"):
-            file_io.read_into(fd, memoryview(buffer), 31, "x")
+            fd.read_into(memoryview(buffer), 31)
 
 
 @pytest.mark.needs("positioned calls")
@@ -219,9 +226,11 @@ def test_a_direct_write_that_is_not_whole_is_done_again(folder, monkeypatch):
     data = memoryview(os.urandom(3 << 20))
     Path("x").write_bytes(bytes(len(data)))
     real = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda fd, part, offset: real(fd, part[: max(len(part) // 2, 4096)], offset))
-    with file_io.opened_to_write("x", "x") as fd:
-        assert file_io.write_runs("x", fd, [(0, data)], "x") == []
+    monkeypatch.setattr(
+        os, "pwrite", lambda fd, part, offset: real(fd, part[: max(len(part) // 2, 4096)], offset)
+    )
+    with local.open_to_write("x", "x") as fd:
+        assert fd.write_runs([(0, data)]) == []
     assert Path("x").read_bytes() == data
 
 
@@ -231,32 +240,36 @@ def test_bytes_are_reserved_where_the_system_can(folder, monkeypatch, number):
     if number:
         monkeypatch.setattr(os, "posix_fallocate", refusing(number), raising=False)
     Path("x").touch()
-    with file_io.opened_to_write("x", "x") as fd:
+    with local.open_to_write("x", "x") as fd:
         if number == errno.ENOSPC:
-            with pytest.raises(TensorIOError, match="x: cannot write: No space left on device") as caught:
-                file_io.allocate(fd, 5000, "x")
+            with pytest.raises(
+                TensorIOError, match="x: cannot write: No space left on device"
+            ) as caught:
+                fd.allocate(5000)
             assert caught.value.hint == "free some space, or write to another disk"
             return
-        file_io.allocate(fd, 5000, "x")
+        fd.allocate(5000)
     assert Path("x").stat().st_size == 5000
     if not WINDOWS:
         assert (Path("x").stat().st_blocks > 0) is (number is None)
-    with file_io.opened_to_write("x", "x") as fd:
-        file_io.allocate(fd, 3000, "x")
+    with local.open_to_write("x", "x") as fd:
+        fd.allocate(3000)
     assert Path("x").stat().st_size == 5000  # what is behind the tensor stays
 
 
 def test_when_two_states_of_a_file_differ(folder):
     """Hosts number the devices of a shared file system as they like."""
     Path("x").write_bytes(DATA)
-    one = file_io.identity_of(os.stat("x"))
+    one = base.identity_of(os.stat("x"))
     changed = {name: replace(one, **{name: getattr(one, name) + 1}) for name in vars(one)}
     assert [name for name, other in changed.items() if other == one] == ["device"]
 
 
 @pytest.mark.parametrize(("blocks", "free", "fits"), [(10, 5, True), (10, 4, False), (0, 0, True)])
 @pytest.mark.needs("memory files")
-def test_a_file_that_does_not_fit_into_memory_is_refused_before_it_is_written(monkeypatch, blocks, free, fits):
+def test_a_file_that_does_not_fit_into_memory_is_refused_before_it_is_written(
+    monkeypatch, blocks, free, fits
+):
     """Nothing is reserved there. A file system without a limit says that it has 0 blocks."""
     space = SimpleNamespace(f_blocks=blocks, f_bavail=free, f_frsize=4096)
     monkeypatch.setattr(os, "fstatvfs", lambda _: space)
@@ -264,8 +277,8 @@ def test_a_file_that_does_not_fit_into_memory_is_refused_before_it_is_written(mo
         file.write(bytes(4096))  # a page that counts as free
         file.flush()
         if fits:
-            file_io.allocate(file.fileno(), 6 * 4096, "y.npy")
+            local.OutputFile(file.fileno(), file.name, "y.npy").allocate(6 * 4096)
             return
         with pytest.raises(TensorIOError, match=r"y\.npy: cannot write: No space left on device"):
-            file_io.allocate(file.fileno(), 6 * 4096, "y.npy")
+            local.OutputFile(file.fileno(), file.name, "y.npy").allocate(6 * 4096)
         assert os.stat(file.name).st_size == 4096

@@ -40,7 +40,11 @@ def make(folder, values=X, name=None, **options):
 
 
 def contents(store):
-    return {str(path.relative_to(store)): path.read_bytes() for path in store.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(store)): path.read_bytes()
+        for path in store.rglob("*")
+        if path.is_file()
+    }
 
 
 def edit(path, **fields):
@@ -84,7 +88,11 @@ def test_storage_is_kept(revseq, folder, storage):
     assert (zarr.open_array(folder / "y.zarr", mode="r")[...] == EXPECTED).all()
     before, after = contents(folder / "x.zarr"), contents(folder / "y.zarr")
     assert before.keys() == after.keys()
-    assert all(before[name] == after[name] for name in before if name in ("zarr.json", ".zarray", ".zattrs"))
+    assert all(
+        before[name] == after[name]
+        for name in before
+        if name in ("zarr.json", ".zarray", ".zattrs")
+    )
 
 
 HOSTILE = {
@@ -123,9 +131,19 @@ def test_hostile_metadata(tmp_path, version):
 
 def test_metadata_that_are_none_or_huge(tmp_path):
     make(tmp_path, F4, chunks=(3, 4))
-    for text in (b"", b"[]", b"{", b"[" * 100_000, b'{"node_type": "array"}', b"\xff", b'{"a": 1, "a": 2}'):
+    for text in (
+        b"",
+        b"[]",
+        b"{",
+        b"[" * 100_000,
+        b'{"node_type": "array"}',
+        b"\xff",
+        b'{"a": 1, "a": 2}',
+    ):
         (tmp_path / "x.zarr" / "zarr.json").write_bytes(text)
-        refused_when_opened(tmp_path, "a key twice" if b"a" in text and b"node" not in text else "metadata")
+        refused_when_opened(
+            tmp_path, "a key twice" if b"a" in text and b"node" not in text else "metadata"
+        )
     os.truncate(tmp_path / "x.zarr" / "zarr.json", 1 << 33)
     refused_when_opened(tmp_path, "has 8589934592 bytes of metadata")
 
@@ -196,7 +214,15 @@ def test_chunks_of_a_region_that_are_far_larger_are_decoded_one_by_one(folder):
         tracemalloc.stop()
 
 
-EMPTY = [0x7FC00001, 0xFFC00000, 0x7F800001, 0x7FC00000, 0x80000000, 0, 0x3F800000]  # NaNs, zeros and one
+EMPTY = [
+    0x7FC00001,
+    0xFFC00000,
+    0x7F800001,
+    0x7FC00000,
+    0x80000000,
+    0,
+    0x3F800000,
+]  # NaNs, zeros and one
 WAYS = {
     "version 3": {"chunks": (1, 4)},
     "shard": {"chunks": (1, 4), "shards": (len(EMPTY), 8)},
@@ -208,13 +234,19 @@ WAYS = {
 
 @pytest.mark.parametrize(
     ("way", "fill"),
-    [*((way, np.nan) for way in WAYS), *(("shards", fill) for fill in (0.0, -0.0, 1.0)), ("version 2", -0.0)],
+    [
+        *((way, np.nan) for way in WAYS),
+        *(("shards", fill) for fill in (0.0, -0.0, 1.0)),
+        ("version 2", -0.0),
+    ],
 )
 def test_chunks_that_zarr_holds_for_empty_are_stored(revseq, folder, way, fill):
     """Zarr takes every NaN for the same, and has no ear for write_empty_chunks where an array exists already."""
     bits = np.repeat(np.array(EMPTY, "<u4")[:, None], 8, 1)
     make(folder, bits.view("<f4"), fill_value=fill, **WAYS[way])
-    np.save(folder / "n.npy", np.full((len(EMPTY), 1), 5, "u4"))  # every line has one value, so that nothing moves
+    np.save(
+        folder / "n.npy", np.full((len(EMPTY), 1), 5, "u4")
+    )  # every line has one value, so that nothing moves
     revseq(*RUN).ok()
     assert (zarr.open_array(folder / "y.zarr", mode="r")[...].view("u4") == bits).all()
     assert contents(folder / "x.zarr") == contents(folder / "y.zarr")
@@ -291,7 +323,10 @@ def test_absent_chunks_are_told(revseq, folder, storage):
     assert "missing" not in revseq("show", "x.zarr").ok().out
     for name in names:
         (folder / "x.zarr" / name).unlink()
-    assert json.loads(revseq("show", "x.zarr", "--json").ok().out)["tensors"][0]["storage"]["missing"] == count
+    assert (
+        json.loads(revseq("show", "x.zarr", "--json").ok().out)["tensors"][0]["storage"]["missing"]
+        == count
+    )
 
 
 def test_a_reserved_name_stays_and_is_not_given(revseq, folder):
@@ -321,14 +356,18 @@ LOSSY = [
 def test_codecs_that_lose_nothing_are_kept(revseq, folder, name, fields, dtype):
     bits = np.random.default_rng(7).integers(0, 1 << 62, (6, 24))
     x = bits % 2 == 1 if dtype == "|b1" else bits.astype(dtype)
-    np.save(folder / "n.npy", lengths := np.random.default_rng(2).integers(0, 24, (6, 1)).astype("u4"))
+    np.save(
+        folder / "n.npy", lengths := np.random.default_rng(2).integers(0, 24, (6, 1)).astype("u4")
+    )
     version = 3 if name in ("bz2", "packbits") else 2
     codec = {"name": f"numcodecs.{name}", "configuration": fields}
     codecs = [codec if version == 3 else numcodecs.get_codec({"id": name, **fields})]
     place = "filters" if name in ("delta", "packbits") else "compressors"
     make(folder, x, chunks=(4, 10), zarr_format=version, **{place: codecs})
     revseq(*RUN).ok()
-    assert (zarr.open_array(folder / "y.zarr", mode="r")[...] == oracle.reverse(x, lengths, 1)).all()
+    assert (
+        zarr.open_array(folder / "y.zarr", mode="r")[...] == oracle.reverse(x, lengths, 1)
+    ).all()
     meta = "zarr.json" if version == 3 else ".zarray"
     assert name in (folder / "x.zarr" / meta).read_text()
     assert (folder / "y.zarr" / meta).read_bytes() == (folder / "x.zarr" / meta).read_bytes()
@@ -361,7 +400,9 @@ def test_a_chunk_whose_new_file_another_program_has_open(tmp_path, monkeypatch):
     np.save(tmp_path / "x.npy", F4)
     monkeypatch.setattr(Path, "open", opened)
     monkeypatch.setattr(platform, "keeps_name", lambda error: isinstance(error, PermissionError))
-    cli.main(["convert", str(tmp_path / "x.npy"), str(tmp_path / "y.zarr"), "-q"], standalone_mode=False)
+    cli.main(
+        ["convert", str(tmp_path / "x.npy"), str(tmp_path / "y.zarr"), "-q"], standalone_mode=False
+    )
     assert len(refused) == 3
     assert oracle.same_bits(zarr.open_array(tmp_path / "y.zarr", mode="r")[:], F4)
 
@@ -373,13 +414,18 @@ def test_what_stands_in_place_of_a_chunk_of_a_coordinate(revseq, tmp_path, versi
     coordinates = {"lat": ("lat", [1.0, 2.0]), "st": ("st", np.array(["ab", "cd", "e"]))}
     values = np.arange(6, dtype="f4").reshape(2, 3)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # version 3 has no texts of a fixed length in its specification
+        warnings.simplefilter(
+            "ignore"
+        )  # version 3 has no texts of a fixed length in its specification
         data = xarray.Dataset({"t": (("lat", "st"), values)}, coordinates)
         data.to_zarr(tmp_path / "x.zarr", zarr_format=version, consolidated=False)
         for suffix, options in ((".nc", {}), (".zarr", {"engine": "zarr", "consolidated": False})):
             assert revseq("convert", "x.zarr::t", f"z{suffix}").ok().err == ""
             with xarray.open_dataset(tmp_path / f"z{suffix}", **options) as found:
-                assert (found["st"].values.tolist(), found["lat"].values.tolist()) == (["ab", "cd", "e"], [1, 2])
+                assert (found["st"].values.tolist(), found["lat"].values.tolist()) == (
+                    ["ab", "cd", "e"],
+                    [1, 2],
+                )
     chunk = tmp_path / "x.zarr" / name
     (tmp_path / "secret").write_bytes(chunk.read_bytes())
     for made in (
@@ -420,7 +466,9 @@ def test_a_store(revseq, folder, version, name):
     before, after = contents(folder / "x.zarr"), contents(folder / "y.zarr")
     assert before.keys() == after.keys()
     changed = {each for each in before if before[each] != after[each]}
-    assert all(each.startswith("g/x/") and each[-1].isdecimal() and "99" not in each for each in changed), changed
+    assert all(
+        each.startswith("g/x/") and each[-1].isdecimal() and "99" not in each for each in changed
+    ), changed
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = zarr.open_consolidated(str(folder / "y.zarr"), mode="r")
@@ -432,7 +480,11 @@ def test_a_store(revseq, folder, version, name):
         assert (found["g/x"][...] == X).all()
     revseq("run", f"{name}::/g/x", *RUN[2:5], "-o", "a.zarr", "--only").ok()
     alone = zarr.open_group(folder / "a.zarr", mode="r")
-    assert [alone.attrs["title"], alone["g"].attrs["title"], alone["g/x"].attrs["name"]] == ["root", "group", "x"]
+    assert [alone.attrs["title"], alone["g"].attrs["title"], alone["g/x"].attrs["name"]] == [
+        "root",
+        "group",
+        "x",
+    ]
     assert ([*alone], [*alone["g"]]) == (["g"], ["x"])
     assert (alone["g/x"][...] == EXPECTED).all()
     (folder / "x.zarr").rename(folder / "http.zarr")  # whose name is no address
@@ -454,7 +506,13 @@ def test_links_of_a_store_are_not_followed(revseq, folder):
 @pytest.mark.parametrize("key", [None, "g/a"])
 def test_no_array_is_added_inside_another(revseq, folder, key):
     make(folder, name=key)
-    line = ("run", f"x.zarr::{key}" if key else "x.zarr", *RUN[2:5], "-o", f"y.zarr::{f'{key}/' if key else ''}new")
+    line = (
+        "run",
+        f"x.zarr::{key}" if key else "x.zarr",
+        *RUN[2:5],
+        "-o",
+        f"y.zarr::{f'{key}/' if key else ''}new",
+    )
     revseq(*line).refused("would lie inside an array of x.zarr", "--only")
     revseq(*line, "--only").ok()
     assert (zarr.open_array(folder / f"y.zarr/{key or ''}/new", mode="r")[...] == EXPECTED).all()

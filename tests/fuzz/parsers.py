@@ -16,7 +16,9 @@ import time
 from math import prod
 from pathlib import Path
 
-SLOW = 5  # seconds of work, not of waiting for a busy machine, for an input of at most some kilobytes
+SLOW = (
+    5  # seconds of work, not of waiting for a busy machine, for an input of at most some kilobytes
+)
 MOST = 1 << 20  # bytes of a tensor that is read, and not only opened
 IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 READERS = {}
@@ -75,7 +77,9 @@ def npz(data):
 
     if not data.startswith(b"PK"):
         stream = io.BytesIO()
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED if len(data) % 2 else zipfile.ZIP_STORED) as archive:
+        with zipfile.ZipFile(
+            stream, "w", zipfile.ZIP_DEFLATED if len(data) % 2 else zipfile.ZIP_STORED
+        ) as archive:
             archive.writestr("x.npy", _npy_around(data))
         data = stream.getvalue()
     _file(open_member, {"x.npz": data}, "x.npz")
@@ -97,7 +101,9 @@ def zarr(data):
     from revseq_cli.formats.zarr.source import ZarrSource
 
     metadata, _, chunk = data.partition(b"\0")
-    name, chunks = ("zarr.json", ("c/0", "c/0/0")) if b"node_type" in metadata else (".zarray", ("0", "0.0"))
+    name, chunks = (
+        ("zarr.json", ("c/0", "c/0/0")) if b"node_type" in metadata else (".zarray", ("0", "0.0"))
+    )
     # A folder takes one of c/0 and c/0/0.
     _file(ZarrSource, {name: metadata, chunks[len(metadata) % 2]: chunk}, "")
 
@@ -164,7 +170,9 @@ def main():
     import atheris
 
     name = sys.argv.pop(1)
-    sys.argv.insert(1, "-rss_limit_mb=8192")  # the fuzzer itself grows by some kilobytes an input; a later one wins
+    sys.argv.insert(
+        1, "-rss_limit_mb=8192"
+    )  # the fuzzer itself grows by some kilobytes an input; a later one wins
     with atheris.instrument_imports(include=["revseq_cli", "json", "ast", "zipfile"]):
         for module in ("npy", "npz", "onnx", "safetensors", "text", "zarr.source"):
             importlib.import_module(f"revseq_cli.formats.{module}")

@@ -46,14 +46,19 @@ def test_against_the_slow_loop(job):
     assert (out.dtype, out.flags.f_contiguous) == (values.dtype, values.flags.f_contiguous)
     assert oracle.same_bits(out, oracle.reverse(values, lengths, axis))
     assert values.tobytes() == before
-    assert oracle.same_bits(kernel.reverse(out, lengths, axis), values)  # twice gives the input back
+    assert oracle.same_bits(
+        kernel.reverse(out, lengths, axis), values
+    )  # twice gives the input back
     assert oracle.same_bits(kernel.reverse(values, lengths, axis, overwrite=True), out)
 
 
 @pytest.mark.parametrize("inner", [2, 64, 65, 79, 600])
 def test_columns_hold_no_more_than_two_copies_beside_the_output(inner):
     """That is what the memory of a block is counted with, in `pipeline/plan.py`."""
-    values, lengths = np.ones((70_000, inner), np.uint8), np.arange(inner, dtype=np.uint8).reshape(1, -1)
+    values, lengths = (
+        np.ones((70_000, inner), np.uint8),
+        np.arange(inner, dtype=np.uint8).reshape(1, -1),
+    )
     tracemalloc.start()
     try:
         kernel.reverse(values, lengths, 0)
@@ -100,7 +105,9 @@ def test_counts():
     counts = folds.LengthCounts.of(3, np.array([[0, 1, 2, 3, 4, 2**64 - 1]], np.uint64))
     assert counts == (6, 2, 2, 0, 2**64 - 1)
     assert counts.merged(folds.LengthCounts()) == counts
-    alone = folds.LengthCounts.of(1, np.array([0, 1, 7], np.uint8))  # a line of one element never changes
+    alone = folds.LengthCounts.of(
+        1, np.array([0, 1, 7], np.uint8)
+    )  # a line of one element never changes
     assert alone == (3, 1, 3, 0, 7)
 
 

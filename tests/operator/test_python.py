@@ -44,11 +44,15 @@ def test_a_tensor_of_which_numpy_makes_no_array_is_told_what_to_give(name):
 
 
 @pytest.mark.parametrize(
-    "values", [VALUES, WithArray(), WithDlpack(), VALUES.tolist()], ids=["array", "__array__", "__dlpack__", "list"]
+    "values",
+    [VALUES, WithArray(), WithDlpack(), VALUES.tolist()],
+    ids=["array", "__array__", "__dlpack__", "list"],
 )
 @pytest.mark.parametrize("dtype", ["u1", "u8", ">i8", "f2"])
 def test_lengths_of_every_number_type_and_values_of_every_package(values, dtype):
-    assert revseq_cli.reverse_subsequences(values, LENGTHS.astype(dtype), 1).tolist() == RIGHT.tolist()
+    assert (
+        revseq_cli.reverse_subsequences(values, LENGTHS.astype(dtype), 1).tolist() == RIGHT.tolist()
+    )
 
 
 MASK = np.arange(4)[None, :, None] < LENGTHS
@@ -62,7 +66,9 @@ def test_a_mask(dtype):
     assert revseq_cli.violations(VALUES, mask, 1, mask=True) == ()
     of_batch = np.array([[1, 1, 0, 0], [1, 1, 1, 1]], dtype)
     right = revseq_cli.reverse_subsequences(VALUES, [2, 4], 1, batch_axis=0)
-    assert oracle.same_bits(revseq_cli.reverse_subsequences(VALUES, of_batch, 1, batch_axis=0, mask=True), right)
+    assert oracle.same_bits(
+        revseq_cli.reverse_subsequences(VALUES, of_batch, 1, batch_axis=0, mask=True), right
+    )
 
 
 def test_padding():
@@ -79,25 +85,40 @@ def test_padding():
 def test_forms_of_lengths_and_axes():
     right = revseq_cli.reverse_subsequences(VALUES, [2, 4], 1, batch_axis=0)
     for lengths, axis, batch in (([[2, 4]], -2, 0), ([[2], [4]], 1, -3), ([2.0, 4.0], 1, 0)):
-        assert oracle.same_bits(revseq_cli.reverse_subsequences(VALUES, lengths, axis, batch_axis=batch), right)
+        assert oracle.same_bits(
+            revseq_cli.reverse_subsequences(VALUES, lengths, axis, batch_axis=batch), right
+        )
     assert oracle.same_bits(revseq_cli.reverse_subsequences(VALUES, 4, 1), VALUES[:, ::-1])
     assert revseq_cli.reverse_subsequences(np.zeros((3, 0)), [[0]] * 3, 1).shape == (3, 0)
 
 
 def test_arrays_of_xarray_have_names():
     x = xarray.DataArray(
-        VALUES, dims=("station", "time", "level"), coords={"station": ["a", "b"]}, attrs={"units": "K"}, name="v"
+        VALUES,
+        dims=("station", "time", "level"),
+        coords={"station": ["a", "b"]},
+        attrs={"units": "K"},
+        name="v",
     )
     right = revseq_cli.reverse_subsequences(VALUES, [2, 4], 1, batch_axis=0)
     n = xarray.DataArray([2, 4], dims=("station",), coords={"station": ["a", "b"]})
-    for lengths, options in ((n, {}), ([2, 4], {"batch_axis": "station"}), (n.drop_vars("station"), {})):
+    for lengths, options in (
+        (n, {}),
+        ([2, 4], {"batch_axis": "station"}),
+        (n.drop_vars("station"), {}),
+    ):
         found = revseq_cli.reverse_subsequences(x, lengths, "time", **options)
         xarray.testing.assert_identical(found, x.copy(data=right))
-    full = xarray.DataArray(LENGTHS, dims=("station", "one", "level")).transpose("level", "station", "one")
+    full = xarray.DataArray(LENGTHS, dims=("station", "one", "level")).transpose(
+        "level", "station", "one"
+    )
     assert oracle.same_bits(revseq_cli.reverse_subsequences(x, full, "time").to_numpy(), RIGHT)
     with pytest.raises(revseq_cli.FormatError, match="its station is not that of values"):
         revseq_cli.reverse_subsequences(x, n.assign_coords(station=["b", "a"]), "time")
-    with pytest.raises(revseq_cli.UsageError, match="no dimension is named tmie; wanted: one of station, time, level"):
+    with pytest.raises(
+        revseq_cli.UsageError,
+        match="no dimension is named tmie; wanted: one of station, time, level",
+    ):
         revseq_cli.reverse_subsequences(x, n, "tmie")
 
 
@@ -132,7 +153,10 @@ def test_explain():
     assert revseq_cli.explain(RIGHT, VALUES, LENGTHS, 1) == (0, None, None, ())
     with pytest.raises(revseq_cli.SpecError, match="DataType is BOOL"):
         revseq_cli.explain(RIGHT, VALUES, LENGTHS > 0, 1)
-    for output, words in ((RIGHT.astype("c8"), "a tensor"), (RIGHT.astype(object), "its data type is object")):
+    for output, words in (
+        (RIGHT.astype("c8"), "a tensor"),
+        (RIGHT.astype(object), "its data type is object"),
+    ):
         with pytest.raises(revseq_cli.FormatError, match=f"output: {words}"):
             revseq_cli.explain(output, VALUES, LENGTHS, 1)
 
@@ -148,7 +172,9 @@ def test_explain_within_a_tolerance():
     minus = np.where(RIGHT == 0, -RIGHT, RIGHT)
     assert (near(minus).differing, near(minus, equal_nan=True).differing) == (1, 0)
     for setting in ("atol", "rtol", "ulp"):
-        with pytest.raises(revseq_cli.UsageError, match=f"{setting}: -1; wanted: a number of at least 0"):
+        with pytest.raises(
+            revseq_cli.UsageError, match=f"{setting}: -1; wanted: a number of at least 0"
+        ):
             near(RIGHT, **{setting: -1})
     with pytest.raises(TypeError, match="integer"):
         near(RIGHT, ulp=0.5)

@@ -24,6 +24,8 @@ def test_vector(vector):
     values = array(vector["dtype"], vector["input"], vector["input_shape"])
     lengths = array(vector["lengths_dtype"], vector["lengths"], vector["lengths_shape"])
     expected = array(vector["dtype"], vector["expected_output"], vector["input_shape"])
-    assert oracle.same_bits(revseq_cli.reverse_subsequences(values, lengths, vector["axis"]), expected)
+    assert oracle.same_bits(
+        revseq_cli.reverse_subsequences(values, lengths, vector["axis"]), expected
+    )
     level = lowest_level(describe(values), describe(lengths), vector["axis"])
     assert level is FeatureLevel.parse(vector["min_feature_level"])

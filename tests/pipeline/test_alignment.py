@@ -14,8 +14,9 @@ from tensor_files import held
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import FormatError, TensorIOError
+from revseq_cli.pipeline.alignment import PlacedSource, align
 from revseq_cli.pipeline.jobs import Request, make
-from revseq_cli.pipeline.lengths import PlacedSource, ScannedSource, align
+from revseq_cli.pipeline.lengths import ScannedSource
 
 SIZES = {"time": 5, "lat": 4, "lon": 6}
 VALUES = xarray.DataArray(np.arange(120, dtype="f4").reshape(5, 4, 6), dims=tuple(SIZES), name="v")
@@ -93,7 +94,8 @@ def test_alignment_is_xarrays(data):
     values = xarray.DataArray(np.zeros(tuple(sizes.values()), "f4"), dims=dims)
     own = tuple(draw(st.permutations((*DIMS, "z"))))[: draw(st.integers(1, 4))]
     own_sizes = [
-        1 if d == axis and draw(st.booleans()) else draw(st.sampled_from((sizes.get(d, 1), 1, 3))) for d in own
+        1 if d == axis and draw(st.booleans()) else draw(st.sampled_from((sizes.get(d, 1), 1, 3)))
+        for d in own
     ]
     array = xarray.DataArray(RANDOM.integers(0, 9, own_sizes).astype("u4"), dims=own)
     source = of(array)
@@ -102,15 +104,21 @@ def test_alignment_is_xarrays(data):
         fits = any(d in dims for d in own) or any(size > 1 for size in array.shape)
     except FormatError:
         fits = False
-    wrong = [d for d, size in array.sizes.items() if size > 1 and (d == axis or sizes.get(d) != size)]
+    wrong = [
+        d for d, size in array.sizes.items() if size > 1 and (d == axis or sizes.get(d) != size)
+    ]
     short = [d for d in own if array.sizes[d] == 1 and d in dims and d != axis]
     if not fits:
         assert wrong or short or not any(d in dims for d in own)
         return
     assert not wrong
     assert not short
-    aligned = source if places is None else PlacedSource(source, values.shape, dims.index(axis), places)
-    assert oracle.same_bits(np.ascontiguousarray(aligned.read()), np.ascontiguousarray(widened(array, values, axis)))
+    aligned = (
+        source if places is None else PlacedSource(source, values.shape, dims.index(axis), places)
+    )
+    assert oracle.same_bits(
+        np.ascontiguousarray(aligned.read()), np.ascontiguousarray(widened(array, values, axis))
+    )
 
 
 @pytest.mark.parametrize("chunks", [(2,), None])
@@ -129,7 +137,9 @@ def test_lengths_that_are_repeated(chunks):
     assert (copy.source is source) is (chunks is None)
     for lengths in (placed, copy):
         assert lengths.read().tolist() == [[[5], [6], [7]]] * 2
-        assert lengths.read_task((slice(0, 1), slice(1, 3), slice(0, 1))).read().tolist() == [[[6], [7]]]
+        assert lengths.read_task((slice(0, 1), slice(1, 3), slice(0, 1))).read().tolist() == [
+            [[6], [7]]
+        ]
 
 
 # Coordinates
@@ -150,9 +160,15 @@ def test_coordinates_that_differ(revseq, tmp_path):
         write("n", array, same, **encoding)
         revseq("run", *job, "-o", "y.npy", "--overwrite").ok()
         assert oracle.same_bits(np.load(tmp_path / "y.npy"), right(array))
-    for other, encoding in (([*lat[:3], 41], {}), ([*lat[:3], 41], packed), ([*lat[:3], np.nan], {})):
+    for other, encoding in (
+        ([*lat[:3], 41], {}),
+        ([*lat[:3], 41], packed),
+        ([*lat[:3], np.nan], {}),
+    ):
         write("n", array, other, **encoding)
-        revseq("run", *job, "-o", "z.npy").refused("its lat is not that of v.", "40.4 at [3]", "Hint: if their")
+        revseq("run", *job, "-o", "z.npy").refused(
+            "its lat is not that of v.", "40.4 at [3]", "Hint: if their"
+        )
     revseq("check", *job).refused("its lat is not that of v.")
     assert not (tmp_path / "z.npy").exists()
 
@@ -168,12 +184,16 @@ def test_coordinates_of_text(revseq, tmp_path, kind):
             dataset.to_zarr(tmp_path / "n.zarr", mode="w", consolidated=False)
             return "n.zarr::n"
         with h5py.File(tmp_path / "n.h5", "w") as f:
-            scale = f.create_dataset("lat", data=[text.encode() for text in texts], dtype=h5py.string_dtype("utf-8", 8))
+            scale = f.create_dataset(
+                "lat", data=[text.encode() for text in texts], dtype=h5py.string_dtype("utf-8", 8)
+            )
             scale.make_scale("lat")
             f.create_dataset("n", data=array.to_numpy()).dims[0].attach_scale(scale)
         return "n.h5::n"
 
-    revseq("run", "v.nc::v", write(names[::-1]), "--axis", "time").refused("its lat is not that of v.nc", "at [0]")
+    revseq("run", "v.nc::v", write(names[::-1]), "--axis", "time").refused(
+        "its lat is not that of v.nc", "at [0]"
+    )
     revseq("run", "v.nc::v", write(names), "--axis", "time").ok()
 
 
@@ -193,7 +213,9 @@ def test_masks_part_by_part(data):
     shape = tuple(n if d == axis or draw(st.booleans()) else 1 for d, n in enumerate(sizes))
     lines = tuple(n for d, n in enumerate(shape) if d != axis)
     counts = RANDOM.integers(0, sizes[axis] + 1, lines)
-    mask = np.moveaxis(mask_of(counts, sizes[axis]), -1, axis).astype(draw(st.sampled_from(["?", "u1", "i8", "f4"])))
+    mask = np.moveaxis(mask_of(counts, sizes[axis]), -1, axis).astype(
+        draw(st.sampled_from(["?", "u1", "i8", "f4"]))
+    )
     wrong = None
     if draw(st.booleans()) and mask.dtype != bool:
         wrong = tuple(draw(st.integers(0, n - 1)) for n in shape)
@@ -202,7 +224,9 @@ def test_masks_part_by_part(data):
         patch.setattr(thresholds, "SCANNED_AT_ONCE", draw(st.integers(1, 9)))
         job = make(held(np.zeros(sizes)), held(mask), Request("x", "m", axis, mask=True))
         if wrong:
-            with pytest.raises(FormatError, match=r"the mask has 2(\.0)? at " + re.escape(str([*wrong]))):
+            with pytest.raises(
+                FormatError, match=r"the mask has 2(\.0)? at " + re.escape(str([*wrong]))
+            ):
                 job.lengths.read()
         else:
             assert (job.lengths.read() == np.expand_dims(counts, axis)).all()
@@ -211,21 +235,39 @@ def test_masks_part_by_part(data):
 def test_a_mask_with_names(revseq, tmp_path):
     counts = lengths("lat")
     mask = xarray.DataArray(mask_of(counts.to_numpy().clip(max=5), 5, "i4").T, dims=("time", "lat"))
-    job = (by_netcdf4(tmp_path, "v", VALUES), by_netcdf4(tmp_path, "m", mask), "--axis", "time", "--mask")
+    job = (
+        by_netcdf4(tmp_path, "v", VALUES),
+        by_netcdf4(tmp_path, "m", mask),
+        "--axis",
+        "time",
+        "--mask",
+    )
     revseq("run", *job, "-o", "y.npy").ok()
     assert oracle.same_bits(np.load(tmp_path / "y.npy"), right(counts))
-    other = by_netcdf4(tmp_path, "o", mask.rename(time="step")), by_netcdf4(tmp_path, "p", mask.isel(time=0))
-    revseq("run", job[0], other[0], *job[2:]).refused("its dimension step, of size 5, is not a dimension of")
+    other = (
+        by_netcdf4(tmp_path, "o", mask.rename(time="step")),
+        by_netcdf4(tmp_path, "p", mask.isel(time=0)),
+    )
+    revseq("run", job[0], other[0], *job[2:]).refused(
+        "its dimension step, of size 5, is not a dimension of"
+    )
     revseq("run", job[0], other[1], *job[2:]).refused("the mask has the dimensions lat")
 
 
 def test_a_mask_in_a_raw_buffer(revseq, tmp_path):
     x = np.arange(24.0).reshape(2, 3, 4)
     np.save(tmp_path / "x.npy", x)
-    for counts, sizes, batch in (([[[2]], [[3]]], (2, 4), ("--batch-axis", 0)), (np.full((2, 3, 1), 4), (2, 3, 4), ())):
+    for counts, sizes, batch in (
+        ([[[2]], [[3]]], (2, 4), ("--batch-axis", 0)),
+        (np.full((2, 3, 1), 4), (2, 3, 4), ()),
+    ):
         mask_of(np.squeeze(counts), 4, "u1").reshape(sizes).tofile(tmp_path / "m.bin")
-        revseq("run", "x.npy", "m.bin", "--mask", "--axis", 2, *batch, "-o", "y.npy", "--overwrite").ok()
-        assert oracle.same_bits(np.load(tmp_path / "y.npy"), oracle.expected(x, np.broadcast_to(counts, (2, 3, 1)), 2))
+        revseq(
+            "run", "x.npy", "m.bin", "--mask", "--axis", 2, *batch, "-o", "y.npy", "--overwrite"
+        ).ok()
+        assert oracle.same_bits(
+            np.load(tmp_path / "y.npy"), oracle.expected(x, np.broadcast_to(counts, (2, 3, 1)), 2)
+        )
 
 
 @pytest.mark.parametrize(
@@ -237,7 +279,11 @@ def test_a_mask_in_a_raw_buffer(revseq, tmp_path):
 )  # fmt: skip
 def test_a_mask_that_is_none(monkeypatch, rows, index, value):
     monkeypatch.setattr(thresholds, "SCANNED_AT_ONCE", 2)
-    job = make(held(np.zeros((3, 3, 2))), held(np.array(rows)), Request("x", "m", 1, batch_axis=0, mask=True))
+    job = make(
+        held(np.zeros((3, 3, 2))),
+        held(np.array(rows)),
+        Request("x", "m", 1, batch_axis=0, mask=True),
+    )
     with pytest.raises(FormatError) as caught:
         job.lengths.read()
     assert f"the mask has {value} at {index}" in str(caught.value)

@@ -14,7 +14,9 @@ import oracle
 import pytest
 from processes import PATIENCE, start, until
 
-distributed = pytest.importorskip("distributed", reason="distributed, the extra dask, is not installed")
+distributed = pytest.importorskip(
+    "distributed", reason="distributed, the extra dask, is not installed"
+)
 
 from revseq_cli.core.errors import EngineError  # noqa: E402 - it cannot be imported without dask
 from revseq_cli.pipeline import executors  # noqa: E402
@@ -72,13 +74,26 @@ class Site:
     def _start(self, *args):
         silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         command = (sys.executable, *map(str, args))
-        self._started.append(subprocess.Popen(command, cwd=self.folder, env=os.environ | IDLE, **silent))
+        self._started.append(
+            subprocess.Popen(command, cwd=self.folder, env=os.environ | IDLE, **silent)
+        )
         return self._started[-1]
 
     def worker(self, preload):
         """One more, in a process of its own."""
-        options = ("--nthreads", 1, "--no-nanny", "--no-dashboard", "--memory-limit", 0, "--host", "127.0.0.1")
-        return self._start("-m", "dask.__main__", "worker", self.address, *options, "--preload", preload)
+        options = (
+            "--nthreads",
+            1,
+            "--no-nanny",
+            "--no-dashboard",
+            "--memory-limit",
+            0,
+            "--host",
+            "127.0.0.1",
+        )
+        return self._start(
+            "-m", "dask.__main__", "worker", self.address, *options, "--preload", preload
+        )
 
     def ready(self, count):
         """Wait for the workers."""
@@ -156,7 +171,9 @@ def test_results_are_those_of_serial(revseq, tmp_path, pair, job):
     revseq(*run, *pair.options).ok()
     assert np.array_equal(np.load(tmp_path / "y.npy"), job)
     with h5py.File(tmp_path / "x.h5", "w") as f:
-        f.create_dataset("x", data=np.load(tmp_path / "x.npy"), chunks=(8, 32), compression="gzip", shuffle=True)
+        f.create_dataset(
+            "x", data=np.load(tmp_path / "x.npy"), chunks=(8, 32), compression="gzip", shuffle=True
+        )
     # Without an option, the address is that of dask's own configuration.
     configured = f"import dask; dask.config.set({{'scheduler-address': {pair.address!r}}})"
     args = ("run", "x.h5", "n.npy", "--axis", 1, "--memory", "3M", "-o", "y.h5", "--engine", "dask")
@@ -165,7 +182,9 @@ def test_results_are_those_of_serial(revseq, tmp_path, pair, job):
         assert np.array_equal(f["x"][:], job)
         assert (f["x"].chunks, f["x"].compression) == ((8, 32), "gzip")
     revseq("convert", "x.npy", "x.zarr", "--verify", *pair.options).ok()
-    revseq("run", "x.zarr", "n.npy", "--axis", 1, "-o", "y.zarr", "--verify", *pair.options[:-1], "16M").ok()
+    revseq(
+        "run", "x.zarr", "n.npy", "--axis", 1, "-o", "y.zarr", "--verify", *pair.options[:-1], "16M"
+    ).ok()
     assert np.array_equal(zarr.open(tmp_path / "y.zarr", mode="r")[...], job)
     assert revseq("diff", "x.npy", "y.zarr", *pair.options[:-1], "16M").status == 1
     until(lambda: pair.tasks() == [])
@@ -265,13 +284,30 @@ def test_options(revseq, files):
     job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--dry-run")
     done = revseq(*job, "--engine", "dask", "--scheduler", "tcp://nowhere:1", "--memory", "1G").ok()
     assert "dask, all workers of tcp://nowhere:1" in done.out
-    revseq(*job[:-1], "--engine", "dask").refused("no dask scheduler is named", "add --scheduler tcp://host:8786")
-    revseq(*job[:-1], "--engine", "dask", "--scheduler", "host").refused("no dask scheduler answers", "tcp://host:8786")
+    revseq(*job[:-1], "--engine", "dask").refused(
+        "no dask scheduler is named", "add --scheduler tcp://host:8786"
+    )
+    revseq(*job[:-1], "--engine", "dask", "--scheduler", "host").refused(
+        "no dask scheduler answers", "tcp://host:8786"
+    )
 
 
 def test_without_dask_it_is_said(files):
     code = "import sys; sys.modules['distributed'] = None; sys.argv = ['revseq', *sys.argv[1:]]; import revseq_cli.__main__ as m; m.main()"
-    command = [sys.executable, "-c", code, "run", "x.npy", "n.npy", "--axis", "1", "-o", "y.npy", "--engine", "dask"]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "run",
+        "x.npy",
+        "n.npy",
+        "--axis",
+        "1",
+        "-o",
+        "y.npy",
+        "--engine",
+        "dask",
+    ]
     done = subprocess.run(command, cwd=files, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Error: the engine dask needs the package dask")

@@ -16,8 +16,9 @@ from revseq_cli.core.errors import EngineError, TensorIOError
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.raw import MemorySink, MemorySource
 from revseq_cli.pipeline import passes
+from revseq_cli.pipeline.blocks import cut
 from revseq_cli.pipeline.jobs import Job, Request
-from revseq_cli.pipeline.plan import SERIAL, Plan, Resources, cut, plan_reversal
+from revseq_cli.pipeline.plan import SERIAL, Plan, Resources, plan_reversal
 from revseq_cli.pipeline.suggest import load
 
 
@@ -75,7 +76,9 @@ def times(regions, sizes, chunks):
     """How often each chunk is among the regions."""
     seen = np.zeros([-(-size // chunk) for size, chunk in zip(sizes, chunks, strict=True)], int)
     for region in regions:
-        seen[tuple(slice(p.start // c, -(-p.stop // c)) for p, c in zip(region, chunks, strict=True))] += 1
+        seen[
+            tuple(slice(p.start // c, -(-p.stop // c)) for p, c in zip(region, chunks, strict=True))
+        ] += 1
     return set(seen.ravel().tolist())
 
 
@@ -125,7 +128,10 @@ def test_lengths_in_chunks_are_read_once(tmp_path, beside, chunks, held_back):
     if chunks:
         assert times(noted, (2000, 1), chunks) == {1}
     else:  # they are read where they lie, block by block, and counted at once
-        assert noted == [*((rows, slice(0, 1)) for rows, _ in blocks), (slice(0, 2000), slice(0, 1))]
+        assert noted == [
+            *((rows, slice(0, 1)) for rows, _ in blocks),
+            (slice(0, 2000), slice(0, 1)),
+        ]
 
 
 # Inputs that change
@@ -143,7 +149,9 @@ def test_every_pass_asks_at_its_end_whether_its_input_has_changed(which):
     tensors[which] = Changed(which, arrays[which], Storage("held", {}))
     job, serial = Job(**tensors, axis=0), Resources("serial", 1)
     asking = [job.recheck, lambda: passes.reversed_in_memory(job, serial)]
-    asking.append(lambda: passes.statistics(job.values if which == "values" else job.lengths, serial))
+    asking.append(
+        lambda: passes.statistics(job.values if which == "values" else job.lengths, serial)
+    )
     if which == "lengths":
         asking.append(lambda: passes.count_lengths(job, serial))
     for ask in asking:
@@ -158,10 +166,21 @@ def test_every_pass_asks_at_its_end_whether_its_input_has_changed(which):
 def test_the_memory_bound_holds_for_all_processes_together(tmp_path):
     """What they share counts once: the proportional set size, without the pages of files."""
     with open(tmp_path / "x.npy", "wb") as f:
-        np.lib.format.write_array_header_1_0(f, {"descr": "<f4", "fortran_order": False, "shape": (1 << 19, 128)})
+        np.lib.format.write_array_header_1_0(
+            f, {"descr": "<f4", "fortran_order": False, "shape": (1 << 19, 128)}
+        )
         f.truncate(f.tell() + (1 << 28))
     np.save(tmp_path / "n.npy", np.full((1 << 19, 1), 100, np.uint32))
-    options = ("--engine", "processes", "--jobs", "16", "--memory", "128MiB", "--feature-level", "none")
+    options = (
+        "--engine",
+        "processes",
+        "--jobs",
+        "16",
+        "--memory",
+        "128MiB",
+        "--feature-level",
+        "none",
+    )
     process = start(tmp_path, *options, overwrite=False)
     most, workers_seen = 0, 0
     while process.poll() is None:

@@ -59,14 +59,20 @@ def test_bits(pair, first):
 
 def as_ml_dtypes(values):
     """The numbers of a type that NumPy lacks."""
-    return values.view(getattr(ml_dtypes, values.dtype.names[0].lower())) if values.dtype.names else values
+    return (
+        values.view(getattr(ml_dtypes, values.dtype.names[0].lower()))
+        if values.dtype.names
+        else values
+    )
 
 
 @settings(max_examples=150)
 @given(pairs(), st.sampled_from([0, 0.002, 3]), st.sampled_from([0, 0.002, 1]), st.booleans())
 def test_values_as_numpy_compares_them(pair, atol, rtol, equal_nan):
     a, b = (values.astype(values.dtype.newbyteorder("=")) for values in pair)
-    if a.dtype.kind in "iu" and a.dtype.itemsize == 8:  # NumPy would compare 64-bit integers as floats
+    if (
+        a.dtype.kind in "iu" and a.dtype.itemsize == 8
+    ):  # NumPy would compare 64-bit integers as floats
         a, b = a >> 12, b >> 12
     pair = a, b
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
@@ -102,7 +108,9 @@ def test_the_largest_difference_is_exact(dtype, a, b, absolute, relative):
 def test_any_blocks_give_the_same(data):
     shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
     rng = np.random.default_rng(data.draw(st.integers(0, 999)))
-    a, b = (rng.integers(0, 3, shape, np.int16).copy(data.draw(st.sampled_from("CF"))) for _ in range(2))
+    a, b = (
+        rng.integers(0, 3, shape, np.int16).copy(data.draw(st.sampled_from("CF"))) for _ in range(2)
+    )
     sources = held(a), held(b)
     first = data.draw(st.integers(0, 20))
     plan = plan_pass(*sources, Resources("serial", 1, data.draw(st.integers(80, 9999))))
@@ -135,9 +143,13 @@ def test_bounds_are_exact(dtype, a, b, tolerance, equal):
     assert (found.count == 0) is equal
 
 
-@pytest.mark.parametrize("data_type", [t for t in DataType if t.kind in ("float", "minifloat") and t.size <= 2])
+@pytest.mark.parametrize(
+    "data_type", [t for t in DataType if t.kind in ("float", "minifloat") and t.size <= 2]
+)
 def test_ulp_counts_the_numbers_of_a_small_type(data_type):
-    values = np.arange(1 << (8 * data_type.size), dtype=f"u{data_type.size}").view(dtype_of(data_type))
+    values = np.arange(1 << (8 * data_type.size), dtype=f"u{data_type.size}").view(
+        dtype_of(data_type)
+    )
     with np.errstate(invalid="ignore"):
         numbers = as_ml_dtypes(values).astype(np.float64)
     order = np.argsort(numbers, kind="stable")[: np.count_nonzero(~np.isnan(numbers))]
@@ -155,14 +167,22 @@ def test_ulp_counts_the_numbers_of_a_small_type(data_type):
 def test_ulp_counts_the_numbers_of_a_large_type(code):
     real = np.dtype({"c8": "f4", "c16": "f8"}.get(code, code))
     limits = np.finfo(real)
-    start = np.array([0, -0.0, 1, 1.5, 2, limits.smallest_normal, -limits.smallest_subnormal, -1], real)
+    start = np.array(
+        [0, -0.0, 1, 1.5, 2, limits.smallest_normal, -limits.smallest_subnormal, -1], real
+    )
     once = np.nextafter(start, real.type(np.inf))
     twice = np.nextafter(once, real.type(np.inf))
     for far, steps in ((once, 1), (twice, 2)):
-        a, b = (each.astype(code) if real == code else 1 + each.astype(code) * 1j for each in (start, far))
+        a, b = (
+            each.astype(code) if real == code else 1 + each.astype(code) * 1j
+            for each in (start, far)
+        )
         assert not differences(a, b, Tolerance(ulps=steps)).count
         assert differences(a, b, Tolerance(ulps=steps - 1)).count == len(start)
-    assert differences(np.array([limits.max], real), np.array([np.inf], real), Tolerance(ulps=1)).count == 0
+    assert (
+        differences(np.array([limits.max], real), np.array([np.inf], real), Tolerance(ulps=1)).count
+        == 0
+    )
     most = 2 * int(np.array(limits.max).view(f"u{real.itemsize}"))
     ends = np.array([limits.max], real), np.array([-limits.max], real)
     assert [differences(*ends, Tolerance(ulps=n)).count for n in (most - 1, most)] == [1, 0]
@@ -175,7 +195,10 @@ def test_the_options_for_rounding_make_all_equal(with_nan):
     if with_nan:  # of other bits
         a[5], b[5] = np.array([0x7FC00001, 0x7FC00000], np.uint32).view(np.float32)
     found = differences(a, b)
-    assert (found.largest_ulps, found.wider) == (2, "--ulp 2 --equal-nan" if with_nan else "--ulp 2")
+    assert (found.largest_ulps, found.wider) == (
+        2,
+        "--ulp 2 --equal-nan" if with_nan else "--ulp 2",
+    )
     assert not differences(a, b, Tolerance(ulps=2, equal_nan=with_nan)).count
     for other in (np.nan, b[7] * np.float32(1.001)):  # no tolerance takes a NaN for a number
         changed = a.copy()

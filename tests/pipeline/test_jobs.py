@@ -19,7 +19,7 @@ from revseq_cli.core.dtypes import numbers
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.pipeline.jobs import Request, make
-from revseq_cli.pipeline.lengths import unsigned
+from revseq_cli.pipeline.lengths import as_unsigned as unsigned
 
 X = np.random.default_rng(3).random((4, 10, 6)).astype("f4")
 N = np.array([2, 5, 10, 7])
@@ -55,13 +55,29 @@ def test_h12_what_is_no_length_is_told_with_its_index(revseq, files, lengths, wo
     assert not (files / "y.npy").exists()
 
 
-@pytest.mark.parametrize("data_type", [each for each in DataType if each.kind not in ("bool", "complex")])
+@pytest.mark.parametrize(
+    "data_type", [each for each in DataType if each.kind not in ("bool", "complex")]
+)
 @pytest.mark.parametrize("target", [None, DataType.UINT32, DataType.UINT64])
 def test_lengths_are_exact_or_refused(data_type, target):
     """Against fractions, one value after the other."""
     values = oracle.random_values(np.random.default_rng(1), (200,), data_type)
     if data_type.kind in ("int", "uint", "float"):
-        wide = [0, 1, 2, 255, 2049, 65536, 2**24 + 1, 2**31, 2**32 - 1, 2**32, 2**53 + 1, 2**63, 2**64 - 1]
+        wide = [
+            0,
+            1,
+            2,
+            255,
+            2049,
+            65536,
+            2**24 + 1,
+            2**31,
+            2**32 - 1,
+            2**32,
+            2**53 + 1,
+            2**63,
+            2**64 - 1,
+        ]
         extra = [*wide, *(-n for n in wide), 0.5, -0.0]
         if data_type.kind != "float":
             bounds = np.iinfo(values.dtype)
@@ -70,7 +86,9 @@ def test_lengths_are_exact_or_refused(data_type, target):
             values = np.concatenate([values, np.array(extra, object).astype(values.dtype)])
     lengths = unsigned(held(values), target)
     largest = np.iinfo(lengths.dtype).max
-    assert target or data_type.kind != "int" or largest > np.iinfo(values.dtype).max  # no length is lost without a cast
+    assert (
+        target or data_type.kind != "int" or largest > np.iinfo(values.dtype).max
+    )  # no length is lost without a cast
     for i, number in enumerate(numbers(values).tolist()):
         task = lengths.read_task((slice(i, i + 1),))
         if math.isfinite(number) and number == int(number) and 0 <= number <= largest:
@@ -91,7 +109,9 @@ def test_one_length_is_for_all_lines(revseq, files):
 
 def test_levels_are_for_those_who_choose_them(revseq, files):
     job = ("x.npy", "n.npy", *BATCH)
-    revseq("run", *job, "--feature-level", "DML_FEATURE_LEVEL_5_0").refused("INT64", "--lengths-dtype UINT32")
+    revseq("run", *job, "--feature-level", "DML_FEATURE_LEVEL_5_0").refused(
+        "INT64", "--lengths-dtype UINT32"
+    )
     revseq("run", *job, env={"REVSEQ_FEATURE_LEVEL": "5.0"}).refused("DataType is INT64")
     np.save(files / "x.npy", X.reshape(1, 1, 1, 1, 1, 1, 4, 10, 6).astype("c8"))
     job = ("x.npy", "n.npy", "--axis", 7, "--batch-axis", 6)
@@ -129,7 +149,9 @@ def netcdf(folder, values, dtype, attributes, fill=None):
 def test_packed_lengths_are_refused_with_what_to_type(revseq, files, attributes):
     zarr.create_array(files / "n.zarr", data=N.astype("i2"), attributes=attributes)
     for name in (netcdf(files, N, "i2", attributes), "n.zarr"):
-        revseq("run", "x.npy", name, *BATCH).refused("its lengths are packed, by ", "unpack them: python -c ")
+        revseq("run", "x.npy", name, *BATCH).refused(
+            "its lengths are packed, by ", "unpack them: python -c "
+        )
     neutral = netcdf(files, N, "i2", {"scale_factor": 1.0, "add_offset": 0.0})
     revseq("run", "x.npy", neutral, *BATCH, "-o", "y.npy").ok()
     assert oracle.same_bits(result(files), RIGHT)
@@ -139,9 +161,21 @@ def test_packed_lengths_are_refused_with_what_to_type(revseq, files, attributes)
     ("attributes", "dtype", "fill", "lengths", "words"),
     [
         ({}, "u4", 9999, [1, 9999, 2, 9999], "9999 at [1] marks a missing length"),
-        ({"missing_value": np.array([7, 8], "u4")}, "u4", None, [8, 2, 3, 7], "8 at [0] marks a missing length"),
+        (
+            {"missing_value": np.array([7, 8], "u4")},
+            "u4",
+            None,
+            [8, 2, 3, 7],
+            "8 at [0] marks a missing length",
+        ),
         ({}, "f8", np.nan, [1, 2, np.nan, 3], "nan at [2] is not a length"),
-        ({}, "u4", None, [1, 4294967295, 2, 3], "4294967295 at [1] marks a missing length"),  # NetCDF's default
+        (
+            {},
+            "u4",
+            None,
+            [1, 4294967295, 2, 3],
+            "4294967295 at [1] marks a missing length",
+        ),  # NetCDF's default
     ],
 )
 def test_missing_lengths_are_refused(revseq, files, attributes, dtype, fill, lengths, words):
@@ -152,7 +186,9 @@ def test_missing_lengths_are_refused(revseq, files, attributes, dtype, fill, len
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_fill_value_of_zarr_itself_is_a_length(revseq, files, version):
-    made = zarr.create_array(files / "n.zarr", shape=4, dtype="u4", fill_value=5, zarr_format=version)
+    made = zarr.create_array(
+        files / "n.zarr", shape=4, dtype="u4", fill_value=5, zarr_format=version
+    )
     made[:] = N
     revseq("run", "x.npy", "n.zarr", *BATCH, "-o", "y.npy").ok()
     assert oracle.same_bits(result(files), RIGHT)
@@ -163,11 +199,24 @@ def test_a_fill_value_of_zarr_itself_is_a_length(revseq, files, version):
 
 def test_negative_axes_count_from_the_end(revseq, files):
     for axis, batch in ((-2, 0), (1, -3)):
-        revseq("run", "x.npy", "n.npy", "--axis", axis, "--batch-axis", batch, "-o", "y.npy", "--overwrite").ok()
+        revseq(
+            "run",
+            "x.npy",
+            "n.npy",
+            "--axis",
+            axis,
+            "--batch-axis",
+            batch,
+            "-o",
+            "y.npy",
+            "--overwrite",
+        ).ok()
         assert oracle.same_bits(result(files), RIGHT)
     np.save(files / "full.npy", np.ones((4, 1, 6), "u4"))
     for axis in (-4, 3):
-        revseq("run", "x.npy", "n.npy", "--axis", axis, "--batch-axis", 0).refused(f"Axis is {axis}", "0 to 2")
+        revseq("run", "x.npy", "n.npy", "--axis", axis, "--batch-axis", 0).refused(
+            f"Axis is {axis}", "0 to 2"
+        )
         revseq("run", "x.npy", "full.npy", "--axis", axis).refused(f"Axis is {axis}", "0 to 2")
     for batch in (1, 3):
         told = f"the batch axis is {batch}", "not the reversed"
@@ -187,7 +236,9 @@ def test_presets_of_axes(revseq, files, like, options, axis, batch):
     np.save(files / "n.npy", lengths)
     revseq("run", "x.npy", "n.npy", "--like", like, *options, "-o", "y.npy").ok()
     sizes = [size if d == batch else 1 for d, size in enumerate(X.shape)]
-    wide = np.broadcast_to(lengths.reshape(sizes), [1 if d == axis else n for d, n in enumerate(X.shape)])
+    wide = np.broadcast_to(
+        lengths.reshape(sizes), [1 if d == axis else n for d, n in enumerate(X.shape)]
+    )
     assert oracle.same_bits(result(files), oracle.expected(X, wide, axis))
 
 
@@ -212,7 +263,11 @@ def test_axes_by_their_names(revseq, tmp_path):
     words = "no dimension is named tmie", "one of station, time, level, or 0 to 2, by number"
     revseq("run", *job[:2], "--axis", "tmie").refused(*words)
     revseq("run", *job[:2]).refused("no axis is given", words[1])
-    assert revseq("run", *job[:4]).refused("Hint: revseq run").err.endswith("--axis time --batch-axis station\n")
+    assert (
+        revseq("run", *job[:4])
+        .refused("Hint: revseq run")
+        .err.endswith("--axis time --batch-axis station\n")
+    )
 
 
 def test_a_number_is_never_a_name(revseq, tmp_path):
@@ -221,8 +276,13 @@ def test_a_number_is_never_a_name(revseq, tmp_path):
             x = f.create_dataset(name, data=np.zeros((3, 3, 3), "f4"))
             x.dims[0].label, x.dims[1].label, x.dims[2].label = labels
     for axis in ("0", " 0 ", "+0", "0.0", "-3"):
-        assert json.loads(revseq("check", "x.h5::x", "[[[1]]]", "--axis", axis, "--json").out)["Axis"] == 0
-    revseq("run", "x.h5::twice", "1", "--axis", "\x1b").refused(r"2 dimensions are named \x1b", "0 to 2, by number")
+        assert (
+            json.loads(revseq("check", "x.h5::x", "[[[1]]]", "--axis", axis, "--json").out)["Axis"]
+            == 0
+        )
+    revseq("run", "x.h5::twice", "1", "--axis", "\x1b").refused(
+        r"2 dimensions are named \x1b", "0 to 2, by number"
+    )
 
 
 @pytest.mark.parametrize("axis", ["1.5", "-0.1", "9" * 5000, "", "time", "0x1", "1e0", "inf"])
@@ -241,9 +301,22 @@ def test_bool_as_bytes_is_in_a_file_alone(revseq, tmp_path):
 def test_bool_as_bytes_in_parts_of_lines(revseq, tmp_path):
     x = np.random.default_rng(5).random((2, 1 << 18)) > 0.5
     np.save(tmp_path / "x.npy", x)
-    job = ("x.npy", "[[200000], [3]]", "--axis", 1, "--dtype", "UINT8", "--memory", "256KiB", "-o", "y.npy")
+    job = (
+        "x.npy",
+        "[[200000], [3]]",
+        "--axis",
+        1,
+        "--dtype",
+        "UINT8",
+        "--memory",
+        "256KiB",
+        "-o",
+        "y.npy",
+    )
     revseq("run", *job, "--engine", "processes", "--jobs", 2).ok()
-    assert oracle.same_bits(result(tmp_path), oracle.expected(x.view("u1"), np.array([[200000], [3]]), 1))
+    assert oracle.same_bits(
+        result(tmp_path), oracle.expected(x.view("u1"), np.array([[200000], [3]]), 1)
+    )
 
 
 # Padding
@@ -292,7 +365,9 @@ def test_padding_block_by_block(data):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(thresholds, "SCANNED_AT_ONCE", draw(st.integers(1, 9)))
         found = make(held(values), None, request).lengths.read()
-    places = np.arange(1, sizes[axis] + 1).reshape([-1 if d == axis else 1 for d in range(len(sizes))])
+    places = np.arange(1, sizes[axis] + 1).reshape(
+        [-1 if d == axis else 1 for d in range(len(sizes))]
+    )
     ends = np.where(x != 0, places, 0).max(axis, keepdims=True, initial=0)
     if batch is not None:
         others = tuple(d for d in range(len(sizes)) if d != batch)

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import EngineError
-from revseq_cli.formats import file_io
+from revseq_cli.files import base
 from revseq_cli.formats.contract import Sink, Storage
 from revseq_cli.formats.raw import MemorySource, RawSource, RawTensor
 from revseq_cli.pipeline import plan
+from revseq_cli.pipeline.blocks import Blocks, cut
 from revseq_cli.pipeline.jobs import Job
-from revseq_cli.pipeline.plan import Blocks, Plan, Resources, cut, plan_fold, plan_move, plan_pass, plan_reversal
+from revseq_cli.pipeline.plan import Plan, Resources, plan_fold, plan_move, plan_pass, plan_reversal
 
 MANY = 1 << 40  # bytes of memory
 
@@ -32,7 +33,7 @@ def source(sizes, dtype="f4", *, chunks=None, encoded=False, order="C", path="x.
 
 
 def raw(sizes, dtype="f4", order="C"):
-    unchanged = file_io.Identity(1, 1, 1, 1, 1)
+    unchanged = base.Identity(1, 1, 1, 1, 1)
     tensor = RawTensor("/x.npy", "x.npy", 128, np.dtype(dtype), sizes, order)
     return RawSource(tensor, unchanged, Storage("npy", {}))
 
@@ -41,7 +42,12 @@ class Output(Sink):
     """A sink that stores nothing."""
 
     def __init__(self, chunks=None, encoded=False, in_workers=True, beside="/y"):
-        self.chunks, self.encoded, self.in_workers, self.beside = chunks, encoded, in_workers, beside
+        self.chunks, self.encoded, self.in_workers, self.beside = (
+            chunks,
+            encoded,
+            in_workers,
+            beside,
+        )
 
     def block_writer(self, region):
         raise NotImplementedError
@@ -68,7 +74,11 @@ def cuts(draw):
     axis = draw(st.one_of(st.none(), st.integers(0, len(sizes) - 1)))
     alignment = tuple(draw(st.integers(1, 5)) for _ in sizes)
     most = draw(st.integers(1, 1000))
-    return alignment, most, cut(sizes, axis, most=most, alignment=alignment, order=draw(st.sampled_from("CF")))
+    return (
+        alignment,
+        most,
+        cut(sizes, axis, most=most, alignment=alignment, order=draw(st.sampled_from("CF"))),
+    )
 
 
 @given(cuts())
@@ -86,7 +96,9 @@ def test_every_element_exactly_once_in_blocks_that_fit(case):
     smallest = np.minimum(alignment, blocks.sizes)
     assert blocks.elements <= max(most, int(np.prod(smallest)))
     if blocks.cuts_lines:  # which come last
-        assert all(blocks.extents[d] == smallest[d] for d in range(len(blocks.sizes)) if d != blocks.axis)
+        assert all(
+            blocks.extents[d] == smallest[d] for d in range(len(blocks.sizes)) if d != blocks.axis
+        )
 
 
 @pytest.mark.parametrize(
@@ -102,7 +114,9 @@ def test_every_element_exactly_once_in_blocks_that_fit(case):
         ((3, 0, 5), 0, 10, (1, 1, 1), "C", (3, 1, 3)),
     ],
 )
-def test_the_slowest_dimension_is_cut_first_and_the_axis_last(sizes, axis, most, alignment, order, extents):
+def test_the_slowest_dimension_is_cut_first_and_the_axis_last(
+    sizes, axis, most, alignment, order, extents
+):
     blocks = cut(sizes, axis, most=most, alignment=alignment, order=order)
     assert blocks.extents == extents
     assert (blocks.count == 0) is (0 in sizes)
@@ -119,9 +133,13 @@ def test_blocks_are_computed_lazily():
 # Engines and workers
 
 
-@pytest.mark.parametrize(("mib", "workers"), [(1, 2), (47, 2), (48, 3), (255, 15), (256, 16), (1024, 16)])
+@pytest.mark.parametrize(
+    ("mib", "workers"), [(1, 2), (47, 2), (48, 3), (255, 15), (256, 16), (1024, 16)]
+)
 def test_each_process_takes_memory_of_its_own(mib, workers):
-    assert plan_reversal(job((1 << 20, 128)), Resources("processes", 16, mib << 20)).workers == workers
+    assert (
+        plan_reversal(job((1 << 20, 128)), Resources("processes", 16, mib << 20)).workers == workers
+    )
 
 
 # Memory. A reversal holds an element as input, output and scratch of twice its size, 4 x 4 bytes; and its part of a
@@ -148,7 +166,9 @@ def test_how_often_an_element_is_held(engine, path, to, copies):
 def test_the_least_memory_is_what_the_error_says():
     wide = job((100, 40), chunks=(1, 40))
     for name in ("serial", "auto"):
-        with pytest.raises(EngineError, match="the memory is 659 bytes, and a block takes 660") as caught:
+        with pytest.raises(
+            EngineError, match="the memory is 659 bytes, and a block takes 660"
+        ) as caught:
             plan_reversal(wide, Resources(name, 2, 659))
         assert caught.value.hint == "try --memory 660"
         assert plan_reversal(wide, Resources(name, 2, 660)).bytes == 660
@@ -160,7 +180,10 @@ def test_chunks_count_in_memory_and_cuts():
     assert plan_reversal(job(chunks=(5, 50)), serial).blocks.extents == (35, 50)
     assert plan_reversal(job(), serial, Output((8, 50))).blocks.extents == (32, 50)
     # Lengths that are decoded: a chunk is held as it is stored, decoded, and read.
-    assert plan_reversal(job(lengths_chunks=(30_000, 1)), Resources("serial", 1, MANY)).bytes == 3 * 30_000 * 4
+    assert (
+        plan_reversal(job(lengths_chunks=(30_000, 1)), Resources("serial", 1, MANY)).bytes
+        == 3 * 30_000 * 4
+    )
     # 10 x 100 elements are a chunk; all the lines through it would be 10 x 1000.
     tall, few = job((100, 1000), chunks=(10, 100)), Resources("serial", 1, 30_000)
     assert plan_reversal(tall, few, Output()).spooled == 1
@@ -176,7 +199,9 @@ def test_chunks_count_in_memory_and_cuts():
     [(20, 30, 130 * 16, 120), (20, 30, 50 * 16, 30), (20, None, 50 * 16, 40), (None, 30, 50 * 16, 30),
      (None, None, 50 * 16, 50), (None, None, 16, 1)],
 )  # fmt: skip
-def test_copies_are_cut_at_the_chunks_of_both_sides_or_of_the_output(from_chunks, to_chunks, memory, extents):
+def test_copies_are_cut_at_the_chunks_of_both_sides_or_of_the_output(
+    from_chunks, to_chunks, memory, extents
+):
     from_, to = (chunks and (chunks,) for chunks in (from_chunks, to_chunks))
     found = plan_pass(source((600,), chunks=from_), Output(to), Resources("serial", 1, memory))
     assert found.blocks.extents == (extents,)
@@ -196,9 +221,15 @@ def test_a_comparison_a_fold_and_a_copy_on_the_way():
     a, b = source((3000,), chunks=(20,)), source((3000,), chunks=(30,))
     for pair in ((a, b), (b, a)):
         assert plan_pass(*pair, Resources("serial", 1, 130 * 80)).blocks.extents == (120,)
-        assert plan_pass(*pair, Resources("serial", 1, 59 * 80)).blocks.extents == (30,)  # the larger chunk's
+        assert plan_pass(*pair, Resources("serial", 1, 59 * 80)).blocks.extents == (
+            30,
+        )  # the larger chunk's
     fold = plan_fold(source((1 << 24,), "u1"), Resources(cores=2))
-    assert (fold.blocks.elements, fold.engine, fold.workers) == (thresholds.BLOCK_BYTES // 8, "serial", 1)
+    assert (fold.blocks.elements, fold.engine, fold.workers) == (
+        thresholds.BLOCK_BYTES // 8,
+        "serial",
+        1,
+    )
     for need, elements in ((3 * 4 * 400, 100), (1 << 40, thresholds.BLOCK_BYTES // 4), (3, 1)):
         before = Plan(Blocks((1,), (1,)), "processes", 3, need, spooled=True)
         found = plan_move(source((1 << 22,)), Output(), before)
@@ -212,12 +243,16 @@ def test_a_comparison_a_fold_and_a_copy_on_the_way():
 def test_a_tiling_has_blocks_that_fit(data):
     sizes = tuple(data.draw(st.lists(st.integers(1, 40), min_size=1, max_size=4)))
     axis, most = data.draw(st.integers(0, len(sizes) - 1)), data.draw(st.integers(1, 5000))
-    blocks, width, _ = plan.make_tiling(sizes, axis, most=most, order=data.draw(st.sampled_from("CF")))
+    blocks, width, _ = plan.make_tiling(
+        sizes, axis, most=most, order=data.draw(st.sampled_from("CF"))
+    )
     columns = blocks.elements // blocks.extents[axis]
     assert blocks.elements <= max(most, columns)
     assert 1 <= width <= columns <= max(1, most)
     assert width == 1 or width * sizes[axis] <= most // 4
-    assert columns == 1 or blocks.extents[axis] >= min(10, sizes[axis])  # as the need for memory counts them
+    assert columns == 1 or blocks.extents[axis] >= min(
+        10, sizes[axis]
+    )  # as the need for memory counts them
 
 
 def tall(shape, memory, to, dtype="u4"):
@@ -241,13 +276,17 @@ def test_a_tiling_only_where_runs_are_short():
 # On paper: passes over generated tensors of up to 100 TB
 
 COUNT, SHARDS = 4_000, 4
-MOST_WEIGHED = 1500  # cuts for one plan, each in some microseconds: for every number of workers some
+MOST_WEIGHED = (
+    1500  # cuts for one plan, each in some microseconds: for every number of workers some
+)
 
 
 def sizes_of(rng, rank, most):
     sizes, room = [1] * rank, most
     for d in rng.sample(range(rank), rank):
-        some = rng.choice((1, 2, 3, rng.randint(1, 300), 2 ** rng.randint(0, 40), rng.randint(1, room)))
+        some = rng.choice(
+            (1, 2, 3, rng.randint(1, 300), 2 ** rng.randint(0, 40), rng.randint(1, room))
+        )
         sizes[d] = max(1, min(room, some))
         room //= sizes[d]
     return tuple(sizes)
@@ -257,7 +296,8 @@ def chunks_of(rng, shape):
     if rng.random() < 0.5:
         return None
     return tuple(
-        max(1, rng.choice((1, size, rng.randint(1, size), min(size, 2 ** rng.randint(0, 8))))) for size in shape
+        max(1, rng.choice((1, size, rng.randint(1, size), min(size, 2 ** rng.randint(0, 8)))))
+        for size in shape
     )
 
 
@@ -265,7 +305,10 @@ def tensor(rng, shape, dtype, order="C"):
     chunks = chunks_of(rng, shape)
     if chunks is None and rng.random() < 0.7:
         return raw(shape, dtype, order)
-    path, encoded = "x.h5" if chunks or rng.random() < 0.5 else "", bool(chunks) and rng.random() < 0.5
+    path, encoded = (
+        "x.h5" if chunks or rng.random() < 0.5 else "",
+        bool(chunks) and rng.random() < 0.5,
+    )
     return source(shape, dtype, chunks=chunks, encoded=encoded, order=order, path=path)
 
 
@@ -275,7 +318,11 @@ def generated(rng):
     shape = sizes_of(rng, rank, rng.choice((10**4, 10**8, 10**14)) // np.dtype(dtype).itemsize)
     axis, order = rng.randrange(rank), rng.choice("CF")
     values = tensor(rng, shape, dtype, order)
-    lengths = tensor(rng, tuple(1 if d == axis else size for d, size in enumerate(shape)), rng.choice(("u4", "u8")))
+    lengths = tensor(
+        rng,
+        tuple(1 if d == axis else size for d, size in enumerate(shape)),
+        rng.choice(("u4", "u8")),
+    )
     engine, cores = rng.choice(("auto", *plan.ENGINES)), rng.choice((1, 2, 3, 4, 16, 64))
     chunks = chunks_of(rng, shape)
     to = Output(chunks, bool(chunks) and rng.random() < 0.5, rng.random() < 0.7)
@@ -320,7 +367,9 @@ def test_plans_on_paper_are_found_at_once_fit_and_cover_all(monkeypatch, shard):
         blocks = found.blocks
         assert blocks.sizes == shape
         assert all(1 <= extent <= size for extent, size in zip(blocks.extents, shape, strict=True))
-        assert blocks.count == prod(-(-size // extent) for size, extent in zip(shape, blocks.extents, strict=True))
+        assert blocks.count == prod(
+            -(-size // extent) for size, extent in zip(shape, blocks.extents, strict=True)
+        )
         if found.tiling:
             counts.tiled += 1
             direct = planned(found.enough)

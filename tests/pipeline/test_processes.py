@@ -27,11 +27,17 @@ def test_arrays_keep_their_bytes():
     arrays = []
     for dtype in [dtype_of(each).newbyteorder(order) for each in DataType for order in "<>"]:
         data = np.random.default_rng(1).bytes(15 * dtype.itemsize)
-        arrays += [change(np.ndarray((3, 5), dtype, bytearray(data))) for change in LAYOUTS.values()]
+        arrays += [
+            change(np.ndarray((3, 5), dtype, bytearray(data))) for change in LAYOUTS.values()
+        ]
     with contextlib.closing(Workers(1)) as workers:
         back = workers.result(workers.submit(functools.partial(same, arrays)))
     for values, again in zip(arrays, back, strict=True):
-        assert (again.dtype, again.shape, again.tobytes()) == (values.dtype, values.shape, values.tobytes())
+        assert (again.dtype, again.shape, again.tobytes()) == (
+            values.dtype,
+            values.shape,
+            values.tobytes(),
+        )
 
 
 def test_a_task_behind_a_dead_worker_is_told_of_its_death():

@@ -96,12 +96,16 @@ def test_what_is_listed(revseq, files):
     assert "--axis 2" not in revseq("run", "x.npy", "n.npy").refused("--axis 1 --batch-axis 0").err
     np.save(files / "x.npy", np.zeros((4, 4, 9, 2)))
     told = revseq("run", "x.npy", "n.npy", "--like", "pytorch", "--axis", 2).refused().err
-    assert told.index("  --batch-axis 1: ") < told.index("  --batch-axis 0: ")  # the system's own comes first
+    assert told.index("  --batch-axis 1: ") < told.index(
+        "  --batch-axis 0: "
+    )  # the system's own comes first
     np.save(files / "x.npy", np.zeros((4,) * 8, "f4"))
     assert len(revseq("run", "x.npy", "n.npy").refused("  and 50 more\n").err.splitlines()) < 12
     np.save(files / "x.npy", np.zeros((2, 3, 4), "f4"))
     np.save(files / "m.npy", np.array([[1, 1, 0], [1, 0, 0]]))
-    revseq("run", "x.npy", "m.npy").refused("  --axis 2: a length for each of 6 lines", "  --axis 1 --mask: a mask")
+    revseq("run", "x.npy", "m.npy").refused(
+        "  --axis 2: a length for each of 6 lines", "  --axis 1 --mask: a mask"
+    )
 
 
 @pytest.mark.parametrize("typed", ["check", "export -o m.json", "diff x.npy --job"])
@@ -138,7 +142,11 @@ def test_names_of_dimensions_are_proposed_by_name(revseq, tmp_path):
         for name, values, names in (("x", CUBE, "abc"), ("n", np.array([1, 2, 3, 4], "u4"), "a")):
             f[name] = values
             f[name].attrs["DIMENSION_LABELS"] = [*map(str.encode, names)]
-    told = revseq("run", "x.h5::x", "x.h5::n", "--axis", "b", "--batch-axis", "c", "-o", "y.npy").refused().err
+    told = (
+        revseq("run", "x.h5::x", "x.h5::n", "--axis", "b", "--batch-axis", "c", "-o", "y.npy")
+        .refused()
+        .err
+    )
     assert "--batch-axis a" not in told
     again = hints.typed(["run"], told)
     assert again == ["run", "x.h5::x", "x.h5::n", "--axis", "b", "-o", "y.npy"]
@@ -155,9 +163,15 @@ def test_every_choice_makes_a_job(data):
     draw = data.draw
     sizes = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
     axis = draw(st.integers(0, len(sizes) - 1))
-    shape = (*sizes[:axis], 1, *sizes[axis + 1 :]) if draw(st.booleans()) else (draw(st.integers(1, 4)),)
+    shape = (
+        (*sizes[:axis], 1, *sizes[axis + 1 :])
+        if draw(st.booleans())
+        else (draw(st.integers(1, 4)),)
+    )
     dtype = draw(st.sampled_from(["u4", "u8", "i4", "i8", "f4"]))
-    lengths = np.array(draw(st.lists(st.integers(0, 6), min_size=64, max_size=64)), dtype)[: int(np.prod(shape))]
+    lengths = np.array(draw(st.lists(st.integers(0, 6), min_size=64, max_size=64)), dtype)[
+        : int(np.prod(shape))
+    ]
     number = st.none() | st.integers(-4, 4)
     fields = {
         "axis": draw(number), "batch_axis": draw(number),

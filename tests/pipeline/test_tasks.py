@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from processes import FEW, members, until, workers
 
 from revseq_cli.core.errors import EngineError
+from revseq_cli.pipeline.blocks import Blocks
 from revseq_cli.pipeline.passes import results, run
-from revseq_cli.pipeline.plan import Blocks, Plan
+from revseq_cli.pipeline.plan import Plan
 
 
 def plan_of(tasks, engine="processes", workers=1):
@@ -59,7 +60,11 @@ class ByHand:
 @given(st.data())
 def test_two_batches_for_each_worker_are_under_way(data):
     """Few results wait for their turn, where they come in the order of the tasks."""
-    workers, count, in_order = data.draw(st.integers(1, 3)), data.draw(st.integers(0, 30)), data.draw(st.booleans())
+    workers, count, in_order = (
+        data.draw(st.integers(1, 3)),
+        data.draw(st.integers(0, 30)),
+        data.draw(st.booleans()),
+    )
     by_hand = ByHand(workers, lambda futures: data.draw(st.sampled_from(futures)))
     taken, found = [], []
     batches = (functools.partial(int, taken.append(i) or i) for i in range(count))
@@ -67,7 +72,9 @@ def test_two_batches_for_each_worker_are_under_way(data):
         patch.setattr(concurrent.futures, "wait", by_hand.wait)
         for result in run(batches, by_hand, in_order=in_order):
             found.append(result)
-            assert len(taken) <= len(found) - 1 + 2 * workers  # none is taken before it may be under way
+            assert (
+                len(taken) <= len(found) - 1 + 2 * workers
+            )  # none is taken before it may be under way
     assert (found if in_order else sorted(found)) == [*range(count)]
     assert (by_hand.most, by_hand.pending) == (min(count, 2 * workers), {})
 
@@ -116,12 +123,28 @@ def test_h47_h63_no_worker_outlives_its_parent(held, small, stopped):
     process.kill()
     process.wait()
     until(lambda: not members(process.pid))
-    assert names(small) - {"x.npy", "n.npy"} == {name for name in names(small) if name.startswith(".revseq-")}
+    assert names(small) - {"x.npy", "n.npy"} == {
+        name for name in names(small) if name.startswith(".revseq-")
+    }
 
 
 @pytest.mark.parametrize("processes", [0, 1])
 def test_h63_processes_that_the_system_does_not_start(revseq, small, processes):
-    job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy", "--engine", "processes", "--jobs", 2, "--memory", "1M")
+    job = (
+        "run",
+        "x.npy",
+        "n.npy",
+        "--axis",
+        1,
+        "-o",
+        "y.npy",
+        "--engine",
+        "processes",
+        "--jobs",
+        2,
+        "--memory",
+        "1M",
+    )
     done = revseq(*job, code=FEW.format(threads=9, processes=processes))
     done.refused("Error: cannot start a worker: ", "Hint: add --engine serial")
     assert names(small) == {"x.npy", "n.npy"}
@@ -148,9 +171,19 @@ def test_threads_share_nothing_that_they_change(revseq, small, suffix):
     with h5py.File(small / "x.h5", "w") as f:
         f.create_dataset("x", data=x >> 20, chunks=(4, 512), compression=1, shuffle=True)
     source, values = ("x.h5", x >> 20) if suffix in ("h5", "zarr") else ("x.npy", x)
-    for command, output in ((("run", source, "n.npy", "--axis", 1, "-o"), "y"), (("convert", source), "z")):
+    for command, output in (
+        (("run", source, "n.npy", "--axis", 1, "-o"), "y"),
+        (("convert", source), "z"),
+    ):
         output = f"{output}.{suffix}"
-        revseq(*command, output, "--memory", "9M" if suffix == "zarr" else "400K", "--verify", code=IN_THREADS).ok()
+        revseq(
+            *command,
+            output,
+            "--memory",
+            "9M" if suffix == "zarr" else "400K",
+            "--verify",
+            code=IN_THREADS,
+        ).ok()
         revseq("convert", output, f"{output}.npy").ok()
         right = oracle.expected(values, np.load(small / "n.npy"), 1) if output[0] == "y" else values
         assert np.array_equal(np.load(small / f"{output}.npy"), right)

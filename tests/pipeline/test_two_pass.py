@@ -16,8 +16,9 @@ from tensor_files import held
 from revseq_cli.core.errors import EngineError
 from revseq_cli.formats.raw import MemorySink
 from revseq_cli.pipeline import passes
+from revseq_cli.pipeline.blocks import make_tiling
 from revseq_cli.pipeline.jobs import Job
-from revseq_cli.pipeline.plan import Plan, make_tiling
+from revseq_cli.pipeline.plan import Plan
 
 JOB = ("run", "x.npy", "n.npy", "--axis", 0, "-o", "y.npy", "--memory", "60K")
 AT_ANY_SIZE = "from revseq_cli.core import thresholds; thresholds.WORTH_TILES = 0"
@@ -26,7 +27,11 @@ AT_ANY_SIZE = "from revseq_cli.core import thresholds; thresholds.WORTH_TILES = 
 def tensors(shape, axis, dtype="f4", order="C", most=None):
     """Random bits, and lengths of which some are 0 and some beyond the axis."""
     rng = np.random.default_rng(prod(shape))
-    values = rng.integers(0, 256, (*shape, np.dtype(dtype).itemsize), np.uint8).view(dtype)[..., 0].copy(order)
+    values = (
+        rng.integers(0, 256, (*shape, np.dtype(dtype).itemsize), np.uint8)
+        .view(dtype)[..., 0]
+        .copy(order)
+    )
     most = shape[axis] + 3 if most is None else most
     return values, rng.integers(0, most, (*shape[:axis], 1, *shape[axis + 1 :])).astype(np.uint32)
 
@@ -44,14 +49,26 @@ def small(tmp_path):
 def test_any_tiling_gives_the_same(tmp_path_factory, data):
     shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=4)))
     axis = data.draw(st.integers(0, len(shape) - 1))
-    dtype, order = data.draw(st.sampled_from(["u1", ">i2", "f4", "f8", "c16"])), data.draw(st.sampled_from("CF"))
+    dtype, order = (
+        data.draw(st.sampled_from(["u1", ">i2", "f4", "f8", "c16"])),
+        data.draw(st.sampled_from("CF")),
+    )
     values, lengths = tensors(shape, axis, dtype, order, data.draw(st.integers(1, 12)))
     job = Job(held(values), held(lengths.astype(data.draw(st.sampled_from(["u4", "u8"])))), axis)
-    tiling = make_tiling(shape, axis, most=data.draw(st.integers(1, 200)), order=data.draw(st.sampled_from("CF")))
+    tiling = make_tiling(
+        shape, axis, most=data.draw(st.integers(1, 200)), order=data.draw(st.sampled_from("CF"))
+    )
     extents = [*tiling.blocks.extents]
-    extents[axis] = data.draw(st.integers(1, shape[axis]))  # small tensors are cut where large ones are
-    tiling = tiling._replace(width=data.draw(st.integers(1, 12)), blocks=replace(tiling.blocks, extents=tuple(extents)))
-    plan, folder = Plan(tiling.blocks, "serial", 1, 0, tiling=tiling), tmp_path_factory.mktemp("tiles")
+    extents[axis] = data.draw(
+        st.integers(1, shape[axis])
+    )  # small tensors are cut where large ones are
+    tiling = tiling._replace(
+        width=data.draw(st.integers(1, 12)), blocks=replace(tiling.blocks, extents=tuple(extents))
+    )
+    plan, folder = (
+        Plan(tiling.blocks, "serial", 1, 0, tiling=tiling),
+        tmp_path_factory.mktemp("tiles"),
+    )
     with MemorySink(job.values) as sink:
         sink.beside = str(folder / "y.npy")
         assert passes.reverse(job, sink, plan) == (lengths > shape[axis]).sum()
@@ -65,7 +82,9 @@ def test_any_tiling_gives_the_same(tmp_path_factory, data):
 
 
 def test_worker_processes(revseq, small):
-    revseq(*JOB, "--engine", "processes", "--jobs", 2, "--verify", thresholds={"WORTH_TILES": 0}).ok()
+    revseq(
+        *JOB, "--engine", "processes", "--jobs", 2, "--verify", thresholds={"WORTH_TILES": 0}
+    ).ok()
     values, lengths = np.load(small / "x.npy"), np.load(small / "n.npy")
     assert oracle.same_bits(np.load(small / "y.npy"), expected(values, lengths, 0))
     assert names(small) == {"x.npy", "n.npy", "y.npy"}

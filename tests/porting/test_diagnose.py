@@ -15,7 +15,9 @@ from revseq_cli.porting.diagnose import diagnosed
 
 
 def lengths(rng, sizes, axis, least=0):
-    return rng.integers(least, sizes[axis] + 3, [1 if d == axis else size for d, size in enumerate(sizes)]).astype("u4")
+    return rng.integers(
+        least, sizes[axis] + 3, [1 if d == axis else size for d, size in enumerate(sizes)]
+    ).astype("u4")
 
 
 def a_job(sizes=(8, 16, 3), axis=1, seed=1, of_batch=True):
@@ -43,7 +45,10 @@ def test_each_mistake_of_the_list_is_explained(name):
         found = revseq_cli.explain(got, job.x, job.given, job.axis, batch_axis=job.batch)
         texts = [mistake.text for mistake in found.mistakes]
         assert any(re.search(words, text) for text in texts), (of_job, texts)
-        assert all(mistake.lines == found.lines.count for mistake in found.mistakes), (of_job, texts)
+        assert all(mistake.lines == found.lines.count for mistake in found.mistakes), (
+            of_job,
+            texts,
+        )
 
 
 # Nothing that is not so
@@ -72,7 +77,11 @@ def test_noise_is_not_explained(seed):
     right = oracle.reverse(x, n, 1)
     sparse = np.where(rng.random(x.shape) < 0.1, rng.normal(size=x.shape).astype("f4"), right)
     assert told(x, n, 1, np.nextafter(right, np.float32(9)))[1] == []  # the hint has --ulp
-    for got in (sparse, right + rng.normal(size=x.shape).astype("f4"), rng.permutation(x.reshape(-1)).reshape(x.shape)):
+    for got in (
+        sparse,
+        right + rng.normal(size=x.shape).astype("f4"),
+        rng.permutation(x.reshape(-1)).reshape(x.shape),
+    ):
         assert told(x, n, 1, got)[1] == []
 
 
@@ -80,7 +89,10 @@ def test_a_mistake_is_found_where_a_mask_cleared_what_is_behind_the_length():
     """As pad_packed_sequence leaves it."""
     x, n = a_job((12, 30, 2), of_batch=False)
     behind = np.arange(30)[:, None] >= n
-    for words, got in (("lengths are 1 too small", oracle.reverse(x, n - 1, 1)), ("the output is the input", x)):
+    for words, got in (
+        ("lengths are 1 too small", oracle.reverse(x, n - 1, 1)),
+        ("the output is the input", x),
+    ):
         _, (text,) = told(x, n, 1, np.where(behind, np.float32(0), got))
         assert words in text
         assert text.endswith("; and the output is only 0 behind the length")
@@ -97,10 +109,13 @@ def test_what_is_right_or_too_little_explains_nothing():
     for value in (5, 0, right[3, 3, 1]):
         got = right.copy()
         got[3, 2, 1] = value
-        assert told(x, n, 1, got) == ("lines [3, 1]", [])
+        assert told(x, n, 1, got) == ("sequences [3, 1]", [])
     ones = np.ones((6, 9), "f4")
     rule, texts = told(ones, np.full((6, 1), 4, "u4"), 1, np.where(np.arange(9) < 4, ones, 2))
-    assert (rule, texts) == ("all lines", ["the output is only 2, in elements behind the length"])
+    assert (rule, texts) == (
+        "all sequences",
+        ["the output is only 2, in elements behind the length"],
+    )
 
 
 # Which lines, and what stands there
@@ -109,34 +124,44 @@ def test_what_is_right_or_too_little_explains_nothing():
 @pytest.mark.parametrize(
     ("wrong", "rule"),
     [
-        (lambda i, n: i % 2 == 1, "lines whose index in dimension 0 is odd"),
-        (lambda i, n: i >= 20, "lines whose index in dimension 0 is above 19"),
-        (lambda i, n: n > 9, "lines whose length is above 9"),
+        (lambda i, n: i % 2 == 1, "sequences whose index in dimension 0 is odd"),
+        (lambda i, n: i >= 20, "sequences whose index in dimension 0 is above 19"),
+        (lambda i, n: n > 9, "sequences whose length is above 9"),
         (lambda i, n: i == 7, "batch 7 of 40"),
         (lambda i, n: (i == 7) | (i == 9), "batches 7, 9 of 40"),
-        (lambda i, n: i % 4 == 3, "lines whose index in dimension 0 has the remainder 3 by 4"),
+        (lambda i, n: i % 4 == 3, "sequences whose index in dimension 0 has the remainder 3 by 4"),
     ],
 )
 def test_wrong_lines_have_a_rule(wrong, rule):
     x, n = a_job((40, 16, 2))
     n[7] = 9
-    got = np.where(wrong(np.arange(40)[:, None, None], n), -oracle.reverse(x, n, 1), oracle.reverse(x, n, 1))
+    got = np.where(
+        wrong(np.arange(40)[:, None, None], n), -oracle.reverse(x, n, 1), oracle.reverse(x, n, 1)
+    )
     assert told(x, n, 1, got)[0] == rule
 
 
 def test_lines_of_which_little_is_known():
     x, n = a_job()
     n[2:4] = 1
-    assert told(x, n, 1, x) == ("lines whose length is above 1", ["nothing is reversed: the output is the input"])
+    assert told(x, n, 1, x) == (
+        "sequences whose length is above 1",
+        ["nothing is reversed: the output is the input"],
+    )
     x, n = a_job(of_batch=False)
     got = oracle.reverse(x, n, 1)
     got[1, :, 2] = got[4, :, 0] = 0
-    assert told(x, n, 1, got) == ("lines [1, 2], [4, 0]", ["the output is only 0, in the wrong lines alone"])
+    assert told(x, n, 1, got) == (
+        "sequences [1, 2], [4, 0]",
+        ["the output is only 0, in the wrong sequences alone"],
+    )
     x, n = a_job((6, 9, 1))
     other = n.copy()
     n[:, 0, 0], other[:, 0, 0] = (5, 5, 7, 9, 3, 4), (5, 2, 7, 4, 3, 4)
     _, texts = told(x, n, 1, oracle.reverse(x, other, 1))
-    assert texts == ["lines are reversed by other lengths: 2 in place of 5, 4 in place of 9"]
+    assert texts == [
+        "sequences are reversed by other lengths: 2 in place of 5 in batch 1, 4 in place of 9 in batch 3"
+    ]
 
 
 def test_what_changed_places_is_told_by_name():
@@ -147,9 +172,13 @@ def test_what_changed_places_is_told_by_name():
     copied = right[[0, 1, 5, 3, 4, 5, 6, 7]]
     assert told(x, n, 1, copied)[1] == ["batch 2 has what belongs in batch 5"]
     read = x[[0, 1, 5, 3, 4, 2, 6, 7]]
-    assert told(x, n, 1, oracle.reverse(read, n, 1))[1] == ["batches 2, 5 of the input are exchanged"]
+    assert told(x, n, 1, oracle.reverse(read, n, 1))[1] == [
+        "batches 2, 5 of the input are exchanged"
+    ]
     _, texts = told(x, n, 1, right[[3, 0, 2, 1, 5, 4, 7, 6]])
-    assert texts[0].startswith("batch 0 has what belongs in batch 3; batch 1 has what belongs in batch 0; ")
+    assert texts[0].startswith(
+        "batch 0 has what belongs in batch 3; batch 1 has what belongs in batch 0; "
+    )
 
 
 def test_what_explains_most_lines_is_told_with_its_count():
@@ -158,7 +187,7 @@ def test_what_explains_most_lines_is_told_with_its_count():
     got[5, 0, 0] = 77
     found = revseq_cli.explain(got, x, n, 1)
     assert [mistake.lines for mistake in found.mistakes] == [found.lines.count - 1]
-    assert found.mistakes[0].text == "values are negated; this explains 79 of 80 wrong lines"
+    assert found.mistakes[0].text == "values are negated; this explains 79 of 80 wrong sequences"
 
 
 def test_a_part_has_lines_of_which_all_is_explained():
@@ -179,7 +208,10 @@ def test_every_data_type_is_diagnosed(data_type):
     rng = np.random.default_rng(3)
     x = oracle.random_values(rng, (6, 20, 3), data_type)
     n = lengths(rng, x.shape, 1, 5)
-    for got, words in ((x, "nothing is reversed"), (oracle.reverse(x, np.minimum(n, 20) - 1, 1), "too small")):
+    for got, words in (
+        (x, "nothing is reversed"),
+        (oracle.reverse(x, np.minimum(n, 20) - 1, 1), "too small"),
+    ):
         found = revseq_cli.explain(got, x, n, 1)
         assert data_type_of(got.dtype) is data_type
         assert any(words in mistake.text for mistake in found.mistakes), found.mistakes
@@ -209,7 +241,7 @@ def test_a_large_tensor_is_explained_by_a_sample(words, sizes, memory):
     assert lines.count == differences.line_count
     explained = [mistake for mistake in mistakes if words in mistake.text]
     assert explained, mistakes
-    assert re.search(r"; this explains all \d+ sampled wrong lines", explained[0].text)
+    assert re.search(r"; this explains all \d+ sampled wrong sequences", explained[0].text)
 
 
 def test_an_output_in_other_sizes_or_of_another_type_is_read_first():
@@ -219,18 +251,27 @@ def test_an_output_in_other_sizes_or_of_another_type_is_read_first():
         (right.transpose(1, 0, 2), "the axes of the output are in the order {1,0,2}"),
         (right.reshape(-1), "sizes {4,6,5} are saved as {120}"),
         (right[:, None], "sizes {4,6,5} are saved as {4,1,6,5}"),
-        (right.astype("f8").ravel(), "FLOAT32 is saved as FLOAT64, and sizes {4,6,5} are saved as {120}"),
+        (
+            right.astype("f8").ravel(),
+            "FLOAT32 is saved as FLOAT64, and sizes {4,6,5} are saved as {120}",
+        ),
         (right.view("u4"), "FLOAT32 is saved as UINT32, byte for byte"),
     ):
         found = revseq_cli.explain(got, x, n, 1)
         assert (found.differing, [mistake.text for mistake in found.mistakes]) == (0, [reading])
     texts = told(x, n, 1, x.transpose(2, 1, 0))[1]
-    assert texts == ["the axes of the output are in the order {2,1,0}", "nothing is reversed: the output is the input"]
+    assert texts == [
+        "the axes of the output are in the order {2,1,0}",
+        "nothing is reversed: the output is the input",
+    ]
     with pytest.raises(revseq_cli.FormatError, match="wanted: one like the values"):
         revseq_cli.explain(right[:, :, :4], x, n, 1)
     n = np.minimum(n, 4)
     cut = revseq_cli.explain(oracle.reverse(x, n, 1)[:, :4], x, n, 1)
-    assert (cut.differing, cut.mistakes[0].text) == (0, "along axis 1 the output is cut to the longest length, 4 of 6")
+    assert (cut.differing, cut.mistakes[0].text) == (
+        0,
+        "along axis 1 the output is cut to the longest length, 4 of 6",
+    )
 
 
 @pytest.mark.parametrize("seed", range(16))
@@ -246,6 +287,8 @@ def test_any_shape_is_diagnosed(seed):
     n.reshape(-1)[0] = 2**64 - 1
     outputs = (x, np.flip(x, axis), np.zeros_like(x), np.roll(oracle.expected(x, n, axis), 1, axis))
     for got in outputs:
-        found = revseq_cli.explain(np.ascontiguousarray(got), x, n, axis, ulp=None if seed % 3 else 1)
+        found = revseq_cli.explain(
+            np.ascontiguousarray(got), x, n, axis, ulp=None if seed % 3 else 1
+        )
         assert bool(found.differing) is (found.lines is not None)
         assert found.differing or not found.mistakes

@@ -20,7 +20,9 @@ SCALARS = (
     | st.sampled_from([DataType.INT8, Path("a"), range(3), (1, 2), {3}])
 )  # fmt: skip
 VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner), max_leaves=9
+    SCALARS,
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
+    max_leaves=9,
 )
 
 

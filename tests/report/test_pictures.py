@@ -38,7 +38,10 @@ def words_of(element):
 def tables(root):
     """The rows of texts of each table, and below the heads the rows of marks."""
     rows = [parts(table, "row") for table in parts(root, "table")]
-    marks = [[[rect.get("class") for rect in row.iter(f"{SVG}rect")] for row in table[1:]] for table in rows]
+    marks = [
+        [[rect.get("class") for rect in row.iter(f"{SVG}rect")] for row in table[1:]]
+        for table in rows
+    ]
     return [[*map(words_of, table)] for table in rows], marks
 
 
@@ -59,8 +62,16 @@ def test_every_element_and_length_is_where_it_is(count, size, down, seed):
     moved = np.arange(size) < np.where(n > 1, n, 0)
     assert marks == [[["reversed" if m else "copied" for m in row] for row in moved.tolist()]] * 2
     texts = [f"{n} → {size}" if n > size else str(n) for n in lengths.ravel().tolist()]
-    kinds = [each for each in root.iter(f"{SVG}text") if {"length", "clamped"} & {*(each.get("class") or "").split()}]
-    told = [each.text for each in kinds if re.match(r"\d+( →|$)", each.text) and "small" not in each.get("class")]
+    kinds = [
+        each
+        for each in root.iter(f"{SVG}text")
+        if {"length", "clamped"} & {*(each.get("class") or "").split()}
+    ]
+    told = [
+        each.text
+        for each in kinds
+        if re.match(r"\d+( →|$)", each.text) and "small" not in each.get("class")
+    ]
     assert told == texts
     brackets = [each for each in root.iter(f"{SVG}path") if each.get("class") == "bracket"]
     assert len(brackets) == np.count_nonzero(lengths)
@@ -83,18 +94,25 @@ def test_a_table_always_has_the_axis(sizes, axis, captions):
 def test_a_picture(revseq, tmp_path):
     revseq("run", SAMPLES / "page.md::1", "--picture", "x.svg").ok()
     root, text = ET.parse(tmp_path / "x.svg").getroot(), (tmp_path / "x.svg").read_text()
-    assert {"InputTensor", "OutputTensor", "{1,1,2,4} FLOAT32", "axis 3 →", "2", "9 → 4"} <= {*words_of(root)}
+    assert {"InputTensor", "OutputTensor", "{1,1,2,4} FLOAT32", "axis 3 →", "2", "9 → 4"} <= {
+        *words_of(root)
+    }
     for part in revseq("run", SAMPLES / "page.md::1", "--example").ok().out.split("\n\n"):
         assert part.strip() in root[1].text  # who cannot see it gets the whole example
     assert "prefers-color-scheme: dark" in text
-    assert not re.search(r"@import|url\(|href|<script|http", text.replace('xmlns="http://www.w3.org/2000/svg"', ""))
+    assert not re.search(
+        r"@import|url\(|href|<script|http", text.replace('xmlns="http://www.w3.org/2000/svg"', "")
+    )
 
 
 def test_long_numbers_are_rounded_and_have_their_digits_in_a_tooltip(tmp_path):
     values = np.array([[1 / 3, -1.2345678901234567e-300, np.nan, 2.0, 0.1, 1e17]])
     root = drawn(values, equal_lengths((1, 6), 1), 1)
     cells = parts(root, "cell")[:6]
-    shown = [(cell.find(f"{SVG}text").text, getattr(cell.find(f"{SVG}title"), "text", None)) for cell in cells]
+    shown = [
+        (cell.find(f"{SVG}text").text, getattr(cell.find(f"{SVG}title"), "text", None))
+        for cell in cells
+    ]
     assert shown == [
         ("0.3333", "0.3333333333333333"), ("-1.235e-300", "-1.2345678901234568e-300"), ("nan", None), ("2", None),
         ("0.1", None), ("1e+17", None),
@@ -102,7 +120,8 @@ def test_long_numbers_are_rounded_and_have_their_digits_in_a_tooltip(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "sizes", [(17,), (5000, 20), (30, 30, 30), (1,) * 62 + (40, 40), (2,) * 14, (2,) * 8 + (1,) * 56]
+    "sizes",
+    [(17,), (5000, 20), (30, 30, 30), (1,) * 62 + (40, 40), (2,) * 14, (2,) * 8 + (1,) * 56],
 )
 @pytest.mark.parametrize("value", [-1.2345678901234567e-300 * (1 + 1j), False])
 def test_no_picture_is_too_large(value, sizes):
@@ -117,20 +136,25 @@ def test_no_picture_is_too_large(value, sizes):
 
 def test_names_are_escaped():
     tensors = [("<&>\x00\x1b\ud800\u202e", held(np.zeros(2))), ('"B"', held(np.zeros(2)))]
-    text = picture.of_tensors(tensors, "<title> & more", None, None, lambda region: np.zeros(2, bool)[region])
+    text = picture.of_tensors(
+        tensors, "<title> & more", None, None, lambda region: np.zeros(2, bool)[region]
+    )
     root = ET.fromstring(text)
     assert "<&>\\x00\\x1b\\ud800\\u202e" in words_of(root)
     assert root[0].text == "<title> & more"
 
 
 @pytest.mark.parametrize(
-    ("sizes", "texts"), [((), ["5", "6"]), ((0, 3), ["shown: 0 of 0 elements"]), ((1, 0), ["shown: 0 of 0 elements"])]
+    ("sizes", "texts"),
+    [((), ["5", "6"]), ((0, 3), ["shown: 0 of 0 elements"]), ((1, 0), ["shown: 0 of 0 elements"])],
 )
 def test_a_picture_of_one_number_or_none(revseq, tmp_path, sizes, texts):
     for name, value in (("a", 5), ("b", 6)):
         np.save(tmp_path / f"{name}.npy", np.full(sizes, value))
     revseq("diff", "a.npy", "b.npy", "--picture", "p.svg")
-    assert [text for text in words_of(ET.parse(tmp_path / "p.svg").getroot()) if text in texts] == texts
+    assert [
+        text for text in words_of(ET.parse(tmp_path / "p.svg").getroot()) if text in texts
+    ] == texts
 
 
 # The files
@@ -141,8 +165,13 @@ def test_a_picture_of_one_number_or_none(revseq, tmp_path, sizes, texts):
     [
         (("--picture", "p.png"), ["--picture writes SVG", "try --picture p.svg"]),
         (("--picture", "old.svg"), ["old.svg: already exists", "add --overwrite"]),
-        (("-o", "p.svg", "-f", "npy", "--picture", "./p.svg"), ["-o and --picture are the same file"]),
-        pytest.param(("--picture", "x.svg", "--overwrite"), ["an input"], marks=pytest.mark.needs("links")),
+        (
+            ("-o", "p.svg", "-f", "npy", "--picture", "./p.svg"),
+            ["-o and --picture are the same file"],
+        ),
+        pytest.param(
+            ("--picture", "x.svg", "--overwrite"), ["an input"], marks=pytest.mark.needs("links")
+        ),
     ],
 )
 def test_what_is_refused_writes_nothing(revseq, files, options, words):

@@ -14,14 +14,24 @@ from terminals import everything_on, in_columns
 from revseq_cli.report import terminal
 
 JOB = ("x.npy", "n.npy", "--axis", 1)
-GREEN, RED, BLUE = 29, 131, 63  # of xterm's colours; their contrast on black and on white is 4.5 or more
+GREEN, RED, BLUE = (
+    29,
+    131,
+    63,
+)  # of xterm's colours; their contrast on black and on white is 4.5 or more
 
 
 @pytest.mark.needs("terminal")
 def test_what_is_coloured(forked, files):
     np.save(files / "n.npy", np.array([[2], [9], [3]], np.uint32))
-    (files / "page.md").write_text((SAMPLES / "page.md").read_text().replace("8, 7, 6, 5", "8, 7, 5, 6"))
-    for args, colors in ((("check", *JOB), {GREEN}), (("verify", "page.md"), {GREEN, RED}), (("rnu",), {RED, BLUE})):
+    (files / "page.md").write_text(
+        (SAMPLES / "page.md").read_text().replace("8, 7, 6, 5", "8, 7, 5, 6")
+    )
+    for args, colors in (
+        (("check", *JOB), {GREEN}),
+        (("verify", "page.md"), {GREEN, RED}),
+        (("rnu",), {RED, BLUE}),
+    ):
         out = in_columns(80, *forked.command, *args, cwd=files)
         assert {int(number) for number in re.findall(r"38;5;(\d+)m", out)} == colors, out
 
@@ -51,7 +61,13 @@ def test_errors_in_a_pipe(revseq, env, options, colored):
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("--color", "maybe"), ("--engine", "x"), ("--memory", "much"), ("--jobs", "0"), ("--feature-level", "9_9")],
+    [
+        ("--color", "maybe"),
+        ("--engine", "x"),
+        ("--memory", "much"),
+        ("--jobs", "0"),
+        ("--feature-level", "9_9"),
+    ],
 )
 def test_variables_of_the_environment(revseq, files, option, value):
     """An empty one is none, and an option counts more."""
@@ -60,7 +76,9 @@ def test_variables_of_the_environment(revseq, files, option, value):
     revseq("run", *JOB, env={name: ""}).ok()
     revseq("run", *JOB, option, value).refused(option)
     for options, engine in (((), "processes"), (("--engine", "serial"), "serial")):
-        plan = revseq("run", *JOB, "--dry-run", *options, env={"REVSEQ_ENGINE": "processes"}).ok().out
+        plan = (
+            revseq("run", *JOB, "--dry-run", *options, env={"REVSEQ_ENGINE": "processes"}).ok().out
+        )
         assert re.findall("processes|serial", plan) == [engine]
 
 
@@ -79,10 +97,23 @@ def large(tmp_path):
 @pytest.mark.parametrize(("options", "names"), [((), {"reverse", "verify"}), (("-q",), set())])
 def test_a_bar_on_a_terminal_alone(revseq, large, options, names):
     """As if the work took long; before half a second of it, and in a pipe, nothing is shown."""
-    job = ["run", *map(str, JOB), "-o", "y.npy", "--memory", "64KiB", "--engine", "serial", "--verify", *options]
+    job = [
+        "run",
+        *map(str, JOB),
+        "-o",
+        "y.npy",
+        "--memory",
+        "64KiB",
+        "--engine",
+        "serial",
+        "--verify",
+        *options,
+    ]
     main, sub = pty.openpty()
     code = "from revseq_cli.report import terminal; terminal._DELAY = terminal._PAUSE = 0\n"
-    whole = f"{code}import sys; sys.argv[0] = 'revseq'\nfrom revseq_cli.__main__ import main; main()"
+    whole = (
+        f"{code}import sys; sys.argv[0] = 'revseq'\nfrom revseq_cli.__main__ import main; main()"
+    )
     env = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
     process = subprocess.Popen([sys.executable, "-c", whole, *job], cwd=large, stderr=sub, env=env)
     os.close(sub)

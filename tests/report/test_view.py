@@ -45,7 +45,11 @@ def test_a_preview_decodes_few_chunks(both, most):
     source = InChunks(values, chunks)
     assert preview(source, most) == preview(held(values), most)
     assert max(source.decoded.values()) <= 2 ** len(sizes)
-    assert all(max(source.decoded.values()) == 1 for size, chunk in both if len(both) == 1 and chunk >= size)
+    assert all(
+        max(source.decoded.values()) == 1
+        for size, chunk in both
+        if len(both) == 1 and chunk >= size
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,6 +67,9 @@ def test_a_preview_has_the_ends_of_dimensions(values, text):
 def test_a_terminal_gets_a_part_of_more_than_a_thousand_elements(tmp_path, forked, revseq):
     np.save(tmp_path / "x.npy", np.arange(1001))
     for args in (("run", "x.npy", "[3]", "--axis", 0), ("convert", "x.npy", "-")):
-        out, whole = (in_columns(80, *forked.command, *args, *full, cwd=tmp_path) for full in ((), ("--full",)))
+        out, whole = (
+            in_columns(80, *forked.command, *args, *full, cwd=tmp_path)
+            for full in ((), ("--full",))
+        )
         assert "// 6 of 1,001 elements; --full prints all\n" in out
         assert whole == revseq(*args).ok().out

@@ -33,7 +33,9 @@ from pathlib import Path
 import faults
 
 FORKS = hasattr(os, "fork")
-_LONGEST = 240  # seconds that a run may take where nothing is forked; less than what pytest gives a test
+_LONGEST = (
+    240  # seconds that a run may take where nothing is forked; less than what pytest gives a test
+)
 _HIGH = 64  # descriptors from here on are ours in a process that carries out orders
 _FLAGS = [flags | getattr(os, "O_BINARY", 0) for flags in (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)]
 # The command as a program: it hands over its arguments, environment, folder and streams, and ends as the fork does. It
@@ -85,7 +87,9 @@ class Server:
             listener.bind(self._address)
             listener.listen(64)
             command, fds = [sys.executable, __file__, str(listener.fileno())], (listener.fileno(),)
-            self._process = subprocess.Popen(command, stdin=-1, env=env, start_new_session=True, pass_fds=fds)
+            self._process = subprocess.Popen(
+                command, stdin=-1, env=env, start_new_session=True, pass_fds=fds
+            )
 
     def _connected(self):
         """A connection to a process that has carried out no order, and that process where it is a new one."""
@@ -153,7 +157,9 @@ def load_command():
     for name in ("rich.console", "rich.table", *extras):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    return [module for name, module in sys.modules.items() if name.partition(".")[0] == "revseq_cli"]
+    return [
+        module for name, module in sys.modules.items() if name.partition(".")[0] == "revseq_cli"
+    ]
 
 
 class Kept:
@@ -161,8 +167,15 @@ class Kept:
 
     def __init__(self, modules):
         self._names = [(vars(module), dict(vars(module))) for module in (os, io, *modules)]
-        values = {id(value): value for _, names in self._names for name, value in names.items() if name[:2] != "__"}
-        self._filled = [(each, each.copy()) for each in values.values() if type(each) in (list, dict, set)]
+        values = {
+            id(value): value
+            for _, names in self._names
+            for name, value in names.items()
+            if name[:2] != "__"
+        }
+        self._filled = [
+            (each, each.copy()) for each in values.values() if type(each) in (list, dict, set)
+        ]
         self._caches = [each for each in values.values() if hasattr(each, "cache_clear")]
 
     def put_back(self):
@@ -197,7 +210,12 @@ def carry_out(order, kept):
             opened = os.open(order["streams"][fd], _FLAGS[fd])
             os.dup2(opened, fd)
             os.close(opened)
-            stream = open(fd, "w" if fd else "r", closefd=False, errors="backslashreplace" if fd == 2 else None)  # noqa: SIM115
+            stream = open(
+                fd,
+                "w" if fd else "r",
+                closefd=False,
+                errors="backslashreplace" if fd == 2 else None,
+            )
             setattr(sys, name, stream)
         prepare(order)
         os._exit = end
@@ -232,7 +250,9 @@ def prepare(order):
     if "env" in order:
         tempfile.tempdir = None  # what was found with another environment
         os.environ.clear()
-        os.environ.update((os.fsdecode(name), os.fsdecode(value)) for name, value in order["env"].items())
+        os.environ.update(
+            (os.fsdecode(name), os.fsdecode(value)) for name, value in order["env"].items()
+        )
     if "thresholds" in order:
         vars(sys.modules["revseq_cli.core.thresholds"]).update(order["thresholds"])
     if "fault" in order:
@@ -321,7 +341,10 @@ def fork_for_each(listener, kept):
             ended.recv(4096)
             with contextlib.suppress(ChildProcessError):  # none is left
                 while (found := os.waitpid(-1, os.WNOHANG))[0]:
-                    with running.pop(found[0]) as connection, contextlib.suppress(OSError):  # nobody may be there
+                    with (
+                        running.pop(found[0]) as connection,
+                        contextlib.suppress(OSError),
+                    ):  # nobody may be there
                         connection.sendall(b"%d" % os.waitstatus_to_exitcode(found[1]))
         if listener in ready:
             connection = listener.accept()[0]
@@ -330,7 +353,9 @@ def fork_for_each(listener, kept):
                 continue
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            connection = socket.socket(fileno=fcntl.fcntl(connection.detach(), fcntl.F_DUPFD_CLOEXEC, _HIGH))
+            connection = socket.socket(
+                fileno=fcntl.fcntl(connection.detach(), fcntl.F_DUPFD_CLOEXEC, _HIGH)
+            )
             os.closerange(3, _HIGH)
             serve(connection, kept)
 
@@ -345,7 +370,10 @@ def main(number):
     if FORKS:
         fork_for_each(socket.socket(fileno=number), kept)
         return
-    with contextlib.suppress(ConnectionError), socket.create_connection(("127.0.0.1", number)) as connection:
+    with (
+        contextlib.suppress(ConnectionError),
+        socket.create_connection(("127.0.0.1", number)) as connection,
+    ):
         serve(connection, kept)
 
 

@@ -26,7 +26,9 @@ def run(folder, model):
         kind = command.pop("type")
         if kind == "dispatch":
             assert set(command) == {"dispatchable", "bindings"}
-            _dispatch(parsed["dispatchables"][command["dispatchable"]], command["bindings"], buffers)
+            _dispatch(
+                parsed["dispatchables"][command["dispatchable"]], command["bindings"], buffers
+            )
         else:
             assert (kind, set(command)) == ("writeFile", {"resource", "targetPath", "dimensions"})
             data, dtype, size = buffers[command["resource"]]
@@ -45,7 +47,9 @@ def _buffer(resource, folder):
         assert set(values) == {"value", "valueCount"}
         data = np.full(values["valueCount"], values["value"], dtype).tobytes()
     assert 0 < len(data) <= size
-    assert size % 4 == 0  # DirectML's own condition; only a size that is left out would be rounded up
+    assert (
+        size % 4 == 0
+    )  # DirectML's own condition; only a size that is left out would be rounded up
     return bytearray(data.ljust(size, b"\0")), dtype, len(data)
 
 
@@ -74,10 +78,14 @@ def _dispatch(operator, bindings, buffers):
         assert set(tensor) == {"DataType", "Sizes"}
         assert TYPES[tensor["DataType"]] == dtype.newbyteorder("<").str.replace("|", "<")
         tensors[name] = np.frombuffer(data, dtype, prod(tensor["Sizes"])).reshape(tensor["Sizes"])
-    result = oracle.reverse(tensors["InputTensor"], tensors["SequenceLengthsTensor"], axis).tobytes()
+    result = oracle.reverse(
+        tensors["InputTensor"], tensors["SequenceLengthsTensor"], axis
+    ).tobytes()
     assert desc["OutputTensor"] == desc["InputTensor"]
     output = buffers[bindings["OutputTensor"]][0]
-    output[:] = result.ljust(len(output), b"\xee")  # nobody says what DirectML leaves in the padding
+    output[:] = result.ljust(
+        len(output), b"\xee"
+    )  # nobody says what DirectML leaves in the padding
 
 
 def write_npy(path, data, dtype, sizes):
@@ -85,5 +93,7 @@ def write_npy(path, data, dtype, sizes):
     shape = "".join(f"{size}," for size in sizes)
     text = f"{{'descr':'<{dtype.kind}{dtype.itemsize}', 'fortran_order':False, 'shape':({shape}), }}".encode()
     length = -(-(10 + len(text) + 1) // 64) * 64
-    head = b"\x93NUMPY\x01\x00" + (length - 10).to_bytes(2, "little") + text.ljust(length - 11) + b"\n"
+    head = (
+        b"\x93NUMPY\x01\x00" + (length - 10).to_bytes(2, "little") + text.ljust(length - 11) + b"\n"
+    )
     path.write_bytes(head + bytes(data))

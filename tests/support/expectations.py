@@ -48,7 +48,9 @@ ADDED = "added_here"
 def type_options(job, place=None):
     """The options that say what a file does not say, of the input or of an output."""
     place = place or job.source
-    options = ["--dtype", job.data_type] if libraries.needs_type(place, job.data_type, "FLOAT32") else []
+    options = (
+        ["--dtype", job.data_type] if libraries.needs_type(place, job.data_type, "FLOAT32") else []
+    )
     if place.format == "bin":
         options += ["--sizes", "x".join(map(str, job.sizes))]
     return options
@@ -83,10 +85,15 @@ def typed_target(job):
 def enough_memory(job):
     """Bytes that hold a whole tensor, or chunk, and the lengths as often as any engine does, with what is computed."""
     places = (job.source, job.target, job.lengths_source)
-    if any(each["unlimited"] and not each["chunks"] for each in places):  # netCDF makes some that are larger
+    if any(
+        each["unlimited"] and not each["chunks"] for each in places
+    ):  # netCDF makes some that are larger
         return math.inf
     of_values, of_lengths = (
-        max(math.prod(sizes), *(math.prod(each[name] or ()) for each in files for name in ("chunks", "shards")))
+        max(
+            math.prod(sizes),
+            *(math.prod(each[name] or ()) for each in files for name in ("chunks", "shards")),
+        )
         for sizes, files in ((job.sizes, places[:2]), (generated.lengths_sizes(job), places[2:]))
     )
     return of_values * (6 * job.dtype.itemsize + 100) + of_lengths * 100
@@ -105,7 +112,9 @@ def memory_options(job, folder, args):
         folder.fail("one byte of memory is enough, or no word on how much is", refused)
     least = int(match[1])
     if least > (most := enough_memory(job)):
-        folder.fail(f"at least {least} bytes, and {most} hold the whole tensor as often as any engine does")
+        folder.fail(
+            f"at least {least} bytes, and {most} hold the whole tensor as often as any engine does"
+        )
     few_blocks = 4 * job.cores * job.bytes // MOST_BLOCKS
     if job.scene == "measured":
         few_blocks = max(few_blocks, job.bytes * (job.seed % 5))
@@ -119,7 +128,8 @@ def measured(job, memory):
     """
     places = (job.source, job.lengths_source, job.target)
     is_counted = not any(
-        FORMATS[each.format].is_text or each.format == "pb" or each["packing"] or each["deflated"] for each in places
+        FORMATS[each.format].is_text or each.format == "pb" or each["packing"] or each["deflated"]
+        for each in places
     )
     if not (memory and job.scene == "measured" and is_counted) or WINDOWS:
         return {}
@@ -138,7 +148,13 @@ def judge_written(job, folder, names, lengths, right):
     if job.command == "convert":
         args = ["convert", *names, target, *type_options(job), *job.means]
     else:
-        args = ["run", *names, "-o", f"{target}::{key}" if job.output == "added" else target, *of_job]
+        args = [
+            "run",
+            *names,
+            "-o",
+            f"{target}::{key}" if job.output == "added" else target,
+            *of_job,
+        ]
         args += ["--only"] * (job.output == "only")
     args += ["--verify"] * job.verify
     memory = memory_options(job, folder, args)
@@ -149,7 +165,11 @@ def judge_written(job, folder, names, lengths, right):
     judge_output(job, folder, right, before, target, key)
     if job.command == "convert":
         return
-    clamped = 0 if job.mask or job.padding else int((lengths.astype(np.uint64) > job.sizes[job.axis]).sum())
+    clamped = (
+        0
+        if job.mask or job.padding
+        else int((lengths.astype(np.uint64) > job.sizes[job.axis]).sum())
+    )
     told = re.search(r"([\d,]+) of [\d,]+ lengths are clamped to the axis size", done.err)
     if (int(told[1].replace(",", "")) if told else 0) != clamped:
         folder.fail(f"{clamped} lengths are clamped, and that is not what is told", done)
@@ -173,7 +193,9 @@ def judge_output(job, folder, right, before, target, key):
     if (job.source.format, job.target.format) in (("npy", "npy"), ("npz", "npz")):
         if found.itemsize > 1 and (found.dtype.byteorder == ">") != job.big:
             folder.fail("the byte order is not kept")
-        if right.flags.c_contiguous != right.flags.f_contiguous and found.flags.f_contiguous != (job.order == "F"):
+        if right.flags.c_contiguous != right.flags.f_contiguous and found.flags.f_contiguous != (
+            job.order == "F"
+        ):
             folder.fail("the memory order is not kept")
     if job.output == "copy":
         judge_others(job, folder, target, key)
@@ -187,14 +209,23 @@ def judge_others(job, folder, target, key):
     one, other = (FORMATS[job.source.format].beside(path, key) for path in (source, made))
     for name in {**one, **other}:
         if one.get(name) != other.get(name):
-            folder.fail(f"beside the tensor, {name!r} is not as it was: {one.get(name)}\nnow: {other.get(name)}"[:3000])
+            folder.fail(
+                f"beside the tensor, {name!r} is not as it was: {one.get(name)}\nnow: {other.get(name)}"[
+                    :3000
+                ]
+            )
 
 
 def judge_added(job, folder, target):
     """The tensor that was there, and each other one, is as it was."""
     path = folder.path / f"x.{job.source.format}"
-    read, other = FORMATS[job.source.format].read, "INT32" if job.source.format == "safetensors" else "INT64"
-    tensors = {f"other{i}": other for i in range(job.source["others"] or 0)} | {job.source.key: job.data_type}
+    read, other = (
+        FORMATS[job.source.format].read,
+        "INT32" if job.source.format == "safetensors" else "INT64",
+    )
+    tensors = {f"other{i}": other for i in range(job.source["others"] or 0)} | {
+        job.source.key: job.data_type
+    }
     for name, data_type in tensors.items():
         kept, made = (read(each, name, data_type, None) for each in (path, folder.path / target))
         if kept.tobytes() != made.tobytes():
@@ -203,7 +234,9 @@ def judge_added(job, folder, target):
 
 def compare(folder, found, right):
     """The bytes of each element, whatever the byte order."""
-    one, other = (libraries.little(each).view("u1").reshape(*each.shape, -1) for each in (found, right))
+    one, other = (
+        libraries.little(each).view("u1").reshape(*each.shape, -1) for each in (found, right)
+    )
     wrong = np.argwhere((one != other).any(-1))
     if len(wrong):
         folder.fail(f"wrong bits: {len(wrong)} of {right.size}, first at {wrong[0].tolist()}")
@@ -231,7 +264,11 @@ def judge_diff(job, folder, values, name):
     if place.format == "h5" and job.data_type not in libraries.WORDS:
         chunks = libraries.few_chunks(random.Random(job.seed), job.sizes)
         place = Place("h5", (("chunks", chunks), ("filters", ("gzip",))))
-    elif libraries.needs_type(place, job.data_type, "FLOAT32") or place.format in ("zarr", "nc", "h5"):
+    elif libraries.needs_type(place, job.data_type, "FLOAT32") or place.format in (
+        "zarr",
+        "nc",
+        "h5",
+    ):
         place = Place("npy")
     other = libraries.make(place, folder.path / "z", values, job.data_type)
     options = type_options(job) or type_options(job, place)

@@ -18,7 +18,9 @@ def failing(real, n, number, told):
             _close(fd)
             if real is _close:  # after an error of it, too, a descriptor is closed
                 real(*args)
-            raise OSError(number, os.strerror(number), *args[:1] if isinstance(args[0], str) else ())
+            raise OSError(
+                number, os.strerror(number), *args[:1] if isinstance(args[0], str) else ()
+            )
         return real(*args, **options)
 
     return function

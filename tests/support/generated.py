@@ -80,7 +80,12 @@ LEVELS = {
 
 def is_cast(job):
     """Whether the feature level has no lengths of that type, so that they are cast."""
-    return bool(job.level) and not job.mask and not job.padding and job.lengths_type not in LEVELS[job.level][1]
+    return (
+        bool(job.level)
+        and not job.mask
+        and not job.padding
+        and job.lengths_type not in LEVELS[job.level][1]
+    )
 
 
 # Generation
@@ -98,8 +103,13 @@ def any_sizes(rng, rank, axis, most):
         order.remove(axis)
         order.insert(0, axis)
     for d in order:
-        small, large = (2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 17), (31, 32, 33, 61, 64, 97, 127, 128, 129, 257)
-        size = rng.choice(rng.choices(((1,), small, large, range(1, max(1, room) + 1)), (1, 2, 1, 1))[0])
+        small, large = (
+            (2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 17),
+            (31, 32, 33, 61, 64, 97, 127, 128, 129, 257),
+        )
+        size = rng.choice(
+            rng.choices(((1,), small, large, range(1, max(1, room) + 1)), (1, 2, 1, 1))[0]
+        )
         sizes[d] = max(1, min(size, room))
         room //= sizes[d]
     return tuple(sizes)
@@ -152,7 +162,18 @@ class Scene:
     targets: tuple = tuple(each for each in FORMATS if each != "nc")
     data_types: tuple = (*NUMBERS, *NUMBERS, *OTHERS, *WORDS)
     values: tuple = ("random", "few")
-    lengths: tuple = ("random", "random", "random", "beyond", "huge", "zero", "one", "full", "constant", "runs")
+    lengths: tuple = (
+        "random",
+        "random",
+        "random",
+        "beyond",
+        "huge",
+        "zero",
+        "one",
+        "full",
+        "constant",
+        "runs",
+    )
     memory: tuple = (None, 1, 1, 1.01, 1.5, 3, 10, 100)
     divisors: tuple = (1, 64, 256, 1 << 10, 1 << 12, 1 << 14, 1 << 15)
     engines: tuple = ("auto", "auto", "serial", "processes")
@@ -209,7 +230,11 @@ def job(rng):
     source = place(rng, rng.choice([each for each in scene.sources if each in fitting]), sizes)
     of_source = FORMATS[source.format]
     targets = [each for each in scene.targets if each in fitting and each != source.format]
-    output = rng.choice(("copy", "copy", "added", "only")) if of_source.beside and rng.random() < scene.copies else ""
+    output = (
+        rng.choice(("copy", "copy", "added", "only"))
+        if of_source.beside and rng.random() < scene.copies
+        else ""
+    )
     command = rng.choice(scene.commands)
     if command == "convert" and output:
         output = "only"
@@ -226,7 +251,9 @@ def job(rng):
         cores=rng.choice((1, 2, 2, 3)), memory=rng.choice(scene.memory), divisor=rng.choice(scene.divisors),
         verify=rng.random() < 0.3, output=output,
     )  # fmt: skip
-    levels = [each for each, (types, _, ranks) in LEVELS.items() if data_type in types and rank in ranks]
+    levels = [
+        each for each, (types, _, ranks) in LEVELS.items() if data_type in types and rank in ranks
+    ]
     return with_lengths(rng, replace(made, level=rng.choice((None, None, None, *levels))))
 
 
@@ -243,12 +270,18 @@ def with_lengths(rng, job):
         lengths_type = rng.choice(("BOOL", "UINT8", "INT64", "FLOAT32"))
     elif job.data_type in NUMBERS and rng.random() < 0.1:
         batch_axis, form = None, "line"
-        padding = rng.choice(("0", "nan") if np.dtype(DTYPES[job.data_type]).kind == "f" else ("0", "7"))
+        padding = rng.choice(
+            ("0", "nan") if np.dtype(DTYPES[job.data_type]).kind == "f" else ("0", "7")
+        )
     if form == "without" and rank == 1:
         form = "one"
-    job = replace(job, lengths_type=lengths_type, batch_axis=batch_axis, mask=mask, padding=padding, form=form)
+    job = replace(
+        job, lengths_type=lengths_type, batch_axis=batch_axis, mask=mask, padding=padding, form=form
+    )
     if mask == "batch" and batch_axis > axis and job.sizes[batch_axis] == job.sizes[axis]:
-        return with_lengths(rng, job)  # a square mask of batch and time fits in two ways there, and is refused
+        return with_lengths(
+            rng, job
+        )  # a square mask of batch and time fits in two ways there, and is refused
     sizes = lengths_sizes(job)
     fitting = [
         each
@@ -262,7 +295,9 @@ def with_lengths(rng, job):
     ]
     # The first half of a mask cannot be left out, and the only dimension of a batch's lengths is not the first.
     own = {"sparse": False} if mask else {"first": batch_axis or 0}
-    return replace(job, lengths_source=place(rng, rng.choice(("npy", "npy", *fitting)), sizes, **own))
+    return replace(
+        job, lengths_source=place(rng, rng.choice(("npy", "npy", *fitting)), sizes, **own)
+    )
 
 
 def place(rng, name, sizes, **own):
@@ -338,7 +373,9 @@ def lengths_of(job):
     made = {
         "random": lambda: rng.integers(0, min(most, size) + 1, sizes),
         "beyond": lambda: rng.integers(0, min(most, 2 * size + 2) + 1, sizes),
-        "huge": lambda: rng.choice(np.array([0, 1, size, most, most // 2 + 1, most // 256 + 1], np.uint64), sizes),
+        "huge": lambda: rng.choice(
+            np.array([0, 1, size, most, most // 2 + 1, most // 256 + 1], np.uint64), sizes
+        ),
         "zero": lambda: np.zeros(sizes),
         "one": lambda: np.ones(sizes),
         "full": lambda: np.full(sizes, size),
@@ -359,7 +396,9 @@ def right(job, values, lengths):
     size, axis = job.sizes[job.axis], job.axis
     index = along(job.sizes, axis)
     if job.padding:
-        is_padding = np.isnan(values) if job.padding == "nan" else values == values.dtype.type(job.padding)
+        is_padding = (
+            np.isnan(values) if job.padding == "nan" else values == values.dtype.type(job.padding)
+        )
         lengths = np.where(is_padding, 0, index + 1).max(axis, keepdims=True)
     elif job.mask:
         lengths = lengths.astype(np.uint64).sum(axis if job.mask == "whole" else 1, keepdims=True)

@@ -4,7 +4,9 @@ import gc
 import os
 import time
 
-_LEAST = 0.05 if os.name == "nt" else 0  # seconds: Windows counts the processor's time in steps of a 64th
+_LEAST = (
+    0.05 if os.name == "nt" else 0
+)  # seconds: Windows counts the processor's time in steps of a 64th
 
 
 def is_linear(work, size):
@@ -15,7 +17,9 @@ def is_linear(work, size):
         times = 1
         while (small := min(_seconds(work, size, times) for _ in range(3))) < _LEAST:
             times *= 2
-        return any(_seconds(work, 8 * size, times) < 24 * small for _ in range(5))  # others may slow some of them
+        return any(
+            _seconds(work, 8 * size, times) < 24 * small for _ in range(5)
+        )  # others may slow some of them
     finally:
         gc.enable()
 

@@ -51,18 +51,30 @@ class Place:
         """The name of the tensor in its file, "" where it has none."""
         if self.format == "zarr" and not (self["group"] or self["others"]):
             return ""
-        return "group/v" if self["group"] else "v" if FORMATS[self.format].beside or self.format == "pb" else ""
+        return (
+            "group/v"
+            if self["group"]
+            else "v"
+            if FORMATS[self.format].beside or self.format == "pb"
+            else ""
+        )
 
 
 def make(place, path, values, data_type):
     """Write a tensor; what the command line calls it."""
     path = path.with_name(f"{path.name}.{place.format}{place['packing'] or ''}")
     if FORMATS[place.format].is_text and values.dtype.kind == "f":
-        values = values.astype(np.float64)  # whose decimals read back as the same float of fewer bits
+        values = values.astype(
+            np.float64
+        )  # whose decimals read back as the same float of fewer bits
     made = FORMATS[place.format].make(place, path, values, data_type)
     if made is not None:
         path.write_bytes(PACKINGS[place["packing"] or ""](made))
-    if place["others"] or (place.format == "zarr" and place.key) or (place.format == "h5" and data_type in WORDS):
+    if (
+        place["others"]
+        or (place.format == "zarr" and place.key)
+        or (place.format == "h5" and data_type in WORDS)
+    ):
         return f"{path.name}::{place.key}"
     return path.name
 
@@ -94,7 +106,9 @@ def other(number):
 
 
 def make_npz(place, path, values, data_type):
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if place["deflated"] else zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(
+        path, "w", zipfile.ZIP_DEFLATED if place["deflated"] else zipfile.ZIP_STORED
+    ) as archive:
         for name, number in around(place):
             if name == "v":
                 archive.writestr("v.npy", npy_bytes(values, data_type))
@@ -122,15 +136,24 @@ def skip_filters(dataset):
 
 def make_h5(place, path, values, data_type):
     stored = values.view(f"V{values.itemsize}") if data_type in WORDS else values
-    version, block = ("latest" if place["latest"] else "earliest"), (512 if place["userblock"] else 0)
+    version, block = (
+        ("latest" if place["latest"] else "earliest"),
+        (512 if place["userblock"] else 0),
+    )
     with h5py.File(path, "w", libver=version, userblock_size=block) as f:
-        options = {"chunks": place["chunks"], "maxshape": (None,) * values.ndim} if place["chunks"] else {}
+        options = (
+            {"chunks": place["chunks"], "maxshape": (None,) * values.ndim}
+            if place["chunks"]
+            else {}
+        )
         for name in place["filters"] or ():
             options |= FILTERS[name]
         for name, number in around(place):
             if name != "v":
                 more = {"chunks": (4,), "compression": "gzip"} if number % 2 else {}
-                f.create_dataset(name, data=other(number), **more).attrs["of"] = np.arange(number, dtype="u1")
+                f.create_dataset(name, data=other(number), **more).attrs["of"] = np.arange(
+                    number, dtype="u1"
+                )
                 continue
             dataset = f.create_dataset(place.key, values.shape, stored.dtype, **options)
             dataset.attrs["units"], dataset.parent.attrs["made"] = "m/s", [1.5, number or 2]
@@ -151,7 +174,9 @@ def make_nc(place, path, values, data_type):
         f.title = "generated"
         for name, number in around(place):
             if name != "v":
-                f.createVariable(name, "f4", names[:1], zlib=number == 1)[:] = np.arange(values.shape[0])
+                f.createVariable(name, "f4", names[:1], zlib=number == 1)[:] = np.arange(
+                    values.shape[0]
+                )
                 f[name].of = number
                 continue
             made = f.createVariable("v", values.dtype, names, zlib=bool(place["zlib"]), chunksizes=place["chunks"],
@@ -204,7 +229,9 @@ def safetensors(place, path, values, data_type):
 def pb_type(data_type):
     """The number of a data type in ONNX, also of one that an older `onnx` does not know."""
     others = {"FLOAT32": 1, "FLOAT64": 11, "FLOAT8_E8M0FNU": 24}
-    return others.get(data_type) or onnx.TensorProto.DataType.Value(data_type.replace("FLOAT8_", "FLOAT8"))
+    return others.get(data_type) or onnx.TensorProto.DataType.Value(
+        data_type.replace("FLOAT8_", "FLOAT8")
+    )
 
 
 def pb(place, path, values, data_type):
@@ -213,7 +240,9 @@ def pb(place, path, values, data_type):
     if place["how"] == "typed" and data_type in NUMBERS.keys() - {"FLOAT16"} | {"BOOL"}:
         proto = onnx.helper.make_tensor("v", number, values.shape, little(values))
     else:
-        proto = onnx.TensorProto(name="v", dims=values.shape, data_type=number, raw_data=little(values).tobytes())
+        proto = onnx.TensorProto(
+            name="v", dims=values.shape, data_type=number, raw_data=little(values).tobytes()
+        )
     return proto.SerializeToString()
 
 
@@ -265,7 +294,9 @@ def read(path, key, data_type, sizes):
 
 def of_npy(data):
     values = np.load(BytesIO(data))
-    if values.dtype.kind == "V":  # bytes without a name lose their byte order in NumPy: it stands in the header
+    if (
+        values.dtype.kind == "V"
+    ):  # bytes without a name lose their byte order in NumPy: it stands in the header
         return values.view(f"{'>' if b'>V' in data[:128] else '<'}u{values.itemsize}")
     return values
 
@@ -283,10 +314,14 @@ def read_npz(path, key, data_type, sizes):
 def read_h5(path, key, data_type, sizes):
     with h5py.File(path, "r") as f:
         dataset = f[key]
-        if data_type in ("BFLOAT16", "FLOAT8_E5M2") and dataset.dtype.kind == "f":  # which h5py would widen
+        if (
+            data_type in ("BFLOAT16", "FLOAT8_E5M2") and dataset.dtype.kind == "f"
+        ):  # which h5py would widen
             kind = dataset.id.get_type()
             words = np.empty(dataset.shape, f"{'>' if kind.get_order() else '<'}u{kind.get_size()}")
-            dataset.id.read(h5py.h5s.ALL, h5py.h5s.ALL, words.view(f"V{kind.get_size()}"), mtype=kind)
+            dataset.id.read(
+                h5py.h5s.ALL, h5py.h5s.ALL, words.view(f"V{kind.get_size()}"), mtype=kind
+            )
             return words
         values = dataset[()]
         return values.view(f"u{values.itemsize}") if values.dtype.kind == "V" else values
@@ -340,7 +375,9 @@ def read_text(path, key, data_type, sizes):
     text = path.read_bytes().decode()
     if path.suffix == ".txt":
         header, _, text = text.partition("\n")
-        assert header == f"OutputTensor: (Sizes:{{{','.join(map(str, sizes))}}}, DataType:{data_type})"
+        assert (
+            header == f"OutputTensor: (Sizes:{{{','.join(map(str, sizes))}}}, DataType:{data_type})"
+        )
     elif path.suffix == ".json":
         made = json.loads(text)
         assert (made["DataType"], tuple(made["Sizes"])) == (data_type, sizes)
@@ -361,7 +398,11 @@ def beside_npz(path, key):
         made = {"comment": archive.comment, "names": archive.namelist()}
         for info in archive.infolist():
             if info.filename != f"{key}.npy":
-                start = info.header_offset + 30 + sum(struct.unpack_from("<2H", data, info.header_offset + 26))
+                start = (
+                    info.header_offset
+                    + 30
+                    + sum(struct.unpack_from("<2H", data, info.header_offset + 26))
+                )
                 made[info.filename] = (
                     info.comment, info.external_attr, data[info.header_offset : start], data[start : start + info.compress_size],
                 )  # fmt: skip
@@ -377,10 +418,14 @@ def beside_safetensors(path, key):
 def beside_zarr(path, key):
     opened = zarr.open(path, mode="r")
     version = (opened[key] if key else opened).metadata.zarr_format
-    chunk = re.compile(re.escape(f"{key}/" if key else "") + (r"c(/\d+)*" if version == 3 else r"\d+([./]\d+)*"))
+    chunk = re.compile(
+        re.escape(f"{key}/" if key else "") + (r"c(/\d+)*" if version == 3 else r"\d+([./]\d+)*")
+    )
     names = {each.relative_to(path).as_posix(): each for each in path.rglob("*")}
     return {
-        name: each.read_bytes() if each.is_file() else None for name, each in names.items() if not chunk.fullmatch(name)
+        name: each.read_bytes() if each.is_file() else None
+        for name, each in names.items()
+        if not chunk.fullmatch(name)
     }
 
 
@@ -389,14 +434,19 @@ def beside_h5(path, key):
     made = {}
 
     def note(name, each):
-        attributes = {a: (each.attrs.get_id(a).get_type().encode(), repr(each.attrs[a])) for a in each.attrs}
+        attributes = {
+            a: (each.attrs.get_id(a).get_type().encode(), repr(each.attrs[a])) for a in each.attrs
+        }
         if "revseq" in attributes.get("history", ("", ""))[1]:
             del attributes["history"]
         made[name] = attributes
         if isinstance(each, h5py.Dataset):
             plist = each.id.get_create_plist()
             filters = [plist.get_filter(i) for i in range(plist.get_nfilters())]
-            made[name] |= {"/type": each.id.get_type().encode(), "/storage": (each.maxshape, each.chunks, filters)}
+            made[name] |= {
+                "/type": each.id.get_type().encode(),
+                "/storage": (each.maxshape, each.chunks, filters),
+            }
             if name != key:
                 made[name]["/values"] = each[()].tobytes()
 
@@ -412,10 +462,21 @@ def beside_h5(path, key):
 def few_chunks(rng, sizes, most=1000, *, beyond=False):
     """Sizes of chunks, of which there are not too many: each takes time. With `beyond`, some are larger than the tensor."""
     chunks = tuple(
-        rng.choice((size, rng.randint(1, size), min(size, rng.choice((1, 2, 3, 8, 64))), size + 3 if beyond else size))
+        rng.choice(
+            (
+                size,
+                rng.randint(1, size),
+                min(size, rng.choice((1, 2, 3, 8, 64))),
+                size + 3 if beyond else size,
+            )
+        )
         for size in sizes
     )
-    return chunks if math.prod(-(-size // chunk) for size, chunk in zip(sizes, chunks, strict=True)) <= most else sizes
+    return (
+        chunks
+        if math.prod(-(-size // chunk) for size, chunk in zip(sizes, chunks, strict=True)) <= most
+        else sizes
+    )
 
 
 def packed(rng, sizes):
@@ -451,7 +512,11 @@ def nc_options(rng, sizes):
 def zarr_options(rng, sizes):
     version = rng.choice((2, 3, 3))
     chunks = few_chunks(rng, sizes, 300)
-    shards = tuple(c * rng.choice((1, 2, 3)) for c in chunks) if version == 3 and rng.random() < 0.3 else None
+    shards = (
+        tuple(c * rng.choice((1, 2, 3)) for c in chunks)
+        if version == 3 and rng.random() < 0.3
+        else None
+    )
     if shards and math.prod(-(-s // c) for s, c in zip(sizes, shards, strict=True)) > 300:
         shards = None
     return {"version": version, "chunks": chunks, "shards": shards, "group": rng.random() < 0.3,
@@ -485,7 +550,11 @@ class Format:
 
     def holds(self, data_type, sizes):
         """Whether a tensor can stand in such a file; rows have two dimensions."""
-        return data_type in self.types and math.prod(sizes) <= self.most and (self.make is not rows or len(sizes) == 2)
+        return (
+            data_type in self.types
+            and math.prod(sizes) <= self.most
+            and (self.make is not rows or len(sizes) == 2)
+        )
 
 
 FORMATS = {

@@ -26,7 +26,10 @@ class Job(NamedTuple):
 
     def reversed_by(self, lengths):
         """The output for other lengths, which are as many as the given ones."""
-        sizes = [1 if d == self.axis or self.batch not in (None, d) else s for d, s in enumerate(self.x.shape)]
+        sizes = [
+            1 if d == self.axis or self.batch not in (None, d) else s
+            for d, s in enumerate(self.x.shape)
+        ]
         wide = np.reshape([max(int(n), 0) for n in lengths], sizes).astype("u8")
         return oracle.reverse(self.x, np.broadcast_to(wide, self.n.shape), self.axis)
 
@@ -37,11 +40,21 @@ def a_job(seed, sizes, dtype, batch=None, order="C"):
     size, count = sizes[1], int(np.prod(sizes))
     given = rng.integers(0, size + 3, [sizes[0], 1] if batch is None else [sizes[0]]).astype("u4")
     given.reshape(-1)[:6] = size - 1, 0, size + 2, 4, size, 3
-    x = rng.normal(0, 300, count).astype(dtype) if dtype == "<f4" else rng.integers(-(1 << 31), 1 << 31, count, dtype)
+    x = (
+        rng.normal(0, 300, count).astype(dtype)
+        if dtype == "<f4"
+        else rng.integers(-(1 << 31), 1 << 31, count, dtype)
+    )
     if dtype == "<f4":
         x[::7] = np.finfo(dtype).smallest_subnormal * np.arange(1, 1 + len(x[::7]))
     wide = given.reshape(-1, *[1] * (len(sizes) - 1))
-    return Job(np.asarray(x.reshape(sizes), order=order), given, 1, batch, wide + np.zeros((1, 1, *sizes[2:]), "u4"))
+    return Job(
+        np.asarray(x.reshape(sizes), order=order),
+        given,
+        1,
+        batch,
+        wide + np.zeros((1, 1, *sizes[2:]), "u4"),
+    )
 
 
 JOBS = {
@@ -53,14 +66,18 @@ JOBS = {
 def by_length(change):
     """Each line is reversed by another length: `change` gets its own, the axis size, its number and all lengths."""
     return lambda job: job.reversed_by(
-        [change(n, job.x.shape[1], i, given) for given in [job.given.ravel().tolist()] for i, n in enumerate(given)]
+        [
+            change(n, job.x.shape[1], i, given)
+            for given in [job.given.ravel().tolist()]
+            for i, n in enumerate(given)
+        ]
     )
 
 
 _LENGTHS = {
     "nothing": (lambda n, s, i, g: 0, "nothing is reversed"),
-    "whole lines": (lambda n, s, i, g: s, "whole lines"),
-    "0 is the whole line": (lambda n, s, i, g: n or s, "whole lines"),
+    "whole sequences": (lambda n, s, i, g: s, "whole sequences"),
+    "0 is the whole line": (lambda n, s, i, g: n or s, "whole sequences"),
     "1 too small": (lambda n, s, i, g: n - 1, "1 too small"),
     "1 too small, and 0 wraps": (lambda n, s, i, g: n - 1 if n else s, "one below 0"),
     "clamped to 6": (lambda n, s, i, g: min(n, 6), "at most 6"),
@@ -70,12 +87,12 @@ _LENGTHS = {
     "the size minus the length": (lambda n, s, i, g: s - n, "axis size minus"),
     "down to a multiple of 4": (lambda n, s, i, g: n // 4 * 4, "rounded down to multiples of 4"),
     "up to a multiple of 8": (lambda n, s, i, g: -(-n // 8) * 8, "rounded up to multiples of 8"),
-    "the longest": (lambda n, s, i, g: max(g), "longest|whole lines"),
-    "the first for all": (lambda n, s, i, g: g[0], "other lines|by the length"),
-    "of the line before": (lambda n, s, i, g: g[i - 1], "other lines.* 1 behind, around"),
-    "in reverse order": (lambda n, s, i, g: g[-1 - i], "other lines.* in reverse"),
-    "in pairs": (lambda n, s, i, g: g[i ^ 1] if i ^ 1 < len(g) else n, "other lines.* group of 2"),
-    "sorted, the longest first": (lambda n, s, i, g: sorted(g, reverse=True)[i], "other lines.* sorted"),
+    "the longest": (lambda n, s, i, g: max(g), "longest|whole sequences"),
+    "the first for all": (lambda n, s, i, g: g[0], "other sequences|by the length"),
+    "of the line before": (lambda n, s, i, g: g[i - 1], "other sequences.* 1 behind, around"),
+    "in reverse order": (lambda n, s, i, g: g[-1 - i], "other sequences.* in reverse"),
+    "in pairs": (lambda n, s, i, g: g[i ^ 1] if i ^ 1 < len(g) else n, "other sequences.* group of 2"),
+    "sorted, the longest first": (lambda n, s, i, g: sorted(g, reverse=True)[i], "other sequences.* sorted"),
     "sums": (lambda n, s, i, g: sum(g[: i + 1]), "sums"),
     "as 16 bits": (lambda n, s, i, g: np.array(g, "<u4").view("<u2")[i], "words of 16 bits"),
 }  # fmt: skip
@@ -87,7 +104,10 @@ def of_lines(line):
     def made(job):
         out = np.empty_like(job.x)
         for i, k in np.ndindex(len(job.x), job.x[0, 0].size):
-            x, n = job.x.reshape(*job.x.shape[:2], -1)[i, :, k].tolist(), int(job.n.reshape(len(job.x), -1)[i, k])
+            x, n = (
+                job.x.reshape(*job.x.shape[:2], -1)[i, :, k].tolist(),
+                int(job.n.reshape(len(job.x), -1)[i, k]),
+            )
             out.reshape(*job.x.shape[:2], -1)[i, :, k] = line(x, min(n, len(x)))
         return out
 
@@ -119,7 +139,7 @@ _ELEMENTS = {
     "rotated back by the length": (lambda x, n: rotated(x, -n), "rotated back by its length"),
     "reversed again": (lambda x, n: (x[:n][::-1] + x[n:])[::-1], "output come in reverse"),
     "reversed before": (lambda x, n: x[::-1][:n][::-1] + x[::-1][n:], "input are read in reverse"),
-    "the last are reversed": (lambda x, n: x[: len(x) - n] + x[len(x) - n :][::-1], "end of the line"),
+    "the last are reversed": (lambda x, n: x[: len(x) - n] + x[len(x) - n :][::-1], "end of the sequence"),
     "whole, and masked": (lambda x, n: x[::-1][:n] + [0] * len(x[n:]), "reversed whole, with zeros"),
     "padded left": (lambda x, n: [0] * len(x[n:]) + x[:n][::-1], "behind zeros"),
     "the rest first": (lambda x, n: x[n:] + x[:n][::-1], "behind the rest"),
@@ -130,11 +150,11 @@ _ELEMENTS = {
     "one too far": (each(lambda x, n, j: [*x, 0][n - j]), "1 ahead, with zeros"),
     "one too far, the last again": (each(lambda x, n, j: x[min(n - j, len(x) - 1)]), "1 ahead, or the out"),
     "one too near, around": (each(lambda x, n, j: x[n - 2 - j]), "1 behind, around"),
-    "from the end": (lambda x, n: x[::-1][:n] + x[n:], "end of the reversed line"),
+    "from the end": (lambda x, n: x[::-1][:n] + x[n:], "whole sequences are reversed, in elements before"),
     "the line again": (lambda x, n: x[:n][::-1] + x[: len(x) - n], "begins again"),
     "the part again": (lambda x, n: [x[n - 1 - j % n] for j in range(len(x))] if n else x, "part is repeated"),
     "the last again": (lambda x, n: x[:n][::-1] + [x[max(n - 1, 0)]] * len(x[n:]), "last element before"),
-    "the first again": (lambda x, n: x[:n][::-1] + x[:1] * len(x[n:]), "stands the first"),
+    "the first again": (lambda x, n: x[:n][::-1] + x[:1] * len(x[n:]), "is the first"),
     "all from the first": (lambda x, n: x[:1] * n + x[n:], "fills the reversed part"),
     "only the first 4": (each(lambda x, n, j: x[n - 1 - j] if j < 4 else x[j]), "output is the input"),
 }  # fmt: skip
@@ -174,7 +194,7 @@ _MEMORY = {
     "shifted": (lambda job: np.roll(job.right.ravel(), -1).reshape(job.x.shape), "1 ahead, around"),
     "shifted before": (lambda job: oracle.reverse(np.roll(job.x.ravel(), 1).reshape(job.x.shape), job.n, 1),
                        "input are read from the place in memory 1 behind"),
-    "past the end of the line": (past_the_end, "not clamped, and the memory"),
+    "past the end of the sequence": (past_the_end, "not clamped, and the memory"),
     "batches in reverse order": (batches(lambda i, n: i[::-1]), "batches of the output come in reverse"),
     "the first batch for all": (batches(lambda i, n: [0] * len(i)), "batches of the output come from index 0"),
     "inputs one behind": (batches(lambda i, n: i[1:] + i[:1], of_input=True), "batches of the input are read"),
@@ -218,7 +238,10 @@ def where(mask, fill):
     """The right output but where `mask` says so: of the job, the indices of batches and in lines, and the lengths."""
 
     def made(job):
-        i, j = (np.arange(job.x.shape[d]).reshape([-1 if k == d else 1 for k in range(job.x.ndim)]) for d in (0, 1))
+        i, j = (
+            np.arange(job.x.shape[d]).reshape([-1 if k == d else 1 for k in range(job.x.ndim)])
+            for d in (0, 1)
+        )
         return np.where(mask(job, i, j, job.n), fill(job), job.right)
 
     return made
@@ -226,16 +249,21 @@ def where(mask, fill):
 
 _WHERE = {
     "everywhere": lambda job, i, j, n: True,
-    "the second half": lambda job, i, j, n: np.arange(job.x.size).reshape(job.x.shape) >= job.x.size // 2,
+    "the second half": lambda job, i, j, n: (
+        np.arange(job.x.size).reshape(job.x.shape) >= job.x.size // 2
+    ),
     "behind the length": lambda job, i, j, n: j >= n,
-    "lines of length 0": lambda job, i, j, n: n == 0,
+    "sequences of length 0": lambda job, i, j, n: n == 0,
     "long lines": lambda job, i, j, n: n > job.x.shape[1],
     "odd batches": lambda job, i, j, n: i % 2 == 1,
     "every fourth element": lambda job, i, j, n: j % 4 == 3,
 }
 _FILLS = {
     "zeros": (lambda job: np.zeros_like(job.x), "only 0"),
-    "never written": (lambda job: np.full(job.x.shape, 0xCDCDCDCD, "u4").view(job.x.dtype), "output is only"),
+    "never written": (
+        lambda job: np.full(job.x.shape, 0xCDCDCDCD, "u4").view(job.x.dtype),
+        "output is only",
+    ),
     "the input": (lambda job: job.x, "output is the input|nothing is reversed"),
 }
 

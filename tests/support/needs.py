@@ -72,7 +72,9 @@ NEEDS = {
 }  # fmt: skip
 
 # Modules of Python that Windows lacks; a test that uses one needs what it is about.
-fcntl, pty, termios = (import_module(name) if find_spec("termios") else None for name in ("fcntl", "pty", "termios"))
+fcntl, pty, termios = (
+    import_module(name) if find_spec("termios") else None for name in ("fcntl", "pty", "termios")
+)
 
 
 def existing_signals(*names):

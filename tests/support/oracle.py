@@ -42,7 +42,11 @@ def random_values(rng, shape, data_type):
 
 def same_bits(a, b):
     """Whether two arrays agree in data type, sizes and every bit."""
-    return a.dtype.newbyteorder("=") == b.dtype.newbyteorder("=") and a.shape == b.shape and bits(a) == bits(b)
+    return (
+        a.dtype.newbyteorder("=") == b.dtype.newbyteorder("=")
+        and a.shape == b.shape
+        and bits(a) == bits(b)
+    )
 
 
 def bits(values):

@@ -9,7 +9,9 @@ from pathlib import Path
 
 # The command as a user starts it; where no script of it is installed, as Python starts it.
 _SCRIPT = Path(sys.executable).with_name("revseq.exe" if os.name == "nt" else "revseq")
-COMMAND = [str(_SCRIPT)] if _SCRIPT.exists() or os.name != "nt" else [sys.executable, "-m", "revseq_cli"]
+COMMAND = (
+    [str(_SCRIPT)] if _SCRIPT.exists() or os.name != "nt" else [sys.executable, "-m", "revseq_cli"]
+)
 
 
 def start(folder, *args, env=(), overwrite=True, suffix=".npy"):
@@ -17,7 +19,12 @@ def start(folder, *args, env=(), overwrite=True, suffix=".npy"):
     job = ("run", f"x{suffix}", "n.npy", "--axis", "1", "-o", f"y{suffix}")
     command = [*COMMAND, *job, *["--overwrite"] * overwrite, *args]
     return subprocess.Popen(
-        command, cwd=folder, env=os.environ | dict(env), stdout=-1, stderr=-1, start_new_session=True
+        command,
+        cwd=folder,
+        env=os.environ | dict(env),
+        stdout=-1,
+        stderr=-1,
+        start_new_session=True,
     )
 
 
@@ -52,8 +59,12 @@ def peak(folder, *args):
 
 def members(group):
     """The living processes of a session."""
-    found = subprocess.run(["ps", "-s", str(group), "-o", "pid=,stat="], capture_output=True, text=True, check=False)
-    return [int(line.split()[0]) for line in found.stdout.splitlines() if "Z" not in line.split()[1]]
+    found = subprocess.run(
+        ["ps", "-s", str(group), "-o", "pid=,stat="], capture_output=True, text=True, check=False
+    )
+    return [
+        int(line.split()[0]) for line in found.stdout.splitlines() if "Z" not in line.split()[1]
+    ]
 
 
 PATIENCE = 120  # seconds; what has not come by then, even on a busy machine, does not come
@@ -84,7 +95,11 @@ def handles_signals(pid):
 
 def workers(process):
     """The worker processes of a run."""
-    return [pid for pid in members(process.pid) if pid != process.pid and b"resource_tracker" not in _cmdline(pid)]
+    return [
+        pid
+        for pid in members(process.pid)
+        if pid != process.pid and b"resource_tracker" not in _cmdline(pid)
+    ]
 
 
 def _cmdline(pid):

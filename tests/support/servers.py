@@ -97,7 +97,10 @@ def s3(log):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with open(log, "wb") as told, subprocess.Popen(["moto_server", f"-p{port}"], stdout=told, stderr=told) as server:
+    with (
+        open(log, "wb") as told,
+        subprocess.Popen(["moto_server", f"-p{port}"], stdout=told, stderr=told) as server,
+    ):
         try:
             until(lambda: server.poll() is not None or b"Running on" in Path(log).read_bytes())
             yield {

@@ -6,8 +6,8 @@ import numpy as np
 import oracle
 
 from revseq_cli.core.tensors import DataType
+from revseq_cli.files.new import FileTransaction
 from revseq_cli.formats import references
-from revseq_cli.formats.atomic_file import FileTransaction
 from revseq_cli.formats.contract import Storage, TextTypes
 from revseq_cli.formats.raw import MemorySource
 
@@ -18,7 +18,9 @@ EXPECTED = oracle.reverse(X, N, 1)
 
 
 def open_(path, asked=None):
-    return references.open_source(references.Reference.input(str(path)), TextTypes(asked, DataType.FLOAT32))
+    return references.open_source(
+        references.Reference.input(str(path)), TextTypes(asked, DataType.FLOAT32)
+    )
 
 
 def held(values):
@@ -28,7 +30,9 @@ def held(values):
 def write(path, values, **options):
     """Through the format's own sink, in two blocks, each of whole chunks, where there are so many."""
     like = held(values)
-    sink = references.create_sink(references.Reference.file(str(path)), like, overwrite=False, **options)
+    sink = references.create_sink(
+        references.Reference.file(str(path)), like, overwrite=False, **options
+    )
     chunk = sink.chunks[0] if sink.chunks else 1
     regions = [()]
     if values.shape:
@@ -39,6 +43,8 @@ def write(path, values, **options):
         for region in regions:
             if values[region].size:
                 block_writer = pickle.loads(pickle.dumps(sink.block_writer(region)))
-                write_result = pickle.loads(pickle.dumps(block_writer.deliver(region, values[region])))
+                write_result = pickle.loads(
+                    pickle.dumps(block_writer.deliver(region, values[region]))
+                )
                 if write_result is not None:
                     sink.receive(write_result)

@@ -23,7 +23,9 @@ def on_terminal(*args, cwd, env=()):
     """What the command writes where standard output is a terminal: its status, that, and standard error."""
     main, sub = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "200"} | dict(env)
-    done = subprocess.Popen([*map(str, args)], stdout=sub, stderr=subprocess.PIPE, cwd=cwd, env=environment)
+    done = subprocess.Popen(
+        [*map(str, args)], stdout=sub, stderr=subprocess.PIPE, cwd=cwd, env=environment
+    )
     os.close(sub)
     out = everything_on(main)
     _, err = done.communicate()
@@ -35,9 +37,13 @@ def in_columns(columns, *args, cwd, env=()):
     main, sub = pty.openpty()
     fcntl.ioctl(sub, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     variables = {
-        k: v for k, v in environment({"TERM": "xterm-256color"} | dict(env)).items() if k not in ("COLUMNS", "LINES")
+        k: v
+        for k, v in environment({"TERM": "xterm-256color"} | dict(env)).items()
+        if k not in ("COLUMNS", "LINES")
     }
-    done = subprocess.Popen([*map(str, args)], stdin=sub, stdout=sub, stderr=sub, cwd=cwd, env=variables)
+    done = subprocess.Popen(
+        [*map(str, args)], stdin=sub, stdout=sub, stderr=sub, cwd=cwd, env=variables
+    )
     os.close(sub)
     out = everything_on(main)
     done.wait()

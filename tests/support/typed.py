@@ -9,5 +9,7 @@ import revseq_cli
 
 VALUES: NDArray[np.float32] = np.zeros((2, 3), np.float32)
 assert_type(revseq_cli.explain(VALUES, VALUES, [1, 2], 1, rtol=1e-3, equal_nan=True).differing, int)
-assert_type([each.text for each in revseq_cli.explain(VALUES, VALUES, [1, 2], 1).mistakes], list[str])
+assert_type(
+    [each.text for each in revseq_cli.explain(VALUES, VALUES, [1, 2], 1).mistakes], list[str]
+)
 assert_type([each.found for each in revseq_cli.violations(VALUES, [1, 2], 1)], list[str])

@@ -18,7 +18,9 @@ def encoded(request):
     return lambda text: (mark + text.replace("\n", "\r\n")).encode(encoding)
 
 
-@pytest.mark.parametrize("text", ["\n[[1, 2],\n [3, 4]]\n", '{"DataType": "FLOAT32",\n"Values": [[1, 2], [3, 4]]}\n'])
+@pytest.mark.parametrize(
+    "text", ["\n[[1, 2],\n [3, 4]]\n", '{"DataType": "FLOAT32",\n"Values": [[1, 2], [3, 4]]}\n']
+)
 def test_h33_tensors(revseq, tmp_path, encoded, text):
     (tmp_path / "x.dat").write_bytes(encoded(text))
     revseq("convert", "x.dat", "y.npy").ok()
@@ -31,11 +33,14 @@ def test_whole_jobs_and_pages(revseq, tmp_path, encoded):
     (tmp_path / "page.md").write_bytes(encoded((SAMPLES / "page.md").read_text() + "\u00e4\u65e5"))
     assert revseq("verify", "page.md").ok().out.startswith("page.md\n  example 1, line 10: right")
     (tmp_path / "example1.txt").write_bytes(encoded((SAMPLES / "example1.txt").read_text()))
-    assert revseq("run", "example1.txt").ok().out == revseq("run", SAMPLES / "example1.txt").ok().out
+    assert (
+        revseq("run", "example1.txt").ok().out == revseq("run", SAMPLES / "example1.txt").ok().out
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("jobs.jsonl", JOB), ("jobs", "input,lengths,axis,verify,output\nx.npy,n.npy,1,yes,y.npy\n")]
+    ("name", "text"),
+    [("jobs.jsonl", JOB), ("jobs", "input,lengths,axis,verify,output\nx.npy,n.npy,1,yes,y.npy\n")],
 )
 def test_manifests(revseq, files, encoded, name, text):
     (files / name).write_bytes(encoded(text))
@@ -46,6 +51,12 @@ def test_manifests(revseq, files, encoded, name, text):
 
 
 def test_what_is_in_no_encoding(refused, tmp_path):
-    (tmp_path / "x.txt").write_bytes(codecs.BOM_UTF16_LE + "[1, 2".encode("utf-16-le") + b"\x00\xd8,\x00")
-    done = refused("x.txt", "not text: byte 12 is not UTF-16", "wanted: UTF-8, or UTF-16 with a mark")
-    assert "Hint" not in done.err  # -f text would change nothing, nor would another encoding of what is damaged
+    (tmp_path / "x.txt").write_bytes(
+        codecs.BOM_UTF16_LE + "[1, 2".encode("utf-16-le") + b"\x00\xd8,\x00"
+    )
+    done = refused(
+        "x.txt", "not text: byte 12 is not UTF-16", "wanted: UTF-8, or UTF-16 with a mark"
+    )
+    assert (
+        "Hint" not in done.err
+    )  # -f text would change nothing, nor would another encoding of what is damaged

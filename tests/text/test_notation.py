@@ -29,7 +29,11 @@ def values(text, name="FLOAT32"):
 
 
 @settings(max_examples=80)
-@given(st.lists(st.integers(1, 4), min_size=1, max_size=8), st.sampled_from(oracle.DATA_TYPES), st.integers(0, 2**32))
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=8),
+    st.sampled_from(oracle.DATA_TYPES),
+    st.integers(0, 2**32),
+)
 def test_round_trip(sizes, data_type, seed):
     array = oracle.random_values(np.random.default_rng(seed), sizes, data_type)
     desc = TensorDesc(data_type, tuple(sizes))
@@ -61,7 +65,11 @@ def test_variations(text):
 def test_axis_lines_anywhere():
     text = f"Axis: 3\n{HEADER}[[1, 2], [3, 4]]\n- Axis =   2\n  Mode = SOME\nAxes: {{0, 1}}\nAxis: the first\n"
     lines = [item for item in Text("x", text).items if isinstance(item, notation.AxisLine)]
-    assert [(line.value, text[: line.start].count("\n")) for line in lines] == [(3, 0), (2, 3), (None, 6)]
+    assert [(line.value, text[: line.start].count("\n")) for line in lines] == [
+        (3, 0),
+        (2, 3),
+        (None, 6),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +145,11 @@ PRINTED = np.array([[1, -2.5, 3], [4, 5, 1e10]], np.float64)
 )  # fmt: skip
 def test_what_numpy_pytorch_and_fortran_print(text, name):
     (tensor,) = tensors(text)
-    assert (tensor.data_type.name if tensor.data_type else "") == name or text.startswith("[[np") or repr(1.0) in text
+    assert (
+        (tensor.data_type.name if tensor.data_type else "") == name
+        or text.startswith("[[np")
+        or repr(1.0) in text
+    )
     assert tensor.values(DataType.FLOAT64).tolist() == PRINTED.tolist()
 
 
@@ -158,7 +170,9 @@ def test_printed_arrays_that_are_empty_or_no_tensors():
 
 def test_many_words_that_are_no_headers_take_no_time():
     def parse(count):
-        assert not Text("x", "Sizes" * count + "\n" + "Sizes " * count + "\n" * count + "Sizes:").items
+        assert not Text(
+            "x", "Sizes" * count + "\n" + "Sizes " * count + "\n" * count + "Sizes:"
+        ).items
 
     assert is_linear(parse, 10_000)
 
@@ -175,7 +189,10 @@ def test_lines_of_any_system(text, i):
     plain = text.replace("\r\n", " \n").replace("\r", "\n")
     if i < len(text):
         error = error_at(text, i, "")
-        assert (error.line, error.column) == (plain.count("\n", 0, i) + 1, i - plain.rfind("\n", 0, i))
+        assert (error.line, error.column) == (
+            plain.count("\n", 0, i) + 1,
+            i - plain.rfind("\n", 0, i),
+        )
         assert error.context.count("\n") == 1
 
 
@@ -189,7 +206,10 @@ class TestParts:
         part = "samples/page.md::2::OutputTensor"
         printed = "OutputTensor: (Sizes:{3,2}, DataType:INT8)\n[[ 5, 2],\n [ 3, 4],\n [-1, 6]]\n"
         assert revseq("convert", part, "-", cwd=ROOT).ok().out == printed
-        assert revseq("convert", "--", "-::2::OutputTensor", "-", stdin=PAGE.encode()).ok().out == printed
+        assert (
+            revseq("convert", "--", "-::2::OutputTensor", "-", stdin=PAGE.encode()).ok().out
+            == printed
+        )
 
     @pytest.mark.parametrize(
         ("part", "words"),
@@ -200,10 +220,14 @@ class TestParts:
         ],
     )  # fmt: skip
     def test_what_is_not_there(self, revseq, part, words):
-        revseq("convert", f"samples/page.md::{part}", "x.npy", cwd=ROOT).refused("samples/page.md", *words)
+        revseq("convert", f"samples/page.md::{part}", "x.npy", cwd=ROOT).refused(
+            "samples/page.md", *words
+        )
 
     @pytest.mark.parametrize("name", ["x.html", "x.HTM", "x.rst"])
     def test_pages_are_read_and_not_written(self, revseq, tmp_path, name):
         (tmp_path / name).write_text(PAGE)
-        assert revseq("run", f"{name}::1").ok().out == revseq("run", SAMPLES / "page.md::1").ok().out
+        assert (
+            revseq("run", f"{name}::1").ok().out == revseq("run", SAMPLES / "page.md::1").ok().out
+        )
         revseq("run", f"{name}::1", "-o", f"new-{name}").refused("has the unknown suffix")

@@ -24,8 +24,12 @@ def parse(name, *tokens):
 
 @settings(max_examples=150)
 @given(st.sampled_from(oracle.DATA_TYPES), st.binary(min_size=64, max_size=64))
-@example(DataType.FLOAT32, np.array([123456789] * 16, np.float32).tobytes())  # 123456792: 9 digits are not enough
-@example(DataType.FLOAT64, np.array([1e16, 1e300, 5e-324, -0.0, 2**53 + 2, 0.1, 1e15, -1e16]).tobytes())
+@example(
+    DataType.FLOAT32, np.array([123456789] * 16, np.float32).tobytes()
+)  # 123456792: 9 digits are not enough
+@example(
+    DataType.FLOAT64, np.array([1e16, 1e300, 5e-324, -0.0, 2**53 + 2, 0.1, 1e15, -1e16]).tobytes()
+)
 def test_text_reads_back_bit_for_bit(data_type, data):
     values = np.frombuffer(data, dtype_of(data_type))
     texts = numbers.render(values)
@@ -85,7 +89,10 @@ def test_h29_h30_h31_h32_refused(name, token, why):
 
 _INTEGERS = {"BOOL": (0, 1)}
 for _bits in (8, 16, 32, 64):
-    _INTEGERS |= {f"UINT{_bits}": (0, 2**_bits - 1), f"INT{_bits}": (-(2 ** (_bits - 1)), 2 ** (_bits - 1) - 1)}
+    _INTEGERS |= {
+        f"UINT{_bits}": (0, 2**_bits - 1),
+        f"INT{_bits}": (-(2 ** (_bits - 1)), 2 ** (_bits - 1) - 1),
+    }
 _REAL = {"FLOAT16": np.float16, "FLOAT32": np.float32, "FLOAT64": np.float64}
 
 
@@ -101,7 +108,9 @@ def held(name, token):
     integral = exact.denominator == 1 and "e" not in token.lower()
     if rounded is None or (integral and Fraction(float(rounded)) != exact):
         return None
-    return -rounded if token.startswith("-") and rounded == 0 and not np.signbit(rounded) else rounded
+    return (
+        -rounded if token.startswith("-") and rounded == 0 and not np.signbit(rounded) else rounded
+    )
 
 
 def nearest(exact, real):
@@ -132,7 +141,12 @@ def _between(bits, dtype, tail):
 
 
 _MIDDLES = st.one_of(
-    st.builds(_between, st.integers(0, 2 ** (8 * dtype.itemsize) - 1), st.just(dtype), st.sampled_from(["", "1"]))
+    st.builds(
+        _between,
+        st.integers(0, 2 ** (8 * dtype.itemsize) - 1),
+        st.just(dtype),
+        st.sampled_from(["", "1"]),
+    )
     for dtype in (np.dtype("f2"), np.dtype("f4"))
 )
 _NEAR = [0, 1, 2, 255, 2**11, 2**24, 2**31, 2**53, 2**63, 2**64, 65504, 65520]
@@ -158,13 +172,21 @@ def read(form, name, tokens):
     written = _TEXTS[form].format(name=name, count=len(tokens), row=", ".join(tokens))
     text, types = Text("the text", written), TextTypes(DataType[name], DataType.FLOAT32)
     try:
-        return (open_json if form.endswith(("JSON", "Sizes")) else open_notation)(text, None, types).read().ravel()
+        return (
+            (open_json if form.endswith(("JSON", "Sizes")) else open_notation)(text, None, types)
+            .read()
+            .ravel()
+        )
     except FormatError:
         return None
 
 
 @settings(max_examples=150)
-@given(st.sampled_from(DataType), st.sampled_from(list(_TEXTS)), st.lists(_WRITTEN, min_size=1, max_size=3))
+@given(
+    st.sampled_from(DataType),
+    st.sampled_from(list(_TEXTS)),
+    st.lists(_WRITTEN, min_size=1, max_size=3),
+)
 @example(DataType.BOOL, "bare JSON", ["2"])
 @example(DataType.BOOL, "JSON with Sizes", ["0", "255"])
 @example(DataType.BOOL, "notation", ["1", "0"])

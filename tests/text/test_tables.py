@@ -14,14 +14,18 @@ SEPARATORS = {".csv": ",", ".tsv": "\t"}
 TYPES = [each for each in DataType if each.kind in numbers.WRITTEN and each is not DataType.BOOL]
 
 
-@pytest.mark.parametrize(("data_type", "suffix"), [*((each, ".csv") for each in TYPES), (DataType.FLOAT32, ".tsv")])
+@pytest.mark.parametrize(
+    ("data_type", "suffix"), [*((each, ".csv") for each in TYPES), (DataType.FLOAT32, ".tsv")]
+)
 def test_round_trip(revseq, tmp_path, suffix, data_type):
     values = oracle.random_values(np.random.default_rng(7), (5, 4), data_type)
     np.save(tmp_path / "x.npy", values)
     assert revseq("convert", "x.npy", f"y{suffix}", "--verify").ok().err == ""
     revseq("convert", f"y{suffix}", "z.npy", "--dtype", data_type.name).ok()
     assert oracle.same_bits(np.load(tmp_path / "z.npy"), values)
-    rows = list(csv.reader(io.StringIO((tmp_path / f"y{suffix}").read_text()), delimiter=SEPARATORS[suffix]))
+    rows = list(
+        csv.reader(io.StringIO((tmp_path / f"y{suffix}").read_text()), delimiter=SEPARATORS[suffix])
+    )
     assert [len(row) for row in rows] == [4] * 5
 
 
@@ -70,11 +74,15 @@ def test_what_is_refused(revseq, tmp_path, text, words):
     revseq("show", "x.csv").refused("Error: x.csv: ", *words)
 
 
-@pytest.mark.parametrize("tensor", ["[1, 2]", "[[[1, 2]]]", '{"Sizes": [2, 0], "Values": [[], []]}'])
+@pytest.mark.parametrize(
+    "tensor", ["[1, 2]", "[[[1, 2]]]", '{"Sizes": [2, 0], "Values": [[], []]}']
+)
 def test_tensors_that_are_no_tables(revseq, tmp_path, tensor):
     (tmp_path / "x.json").write_text(tensor)
     for out in ("y.csv", "y.tsv"):
-        revseq("convert", "x.json", out).refused("contains one table, and the tensor is (Sizes:{", "out.npy")
+        revseq("convert", "x.json", out).refused(
+            "contains one table, and the tensor is (Sizes:{", "out.npy"
+        )
     revseq("convert", "x.json", "-", "-f", "csv").refused("contains one table", "out.npy")
     assert not list(tmp_path.glob("y*"))
 
@@ -89,7 +97,9 @@ def test_tensors_that_are_no_tables(revseq, tmp_path, tensor):
 )  # fmt: skip
 def test_numbers_alone(revseq, tmp_path, text, sizes, values):
     revseq("convert", "-", "y.npy", stdin=text.encode()).ok()
-    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), np.array(values, np.float32).reshape(sizes))
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "y.npy"), np.array(values, np.float32).reshape(sizes)
+    )
 
 
 def test_jobs_and_names(revseq, files):
@@ -100,8 +110,14 @@ def test_jobs_and_names(revseq, files):
     assert revseq("show", "-", "-f", "csv", stdin=b"a,b\n1,2\n").ok().out.count("{1,2}") == 1
     (files / "x.txt").write_text("1 2\nX: (Sizes:{2}, DataType:INT8)\n[3, 4]\n")  # a page
     assert "{2}" in revseq("show", "x.txt").ok().out
-    assert revseq("run", "-", "[3]", "--axis", 0, stdin=b"1\n2\n3\n4\n5\n").ok().out.endswith("\n[3, 2, 1, 4, 5]\n")
-    lengths = revseq("run", "[[1, 2, 3], [4, 5, 6]]", "-", "--axis", 1, "--batch-axis", 0, stdin=b"2\n3\n").ok()
+    assert (
+        revseq("run", "-", "[3]", "--axis", 0, stdin=b"1\n2\n3\n4\n5\n")
+        .ok()
+        .out.endswith("\n[3, 2, 1, 4, 5]\n")
+    )
+    lengths = revseq(
+        "run", "[[1, 2, 3], [4, 5, 6]]", "-", "--axis", 1, "--batch-axis", 0, stdin=b"2\n3\n"
+    ).ok()
     assert lengths.out.endswith("\n[[2, 1, 3],\n [6, 5, 4]]\n")
 
 
@@ -118,7 +134,8 @@ def test_numbers_that_are_refused(revseq, text, words):
 
 
 @pytest.mark.parametrize(
-    "text", ["1,2\n", "[[1, 2]]", "tensor([[1, 2]])", "array([[1, 2]])", '{"Values": [[1, 2]]}', "1 2\n"]
+    "text",
+    ["1,2\n", "[[1, 2]]", "tensor([[1, 2]])", "array([[1, 2]])", '{"Values": [[1, 2]]}', "1 2\n"],
 )
 def test_the_type_that_is_taken_for_a_text_without_one_is_told(revseq, tmp_path, text):
     """Where it goes to a binary file, whose readers take it for the truth."""

@@ -83,7 +83,9 @@ def smaller_thresholds(job):
         if name.isupper() and rng.random() < 0.75:
             parts = value if isinstance(value, tuple) else (value,)
             parts = tuple(max(_LEAST.get(name, 1), part // job.divisor) for part in parts)
-            made[name] = (parts[0], max(parts[1], parts[0] + 1)) if isinstance(value, tuple) else parts[0]
+            made[name] = (
+                (parts[0], max(parts[1], parts[0] + 1)) if isinstance(value, tuple) else parts[0]
+            )
     if "BLOCK_BYTES" in made:
         made["BLOCK_BYTES"] = max(made["BLOCK_BYTES"], job.bytes // MOST_BLOCKS)
     made |= {name: rng.choice(values) for name, values in _OF_SCENES.get(job.scene, {}).items()}
@@ -119,8 +121,12 @@ class Folder:
             self.fail(f"no end after {timeout:.0f} s")
         if done.status not in (0, 1, 2) or "Traceback" in done.err or "internal error" in done.err:
             self.fail(f"exit status {done.status}, or a bug by its own words", done)
-        if done.status == 2 and (done.out or not done.err.startswith("Error: ") or self.listing() != before):
-            self.fail("an error that is no error message, or left something behind, or changed it", done)
+        if done.status == 2 and (
+            done.out or not done.err.startswith("Error: ") or self.listing() != before
+        ):
+            self.fail(
+                "an error that is no error message, or left something behind, or changed it", done
+            )
         if done.status != 2 and not all(
             re.match(r"Note: |      |[\w ]+ \d+ %, ", line) for line in done.err.splitlines()
         ):
@@ -135,7 +141,10 @@ class Folder:
     def listing(self):
         """Each file below the folder, with its bytes."""
         paths = [path for path in self.path.rglob("*") if path.is_file()]
-        return {str(path.relative_to(self.path)): hashlib.md5(path.read_bytes()).hexdigest() for path in paths}
+        return {
+            str(path.relative_to(self.path)): hashlib.md5(path.read_bytes()).hexdigest()
+            for path in paths
+        }
 
     def fail(self, problem, done=None):
         if done:
@@ -177,13 +186,20 @@ def problem_of(job, run, base, keep=None):
         return JobError(traceback.format_exc(), folder.commands)
     finally:
         if not keep:
-            shutil.rmtree(path, ignore_errors=True)  # threads of zarr write on when one of them has failed
+            shutil.rmtree(
+                path, ignore_errors=True
+            )  # threads of zarr write on when one of them has failed
     return None
 
 
 def text_of(job, failure):
     """What is printed of a job that fails."""
-    lines = [str(failure), "", "after these commands:", *(f"  {each}" for each in failure.commands[-3:])]
+    lines = [
+        str(failure),
+        "",
+        "after these commands:",
+        *(f"  {each}" for each in failure.commands[-3:]),
+    ]
     if smaller := smaller_thresholds(job):
         lines += ["", f"with these thresholds: {smaller}"]
     again = f'  python tests/tools/generated_jobs.py --keep FOLDER --job "{job!r}"'
@@ -209,7 +225,9 @@ def bases():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--job")
@@ -228,7 +246,9 @@ def main():
     with contextlib.ExitStack() as folders:
         shards = []
         for i in range(workers):
-            base = tempfile.TemporaryDirectory(dir=bases()[i % len(bases())], ignore_cleanup_errors=True)
+            base = tempfile.TemporaryDirectory(
+                dir=bases()[i % len(bases())], ignore_cleanup_errors=True
+            )
             shards.append((f"{options.seed}-{i}", options.seconds, folders.enter_context(base)))
         with multiprocessing.get_context("spawn").Pool(workers) as pool:
             done = pool.starmap(run_jobs, shards)

@@ -33,7 +33,9 @@ def changes(node):
     """What a field of the node may become instead, one at a time."""
     match node:
         case ast.Compare(ops=ops):
-            return [("ops", [*ops[:i], OTHERS[type(op)](), *ops[i + 1 :]]) for i, op in enumerate(ops)]
+            return [
+                ("ops", [*ops[:i], OTHERS[type(op)](), *ops[i + 1 :]]) for i, op in enumerate(ops)
+            ]
         case ast.BinOp() | ast.AugAssign() | ast.BoolOp() if type(node.op) in OTHERS:
             return [("op", OTHERS[type(node.op)]())]
         case ast.UnaryOp(op=ast.Not()):
@@ -54,7 +56,9 @@ def unpromised(tree):
     for node in ast.walk(tree):
         parts = [getattr(node, name, None) for name in ("annotation", "returns")]
         parts += getattr(node, "decorator_list", [])
-        if isinstance(node, ast.JoinedStr | ast.Raise) or (isinstance(node, ast.keyword) and node.arg == "strict"):
+        if isinstance(node, ast.JoinedStr | ast.Raise) or (
+            isinstance(node, ast.keyword) and node.arg == "strict"
+        ):
             parts.append(node)
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             parts.append(node)
@@ -87,7 +91,12 @@ def notices(tests, seconds):
             os.dup2(os.open(os.devnull, os.O_RDWR), fd)
         import pytest
 
-        unasked = ["-xq", "-n0", "-pno:cacheprovider", "-Wignore::pytest.PytestAssertRewriteWarning"]
+        unasked = [
+            "-xq",
+            "-n0",
+            "-pno:cacheprovider",
+            "-Wignore::pytest.PytestAssertRewriteWarning",
+        ]
         os._exit(pytest.main([*unasked, *tests]))
     deadline = time.monotonic() + seconds
     while not (ended := os.waitpid(pid, os.WNOHANG))[0] and time.monotonic() < deadline:
@@ -105,7 +114,9 @@ def main():
     parser.add_argument("--seed", type=int, default=16)
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        ignored = shutil.ignore_patterns(".git", ".venv", ".*_cache", ".hypothesis", "build", "__pycache__")
+        ignored = shutil.ignore_patterns(
+            ".git", ".venv", ".*_cache", ".hypothesis", "build", "__pycache__"
+        )
         shutil.copytree(ROOT, folder, dirs_exist_ok=True, ignore=ignored)
         os.chdir(folder)
         os.environ |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": folder}
@@ -114,7 +125,9 @@ def main():
         import h5py  # noqa: F401 - for the forks
         import hypothesis
 
-        hypothesis.settings.register_profile("mutants", database=None, phases=[hypothesis.Phase.generate])
+        hypothesis.settings.register_profile(
+            "mutants", database=None, phases=[hypothesis.Phase.generate]
+        )
         hypothesis.settings.load_profile("mutants")
         path = Path("revseq_cli", wanted.module)
         began = time.monotonic()

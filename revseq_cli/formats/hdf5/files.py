@@ -16,15 +16,16 @@ import os
 import re
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 import h5py
 import numpy as np
 from h5py import h5a, h5d, h5g, h5l, h5o
 
+from revseq_cli import files
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, NoTensorError, RevseqError, TensorIOError, listed
-from revseq_cli.formats import file_io
+from revseq_cli.files import base
 from revseq_cli.formats.attributes import Attributes, plain
 from revseq_cli.formats.contents import chosen, missing, not_a_name, try_hint
 
@@ -46,29 +47,27 @@ alone = threading.RLock()
 
 
 @contextlib.contextmanager
-def opened(path: str, name: str = "", unchanged: file_io.Identity | None = None) -> Iterator[h5py.File]:
+def opened(
+    path: str, name: str = "", unchanged: base.Identity | None = None
+) -> Iterator[h5py.File]:
     """The file, for reading, which must be as it was at `unchanged`; `name` is what to call it, or the tensor in it.
 
     What h5py raises inside the block becomes a RevseqError.
     """
-    with file_io.opened(path, unchanged, name) as fd:
+    with files.open_file(path, unchanged, name) as fd:
         try:
-            if isinstance(fd, int):
-                with _open(platform.plain_path(path)) as file:
-                    yield file
-            else:  # at an address, where it is opened once, since each time HDF5 asks for much
-                if not fd.hdf5:
-                    fd.hdf5 = fd.at_end.enter_context(h5py.File(fd.stream, "r"))
-                yield fd.hdf5
+            source = platform.plain_path(fd.path) if fd.path else fd.stream()
+            with _open(source) as file:
+                yield file
         except (RevseqError, *RAISED) as e:
-            if not isinstance(fd, int) and fd.error:  # which HDF5 has lost, or takes for damage
+            if fd.error:  # which HDF5 has lost, or takes for damage
                 raise fd.error from None
             if isinstance(e, RevseqError):
                 raise
             raise worded_error(e, path, name or path) from e
 
 
-def _open(path: str) -> h5py.File:
+def _open(path: str | BinaryIO) -> h5py.File:
     try:
         return h5py.File(path, "r")
     except OSError as e:
@@ -85,7 +84,7 @@ def worded_error(error: Exception, path: str, where: str, verb: str = "read") ->
         hint = f"try again later; if nobody writes it: h5clear -s {platform.quoted(path)}"
         return TensorIOError("being written by another process", hint=hint, where=path)
     if number := _number(error):
-        return file_io.failed(where, verb, OSError(number, os.strerror(number)))
+        return base.failed(where, verb, OSError(number, os.strerror(number)))
     wanted = f"a whole file, of HDF5 {h5py.version.hdf5_version} or older" if verb == "read" else ""
     return TensorIOError(f"HDF5 cannot {verb} it: {words[:200]}", wanted, where=where)
 
@@ -103,9 +102,13 @@ def checked(dataset: h5d.DatasetID, where: str) -> h5d.DatasetID:
     """
     properties = dataset.get_create_plist()
     if properties.get_layout() == h5d.VIRTUAL:
-        raise NoTensorError("a virtual dataset, made of other files", "values in the file itself", where=where)
+        raise NoTensorError(
+            "a virtual dataset, made of other files", "values in the file itself", where=where
+        )
     if properties.get_external_count():
-        raise NoTensorError("keeps its values in another file", "values in the file itself", where=where)
+        raise NoTensorError(
+            "keeps its values in another file", "values in the file itself", where=where
+        )
     return dataset
 
 
@@ -157,7 +160,9 @@ def is_netcdf(dataset: h5py.Dataset) -> bool:
     """Whether NetCDF wrote the dataset's file: by a mark that it has since 2016, or by the number of a dimension."""
     if any(name in dataset.file.attrs for name in ("_NCProperties", "_nc3_strict")):
         return True
-    return any(OWN_ID in scale.attrs for d in range(dataset.ndim) for scale in scales_of(dataset, d))
+    return any(
+        OWN_ID in scale.attrs for d in range(dataset.ndim) for scale in scales_of(dataset, d)
+    )
 
 
 def scales_of(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
@@ -171,11 +176,19 @@ def scales_of(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
             if dimension == 0:
                 return [dataset]
             numbers = np.ravel(attribute(dataset, IDS))
-            if len(numbers) == dataset.ndim and (scale := _scale_of(int(numbers[dimension]), dataset)):
+            if len(numbers) == dataset.ndim and (
+                scale := _scale_of(int(numbers[dimension]), dataset)
+            ):
                 return [scale]
         if "DIMENSION_LIST" in dataset.attrs:
-            items = [dataset.file[reference] for reference in dataset.attrs["DIMENSION_LIST"][dimension]]
-            scales = [item for item in items if isinstance(item, h5py.Dataset) and checked(item.id, "scale")]
+            items = [
+                dataset.file[reference] for reference in dataset.attrs["DIMENSION_LIST"][dimension]
+            ]
+            scales = [
+                item
+                for item in items
+                if isinstance(item, h5py.Dataset) and checked(item.id, "scale")
+            ]
             return [scale for scale in scales if scale != dataset]
     return []
 
@@ -192,9 +205,13 @@ def _scale_of(number: int, dataset: h5py.Dataset) -> h5py.Dataset | None:
     """The scale of the dimension with that number, which is visible from the dataset's group."""
     for group in groups_of(dataset):
         for name in group:
-            with contextlib.suppress(*RAISED, FormatError):  # damage there matters only where it is asked for
+            with contextlib.suppress(
+                *RAISED, FormatError
+            ):  # damage there matters only where it is asked for
                 scale = dataset_in(group, name) if isinstance(name, str) else None
-                if scale and attribute(scale, OWN_ID) == number and is_scale(scale):  # variables have such numbers, too
+                if (
+                    scale and attribute(scale, OWN_ID) == number and is_scale(scale)
+                ):  # variables have such numbers, too
                     return scale
     return None
 
@@ -205,13 +222,19 @@ def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
     It is the dimension's label, which h5py sets, or else the last part of the path of its first scale, which is how
     NetCDF names dimensions. A scale itself is the scale of its first dimension.
     """
-    if not any(h5a.exists(dataset.id, name) for name in (b"CLASS", b"DIMENSION_LIST", LABELS.encode())):
+    if not any(
+        h5a.exists(dataset.id, name) for name in (b"CLASS", b"DIMENSION_LIST", LABELS.encode())
+    ):
         return ()
     labels = attribute(dataset, LABELS)
     labels = [labels] if isinstance(labels, str) else labels
-    names = labels if isinstance(labels, list) and len(labels) == dataset.ndim else [""] * dataset.ndim
+    names = (
+        labels if isinstance(labels, list) and len(labels) == dataset.ndim else [""] * dataset.ndim
+    )
     for d, name in enumerate(names):
-        names[d] = name or next((str(scale.name).rpartition("/")[2] for scale in scales_of(dataset, d)), "")
+        names[d] = name or next(
+            (str(scale.name).rpartition("/")[2] for scale in scales_of(dataset, d)), ""
+        )
     return tuple(names) if any(names) else ()
 
 
@@ -243,7 +266,11 @@ def find(file: h5py.File, key: str | None, path: str) -> tuple[h5py.Dataset, str
 def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
     """The dataset of that name in a group; None where there is none, or a link leads elsewhere."""
     part = _bytes(name)
-    if "/" in name or not group.id.links.exists(part) or group.id.links.get_info(part).type != h5l.TYPE_HARD:
+    if (
+        "/" in name
+        or not group.id.links.exists(part)
+        or group.id.links.get_info(part).type != h5l.TYPE_HARD
+    ):
         return None
     item = h5o.open(group.id, part)
     return h5py.Dataset(checked(item, name)) if isinstance(item, h5d.DatasetID) else None
@@ -274,9 +301,15 @@ def follow(file: h5py.File, key: str, path: str) -> tuple[h5g.GroupID | h5d.Data
             continue
         ways.append(f"{place}/{part} is {_link(item, _bytes(part), kind)}")
         if kind != h5l.TYPE_SOFT:
-            raise FormatError(", and ".join(ways), "a dataset inside the file: other files are not opened", where=where)
+            raise FormatError(
+                ", and ".join(ways),
+                "a dataset inside the file: other files are not opened",
+                where=where,
+            )
         if len(ways) > _MOST_SOFT_LINKS:
-            raise FormatError(f"{ways[0]}, and more soft links follow than HDF5 allows", "a dataset", where=where)
+            raise FormatError(
+                f"{ways[0]}, and more soft links follow than HDF5 allows", "a dataset", where=where
+            )
         target = text(item.links.get_val(_bytes(part)))
         if target.startswith("/"):
             item, place = root, ""
@@ -307,7 +340,9 @@ def _datasets(file: h5py.File) -> dict[str, bool]:
     return dict(sorted(datasets.items()))
 
 
-def entries(group: h5g.GroupID, path: str = "") -> Iterator[tuple[str, h5o.ObjectID | str | Exception]]:
+def entries(
+    group: h5g.GroupID, path: str = ""
+) -> Iterator[tuple[str, h5o.ObjectID | str | Exception]]:
     """Everything in the group at that path, depth first.
 
     At each path there is an object, or what else there is in words, or why it cannot be read. An object may have

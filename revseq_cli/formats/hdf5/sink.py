@@ -23,8 +23,9 @@ from h5py import h5d, h5p, h5s, h5t
 from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError, UsageError, listed, printable, shortened
 from revseq_cli.core.tensors import Region, chunk_boxes
-from revseq_cli.formats import file_io
-from revseq_cli.formats.atomic_file import AtomicFile
+from revseq_cli.files import base, local
+from revseq_cli.files.copies import fill_from
+from revseq_cli.files.new import NewFile
 from revseq_cli.formats.attributes import NOTHING, Attributes, fill_of, typed
 from revseq_cli.formats.contents import taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source, WriteResult
@@ -40,10 +41,12 @@ _VERSIONS = ("v108", "latest")
 _ALIGNED = {"alignment_threshold": 1 << 12, "alignment_interval": 1 << 12}
 _NO_COMPRESSION = {"", "bytes", "transpose", "crc32c"}  # codecs of Zarr
 _LONGEST_COMMAND = 1000  # characters of a command; tensors may be typed as text
-_MOST_HISTORY = 60_000  # bytes; older versions of the file format have no room for an attribute of 64 KiB
+_MOST_HISTORY = (
+    60_000  # bytes; older versions of the file format have no room for an attribute of 64 KiB
+)
 
 
-def create(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:
+def create(file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:
     """A new file for a tensor like `template` under the path `key`."""
     name = "/" + "/".join(files.parts_of(key, file.name))
     output: _Copy | _Alone
@@ -115,9 +118,15 @@ class _Copy:
         made = _made(file, self.name, old.id.get_type(), old.id.get_space(), self.properties)
         lost = []
         for attribute in old.attrs:
-            if attribute not in files.OF_SCALES or (attribute == "CLASS" and not files.is_scale(old)):
+            if attribute not in files.OF_SCALES or (
+                attribute == "CLASS" and not files.is_scale(old)
+            ):
                 try:
-                    _copy_attribute(old.id, made.id, attribute if isinstance(attribute, bytes) else attribute.encode())
+                    _copy_attribute(
+                        old.id,
+                        made.id,
+                        attribute if isinstance(attribute, bytes) else attribute.encode(),
+                    )
                 except RAISED:  # of a type that h5py lacks
                     lost.append(str(attribute))
         notes += [f"not copied: {listed(lost)}"] if lost else []
@@ -131,14 +140,22 @@ class _Alone:
     """A file of the dataset alone, with what the neutral form says of it."""
 
     def __init__(self, name: str, template: Source, where: str) -> None:
-        self.name, self.template, self.meaning, sizes = name, template, template.meaning() or NOTHING, template.sizes
+        self.name, self.template, self.meaning, sizes = (
+            name,
+            template,
+            template.meaning() or NOTHING,
+            template.sizes,
+        )
         self.is_netcdf = is_netcdf(where)
         # NetCDF's library opens a file for writing only if all groups remember the order of their links.
         tracks = True if self.is_netcdf or self.meaning.dimensions else None
         self.options = {"mode": "w", "libver": _VERSIONS, "track_order": tracks}
         like = template if isinstance(template, Hdf5Source) else None
         names = self.meaning.dimensions or [""] * len(sizes)
-        growing = (None if name in self.meaning.unlimited else size for name, size in zip(names, sizes, strict=True))
+        growing = (
+            None if name in self.meaning.unlimited else size
+            for name, size in zip(names, sizes, strict=True)
+        )
         self.limits = like.limits if like else tuple(growing)
         chunks = template.chunks
         if not chunks and None in self.limits:
@@ -149,7 +166,9 @@ class _Alone:
         self.properties.set_attr_creation_order(h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED)
         if chunks:  # a chunk may be larger than what cannot grow
             fits = zip(chunks, sizes, self.limits, strict=True)
-            self.properties.set_chunk(tuple(c if most is None else min(c, max(1, s, most)) for c, s, most in fits))
+            self.properties.set_chunk(
+                tuple(c if most is None else min(c, max(1, s, most)) for c, s, most in fits)
+            )
         if like:
             take_filters(self.properties, like.properties, but=h5py.h5z.FILTER_NBIT)
         elif chunks and {*template.storage.details.get("codecs", "").split(", ")} - _NO_COMPRESSION:
@@ -158,7 +177,9 @@ class _Alone:
         fill = fill_of(self.meaning.attributes, template.dtype)
         has_own = like and like.properties.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
         if fill is None and like and has_own and template.dtype.kind in "iufc":
-            with contextlib.suppress(*RAISED):  # one of a type that HDF5 does not convert, such as a bitfield
+            with contextlib.suppress(
+                *RAISED
+            ):  # one of a type that HDF5 does not convert, such as a bitfield
                 fill = np.zeros((), template.dtype)
                 like.properties.get_fill_value(fill)
         if fill is not None:
@@ -171,8 +192,14 @@ class _Alone:
         said, sizes, dims = self.meaning, dict[str, int](), list[str]()
         above, _, name = self.name.rpartition("/")
         for dimension, size in zip(said.dimensions, self.template.sizes, strict=False):
-            is_name = dimension.isprintable() and "/" not in dimension and dimension not in ("", ".", "..")
-            is_one = is_name and sizes.setdefault(dimension, size) == size  # a dimension has one size
+            is_name = (
+                dimension.isprintable()
+                and "/" not in dimension
+                and dimension not in ("", ".", "..")
+            )
+            is_one = (
+                is_name and sizes.setdefault(dimension, size) == size
+            )  # a dimension has one size
             dims.append(dimension if is_one else "")
         is_coordinate = dims[:1] == [name] and all(dims)
         if name in dims and not is_coordinate:
@@ -180,18 +207,26 @@ class _Alone:
                 name = files.NOT_COORDINATE + name
             else:  # where only h5netcdf would understand such a name
                 dims = ["" if dimension == name else dimension for dimension in dims]
-        if self.is_netcdf and any(dims):  # NetCDF's library opens no file where only some of a variable's have scales
+        if self.is_netcdf and any(
+            dims
+        ):  # NetCDF's library opens no file where only some of a variable's have scales
             free = (f"dim_{i}" for i in itertools.count() if f"dim_{i}" not in (*dims, name))
             dims = [dimension or next(free) for dimension in dims]
         limits = tuple(h5s.UNLIMITED if size is None else size for size in self.limits)
-        kind, space = storage.kind_of(self.template.dtype), h5s.create_simple(self.template.sizes, limits)
+        kind, space = (
+            storage.kind_of(self.template.dtype),
+            h5s.create_simple(self.template.sizes, limits),
+        )
         made = _made(file, f"{above}/{name}", kind, space, self.properties)
         _write_attributes(made, said.attributes, self.template.dtype)
         _write_attributes(file, said.groups[0] if said.groups else {})
         for home, attributes in zip(files.groups_of(made)[:-1], said.groups[:0:-1], strict=False):
             _write_attributes(home, attributes)
         self._attach_scales(made, dims, is_coordinate=is_coordinate)
-        return made, [*said.left_behind(can_grow=True), *(_add_history(file) if self.is_netcdf else [])]
+        return made, [
+            *said.left_behind(can_grow=True),
+            *(_add_history(file) if self.is_netcdf else []),
+        ]
 
     def _attach_scales(self, made: h5py.Dataset, dims: list[str], *, is_coordinate: bool) -> None:
         """Give each dimension of a dataset its scale: its coordinate, or one without values; others a label."""
@@ -203,7 +238,9 @@ class _Alone:
         for d, name in enumerate(dims):
             if not name or name in scales:
                 continue
-            more: dict[str, Any] = {"track_order": True} | ({"maxshape": (None,)} if self.limits[d] is None else {})
+            more: dict[str, Any] = {"track_order": True} | (
+                {"maxshape": (None,)} if self.limits[d] is None else {}
+            )
             if coordinate := coordinates.get(name):
                 values, attributes = _of_netcdf(coordinate.values), coordinate.attributes
                 if values.dtype == object:
@@ -219,7 +256,9 @@ class _Alone:
             scale.attrs.create(files.OWN_ID, np.int32(number))
         if is_coordinate:  # a scale has no scales
             if len(dims) > 1:
-                made.attrs.create(files.IDS, np.array([[*scales].index(name) for name in dims], np.int32))
+                made.attrs.create(
+                    files.IDS, np.array([[*scales].index(name) for name in dims], np.int32)
+                )
             return
         for d, name in enumerate(self.meaning.dimensions):
             if dims[d]:
@@ -235,14 +274,18 @@ def _allocate_early(properties: h5p.PropDCID) -> None:
         properties.set_fill_time(h5d.FILL_TIME_NEVER)
 
 
-def _made(file: h5py.File, path: str, kind: h5t.TypeID, space: h5s.SpaceID, properties: h5p.PropDCID) -> h5py.Dataset:
+def _made(
+    file: h5py.File, path: str, kind: h5t.TypeID, space: h5s.SpaceID, properties: h5p.PropDCID
+) -> h5py.Dataset:
     """A new dataset, made with the groups above it where they are not there."""
     group = file["/"]
     tracks = group.id.get_create_plist().get_link_creation_order() != 0 or None
     *parents, name = path.strip("/").split("/")
     for part in parents:
         group = group[part] if part in group else group.create_group(part, track_order=tracks)
-    group[name] = made = h5py.Dataset(h5d.create(group.id, None, kind, space, properties))  # a name in UTF-8
+    group[name] = made = h5py.Dataset(
+        h5d.create(group.id, None, kind, space, properties)
+    )  # a name in UTF-8
     return made
 
 
@@ -263,7 +306,9 @@ def _copy_attribute(old: h5d.DatasetID, new: h5d.DatasetID, name: bytes) -> None
         made.write(values, mtype=kind)
 
 
-def _write_attributes(item: h5py.HLObject, attributes: Attributes, dtype: np.dtype[Any] | None = None) -> None:
+def _write_attributes(
+    item: h5py.HLObject, attributes: Attributes, dtype: np.dtype[Any] | None = None
+) -> None:
     """Write attributes, of a tensor of that dtype, as NetCDF does: texts of their length, and numbers in arrays."""
     for name, value in (attributes if dtype is None else typed(attributes, dtype)).items():
         if isinstance(value, list):
@@ -271,7 +316,9 @@ def _write_attributes(item: h5py.HLObject, attributes: Attributes, dtype: np.dty
         elif isinstance(value, str):
             data = value.encode()
             length = len(data) if data and b"\0" not in data else None
-            item.attrs.create(name, data, dtype=h5py.string_dtype("ascii" if value.isascii() else "utf-8", length))
+            item.attrs.create(
+                name, data, dtype=h5py.string_dtype("ascii" if value.isascii() else "utf-8", length)
+            )
         else:
             array = _of_netcdf(np.atleast_1d(value))
             item.attrs.create(name, array.astype("i1") if array.dtype.kind == "b" else array)
@@ -291,7 +338,10 @@ def _add_history(file: h5py.File) -> list[str]:
         wanted = "seconds since 1970-01-01 UTC, such as 1700000000"
         raise UsageError(f"SOURCE_DATE_EPOCH is {str(epoch)[:40]!r}", wanted) from None
     command = printable(" ".join(map(platform.quoted, ["revseq", *sys.argv[1:]])))
-    line, old = f"{time.asctime(moment)}: {shortened(command, _LONGEST_COMMAND)}", files.attribute(file, "history")
+    line, old = (
+        f"{time.asctime(moment)}: {shortened(command, _LONGEST_COMMAND)}",
+        files.attribute(file, "history"),
+    )
     text = f"{line}\n{old}" if old else line
     if ("history" in file.attrs and not isinstance(old, str)) or len(text.encode()) > _MOST_HISTORY:
         return ["the attribute history is full, or is not a single text, so no line is added"]
@@ -311,12 +361,16 @@ class Recorder(io.FileIO):
 
     error: OSError | None = None
 
-    def __init__(self, file: AtomicFile) -> None:
+    def __init__(self, file: NewFile) -> None:
         self._file_name = file.name
         try:
-            super().__init__(file.temporary, "r+", opener=lambda path, _: platform.open_file(path, platform.UPDATE))
+            super().__init__(
+                file.temporary,
+                "r+",
+                opener=lambda path, _: platform.open_file(path, platform.UPDATE),
+            )
         except OSError as e:
-            raise file_io.failed(file.name, "write", e) from None
+            raise base.failed(file.name, "write", e) from None
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
         view = memoryview(data).cast("B")
@@ -346,7 +400,7 @@ class Recorder(io.FileIO):
             if not self.error:
                 raise files.worded_error(e, self._file_name, self._file_name, "write") from e
         if self.error:
-            raise file_io.failed(self._file_name, "write", self.error) from None
+            raise base.failed(self._file_name, "write", self.error) from None
 
 
 class _DatasetSink(FileSink):
@@ -355,7 +409,7 @@ class _DatasetSink(FileSink):
     _recorder: Recorder | None = None
     _file: h5py.File | None = None
 
-    def __init__(self, file: AtomicFile, output: _Copy | _Alone) -> None:
+    def __init__(self, file: NewFile, output: _Copy | _Alone) -> None:
         super().__init__(file)
         self._output, self._template = output, output.template
 
@@ -363,7 +417,7 @@ class _DatasetSink(FileSink):
         """Create the file with the dataset, whose values are still to be written."""
         if isinstance(self._output, _Copy):
             old = self._output.template
-            self.file.fill_from(old.path, old.identity, [(0, old.identity.size, 0)])
+            fill_from(self.file, old.path, old.identity, [(0, old.identity.size, 0)])
         self._recorder = Recorder(self.file)
         with self._recorder.worded():
             self._file = h5py.File(self._recorder, **self._output.options, **options)
@@ -383,7 +437,9 @@ class _DatasetSink(FileSink):
             self._close()
 
     def reopen(self) -> Source:
-        return Hdf5Source(self.file.temporary, self._output.name, self.file.name, self._template.desc.data_type)
+        return Hdf5Source(
+            self.file.temporary, self._output.name, self.file.name, self._template.desc.data_type
+        )
 
 
 class Hdf5Sink(_DatasetSink):
@@ -397,7 +453,7 @@ class Hdf5Sink(_DatasetSink):
     in_order = True
     _writer: BlockWriter = Handing()
 
-    def __init__(self, file: AtomicFile, output: _Copy | _Alone) -> None:
+    def __init__(self, file: NewFile, output: _Copy | _Alone) -> None:
         super().__init__(file, output)
         if output.properties.get_layout() == h5d.CHUNKED:
             self.chunks = output.properties.get_chunk()
@@ -407,13 +463,18 @@ class Hdf5Sink(_DatasetSink):
         self._dataset = self._begin()
         if self.encoded:
             name, dtype = self.file.name, self._template.dtype
-            self._writer = ChunkBlockWriter.like(self._dataset, self._output.properties, dtype, name)
+            self._writer = ChunkBlockWriter.like(
+                self._dataset, self._output.properties, dtype, name
+            )
         elif self.chunks:  # whose size is known, so that a full disk is told before the work
-            counts = (-(-size // chunk) for size, chunk in zip(self._template.sizes, self.chunks, strict=True))
+            counts = (
+                -(-size // chunk)
+                for size, chunk in zip(self._template.sizes, self.chunks, strict=True)
+            )
             whole = prod(counts) * prod(self.chunks) * self._template.dtype.itemsize
             missing = max(0, whole - self._dataset.id.get_storage_size())
-            with file_io.opened_to_write(self.file.temporary, self.file.name) as fd:
-                file_io.allocate(fd, self._dataset.file.id.get_filesize() + missing, self.file.name)
+            with local.open_to_write(self.file.temporary, self.file.name) as fd:
+                fd.allocate(self._dataset.file.id.get_filesize() + missing)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
         return self._writer

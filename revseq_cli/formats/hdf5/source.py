@@ -14,9 +14,17 @@ from numpy.typing import NDArray
 from revseq_cli.core.dtypes import data_type_of, require_sizes
 from revseq_cli.core.errors import FormatError, NoTensorError, about
 from revseq_cli.core.tensors import DataType, Region, TensorDesc, chunk_boxes, chunk_start
-from revseq_cli.formats import file_io
-from revseq_cli.formats.atomic_file import AtomicFile
-from revseq_cli.formats.attributes import ENCODING, FILL, Meaning, Variable, as_texts, is_small, joined
+from revseq_cli.files import base, open_file
+from revseq_cli.files.new import NewFile
+from revseq_cli.formats.attributes import (
+    ENCODING,
+    FILL,
+    Meaning,
+    Variable,
+    as_texts,
+    is_small,
+    joined,
+)
 from revseq_cli.formats.contents import GROUP, Contents, Item, not_whole, only_of, refuse_bomb
 from revseq_cli.formats.contract import Address, FileSink, ReadTask, Source, Storage, TextTypes
 from revseq_cli.formats.hdf5 import files, storage
@@ -28,7 +36,9 @@ from revseq_cli.formats.table import is_hdf5, is_netcdf, looks_like
 _MATLAB_NUMBERS = {
     "double", "single", "logical", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"
 }  # fmt: skip
-_TEXTS_AT_ONCE = 8  # that are read before their lengths are looked at: many may lie at one place in the file
+_TEXTS_AT_ONCE = (
+    8  # that are read before their lengths are looked at: many may lie at one place in the file
+)
 
 
 def open_source(address: Address, types: TextTypes) -> Source:
@@ -36,7 +46,7 @@ def open_source(address: Address, types: TextTypes) -> Source:
     return Hdf5Source(address.path, address.key, asked=types.asked)
 
 
-def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:
+def create_sink(file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:
     """The sink for a tensor like `template`, with the path `key`; RevseqError for every reason to refuse it."""
     from revseq_cli.formats.hdf5 import sink  # most commands only read
 
@@ -52,15 +62,17 @@ class Hdf5Source(Source):
     at the offset of `raw`, are read and written without HDF5.
     """
 
-    identity: file_io.Identity
+    identity: base.Identity
     raw: RawTensor | None = None
 
-    def __init__(self, path: str, key: str | None, name: str = "", asked: DataType | None = None) -> None:
+    def __init__(
+        self, path: str, key: str | None, name: str = "", asked: DataType | None = None
+    ) -> None:
         name = name or path
-        with file_io.opened(path, name=name) as fd:
-            self.identity = file_io.identity(fd)
+        with open_file(path, name=name) as fd:
+            self.identity = fd.identity
             if not is_hdf5(fd, name):
-                seems, hint = looks_like(file_io.read_some(fd, 64, 0, name))
+                seems, hint = looks_like(fd.read(64, 0))
                 found = f"not an HDF5 file: it looks like {seems}"
                 raise FormatError(found, "an HDF5 file by its suffix", hint, name)
         with opened(path, name, self.identity) as file:
@@ -75,9 +87,13 @@ class Hdf5Source(Source):
             self.encoded = self.properties.get_nfilters() > 0
             self.dimensions = files.names_of(dataset)
             # Of values that were never written, HDF5 would name a place, too.
-            is_contiguous = self.properties.get_layout() == h5d.CONTIGUOUS and dataset.id.get_storage_size() > 0
+            is_contiguous = (
+                self.properties.get_layout() == h5d.CONTIGUOUS and dataset.id.get_storage_size() > 0
+            )
             if is_contiguous and not storage.is_narrow(kind):
-                self.raw = RawTensor(path, self.name, dataset.id.get_offset(), self.dtype, self.sizes)
+                self.raw = RawTensor(
+                    path, self.name, dataset.id.get_offset(), self.dtype, self.sizes
+                )
                 if self.raw.end > self.identity.size:
                     found = f"truncated: {self.identity.size} bytes, and its values end at {self.raw.end}"
                     raise not_whole(found, self.name)
@@ -90,10 +106,14 @@ class Hdf5Source(Source):
             raise FormatError("has a null dataspace: neither sizes nor elements", "a tensor")
         is_absent = dataset.id.get_space_status() == h5d.SPACE_STATUS_NOT_ALLOCATED
         if is_absent and self.properties.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED:
-            raise FormatError("none of its values was ever written, and it has no fill value", "values")
+            raise FormatError(
+                "none of its values was ever written, and it has no fill value", "values"
+            )
         require_filters(dataset, self.name)
         declared, stored = prod(dataset.shape) * self.dtype.itemsize, dataset.id.get_storage_size()
-        refuse_bomb(declared, stored, "write it again without compression: h5repack -f NONE", self.name)
+        refuse_bomb(
+            declared, stored, "write it again without compression: h5repack -f NONE", self.name
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """What workers get: all but the properties, which are about new files, and do not pickle."""
@@ -119,13 +139,24 @@ class Hdf5Source(Source):
                         coordinates += _coordinate(dataset, d, name)
                     except (*RAISED, FormatError):  # damage matters where it is asked for
                         left.append(f"the variable {name}")
-            groups = tuple(files.attributes_of(group)[0] for group in reversed(files.groups_of(dataset)))
+            groups = tuple(
+                files.attributes_of(group)[0] for group in reversed(files.groups_of(dataset))
+            )
             fill = None
             is_filled = self.properties.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
-            if is_filled and FILL not in attributes and self.dtype.itemsize > 1 and files.is_netcdf(dataset):
+            if (
+                is_filled
+                and FILL not in attributes
+                and self.dtype.itemsize > 1
+                and files.is_netcdf(dataset)
+            ):
                 fill = dataset.fillvalue
-        unlimited = tuple(n for n, most in zip(self.dimensions, self.limits, strict=False) if n and most is None)
-        return Meaning(self.dimensions, attributes, tuple(coordinates), groups, unlimited, tuple(left), fill)
+        unlimited = tuple(
+            n for n, most in zip(self.dimensions, self.limits, strict=False) if n and most is None
+        )
+        return Meaning(
+            self.dimensions, attributes, tuple(coordinates), groups, unlimited, tuple(left), fill
+        )
 
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
@@ -144,7 +175,9 @@ def _refuse_other_programs(dataset: h5py.Dataset) -> None:
     if isinstance(kind, str) and kind not in _MATLAB_NUMBERS:
         raise FormatError(f"its data type is MATLAB's {kind}", "numbers")
     if (empty := files.attribute(dataset, "MATLAB_empty")) is not None and np.all(empty == 1):
-        raise NoTensorError("an empty array of MATLAB, whose numbers are its sizes", "an array with elements")
+        raise NoTensorError(
+            "an empty array of MATLAB, whose numbers are its sizes", "an array with elements"
+        )
 
 
 def _details_of(properties: h5py.h5p.PropDCID, meaning: str) -> dict[str, str]:
@@ -165,14 +198,18 @@ def _coordinate(dataset: h5py.Dataset, d: int, name: str) -> list[Variable]:
 
     It is the dimension's scale, or without scales the dataset of its name in the same group.
     """
-    attached = [scale for scale in files.scales_of(dataset, d) if str(scale.name).rpartition("/")[2] == name]
+    attached = [
+        scale for scale in files.scales_of(dataset, d) if str(scale.name).rpartition("/")[2] == name
+    ]
     scale = attached[0] if attached else files.dataset_in(dataset.parent, name)
     if scale is None or scale == dataset or files.is_bare(scale):
         return []
     kind, size, sizes = scale.dtype.kind, dataset.shape[d], scale.shape or ()
     is_of_characters = scale.dtype == "S1" and len(sizes) == 2  # NetCDF's way
     is_text = is_of_characters or kind == "S" or h5py.check_string_dtype(scale.dtype)
-    is_one = sizes[:1] == (size,) and len(sizes) == 1 + is_of_characters and (kind in "biuf" or is_text)
+    is_one = (
+        sizes[:1] == (size,) and len(sizes) == 1 + is_of_characters and (kind in "biuf" or is_text)
+    )
     if not is_one or not is_small(sizes, scale.dtype.itemsize, scale.chunks):
         raise FormatError("no coordinate, or a large one")
     require_filters(scale, name)
@@ -200,7 +237,7 @@ class Hdf5ReadTask:
     name: str
     place: str
     dtype: np.dtype[Any]
-    unchanged: file_io.Identity
+    unchanged: base.Identity
     region: Region
 
     def read(self) -> NDArray[Any]:
@@ -216,7 +253,9 @@ class Hdf5ReadTask:
                         storage.read(dataset, box, self.dtype)
                     except RAISED:
                         place = chunk_start(box, dataset.chunks)
-                        found = f"the chunk at {place} is damaged: it fails its checksum or its filter"
+                        found = (
+                            f"the chunk at {place} is damaged: it fails its checksum or its filter"
+                        )
                         raise not_whole(found, self.name) from None
                 raise
 
@@ -231,7 +270,9 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
         group, _, place = files.follow(file, (address.key or "").strip("/"), address.path)
         if not isinstance(group, h5g.GroupID):
             return None
-        for path, entry in files.entries(group, place):  # one at a time: HDF5 is slow with many open objects
+        for path, entry in files.entries(
+            group, place
+        ):  # one at a time: HDF5 is slow with many open objects
             item = Item(path, depth=path.count("/") - place.count("/") - 1)
             match entry:
                 case h5g.GroupID():
@@ -260,7 +301,11 @@ def _unreadable(item: Item, error: Exception) -> Item:
 def _tensor(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tuple[Item, bool]:
     """The item of a dataset, with what its header says, or why it is no tensor; and whether it is a scale."""
     try:
-        sizes, attributes, kind = dataset.id.shape, h5py.h5a.get_num_attrs(dataset.id), dataset.id.get_type()
+        sizes, attributes, kind = (
+            dataset.id.shape,
+            h5py.h5a.get_num_attrs(dataset.id),
+            dataset.id.get_type(),
+        )
         item = item._replace(
             sizes=sizes,
             dimensions=files.names_of(dataset),

@@ -34,7 +34,9 @@ _MINIFLOATS = {
     DataType.BFLOAT16: ((15, 7, 8, 0, 7), 127),
     DataType.FLOAT8_E5M2: ((7, 2, 5, 0, 2), 15),
 }
-_FLOATS = [np.dtype(f"f{size}") for size in (2, 4, 8)] + [dtypes.dtype_of(data_type) for data_type in _MINIFLOATS]
+_FLOATS = [np.dtype(f"f{size}") for size in (2, 4, 8)] + [
+    dtypes.dtype_of(data_type) for data_type in _MINIFLOATS
+]
 _BOOLEANS = {b"FALSE": 0, b"TRUE": 1}  # as h5py and netCDF write them
 _IMAGINARY = re.compile(r"i$|im", re.IGNORECASE)  # matches the name of an imaginary part
 _OTHERS = {  # that no tensor has, by the class of a type
@@ -54,7 +56,10 @@ def dtype_of(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
             return dtypes.named(np.dtype(f"V{size}"), asked, "")
         case h5t.TypeEnumID() if not is_narrow(kind.get_super()):
             dtype = dtype_of(kind.get_super())
-            members = {kind.get_member_name(i): kind.get_member_value(i) for i in range(kind.get_nmembers())}
+            members = {
+                kind.get_member_name(i): kind.get_member_value(i)
+                for i in range(kind.get_nmembers())
+            }
             return np.dtype("?") if dtype.itemsize == 1 and members == _BOOLEANS else dtype
         case h5t.TypeIntegerID() if size in (1, 2, 4, 8):
             order = ">" if kind.get_order() == h5t.ORDER_BE else "<"
@@ -65,7 +70,10 @@ def dtype_of(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
                     return np.dtype(f"{order}u{size}")
         case h5t.TypeFloatID():
             for dtype in (
-                known.newbyteorder(order) for known in _FLOATS if known.itemsize == size for order in ("<", ">")
+                known.newbyteorder(order)
+                for known in _FLOATS
+                if known.itemsize == size
+                for order in ("<", ">")
             ):
                 if kind.equal(kind_of(dtype)):
                     return dtype
@@ -74,10 +82,21 @@ def dtype_of(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
             real, imaginary = kind.get_member_type(0), kind.get_member_type(1)
             is_real_first = not _IMAGINARY.match(kind.get_member_name(0).decode("utf-8", "replace"))
             if isinstance(real, h5t.TypeFloatID) and imaginary.equal(real) and is_real_first:
-                part, offsets = dtype_of(real), (kind.get_member_offset(0), kind.get_member_offset(1))
-                if part.kind == "f" and offsets == (0, part.itemsize) and size in (8, 16) and size == 2 * part.itemsize:
+                part, offsets = (
+                    dtype_of(real),
+                    (kind.get_member_offset(0), kind.get_member_offset(1)),
+                )
+                if (
+                    part.kind == "f"
+                    and offsets == (0, part.itemsize)
+                    and size in (8, 16)
+                    and size == 2 * part.itemsize
+                ):
                     return np.dtype(f"{part.byteorder}c{size}")
-        case _ if kind.get_class() == getattr(h5t, "COMPLEX", None) and size in (8, 16):  # since HDF5 2.0
+        case _ if kind.get_class() == getattr(h5t, "COMPLEX", None) and size in (
+            8,
+            16,
+        ):  # since HDF5 2.0
             return np.dtype(f"{dtype_of(kind.get_super()).byteorder}c{size}")
     words = _OTHERS.get(kind.get_class()) or meaning(kind) or "one that h5py lacks"
     raise FormatError(f"its data type is {words}", "numbers in whole bytes, as in NumPy")
@@ -112,7 +131,10 @@ def meaning(kind: h5t.TypeID) -> str:
         case h5t.TypeBitfieldID():
             return "bitfield"
         case h5t.TypeEnumID() | h5t.TypeCompoundID():
-            names = (kind.get_member_name(i).decode("utf-8", "replace") for i in range(kind.get_nmembers()))
+            names = (
+                kind.get_member_name(i).decode("utf-8", "replace")
+                for i in range(kind.get_nmembers())
+            )
             return f"{'enumeration' if isinstance(kind, h5t.TypeEnumID) else 'compound'} of {listed(names, 5)}"
         case h5t.TypeArrayID():
             return f"array of sizes {braced(kind.get_array_dims())}"
@@ -168,13 +190,18 @@ _ASKED_FOR: dict[int, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
     32033: lambda _: (),
 }
 
-_UNFILTERED = "write another format, such as .npy, or first the input without filters: h5repack -f NONE"
+_UNFILTERED = (
+    "write another format, such as .npy, or first the input without filters: h5repack -f NONE"
+)
 
 
 def filters_of(properties: h5p.PropDCID) -> dict[int, str]:
     """The names of the filters that a chunk passes through, by HDF5's registered number."""
     filters = (properties.get_filter(i) for i in range(properties.get_nfilters()))
-    return {code: _NAMES.get(code) or name.decode("utf-8", "replace")[:40] for code, _, _, name in filters}
+    return {
+        code: _NAMES.get(code) or name.decode("utf-8", "replace")[:40]
+        for code, _, _, name in filters
+    }
 
 
 def require_filters(dataset: h5py.Dataset, where: str) -> None:
@@ -188,7 +215,9 @@ def require_filters(dataset: h5py.Dataset, where: str) -> None:
         except ModuleNotFoundError:
             hint = platform.pip("install hdf5plugin")
         if not h5z.filter_avail(code):
-            raise FormatError(f"needs the filter {code} ({name})", "a filter that is installed", hint, where)
+            raise FormatError(
+                f"needs the filter {code} ({name})", "a filter that is installed", hint, where
+            )
 
 
 def take_filters(properties: h5p.PropDCID, like: h5p.PropDCID, but: int = 0) -> None:
@@ -220,11 +249,15 @@ class ChunkBlockWriter:
     may_lose: bool
 
     @classmethod
-    def like(cls, dataset: h5py.Dataset, properties: h5p.PropDCID, dtype: np.dtype[Any], name: str) -> ChunkBlockWriter:
+    def like(
+        cls, dataset: h5py.Dataset, properties: h5p.PropDCID, dtype: np.dtype[Any], name: str
+    ) -> ChunkBlockWriter:
         """The one for chunks of a dataset made with these properties; `name` is for messages."""
         kind, chunks, image = dataset.id.get_type(), properties.get_chunk(), io.BytesIO()
         with h5py.File(image, "w") as file:
-            h5py.h5d.create(file.id, b"chunk", kind.copy(), h5s.create_simple(chunks, chunks), properties)
+            h5py.h5d.create(
+                file.id, b"chunk", kind.copy(), h5s.create_simple(chunks, chunks), properties
+            )
         may_lose = not _LOSSLESS.issuperset(filters_of(properties))
         return cls(chunks, dtype, image.getvalue(), name, may_lose)
 
@@ -252,7 +285,9 @@ class ChunkBlockWriter:
         values = np.ascontiguousarray(values, self.dtype)
         kind, sizes = in_memory(scratch.get_type(), self.dtype), values.shape
         if scratch.shape != sizes:
-            scratch.set_extent(self.chunks)  # shrinking it next fills up what is cut off, and no more
+            scratch.set_extent(
+                self.chunks
+            )  # shrinking it next fills up what is cut off, and no more
             scratch.write(h5s.ALL, h5s.ALL, np.zeros(self.chunks, self.dtype), kind)
             scratch.set_extent(sizes)
         scratch.write(h5s.ALL, h5s.ALL, values, kind)
@@ -264,7 +299,9 @@ class ChunkBlockWriter:
             scratch.write_direct_chunk(start, data, mask)
             scratch.read(h5s.ALL, h5s.ALL, decoded, kind)
             if decoded.tobytes() != values.tobytes():
-                raise FormatError("its filters change values", "lossless filters", _UNFILTERED, self.name)
+                raise FormatError(
+                    "its filters change values", "lossless filters", _UNFILTERED, self.name
+                )
         return data, mask
 
 

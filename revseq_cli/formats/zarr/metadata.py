@@ -17,12 +17,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from revseq_cli import files
 from revseq_cli.core import platform, signals
 from revseq_cli.core.dtypes import data_type_of, dtype_of, is_nameless, named, require_sizes
 from revseq_cli.core.errors import FormatError, MissingFileError, RevseqError, TensorIOError
 from revseq_cli.core.tensors import DataType, TensorDesc, braced
-from revseq_cli.formats import file_io, remote
-from revseq_cli.formats.atomic_file import AtomicFile
+from revseq_cli.files import base, far
+from revseq_cli.files.address import is_web
+from revseq_cli.files.new import NewFile
 from revseq_cli.formats.contents import GROUP, Contents, Item, extra, only_of
 from revseq_cli.formats.contract import Address, FileSink, Source, TextTypes
 from revseq_cli.text.numbers import unique
@@ -44,11 +46,22 @@ _LOSSLESS = {
     "bytes", "transpose", "blosc", "bz2", "gzip", "zlib", "lz4", "lzma", "zstd", "shuffle", "base64",
     "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3",
 }  # fmt: skip
-_SHARDING, _TEXTS, _PREFIX = "sharding_indexed", "vlen-utf8", "numcodecs."  # the last one of names in version 3
-_TYPES = {str(dtype_of(data_type)): dtype_of(data_type) for data_type in DataType if data_type.kind != "minifloat"}
+_SHARDING, _TEXTS, _PREFIX = (
+    "sharding_indexed",
+    "vlen-utf8",
+    "numcodecs.",
+)  # the last one of names in version 3
+_TYPES = {
+    str(dtype_of(data_type)): dtype_of(data_type)
+    for data_type in DataType
+    if data_type.kind != "minifloat"
+}
 # How the package zarr stores dtypes that the format lacks: as bytes without a data type.
 _TYPES |= {f"raw_bytes {data_type.size}": np.dtype(f"V{data_type.size}") for data_type in DataType}
-_TEXT_TYPES = {"fixed_length_utf32": ("U", 4), "null_terminated_bytes": ("S", 1)}  # each with the bytes of a character
+_TEXT_TYPES = {
+    "fixed_length_utf32": ("U", 4),
+    "null_terminated_bytes": ("S", 1),
+}  # each with the bytes of a character
 
 
 class Node(NamedTuple):
@@ -70,11 +83,15 @@ class Store:
         self.path = path
         self._fetched: dict[str, bytes] | None = None
         if platform.is_remote(path):
-            names = [name for name in remote.listed(path) if name.rpartition("/")[2] in (*FILES, CONSOLIDATED[2])]
-            self._fetched = remote.contents(path, names or [*FILES, CONSOLIDATED[2]])
+            names = [
+                name
+                for name in far.list_below(path)
+                if name.rpartition("/")[2] in (*FILES, CONSOLIDATED[2])
+            ]
+            self._fetched = far.read_files(path, names or [*FILES, CONSOLIDATED[2]])
             if not self._fetched:
                 raise MissingFileError("no such store", where=path)
-            if remote.is_web(path):
+            if is_web(path):
                 self._fetched |= self._copies()
 
     def _copies(self) -> dict[str, bytes]:
@@ -96,15 +113,20 @@ class Store:
             raise FormatError("a link", _LINKS, where=str(path))
         if not path.exists():
             return None
-        with file_io.opened(str(path)) as fd:
-            size = file_io.identity(fd).size
+        with files.open_file(str(path)) as fd:
+            size = fd.identity.size
             if size > _LARGEST:
-                raise FormatError(f"has {size} bytes of metadata", f"at most {_LARGEST}", where=str(path))
-            return file_io.read_some(fd, size, 0, str(path))
+                raise FormatError(
+                    f"has {size} bytes of metadata", f"at most {_LARGEST}", where=str(path)
+                )
+            return fd.read(size, 0)
 
     def read(self, name: str) -> dict[str, Any]:
         """The JSON object in a file of metadata, empty where there is no file."""
-        data, where = self.data(name), f"{self.path}/{name}" if self._fetched else str(Path(self.path, name))
+        data, where = (
+            self.data(name),
+            f"{self.path}/{name}" if self._fetched else str(Path(self.path, name)),
+        )
         try:
             fields = json.loads(data, object_pairs_hook=unique) if data is not None else {}
         except FormatError as e:
@@ -143,8 +165,12 @@ class Store:
             names = {rest.partition("/")[0] for rest in rests if "/" in rest}
         else:
             folder = Path(self.path, key)
-            with file_io.trying_to("read", folder):
-                names = {entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)}
+            with base.trying_to("read", folder):
+                names = {
+                    entry.name
+                    for entry in os.scandir(folder)
+                    if entry.is_dir(follow_symlinks=False)
+                }
         return [f"{start}{name}" for name in sorted(names, reverse=True)]
 
     def arrays(self) -> list[str]:
@@ -168,7 +194,7 @@ def open_source(address: Address, types: TextTypes) -> Source:
     return ZarrSource(address.path, address.key, asked=types.asked)
 
 
-def create_sink(file: AtomicFile, template: Source, key: str, *, only: bool) -> FileSink:
+def create_sink(file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:
     """A new store of one array, or the input's store with that array replaced or added."""
     extra("zarr", "a Zarr store", file.name)
     from revseq_cli.formats.zarr.sink import ZarrSink
@@ -191,7 +217,9 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
             if node and node.is_array:
                 array = read(node, below, types.asked)
                 desc = TensorDesc(data_type_of(array.dtype), array.sizes)
-                item = item._replace(desc=desc, sizes=array.sizes, dimensions=array.dimensions, details=array.details)
+                item = item._replace(
+                    desc=desc, sizes=array.sizes, dimensions=array.dimensions, details=array.details
+                )
             elif node:
                 item = item._replace(what=GROUP)
                 pending += [(inside, depth + 1) for inside in store.folders(below)]
@@ -199,8 +227,12 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
         except RevseqError as e:  # what is wrong with its metadata is told in its place
             item = item.refused(e)
         items.append(item)
-    only = None if address.key is not None else only_of([item for item in items if not item.is_group])
-    return Contents(address.path, "zarr", tuple(items), only, key, len(group.attributes), is_tree=True)
+    only = (
+        None if address.key is not None else only_of([item for item in items if not item.is_group])
+    )
+    return Contents(
+        address.path, "zarr", tuple(items), only, key, len(group.attributes), is_tree=True
+    )
 
 
 class Metadata(NamedTuple):
@@ -237,7 +269,10 @@ class Metadata(NamedTuple):
         if not self.sizes:
             return name == ("c" if start else "0")
         numbers = name.removeprefix(start).split(separator)
-        are_numbers = all(number.isascii() and number.isdecimal() and str(int(number)) == number for number in numbers)
+        are_numbers = all(
+            number.isascii() and number.isdecimal() and str(int(number)) == number
+            for number in numbers
+        )
         if not name.startswith(start) or not are_numbers or len(numbers) != len(self.sizes):
             return False
         return all(int(number) < count for number, count in zip(numbers, self.counts, strict=True))
@@ -255,11 +290,22 @@ def read(node: Node, where: str, asked: DataType | None = None, *, texts: bool =
             steps = [*(fields["filters"] or []), *filter(None, [fields["compressor"]])]
             shards, start, separator = chunks, "", str(fields.get("dimension_separator", "."))
         else:
-            kind, names, grid = fields["data_type"], fields.get("dimension_names"), fields["chunk_grid"]
+            kind, names, grid = (
+                fields["data_type"],
+                fields.get("dimension_names"),
+                fields["chunk_grid"],
+            )
             if grid["name"] != "regular":
-                raise FormatError(f"has the chunk grid {str(grid['name'])[:80]}", "regular", where=where)
-            steps, shards = [*map(_with_name, fields["codecs"])], grid["configuration"]["chunk_shape"]
-            inner = (step["configuration"]["chunk_shape"] for step in steps if step["name"] == _SHARDING)
+                raise FormatError(
+                    f"has the chunk grid {str(grid['name'])[:80]}", "regular", where=where
+                )
+            steps, shards = (
+                [*map(_with_name, fields["codecs"])],
+                grid["configuration"]["chunk_shape"],
+            )
+            inner = (
+                step["configuration"]["chunk_shape"] for step in steps if step["name"] == _SHARDING
+            )
             chunks, keys = next(inner, shards), _with_name(fields["chunk_key_encoding"])
             is_flat = keys["name"] == "v2"
             separator = str(keys.get("configuration", {}).get("separator", "." if is_flat else "/"))
@@ -278,18 +324,26 @@ def read(node: Node, where: str, asked: DataType | None = None, *, texts: bool =
                     e.found = f"its data type is {str(kind)[:80]}"
                 raise e.about(where) from None
         require_sizes(sizes, where)
-        if not len(sizes) == len(chunks) == len(shards) or not all(0 < size < 1 << 63 for size in (*chunks, *shards)):
+        if not len(sizes) == len(chunks) == len(shards) or not all(
+            0 < size < 1 << 63 for size in (*chunks, *shards)
+        ):
             wanted = "a size from 1 to 2^63 - 1 for each dimension"
             raise FormatError(f"has the chunks {braced(chunks)[:200]}", wanted, where=where)
-        codecs = _lossless(node.version, steps, dtype, where, {*_LOSSLESS, _TEXTS} if is_text else _LOSSLESS)
+        codecs = _lossless(
+            node.version, steps, dtype, where, {*_LOSSLESS, _TEXTS} if is_text else _LOSSLESS
+        )
         if dtype.kind == "O" and _TEXTS not in codecs:
             raise FormatError(f"its texts are not in {_TEXTS}", where=where)
     except (KeyError, TypeError, AttributeError):
-        raise FormatError("has damaged metadata", "those of a Zarr array", "fetch it again", where) from None
+        raise FormatError(
+            "has damaged metadata", "those of a Zarr array", "fetch it again", where
+        ) from None
     names = names if isinstance(names, list) and len(names) == len(sizes) else []
     dimensions = tuple(name if isinstance(name, str) else "" for name in names)
     dimensions = dimensions if any(dimensions) else ()
-    return Metadata(node.version, dtype, sizes, chunks, shards, tuple(codecs), start, separator, dimensions)
+    return Metadata(
+        node.version, dtype, sizes, chunks, shards, tuple(codecs), start, separator, dimensions
+    )
 
 
 def _with_name(part: Any) -> Any:  # noqa: ANN401 - of JSON
@@ -312,7 +366,9 @@ def _dtype_of(kind: Any, version: Version) -> np.dtype[Any]:  # noqa: ANN401 - o
     return _TYPES.get(name if size is None else f"{name} {size}", np.dtype(object))
 
 
-def _lossless(version: Version, steps: list[Any], dtype: np.dtype[Any], where: str, known: set[str]) -> list[str]:
+def _lossless(
+    version: Version, steps: list[Any], dtype: np.dtype[Any], where: str, known: set[str]
+) -> list[str]:
     """The names of codecs, also of those inside a shard; FormatError for one that may change elements of that type."""
     names = []
     for step in steps:
@@ -323,13 +379,20 @@ def _lossless(version: Version, steps: list[Any], dtype: np.dtype[Any], where: s
             names += _lossless(version, fields["codecs"], dtype, where, known)
             names += _lossless(version, fields["index_codecs"], np.dtype(np.uint64), where, known)
             continue
-        codec, is_kept = name.removeprefix(_PREFIX), fields.get("astype") in (None, fields.get("dtype"))
+        codec, is_kept = (
+            name.removeprefix(_PREFIX),
+            fields.get("astype") in (None, fields.get("dtype")),
+        )
         # Differences of integers wrap around, and their sums back; those of floats are rounded.
-        is_delta = codec == "delta" and dtype.kind in "iu" and fields.get("dtype") == dtype.str and is_kept
+        is_delta = (
+            codec == "delta" and dtype.kind in "iu" and fields.get("dtype") == dtype.str and is_kept
+        )
         if codec not in known and not is_delta and not (codec == "packbits" and dtype.kind == "b"):
             found = f"has the codec {name[:80]}, which may change values of {dtype}"
             hint = "write the array again with one of these"
-            raise FormatError(found, "lossless codecs, such as zstd, gzip, blosc or shuffle", hint, where)
+            raise FormatError(
+                found, "lossless codecs, such as zstd, gzip, blosc or shuffle", hint, where
+            )
     return names
 
 
@@ -346,13 +409,13 @@ def files_in(folder: str, where: str) -> tuple[str, int, list[str]]:
     return digest.hexdigest(), stored, names
 
 
-def _identities(folder: str, where: str) -> Iterator[tuple[str, file_io.Identity]]:
+def _identities(folder: str, where: str) -> Iterator[tuple[str, base.Identity]]:
     """The state of each file by its path in the folder, in an order that does not change."""
     if platform.is_remote(folder):
-        yield from sorted(remote.listed(folder).items())
+        yield from sorted(far.list_below(folder).items())
         return
     pending = [""]
-    with file_io.trying_to("read", where):
+    with base.trying_to("read", where):
         try:
             while pending:
                 below = pending.pop()
@@ -365,8 +428,8 @@ def _identities(folder: str, where: str) -> Iterator[tuple[str, file_io.Identity
                     if not entry.is_file(follow_symlinks=False):
                         raise FormatError(f"{name} is not a regular file", _LINKS, where=where)
                     status = os.lstat(entry.path)
-                    file_io.refuse_output(status, entry.path)
-                    yield name, file_io.identity_of(status)
+                    base.refuse_output(status, entry.path)
+                    yield name, base.identity_of(status)
         except FileNotFoundError:
             raise changed(where) from None
 

@@ -20,14 +20,15 @@ from revseq_cli.core import dtypes, platform
 from revseq_cli.core.dtypes import is_nameless
 from revseq_cli.core.errors import UsageError, listed
 from revseq_cli.core.tensors import Region, parts
-from revseq_cli.formats import file_io
-from revseq_cli.formats.atomic_file import AtomicFile, copy_file
+from revseq_cli.files import base, join
+from revseq_cli.files.copies import copy_file
+from revseq_cli.files.new import NewFile
 from revseq_cli.formats.attributes import FILL, NOTHING, Attributes, Variable, fill_of, typed
 from revseq_cli.formats.contents import not_a_name, taken
 from revseq_cli.formats.contract import BlockWriter, FileSink, Source
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.metadata import CONSOLIDATED, GROUP_FILES, Version
-from revseq_cli.formats.zarr.source import Stored, ZarrSource, below, done, errors_worded
+from revseq_cli.formats.zarr.source import Stored, ZarrSource, done, errors_worded
 
 _GROUPS: dict[int, dict[str, Any]] = {
     2: {"zarr_format": 2},
@@ -40,7 +41,7 @@ class ZarrSink(FileSink):
 
     encoded = True
 
-    def __init__(self, file: AtomicFile, template: Source, key: str, *, only: bool) -> None:
+    def __init__(self, file: NewFile, template: Source, key: str, *, only: bool) -> None:
         super().__init__(file)
         self._data_type = template.desc.data_type
         self._version: Version = 3
@@ -53,14 +54,20 @@ class ZarrSink(FileSink):
             self._version, self.chunks = like.metadata.version, like.metadata.shards
             self._array = dict(like.array.files)
         else:
-            dtype = template.dtype.newbyteorder("=")  # codecs have a byte order, and data types have none
+            dtype = template.dtype.newbyteorder(
+                "="
+            )  # codecs have a byte order, and data types have none
             if dtypes.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
                 dtype = np.dtype(f"V{dtype.itemsize}")
             attributes = typed(said.attributes, dtype)
-            self.chunks, self._array = _made(template.sizes, dtype, said.dimensions, attributes, 3, file.name)
+            self.chunks, self._array = _made(
+                template.sizes, dtype, said.dimensions, attributes, 3, file.name
+            )
             self.notes += said.left_behind(can_grow=False)
         # The files of metadata that a store lacks, by their paths.
-        self._files = {f"{self._key}/{name}".lstrip("/"): data for name, data in self._array.items()}
+        self._files = {
+            f"{self._key}/{name}".lstrip("/"): data for name, data in self._array.items()
+        }
         self._add_groups(like, said.groups)
         self._copied: list[str] = []
         self._variables: list[Variable] = []
@@ -68,9 +75,15 @@ class ZarrSink(FileSink):
             self._keep_others(self._old)
             return
         own = self._key.rpartition("/")[2]
-        self._variables = [v for v in said.coordinates if own and own != v.name and _is_name(v.name)]
-        if lost := [variable.name for variable in said.coordinates if variable not in self._variables]:
-            self.notes += (f"not copied, since they have no place beside the array: {listed(lost)}",)
+        self._variables = [
+            v for v in said.coordinates if own and own != v.name and _is_name(v.name)
+        ]
+        if lost := [
+            variable.name for variable in said.coordinates if variable not in self._variables
+        ]:
+            self.notes += (
+                f"not copied, since they have no place beside the array: {listed(lost)}",
+            )
 
     def _keep_others(self, old: ZarrSource) -> None:
         """Look at what is copied; UsageError where the input's store has no place for an array that is added."""
@@ -78,14 +91,20 @@ class ZarrSink(FileSink):
         start = f"{self._key}/" if self._key else ""
         if self._key == old.key:
             is_chunk = old.metadata.is_chunk
-            self._copied = [n for n in self._copied if not (n.startswith(start) and is_chunk(n.removeprefix(start)))]
+            self._copied = [
+                n
+                for n in self._copied
+                if not (n.startswith(start) and is_chunk(n.removeprefix(start)))
+            ]
             return
         if any(name == self._key or name.startswith(start) for name in self._copied):
             raise taken(self._key, old.at)
         nodes = map(old.store.node, self._above)
         if any(node and node.is_array for node in nodes):
             found = f"would lie inside an array of {old.at}"
-            raise UsageError(found, "a name outside of it", "write the array alone with --only", self._key)
+            raise UsageError(
+                found, "a name outside of it", "write the array alone with --only", self._key
+            )
 
     def _add_groups(self, like: ZarrSource | None, groups: tuple[Attributes, ...]) -> None:
         """Add the metadata files of every group on the array's path.
@@ -97,7 +116,10 @@ class ZarrSink(FileSink):
             main = GROUP_FILES[self._version][0]
             files = {main: _GROUPS[self._version]}
             if like and above in _above(like.key):
-                stored = {name: like.store.read(f"{above}/{name}".lstrip("/")) for name in GROUP_FILES[self._version]}
+                stored = {
+                    name: like.store.read(f"{above}/{name}".lstrip("/"))
+                    for name in GROUP_FILES[self._version]
+                }
                 stored[main].pop(CONSOLIDATED[3], None)
                 files |= {name: fields for name, fields in stored.items() if fields}
             elif i < len(groups) and not like:
@@ -111,7 +133,11 @@ class ZarrSink(FileSink):
         with errors_worded(self.file.name, "write"):
             for name in self._copied:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                copy_file(below(self._old.at if self._old else "", name), str(folder / name), self.file.name)
+                copy_file(
+                    join(self._old.at if self._old else "", name),
+                    str(folder / name),
+                    self.file.name,
+                )
             (folder / self._key).mkdir(parents=True, exist_ok=True)
             for name, data in self._files.items():
                 if not (folder / name).exists():
@@ -120,11 +146,15 @@ class ZarrSink(FileSink):
                 at, values = (folder / self._key).with_name(variable.name), variable.values
                 dtype = str if values.dtype == object else values.dtype.newbyteorder("=")
                 attributes, version = variable.attributes, self._version
-                _, files = _made(values.shape, dtype, (variable.name,), attributes, version, self.file.name)
+                _, files = _made(
+                    values.shape, dtype, (variable.name,), attributes, version, self.file.name
+                )
                 at.mkdir()
                 for name, data in files.items():
                     (at / name).write_bytes(data)
-                Stored(str(at), version, tuple(files.items()), "r+").write((...,), values.astype(dtype))
+                Stored(str(at), version, tuple(files.items()), "r+").write(
+                    (...,), values.astype(dtype)
+                )
 
     def finish(self) -> None:
         """Add the array to the copies of metadata above it; TensorIOError if the input's store has changed."""
@@ -132,21 +162,32 @@ class ZarrSink(FileSink):
             return
         for above in self._above if self._key != old.key else ():
             start, name = f"{above}/" if above else "", CONSOLIDATED[2]
-            if CONSOLIDATED[3] in old.store.read(f"{start}zarr.json") or old.store.data(f"{start}{name}") is not None:
+            if (
+                CONSOLIDATED[3] in old.store.read(f"{start}zarr.json")
+                or old.store.data(f"{start}{name}") is not None
+            ):
                 with errors_worded(self.file.name, "write"), warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # zarr warns that version 3 has none in its specification
+                    warnings.simplefilter(
+                        "ignore"
+                    )  # zarr warns that version 3 has none in its specification
                     store = LocalStore(self.file.temporary)
-                    done(asynchronous.consolidate_metadata(store, path=above or None, zarr_format=self._version))
+                    done(
+                        asynchronous.consolidate_metadata(
+                            store, path=above or None, zarr_format=self._version
+                        )
+                    )
         if metadata.files_in(old.at, old.name)[0] != self._digest:
             raise metadata.changed(old.at)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
-        at = below(self.file.address or self.file.temporary, self._key)
+        at = join(self.file.address or self.file.temporary, self._key)
         array = Stored(at, self._version, tuple(self._array.items()), "r+")
         return _ZarrBlockWriter(array, self.file.name, self.chunks or ())
 
     def reopen(self) -> Source:
-        return ZarrSource(self.file.temporary, self._key, self.file.name, self._data_type, self.file.address)
+        return ZarrSource(
+            self.file.temporary, self._key, self.file.name, self._data_type, self.file.address
+        )
 
 
 @dataclass(frozen=True)
@@ -165,11 +206,15 @@ class _ZarrBlockWriter:
         with errors_worded(self.name, "write"):
             dtype = self.array.opened().dtype
             for box, part in parts(region, values, self.chunks):
-                if is_nameless(dtype):  # elements of a type that zarr lacks become bytes, little-endian
+                if is_nameless(
+                    dtype
+                ):  # elements of a type that zarr lacks become bytes, little-endian
                     stored = np.ascontiguousarray(part, part.dtype.newbyteorder("<")).view(dtype)
                 else:
                     stored = np.asarray(part, dtype)
-                file_io.patiently(functools.partial(self.array.write, box, stored), platform.keeps_name)
+                base.patiently(
+                    functools.partial(self.array.write, box, stored), platform.keeps_name
+                )
 
 
 def _above(key: str) -> list[str]:
@@ -215,7 +260,9 @@ def _made(
     if version == 3:
         if fill is not None:
             is_float = fill.dtype.kind == "f"
-            fields[FILL] = base64.b64encode(struct.pack("<d", fill)).decode() if is_float else fill.item()
+            fields[FILL] = (
+                base64.b64encode(struct.pack("<d", fill)).decode() if is_float else fill.item()
+            )
         if dimensions:
             more["dimension_names"] = [name or None for name in dimensions]
     elif len(dimensions) == len(sizes):
@@ -223,7 +270,9 @@ def _made(
         more["fill_value"] = fill
     files: dict[str, Any] = {}
     with errors_worded(where, "write"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # zarr warns that the specification has no data type for bytes
+        warnings.simplefilter(
+            "ignore"
+        )  # zarr warns that the specification has no data type for bytes
         made = asynchronous.create_array(
             files, shape=sizes, dtype=dtype, zarr_format=version, attributes=fields or None, **more
         )
@@ -233,4 +282,7 @@ def _made(
 def _encoded(attributes: Attributes) -> dict[str, Any]:
     """Attributes as JSON has them."""
     arrays = (np.generic, np.ndarray)
-    return {name: value.tolist() if isinstance(value, arrays) else value for name, value in attributes.items()}
+    return {
+        name: value.tolist() if isinstance(value, arrays) else value
+        for name, value in attributes.items()
+    }

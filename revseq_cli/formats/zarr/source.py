@@ -9,7 +9,6 @@ import base64
 import contextlib
 import errno
 import functools
-import os
 import stat
 import struct
 import warnings
@@ -27,11 +26,13 @@ from zarr.api import asynchronous
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import FsspecStore, LocalStore, WrapperStore
 
+from revseq_cli import files
 from revseq_cli.core import platform
 from revseq_cli.core.dtypes import is_nameless
 from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, Region, chunk_boxes, chunk_start, inside
-from revseq_cli.formats import file_io, remote
+from revseq_cli.files import base, calls, join
+from revseq_cli.files.address import is_web
 from revseq_cli.formats.attributes import (
     FILL,
     MISSING,
@@ -62,7 +63,14 @@ class ZarrSource(Source):
 
     encoded = True
 
-    def __init__(self, path: str, key: str | None, name: str = "", asked: DataType | None = None, at: str = "") -> None:
+    def __init__(
+        self,
+        path: str,
+        key: str | None,
+        name: str = "",
+        asked: DataType | None = None,
+        at: str = "",
+    ) -> None:
         name = name or path
         self.store, self.at = Store(path), at or path
         key = key and key.strip("/")
@@ -74,15 +82,20 @@ class ZarrSource(Source):
             raise metadata.changed(name)
         self.key, self.node, self.name = key, node, f"{name}::{key}" if key else name
         array = self.metadata = metadata.read(node, self.name, asked)
-        self.dtype, self.sizes, self.chunks, self.dimensions = array.dtype, array.sizes, array.chunks, array.dimensions
+        self.dtype, self.sizes, self.chunks, self.dimensions = (
+            array.dtype,
+            array.sizes,
+            array.chunks,
+            array.dimensions,
+        )
         self.array = Stored.of(self.store, key, array.version, self.at)
-        self.path = below(below(path, key), ARRAY_FILES[array.version][0])
+        self.path = files.join(files.join(path, key), ARRAY_FILES[array.version][0])
         if not platform.is_remote(path):
-            with file_io.opened(self.path) as fd:
-                self.identity = file_io.identity(fd)
+            with files.open_file(self.path) as fd:
+                self.identity = fd.identity
         details = {"version": str(array.version), "array": f"/{key}", **array.details}
         self._digest, stored, names = metadata.files_in(self.array.at, self.name)
-        if not remote.is_web(self.at):  # whose server lists no files
+        if not is_web(self.at):  # whose server lists no files
             declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
             refuse_bomb(declared, stored, "write it again uncompressed", self.name)
             total = prod(array.counts)
@@ -98,7 +111,7 @@ class ZarrSource(Source):
 
     def can_copy_to(self, path: str) -> bool:  # noqa: ARG002 - the name says nothing
         """Whether all of its store is known: a web server lists no files."""
-        return not remote.is_web(self.at)
+        return not is_web(self.at)
 
     @property
     def least_bytes(self) -> int:
@@ -134,8 +147,16 @@ class ZarrSource(Source):
         for i in range(len(parts) + 1 if self.key else 0):
             group = self.store.node("/".join(parts[:i]))
             stated = _neutral(group)[0] if group else {}
-            groups.append({attribute: value for attribute, value in stated.items() if attribute != "coordinates"})
-        return Meaning(self.dimensions, attributes, tuple(coordinates), tuple(groups), left=tuple(left))
+            groups.append(
+                {
+                    attribute: value
+                    for attribute, value in stated.items()
+                    if attribute != "coordinates"
+                }
+            )
+        return Meaning(
+            self.dimensions, attributes, tuple(coordinates), tuple(groups), left=tuple(left)
+        )
 
     def _coordinate(self, key: str, node: Node, size: int) -> NDArray[Any] | None:
         """The values of the coordinate of a dimension of that name and size; None for what is none, or is large."""
@@ -143,7 +164,11 @@ class ZarrSource(Source):
         array = metadata.read(node, name, texts=True)
         stored = Stored.of(self.store, key, array.version, self.at)
         itemsize = _TEXT_BYTES if array.dtype.kind == "O" else array.dtype.itemsize
-        if array.dimensions != (name,) or array.sizes != (size,) or not is_small(array.sizes, itemsize, array.shards):
+        if (
+            array.dimensions != (name,)
+            or array.sizes != (size,)
+            or not is_small(array.sizes, itemsize, array.shards)
+        ):
             return None
         _, size_stored, _ = metadata.files_in(stored.at, name)
         if size_stored > MOST_BYTES:
@@ -154,21 +179,20 @@ class ZarrSource(Source):
             return as_texts(stored.read((...,)))
 
 
-def below(at: str, name: str) -> str:
-    """What has that name in a folder or at an address, whose credentials it keeps."""
-    if platform.is_remote(at):
-        return remote.Address(f"{getattr(at, 'full', at).rstrip('/')}/{name}".rstrip("/"))
-    return os.path.join(at, name) if name else at  # noqa: PTH118 - any text
-
-
 def _count_chunks(array: Metadata, names: list[str], where: str) -> int:
     """The number of files that are chunks or shards; FormatError where they have the names of another separator."""
     other = "." if array.separator == "/" else "/"
     are_several = array.sizes and len(array.sizes) + bool(array.start) > 1
-    if wrong := next((name for name in names if array.is_chunk(name, other)), "") if are_several else "":
+    if (
+        wrong := next((name for name in names if array.is_chunk(name, other)), "")
+        if are_several
+        else ""
+    ):
         found = f"has the chunk file {wrong}, and by its metadata {array.separator} stands between the numbers"
         field = "dimension_separator" if array.version == 2 else "separator"
-        raise FormatError(found, f'"{field}": "{other}" in its metadata, or files of other names', where=where)
+        raise FormatError(
+            found, f'"{field}": "{other}" in its metadata, or files of other names', where=where
+        )
     return sum(map(array.is_chunk, names))
 
 
@@ -178,7 +202,9 @@ def _neutral(node: Node) -> tuple[Attributes, list[str]]:
     In version 2, xarray's fill value is that of the array, where a 0 is nobody's choice; in version 3 one of floats is
     eight bytes, in base 64.
     """
-    values = {name: plain(value) for name, value in node.attributes.items() if name != metadata.DIMENSIONS}
+    values = {
+        name: plain(value) for name, value in node.attributes.items() if name != metadata.DIMENSIONS
+    }
     attributes = {name: value for name, value in values.items() if value is not None}
     fill = node.fields.get("fill_value") if node.version == 2 else None
     if fill and metadata.DIMENSIONS in node.attributes and FILL not in attributes:
@@ -204,11 +230,15 @@ class _ZarrReadTask:
 
     def read(self) -> NDArray[Any]:
         ends = zip(self.region, self.chunks, strict=True)
-        touched = prod((-(-part.stop // chunk) - part.start // chunk) * chunk for part, chunk in ends)
+        touched = prod(
+            (-(-part.stop // chunk) - part.start // chunk) * chunk for part, chunk in ends
+        )
         shape = [part.stop - part.start for part in self.region]
         # Of several chunks with far more elements, zarr would hold all at once.
         if touched <= max(2 * prod(shape), prod(self.chunks)):
-            with contextlib.suppress(FormatError, *MEMORY_ENDED):  # the loop finds the chunk to blame
+            with contextlib.suppress(
+                FormatError, *MEMORY_ENDED
+            ):  # the loop finds the chunk to blame
                 return self._values(self.region)
         values = np.empty(shape, self.dtype)
         for box in chunk_boxes(self.region, self.chunks):
@@ -216,7 +246,11 @@ class _ZarrReadTask:
                 values[inside(box, self.region)] = self._values(box)
             except (FormatError, *MEMORY_ENDED) as e:
                 # The index of a damaged shard asks for any number of bytes.
-                why = f": {e.found}" if isinstance(e, FormatError) else ", or takes more memory than there is"
+                why = (
+                    f": {e.found}"
+                    if isinstance(e, FormatError)
+                    else ", or takes more memory than there is"
+                )
                 found = f"the chunk at {chunk_start(box, self.chunks)} is damaged{why}"
                 raise FormatError(found, "the whole store", "fetch it again", self.name) from None
         return values
@@ -224,7 +258,11 @@ class _ZarrReadTask:
     def _values(self, region: Region) -> NDArray[Any]:
         with errors_worded(self.name, "read"):
             values = self.array.read(region)
-            return values.view(self.dtype) if is_nameless(values.dtype) else np.asarray(values, self.dtype)
+            return (
+                values.view(self.dtype)
+                if is_nameless(values.dtype)
+                else np.asarray(values, self.dtype)
+            )
 
 
 # The package zarr.
@@ -242,11 +280,13 @@ class Stored(NamedTuple):
     def of(cls, store: Store, key: str, version: Version, at: str) -> Stored:
         """The array of that path in a store whose chunks are `at` a folder or an address."""
         files = ((name, store.data(f"{key}/{name}".lstrip("/"))) for name in ARRAY_FILES[version])
-        return cls(below(at, key), version, tuple((name, data) for name, data in files if data is not None))
+        return cls(
+            join(at, key), version, tuple((name, data) for name, data in files if data is not None)
+        )
 
     def opened(self) -> Any:  # noqa: ANN401 - zarr's AsyncArray
         """The array of the package zarr, opened once in each process, and at an address in each thread."""
-        return _opened(self, remote.thread() if platform.is_remote(self.at) else None)
+        return _opened(self, calls.thread() if platform.is_remote(self.at) else None)
 
     def read(self, region: tuple[Any, ...]) -> NDArray[Any]:
         """The elements of a region."""
@@ -265,8 +305,12 @@ def _opened(array: Stored, _: object) -> Any:  # noqa: ANN401 - zarr's AsyncArra
     """
     store = _Chunks(array.at, dict(array.files), read_only=array.mode == "r")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # zarr warns about codecs that the specification does not have
-        opened: Any = done(asynchronous.open_array(store=store, mode=array.mode, zarr_format=array.version))
+        warnings.simplefilter(
+            "ignore"
+        )  # zarr warns about codecs that the specification does not have
+        opened: Any = done(
+            asynchronous.open_array(store=store, mode=array.mode, zarr_format=array.version)
+        )
         return zarr.AsyncArray(opened.metadata, opened.store_path, {"write_empty_chunks": True})
 
 
@@ -278,7 +322,7 @@ def done(work: Coroutine[Any, Any, _Result]) -> _Result:
     ready after 0.05 s, and after 2.3 s where they had to load zarr again. This program's workers do blocks in parallel.
     """
     try:
-        return remote.done(work)[0]
+        return calls.run(work)[0]
     except ExceptionGroup as group:
         error: Exception = group
         while isinstance(error, ExceptionGroup):
@@ -297,7 +341,7 @@ class _Chunks(WrapperStore[Any]):
 
     def __init__(self, at: str, files: dict[str, bytes], *, read_only: bool) -> None:
         if platform.is_remote(at):
-            fs, path = remote.system(at)
+            fs, path = calls.file_system(at)
             super().__init__(FsspecStore(fs, read_only=read_only, path=path))
         else:
             super().__init__(LocalStore(at, read_only=read_only))
@@ -310,8 +354,8 @@ class _Chunks(WrapperStore[Any]):
             return prototype.buffer.from_bytes(self._files[key]) if key in self._files else None
         call = functools.partial(super().get, key, prototype, byte_range)
         if platform.is_remote(self._at):
-            with remote.worded(f"{self._at}/{key}", "read"):
-                data = await remote.tried(self._at, call)
+            with calls.translate_errors(f"{self._at}/{key}", "read"):
+                data = await calls.retry(self._at, call)
         elif _is_file(Path(self._at, key), key):
             data = await call()
         else:
@@ -331,8 +375,8 @@ class _Chunks(WrapperStore[Any]):
         if not platform.is_remote(self._at):
             await call()
             return
-        with remote.worded(f"{self._at}/{key}", "write"):
-            await remote.tried(self._at, call)
+        with calls.translate_errors(f"{self._at}/{key}", "write"):
+            await calls.retry(self._at, call)
 
 
 def _is_file(path: Path, key: str) -> bool:
@@ -357,5 +401,7 @@ def errors_worded(where: str, doing: str) -> Iterator[None]:
     except Exception as e:  # noqa: BLE001 - codecs raise errors of any class
         # EINVAL comes from an offset in the index of a damaged shard.
         if isinstance(e, OSError) and e.errno not in (None, errno.EINVAL):
-            raise file_io.failed(where, doing, e) from None
-        raise FormatError(f"zarr cannot {doing} it: {str(e)[:200] or type(e).__name__}", where=where) from None
+            raise base.failed(where, doing, e) from None
+        raise FormatError(
+            f"zarr cannot {doing} it: {str(e)[:200] or type(e).__name__}", where=where
+        ) from None

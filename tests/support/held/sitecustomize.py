@@ -32,7 +32,9 @@ def _hold_on_windows(event, arguments):
     if event != "msvcrt.open_osfhandle":
         return
     path = ctypes.create_unicode_buffer(1 << 10)
-    ctypes.windll.kernel32.GetFinalPathNameByHandleW(ctypes.c_void_p(arguments[0]), path, len(path), 0)
+    ctypes.windll.kernel32.GetFinalPathNameByHandleW(
+        ctypes.c_void_p(arguments[0]), path, len(path), 0
+    )
     if ".revseq-" in path.value and os.path.getsize(path.value):
         (_HELD / "reached").touch()
         while not (_HELD / "go").exists():

@@ -13,7 +13,8 @@ from typing import Self
 
 from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import FileThereError, TensorIOError
-from revseq_cli.formats import file_io
+from revseq_cli.files.base import Identity, failed, goes_to, in_use, patiently, trying_to
+from revseq_cli.files.local import flush, open_to_write
 
 # A killed run may leave files whose names begin so. Later runs ignore them, and they can be deleted.
 TEMPORARY_PREFIX = ".revseq-"
@@ -33,7 +34,7 @@ def is_an_input(name: str) -> TensorIOError:
     return TensorIOError("an input of this job", wanted, "give the output another name", name)
 
 
-class AtomicFile:
+class NewFile:
     """A file to write: its temporary file stands beside it, and the name keeps its old content or none until the end.
 
     Making one checks the name before any work, and writes nothing. `FileTransaction` calls the steps: `create`, `flush`
@@ -44,32 +45,34 @@ class AtomicFile:
     address = ""  # of a folder whose files go there
     _mode = 0o666
 
-    def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[file_io.Identity] = ()) -> None:
+    def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
         self.name = self.beside = path
         self.is_created, self._overwrite = False, overwrite
-        if platform.is_remote(path):
+        if platform.is_remote(path):  # of a picture, for example
             raise TensorIOError("an address", "a file of this machine", where=path)
         fault, hint = platform.name_fault(path)
         if fault:
             raise TensorIOError(fault, _NAME, hint, path)
-        self._final = Path(platform.real_path(path))  # a link stays a link; what it names is replaced
+        self._final = Path(
+            platform.real_path(path)
+        )  # a link stays a link; what it names is replaced
         self._old: os.stat_result | None = None  # of the file that is to be replaced
         self._check(inputs)
         self.temporary = str(self._final.with_name(temporary_name()))
 
-    def _check(self, inputs: Iterable[file_io.Identity]) -> None:
+    def _check(self, inputs: Iterable[Identity]) -> None:
         """Refuse a name that could not be given or replaced."""
-        if os.path.basename(self.name) in ("", ".", "..") and not self._final.is_dir():  # noqa: PTH119 - a Path has no such end
+        if os.path.basename(self.name) in ("", ".", "..") and not self._final.is_dir():
             hint = f"try {platform.quoted(os.path.normpath(self.name))}"
             raise TensorIOError("the name of a folder", _NAME, hint, self.name)
-        with file_io.trying_to("write", self.name), contextlib.suppress(FileNotFoundError):
+        with trying_to("write", self.name), contextlib.suppress(FileNotFoundError):
             self._old = self._final.stat()
         if status := self._old:
             if stat.S_ISDIR(status.st_mode):
                 raise TensorIOError("a directory", _NAME, where=self.name)
             if not stat.S_ISREG(status.st_mode):
                 raise TensorIOError("a pipe or a device", _NAME, where=self.name)
-            if any(identity.names(status) for identity in inputs) or file_io.goes_to(status, 0):
+            if any(identity.names(status) for identity in inputs) or goes_to(status, 0):
                 raise is_an_input(self.name)
             if not self._overwrite:
                 raise FileThereError("already exists", "a new file", _REPLACE, self.name)
@@ -84,24 +87,17 @@ class AtomicFile:
             above = next(filter(os.path.lexists, (folder, *folder.parents)), None)
             can_be_made = above and above.is_dir() and os.access(above, os.W_OK | os.X_OK)
             hint = f"{platform.MAKE_FOLDER} {platform.quoted(str(folder))}" if can_be_made else ""
-            raise TensorIOError(f"cannot write: no such folder as {folder}", hint=hint, where=self.name)
+            raise TensorIOError(
+                f"cannot write: no such folder as {folder}", hint=hint, where=self.name
+            )
         if not os.access(folder, os.W_OK | os.X_OK):
             number = errno.EROFS if platform.is_read_only(folder) else errno.EACCES
-            raise file_io.failed(self.name, "write", OSError(number, os.strerror(number)))
+            raise failed(self.name, "write", OSError(number, os.strerror(number)))
 
     def write(self, data: bytes) -> None:
         """Write the whole content at once into the temporary file."""
-        with file_io.opened_to_write(self.temporary, self.name) as fd:
-            file_io.write_all(fd, data, 0, self.name)
-
-    def fill_from(self, path: str, unchanged: file_io.Identity, parts: Iterable[tuple[int, int, int]]) -> None:
-        """Copy parts of another file, which must be as it was at `unchanged`, into the temporary file.
-
-        Each part says from which offset, how many bytes, and to which offset.
-        """
-        with file_io.opened(path, unchanged) as source, file_io.opened_to_write(self.temporary, self.name) as target:
-            for part in parts:
-                file_io.copy((source, path), (target, self.name), *part)
+        with open_to_write(self.temporary, self.name) as file:
+            file.write(data, 0)
 
     def create(self) -> None:
         """Create the temporary file, empty; nobody can read it who may not read the file that it replaces."""
@@ -112,26 +108,30 @@ class AtomicFile:
 
     def flush(self) -> None:
         """Return when the temporary file is on the disk, with the owner and the rights of the file that it replaces."""
-        file_io.flush(self.temporary, self._old)
+        flush(self.temporary, self._old)
 
     def take_name(self) -> str:
         """Give the file its name; without `overwrite` it never replaces another. A note where that may not last."""
-        take = functools.partial(platform.take_name, self.temporary, self._final, free=not self._overwrite)
+        take = functools.partial(
+            platform.take_name, self.temporary, self._final, free=not self._overwrite
+        )
         try:
-            file_io.patiently(take, platform.keeps_name)
+            patiently(take, platform.keeps_name)
         except FileExistsError:
             found = "was created by another program meanwhile"
             raise FileThereError(found, "a new file", _REPLACE, self.name) from None
         except OSError as e:
             if not self._old or not platform.keeps_name(e):
                 raise
-            raise file_io.in_use(self.name, "replace") from None
+            raise in_use(self.name, "replace") from None
         return self._flushed_folder()
 
     def _flushed_folder(self) -> str:
         try:
             platform.flush_folder(str(self._final.parent))
-        except OSError as e:  # the file is complete and has its name; only a power cut now could take it back
+        except (
+            OSError
+        ) as e:  # the file is complete and has its name; only a power cut now could take it back
             return f"{self.name} is written, but its folder could not be flushed: {e.strerror}"
         return ""
 
@@ -139,7 +139,7 @@ class AtomicFile:
         """Remove the temporary file, if it was created and still has its temporary name."""
         if self.is_created:
             gone = functools.partial(Path(self.temporary).unlink, missing_ok=True)
-            file_io.patiently(gone, platform.keeps_name, stops=False)
+            patiently(gone, platform.keeps_name, stops=False)
             self.is_created = False
 
 
@@ -152,9 +152,9 @@ class FileTransaction:
     `notes` says what could not be removed or flushed after the files had their names.
     """
 
-    def __init__(self, *files: AtomicFile) -> None:
+    def __init__(self, *files: NewFile) -> None:
         self._files = files
-        self._named: list[AtomicFile] = []
+        self._named: list[NewFile] = []
         self.notes: list[str] = []
 
     def __enter__(self) -> Self:
@@ -162,7 +162,7 @@ class FileTransaction:
             stack.enter_context(signals.deferred())
             for file in self._files:
                 stack.callback(self._remove, file)
-                with file_io.trying_to("write", file.name):
+                with trying_to("write", file.name):
                     file.create()
             self._undo = stack.pop_all()
         return self
@@ -172,31 +172,33 @@ class FileTransaction:
             if kind is not None:
                 return
             for file in self._files:
-                with file_io.trying_to("write", file.name):
+                with trying_to("write", file.name):
                     file.flush()
             signals.check()
             for file in self._files:
-                with file_io.trying_to("write", file.name):
+                with trying_to("write", file.name):
                     self.notes += filter(None, [file.take_name()])
                 self._named.append(file)
 
-    def _remove(self, file: AtomicFile) -> None:
+    def _remove(self, file: NewFile) -> None:
         try:
             file.remove()
         except OSError as e:
             if file not in self._named:
-                raise file_io.failed(file.name, f"remove {file.temporary}", e) from None
-            self.notes.append(f"{file.name} is written, but {file.temporary} could not be removed: {e.strerror}")
+                raise failed(file.name, f"remove {file.temporary}", e) from None
+            self.notes.append(
+                f"{file.name} is written, but {file.temporary} could not be removed: {e.strerror}"
+            )
 
 
-class NewFolder(AtomicFile):
+class NewFolder(NewFile):
     """A folder to write: a folder that exists cannot be replaced in one step, and so is never replaced."""
 
-    def _check(self, inputs: Iterable[file_io.Identity]) -> None:  # noqa: ARG002 - it replaces nothing
+    def _check(self, inputs: Iterable[Identity]) -> None:  # noqa: ARG002 - it replaces nothing
         if os.path.lexists(self._final):
             wanted = "a new one: a folder is never replaced"
             raise TensorIOError("already exists", wanted, "give it another name", self.name)
-        with file_io.trying_to("write", self.name), contextlib.suppress(FileNotFoundError):
+        with trying_to("write", self.name), contextlib.suppress(FileNotFoundError):
             self._final.stat()  # refuses a name that is too long, or behind a folder that may not be searched
         self._check_folder()
 
@@ -209,14 +211,14 @@ class NewFolder(AtomicFile):
         for folder, _, names in os.walk(self.temporary, topdown=False):
             for name in names:
                 signals.check()
-                file_io.flush(os.path.join(folder, name))  # noqa: PTH118 - as os.walk has it
+                flush(os.path.join(folder, name))
             platform.flush_folder(folder)
 
     def take_name(self) -> str:
         if os.path.lexists(self._final):
             found, hint = "was created by another program meanwhile", "give it another name"
             raise TensorIOError(found, "a new one", hint, self.name)
-        file_io.patiently(lambda: Path(self.temporary).rename(self._final), platform.keeps_name)
+        patiently(lambda: Path(self.temporary).rename(self._final), platform.keeps_name)
         return self._flushed_folder()
 
     def remove(self) -> None:
@@ -228,7 +230,7 @@ class NewFolder(AtomicFile):
             self.is_created = False
 
 
-class Scratch(AtomicFile):
+class Scratch(NewFile):
     """A temporary file that never gets a name; it stands beside the output, or in the temporary folder without one.
 
     It is for this user alone: an input may be private where its output's folder is not.
@@ -245,10 +247,12 @@ class Scratch(AtomicFile):
         try:
             super().__init__(str(Path(tempfile.gettempdir(), "tensor")), overwrite=True)
         except OSError:
-            raise TensorIOError("there is no temporary folder", "a folder to write to", "set TMPDIR") from None
+            raise TensorIOError(
+                "there is no temporary folder", "a folder to write to", "set TMPDIR"
+            ) from None
         self.name = f"the temporary folder {self._final.parent}"
 
-    def _check(self, inputs: Iterable[file_io.Identity]) -> None:  # noqa: ARG002 - it replaces nothing
+    def _check(self, inputs: Iterable[Identity]) -> None:  # noqa: ARG002 - it replaces nothing
         self._check_folder()
 
     def flush(self) -> None:
@@ -257,12 +261,3 @@ class Scratch(AtomicFile):
     def take_name(self) -> str:
         """No name to take: the file is about to be removed."""
         return ""
-
-
-def copy_file(path: str, new: str, name: str) -> None:
-    """Copy a regular file to the new path `new`, inside the temporary folder of a NewFolder that is called `name`."""
-    with file_io.opened(path) as source:
-        with file_io.trying_to("write", name):
-            os.close(platform.create_file(new, 0o666))
-        with file_io.opened_to_write(new, name) as target:
-            file_io.copy((source, path), (target, name), 0, file_io.identity(source).size, 0)

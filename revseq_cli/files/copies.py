@@ -1,0 +1,34 @@
+"""Copies of input files, or of parts of them, near or far, into new files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from revseq_cli.core import platform
+from revseq_cli.files import bring_near, open_file
+from revseq_cli.files.base import Identity, trying_to
+from revseq_cli.files.local import open_to_write
+from revseq_cli.files.new import NewFile
+
+
+def fill_from(
+    file: NewFile, path: str, unchanged: Identity, parts: Iterable[tuple[int, int, int]]
+) -> None:
+    """Copy parts of an input, which must be as it was at `unchanged`, into a temporary file.
+
+    Each part says from which offset, how many bytes, and to which offset.
+    """
+    bring_near(path, unchanged)
+    with open_file(path, unchanged) as source, open_to_write(file.temporary, file.name) as target:
+        for part in parts:
+            target.copy_from(source, *part)
+
+
+def copy_file(path: str, new: str, name: str) -> None:
+    """Copy a regular file to the new path `new`, inside the temporary folder of a NewFolder that is called `name`."""
+    with open_file(path) as source:
+        with trying_to("write", name):
+            os.close(platform.create_file(new, 0o666))
+        with open_to_write(new, name) as target:
+            target.copy_from(source, 0, source.identity.size, 0)
