@@ -91,7 +91,9 @@ def command(
 
 
 def expanded(
-    context: click.Context, parameter: click.Parameter, words: tuple[str, ...]
+    context: click.Context,  # noqa: ARG001 - Click passes it
+    parameter: click.Parameter,  # noqa: ARG001 - Click passes it
+    words: tuple[str, ...],
 ) -> tuple[str, ...]:
     """A callback: on Windows, where shells do not, the names of files in place of each pattern."""
     return tuple(name for word in words for name in platform.names(word))

@@ -236,4 +236,5 @@ def translate_errors(path: str, doing: str) -> Iterator[None]:
 
 
 def already_exists(address: str) -> TensorIOError:
+    """The error for an address that an output must not replace."""
     return FileThereError("already exists", "a new file", "add --overwrite to replace it", address)

@@ -120,7 +120,7 @@ def _opened(
             yield fd, archive
 
 
-def _data_offset(fd: base.InputFile, info: ZipInfo, path: str) -> int:
+def _data_offset(fd: base.InputFile, info: ZipInfo) -> int:
     """The offset of a member's data, behind the local header, which is a whole one."""
     place = info.header_offset + _LOCAL_BYTES
     name, extra = _LENGTHS.unpack(fd.read(_LENGTHS.size, place - _LENGTHS.size))
@@ -168,7 +168,7 @@ class _Member(NamedTuple):
             )
         with _refusing(not_whole("damaged", where)), archive.open(info) as file:
             head = file.read(npy.HEAD_BYTES)
-        offset = _data_offset(fd, info, where)
+        offset = _data_offset(fd, info)
         is_cut = info.compress_type == ZIP_STORED and info.compress_size != info.file_size
         if is_cut or offset + info.compress_size > archive.start_dir:
             raise not_whole("damaged: its size is not that of its data", where)
@@ -198,14 +198,11 @@ class _StoredSource(RawSource):
     def recheck(self) -> None:
         """FormatError if the CRC-32 is wrong, for which all is read once more: regions are read in any order."""
         with files.open_file(self.path, self.identity) as fd:
-            if (
-                _crc(fd, self.member.offset, self.member.info.file_size, self.path)
-                != self.member.info.CRC
-            ):
+            if _crc(fd, self.member.offset, self.member.info.file_size) != self.member.info.CRC:
                 raise self.member.damaged()
 
 
-def _crc(fd: base.InputFile, offset: int, size: int, name: str) -> int:
+def _crc(fd: base.InputFile, offset: int, size: int) -> int:
     return functools.reduce(
         lambda crc, piece: zlib.crc32(piece, crc), fd.read_pieces(offset, size), 0
     )
@@ -283,10 +280,7 @@ class _NpzSink(RawSink):
             ends = [*(info.header_offset for info in infos[1:]), archive.start_dir]
             for info, end in zip(infos, ends, strict=False):
                 begin = info.header_offset
-                if (
-                    begin + _LOCAL_BYTES > end
-                    or _data_offset(fd, info, old.path) + info.compress_size > end
-                ):
+                if begin + _LOCAL_BYTES > end or _data_offset(fd, info) + info.compress_size > end:
                     raise not_whole("has members that overlap", old.path)
                 if info.filename != name:
                     copied.append((begin, end - begin, place))
@@ -303,7 +297,7 @@ class _NpzSink(RawSink):
         super().finish()
         path, name, info = self.file.temporary, self.file.name, self._info
         with files.open_file(path, name=name) as fd:
-            info.CRC = _crc(fd, info.header_offset + len(self._local), info.file_size, name)
+            info.CRC = _crc(fd, info.header_offset + len(self._local), info.file_size)
         with local.open_to_write(path, name) as fd, base.trying_to("write", name):
             fd.write(info.FileHeader(zip64=True), info.header_offset)
             with open(fd.fd, "r+b", closefd=False) as file:

@@ -277,7 +277,7 @@ def _recognised(path: str) -> tuple[Format | None, Packing | None]:
         ):  # the length of a header
             return table.SAFETENSORS, None
         kind = table.kind_of(head)
-        if (kind is None or kind.format is not NPY) and table.is_hdf5(fd, path):
+        if (kind is None or kind.format is not NPY) and table.is_hdf5(fd):
             return HDF5, None
     if not kind or kind.format:
         return (kind.format if kind else None), None

@@ -210,7 +210,7 @@ def looks_like(head: bytes) -> tuple[str, str]:
     return kind.name, f"add -f {kind.format.name}" if kind.format else kind.advice
 
 
-def is_hdf5(fd: InputFile, path: str) -> bool:
+def is_hdf5(fd: InputFile) -> bool:
     """Whether HDF5 begins at the first byte of the open file, or behind a user block.
 
     The user block has 512 bytes, or that times a power of two, and may hold anything, even a text.

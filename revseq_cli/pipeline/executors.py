@@ -169,7 +169,7 @@ class Workers:
         return {*multiprocessing.active_children()} - self._others
 
 
-def _begin_worker(parent: int, known: Any) -> None:
+def _begin_worker(parent: int, known: files.Known | None) -> None:
     """Set up a worker of an executor: signals, memory, its parent's files, and that it ends with its parent."""
     files.take_known(known)
     signals.leave_to_parent()

@@ -210,7 +210,7 @@ def carry_out(order, kept):
             opened = os.open(order["streams"][fd], _FLAGS[fd])
             os.dup2(opened, fd)
             os.close(opened)
-            stream = open(
+            stream = open(  # noqa: SIM115 - it stays open
                 fd,
                 "w" if fd else "r",
                 closefd=False,

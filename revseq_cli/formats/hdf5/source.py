@@ -71,7 +71,7 @@ class Hdf5Source(Source):
         name = name or path
         with open_file(path, name=name) as fd:
             self.identity = fd.identity
-            if not is_hdf5(fd, name):
+            if not is_hdf5(fd):
                 seems, hint = looks_like(fd.read(64, 0))
                 found = f"not an HDF5 file: it looks like {seems}"
                 raise FormatError(found, "an HDF5 file by its suffix", hint, name)
