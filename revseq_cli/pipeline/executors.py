@@ -29,7 +29,7 @@ from concurrent.futures import (
     wait,
 )
 from multiprocessing.process import BaseProcess
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,9 @@ import revseq_cli
 from revseq_cli import files
 from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import MEMORY_ENDED, EngineError, RevseqError, UsageError
+
+if TYPE_CHECKING:
+    from revseq_cli.files.far import Known
 
 _Result = TypeVar("_Result")
 # In seconds:
@@ -169,7 +172,7 @@ class Workers:
         return {*multiprocessing.active_children()} - self._others
 
 
-def _begin_worker(parent: int, known: files.Known | None) -> None:
+def _begin_worker(parent: int, known: Known | None) -> None:
     """Set up a worker of an executor: signals, memory, its parent's files, and that it ends with its parent."""
     files.take_known(known)
     signals.leave_to_parent()
