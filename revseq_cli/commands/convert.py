@@ -59,7 +59,8 @@ def command(
 
     DST is a file, or - for standard output, which gets text, or .npy or JSON with -f npy or -f json, made in memory.
     """
-    from revseq_cli.formats.references import Reference, create_sink
+    from revseq_cli.formats.outputs import create_sink
+    from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline import jobs
     from revseq_cli.pipeline.passes import copy, verify_copy
     from revseq_cli.pipeline.plan import plan_pass

@@ -180,7 +180,8 @@ def _require_tensors(
     if not least <= len(tensors) <= most:
         hint = _ADD_JOB if len(tensors) == 3 and not (is_job or on) else ""
         raise UsageError(f"tensors given: {len(tensors)}", wanted, hint)
-    from revseq_cli.formats.references import Reference, refuse_shared  # --help must not load NumPy
+    from revseq_cli.formats.pipes import refuse_shared  # --help must not load NumPy
+    from revseq_cli.formats.references import Reference
 
     names = ("INPUT", "LENGTHS") if on else ("A", "INPUT", "LENGTHS") if is_job else ("A", "B")
     refuse_shared(

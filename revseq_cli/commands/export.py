@@ -116,8 +116,9 @@ def _write(job: Job, path: Path, *, overwrite: bool) -> tuple[list[str], list[st
     import numpy as np
 
     from revseq_cli.files.new import FileTransaction, NewFile
+    from revseq_cli.formats.outputs import create_sink
     from revseq_cli.formats.raw import MemorySource
-    from revseq_cli.formats.references import Reference, create_sink
+    from revseq_cli.formats.references import Reference
     from revseq_cli.operator.spec import INPUT, LENGTHS
     from revseq_cli.pipeline import passes, plan
 

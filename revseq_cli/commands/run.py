@@ -127,7 +127,8 @@ def new_sink(
     job: Job, request: Request, output: str, resources: Resources, *, overwrite: bool, only: bool
 ) -> FileSink:
     """The new file of that name for the output of a job; nothing is written yet."""
-    from revseq_cli.formats.references import Reference, create_sink
+    from revseq_cli.formats.outputs import create_sink
+    from revseq_cli.formats.references import Reference
 
     reference = Reference.output(output, request.format, filter(None, request.references))
     return create_sink(

@@ -1,15 +1,13 @@
 """NumPy's .npy format: reads versions 1 to 3 and writes version 1, in either byte order, in C and Fortran order.
 
-And what a file that is packed by gzip, bzip2, xz or zstd unpacks to, by Python's own modules, or packages like them.
-The length of a header is checked here, since NumPy reads as many bytes as one declares before it looks at the length,
-and ignores trailing bytes. Source of the format: the docstring of numpy.lib.format.
+The length of a header is checked here, since NumPy reads as many bytes as a header declares before it looks at the
+length, and ignores trailing bytes. Source of the format: the docstring of numpy.lib.format.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import io
 import re
 import tokenize
@@ -20,10 +18,9 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy_format
-from numpy.typing import NDArray
 
 from revseq_cli import files
-from revseq_cli.core import dtypes, platform, signals, thresholds
+from revseq_cli.core import dtypes
 from revseq_cli.core.dtypes import (
     data_type_of,
     dtype_of,
@@ -32,14 +29,13 @@ from revseq_cli.core.dtypes import (
     named,
     require_sizes,
 )
-from revseq_cli.core.errors import FormatError, RevseqError
+from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
-from revseq_cli.files import base
 from revseq_cli.files.new import FileTransaction, NewFile, Scratch
-from revseq_cli.formats.contents import extra, not_whole, refuse_bomb, refuse_key
+from revseq_cli.formats.contents import not_whole, refuse_key
 from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
-from revseq_cli.formats.raw import MemorySource, RawSink, RawSource, RawTensor, UnpackedSource
-from revseq_cli.formats.table import NPY_MAGIC, Packing, looks_like
+from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
+from revseq_cli.formats.table import NPY_MAGIC, looks_like
 
 # NumPy's own limit, in bytes; a header of 64 dimensions takes less than 1,500.
 _LONGEST_HEADER = 10_000
@@ -213,98 +209,6 @@ def open_npy(path: str, name: str, asked: DataType | None) -> RawSource:
         header = Header.of(fd.read(HEAD_BYTES, 0), identity.size, name).named(asked, name)
     header.require_whole(identity.size, name)
     return RawSource(header.tensor(path, name), identity, header.storage())
-
-
-# Packed files.
-
-
-def unpack_hint(packing: Packing, path: str) -> str:
-    """How to unpack that file."""
-    return f"unpack it first: {packing.unpack} {platform.quoted(path)}"
-
-
-def unpacked(
-    path: str, packing: Packing, unchanged: base.Identity | None = None
-) -> Iterator[bytes]:
-    """What a file unpacks to, piece by piece; FormatError for damage, and for a decompression bomb."""
-    try:
-        module = importlib.import_module(packing.module)
-    except ModuleNotFoundError:
-        found = f"packed by {packing.name}, which this Python lacks"
-        if not packing.package:
-            raise FormatError(found, where=path) from None
-        module = extra(packing.package, found, path)
-    done = 0
-    with files.open_file(path, unchanged) as fd, fd.stream() as file:
-        stored = fd.identity.size
-        try:
-            with module.open(file) as stream:
-                while piece := stream.read(thresholds.PIECE):
-                    signals.check()
-                    done += len(piece)
-                    refuse_bomb(done, stored, unpack_hint(packing, path), path)
-                    yield piece
-        except (RevseqError, MemoryError):
-            raise
-        except Exception as e:  # noqa: BLE001 - each module has errors of its own for packed bytes that are damaged
-            if isinstance(e, OSError) and e.errno is not None:
-                raise base.failed(path, "read", e) from None
-            what = "truncated" if isinstance(e, EOFError) else "damaged"
-            raise not_whole(f"{what}: it cannot be unpacked", path) from None
-
-
-def open_packed(path: str, packing: Packing, asked: DataType | None) -> Source:
-    """The tensor of a packed .npy file."""
-    with files.open_file(path) as fd:
-        identity = fd.identity
-    head = b""
-    unpacking = unpacked(path, packing)
-    while len(head) < HEAD_BYTES and (piece := next(unpacking, b"")):
-        head += piece
-    header = Header.of(head, len(head), path).named(asked, path)
-    refuse_bomb(header.end, identity.size, unpack_hint(packing, path), path)
-    storage = header.storage()
-    storage.details["compression"] = packing.name
-    unpack = functools.partial(unpacked, path, packing, identity)
-    return UnpackedSource(header.tensor(path, path), identity, storage, unpack)
-
-
-class Piped(NamedTuple):
-    """A .npy that came through a pipe: its header, and the bytes of its elements."""
-
-    name: str
-    header: Header
-    elements: NDArray[np.uint8]
-
-    def source(self, asked: DataType | None) -> Source:
-        """The tensor; `asked` is the data type of nameless bytes."""
-        header = self.header.named(asked, self.name)
-        values = np.frombuffer(self.elements, header.dtype, prod(header.sizes))
-        return MemorySource(
-            self.name, values.reshape(header.sizes, order=header.order), header.storage()
-        )
-
-
-def from_stream(name: str, stream: BinaryIO, head: bytes = b"") -> Piped:
-    """Read a .npy from a pipe, of which `head` has been read already; the elements are read into place, not copied."""
-    head += stream.read(HEAD_BYTES - len(head))
-    header = Header.of(head, len(head), name)
-    size = header.end - header.offset
-    try:
-        elements = np.empty(size, np.uint8)
-    except (MemoryError, ValueError):
-        found = f"declares {size} bytes, which do not fit into the memory"
-        raise FormatError(
-            found, "less, since a pipe is held in memory", "save it to a file first", name
-        ) from None
-    room = elements.data
-    done = min(len(head) - header.offset, len(room))
-    room[:done] = head[header.offset : header.offset + done]
-    while done < len(room) and (count := stream.readinto(room[done:])):  # type: ignore[attr-defined]
-        done += count
-    behind = len(head[header.end :] + stream.read(4))
-    header.require_whole(header.offset + done + behind, name)
-    return Piped(name, header, elements)
 
 
 def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> bytes:

@@ -29,8 +29,9 @@ from revseq_cli.files.new import NewFile
 from revseq_cli.formats import references
 from revseq_cli.formats.contents import chosen, extra, not_whole
 from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
+from revseq_cli.formats.pipes import refuse_shared
 from revseq_cli.formats.raw import MemorySource, WholeSink
-from revseq_cli.formats.references import Reference, refuse_shared
+from revseq_cli.formats.references import Reference
 from revseq_cli.formats.table import looks_like
 
 _MOST_BYTES = (1 << 31) - 1  # of a protobuf message

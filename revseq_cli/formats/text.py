@@ -25,7 +25,6 @@ from revseq_cli.core.errors import FormatError, about, listed
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.files.base import Identity
 from revseq_cli.files.new import NewFile
-from revseq_cli.formats import npy
 from revseq_cli.formats.contents import Contents, Item, chosen, refuse_key
 from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
 from revseq_cli.formats.raw import MemorySource, WholeSink
@@ -58,7 +57,9 @@ def read_bytes(path: str, packing: Packing | None = None) -> tuple[bytes, Identi
             raise too_large(f"{identity.size} bytes", path)
         if not packing:
             return fd.read_all(), identity
-        return joined(npy.unpacked(path, packing, identity), path), identity
+        from revseq_cli.formats.packed import unpack  # few texts are packed
+
+        return joined(unpack(path, packing, identity), path), identity
 
 
 def joined(pieces: Iterable[bytes], name: str) -> bytes:

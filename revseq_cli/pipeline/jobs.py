@@ -17,7 +17,8 @@ from revseq_cli.core.tensors import DataType, TensorDesc, numbers_of
 from revseq_cli.files.base import Identity
 from revseq_cli.formats.contents import number_of, try_hint
 from revseq_cli.formats.contract import Source, TextTypes
-from revseq_cli.formats.references import Reference, open_source, refuse_shared
+from revseq_cli.formats.pipes import refuse_shared
+from revseq_cli.formats.references import Reference, open_source
 from revseq_cli.formats.table import TEXT
 from revseq_cli.operator.spec import INPUT, LENGTHS, SYSTEMS, FeatureLevel, lengths_sizes
 from revseq_cli.pipeline.alignment import (

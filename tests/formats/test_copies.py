@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 from tensor_files import open_
 
 from revseq_cli.files.new import FileTransaction
-from revseq_cli.formats import references
+from revseq_cli.formats import outputs, references
 
 X = np.random.default_rng(1).integers(-500, 500, (5, 30, 7)).astype("<f4")
 N = np.random.default_rng(2).integers(0, 31, (5, 1, 7)).astype("u4")
@@ -124,7 +124,7 @@ def test_an_input_that_changes_meanwhile(tmp_path, form):
         else next(each for each in (path / "n").rglob("*0") if each.is_file())
     )
     like = open_(f"{path}::x")
-    sink = references.create_sink(
+    sink = outputs.create_sink(
         references.Reference(str(tmp_path / f"y{suffix}")), like, overwrite=False
     )
 

@@ -21,7 +21,7 @@ from revseq_cli.core import dtypes
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.files.new import FileTransaction
-from revseq_cli.formats import references
+from revseq_cli.formats import outputs, references
 from revseq_cli.formats.onnx import TYPES
 from revseq_cli.pipeline.executors import packed
 from revseq_cli.report.terminal import message
@@ -79,7 +79,7 @@ class Contract:
 
     def test_a_failed_write_leaves_nothing(self, tmp_path):
         reference = references.Reference.file(str(tmp_path / f"x{self.suffix}"))
-        sink = references.create_sink(reference, held(X), overwrite=False)
+        sink = outputs.create_sink(reference, held(X), overwrite=False)
         with pytest.raises(RuntimeError), FileTransaction(sink.file), sink:
             raise RuntimeError
         assert not list(tmp_path.iterdir())
@@ -184,7 +184,7 @@ class TestZarr(Contract):
         before = {each: each.read_bytes() for each in path.rglob("*") if each.is_file()}
         for overwrite in (False, True):
             with pytest.raises(TensorIOError, match="already exists") as caught:
-                references.create_sink(
+                outputs.create_sink(
                     references.Reference.file(str(path)), held(np.ones(3)), overwrite=overwrite
                 )
             assert "a folder is never replaced" in message(caught.value)

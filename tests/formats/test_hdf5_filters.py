@@ -13,7 +13,7 @@ from oracle import expected
 from tensor_files import open_
 
 from revseq_cli.files.new import FileTransaction
-from revseq_cli.formats import references
+from revseq_cli.formats import outputs, references
 
 SHAPE, CHUNKS = (
     (7, 50, 33),
@@ -208,7 +208,7 @@ def test_bytes_of_chunks_without_filters_are_reserved_before(folder, only, name)
     with h5py.File(folder / "x.h5", "w", libver="earliest") as f:
         f.create_dataset("x", data=np.zeros((2000, 16), "u1"), chunks=(1, 16))
     source, whole = open_(folder / "x.h5"), (slice(0, 2000), slice(0, 16))
-    sink = references.create_sink(
+    sink = outputs.create_sink(
         references.Reference(str(folder / "y.h5"), name), source, overwrite=True, only=only
     )
     with FileTransaction(sink.file), sink:

@@ -14,7 +14,7 @@ from tensor_files import EXPECTED, N, X, open_
 
 from revseq_cli.core.errors import FormatError, RevseqError
 from revseq_cli.files.new import FileTransaction
-from revseq_cli.formats import npz, references
+from revseq_cli.formats import npz, outputs, references
 
 
 def archive(path, *, compression=zipfile.ZIP_STORED, **members):
@@ -246,7 +246,7 @@ def test_an_archive_behind_4_gib(tmp_path, monkeypatch, limit):
     monkeypatch.setattr(zipfile, "ZIP64_LIMIT", limit)
     like = open_(f"{tmp_path / 'x.npz'}::x")
     reference = references.Reference(str(tmp_path / "y.npz"))
-    sink = references.create_sink(reference, like, overwrite=False, only=False)
+    sink = outputs.create_sink(reference, like, overwrite=False, only=False)
     region = tuple(slice(0, size) for size in BIG.shape)
     with FileTransaction(sink.file), sink:
         sink.receive(sink.block_writer(region).deliver(region, REVERSED))

@@ -33,11 +33,11 @@ def reader(function):
 @reader
 def npy(data):
     """A whole .npy as it comes through a pipe; or, where it does not look like one, the text of a header."""
-    from revseq_cli.formats import npy as format_
+    from revseq_cli.formats import pipes
 
     if not data.startswith(b"\x93NUMPY"):
         data = _npy_around(data)
-    source = format_.from_stream("fuzz", io.BytesIO(data)).source(None)
+    source = pipes.read_npy("fuzz", io.BytesIO(data)).source(None)
     assert source.read().size == source.desc.element_count
 
 

@@ -7,7 +7,7 @@ import oracle
 
 from revseq_cli.core.tensors import DataType
 from revseq_cli.files.new import FileTransaction
-from revseq_cli.formats import references
+from revseq_cli.formats import outputs, references
 from revseq_cli.formats.contract import Storage, TextTypes
 from revseq_cli.formats.raw import MemorySource
 
@@ -30,7 +30,7 @@ def held(values):
 def write(path, values, **options):
     """Through the format's own sink, in two blocks, each of whole chunks, where there are so many."""
     like = held(values)
-    sink = references.create_sink(
+    sink = outputs.create_sink(
         references.Reference.file(str(path)), like, overwrite=False, **options
     )
     chunk = sink.chunks[0] if sink.chunks else 1

@@ -1,0 +1,79 @@
+"""Files that are packed by gzip, bzip2, xz or zstd, which Python's own modules unpack, or packages like them."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Iterator
+from types import ModuleType
+
+from revseq_cli import files
+from revseq_cli.core import platform, signals, thresholds
+from revseq_cli.core.errors import FormatError, RevseqError
+from revseq_cli.core.tensors import DataType
+from revseq_cli.files import base
+from revseq_cli.formats.contents import extra, not_whole, refuse_bomb
+from revseq_cli.formats.contract import Source
+from revseq_cli.formats.npy import HEAD_BYTES, Header
+from revseq_cli.formats.raw import UnpackedSource
+from revseq_cli.formats.table import Packing
+
+
+def unpack_hint(packing: Packing, path: str) -> str:
+    """How to unpack that file."""
+    return f"unpack it first: {packing.unpack} {platform.quoted(path)}"
+
+
+def unpack(path: str, packing: Packing, unchanged: base.Identity | None = None) -> Iterator[bytes]:
+    """What a file unpacks to, piece by piece; FormatError for damage, and for a decompression bomb."""
+    module = _import_module(packing, path)
+    done = 0
+    with files.open_file(path, unchanged) as fd, fd.stream() as file:
+        stored = fd.identity.size
+        try:
+            with module.open(file) as stream:
+                while piece := stream.read(thresholds.PIECE):
+                    signals.check()
+                    done += len(piece)
+                    refuse_bomb(done, stored, unpack_hint(packing, path), path)
+                    yield piece
+        except (RevseqError, MemoryError):
+            raise
+        except Exception as e:  # noqa: BLE001 - each module has its own errors for damaged bytes
+            raise _as_error(e, path) from None
+
+
+def _import_module(packing: Packing, path: str) -> ModuleType:
+    """The module that unpacks the file; FormatError if this Python lacks it."""
+    try:
+        return importlib.import_module(packing.module)
+    except ModuleNotFoundError:
+        found = f"packed by {packing.name}, which this Python lacks"
+        if not packing.package:
+            raise FormatError(found, where=path) from None
+        return extra(packing.package, found, path)
+
+
+def _as_error(error: Exception, path: str) -> RevseqError:
+    """The error for what a module raised while it unpacked the file."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return base.failed(path, "read", error)
+    what = "truncated" if isinstance(error, EOFError) else "damaged"
+    return not_whole(f"{what}: it cannot be unpacked", path)
+
+
+def open_packed(path: str, packing: Packing, asked: DataType | None) -> Source:
+    """The tensor of a packed .npy file; `asked` is the data type of nameless bytes."""
+    with files.open_file(path) as fd:
+        identity = fd.identity
+    head = b""
+    for piece in unpack(path, packing):
+        head += piece
+        if len(head) >= HEAD_BYTES:
+            break
+    header = Header.of(head, len(head), path).named(asked, path)
+    refuse_bomb(header.end, identity.size, unpack_hint(packing, path), path)
+    storage = header.storage()
+    storage.details["compression"] = packing.name
+    pieces = functools.partial(unpack, path, packing, identity)
+    return UnpackedSource(header.tensor(path, path), identity, storage, pieces)

@@ -1,0 +1,122 @@
+"""What a file is by its first bytes, and what to type where neither they nor its suffix tell."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from revseq_cli import files
+from revseq_cli.core import platform
+from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, nearest
+from revseq_cli.formats import table
+from revseq_cli.formats.contents import proposed, try_hint
+from revseq_cli.formats.table import HDF5, NPY, ZARR, Format, Packing, by_suffix
+
+_USUAL = (
+    ".npy", ".npz", ".h5", ".nc", ".safetensors", ".zarr", ".json", ".txt", ".csv", ".tsv", ".pb",
+    ".bin",
+)  # fmt: skip
+_MOST_LOOKED_AT = 5000  # names of a folder, to find one like the name of a missing file
+
+
+def find_format(path: str) -> tuple[Format | None, Packing | None]:
+    """The format and the packing of a file by its first bytes, or of a folder.
+
+    None for a format that they do not show; FormatError for a kind that no format reads.
+    """
+    if is_folder(path):
+        return (ZARR if table.is_store(path) else None), None
+    with files.open_file(path) as fd:
+        head = fd.read(64, 0)
+        if _has_safetensors_header(head, fd.identity.size):
+            return table.SAFETENSORS, None
+        kind = table.kind_of(head)
+        is_npy = kind is not None and kind.format is NPY
+        if not is_npy and table.is_hdf5(fd):
+            return HDF5, None
+    if kind is None:
+        return None, None
+    if kind.format:
+        return kind.format, None
+    if not kind.packing:
+        found = f"not a tensor file: it looks like {kind.name}"
+        raise FormatError(found, "a tensor file", kind.advice, path)
+    return _find_packed_format(path, kind.packing), kind.packing
+
+
+def _has_safetensors_header(head: bytes, size: int) -> bool:
+    """Whether a file of that size begins with the length of a header, and with its first brace."""
+    return head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8
+
+
+def _find_packed_format(path: str, packing: Packing) -> Format | None:
+    """The format of what a packed file unpacks to; FormatError for one that is not read so."""
+    from revseq_cli.formats.packed import unpack, unpack_hint  # few files are packed
+
+    kind = table.kind_of(next(unpack(path, packing), b""))
+    if kind is None:
+        return None
+    row = kind.format
+    if row and (row is NPY or row.is_text):
+        return row
+    found = f"{kind.name}, packed by {packing.name}"
+    raise FormatError(found, "a packed .npy or text file", unpack_hint(packing, path), path)
+
+
+def is_folder(path: str) -> bool:
+    """Whether it is a folder, or the address of a Zarr store: a web server lists no files."""
+    if platform.is_remote(path) and by_suffix(path) is ZARR:
+        return True
+    return files.is_folder(path)
+
+
+def unknown_format(path: str, key: str | None) -> RevseqError:
+    """The error for a file of which nothing says which format it has; `key` is what was typed after ::."""
+    if is_folder(path):
+        return TensorIOError("a directory", "a tensor file", where=path)
+    if path.lower().endswith(".onnx"):
+        return FormatError("a model of ONNX", "a tensor, such as x.pb", where=path)
+    file, _, name = path.rpartition(":")
+    if by_suffix(file) and not key:
+        found = "one colon is a part of the name"
+        return FormatError(found, "two before a tensor's", try_hint(file, name), path)
+    suffix = table.inner_suffix(path)
+    usual = nearest(suffix, _USUAL, 0.75) if suffix else ""
+    examples = usual or ".npy, .h5, .nc, .npz, .zarr or .txt"
+    wanted = f"one such as {examples}: revseq help formats lists all"
+    found = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
+    hint = f"add -f {'|'.join(row.name for row in table.written())}"
+    return FormatError(found, wanted, hint, path)
+
+
+def missing_file_hint(path: str, key: str | None) -> str:
+    """What to type for a file that is not there: brackets around numbers, two colons, or a name like it."""
+    numbers = path.replace(",", " ").split()
+    if len(numbers) > 1 and all(map(_is_number, numbers)):
+        tensor = ", ".join(numbers)
+        return f"type {platform.quoted(f'[{tensor}]')}"
+    file, colon, name = path.rpartition(":")
+    if colon and name and os.path.exists(file):
+        return try_hint(file, name)
+    names = _find_names_like(Path(path))
+    ending = f"::{key}" if key else ""
+    return proposed([f"{Path(path).with_name(near)}{ending}" for near in names])
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[+-]?\d+(\.\d+)?", text, re.ASCII) is not None
+
+
+def _find_names_like(path: Path) -> Sequence[str]:
+    """The names in the folder that differ from the path's in case or by a suffix, or else the nearest one."""
+    entries = itertools.islice(path.parent.glob("*"), _MOST_LOOKED_AT)
+    names = [entry.name for entry in entries]
+    wanted = path.name.casefold()
+    same = [name for name in names if wanted in (name.casefold(), Path(name).stem.casefold())]
+    if same or not path.suffix:
+        return sorted(same)
+    near = nearest(path.name, names, 0.8)
+    return [near] if near else []
