@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Source
-    from revseq_cli.pipeline.folds import Tolerance
+    from revseq_cli.pipeline.folds import Differences, Tolerance
     from revseq_cli.pipeline.jobs import Job
     from revseq_cli.pipeline.passes import Pair
     from revseq_cli.pipeline.plan import Resources
@@ -38,6 +38,7 @@ _PACKAGES = {
     "cuda": "onnxruntime-gpu",
 }  # of providers that have one of their own
 _COPIES = 4  # how often the tensor is in memory: as it is read, in lines of its own, as it comes back, and in place
+_MOST_DRAWN = 10_000  # differences among which a picture looks for wrong sequences
 _ADD_JOB = "add --job to compare A with the right output of a job, or --on cpu to run INPUT and LENGTHS there"
 
 
@@ -147,7 +148,8 @@ def command(
             pair = passes.Pair(a, b, plan_pass(a, b, resources))
             found = passes.compared("compare", pair, tolerance, first)
         if drawing and pair and found:
-            svg = _picture(pair, f"{found.count:,} of {found.total:,} elements differ", tolerance)
+            causes = tuple(one.text for one in diagnosis.mistakes) if diagnosis else ()
+            svg = _picture(pair, found, tolerance, causes)
         elif drawing:
             notes.append("no picture is drawn: the tensors differ in sizes or data types")
         a.recheck()
@@ -330,8 +332,11 @@ def _session(runtime: ModuleType, provider: str, dtype: np.dtype[Any]) -> Any:
     return session
 
 
-def _picture(pair: Pair, title: str, tolerance: Tolerance | None) -> str:
-    """Both tensors, with what differs marked."""
+def _picture(
+    pair: Pair, differences: Differences, tolerance: Tolerance | None, causes: tuple[str, ...]
+) -> str:
+    """Both tensors, with what differs marked, and what explains it."""
+    from revseq_cli.pipeline import passes
     from revseq_cli.pipeline.folds import unequal
     from revseq_cli.report import picture
 
@@ -340,6 +345,18 @@ def _picture(pair: Pair, title: str, tolerance: Tolerance | None) -> str:
             pair.a.read_task(region).read(), pair.right.read_task(region).read(), tolerance
         )
 
-    tensors = (("A", pair.a), ("right" if pair.job else "B", pair.right))
-    axis, lengths = (pair.job.axis, pair.job.lengths) if pair.job else (None, None)
-    return picture.of_tensors(tensors, title, axis, lengths, mask)
+    tensors = (("A", pair.a), ("expected" if pair.job else "B", pair.right))
+    job = pair.job
+    if job is None:
+        # The report may show fewer differences than the picture, or none.
+        differences = passes.compared("draw", pair, tolerance, _MOST_DRAWN)
+        return picture.of_difference(tensors, differences, mask)
+    return picture.of_difference(
+        tensors,
+        differences,
+        mask,
+        axis=job.axis,
+        lengths=job.lengths,
+        batch_axis=job.batch_axis,
+        causes=causes,
+    )

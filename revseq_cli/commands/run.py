@@ -195,4 +195,12 @@ def _print(
 def _picture(job: Job, result: Source) -> bytes:
     from revseq_cli.report import picture  # most jobs draw nothing
 
-    return picture.of_job(job.values, job.lengths, job.axis, result).encode()
+    drawing = picture.of_job(
+        job.values,
+        job.lengths,
+        job.axis,
+        result,
+        batch_axis=job.batch_axis,
+        name=job.values.name,
+    )
+    return drawing.encode()
