@@ -1,40 +1,22 @@
-"""`revseq batch`: many jobs in worker processes, so that one that ends its process fails alone.
-
-A library may crash over a crafted file, and a system that is short of memory kills a process that uses much of it. The
-jobs that were under way then run again, each alone: if the process dies again, it was that job. Small jobs run side by
-side, on one core each, and share the memory; a large one has the machine for itself.
-"""
+"""`revseq batch`: many jobs, from a manifest or for each file that matches."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
-import os
-import shutil
 import sys
 import time
-import traceback
-from collections import defaultdict, deque
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from revseq_cli import files
 from revseq_cli.commands import options, run
 from revseq_cli.commands.options import Console, Group
-from revseq_cli.core import platform, signals
-from revseq_cli.core.errors import (
-    DiskFullError,
-    EngineError,
-    FileThereError,
-    RevseqError,
-    UsageError,
-    worded,
-)
-from revseq_cli.formats import table
+from revseq_cli.core import signals
+from revseq_cli.core.errors import DiskFullError, FileThereError, RevseqError, UsageError
 
 if TYPE_CHECKING:
     from revseq_cli.commands.manifest import Entry, Jobs
@@ -58,12 +40,6 @@ _COLUMNS = {
 _DEFAULTS = [
     param for name, param in _COLUMNS.items() if name not in ("input", "lengths", "output")
 ]
-_JOB_WORKERS = 8  # at least, also with fewer cores: workers wait for the disk most of the time
-_JOBS_OF_A_WORKER = 32  # that make another worker worth its start,
-_WORTH_A_WORKER = 1 << 26  # as so many bytes of inputs do
-_SMALL_IN_FILES = 1 << 25  # bytes of the tensors of a small job, in files
-_SMALL_HELD = 1 << 20  # the same, held in memory
-_LONGEST_CLEANUP = 1.0  # seconds: processes of a job end just after the worker that started them
 
 
 @options.command(
@@ -121,6 +97,7 @@ def command(
     The command checks the whole MANIFEST before it starts the first job. If a job fails, or if its process dies, the
     other jobs still run and the exit status is 1. With --json it prints an object for each job.
     """
+    from revseq_cli.commands.pool import Pool  # --help must not load NumPy
     from revseq_cli.report import view
     from revseq_cli.report.objects import Outcome
 
@@ -146,12 +123,10 @@ def command(
                 skipped.append(Outcome(entry.line, entry.options["output"], None, skipped=True))
             else:  # an output that is older than its inputs is replaced
                 entries.append(entry._replace(options=entry.options | {"overwrite": True}))
-        pool = _Pool(
-            entries, defaults["cores"], _Setup(dry_run, console.verbose > 1, os.urandom(4).hex())
-        )
+        pool = Pool(entries, defaults["cores"], plans=dry_run, shows_errors=console.verbose > 1)
         with (
             signals.begun("batch", len(entries), "jobs") as advance,
-            contextlib.closing(pool.outcomes()) as ended,
+            contextlib.closing(pool.run()) as ended,
         ):
             try:
                 for outcome in itertools.chain(skipped, ended):
@@ -230,173 +205,3 @@ def _print_notes_and_errors(outcomes: Iterable[Outcome], jobs: Jobs, console: Co
     for alike in errors.values():
         for part in together([*alike.values()]):
             options.print_error(part, console.color, jobs.place([*alike]))
-
-
-class _Setup(NamedTuple):
-    """What jobs do: with `plans`, only plan; with `shows_errors`, print tracebacks. Temporary files have the `tag`."""
-
-    plans: bool
-    shows_errors: bool
-    tag: str
-
-
-class _Pool:
-    """Runs jobs, by their indices, in worker processes."""
-
-    def __init__(self, entries: list[Entry], cores: int | None, setup: _Setup) -> None:
-        self._entries, self._setup = entries, setup
-        sizes = [sum(map(_size_of, entry.inputs.values())) for entry in entries]
-        self._alone, self._small = deque[int](), deque[int]()
-        for job, entry in enumerate(entries):
-            (self._alone if _is_large(entry, sizes[job]) else self._small).append(job)
-        worth = (
-            len(self._small) / _JOBS_OF_A_WORKER
-            + sum(sizes[job] for job in self._small) / _WORTH_A_WORKER
-        )
-        # A job at an address waits most of the time.
-        worth += sum(
-            any(map(platform.is_remote, entries[job].inputs.values())) for job in self._small
-        )
-        self._workers = max(
-            1, min(cores or max(platform.cores(), _JOB_WORKERS), len(self._small), int(worth))
-        )
-        self._begun: dict[
-            int, bool
-        ] = {}  # the jobs under way, and whether nothing stood at their outputs' names
-
-    def outcomes(self) -> Generator[Outcome, None, None]:
-        """Those of the jobs, as they end; what is under way is undone where this is closed."""
-        from revseq_cli.pipeline import executors, passes
-        from revseq_cli.report.objects import Outcome
-
-        while queue := self._alone or self._small:
-            is_alone = queue is self._alone
-            workers, has_died = executors.Workers(1 if is_alone else self._workers), False
-            try:
-                begun = self._begin(queue, 0 if is_alone else self._workers)
-                for job, outcome in passes.run(begun, workers, ahead=1 if is_alone else 2):
-                    del self._begun[job]
-                    if outcome:
-                        yield outcome
-                    else:
-                        self._alone.append(job)
-            except executors.DiedError:
-                has_died = True
-            finally:
-                workers.close()
-                self._remove_temporary_files()
-            if has_died and is_alone:
-                [entry] = (self._entries[job] for job in self._begun)
-                wanted = "files that the library can read, and enough memory"
-                error = EngineError("its process died", wanted)
-                yield Outcome(entry.line, entry.options["output"], error)
-            elif has_died:
-                self._alone += self._begun
-                for job, was_free in self._begun.items():
-                    entry = self._entries[job]
-                    if (
-                        was_free and files.time_of_change(entry.output) is not None
-                    ):  # the worker died before it said so
-                        self._entries[job] = entry._replace(
-                            options=entry.options | {"overwrite": True}
-                        )
-                        if os.path.isdir(entry.output):
-                            shutil.rmtree(entry.output)
-            self._begun.clear()
-
-    def _begin(
-        self, queue: deque[int], sharing: int
-    ) -> Iterator[Callable[[], tuple[int, Outcome | None]]]:
-        while queue:
-            job = queue.popleft()
-            self._begun[job] = files.time_of_change(self._entries[job].output) is None
-            yield functools.partial(_run_job, job, self._entries[job], self._setup, sharing)
-
-    def _remove_temporary_files(self) -> None:
-        """Remove what killed workers have left of the jobs that were under way."""
-        folders = {Path(self._entries[job].output).parent for job in self._begun}
-        end = time.monotonic() + _LONGEST_CLEANUP
-        while left := [
-            path for folder in folders for path in folder.glob(f".revseq-{self._setup.tag}*.tmp")
-        ]:
-            for path in left:
-                if path.is_dir():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink(missing_ok=True)
-            if time.monotonic() > end:
-                return
-            time.sleep(0.01)
-
-
-def _size_of(path: str) -> int:
-    """The bytes of a file, or of all files in a folder; 0 where there is none."""
-    files = Path(path).rglob("*") if os.path.isdir(path) else [path]
-    return sum(os.path.getsize(file) for file in files if os.path.isfile(file))
-
-
-def _is_large(entry: Entry, size: int) -> bool:
-    """Whether a job has the machine for itself: by its inputs, of which texts and packed files are held whole."""
-    if entry.options["engine"] not in ("auto", "serial"):
-        return True
-    rows = [table.by_suffix(path, reading=True) for path in (*entry.inputs.values(), entry.output)]
-    is_held = any(row and row.is_text for row in rows) or any(
-        map(table.packing_of, entry.inputs.values())
-    )
-    return size > (_SMALL_HELD if is_held else _SMALL_IN_FILES)
-
-
-# In the workers
-
-
-def _run_job(job: int, entry: Entry, setup: _Setup, sharing: int) -> tuple[int, Outcome | None]:
-    """Run a job; no outcome where its part of the memory is not enough.
-
-    `sharing` is the number of jobs that share the memory, or 0 where it is alone.
-    """
-    from revseq_cli.files import new
-    from revseq_cli.report.objects import Outcome
-
-    new.tag = setup.tag
-    try:
-        with signals.deferred():
-            return job, _outcome_of(entry, setup, sharing)
-    except Exception as e:  # noqa: BLE001 - any error ends this job alone
-        signals.check()  # a signal may have caused it
-        if setup.shows_errors:
-            traceback.print_exception(e)
-        if isinstance(e, EngineError) and sharing:
-            return job, None
-        output = entry.options["output"]
-        return job, Outcome(entry.line, output, worded(e, output))
-    finally:
-        files.close()
-
-
-def _outcome_of(entry: Entry, setup: _Setup, sharing: int) -> Outcome:
-    from revseq_cli.pipeline import passes, suggest
-    from revseq_cli.pipeline.plan import plan_reversal
-    from revseq_cli.report.objects import Outcome
-
-    settings = dict(entry.options)
-    output, overwrite, verify, only = (
-        settings.pop(name) for name in ("output", "overwrite", "verify", "only")
-    )
-    if sharing:
-        settings |= {"cores": 1, "memory": max(1, settings["memory"] // sharing)}
-    resources = options.take_resources(settings)
-    request = options.request_of(absolute=resources.elsewhere, **settings)
-    job = suggest.load(request)
-    outcome = Outcome(entry.line, output, None, bytes=job.values.desc.total_bytes)
-    folder = os.curdir if platform.is_remote(entry.output) else os.path.dirname(entry.output)
-    if setup.plans and not os.path.isdir(folder):
-        plan_reversal(job, resources)
-        return outcome._replace(planned=True)
-    os.makedirs(folder, exist_ok=True)
-    sink = run.new_sink(job, request, output, resources, overwrite=overwrite, only=only)
-    plan = plan_reversal(job, resources, sink)
-    if setup.plans:
-        return outcome._replace(planned=True)
-    with options.written(sink):
-        clamped = passes.write(job, sink, plan, verified=verify)
-    return outcome._replace(notes=tuple(sink.notes), clamped=clamped)

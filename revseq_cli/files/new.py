@@ -7,7 +7,7 @@ import errno
 import functools
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -19,13 +19,18 @@ from revseq_cli.files.local import flush, open_to_write
 # A killed run may leave files whose names begin so. Later runs ignore them, and they can be deleted.
 TEMPORARY_PREFIX = ".revseq-"
 _REPLACE, _NAME = "add --overwrite to replace it", "the name of a file to write"
-# What the temporary names of this process go on with, so that the process that cleans up after it can tell them apart.
-tag = ""
+_mark = ""
+
+
+def mark_temporary_files(mark: str) -> None:
+    """Put a mark into all temporary names of this process, for the one that cleans up after it."""
+    global _mark
+    _mark = mark
 
 
 def temporary_name() -> str:
     """A new name of a temporary file."""
-    return f"{TEMPORARY_PREFIX}{tag}{os.urandom(8).hex()}.tmp"
+    return f"{TEMPORARY_PREFIX}{_mark}{os.urandom(8).hex()}.tmp"
 
 
 def is_an_input(name: str) -> TensorIOError:
@@ -110,8 +115,18 @@ class NewFile:
         """Return when the temporary file is on the disk, with the owner and the rights of the file that it replaces."""
         flush(self.temporary, self._old)
 
-    def take_name(self) -> str:
-        """Give the file its name; without `overwrite` it never replaces another. A note where that may not last."""
+    def begin_flush(self) -> None:
+        """Let the system begin to bring the temporary file to the disk, and do not wait for that."""
+        with open_to_write(self.temporary, self.name) as file:
+            platform.begin_flush(file.fd, 0, 0)
+
+    def identify(self) -> tuple[int, int] | None:
+        """What stays the same when the temporary file gets its name; None for one at an address."""
+        status = os.stat(self.temporary)
+        return status.st_dev, status.st_ino
+
+    def take_name(self) -> None:
+        """Give the file its name; without `overwrite` it never replaces another."""
         take = functools.partial(
             platform.take_name, self.temporary, self._final, free=not self._overwrite
         )
@@ -124,14 +139,19 @@ class NewFile:
             if not self._old or not platform.keeps_name(e):
                 raise
             raise in_use(self.name, "replace") from None
-        return self._flushed_folder()
 
-    def _flushed_folder(self) -> str:
+    @property
+    def folder(self) -> str:
+        """The folder with the name, which is to be flushed; "" where there is none on this machine."""
+        return str(self._final.parent)
+
+    def flush_folder(self) -> str:
+        """Return when the name is on the disk; a note where it may not last."""
+        if not self.folder:
+            return ""
         try:
-            platform.flush_folder(str(self._final.parent))
-        except (
-            OSError
-        ) as e:  # the file is complete and has its name; only a power cut now could take it back
+            platform.flush_folder(self.folder)
+        except OSError as e:  # the file is complete; only a power cut could take its name back
             return f"{self.name} is written, but its folder could not be flushed: {e.strerror}"
         return ""
 
@@ -177,7 +197,8 @@ class FileTransaction:
             signals.check()
             for file in self._files:
                 with trying_to("write", file.name):
-                    self.notes += filter(None, [file.take_name()])
+                    file.take_name()
+                self.notes += filter(None, [file.flush_folder()])
                 self._named.append(file)
 
     def _remove(self, file: NewFile) -> None:
@@ -186,9 +207,82 @@ class FileTransaction:
         except OSError as e:
             if file not in self._named:
                 raise failed(file.name, f"remove {file.temporary}", e) from None
-            self.notes.append(
-                f"{file.name} is written, but {file.temporary} could not be removed: {e.strerror}"
-            )
+            self.notes.append(_not_removed(file, e))
+
+
+def _not_removed(file: NewFile, error: OSError) -> str:
+    return f"{file.name} is written, but {file.temporary} could not be removed: {error.strerror}"
+
+
+class FileGroup:
+    """The files of many small jobs, as a context: they are flushed together, and only then named.
+
+    Each is written inside `create`, then `flush` and `take_names` are called once. To flush 2,000 files of 50 KB one
+    after another takes 0.5 ms of CPU for each file and its folder, and on a disk a wait for each.
+
+    `errors` says which files were not written, and `notes` what could not be removed or flushed.
+    """
+
+    def __init__(self) -> None:
+        self._files: list[NewFile] = []
+        self.errors: dict[NewFile, TensorIOError] = {}
+        self.notes: dict[NewFile, str] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._files:
+            try:
+                file.remove()
+            except OSError as e:
+                self.notes[file] = _not_removed(file, e)
+
+    @contextlib.contextmanager
+    def create(self, file: NewFile) -> Iterator[None]:
+        """Create the temporary file, which is written inside; after an error it is removed at once."""
+        try:
+            with trying_to("write", file.name):
+                file.create()
+            yield
+        except BaseException:  # a signal, too
+            with trying_to(f"remove {file.temporary} of", file.name):
+                file.remove()
+            raise
+        self._files.append(file)
+
+    def flush(self) -> list[NewFile]:
+        """Return when all files are on the disk; those that are."""
+        if len(self._files) > 1:
+            for file in self._files:
+                self._attempt(file.begin_flush, file)
+        for file in self._files:
+            self._attempt(file.flush, file)
+        return self._without_error()
+
+    def take_names(self) -> None:
+        """Name the files that were flushed, and flush each of their folders once."""
+        for file in self._without_error():
+            self._attempt(file.take_name, file)
+        notes: dict[str, str] = {}
+        for file in self._without_error():
+            if file.folder not in notes:
+                notes[file.folder] = file.flush_folder()
+            if notes[file.folder]:
+                self.notes[file] = notes[file.folder]
+
+    def _attempt(self, step: Callable[[], None], file: NewFile) -> None:
+        """Do a step for a file that no step has failed for."""
+        if file in self.errors:
+            return
+        try:
+            with trying_to("write", file.name):
+                step()
+        except TensorIOError as e:
+            self.errors[file] = e
+
+    def _without_error(self) -> list[NewFile]:
+        return [file for file in self._files if file not in self.errors]
 
 
 class NewFolder(NewFile):
@@ -214,12 +308,14 @@ class NewFolder(NewFile):
                 flush(os.path.join(folder, name))
             platform.flush_folder(folder)
 
-    def take_name(self) -> str:
+    def begin_flush(self) -> None:
+        """Nothing to begin: a folder is flushed file by file."""
+
+    def take_name(self) -> None:
         if os.path.lexists(self._final):
             found, hint = "was created by another program meanwhile", "give it another name"
             raise TensorIOError(found, "a new one", hint, self.name)
         patiently(lambda: Path(self.temporary).rename(self._final), platform.keeps_name)
-        return self._flushed_folder()
 
     def remove(self) -> None:
         """Remove the temporary folder with all that is in it, as far as that can be done."""
@@ -258,6 +354,9 @@ class Scratch(NewFile):
     def flush(self) -> None:
         """Nothing to flush: the file is about to be removed."""
 
-    def take_name(self) -> str:
+    def take_name(self) -> None:
         """No name to take: the file is about to be removed."""
+
+    @property
+    def folder(self) -> str:
         return ""

@@ -79,7 +79,17 @@ class NewObject(NewFile):
     def flush(self) -> None:
         """Nothing to flush: the file is put, and then removed."""
 
-    def take_name(self) -> str:
+    @property
+    def folder(self) -> str:
+        return ""
+
+    def identify(self) -> None:
+        """No identity: a server gives an object one when it is put."""
+
+    def begin_flush(self) -> None:
+        """Nothing to flush: the file is put, and then removed."""
+
+    def take_name(self) -> None:
         """Put the file."""
         fs, _ = file_system(self.name)
         has_condition = hasattr(fs, "_call_s3")
@@ -92,7 +102,6 @@ class NewObject(NewFile):
                 functools.partial(put, self.temporary, advance, not self._overwrite),
                 doing="write",
             )
-        return ""
 
 
 async def _put_whole(
@@ -230,7 +239,7 @@ class NewStore(NewObject):
         self._check()
         self._is_partial = True  # what is there now is this run's alone
 
-    def take_name(self) -> str:
+    def take_name(self) -> None:
         """Put the files of the folder, those of metadata last, and of these the outermost."""
         folder = Path(self.temporary)
         names = [
@@ -250,7 +259,6 @@ class NewStore(NewObject):
 
         ask(self.name, put, doing="write")
         self._is_partial = False
-        return ""
 
     def remove(self) -> None:
         """Remove the folder here, and there the mark, or all that has become no store, as far as that can be done."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import itertools
 import logging
 import math
 import multiprocessing
@@ -21,6 +22,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import (
+    FIRST_COMPLETED,
     BrokenExecutor,
     CancelledError,
     Future,
@@ -50,6 +52,48 @@ _LONGEST_ALONE = 20.0  # without a worker; dask restarts one that died in less
 _LONGEST_CALL = 10.0  # to connect, or for an answer
 _LONGEST_STOP = 10.0  # until workers have ended the blocks that they had begun
 _QUIET_TRACKER = "ignore::UserWarning:multiprocessing.resource_tracker"  # for PYTHONWARNINGS
+
+
+# The loop over futures
+
+
+def run_batches(
+    batches: Iterator[Callable[[], Any]],
+    executor: Cluster | Workers,
+    *,
+    ahead: int = 2,
+    in_order: bool = False,
+) -> Iterator[Any]:
+    """Yield the results of each batch; Stopped by a signal.
+
+    For each worker, `ahead` batches are under way, so that its next one is there in time. With
+    `in_order`, results that come too early are kept, and as many fewer batches are submitted.
+    """
+    numbered = enumerate(batches)
+    pending: dict[Future[Any], int] = {}
+    ended: dict[int, Any] = {}
+    next_number = 0
+    while True:
+        room = ahead * max(1, executor.workers) - len(pending) - len(ended)
+        for number, batch in itertools.islice(numbered, max(0, room)):
+            pending[executor.submit(batch)] = number
+        if not pending:
+            return
+        done = [*wait(pending, signals.PATIENCE, FIRST_COMPLETED).done]
+        signals.check()
+        if not done:
+            executor.check()
+        while done:
+            # No future is kept, so that dask's scheduler forgets each result before the next tasks.
+            future = done.pop()
+            ended[pending.pop(future)] = executor.result(future)
+            del future
+        if not in_order:
+            for number in [*ended]:
+                yield ended.pop(number)
+        while next_number in ended:
+            yield ended.pop(next_number)
+            next_number += 1
 
 
 # What travels

@@ -1,27 +1,22 @@
-"""The passes over data, in a task for each block: who does them; to copy, to reverse, to compare, to verify, to count.
-
-Tasks run in this process, in processes of its own, or on the workers of a dask scheduler. A loop gives batches of them
-to an executor of futures, a bounded number at a time. It waits for a moment only, and looks at signals between.
-"""
+"""The passes over data, in a task for each block: to copy, to reverse, to compare, to verify, to count."""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from revseq_cli import files
-from revseq_cli.core import platform, signals, thresholds
+from revseq_cli.core import signals, thresholds
 from revseq_cli.core.errors import EngineError
 from revseq_cli.core.tensors import Region, sizes_of
-from revseq_cli.formats.contract import BlockWriter, FileSink, ReadTask, Sink, Source
+from revseq_cli.formats.contract import FileSink, Sink, Source
 from revseq_cli.formats.npy import scratch
 from revseq_cli.formats.raw import MemorySink, MemorySource
 from revseq_cli.operator import kernel
@@ -32,145 +27,27 @@ from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.lengths import ScannedSource, find_missing_values
 from revseq_cli.pipeline.plan import (
     DASK,
-    SERIAL,
     Plan,
     Resources,
     plan_fold,
     plan_move,
     plan_reversal,
 )
+from revseq_cli.pipeline.tasks import Task, run_tasks
 from revseq_cli.pipeline.views import ComputedTask, DerivedSource
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from revseq_cli.pipeline.executors import Cluster, Workers
-
-    _Executor = Cluster | Workers
 
 ReadTaskOf = Callable[[Region], ComputedTask]
 
-_BATCH_TASKS = 256  # at most, in one batch
 _FEW_LINES = 4096  # are few in any memory
 _LINE_BYTES = 48  # that are kept of a line, and computed with
-
-
-# The tasks of a pass, and who does them
-
-
-@dataclass(frozen=True)
-class Task:
-    """The work on one block; it pickles. `step` gets what the read tasks read, the block writer stores its result."""
-
-    step: Callable[..., Any]
-    read_tasks: tuple[ReadTask, ...]
-    region: Region
-    block_writer: BlockWriter | None = None
-
-    def __call__(self) -> tuple[Region, Any]:
-        """The region, and the step's result; or, with a block writer, what the parent has left to do."""
-        arrays = [read_task.read() for read_task in self.read_tasks]
-        result = self.step(*arrays)
-        del arrays  # the block writer may take a while, and memory
-        return self.region, self.block_writer.deliver(
-            self.region, result
-        ) if self.block_writer else result
-
-
-def results(
-    tasks: Iterable[Callable[[], Any]], plan: Plan, *, in_order: bool = False
-) -> Generator[Any, None, None]:
-    """Run the tasks with the plan's engine; Stopped by a signal.
-
-    The results come in the order in which their batches end, or, with `in_order`, in that of the tasks.
-    """
-    platform.keep_freed_memory()
-    if plan.engine == SERIAL:
-        for task in tasks:
-            yield task()
-            signals.check()
-        return
-    from revseq_cli.pipeline.executors import Cluster, Workers
-
-    executor: _Executor = Cluster(plan.scheduler) if plan.engine == DASK else Workers(plan.workers)
-    with contextlib.closing(executor):
-        for batch in run(_batches(tasks, plan, executor), executor, in_order=in_order):
-            for result in batch:
-                yield result
-                signals.check()
-
-
-def _batches(
-    tasks: Iterable[Callable[[], Any]], plan: Plan, executor: _Executor
-) -> Iterator[Callable[[], list[Any]]]:
-    """The tasks in batches: large ones at first, and the last ones small, so that all workers end together.
-
-    What travels between processes is one block at a time. To submit a batch costs the one process for all workers 0.6
-    ms: 2 GiB in blocks of 4 MiB cost it 0.3 s, and 0.1 s in batches of eight, where 16 workers need 0.4 s.
-    """
-    left, tasks = plan.blocks.count, iter(tasks)
-    most = (
-        1
-        if plan.travels
-        else min(_BATCH_TASKS, thresholds.BATCH_ELEMENTS // max(1, plan.blocks.elements))
-    )
-    size = 1  # dask's workers all try the first
-    while batch := tuple(itertools.islice(tasks, size)):
-        yield partial(_run_batch, batch)
-        left -= len(batch)
-        size = max(1, min(most, left // (2 * max(1, executor.workers))))
-
-
-def _run_batch(tasks: tuple[Callable[[], Any], ...]) -> list[Any]:
-    return [task() for task in tasks]
-
-
-def run(
-    batches: Iterator[Callable[[], Any]],
-    executor: _Executor,
-    *,
-    ahead: int = 2,
-    in_order: bool = False,
-) -> Iterator[Any]:
-    """The results of each batch; so many batches for each worker are under way that its next one is there in time.
-
-    With `in_order`, those that end too early are kept, and as many fewer are submitted.
-    """
-    from concurrent.futures import FIRST_COMPLETED, wait  # it takes 3 ms, and most jobs are serial
-
-    pending: dict[Future[Any], int] = {}
-    ended: dict[int, Any] = {}
-    submitted = yielded = 0
-    while True:
-        while len(pending) + len(ended) < max(ahead, ahead * executor.workers):
-            batch = next(batches, None)
-            if batch is None:
-                break
-            pending[executor.submit(batch)] = submitted
-            submitted += 1
-        if not pending:
-            return
-        done = [*wait(pending, signals.PATIENCE, FIRST_COMPLETED).done]
-        signals.check()
-        if not done:
-            executor.check()
-        while (
-            done
-        ):  # keeps no future, so that a scheduler forgets each result before the next tasks
-            future = done.pop()
-            ended[pending.pop(future)] = executor.result(future)
-            del future
-        while ended and (not in_order or yielded in ended):
-            yield ended.pop(yielded if in_order else next(iter(ended)))
-            yielded += 1
 
 
 def completed(
     stage: str, tasks: Iterable[Task], plan: Plan, source: Source, *, in_order: bool = False
 ) -> Generator[tuple[Region, Any], None, None]:
-    """Run a stage of tasks, which together read all of the source: region and result, in the order of `results`."""
+    """Run a stage of tasks, which together read all of the source: region and result, in the order of `run_tasks`."""
     with signals.begun(stage, source.desc.total_bytes) as advance:
-        for region, result in results(tasks, plan, in_order=in_order):
+        for region, result in run_tasks(tasks, plan, in_order=in_order):
             yield region, result
             advance(prod(sizes_of(region)) * source.dtype.itemsize)
 

@@ -25,8 +25,8 @@ EXPECTED = oracle.reverse(INPUT, LENGTHS, 1)
 JOB = {"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": "y.npy"}
 # Several workers for few jobs.
 MANY = """
-import revseq_cli.commands.batch as batch
-batch._JOBS_OF_A_WORKER = 4
+import revseq_cli.commands.pool as pool
+pool._JOBS_OF_A_WORKER = 4
 """
 
 
@@ -426,13 +426,13 @@ passes.reverse = reverse
 
 # Jobs that are done while another one dies are told late, or not at all; they run again, and replace what is theirs.
 UNTOLD = """
-outcome_of = batch._outcome_of
-def slow(entry, setup, sharing, **others):
-    done = outcome_of(entry, setup, sharing, **others)
+real_write = pool._write_output
+def slow(entry, setup, sharing, group):
+    done = real_write(entry, setup, sharing, group)
     if sharing and entry.line <= 10:
         time.sleep(0.05)
     return done
-batch._outcome_of = slow
+pool._write_output = slow
 """
 
 

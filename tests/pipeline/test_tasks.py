@@ -1,6 +1,5 @@
 """The loop that hands out tasks, and worker processes: those that die, are stopped, or cannot be started."""
 
-import concurrent.futures
 import functools
 import os
 import signal
@@ -18,9 +17,10 @@ from hypothesis import strategies as st
 from processes import FEW, members, until, workers
 
 from revseq_cli.core.errors import EngineError
+from revseq_cli.pipeline import executors
 from revseq_cli.pipeline.blocks import Blocks
-from revseq_cli.pipeline.passes import results, run
 from revseq_cli.pipeline.plan import Plan
+from revseq_cli.pipeline.tasks import run_tasks
 
 
 def plan_of(tasks, engine="processes", workers=1):
@@ -28,7 +28,7 @@ def plan_of(tasks, engine="processes", workers=1):
 
 
 def done(*tasks, workers=1, engine="processes", in_order=True):
-    return [*results(tasks, plan_of(len(tasks), engine, workers), in_order=in_order)]
+    return [*run_tasks(tasks, plan_of(len(tasks), engine, workers), in_order=in_order)]
 
 
 # The loop
@@ -69,8 +69,8 @@ def test_two_batches_for_each_worker_are_under_way(data):
     taken, found = [], []
     batches = (functools.partial(int, taken.append(i) or i) for i in range(count))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(concurrent.futures, "wait", by_hand.wait)
-        for result in run(batches, by_hand, in_order=in_order):
+        patch.setattr(executors, "wait", by_hand.wait)
+        for result in executors.run_batches(batches, by_hand, in_order=in_order):
             found.append(result)
             assert (
                 len(taken) <= len(found) - 1 + 2 * workers
@@ -159,7 +159,7 @@ from revseq_cli.pipeline import passes
 def results(tasks, plan, *, in_order=False):
     with ThreadPoolExecutor(4) as pool:
         yield from pool.map(lambda task: pickle.loads(task)(), map(packed, tasks))
-passes.results = results
+passes.run_tasks = results
 from revseq_cli.core import thresholds
 thresholds.LARGE_RUN, thresholds.BOUNCE_BYTES = 1 << 14, 1 << 14
 """

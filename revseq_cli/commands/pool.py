@@ -1,0 +1,325 @@
+"""The worker processes of `revseq batch`, so that a job that ends its process fails alone.
+
+A library may crash over a crafted file, and a system that is short of memory kills a process that
+uses much of it. The jobs that were under way then run again, each alone: if the process dies again,
+it was that job. Small jobs run side by side, on one core each, and share the memory; a large one
+has the machine for itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import pickle
+import shutil
+import stat
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from revseq_cli import files
+from revseq_cli.commands import options, run
+from revseq_cli.commands.manifest import Entry
+from revseq_cli.core import platform, signals
+from revseq_cli.core.errors import EngineError, worded
+from revseq_cli.files import new
+from revseq_cli.files.local import UnnamedFile
+from revseq_cli.files.new import FileGroup, NewFile
+from revseq_cli.formats import table
+from revseq_cli.pipeline import executors, passes, suggest
+from revseq_cli.pipeline.plan import plan_reversal
+from revseq_cli.report.objects import Outcome
+
+_JOB_WORKERS = 8  # at least, also with fewer cores: workers wait for the disk most of the time
+_JOBS_OF_A_WORKER = 32  # that make another worker worth its start,
+_WORTH_A_WORKER = 1 << 26  # as so many bytes of inputs do
+_SMALL_IN_FILES = 1 << 25  # bytes of the tensors of a small job, in files
+_SMALL_HELD = 1 << 20  # the same, held in memory
+_LONGEST_CLEANUP = 1.0  # seconds: processes of a job end just after the worker that started them
+_GROUP_JOBS = 64  # at most, whose outputs are flushed together,
+_GROUP_BYTES = 1 << 25  # with so many bytes of inputs
+
+
+class _Setup(NamedTuple):
+    """What jobs do: with `plans`, only plan; with `shows_errors`, print tracebacks.
+
+    Their temporary files carry the `mark`. `journal` is the path of a `_Journal`.
+    """
+
+    plans: bool
+    shows_errors: bool
+    mark: str
+    journal: str
+
+
+class _Finished(NamedTuple):
+    """A job of which only the name of its output is missing; `identity` says what will have that name."""
+
+    job: int
+    identity: tuple[int, int] | None
+    outcome: Outcome
+
+
+class _Journal:
+    """A temporary file in which workers note what they are about to name.
+
+    After the death of a worker it tells an output of this batch from a file of another program.
+    """
+
+    def __init__(self) -> None:
+        self._file = UnnamedFile("the temporary folder")
+        self.path = self._file.path
+
+    def read(self) -> Iterator[_Finished]:
+        """All that workers have noted, but for what a killed one wrote in part."""
+        with open(self.path, "rb") as stream, contextlib.suppress(EOFError, pickle.UnpicklingError):
+            while True:
+                yield from pickle.load(stream)  # noqa: S301 - our own
+
+
+class Pool:
+    """Runs jobs, by their indices, in worker processes."""
+
+    def __init__(
+        self, entries: list[Entry], cores: int | None, *, plans: bool, shows_errors: bool
+    ) -> None:
+        self._entries = entries
+        self._journal = _Journal()
+        mark = os.urandom(4).hex()
+        self._setup = _Setup(plans, shows_errors, mark, self._journal.path)
+        self._alone = deque[int]()
+        self._small = deque[int]()
+        self._sizes = list(map(_size_of_inputs, entries))
+        for job, entry in enumerate(entries):
+            queue = self._alone if _is_large(entry, self._sizes[job]) else self._small
+            queue.append(job)
+        self._workers = self._choose_workers(cores or max(platform.cores(), _JOB_WORKERS))
+        self._under_way: set[int] = set()
+
+    def _choose_workers(self, most: int) -> int:
+        """The number of workers that are worth their start for the small jobs."""
+        worth = len(self._small) / _JOBS_OF_A_WORKER
+        worth += sum(self._sizes[job] for job in self._small) / _WORTH_A_WORKER
+        worth += sum(_is_far(self._entries[job]) for job in self._small)
+        return max(1, min(most, len(self._small), int(worth)))
+
+    def run(self) -> Generator[Outcome, None, None]:
+        """The outcomes of the jobs, as they end; what is under way is undone where this is closed."""
+        while self._alone or self._small:
+            is_alone = bool(self._alone)
+            try:
+                yield from self._run_alone() if is_alone else self._run_small()
+            except executors.DiedError:
+                yield from self._read_finished()
+                if is_alone:
+                    yield from map(self._died, self._under_way)
+                else:
+                    self._alone += sorted(self._under_way)
+                self._under_way.clear()
+
+    def _run_alone(self) -> Iterator[Outcome]:
+        """Run one job after another, each with the whole machine."""
+        groups = ([self._alone.popleft()] for _ in range(len(self._alone)))
+        return self._run_groups(groups, workers=1, sharing=0, ahead=1)
+
+    def _run_small(self) -> Iterator[Outcome]:
+        """Run jobs side by side, which share the memory."""
+        return self._run_groups(
+            self._cut_groups(), workers=self._workers, sharing=self._workers, ahead=2
+        )
+
+    def _cut_groups(self) -> Iterator[list[int]]:
+        """The small jobs in groups, whose outputs are flushed together; the last ones are small.
+
+        So all workers end together.
+        """
+        while self._small:
+            most = min(_GROUP_JOBS, len(self._small) // (2 * self._workers))
+            group = [self._small.popleft()]
+            size = self._sizes[group[0]]
+            while self._small and len(group) < most and not _is_far(self._entries[group[0]]):
+                size += self._sizes[self._small[0]]
+                if size > _GROUP_BYTES:
+                    break
+                group.append(self._small.popleft())
+            yield group
+
+    def _run_groups(
+        self, groups: Iterable[list[int]], *, workers: int, sharing: int, ahead: int
+    ) -> Iterator[Outcome]:
+        """The outcomes of groups of jobs; DiedError if a worker died, with its jobs in `_under_way`."""
+        executor = executors.Workers(workers)
+        try:
+            tasks = (self._begin(group, sharing) for group in groups)
+            for results in executors.run_batches(tasks, executor, ahead=ahead):
+                for job, outcome in results:
+                    self._under_way.remove(job)
+                    if outcome:
+                        yield outcome
+                    else:
+                        self._alone.append(job)
+        finally:
+            executor.close()
+            self._remove_temporary_files()
+
+    def _begin(
+        self, group: list[int], sharing: int
+    ) -> Callable[[], list[tuple[int, Outcome | None]]]:
+        self._under_way.update(group)
+        jobs = [(job, self._entries[job]) for job in group]
+        return functools.partial(_run_group, jobs, self._setup, sharing)
+
+    def _read_finished(self) -> Iterator[Outcome]:
+        """The outcomes of jobs whose outputs got their names before their worker died."""
+        for finished in self._journal.read():
+            if finished.job not in self._under_way or not finished.identity:
+                continue
+            with contextlib.suppress(OSError):  # there is no such output
+                status = os.stat(self._entries[finished.job].output)
+                if finished.identity == (status.st_dev, status.st_ino):
+                    self._under_way.remove(finished.job)
+                    yield finished.outcome
+
+    def _died(self, job: int) -> Outcome:
+        entry = self._entries[job]
+        wanted = "files that the library can read, and enough memory"
+        return Outcome(entry.line, entry.options["output"], EngineError("its process died", wanted))
+
+    def _remove_temporary_files(self) -> None:
+        """Remove what killed workers have left of the jobs that were under way."""
+        folders = {Path(self._entries[job].output).parent for job in self._under_way}
+        pattern = f"{new.TEMPORARY_PREFIX}{self._setup.mark}*.tmp"
+        end = time.monotonic() + _LONGEST_CLEANUP
+        while left := [path for folder in folders for path in folder.glob(pattern)]:
+            for path in left:
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+            if time.monotonic() > end:
+                return
+            time.sleep(0.01)
+
+
+def _is_far(entry: Entry) -> bool:
+    """Whether a job waits for servers most of the time."""
+    return any(map(platform.is_remote, (entry.output, *entry.inputs.values())))
+
+
+def _size_of_inputs(entry: Entry) -> int:
+    return sum(map(_size_of, entry.inputs.values()))
+
+
+def _size_of(path: str) -> int:
+    """The bytes of a file, or of all files in a folder; 0 where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return 0
+    if not stat.S_ISDIR(status.st_mode):
+        return status.st_size
+    return sum(below.lstat().st_size for below in Path(path).rglob("*"))
+
+
+def _is_large(entry: Entry, size: int) -> bool:
+    """Whether a job has the machine for itself: by its inputs, of which texts and packed files are held whole."""
+    if entry.options["engine"] not in ("auto", "serial"):
+        return True
+    rows = [table.by_suffix(path, reading=True) for path in (*entry.inputs.values(), entry.output)]
+    is_held = any(row and row.is_text for row in rows) or any(
+        map(table.packing_of, entry.inputs.values())
+    )
+    return size > (_SMALL_HELD if is_held else _SMALL_IN_FILES)
+
+
+# In the workers
+
+
+def _run_group(
+    jobs: list[tuple[int, Entry]], setup: _Setup, sharing: int
+) -> list[tuple[int, Outcome | None]]:
+    """Run jobs one after another, and name their outputs together at the end.
+
+    The outcome is None for a job whose part of the memory is not enough. `sharing` is the number of
+    workers that share the memory, or 0 for a job that has all of it.
+    """
+    new.mark_temporary_files(setup.mark)
+    outcomes: dict[int, Outcome | None] = {}
+    written: dict[NewFile, int] = {}
+    with signals.deferred():
+        with new.FileGroup() as group:
+            for job, entry in jobs:
+                outcomes[job], file = _run_job(entry, setup, sharing, group)
+                if file:
+                    written[file] = job
+            finished = [
+                _Finished(written[file], file.identify(), cast("Outcome", outcomes[written[file]]))
+                for file in group.flush()
+            ]
+            _note_finished(setup.journal, finished)
+            group.take_names()
+        files.close()
+    for file, error in group.errors.items():
+        entry = dict(jobs)[written[file]]
+        outcomes[written[file]] = Outcome(entry.line, entry.options["output"], error)
+    for file, note in group.notes.items():
+        outcome = cast("Outcome", outcomes[written[file]])
+        outcomes[written[file]] = outcome._replace(notes=(*outcome.notes, note))
+    return list(outcomes.items())
+
+
+def _note_finished(journal: str, finished: list[_Finished]) -> None:
+    fd = os.open(journal, os.O_WRONLY | os.O_APPEND)
+    try:
+        os.write(fd, pickle.dumps(finished))
+    finally:
+        os.close(fd)
+
+
+def _run_job(
+    entry: Entry, setup: _Setup, sharing: int, group: FileGroup
+) -> tuple[Outcome | None, NewFile | None]:
+    """Run a job into a file of the group: its outcome, and that file; None for both as in `_run_group`."""
+    try:
+        return _write_output(entry, setup, sharing, group)
+    except Exception as e:  # noqa: BLE001 - any error ends this job alone
+        signals.check()  # a signal may have caused it
+        if setup.shows_errors:
+            traceback.print_exception(e)
+        if isinstance(e, EngineError) and sharing:
+            return None, None
+        output = entry.options["output"]
+        return Outcome(entry.line, output, worded(e, output)), None
+
+
+def _write_output(
+    entry: Entry, setup: _Setup, sharing: int, group: FileGroup
+) -> tuple[Outcome, NewFile | None]:
+    settings = dict(entry.options)
+    output = settings.pop("output")
+    overwrite = settings.pop("overwrite")
+    verify = settings.pop("verify")
+    only = settings.pop("only")
+    if sharing:
+        settings["cores"] = 1
+        settings["memory"] = max(1, settings["memory"] // sharing)
+    resources = options.take_resources(settings)
+    request = options.request_of(absolute=resources.elsewhere, **settings)
+    job = suggest.load(request)
+    outcome = Outcome(entry.line, output, None, bytes=job.values.desc.total_bytes)
+    folder = os.curdir if platform.is_remote(entry.output) else os.path.dirname(entry.output)
+    if setup.plans and not os.path.isdir(folder):
+        plan_reversal(job, resources)
+        return outcome._replace(planned=True), None
+    os.makedirs(folder, exist_ok=True)
+    sink = run.new_sink(job, request, output, resources, overwrite=overwrite, only=only)
+    plan = plan_reversal(job, resources, sink)
+    if setup.plans:
+        return outcome._replace(planned=True), None
+    with group.create(sink.file), sink:
+        clamped = passes.write(job, sink, plan, verified=verify)
+    return outcome._replace(notes=tuple(sink.notes), clamped=clamped), sink.file
