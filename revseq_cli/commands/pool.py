@@ -222,7 +222,11 @@ def _size_of(path: str) -> int:
         return 0
     if not stat.S_ISDIR(status.st_mode):
         return status.st_size
-    return sum(below.lstat().st_size for below in Path(path).rglob("*"))
+    total = 0
+    for below in Path(path).rglob("*"):
+        with contextlib.suppress(OSError):  # it may be gone by now
+            total += below.lstat().st_size
+    return total
 
 
 def _is_large(entry: Entry, size: int) -> bool:

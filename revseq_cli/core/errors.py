@@ -180,10 +180,11 @@ def worded(error: Exception, where: str) -> RevseqError:
             return RevseqError(
                 "the current folder no longer exists", "an existing folder", "cd to one"
             )
-        case OSError():  # of standard output; files raise TensorIOError
-            return RevseqError(
-                f"cannot write: {error.strerror or error}", where=error.filename or where
-            )
+        case OSError(filename=None):  # of standard output; files raise TensorIOError
+            return RevseqError(f"cannot write: {error.strerror or error}", where=where)
+        case OSError():
+            reason = error.strerror or error
+            return RevseqError(f"cannot be accessed: {reason}", where=str(error.filename))
     return RevseqError(
         f"internal error: {type(error).__name__}: {str(error)[:200]}", hint="report it, with -vv"
     )

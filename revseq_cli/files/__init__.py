@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -105,10 +106,15 @@ def time_of_change(path: str) -> int | None:
 
         return time_of_change(path)
     try:
-        latest = os.stat(path).st_mtime_ns
+        status = os.stat(path)
     except OSError:
         return None
-    return max([latest, *(below.stat().st_mtime_ns for below in Path(path).rglob("*"))])
+    latest = status.st_mtime_ns
+    if stat.S_ISDIR(status.st_mode):
+        for below in Path(path).rglob("*"):
+            with contextlib.suppress(OSError):  # it may be gone, and a link may lead nowhere
+                latest = max(latest, below.lstat().st_mtime_ns)
+    return latest
 
 
 def list_matching(pattern: str) -> list[str]:

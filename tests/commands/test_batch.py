@@ -460,6 +460,67 @@ def test_h67_a_job_that_ends_its_process(revseq, files, suffix):
         assert all(oracle.same_bits(np.load(files / name), EXPECTED) for name in good)
 
 
+FOREIGN = """
+import os, signal
+from revseq_cli.pipeline import passes
+real = passes.reverse
+def reverse(job, sink, *others):
+    name = sink.file.name
+    if name.startswith("y0") and not os.path.exists(name):
+        os.mkdir(name)
+        open(f"{name}/thesis.txt", "w").write("three years of work")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(job, sink, *others)
+passes.reverse = reverse
+"""
+
+
+@pytest.mark.needs("fork")
+def test_what_another_program_made_meanwhile_stays(revseq, files):
+    """A worker dies, and its output's name was free at the beginning: only what is the batch's own is replaced."""
+    pytest.importorskip("zarr")
+    text = lines({"output": "y0.zarr"}, {"output": "y1.npy"})
+    done = revseq("batch", "-", stdin=text.encode(), code=FOREIGN).failed("line 1: y0.zarr: ")
+    assert "already exists" in done.err
+    assert (files / "y0.zarr" / "thesis.txt").read_text() == "three years of work"
+    assert outputs(files) == {"y0.zarr", "y1.npy"}
+
+
+NAMED_THEN_DEAD = """
+import os, signal
+from revseq_cli.files import new
+real = new.FileGroup.take_names
+def take_names(group):
+    real(group)
+    if os.path.exists("y3.npy") and not os.path.exists("died"):
+        open("died", "w")
+        os.kill(os.getpid(), signal.SIGKILL)
+new.FileGroup.take_names = take_names
+"""
+
+
+@pytest.mark.needs("fork")
+def test_outputs_with_names_are_done_though_their_worker_died(revseq, files):
+    done = revseq("batch", "-", "--json", stdin=numbered(5).encode(), code=NAMED_THEN_DEAD).ok()
+    assert [report["ok"] for report in reports(done)] == [True] * 5
+    assert (files / "died").exists()
+    assert outputs(files) == {f"y{i}.npy" for i in range(5)}
+
+
+@pytest.mark.needs("links")
+@pytest.mark.parametrize("more", [[], ["--resume"]])
+def test_a_dangling_link_in_an_output_fails_its_job_only(revseq, files, more):
+    """The folder is no store, so it is not replaced."""
+    (files / "y0.zarr").mkdir()
+    (files / "y0.zarr" / "link").symlink_to("nowhere")
+    os.utime(files / "y0.zarr", (1, 1))
+    text = lines({"output": "y0.zarr"}, {"output": "y1.npy"})
+    done = revseq("batch", "-", *more, stdin=text.encode())
+    if not more:
+        assert "y0.zarr: already exists" in done.failed().err
+    assert outputs(files) == {"y0.zarr", "y1.npy"}
+
+
 @pytest.mark.needs("signals")
 def test_h44_kills_at_random_moments(revseq, files):
     """The parent alone, or all of it; at the end the outputs are those of a batch that nobody killed."""
