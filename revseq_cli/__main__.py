@@ -9,6 +9,7 @@ if _signal.getsignal(_signal.SIGINT) is not _signal.SIG_IGN:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 import contextlib
+import errno
 import io
 import os
 import re
@@ -18,12 +19,14 @@ from typing import Any, NoReturn
 from revseq_cli.core import platform, signals
 
 _FAILED = 2  # the exit status after any error
+# Commands that do something, or answer a question; what they print is a report.
+_ANSWERED_BY_STATUS = ("batch", "check", "diff", "verify")
 
 
 def main() -> NoReturn:
     """Run the command, and end the process with its exit status, or by the signal that stopped it."""
     signals.watch()
-    sys.stdout, sys.stderr = _text_stream(sys.stdout), _text_stream(sys.stderr)
+    _open_streams()
     # revseq needs no linear algebra; its threads would cost start-up time and memory, in workers too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ["PYTHONSAFEPATH"] = "1"  # workers import nothing from the current folder
@@ -31,8 +34,9 @@ def main() -> NoReturn:
     try:
         try:
             status = _run(settings)
-            if sys.stdout:
-                sys.stdout.flush()
+            sys.stdout.flush()
+            if _has_lost_result(settings):
+                raise OSError(errno.EBADF, "it is closed")
         except Exception as e:  # noqa: BLE001 - every error becomes a message
             signals.check()  # a signal may have caused the error
             status = _FAILED
@@ -67,9 +71,50 @@ class _OutputStream(io.FileIO):
             raise
 
 
+class _ClosedStream(io.RawIOBase):
+    """Standard output or standard error that was closed from the beginning: what goes there is lost."""
+
+    has_lost = False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
+        count = memoryview(data).nbytes
+        self.has_lost = self.has_lost or count > 0
+        return count
+
+
+def _open_streams() -> None:
+    """Give the command its standard streams. One that is closed gets the null device.
+
+    Otherwise the next file that is opened would have its number, and would get the messages.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # it gets the lowest number that is free, which is this
+            os.set_inheritable(number, True)
+    if sys.stdin is None:
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115 - it stays open
+    sys.stdout = _text_stream(sys.stdout)
+    sys.stderr = _text_stream(sys.stderr)
+
+
+def _has_lost_result(settings: dict[str, Any]) -> bool:
+    """Whether the result went to a closed standard output; of some commands, it is the exit status."""
+    raw = getattr(sys.stdout.buffer, "raw", None)
+    is_lost = isinstance(raw, _ClosedStream) and raw.has_lost
+    return is_lost and settings.get("revseq.command") not in _ANSWERED_BY_STATUS
+
+
 def _text_stream(stream: Any) -> Any:  # noqa: ANN401 - what Python has opened, or None
     """A text stream on an _OutputStream; characters that its encoding lacks become backslash escapes."""
-    if not stream or not (encoding := platform.text_encoding(stream)):
+    if stream is None:
+        return io.TextIOWrapper(io.BufferedWriter(_ClosedStream()), "utf-8", "backslashreplace")
+    encoding = platform.text_encoding(stream)
+    if not encoding:
         return stream
     raw = io.BufferedWriter(_OutputStream(stream.fileno(), "w", closefd=False))
     lines = stream is sys.stderr or stream.isatty()
@@ -92,6 +137,7 @@ def _run(settings: dict[str, Any]) -> int:
                 return cli.invoke(context) or 0
             finally:
                 settings |= context.meta
+                settings["revseq.command"] = context.invoked_subcommand
                 from revseq_cli import files
 
                 files.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import sys
 import time
 from collections import defaultdict
@@ -15,8 +16,14 @@ import click
 from revseq_cli import files
 from revseq_cli.commands import options, run
 from revseq_cli.commands.options import Console, Group
-from revseq_cli.core import signals
-from revseq_cli.core.errors import DiskFullError, FileThereError, RevseqError, UsageError
+from revseq_cli.core import platform, signals
+from revseq_cli.core.errors import (
+    DiskFullError,
+    FileThereError,
+    MissingFileError,
+    RevseqError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from revseq_cli.commands.manifest import Entry, Jobs
@@ -152,6 +159,9 @@ def _jobs(
     if path is not None and pattern is not None:
         quoted = f"quote the pattern, so that the shell does not put names in its place: --each {manifest.PATTERN}"
         raise UsageError("--each and MANIFEST are two ways to name jobs", "one of them", quoted)
+    if path and re.search(r"[*?]", path) and not files.exists(path):
+        hint = f"to run a job for each file that matches, use --each {platform.quoted(path)}"
+        raise MissingFileError("no such file", hint=hint, where=path)
     if path is not None and not any(templates.values()):
         return manifest.read(path, _COLUMNS, defaults)
     if path is not None and path.lower().endswith((".csv", ".json", ".jsonl")):

@@ -126,17 +126,26 @@ def of_files(
             platform.file_key(path)
         }
         rows[path] = {"input": folder + path + colons + key, **names}
-    jobs = [row for path, row in rows.items() if platform.file_key(path) not in used]
-    if len({row["output"] for row in jobs}) < len(jobs):
-        found = f"-o {templates['output']} is one file for several inputs"
-        raise UsageError(
-            found,
-            "an output for each file",
-            f"try -o {OUTPUT}, or with {{parent}} or {{match}} in it",
-        )
+    jobs = {path: row for path, row in rows.items() if platform.file_key(path) not in used}
+    if len({row["output"] for row in jobs.values()}) < len(jobs):
+        template = str(templates["output"])
+        found = f"-o {template} is one file for several inputs"
+        raise UsageError(found, hint=_hint_for_outputs(template, [*jobs], of_names))
     name = f"--each {platform.quoted(pattern)}" if pattern else "the list of names"
     with about(name):
-        return Jobs(name, "job", _entries(enumerate(jobs, 1), "job", columns, defaults))
+        return Jobs(name, "job", _entries(enumerate(jobs.values(), 1), "job", columns, defaults))
+
+
+def _hint_for_outputs(template: str, paths: Sequence[str], of_names: str) -> str:
+    """The option with the first template like this one that names a file for each input."""
+    folder = os.path.dirname(template.partition("{")[0])
+    suffix = os.path.splitext(template)[1]
+    for name in ("{stem}", "{match}", "{name}", "{parent}/{stem}", "{parent}/{name}"):
+        other = os.path.join(folder, name + suffix)
+        outputs = {other.format(**placeholders(path, of_names)) for path in paths}
+        if len(outputs) == len(paths):
+            return f"to name a file for each input, use -o {platform.quoted(other)}"
+    return ""
 
 
 def matching(pattern: str) -> list[str]:

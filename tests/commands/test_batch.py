@@ -179,12 +179,14 @@ def test_a_job_for_each_file(revseq, folders, pattern, output, expected):
     ("args", "words"),
     [
         (["--each", "*.npy"], ["the jobs have no output", f"Hint: add -o {platform.quoted('out/{stem}.npy')}"]),
-        (["--each", "data/**/*.npy", "-o", "out/y.npy"], ["-o out/y.npy is one file for several", f"Hint: try -o {platform.quoted('out/{stem}.npy')}"]),
+        (["--each", "data/**/*.npy", "-o", "out/y.npy"], ["-o out/y.npy is one file for several", f"-o {platform.quoted('out/{stem}.npy')}"]),
         (["--each", "data/x.npy", "-o", "{parent}/{name}"], ["job 1: its input data/x.npy is the output of job 1"]),
         (["--each", "*.npy", "-o", "{stm}.npy"], ["a wrong placeholder in {stm}.npy: 'stm'", "{stem}, {match}, {name}, {suffix}, {parent}"]),
         *((["--each", "*.npy", "-o", name], ["wrong placeholder"]) for name in ("{}.npy", "{stem.npy", "{stem.a}")),
         (["--each", "x.npy", "n.npy", "-o", "{stem}-r.npy"], ["quote the pattern"]),
         (["none.txt", "-o", "{stem}-r.npy"], ["none.txt: no such file"]),
+        (["data/*.npy", "-o", "{stem}-r.npy"], ["no such file", f"use --each {platform.quoted('data/*.npy')}"]),
+        (["data/*.npy"], ["no such file", f"use --each {platform.quoted('data/*.npy')}"]),
         (["jobs.csv", "-o", "{stem}-r.npy"], ["columns of the manifest", "Hint: leave out -o"]),
         ([], ["no manifest is given", "one MANIFEST, or --each"]),
     ],
@@ -193,6 +195,18 @@ def test_what_each_refuses(revseq, folders, args, words):
     before = set(folders.rglob("*"))
     revseq("batch", *args, "--axis", "1").refused(*words)
     assert set(folders.rglob("*")) == before
+
+
+def test_the_hint_for_one_output_of_several_inputs_can_be_typed(revseq, files):
+    for folder in "ab":
+        (files / folder).mkdir()
+        np.save(files / folder / "s.npy", INPUT)
+    job = ("batch", "--each", "*/s.npy", "--lengths", "n.npy", "--axis", 1)
+    err = revseq(*job, "-o", "out/{stem}.npy").refused().err
+    option, name = err.rpartition("use ")[2].split()
+    assert name.strip("'") != "out/{stem}.npy"
+    revseq(*job, option, name.strip("'")).ok()
+    assert len(list((files / "out").rglob("*.npy"))) == 2
 
 
 def test_what_a_batch_writes_or_takes_lengths_from_is_no_input(revseq, folders):
