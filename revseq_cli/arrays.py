@@ -96,7 +96,7 @@ def reverse_subsequences(
            [5, 4, 3, 0]])
     >>> reverse_subsequences(values, [[3.5], [9]], axis=1)
     Traceback (most recent call last):
-    revseq_cli.core.errors.FormatError: lengths: 3.5 at [0, 0] is not a length; wanted: a whole number from 0 to 18446744073709551615
+    revseq_cli.core.errors.FormatError: lengths: 3.5 at [0, 0] is not a length; expected a whole number from 0 to 18446744073709551615
     """  # noqa: E501 - the traceback's line
     job = job_of(values, lengths, axis, batch_axis, mask=mask, padding=padding)
     _require(job)
@@ -194,7 +194,7 @@ def violations(
     InputTensor DataType FLOAT64
     """
     if not isinstance(feature_level, str):
-        raise TypeError(f"feature_level is {feature_level!r}; wanted: a string, such as '5_0'")
+        raise TypeError(f"feature_level is {feature_level!r}; expected a string, such as '5_0'")
     job = job_of(values, lengths, axis, batch_axis, mask=mask, padding=padding)
     return spec.violations(*job.descs, spec.FeatureLevel.parse(feature_level))
 
@@ -210,7 +210,7 @@ def job_of(
     if padding is None and lengths is None:
         raise UsageError("no lengths are given", "lengths, or padding", where="lengths")
     if not isinstance(padding, SupportsFloat | complex | None):
-        raise TypeError(f"padding is {padding!r}; wanted: a number")
+        raise TypeError(f"padding is {padding!r}; expected a number")
     axis, batch_axis = (
         d if d is None or isinstance(d, str) else operator.index(d) for d in (axis, batch_axis)
     )

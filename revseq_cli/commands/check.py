@@ -102,7 +102,7 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
         verdict = f"{by} accepts it: all {count} constraints hold"
         if failing:
             verdict = f"{by} refuses it: {len(failing)} of {count} constraints {'fail' if failing[1:] else 'fails'}"
-        lines = [console.painted(verdict, terminal.RED if failing else terminal.GREEN)]
+        lines = [console.paint(verdict, terminal.RED if failing else terminal.GREEN)]
         lines += (
             ["", *_constraints(constraints, hint, console, every=every)] if failing or every else []
         )
@@ -116,15 +116,15 @@ def _constraints(
 ) -> Iterator[str]:
     """The lines of what fails, as an error says it, and of a hint for all; with `every`, of what passes, too."""
     for constraint in spec.broken(constraints):
-        yield f"{console.painted('FAIL', terminal.RED)}  {constraint.label()}: {constraint.found}"
-        yield f"      wanted: {constraint.wanted} ({constraint.rule})"
+        yield f"{console.paint('FAIL', terminal.RED)}  {constraint.label()}: {constraint.found}"
+        yield f"      expected {constraint.wanted} ({constraint.rule})"
         if constraint.hint and not hint:
             yield printable(f"      Hint: {constraint.hint}")  # which is copied
     if hint:
         yield from (printable(f"      {line}") for line in f"Hint: {hint}".split("\n"))
     for constraint in constraints if every else ():
         if constraint.ok:
-            yield f"{console.painted('pass', terminal.GREEN)}  {constraint.label()}: {constraint.found}"
+            yield f"{console.paint('pass', terminal.GREEN)}  {constraint.label()}: {constraint.found}"
 
 
 def _about(job: Job, counts: LengthCounts | None, lowest: FeatureLevel | None) -> Iterator[str]:

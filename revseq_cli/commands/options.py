@@ -130,8 +130,15 @@ class Console:
 
     def note(self, *texts: str) -> None:
         """Print notes, for example on what the result lacks, unless -q is given."""
-        for text in () if self.quiet else texts:
-            click.echo(printable(f"Note: {text}"), file=sys.stderr)
+        if self.quiet:
+            return
+        from revseq_cli.report import terminal  # small jobs print nothing
+
+        for text in texts:
+            note = terminal.fit(printable(f"Note: {text}"), terminal.width_of(sys.stderr))
+            in_color = is_colored(self.color, sys.stderr)
+            words = terminal.paint_labels(note) if in_color else note
+            click.echo(words, file=sys.stderr, color=in_color)
 
     @contextlib.contextmanager
     def writing(self, sink: FileSink, *others: NewFile) -> Iterator[None]:
@@ -144,13 +151,13 @@ class Console:
     @property
     def colored(self) -> bool:
         """Whether standard output gets colour."""
-        return colored(self.color, sys.stdout)
+        return is_colored(self.color, sys.stdout)
 
-    def painted(self, text: str, color: int) -> str:
-        """The text for standard output, in that colour if it gets any."""
+    def paint(self, text: str, style: str) -> str:
+        """The text for standard output, in that style if it gets colour."""
         from revseq_cli.report import terminal  # small jobs print nothing
 
-        return terminal.painted(text, color) if self.colored else text
+        return terminal.paint(text, style) if self.colored else text
 
 
 @contextlib.contextmanager
@@ -163,7 +170,7 @@ def written(sink: FileSink, *others: NewFile) -> Iterator[None]:
     sink.notes += tuple(transaction.notes)
 
 
-def colored(color: str, stream: TextIO) -> bool:
+def is_colored(color: str, stream: TextIO) -> bool:
     """Whether a stream gets colour, by the value of --color, NO_COLOR, FORCE_COLOR and the terminal, in that order."""
     if color != "auto":
         return color == "always"
@@ -176,10 +183,11 @@ def colored(color: str, stream: TextIO) -> bool:
 
 def print_error(error: RevseqError, color: str, place: str = "") -> None:
     """Print an error on standard error; `color` is the value of --color, and `place` has the lines of a manifest."""
-    from revseq_cli.report.terminal import message
+    from revseq_cli.report.terminal import message, width_of
 
-    in_color = colored(color, sys.stderr)
-    click.echo(message(error, color=in_color, place=place), file=sys.stderr, color=in_color)
+    in_color = is_colored(color, sys.stderr)
+    text = message(error, color=in_color, place=place, width=width_of(sys.stderr))
+    click.echo(text, file=sys.stderr, color=in_color)
 
 
 def most_elements(*, full: bool) -> float:

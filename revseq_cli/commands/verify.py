@@ -159,9 +159,9 @@ def _text(pages: Pages, skipped: int, console: Console) -> Iterator[str]:
     for name, page in reports:
         yield printable(name)
         for verdict in page.verdicts:
-            word = console.painted("WRONG", terminal.RED)
+            word = console.paint("WRONG", terminal.RED)
             if verdict.right:
-                word = console.painted("fixed" if verdict.fixed else "right", terminal.GREEN)
+                word = console.paint("fixed" if verdict.fixed else "right", terminal.GREEN)
             yield f"  example {verdict.number}, line {verdict.line}: {word}"
             for finding in verdict.findings:
                 place = f"{name}:{finding.line}:{finding.column}"

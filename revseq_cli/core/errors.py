@@ -116,7 +116,7 @@ class RevseqError(Exception):
         if [*self.parts()] != [self]:
             return "\n".join(map(str, self.parts()))
         text = f"{self.where}: {self.found}" if self.where else self.found
-        lines = [f"{text}; wanted: {self.wanted}" if self.wanted else text]
+        lines = [f"{text}; expected {self.wanted}" if self.wanted else text]
         return "\n".join(
             map(shown_line, [*lines, *(self.context.split("\n") if self.context else [])])
         )

@@ -312,7 +312,7 @@ class Model:
         ):
             return None
         wanted = f"{{{batch}}}" if isinstance(batch, int) else "one dimension"
-        return f"the lengths {node.lengths} are {lengths}; wanted: {wanted}"
+        return f"the lengths {node.lengths} are {lengths}; expected {wanted}"
 
     def told(self, node: Node) -> str:
         """A node in words: its axes, and what is known of its values."""

@@ -1,4 +1,4 @@
-"""The terminal: colours that can be read on black and on white, errors, and how far long work is."""
+"""The terminal: its colours and its width, errors, and how far long work is."""
 
 from __future__ import annotations
 
@@ -6,15 +6,24 @@ import contextlib
 import re
 import time
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from revseq_cli.core import signals
 from revseq_cli.core.errors import RevseqError, listed, shown_line
 from revseq_cli.core.signals import Advance
 
-# Each has a contrast of at least 4.5 on both. Of the 240 fixed colours of a terminal six have; the first 16 differ from
-# terminal to terminal, and none of xterm's has.
-GREEN, RED, BLUE = 29, 131, 63
+# Styles of a terminal. The colours are the user's own sixteen, which their theme makes readable, and
+# none says anything that the words do not say.
+BOLD = "1"
+DIM = "2"
+RED = "1;31"  # an error, and what is wrong
+GREEN = "1;32"  # what is right
+YELLOW = "1;33"  # a note
+CYAN = "1;36"  # a hint
+
+_LABELS = {"Error:": RED, "Hint:": CYAN, "Note:": YELLOW}
+_LABEL = re.compile(f"^(?:{'|'.join(_LABELS)})", re.MULTILINE)
+_MOST_FILES = 3  # that an error of several jobs names
 
 
 def counted(count: int, what: str) -> str:
@@ -22,30 +31,67 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what if count == 1 else what + 's'}"
 
 
-def painted(text: str, color: int) -> str:
-    """The text in that colour, for a terminal."""
-    return f"\x1b[1;38;5;{color}m{text}\x1b[0m"
+def paint(text: str, style: str) -> str:
+    """The text in that style, for a terminal."""
+    return f"\x1b[{style}m{text}\x1b[0m"
 
 
-_MOST_FILES = 3  # that an error of several jobs names
-# The words that stand out at the starts of lines.
-_COLORS = {"Error:": RED, "Hint:": BLUE}
-_WORDS = re.compile(f"^(?:{'|'.join(_COLORS)})", re.MULTILINE)
+def paint_labels(text: str) -> str:
+    """The text with Error:, Hint: and Note: in colour where they begin a line."""
+    return _LABEL.sub(lambda label: paint(label[0], _LABELS[label[0]]), text)
 
 
-def message(error: RevseqError, *, color: bool = False, place: str = "") -> str:
-    """The lines that a command prints for an error: for each part what is wrong, what is wanted, and a hint.
+def width_of(stream: TextIO) -> int | None:
+    """The columns of a terminal; None for a stream that is not one, whose lines may have any length."""
+    if not stream.isatty():
+        return None
+    import shutil  # small jobs print nothing
+
+    return shutil.get_terminal_size().columns
+
+
+def fit(text: str, width: int | None) -> str:
+    """The text with long lines wrapped; commands, and lines that are indented, stay as they are.
+
+    A line that goes on is indented by two blanks. Words are never broken: they may be commands.
+    """
+    if width is None:
+        return text
+    import textwrap  # small jobs print nothing
+
+    lines = []
+    for line in text.split("\n"):
+        if len(line) <= width or line.startswith((" ", "revseq ")):
+            lines.append(line)
+        else:
+            lines += textwrap.wrap(
+                line,
+                width,
+                subsequent_indent="  ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+    return "\n".join(lines)
+
+
+def message(
+    error: RevseqError, *, color: bool = False, place: str = "", width: int | None = None
+) -> str:
+    """The lines that a command prints for an error: for each part what is wrong, what is expected, and a hint.
 
     `place` has the lines of the job in its manifest.
     """
     lines = []
     for part in error.parts():
         lines.append(f"Error: {': '.join(filter(None, (place, part.where, part.found)))}")
-        lines += [f"  {line}" for line in part.context.split("\n") if part.context]
-        lines += [f"  wanted: {part.wanted}"] if part.wanted else []
-        lines += f"Hint: {part.hint}".split("\n") if part.hint else []
-    text = "\n".join(map(shown_line, lines))
-    return _WORDS.sub(lambda word: painted(word[0], _COLORS[word[0]]), text) if color else text
+        if part.context:
+            lines += [f"  {line}" for line in part.context.split("\n")]
+        if part.wanted:
+            lines.append(f"  expected {part.wanted}")
+        if part.hint:
+            lines += f"Hint: {part.hint}".split("\n")
+    text = fit("\n".join(map(shown_line, lines)), width)
+    return paint_labels(text) if color else text
 
 
 def reason(error: RevseqError) -> Hashable:
@@ -65,6 +111,7 @@ def together(errors: Sequence[RevseqError]) -> list[RevseqError]:
 
 _DELAY = 0.5  # seconds of work before a bar appears
 _PAUSE = 0.1  # seconds between two drawings
+_WIDE = 60  # columns of a terminal with room for a bar, a speed and a time
 
 
 @contextlib.contextmanager
@@ -82,7 +129,7 @@ def progress() -> Iterator[None]:
             done += count
             if time.monotonic() >= due:
                 due = time.monotonic() + _PAUSE
-                bars = bars or _bars(unit)
+                bars = bars or _make_bars(unit)
                 task = bars.add_task(name, total=total or None) if task is None else task
                 bars.update(task, completed=done, refresh=True)
 
@@ -99,20 +146,26 @@ def progress() -> Iterator[None]:
         yield
 
 
-def _bars(unit: str) -> Any:  # noqa: ANN401 - rich's Progress, which is not loaded yet
-    """Bars of work in that unit, without the thread of rich, beside which no process could be forked."""
+def _make_bars(unit: str) -> Any:  # noqa: ANN401 - rich's Progress, which is not loaded yet
+    """Bars of work in that unit. rich gets no thread, since a process with threads cannot be forked safely."""
     from rich import progress as bars
     from rich.console import Console
 
-    text = bars.TextColumn("{task.description}", markup=False)
-    amount = (
-        [bars.DownloadColumn(), bars.TransferSpeedColumn()]
-        if unit == "bytes"
-        else [bars.MofNCompleteColumn()]
-    )
+    console = Console(stderr=True)
+    columns: list[Any] = [bars.TextColumn("{task.description}", markup=False)]
+    if console.width >= _WIDE:
+        columns.append(bars.BarColumn(20))
+    if unit == "bytes":
+        columns.append(bars.DownloadColumn())
+    else:
+        columns.append(bars.MofNCompleteColumn())
+        columns.append(bars.TextColumn(unit, markup=False))
+    if console.width >= _WIDE:
+        if unit == "bytes":
+            columns.append(bars.TransferSpeedColumn())
+        columns.append(bars.TimeRemainingColumn())
     shown = bars.Progress(
-        text, bars.BarColumn(20), *amount, bars.TimeRemainingColumn(),
-        console=Console(stderr=True), transient=True, redirect_stdout=False, auto_refresh=False,
-    )  # fmt: skip
+        *columns, console=console, transient=True, redirect_stdout=False, auto_refresh=False
+    )
     shown.start()
     return shown

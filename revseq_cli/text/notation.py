@@ -103,7 +103,7 @@ class PlacedError(FormatError):
     @property
     def message(self) -> str:
         """What is wrong there, and what is wanted."""
-        return f"{self.problem}; wanted: {self.wanted}" if self.wanted else self.problem
+        return f"{self.problem}; expected {self.wanted}" if self.wanted else self.problem
 
 
 def error_at(text: str, offset: int, problem: str, wanted: str = "", hint: str = "") -> PlacedError:

@@ -101,7 +101,7 @@ def test_columns_are_the_options_of_run(revseq):
     ("text", "words"),
     [
         ("\n \n", ["contains no job"]),
-        (lines({}, {"lenghts": "n.npy"}), ["line 2: unknown column 'lenghts'", "wanted: lengths, or another of revseq batch --help"]),
+        (lines({}, {"lenghts": "n.npy"}), ["line 2: unknown column 'lenghts'", "expected lengths, or another of revseq batch --help"]),
         ('{"input": "x.npy"}', ["line 1: no output"]),
         (lines({"lengths": "-"}), ["line 1: lengths is -"]),
         (lines({"output": "a\0b"}), ["line 1: output: 'a\\x00b' contains bytes that are not text"]),
@@ -114,7 +114,7 @@ def test_columns_are_the_options_of_run(revseq):
         (lines({"output": "y.zarr"}, {"output": "y.zarr/zarr.json"}), ["line 2: its output y.zarr/zarr.json is the output of"]),
         (lines({"lengths": "./y.npy"}), ["line 1: its lengths ./y.npy is the output of line 1"]),
         (lines({"output": "m.jsonl", "overwrite": True}), ["line 1: its output m.jsonl is the manifest itself"]),
-        ("input,output\nx.npy\n", ["line 2: has too few or too many cells", "wanted: 2"]),
+        ("input,output\nx.npy\n", ["line 2: has too few or too many cells", "expected 2"]),
         ('input,output\n"x.npy,y.npy\n', ["line 2: not CSV: unexpected end of data"]),
         ("input,,output\nx.npy,0,y.npy\n", ["line 1: unknown column ''"]),
     ],

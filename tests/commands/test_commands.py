@@ -89,7 +89,7 @@ def test_check(revseq, files):
     labels = [line.partition(":")[0] for line in every if line.startswith("pass  ")]
     assert len(set(labels)) == len(labels) == 12
     done = revseq("check", "x.npy", "n.npy", "--axis", 5, "--feature-level", "3_0").failed()
-    assert "\nFAIL  InputTensor Axis: 5\n      wanted: " in done.out
+    assert "\nFAIL  InputTensor Axis: 5\n      expected " in done.out
     assert (done.out.count("\nFAIL  "), done.out.count("pass")) == (3, 0)
     assert done.out.endswith("\nlowest level           the operator itself refuses it\n")
     assert revseq("check", "x.npy", "n.npy", "--axis", 5, "-q").out == ""

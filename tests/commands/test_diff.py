@@ -106,7 +106,7 @@ def test_blocks_in_any_order_and_of_any_format(revseq, pair, engine):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("a.npy",), ["tensors given: 1", "wanted: A B, or A --job INPUT LENGTHS"]),
+        (("a.npy",), ["tensors given: 1", "expected A B, or A --job INPUT LENGTHS"]),
         (("-", "-"), ["A and B are both standard input"]),
         *(
             (("a.npy", "b.npy", "--rtol", x), [f"rtol: {x}", "at least 0"])

@@ -179,8 +179,8 @@ class TestExamples:
             ("{1,1,2,4}, DataType:FLOAT32)\n[[[[2", "{1,2,1,4}, DataType:FLOAT32)\n[[[[2", "OutputTensor Sizes is {1,2,1,4}"),
             ("{1,1,2,4}, DataType:FLOAT32)\n[[[[2", "{1,1,2,4}, DataType:FLOAT16)\n[[[[2", "OutputTensor DataType is FLOAT16"),
             ("Axis: 3", "Axis: 2", "SequenceLengthsTensor Sizes is {1,1,2,1}"),
-            ("Axis: 3", "", "no axis is given; wanted: 0 to 3"),
-            ("Axis: 3", "Axis: 3\nAxis: 3", "a second Axis"), ("Axis: 3", "Axis: three", "Axis is three; wanted: an integer"),
+            ("Axis: 3", "", "no axis is given; expected 0 to 3"),
+            ("Axis: 3", "Axis: 3\nAxis: 3", "a second Axis"), ("Axis: 3", "Axis: three", "Axis is three; expected an integer"),
             ("[8, 7, 6, 5]]]]", "[8, 7, 6, 5]]]", "is missing"), ("DataType:UINT32", "DataType:UINT8", "SequenceLengthsTensor DataType is UINT8"),
             ("[[[[2, 1, 3, 4],\n   [8, 7, 6, 5]]]]", "", "OutputTensor has no values"),
         ],
@@ -199,15 +199,15 @@ class TestExamples:
         assert (finding.line, finding.column, finding.message) == (
             line,
             1,
-            f"Axis is {words}; wanted: an integer",
+            f"Axis is {words}; expected an integer",
         )
         (tmp_path / "x.md").write_text(page)
         revseq("run", "x.md::1").refused(
-            f"x.md: line {line}, column 1: Axis is {words}\n", "wanted: an integer"
+            f"x.md: line {line}, column 1: Axis is {words}\n", "expected an integer"
         )
         revseq("run", "x.md::1", "--axis", 3).ok()
         shared = FIRST + FIRST[FIRST.index("SequenceTensor") :].replace("Axis: 3", f"Axis: {words}")
-        assert told(shared) == [f"Axis is {words}; wanted: an integer"]
+        assert told(shared) == [f"Axis is {words}; expected an integer"]
 
     def test_lengths_of_any_whole_numbers_without_a_level(self):
         page = FIRST.replace("DataType:UINT32", "DataType:FLOAT32")

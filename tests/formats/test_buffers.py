@@ -74,11 +74,11 @@ def test_lengths_have_the_sizes_that_the_job_needs(revseq, tmp_path):
     ("options", "words"),
     [
         ((), ("x.bin: a raw buffer by its suffix, of 96 bytes, and no sizes are given", "Hint: add --sizes ...")),
-        (("--sizes", "2x3"), ("x.bin: has 96 bytes", "wanted: 24: FLOAT32 {2,3}")),
-        (("--sizes", "2x3x4", "--dtype", "FLOAT16"), ("has 96 bytes", "wanted: 48: FLOAT16 {2,3,4}")),
-        (("--sizes", "0x3"), ("x.bin: has 96 bytes", "wanted: 0: FLOAT32 {0,3}")),
+        (("--sizes", "2x3"), ("x.bin: has 96 bytes", "expected 24: FLOAT32 {2,3}")),
+        (("--sizes", "2x3x4", "--dtype", "FLOAT16"), ("has 96 bytes", "expected 48: FLOAT16 {2,3,4}")),
+        (("--sizes", "0x3"), ("x.bin: has 96 bytes", "expected 0: FLOAT32 {0,3}")),
         (("--sizes", "2x-3"), ("'2x-3' is not one number for each dimension",)),
-        (("--sizes", "24" + "x1" * 64), ("x.bin: has dimension count 65", "wanted: at most 64")),
+        (("--sizes", "24" + "x1" * 64), ("x.bin: has dimension count 65", "expected at most 64")),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_buffer(revseq, tmp_path, options, words):

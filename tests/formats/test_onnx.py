@@ -66,7 +66,7 @@ def test_names_and_changes(revseq, tmp_path):
     onnx.save_tensor(numpy_helper.from_array(np.arange(3.0), "a"), tmp_path / "x.pb")
     revseq("convert", "x.pb::a", "y.pb::b").ok()
     assert onnx.load_tensor(tmp_path / "y.pb").name == "b"
-    revseq("convert", "x.pb::b", "z.pb").refused("x.pb::b: no such tensor", "wanted: one of a\n")
+    revseq("convert", "x.pb::b", "z.pb").refused("x.pb::b: no such tensor", "expected one of a\n")
     revseq("convert", "x.pb", "z.pb::\udcff").refused("no name of a tensor")
     source = open_tensor(str(tmp_path / "x.pb"))
     os.utime(tmp_path / "x.pb", ns=(1, 1))
@@ -376,7 +376,7 @@ def test_a_sequence_and_types_that_are_not_ours(revseq, tmp_path):
         done = revseq("run", "m.onnx", *VALUES[2:])
         if "ONNX Runtime says" not in done.err:  # an older one does not have the type
             done.refused(
-                f"m.onnx: the data type of x is {name}", "wanted: a given tensor, or computed"
+                f"m.onnx: the data type of x is {name}", "expected a given tensor, or computed"
             )
 
 

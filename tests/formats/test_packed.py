@@ -110,7 +110,7 @@ def test_a_python_without_zstandard(revseq, folder):
     gone = "import sys; sys.modules['compression.zstd'] = sys.modules['backports.zstd'] = sys.modules['compression'] = None"
     revseq("show", "x.npy.zst", code=gone).refused(
         "packed by zstd, which this Python lacks",
-        "wanted: the package backports.zstd",
+        "expected the package backports.zstd",
         "pip install backports.zstd",
     )
     revseq("show", "x.npy.gz", code=gone).ok()

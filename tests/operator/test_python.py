@@ -37,7 +37,7 @@ class Elsewhere:
 @pytest.mark.parametrize("name", ["output", "values", "lengths"])
 def test_a_tensor_of_which_numpy_makes_no_array_is_told_what_to_give(name):
     tensors = {"output": RIGHT, "values": VALUES, "lengths": LENGTHS} | {name: Elsewhere()}
-    words = rf"^{name}: cannot become .*wanted: {name}.detach\(\).cpu\(\)"
+    words = rf"^{name}: cannot become .*expected {name}.detach\(\).cpu\(\)"
     with pytest.raises(revseq_cli.FormatError, match=words) as caught:
         revseq_cli.explain(*tensors.values(), 1)
     assert isinstance(caught.value.__cause__, TypeError)
@@ -117,7 +117,7 @@ def test_arrays_of_xarray_have_names():
         revseq_cli.reverse_subsequences(x, n.assign_coords(station=["b", "a"]), "time")
     with pytest.raises(
         revseq_cli.UsageError,
-        match="no dimension is named tmie; wanted: one of station, time, level",
+        match="no dimension is named tmie; expected one of station, time, level",
     ):
         revseq_cli.reverse_subsequences(x, n, "tmie")
 
@@ -173,7 +173,7 @@ def test_explain_within_a_tolerance():
     assert (near(minus).differing, near(minus, equal_nan=True).differing) == (1, 0)
     for setting in ("atol", "rtol", "ulp"):
         with pytest.raises(
-            revseq_cli.UsageError, match=f"{setting}: -1; wanted: a number of at least 0"
+            revseq_cli.UsageError, match=f"{setting}: -1; expected a number of at least 0"
         ):
             near(RIGHT, **{setting: -1})
     with pytest.raises(TypeError, match="integer"):
@@ -192,5 +192,5 @@ def test_violations_take_what_the_others_take():
         broken = revseq_cli.violations(*arguments, **settings)
         assert all(isinstance(each, revseq_cli.Constraint) for each in broken)
         assert [(each.tensor, each.property, each.found) for each in broken] == expected
-    with pytest.raises(TypeError, match=r"feature_level is .*; wanted: a string"):
+    with pytest.raises(TypeError, match=r"feature_level is .*; expected a string"):
         revseq_cli.violations(VALUES, LENGTHS, 1, 5.0)

@@ -59,10 +59,10 @@ def of(array):
     ("array", "options", "words"),
     [
         (lengths("lon"), {"like": "onnx"}, "its dimension lon is axis 2 of v, and the batch axis is 1"),
-        (lengths("station", station=6), {}, "its dimension station, of size 6, is not a dimension of v; wanted: dimensions among time, lat, lon"),
-        (lengths("lon", lon=4), {}, "its dimension lon has size 4; wanted: size 6"),
-        (lengths("time", time=3), {}, "its dimension time has size 3; wanted: size 1"),
-        (lengths("station", station=6), {"batch_axis": "lat"}, "its dimension station has size 6; wanted: size 4 along axis 1"),
+        (lengths("station", station=6), {}, "its dimension station, of size 6, is not a dimension of v; expected dimensions among time, lat, lon"),
+        (lengths("lon", lon=4), {}, "its dimension lon has size 4; expected size 6"),
+        (lengths("time", time=3), {}, "its dimension time has size 3; expected size 1"),
+        (lengths("station", station=6), {"batch_axis": "lat"}, "its dimension station has size 6; expected size 4 along axis 1"),
         (xarray.DataArray(np.ones((1, 4, 6), "u4"), dims=("dim_0", "dim_1", "lat"), name="n"), {}, "its dimension lat would go along axis 2"),
         (xarray.DataArray(np.ones((4, 6), "u4"), dims=("lon", ""), name="n"), {}, "its dimension lon would go along axis 1"),
     ],
@@ -296,7 +296,7 @@ def test_a_mask_that_is_none(monkeypatch, rows, index, value):
         ((4, 6, 3), (4, 6), 1, None, (0, 1)), ((4, 6, 3), (6, 4), 1, None, (1, 0)), ((4, 6, 3), (4, 6), 1, 0, (0, 1)),
         ((4, 6, 4), (4, 6), 1, None, "fits in 2 ways"),
         ((4, 6, 4), (4, 6), 1, 2, (2, 1)), ((4, 6, 4), (1, 6, 4), 1, None, (None, 1, 2)),
-        ((4, 6, 4), (4, 5), 1, None, ".4,5.; wanted: .4,6,4. or .4,6.: the sizes of"),
+        ((4, 6, 4), (4, 5), 1, None, ".4,5.; expected .4,6,4. or .4,6.: the sizes of"),
         # A square one is taken in no order that was not typed, and of a square input it has INPUT's sizes.
         ((4, 4, 3), (4, 4), 1, None, "fits in 2 ways"), ((4, 4, 3), (4, 4), 0, 1, "fits in 2 ways"),
         ((4, 4, 3), (4, 4), 1, 0, (0, 1)), ((4, 4, 3), (4, 4, 1), 0, None, (0, 1, None)),

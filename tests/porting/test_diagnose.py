@@ -264,7 +264,7 @@ def test_an_output_in_other_sizes_or_of_another_type_is_read_first():
         "the axes of the output are in the order {2,1,0}",
         "nothing is reversed: the output is the input",
     ]
-    with pytest.raises(revseq_cli.FormatError, match="wanted: one like the values"):
+    with pytest.raises(revseq_cli.FormatError, match="expected one like the values"):
         revseq_cli.explain(right[:, :, :4], x, n, 1)
     n = np.minimum(n, 4)
     cut = revseq_cli.explain(oracle.reverse(x, n, 1)[:, :4], x, n, 1)

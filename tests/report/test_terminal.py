@@ -14,11 +14,6 @@ from terminals import everything_on, in_columns
 from revseq_cli.report import terminal
 
 JOB = ("x.npy", "n.npy", "--axis", 1)
-GREEN, RED, BLUE = (
-    29,
-    131,
-    63,
-)  # of xterm's colours; their contrast on black and on white is 4.5 or more
 
 
 @pytest.mark.needs("terminal")
@@ -28,12 +23,13 @@ def test_what_is_coloured(forked, files):
         (SAMPLES / "page.md").read_text().replace("8, 7, 6, 5", "8, 7, 5, 6")
     )
     for args, colors in (
-        (("check", *JOB), {GREEN}),
-        (("verify", "page.md"), {GREEN, RED}),
-        (("rnu",), {RED, BLUE}),
+        (("check", *JOB), {terminal.GREEN}),
+        (("verify", "page.md"), {terminal.GREEN, terminal.RED}),
+        (("rnu",), {terminal.RED, terminal.CYAN}),
+        (("run", *JOB, "-o", "y.npy"), {terminal.YELLOW}),
     ):
         out = in_columns(80, *forked.command, *args, cwd=files)
-        assert {int(number) for number in re.findall(r"38;5;(\d+)m", out)} == colors, out
+        assert {*re.findall(r"\x1b\[([\d;]+)m", out)} - {"0"} == colors, out
 
 
 @pytest.mark.needs("terminal")
@@ -44,7 +40,7 @@ def test_what_is_coloured(forked, files):
 )  # fmt: skip
 def test_errors_on_a_terminal(forked, tmp_path, env, options, colored):
     out = in_columns(80, *forked.command, "show", "none.npy", *options, cwd=tmp_path, env=env)
-    label = terminal.painted("Error:", terminal.RED) if colored else "Error:"
+    label = terminal.paint("Error:", terminal.RED) if colored else "Error:"
     assert out == f"{label} none.npy: no such file\n"
 
 
@@ -126,3 +122,26 @@ def test_a_bar_on_a_terminal_alone(revseq, large, options, names):
     assert not names or shown.rstrip().endswith(("\x1b[2K", "\x1b[?25h"))  # and it goes again
     assert revseq(*job, "--overwrite", code=code).ok().err == ""
     assert in_columns(80, sys.executable, "-m", "revseq_cli", *job, "--overwrite", cwd=large) == ""
+
+
+# width
+
+
+@pytest.mark.needs("terminal")
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_messages_fit_the_terminal(forked, tmp_path, columns):
+    name = "a/" * 30 + "x.npy"
+    np.save(tmp_path / "x.npy", np.zeros((2, 3, 4), np.float32))
+    for args in (("show", name), ("run", "x.npy", "[1]", "--axis", "1"), ("run", "x.npy")):
+        out = in_columns(columns, *forked.command, *args, cwd=tmp_path)
+        lines = re.sub(r"\x1b\[[\d;]*m", "", out).splitlines()
+        too_long = [line for line in lines if len(line) > columns]
+        assert all(" " not in line.strip() for line in too_long), lines  # only words that are long
+
+
+def test_commands_stay_on_a_line_of_their_own():
+    command = "revseq run x.npy lengths.npy --axis 1 --batch-axis 0 -o reversed.npy"
+    text = f"Hint: one of these, whichever describes your data:\n  {command}\n{command}"
+    first, *rest = terminal.fit(text, 30).split("\n")
+    assert len(first) <= 30
+    assert rest[-2:] == [f"  {command}", command]

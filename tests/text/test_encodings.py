@@ -55,7 +55,7 @@ def test_what_is_in_no_encoding(refused, tmp_path):
         codecs.BOM_UTF16_LE + "[1, 2".encode("utf-16-le") + b"\x00\xd8,\x00"
     )
     done = refused(
-        "x.txt", "not text: byte 12 is not UTF-16", "wanted: UTF-8, or UTF-16 with a mark"
+        "x.txt", "not text: byte 12 is not UTF-16", "expected UTF-8, or UTF-16 with a mark"
     )
     assert (
         "Hint" not in done.err

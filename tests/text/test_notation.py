@@ -96,7 +96,7 @@ def test_axis_lines_anywhere():
         ("[16777217]", (1, 2), "not exact"),
         ("[1, \uff12]", (1, 5), "not a number"), ("[1, \u202f2]", (1, 5), "not a number"),
         ("T: (Sizes:{\uff12}, DataType:FLOAT32)\n[1, 2]", (1, 12), "has Sizes"), ("T: (Sizes:{1_0}, DataType:INT8)\n[1]", (1, 12), "has Sizes"),
-        (HEADER + "[[1, 2], [3, 4]]]", (2, 17), "this bracket closes nothing; wanted: one more [ before it"), (HEADER + "[[1, 2], [3, 4", (2, 15), "2 brackets ] are missing; wanted: ]] here"),
+        (HEADER + "[[1, 2], [3, 4]]]", (2, 17), "this bracket closes nothing; expected one more [ before it"), (HEADER + "[[1, 2], [3, 4", (2, 15), "2 brackets ] are missing; expected ]] here"),
         ("array([1, 2], order='C')", (1, 13), "not a tensor as NumPy"), ("array([1, 2]", (1, 13), "as NumPy"), ("array([1, 2]) + 1", (1, 15), "unexpected text"),
         ("array([1, 2], shape=(3,))", (1, 7), "the values have {2}, and {3} is stated"), ("array([0, 1, ..., 9], shape=(9,))", (1, 14), "'...' is not a number"),
     ],
