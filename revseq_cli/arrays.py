@@ -4,20 +4,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 
 from revseq_cli.core.dtypes import describe
-from revseq_cli.core.errors import FormatError, UsageError
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError
 from revseq_cli.formats.attributes import Meaning, Variable
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.raw import MemorySource
 from revseq_cli.operator import kernel, spec
 from revseq_cli.pipeline.folds import tolerance_of
-from revseq_cli.pipeline.jobs import Job, Request, make
+from revseq_cli.pipeline.jobs import Job, Request
 from revseq_cli.pipeline.plan import Resources
+from revseq_cli.pipeline.suggest import make_with_hint, require_valid
 from revseq_cli.porting.diagnose import Mistake, WrongLines, diagnosed
 
 Axis = int | str | None
@@ -37,7 +40,7 @@ class Explanation(NamedTuple):
 
 def reverse_subsequences(
     values: Any, lengths: Any = None, axis: Axis = None, *,
-    batch_axis: Axis = None, mask: bool = False, padding: float | None = None,
+    batch_axis: Axis = None, mask: bool = False, padding: complex | None = None,
 ) -> Any:  # fmt: skip
     """Reverse the first `length` elements of each line of an array along an axis, as DirectML does.
 
@@ -97,16 +100,16 @@ def reverse_subsequences(
     >>> reverse_subsequences(values, [[3.5], [9]], axis=1)
     Traceback (most recent call last):
     revseq_cli.core.errors.FormatError: lengths: 3.5 at [0, 0] is not a length; expected a whole number from 0 to 18446744073709551615
-    """  # noqa: E501 - the traceback's line
-    job = job_of(values, lengths, axis, batch_axis, mask=mask, padding=padding)
-    _require(job)
+    """
+    job = make_array_job(values, lengths, axis, batch_axis, mask=mask, padding=padding)
+    _require_valid(job)
     result = kernel.reverse(job.values.read(), job.lengths.read(), job.axis)
     return values.copy(data=result) if _is_labelled(values) else result
 
 
 def explain(
     output: Any, values: Any, lengths: Any = None, axis: Axis = None, *,
-    batch_axis: Axis = None, mask: bool = False, padding: float | None = None,
+    batch_axis: Axis = None, mask: bool = False, padding: complex | None = None,
     atol: float | None = None, rtol: float | None = None, ulp: int | None = None, equal_nan: bool = False,
 ) -> Explanation:  # fmt: skip
     """Compare an array with the result of `reverse_subsequences`: which lines are wrong, and what explains them.
@@ -150,8 +153,8 @@ def explain(
     >>> explain(right + 1e-9, values, lengths, axis=1, rtol=0, atol=1e-6).differing
     0
     """
-    job = job_of(values, lengths, axis, batch_axis, mask=mask, padding=padding)
-    _require(job)
+    job = make_array_job(values, lengths, axis, batch_axis, mask=mask, padding=padding)
+    _require_valid(job)
     a, tolerance = _ArraySource("output", output), tolerance_of(atol, rtol, ulp, equal_nan)
     with diagnosed(a, job, tolerance, Resources("serial")) as found:
         if found is None:
@@ -166,7 +169,7 @@ def explain(
 
 def violations(
     values: Any, lengths: Any = None, axis: Axis = None, feature_level: str = "5_0", *,
-    batch_axis: Axis = None, mask: bool = False, padding: float | None = None,
+    batch_axis: Axis = None, mask: bool = False, padding: complex | None = None,
 ) -> tuple[spec.Constraint, ...]:  # fmt: skip
     """List every constraint that makes DirectML refuse these arrays at a feature level.
 
@@ -195,75 +198,116 @@ def violations(
     """
     if not isinstance(feature_level, str):
         raise TypeError(f"feature_level is {feature_level!r}; expected a string, such as '5_0'")
-    job = job_of(values, lengths, axis, batch_axis, mask=mask, padding=padding)
+    job = make_array_job(values, lengths, axis, batch_axis, mask=mask, padding=padding)
     return spec.violations(*job.descs, spec.FeatureLevel.parse(feature_level))
 
 
-def job_of(
-    values: Any, lengths: Any, axis: Axis, batch_axis: Axis, *, mask: bool, padding: float | None
+def make_array_job(
+    values: Any,
+    lengths: Any,
+    axis: Axis,
+    batch_axis: Axis,
+    *,
+    mask: bool,
+    padding: complex | None,
 ) -> Job:
-    """The job, as the command makes it from two files; RevseqError if the arrays and the axes make none."""
+    """The job, as the command makes it of two files; RevseqError if the arrays are no job."""
     if padding is not None and (lengths is not None or mask):
-        raise UsageError(
-            "padding takes the lengths from the values", "no lengths and no mask with it"
-        )
+        raise UsageError("padding cannot be combined with lengths or mask")
     if padding is None and lengths is None:
-        raise UsageError("no lengths are given", "lengths, or padding", where="lengths")
-    if not isinstance(padding, SupportsFloat | complex | None):
-        raise TypeError(f"padding is {padding!r}; expected a number")
-    axis, batch_axis = (
-        d if d is None or isinstance(d, str) else operator.index(d) for d in (axis, batch_axis)
+        raise UsageError("no lengths are given", "lengths, or padding")
+    if padding is not None and not isinstance(padding, SupportsFloat | complex):
+        raise TypeError(f"padding is {padding!r}, not a number")
+    request = Request(
+        "values",
+        axis=_as_axis(axis),
+        batch_axis=_as_axis(batch_axis),
+        mask=bool(mask),
+        padding=_as_number(padding),
+        in_python=True,
     )
-    request = Request("values", axis=axis, batch_axis=batch_axis, mask=bool(mask), padding=padding)
-    counts = None if padding is not None else _ArraySource("lengths", lengths)
-    return make(_ArraySource("values", values), counts, request)
+    source = _ArraySource("values", values)
+    lengths_source = None
+    if padding is None:
+        lengths_source = _ArraySource("lengths", lengths)
+    with _hints_in_message():
+        return make_with_hint(source, lengths_source, request)
+
+
+def _as_axis(axis: Axis) -> int | str | None:
+    """The axis; TypeError if it is neither an integer nor a name."""
+    if axis is None or isinstance(axis, str):
+        return axis
+    return operator.index(axis)
+
+
+def _as_number(padding: Any) -> complex | None:
+    """The padding as a number of Python's, which is compared exactly."""
+    if padding is None or isinstance(padding, int | float | complex):
+        return padding
+    if isinstance(padding, np.generic | np.ndarray):
+        number = padding.item()
+        if isinstance(number, int | float | complex):
+            return number
+    return float(padding)
+
+
+@contextlib.contextmanager
+def _hints_in_message() -> Iterator[None]:
+    """Put the hint of an error into its message, since Python prints only that."""
+    try:
+        yield
+    except RevseqError as error:
+        for part in error.parts():
+            part.wanted = "; ".join(filter(None, (part.wanted, part.hint)))
+        raise
 
 
 class _ArraySource(MemorySource):
-    """An array that a program passes, with the names and the coordinates of dimensions that one of xarray has.
+    """An array that a program passes; a DataArray also has its names and its coordinates.
 
-    FormatError for a masked array, and for what is none.
+    FormatError for a masked array, and for what NumPy makes no array of.
     """
 
     def __init__(self, name: str, data: Any) -> None:
-        if isinstance(data, np.ma.MaskedArray):
-            found, hint = (
-                "a masked array, and a tensor has no mask",
-                "give array.data, or array.filled(...)",
-            )
-            raise FormatError(found, "an array without a mask", hint, name)
-        convert = (
-            np.from_dlpack
-            if hasattr(data, "__dlpack__") and not hasattr(data, "__array__")
-            else np.asarray
-        )
-        try:
-            array = convert(data)
-        except (
-            BufferError,
-            RuntimeError,
-            TypeError,
-            ValueError,
-        ) as e:  # of PyTorch, and of lists that are ragged
-            wanted = "a NumPy array, or what NumPy makes one of"
-            if hasattr(data, "requires_grad"):  # of PyTorch
-                wanted = f"{name}.detach().cpu(), and of bfloat16 {name}.view(torch.uint16), which has the same bits"
-            raise FormatError(f"cannot become a NumPy array: {e}", wanted, where=name) from e
+        array = _as_array(name, data)
         describe(array, name)
         super().__init__(name, array, Storage("array", {}))
         self._coordinates: list[Variable] = []
-        if _is_labelled(data):
-            self.dimensions = tuple(map(str, data.dims))
-            for d in data.dims:
-                if d in data.coords:
-                    values = data.coords[d].to_numpy()
-                    values = (
-                        values.astype("M8[ns]").view("i8") if values.dtype.kind == "M" else values
-                    )
-                    self._coordinates.append(Variable(str(d), {}, values))
+        if not _is_labelled(data):
+            return
+        self.dimensions = tuple(map(str, data.dims))
+        for d in data.dims:
+            if d in data.coords:
+                coordinate = data.coords[d]
+                self._coordinates.append(Variable(str(d), {}, coordinate.to_numpy()))
 
     def meaning(self) -> Meaning:
         return Meaning(self.dimensions, coordinates=tuple(self._coordinates))
+
+
+def _as_array(name: str, data: Any) -> np.ndarray[Any, Any]:
+    """The array that NumPy makes of it; FormatError for a masked array, and if it makes none."""
+    if isinstance(data, np.ma.MaskedArray):
+        raise FormatError(
+            "a masked array, but a tensor has no mask",
+            f"{name}.data or {name}.filled(...)",
+            where=name,
+        )
+    convert: Callable[[Any], np.ndarray[Any, Any]] = np.asarray
+    if hasattr(data, "__dlpack__") and not hasattr(data, "__array__"):
+        convert = np.from_dlpack
+    try:
+        return convert(data)
+    except (BufferError, RuntimeError, TypeError, ValueError) as e:
+        # PyTorch raises these, and NumPy for lists whose rows have several lengths.
+        expected = "a NumPy array, or what NumPy makes one of"
+        if hasattr(data, "requires_grad"):  # of PyTorch
+            expected = (
+                f"{name}.detach().cpu(), or for bfloat16 {name}.view(torch.uint16), "
+                "which has the same bits"
+            )
+        raise FormatError(f"cannot become a NumPy array: {e}", expected, where=name) from e
 
 
 def _is_labelled(data: Any) -> bool:
@@ -271,6 +315,7 @@ def _is_labelled(data: Any) -> bool:
     return hasattr(data, "dims") and hasattr(data, "coords") and hasattr(data, "copy")
 
 
-def _require(job: Job) -> None:
-    if broken := spec.violations(*job.descs, spec.FeatureLevel.NONE):
-        raise spec.SpecError(broken, {})
+def _require_valid(job: Job) -> None:
+    """SpecError if the arrays break rules of the operator."""
+    with _hints_in_message():
+        require_valid(job, spec.FeatureLevel.NONE)

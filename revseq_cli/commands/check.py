@@ -79,6 +79,9 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     lowest = spec.lowest_level(*job.descs)
     # Lengths that no level accepts have no effects to count.
     counts = passes.count_lengths(job, Resources()) if lowest else None
+    notes = job.notes
+    if counts:
+        notes = job.describe_lengths(0, counts.least)  # the report says how many are clamped
     failing = spec.broken(constraints)
     hint = suggest.suggestion(job) if failing else ""
     if console.as_json:
@@ -95,6 +98,7 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
         report |= {
             "lengths": counts and counts._asdict(),
             "constraints": [*map(asdict, constraints)],
+            "notes": notes,
         }
         click.echo(objects.text_of(report))
     elif not console.quiet:
@@ -108,6 +112,7 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
         )
         text = "\n".join([*lines, "", *_about(job, counts, lowest)])
         click.echo(text, sys.stdout, color=console.colored)  # or Click would not print in ASCII
+        console.note(*notes)
     return 1 if failing else 0
 
 
@@ -139,18 +144,28 @@ def _about(job: Job, counts: LengthCounts | None, lowest: FeatureLevel | None) -
     rows["Axis"] = axis_text(values, axis)
     if job.batch_axis is not None:
         count = values.sizes[job.batch_axis]
-        of_batch = "1 length" if count == 1 else f"a length for each of {count:,} indices"
-        rows["batch axis"] = f"{job.batch_axis} is the batch, with {of_batch}"
+        rows["batch axis"] = f"{job.batch_axis}, one length for each of its {count:,} indices"
+        if count == 1:
+            rows["batch axis"] = f"{job.batch_axis}, one length for its only index"
     if counts:
-        size, between = (
-            values.sizes[axis],
-            f", from {counts.least:,} to {counts.greatest:,}" if counts.total else "",
-        )
-        effects = f"{counts.clamped:,} above {size:,} and so clamped; {counts.unchanged:,} that change nothing"
-        rows["lengths"] = f"{counts.total:,}{between}; {effects}"
+        rows["lengths"] = _describe_counts(counts, job)
     rows["lowest level"] = _level_text(lowest, values, lengths, axis)
     for name, text in rows.items():
         yield f"{name:<{_COLUMN}}{text}"
+
+
+def _describe_counts(counts: LengthCounts, job: Job) -> str:
+    """How many lengths there are, their range, and how many are clamped or change nothing."""
+    text = f"{counts.total:,}"
+    if counts.total:
+        text += f", from {counts.least:,} to {counts.greatest:,}"
+    if job.is_padded and job.request:
+        text += f", found by the padding {job.request.padding}"
+    if counts.clamped:
+        text += f"; {counts.clamped:,} clamped to {job.values.sizes[job.axis]:,}"
+    if counts.unchanged:
+        text += f"; {counts.unchanged:,} with no effect"
+    return text
 
 
 def _level_text(

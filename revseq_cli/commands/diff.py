@@ -140,7 +140,8 @@ def command(
         files = [*a.files, *(job or b).files]
         drawing = options.new_picture(picture, files, overwrite=overwrite) if picture else None
         if job:
-            notes += job.clamping(passes.count_lengths(job, resources).clamped)
+            counts = passes.count_lengths(job, resources)
+            notes += job.describe_lengths(counts.clamped, counts.least)
             diagnosis = stack.enter_context(diagnose.diagnosed(a, job, tolerance, resources, first))
             if diagnosis:
                 pair, found, b = diagnosis.pair, diagnosis.differences, diagnosis.pair.right

@@ -78,7 +78,8 @@ def command(
             e.hint = "no feature level of DirectML runs such a job"
         raise
     files, notes = _write(job, Path(output), overwrite=overwrite)
-    console.note(*job.clamping(passes.count_lengths(job, Resources()).clamped), *notes)
+    counts = passes.count_lengths(job, Resources())
+    console.note(*job.describe_lengths(counts.clamped, counts.least), *notes)
     result, name = _beside(Path(output), spec.OUTPUT), Path(output).name
     there = (
         f"dxdispatch.exe {name}" if re.fullmatch(r"[\w.-]+", name) else f'dxdispatch.exe "{name}"'

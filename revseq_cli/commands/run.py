@@ -117,6 +117,7 @@ def command(
         click.echo(
             (objects if console.as_json else view).plan(job, plan_reversal(job, resources, sink))
         )
+        console.note(*job.notes)
     elif sink:
         _write(job, sink, plan_reversal(job, resources, sink), drawings, console, verify=verify)
     else:
@@ -176,7 +177,7 @@ def _print(
 
     if row.is_text:
         require_text(job.values.desc, job.values.name)
-    result, clamped = passes.reversed_in_memory(job, resources)
+    result, notes = passes.reversed_in_memory(job, resources)
     most = options.most_elements(full=full)
     if row is not table.TEXT:
         row.load().write_to(sys.stdout.buffer, result)
@@ -185,7 +186,7 @@ def _print(
     else:
         click.echo(view.tensor_text("OutputTensor", result, most))
     sys.stdout.flush()
-    console.note(*job.clamping(clamped))
+    console.note(*notes)
     for drawing in drawings:
         with FileTransaction(drawing) as transaction:
             drawing.write(_picture(job, result))

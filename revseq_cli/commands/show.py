@@ -150,7 +150,7 @@ def _shown(
         items = tuple(Item(node.key, what=f"{OPERATOR}, {model.told(node)}") for node in nodes)
         yield _Shown(Contents(reference.path, "onnx", items), ())
         return
-    example = jobs.example_of(reference) if number_of(key) is not None else None
+    example = jobs.find_example(reference) if number_of(key) is not None else None
     if example:
         for role in example.example.tensors:
             yield _opened(example.tensor(role, types), f"{name}::{role}", stats=stats)

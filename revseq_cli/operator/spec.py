@@ -145,20 +145,27 @@ class SpecError(RevseqError, ValueError):
     """Tensors that break rules of the operator or of the feature level; `violations` has every broken rule.
 
     `names` has the user's name for each tensor; a tensor that it lacks has its name in the operator. The `hint` is for
-    all violations together; without one, each has its own.
+    all violations together; without one, each has its own. `misfit` says in plain words what the violations mean
+    together; it has the hint, and is printed instead of them.
     """
 
     def __init__(
-        self, violations: tuple[Constraint, ...], names: dict[str, str], hint: str = ""
+        self,
+        violations: tuple[Constraint, ...],
+        names: dict[str, str],
+        hint: str = "",
+        misfit: RevseqError | None = None,
     ) -> None:
         super().__init__(f"{len(violations)} violations", hint=hint)
-        self.violations, self.names = violations, names
+        self.violations, self.names, self.misfit = violations, names, misfit
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.violations, self.names, self.hint)
+        return type(self), (self.violations, self.names, self.hint, self.misfit)
 
     def parts(self) -> Sequence[RevseqError]:
         """An error for each violation; the last one has the hint."""
+        if self.misfit:
+            return (self.misfit,)
         parts = []
         for v in self.violations:
             hint, name = "" if self.hint else v.hint, self.names.get(v.tensor, v.tensor)

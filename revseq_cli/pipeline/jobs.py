@@ -1,4 +1,4 @@
-"""Jobs: the request that says one, the tensors that it names, and how two open tensors make it."""
+"""Jobs: what the user asks for (Request), and what is then open and aligned (Job)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import numpy as np
 
 from revseq_cli import files
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, UsageError, about, listed
+from revseq_cli.core.errors import (
+    FormatError,
+    RevseqError,
+    UsageError,
+    about,
+    listed,
+    printable,
+)
 from revseq_cli.core.tensors import DataType, TensorDesc, numbers_of
 from revseq_cli.files.base import Identity
 from revseq_cli.formats.contents import number_of, try_hint
@@ -25,28 +32,42 @@ from revseq_cli.pipeline.alignment import (
     AxisMap,
     PlacedSource,
     align,
+    compare_coordinates,
     require_batch_axis,
-    require_same_coordinates,
 )
-from revseq_cli.pipeline.lengths import ScannedSource, as_unsigned, refuse_scaled
+from revseq_cli.pipeline.lengths import (
+    ScannedSource,
+    as_unsigned,
+    find_missing_values,
+    find_padding,
+    refuse_scaled,
+)
 from revseq_cli.pipeline.views import as_bytes
 
 if TYPE_CHECKING:
     from revseq_cli.formats.onnx import NodeJob
     from revseq_cli.text.examples import Example, Text
 
+    CompleteJob: TypeAlias = "NodeJob | ExampleText"
+
+
+NO_BATCH = "none"  # a batch axis that is typed: there is none
+
 
 @dataclass(frozen=True)
 class Request:
-    """A job as it is asked for, before anything is read; None stands for what is not given.
+    """A job as the user asks for it, before anything is read; None for what is not given.
 
-    `values` and `lengths` name tensors, or are tensors as text. `axis` and `batch_axis` are dimensions of the input, by
-    their numbers, negative from the end, or by their names where its file has names. With `mask`, the lengths are the
-    numbers of ones in the lines of a mask; with `padding`, they are those of the lines without that value at their
-    ends. `like` names one of SYSTEMS, whose axes are the defaults. `format` is the format of inputs whose bytes and
-    suffix do not say theirs, or, with `override`, of all inputs. With `absolute`, paths are made absolute, since
-    workers may have another working directory. `sizes` are those of an INPUT that is a raw buffer. `feed` names a
-    tensor for each input of the model in `values`, as NAME=FILE. `typed` has the command line, which hints repeat.
+    `values` and `lengths` name tensors, or are tensors as text. `axis` and `batch_axis` are
+    dimensions of INPUT: numbers, negative from the end, or names. The batch axis may also be
+    NO_BATCH, which says that there is none. With `mask`, a length is the number of ones in a
+    sequence of a mask. With `padding`, it is the number of elements of a sequence of INPUT up to
+    the last one that differs from that value. `like` names one of SYSTEMS, whose axes are the
+    defaults. `format` is the format of inputs whose first bytes and suffix do not say theirs; with
+    `override`, of all inputs. With `absolute`, paths become absolute, because workers may have
+    another working directory. `sizes` is the shape of an INPUT that is a raw buffer. `feed` names
+    a tensor for each input of the model in `values`, as NAME=FILE. `typed` is the command line,
+    which hints repeat. `in_python` says that a program asks, so that hints name its parameters.
     """
 
     values: str
@@ -61,10 +82,11 @@ class Request:
     override: bool = False
     absolute: bool = False
     mask: bool = False
-    padding: float | None = None
+    padding: complex | None = None
     sizes: tuple[int, ...] | None = None
     feed: tuple[str, ...] = ()
     typed: tuple[str, ...] = ()
+    in_python: bool = False
 
     @functools.cached_property
     def references(self) -> tuple[Reference, Reference | None]:
@@ -82,162 +104,262 @@ class Request:
         return reference.absolute() if self.absolute else reference
 
     def axes(self, values: Source) -> tuple[int | None, int | None]:
-        """The axis and the batch axis, counted from 0, by default those of the system; None where nothing says it.
+        """The axis and the batch axis, counted from 0; None where neither the user nor `like` says.
 
         UsageError for a name that no dimension has. A number that is out of range stays.
         """
-        axis, batch_axis = (_number_of(d, values) for d in (self.axis, self.batch_axis))
-        if self.like:
-            own_axis, own_batch = SYSTEMS[self.like]
-            if axis is None:  # with the other of its two axes as the batch, it is the other one
-                axis = own_batch if batch_axis == own_axis else own_axis
-            if batch_axis is None:
-                if axis == own_batch:
-                    batch_axis = own_axis
-                elif (
-                    axis == own_axis or not own_batch
-                ):  # batches come first whatever axis is reversed
-                    batch_axis = own_batch
-                batch_axis = (
-                    batch_axis
-                    if batch_axis is not None and batch_axis < len(values.sizes)
-                    else None
-                )
+        axis = _find_dimension(self.axis, values)
+        if self.batch_axis == NO_BATCH:
+            if axis is None and self.like:
+                axis, _ = SYSTEMS[self.like]
+            return axis, None
+        batch_axis = _find_dimension(self.batch_axis, values)
+        if self.like is None:
+            return axis, batch_axis
+        own_axis, own_batch = SYSTEMS[self.like]
+        if axis is None:
+            axis = own_axis
+            if batch_axis == own_axis:
+                axis = own_batch
+        if batch_axis is None:
+            batch_axis = _choose_batch_axis(self.like, axis, len(values.sizes))
         return axis, batch_axis
 
+    def option(self, name: str, value: str = "") -> str:
+        """An option as the user types it: `--batch-axis 0`, or in Python `batch_axis=0`."""
+        if not self.in_python:
+            return f"{name} {value}".strip()
+        argument = value or "True"
+        if value and not value.lstrip("-").isdecimal():
+            argument = repr(value)
+        return f"{name.removeprefix('--').replace('-', '_')}={argument}"
 
-def _number_of(axis: int | str | None, values: Source) -> int | None:
-    """The number of a dimension from 0 on; UsageError for a name unless just one dimension has it."""
+
+def _choose_batch_axis(like: str, axis: int, rank: int) -> int | None:
+    """The batch axis of a system for a reversed axis; None where the system does not say one."""
+    own_axis, own_batch = SYSTEMS[like]
+    batch_axis = None
+    if axis == own_batch:
+        batch_axis = own_axis
+    elif axis == own_axis or own_batch == 0:  # batches come first whatever axis is reversed
+        batch_axis = own_batch
+    if batch_axis is None or batch_axis >= rank:
+        return None
+    return batch_axis
+
+
+def _find_dimension(axis: int | str | None, values: Source) -> int | None:
+    """The number of a dimension from 0 on; UsageError unless exactly one dimension has its name."""
     rank = len(values.sizes)
-    if not isinstance(axis, str):
-        return axis + rank if axis is not None and -rank <= axis < 0 else axis
-    numbers = [d for d, name in enumerate(values.dimensions) if name == axis]
-    if len(numbers) == 1:
-        return numbers[0]
-    problem = f"{len(numbers)} dimensions are named" if numbers else "no dimension is named"
-    raise UsageError(f"{problem} {axis[:80]}", _dimensions_of(values), where=values.name)
+    if isinstance(axis, str):
+        numbers = [d for d, name in enumerate(values.dimensions) if name == axis]
+        if len(numbers) == 1:
+            return numbers[0]
+        problem = "no dimension is named"
+        if numbers:
+            problem = f"{len(numbers)} dimensions are named"
+        raise UsageError(f"{problem} {axis[:80]}", _list_dimensions(values), where=values.name)
+    if axis is not None and -rank <= axis < 0:
+        return axis + rank
+    return axis
 
 
-def _dimensions_of(values: Source) -> str:
-    """What names a dimension, in words."""
+def _list_dimensions(values: Source) -> str:
+    """The numbers and the names of the dimensions, for an error."""
     if not values.sizes:
         return "a tensor with dimensions"
-    numbers, names = (
-        f"{numbers_of(len(values.sizes))}, by number",
-        [*filter(None, values.dimensions)],
-    )
-    return f"one of {listed(names)}, or {numbers}" if names else numbers
+    numbers = numbers_of(len(values.sizes))
+    names = [name for name in values.dimensions if name]
+    if not names:
+        return numbers
+    return f"one of {listed(names)}, or {numbers}"
 
 
 # Tensors
 
 
-def opened(request: Request) -> tuple[Source, Source | None, Request]:
-    """The tensors of a job, and the request with the axes that an example or a model has.
+def open_tensors(request: Request) -> tuple[Source, Source | None, Request]:
+    """The tensors of a job, and the request with the axes that an example or a model states.
 
-    Headers are read, texts whole, each once. The lengths are None where the padding of the values tells them.
+    Only headers are read, but of texts all. The lengths are None if the padding gives them.
     """
     reference, lengths_reference = request.references
-    whole: NodeJob | ExampleText | None = None
+    complete: CompleteJob | None = None
     if reference.is_onnx_model:
         from revseq_cli.formats.onnx import NodeJob  # few files are models
 
-        whole = node = NodeJob(reference, request.feed, lengths_reference)
+        complete = node = NodeJob(reference, request.feed, lengths_reference)
         if not lengths_reference and request.batch_axis is None:
             request = replace(request, batch_axis=node.batch_axis())
     elif request.feed:
-        problem = f"{reference.name} is not a model, and has no inputs to feed"
-        raise UsageError(problem, "INPUT such as model.onnx::name", "leave out --feed")
-    else:
-        whole = example_of(reference)
-        if whole and whole.example.problem:
-            raise whole.example.problem.about(whole.text.name)
-    types = TextTypes(request.dtype, DataType.FLOAT32, request.sizes)
-    values = _typed(
-        whole.tensor(INPUT, types) if whole else open_source(reference, types), request.dtype
-    )
-    if whole and request.axis is None:
-        request = replace(request, axis=whole.axis())
-    refuse_sizes([reference], request.sizes)
-    return values, _opened_lengths(request, lengths_reference, whole, values), request
-
-
-def _opened_lengths(
-    request: Request,
-    reference: Reference | None,
-    whole: NodeJob | ExampleText | None,
-    values: Source,
-) -> Source | None:
-    types = TextTypes(request.lengths_dtype, DataType.UINT32)
-    if request.padding is not None:
-        if reference or request.mask:
-            wanted = f"no {'LENGTHS' if reference else '--mask'} with it"
-            raise UsageError(
-                "--padding takes the lengths from the values", wanted, where=values.name
-            )
-        return None
-    if reference:
-        lengths = open_source(
-            reference, _types_of_bare(request, reference, values) if reference.is_bare else types
+        raise UsageError(
+            "--feed is only for ONNX models",
+            hint="to name a node of a model, type INPUT as model.onnx::name",
+            where=reference.name,
         )
-    elif whole:
-        lengths = whole.tensor(LENGTHS, types)
     else:
-        wanted = "a tensor of lengths, --padding, or an INPUT that is a complete job or a model"
-        hint = "add LENGTHS after INPUT; in a batch, give each job its lengths"
-        raise UsageError("no lengths are given", wanted, hint, values.name)
+        complete = find_example(reference)
+        if complete and complete.example.problem:
+            raise complete.example.problem.about(complete.text.name)
+    types = TextTypes(request.dtype, DataType.FLOAT32, request.sizes)
+    if complete:
+        values = complete.tensor(INPUT, types)
+        if request.axis is None:
+            request = replace(request, axis=complete.axis())
+    else:
+        values = open_source(reference, types)
+    values = _require_type(values, request.dtype)
+    refuse_sizes([reference], request.sizes)
+    if request.padding is not None:
+        _refuse_lengths(request, lengths_reference, values)
+        return values, None, request
+    lengths = _open_lengths(request, lengths_reference, complete, values)
     if not request.mask:
         refuse_scaled(lengths)
-    return lengths
+    return values, lengths, request
 
 
-def _types_of_bare(request: Request, reference: Reference, values: Source) -> TextTypes:
-    """The sizes that lengths in a raw buffer need to have, and the data type that takes as many bytes for each."""
-    axis, batch_axis = request.axes(values)
-    if axis is None or not {axis, batch_axis} - {None} <= {*range(len(values.sizes))}:
-        return TextTypes(None, DataType.UINT32, sizes=(-1,))
-    types, shapes = [DataType.UINT32, DataType.UINT64], [lengths_sizes(values.sizes, axis)]
+def _refuse_lengths(request: Request, reference: Reference | None, values: Source) -> None:
+    """UsageError for lengths that are given together with --padding."""
     if request.mask:
-        types, shapes = [DataType.UINT8, *types], [values.sizes]
+        raise UsageError(
+            "--padding and --mask cannot be combined",
+            hint="to find the lengths in INPUT, leave out --mask",
+            where=values.name,
+        )
+    if reference:
+        raise UsageError(
+            "--padding and LENGTHS cannot be combined",
+            hint=f"to find the lengths in INPUT, leave out {platform.typed(reference.name)}",
+            where=values.name,
+        )
+
+
+def _open_lengths(
+    request: Request,
+    reference: Reference | None,
+    complete: CompleteJob | None,
+    values: Source,
+) -> Source:
+    """The lengths from their own file, or from the example or the model that INPUT is."""
+    types = TextTypes(request.lengths_dtype, DataType.UINT32)
+    if reference:
+        if reference.is_bare:
+            types = _find_types_of_bare(request, reference, values)
+        try:
+            return open_source(reference, types)
+        except RevseqError as error:
+            hint = _find_attribute(reference)
+            if hint:
+                error.hint = hint
+            raise
+    if complete:
+        return complete.tensor(LENGTHS, types)
+    raise UsageError(
+        "no lengths are given",
+        "LENGTHS after INPUT, or --padding",
+        _find_attribute_with_lengths(values),
+        values.name,
+    )
+
+
+def _find_attribute(reference: Reference) -> str:
+    """A hint for a name such as x.h5::/x/lengths, where lengths is an attribute of x; else ""."""
+    if not reference.key or "/" not in reference.key.strip("/"):
+        return ""
+    key, _, attribute = reference.key.rpartition("/")
+    try:
+        source = open_source(replace(reference, key=key), TextTypes(None, DataType.UINT32))
+    except RevseqError:
+        return ""
+    meaning = source.meaning()
+    if meaning is None or attribute not in meaning.attributes:
+        return ""
+    return _write_attribute_hint(attribute, source)
+
+
+def _find_attribute_with_lengths(values: Source) -> str:
+    """A hint that names an attribute of INPUT with as many whole numbers as a dimension; else ""."""
+    meaning = values.meaning()
+    if meaning is None:
+        return ""
+    for name, value in meaning.attributes.items():
+        numbers = np.asarray(value)
+        if numbers.dtype.kind not in "iu" or numbers.size < 2:
+            continue
+        if numbers.size in values.sizes and numbers.min() >= 0:
+            return _write_attribute_hint(name, values)
+    return ""
+
+
+def _write_attribute_hint(attribute: str, source: Source) -> str:
+    command = f"revseq show --json {platform.typed(source.name)}"
+    return (
+        f"its attribute {printable(attribute)} is not a tensor: "
+        f"to see its numbers and type them as LENGTHS, {command}"
+    )
+
+
+def _find_types_of_bare(request: Request, reference: Reference, values: Source) -> TextTypes:
+    """The shape of lengths in a raw buffer, and the data type with which they fill the buffer."""
+    axis, batch_axis = request.axes(values)
+    rank = len(values.sizes)
+    axes = [d for d in (axis, batch_axis) if d is not None]
+    if axis is None or not all(0 <= d < rank for d in axes):
+        return TextTypes(None, DataType.UINT32, sizes=(-1,))
+    types = [DataType.UINT32, DataType.UINT64]
+    shapes = [lengths_sizes(values.sizes, axis)]
+    if request.mask:
+        types = [DataType.UINT8, *types]
+        shapes = [values.sizes]
         if batch_axis is not None:
-            shapes.append(tuple(values.sizes[d] for d in sorted((batch_axis, axis))))
+            shapes.append(tuple(values.sizes[d] for d in sorted(axes)))
     elif batch_axis is not None:
         shapes = [(values.sizes[batch_axis],)]
     with files.open_file(reference.path) as fd:
         total = fd.identity.size
-    fitting = ((t, sizes) for sizes in shapes for t in types if t.size * prod(sizes) == total)
-    data_type, sizes = next(fitting, (types[0], shapes[0]))
-    return TextTypes(None, data_type, sizes=sizes)
+    for sizes in shapes:
+        for data_type in types:
+            if data_type.size * prod(sizes) == total:
+                return TextTypes(None, data_type, sizes=sizes)
+    return TextTypes(None, types[0], sizes=shapes[0])
 
 
 def load_tensor(request: Request, name: str, *, like: TensorDesc | None = None) -> Source:
-    """Open one tensor: the values of the request, which messages call `name` where they are text.
+    """Open one tensor: the values of the request, which messages call `name` if they are text.
 
-    A raw buffer of which nothing is said is one `like` that. UsageError for another data type than the request says.
+    A raw buffer without a shape and a data type has those of `like`. UsageError if the request
+    states another data type than the file.
     """
     reference = request.reference(request.values, name)
     types = TextTypes(request.dtype, DataType.FLOAT32, request.sizes)
     if like and reference.is_bare:
         types = types._replace(default=like.data_type, sizes=types.sizes or like.sizes)
-    return _typed(open_source(reference, types), request.dtype)
+    return _require_type(open_source(reference, types), request.dtype)
 
 
 def refuse_sizes(tensors: Sequence[Reference], sizes: tuple[int, ...] | None) -> None:
-    """UsageError where sizes are given for tensors of which none is a raw buffer."""
-    if sizes is not None and not any(tensor.is_bare for tensor in tensors):
-        problem = "sizes are given, but it is not a raw buffer"
-        raise UsageError(problem, "a .bin or .raw file", "leave out --sizes", tensors[0].name)
+    """UsageError for --sizes if none of the tensors is a raw buffer."""
+    if sizes is None or any(tensor.is_bare for tensor in tensors):
+        return
+    raise UsageError(
+        "--sizes is only for raw buffers, such as x.bin",
+        hint="to take the shape of the file, leave out --sizes",
+        where=tensors[0].name,
+    )
 
 
-def _typed(source: Source, dtype: DataType | None) -> Source:
-    """The tensor, with the bytes of BOOL as UINT8 where that is asked for; UsageError for any other data type."""
+def _require_type(source: Source, dtype: DataType | None) -> Source:
+    """The tensor; UsageError if `dtype` is not its data type, except that BOOL can be read as UINT8."""
     own = source.desc.data_type
-    if (own, dtype) == (DataType.BOOL, DataType.UINT8):
+    if own is DataType.BOOL and dtype is DataType.UINT8:
         return as_bytes(source)
     if dtype and own is not dtype:
-        problem = f"DataType is {own.name}, and {dtype.name} is asked for"
-        wanted = f"{own.name}: revseq does not cast values, and numpy's astype does"
-        raise UsageError(problem, wanted, "leave out --dtype", source.name)
+        raise UsageError(
+            f"its data type is {own.name}, not {dtype.name}, and --dtype does not cast",
+            hint=f"to read it as {own.name}, leave out --dtype",
+            where=source.name,
+        )
     return source
 
 
@@ -249,46 +371,52 @@ class ExampleText:
     example: Example
 
     def tensor(self, role: str, types: TextTypes) -> Source:
-        """The tensor of that name in the operator; FormatError where the example lacks it."""
-        from revseq_cli.formats.text import notation_source  # most jobs are no text
+        """The tensor with that name in the operator; FormatError if the example lacks it."""
+        from revseq_cli.formats.text import notation_source  # most jobs are not text
 
         try:
             item = self.example.tensor(role)
         except FormatError as e:
             if role == LENGTHS:
-                e.hint = f"add LENGTHS: {platform.typed(self.text.name)} lengths.npy"
+                name = platform.typed(self.text.name)
+                e.hint = f"to use lengths of a file, add LENGTHS: {name} lengths.npy"
             raise e.about(self.text.name) from None
         return notation_source(self.text, item, types)
 
     def axis(self) -> int | None:
-        """The axis, or None without an Axis line; FormatError for one without an integer."""
+        """The axis; None without an Axis line, FormatError for one that is not an integer."""
         with about(self.text.name):
             return self.example.axis()
 
 
-def example_of(reference: Reference) -> ExampleText | None:
-    """The example that a reference such as `example.txt` or `page.md::2` names; None if it names something else.
+def find_example(reference: Reference) -> ExampleText | None:
+    """The example that a reference such as `example.txt` or `page.md::2` names; None if none.
 
-    UsageError for a page of several examples without a number, and for a number that the page does not have.
+    UsageError for a number that the page does not have, and for a page with several examples if
+    the reference has no number.
     """
+    if reference.inline is not None or reference.row is not TEXT:
+        return None
     number = number_of(reference.key)
-    if (
-        (reference.key and number is None)
-        or reference.inline is not None
-        or reference.row is not TEXT
-    ):
+    if reference.key and number is None:
         return None
     text = reference.text
     examples = text.examples
-    if not examples and number is None:
+    if number is not None:
+        return ExampleText(text, text.example(number))
+    if not examples:
         return None
-    if number is None and len(examples) > 1:
-        keys = [] if reference.is_piped else [str(i + 1) for i in range(len(examples))]
-        hint = try_hint(text.name, *keys)
+    if len(examples) > 1:
+        keys: list[str] = []
+        if not reference.is_piped:
+            keys = [str(i) for i in range(1, len(examples) + 1)]
         raise UsageError(
-            f"holds {len(examples)} examples", "the number of one", hint, reference.name
+            f"has {len(examples)} examples",
+            "the number of one of them",
+            try_hint(text.name, *keys),
+            reference.name,
         )
-    return ExampleText(text, text.example(1 if number is None else number))
+    return ExampleText(text, text.example(1))
 
 
 # Jobs
@@ -298,9 +426,10 @@ def example_of(reference: Reference) -> ExampleText | None:
 class Job:
     """One reversal: `values` along `axis` by `lengths`, both open, with their headers read.
 
-    The lengths are unsigned, and have the sizes of the values, with 1 along the axis. `lengths_type` is their data type
-    as it was given, which feature levels judge; None where it is that of `lengths`. `batch_axis` is the axis that has
-    one length for each of its indices, if the lengths were given so.
+    The lengths are unsigned, and have the shape of the values, but 1 along the axis.
+    `lengths_type` is the data type that the user gave them, which feature levels judge; None if it
+    is that of `lengths`. `batch_axis` is the axis that has one length for each of its indices, if
+    the lengths were given so. `notes` are about its inputs, whatever their elements are.
     """
 
     values: Source
@@ -309,16 +438,14 @@ class Job:
     batch_axis: int | None = None
     request: Request | None = None
     lengths_type: DataType | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def descs(self) -> tuple[TensorDesc, TensorDesc, int]:
-        """What the constraints are about: the values, the lengths with the data type as given, and the axis."""
+        """What the constraints judge: the values, the lengths as given, and the axis."""
         desc = self.lengths.desc
-        return (
-            self.values.desc,
-            TensorDesc(self.lengths_type or desc.data_type, desc.sizes),
-            self.axis,
-        )
+        lengths = TensorDesc(self.lengths_type or desc.data_type, desc.sizes)
+        return self.values.desc, lengths, self.axis
 
     @property
     def names(self) -> dict[str, str]:
@@ -332,17 +459,43 @@ class Job:
 
     @property
     def given_lengths(self) -> Source:
-        """The lengths in the dimensions in which they were given: of rank 1 with a batch axis."""
-        return self.lengths.source if isinstance(self.lengths, PlacedSource) else self.lengths
+        """The lengths in the dimensions in which they were given: with a batch axis, of rank 1."""
+        if isinstance(self.lengths, PlacedSource):
+            return self.lengths.source
+        return self.lengths
 
-    def clamping(self, clamped: int) -> tuple[str, ...]:
-        """A note that so many of the given lengths exceed the axis size; none for 0."""
-        total, size = self.given_lengths.desc.element_count, self.values.sizes[self.axis]
-        return (
-            (f"{clamped:,} of {total:,} lengths are clamped to the axis size, {size:,}",)
-            if clamped
-            else ()
-        )
+    def describe_lengths(self, clamped: int, least: int | None) -> tuple[str, ...]:
+        """Notes on the inputs of the job and on its lengths.
+
+        `clamped` lengths are greater than the axis size. `least` is the shortest length; None if
+        there are no lengths, or if they were not counted.
+        """
+        size = self.values.sizes[self.axis]
+        notes = list(self.notes)
+        if clamped:
+            total = self.given_lengths.desc.element_count
+            verb = "exceeds" if clamped == 1 else "exceed"
+            are = "is" if clamped == 1 else "are"
+            notes.append(
+                f"{clamped:,} of {total:,} lengths {verb} the axis size and {are} clamped to {size:,}"
+            )
+        if self.is_padded and least is not None and least == size > 0:
+            notes.append(self._describe_absent_padding())
+        return tuple(notes)
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether the lengths are found by the padding of the values."""
+        return self.request is not None and self.request.padding is not None
+
+    def _describe_absent_padding(self) -> str:
+        """The note for values in which no sequence ends with padding."""
+        assert self.request  # noqa: S101 - for mypy
+        note = f"no sequence ends with {self.request.padding}, so each is reversed as a whole"
+        marks = find_missing_values(self.values)
+        if marks:
+            note += f"; the fill value of {self.values.name} is {listed(map(str, marks))}"
+        return note
 
     def recheck(self) -> None:
         """Raise TensorIOError if an input file has changed since its header was read."""
@@ -350,55 +503,104 @@ class Job:
         self.lengths.recheck()
 
 
-def make(values: Source, lengths: Source | None, request: Request) -> Job:
-    """The job of two open tensors; `lengths` is None where the padding of the values tells them.
+def make_job(values: Source, lengths: Source | None, request: Request) -> Job:
+    """The job of two open tensors; `lengths` is None if the padding of the values gives them.
 
-    UsageError and FormatError for what makes no job. The constraints are not checked here.
+    UsageError and FormatError if they are no job. The constraints are not checked here.
     """
     axis, batch_axis = request.axes(values)
     rank = len(values.sizes)
     if axis is None:
-        raise UsageError("no axis is given", _dimensions_of(values), where=values.name)
-    if not 0 <= axis < rank and (lengths is None or batch_axis is not None or request.mask):
-        # There is no axis that lengths could lack, and the constraints could not tell it.
-        raise UsageError(f"Axis is {axis}", _dimensions_of(values), where=values.name)
-    axis_map: AxisMap | None
+        raise UsageError("no axis is given", _list_axes(values, request), where=values.name)
+    is_needed = lengths is None or batch_axis is not None or request.mask
+    if not 0 <= axis < rank and is_needed:
+        # Otherwise the constraints report it.
+        raise UsageError(*describe_axis(axis, rank), where=values.name)
     if lengths is None:
-        require_batch_axis(batch_axis, axis, values)
-        _require_padding(values, request.padding or 0)
-        kept = tuple(d for d in range(rank) if d != axis) if batch_axis is None else (batch_axis,)
-        axis_map = kept
-        lengths = ScannedSource(values, axis, kept, request.padding)
-    else:
-        if request.batch_axis is None and lengths.sizes == (1,):
-            batch_axis = None  # one sequence, of which a system's batch axis says nothing
-        axis_map = align(values, lengths, axis, batch_axis, mask=request.mask)
-        require_same_coordinates(values, lengths)
-        if request.mask and axis_map:
-            along = axis_map.index(axis)
-            lengths = ScannedSource(lengths, along, [i for i in range(len(axis_map)) if i != along])
-            axis_map = axis_map[:along] + axis_map[along + 1 :]
+        return _make_padded_job(values, axis, batch_axis, request)
+    if request.batch_axis is None and lengths.sizes == (1,):
+        batch_axis = None  # one length for all sequences: the batch axis of `like` is no matter
+    axis_map = align(values, lengths, axis, batch_axis, mask=request.mask)
+    notes = compare_coordinates(values, lengths)
+    if request.mask and axis_map:
+        along = axis_map.index(axis)
+        kept = [i for i in range(len(axis_map)) if i != along]
+        lengths = ScannedSource(lengths, along, kept)
+        axis_map = tuple(axis_map[i] for i in kept)
     lengths_type = request.lengths_dtype or lengths.desc.data_type
     lengths = as_unsigned(lengths, request.lengths_dtype)
-    if axis_map is None or axis_map == tuple(range(rank)):
-        return Job(values, lengths, axis, None, request, lengths_type)
-    axes = [d for d in axis_map if d is not None]
-    batch = axes[0] if len(axes) == 1 else None
-    return Job(
-        values,
-        PlacedSource(lengths, values.sizes, axis, axis_map),
-        axis,
-        batch,
-        request,
-        lengths_type,
+    return _place_lengths(
+        Job(values, lengths, axis, None, request, lengths_type, notes),
+        axis_map,
     )
 
 
-def _require_padding(values: Source, padding: float) -> None:
-    """UsageError for a value that the data type does not have."""
-    data_type = values.desc.data_type
-    if data_type.kind in ("int", "uint"):
-        least, greatest = np.iinfo(values.dtype).min, np.iinfo(values.dtype).max
-        if not (least <= padding <= greatest and padding == int(padding)):
-            wanted = f"a whole number from {least} to {greatest}, as {data_type.name} has"
-            raise UsageError(f"the padding is {padding}", wanted, where=values.name)
+def describe_axis(axis: int, rank: int) -> tuple[str, str]:
+    """What is wrong with an axis that is out of range, and what is expected."""
+    expected = "a tensor with dimensions"
+    if rank:
+        expected = f"{-rank} to {rank - 1}"
+    return f"axis {str(axis)[:40]} is out of range", expected
+
+
+def _list_axes(values: Source, request: Request) -> str:
+    """The option for the axis with what it takes, for an error."""
+    dimensions = _list_dimensions(values)
+    if not values.sizes:
+        return dimensions
+    name = "axis" if request.in_python else "--axis"
+    return f"{name} {dimensions}"
+
+
+def _place_lengths(job: Job, axis_map: AxisMap | None) -> Job:
+    """The job with its lengths repeated along the axes of the values that the map lacks."""
+    rank = len(job.values.sizes)
+    if axis_map is None or axis_map == tuple(range(rank)):
+        return job
+    axes = [d for d in axis_map if d is not None]
+    batch_axis = None
+    if len(axes) == 1:
+        (batch_axis,) = axes
+    placed = PlacedSource(job.lengths, job.values.sizes, job.axis, axis_map)
+    return replace(job, lengths=placed, batch_axis=batch_axis)
+
+
+def _make_padded_job(
+    values: Source,
+    axis: int,
+    batch_axis: int | None,
+    request: Request,
+) -> Job:
+    """The job whose lengths are found by the padding of the values."""
+    assert request.padding is not None  # noqa: S101 - for mypy
+    require_batch_axis(batch_axis, axis, values)
+    if len(values.sizes) > 2 and batch_axis is None and request.batch_axis != NO_BATCH:
+        _refuse_unclear_frames(values, axis, request)
+    marks = find_padding(values, request.padding)
+    kept = tuple(d for d in range(len(values.sizes)) if d != axis)
+    if batch_axis is not None:
+        kept = (batch_axis,)
+    lengths = as_unsigned(ScannedSource(values, axis, kept, marks), request.lengths_dtype)
+    lengths_type = request.lengths_dtype or lengths.desc.data_type
+    return _place_lengths(Job(values, lengths, axis, None, request, lengths_type), kept)
+
+
+def _refuse_unclear_frames(values: Source, axis: int, request: Request) -> NoReturn:
+    """UsageError that lists both readings of padding in three dimensions or more.
+
+    If each sequence is taken for itself, the zeros inside frames count as padding, and frames of
+    several elements are torn apart.
+    """
+    batch_axis = 0
+    if axis == 0:
+        batch_axis = 1
+    keep = request.option("--batch-axis", str(batch_axis))
+    tear = request.option("--batch-axis", NO_BATCH)
+    padding = "padding" if request.in_python else "--padding"
+    raise UsageError(
+        f"with {len(values.sizes)} dimensions, {padding} can mean two things",
+        hint="add the one that is meant:\n"
+        f"  one length for each index of axis {batch_axis}, so that frames stay whole: {keep}\n"
+        f"  a length of its own for each sequence along axis {axis}: {tear}",
+        where=values.name,
+    )

@@ -136,8 +136,12 @@ def _reverse_cut(source: Source, axis: int, region: Region, lengths: NDArray[Any
     return out
 
 
-def reverse(job: Job, sink: Sink, plan: Plan) -> int:
-    """Reverse into the sink, which the caller has entered; the number of lengths that are above the axis size."""
+def reverse(job: Job, sink: Sink, plan: Plan) -> tuple[int, int | None]:
+    """Reverse into the sink, which the caller has entered.
+
+    Returns the number of lengths above the axis size; and the least length if the padding of the
+    values gives the lengths, else None.
+    """
     bring_near(plan, job.values, job.lengths)
     with (
         made_ready(job, sink.beside, plan, holds_lengths=not sink.beside) as ready,
@@ -154,13 +158,29 @@ def reverse(job: Job, sink: Sink, plan: Plan) -> int:
         deliver_all("reverse", tasks, to, plan, ready.values)
         if to is not sink:
             move(to.written(), sink, plan)
-        return _clamped(job, ready.lengths, plan)
+        if job.is_padded:
+            return 0, _find_least(ready.lengths)
+        return _clamped(job, ready.lengths, plan), None
+
+
+def _find_least(lengths: Source) -> int | None:
+    """The least of these lengths, which are cheap to read; None if there are none."""
+    blocks = cut(
+        lengths.sizes,
+        None,
+        most=thresholds.LENGTHS_AT_ONCE,
+        alignment=lengths.cut_alignments[0],
+    )
+    return min((int(lengths.read_task(region).read().min()) for region in blocks), default=None)
 
 
 def write(job: Job, sink: FileSink, plan: Plan, *, verified: bool) -> int:
-    """Reverse into a new file, which the caller has entered, and note how many lengths are clamped; their number."""
-    clamped = reverse(job, sink, plan)
-    sink.notes += job.clamping(clamped)
+    """Reverse into a new file, which the caller has entered, and add notes on the lengths.
+
+    Returns the number of lengths above the axis size.
+    """
+    clamped, least = reverse(job, sink, plan)
+    sink.notes += job.describe_lengths(clamped, least)
     if verified:
         verify(job, sink, plan)
     job.recheck()
@@ -189,12 +209,12 @@ def _clamped(job: Job, lengths: Source, plan: Plan) -> int:
     return clamped // (count // own)
 
 
-def reversed_in_memory(job: Job, resources: Resources) -> tuple[Source, int]:
-    """The result in memory, for printing, and the number of lengths that are above the axis size."""
+def reversed_in_memory(job: Job, resources: Resources) -> tuple[Source, tuple[str, ...]]:
+    """The result in memory, for printing, and the notes on the lengths."""
     with MemorySink(job.values) as sink:
-        clamped = reverse(job, sink, plan_reversal(job, resources))
+        clamped, least = reverse(job, sink, plan_reversal(job, resources))
     job.recheck()
-    return sink.written(), clamped
+    return sink.written(), job.describe_lengths(clamped, least)
 
 
 @contextlib.contextmanager

@@ -83,7 +83,7 @@ def test_options_are_defaults_for_every_job(revseq, files):
     assert [(each["ok"], each["bytes"]) for each in found] == [(True, 48), (False, 0), (False, 0)]
     assert found[1]["error"].startswith("Error: y2.npy: already exists\n")
     assert "line 2: y2.npy: already exists" in done.err
-    assert "line 3: x.npy: DataType is FLOAT32, and INT8 is asked for" in done.err
+    assert "line 3: x.npy: its data type is FLOAT32, not INT8" in done.err
     assert (files / "y2.npy").read_bytes() == b"old"
 
 
@@ -361,10 +361,10 @@ def test_a_job_that_fails_stops_no_other(revseq, files):
     note, *errors = [
         line for line in done.err.split("\n") if line.startswith(("Note: ", "Error: "))
     ]
-    clamped = "3 of 3 lengths are clamped to the axis size, 4"
+    clamped = "3 of 3 lengths exceed the axis size and are clamped to 4"
     assert note == f"Note: standard input: lines 5, 6, 8 (3 jobs): {clamped}"
     places = "lines 1, 3, 4 (3 jobs): bad0.npy, bad2.npy, bad3.npy"
-    assert errors[0] == f"Error: standard input: {places}: Sizes is {{3,2}}"
+    assert errors[0] == f"Error: standard input: {places}: has the shape {{3,2}}"
     assert errors[1] == "Error: standard input: line 2: absent.npy: no such file"
     assert len(errors) == 4
 

@@ -112,7 +112,7 @@ def test_blocks_in_any_order_and_of_any_format(revseq, pair, engine):
             (("a.npy", "b.npy", "--rtol", x), [f"rtol: {x}", "at least 0"])
             for x in ("nan", "inf", "-1.0")
         ),
-        (("a.npy", "b.npy", "--dtype", "INT8"), ["DataType is FLOAT32, and INT8 is asked for"]),
+        (("a.npy", "b.npy", "--dtype", "INT8"), ["its data type is FLOAT32, not INT8"]),
         (("big.h5", "big.h5", "--memory", "1MB", "--engine", "serial"), ["try --memory"]),
         (("o.npy", "--job", "x.npy", "n.npy", "n.npy"), ["tensors given: 4"]),
         (("-", "--job", "-", "n.npy", "--axis", 1), ["A and INPUT are both standard input"]),
@@ -203,7 +203,7 @@ def test_what_is_told_of_a_job(revseq, tmp_path):
         "8 of 8 elements differ, in 2 of 2 lines, 3 inside the reversed part, 5 behind it\n"
         in done.out
     )
-    told = "Note: 1 of 2 lengths are clamped to the axis size, 4\n"
+    told = "Note: 1 of 2 lengths exceeds the axis size and is clamped to 4\n"
     assert revseq("diff", "a.npy", "--job", "x.npy", "[4, 9]", *job).ok().err == told
     assert json.loads(revseq("diff", "a.npy", "--job", "x.npy", "[4, 9]", *job, "--json").ok().out)[
         "notes"

@@ -21,10 +21,15 @@ RIGHT = oracle.expected(X, np.broadcast_to(SMALL.reshape(4, 1, 1), (4, 1, 6)), 1
     [
         (("x.npz::tmp1", "n.npy"), "try x.npz::temp1", "x.npz::tmp1", "x.npz::temp1"),
         (("x.npy", "n.npz::lenghts"), "try n.npz::lengths", "n.npz::lenghts", "n.npz::lengths"),
-        (("x.npy", "n.npy", "--dtype=FLOAT16"), "leave out --dtype", "--dtype=FLOAT16", "--only"),
+        (
+            ("x.npy", "n.npy", "--dtype=FLOAT16"),
+            "to read it as FLOAT32, leave out --dtype",
+            "--dtype=FLOAT16",
+            "--only",
+        ),
         (
             ("x.npy", "large.npy", "--lengths-dtype", "UINT32"),
-            "try --lengths-dtype UINT64",
+            "for lengths of 2^32 or more, add --lengths-dtype UINT64",
             "UINT32",
             "UINT64",
         ),

@@ -131,12 +131,12 @@ def test_arrays_of_xarray_have_names():
         ((VALUES, LENGTHS > 0, 1), {}, revseq_cli.SpecError, "DataType is BOOL"),
         ((VALUES, [[2, 0, 1, 0]] * 2, 1), {"mask": True, "batch_axis": 0}, revseq_cli.FormatError, "the mask has"),
         ((VALUES, [1, 2]), {}, revseq_cli.UsageError, "no axis is given"), ((VALUES,), {"axis": 1}, revseq_cli.UsageError, "no lengths"),
-        ((VALUES, LENGTHS, 1), {"padding": 0}, revseq_cli.UsageError, "no lengths and no mask with it"),
-        ((np.zeros(3, "u1"),), {"axis": 0, "padding": -1}, revseq_cli.UsageError, "the padding is -1"),
+        ((VALUES, LENGTHS, 1), {"padding": 0}, revseq_cli.UsageError, "padding cannot be combined"),
+        ((np.zeros(3, "u1"),), {"axis": 0, "padding": -1}, revseq_cli.UsageError, "does not hold the padding -1"),
         ((np.zeros(3, "u1"),), {"axis": 0, "padding": "x"}, TypeError, "padding is 'x'"),
-        ((VALUES, [1, 2], 1), {"batch_axis": 2}, revseq_cli.FormatError, "one length for each index of axis 2"),
+        ((VALUES, [1, 2], 1), {"batch_axis": 2}, revseq_cli.FormatError, "has 2 lengths; expected 3, one for each index of axis 2"),
         ((VALUES, [1, 2], 1), {"batch_axis": 0.5}, TypeError, "integer"), ((VALUES, [1, 2], 1.5), {}, TypeError, "integer"),
-        ((VALUES, LENGTHS, 5), {}, revseq_cli.SpecError, "Axis is 5"),
+        ((VALUES, LENGTHS, 5), {}, revseq_cli.SpecError, "axis 5 is out of range"),
     ],
 )  # fmt: skip
 def test_what_is_refused(arguments, settings, error, words):
@@ -148,7 +148,7 @@ def test_what_is_refused(arguments, settings, error, words):
 
 def test_explain():
     whole = revseq_cli.explain(VALUES[:, ::-1], VALUES, LENGTHS, 1)
-    assert [each.text for each in whole.mistakes] == ["whole lines are reversed"]
+    assert [each.text for each in whole.mistakes] == ["whole sequences are reversed"]
     assert (whole.differing, whole.first) == ((VALUES[:, ::-1] != RIGHT).sum(), (0, 0, 0))
     assert revseq_cli.explain(RIGHT, VALUES, LENGTHS, 1) == (0, None, None, ())
     with pytest.raises(revseq_cli.SpecError, match="DataType is BOOL"):

@@ -15,7 +15,7 @@ from tensor_files import held
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import FormatError, TensorIOError
 from revseq_cli.pipeline.alignment import PlacedSource, align
-from revseq_cli.pipeline.jobs import Request, make
+from revseq_cli.pipeline.jobs import Request, make_job
 from revseq_cli.pipeline.lengths import ScannedSource
 
 SIZES = {"time": 5, "lat": 4, "lon": 6}
@@ -58,7 +58,7 @@ def of(array):
 @pytest.mark.parametrize(
     ("array", "options", "words"),
     [
-        (lengths("lon"), {"like": "onnx"}, "its dimension lon is axis 2 of v, and the batch axis is 1"),
+        (lengths("lon"), {"like": "onnx"}, "its dimension lon is axis 2 of v, but the batch axis is 1"),
         (lengths("station", station=6), {}, "its dimension station, of size 6, is not a dimension of v; expected dimensions among time, lat, lon"),
         (lengths("lon", lon=4), {}, "its dimension lon has size 4; expected size 6"),
         (lengths("time", time=3), {}, "its dimension time has size 3; expected size 1"),
@@ -69,7 +69,7 @@ def of(array):
 )  # fmt: skip
 def test_what_contradicts_names_is_refused(array, options, words):
     with pytest.raises(FormatError) as caught:
-        make(of(VALUES), of(array), Request("v", "n", axis="time", **options))
+        make_job(of(VALUES), of(array), Request("v", "n", axis="time", **options))
     assert words in str(caught.value)
 
 
@@ -78,7 +78,7 @@ def test_a_batch_axis_says_where_a_name_goes_that_says_nothing(dims):
     """Of a dimension that the values lack, or of one that xarray made up."""
     values, array = of(VALUES), lengths("lon")
     values.dimensions = VALUES.dims if dims == ("station",) else ("dim_0", "dim_1", "dim_2")
-    job = make(values, of(array.rename(lon=dims[0])), Request("v", "n", axis=0, batch_axis=2))
+    job = make_job(values, of(array.rename(lon=dims[0])), Request("v", "n", axis=0, batch_axis=2))
     assert (job.lengths.read() == widened(array, VALUES, "time")).all()
 
 
@@ -167,7 +167,7 @@ def test_coordinates_that_differ(revseq, tmp_path):
     ):
         write("n", array, other, **encoding)
         revseq("run", *job, "-o", "z.npy").refused(
-            "its lat is not that of v.", "40.4 at [3]", "Hint: if their"
+            "its lat is not that of v.", "40.4 at [3]", "revseq convert n.nc::"
         )
     revseq("check", *job).refused("its lat is not that of v.")
     assert not (tmp_path / "z.npy").exists()
@@ -222,7 +222,7 @@ def test_masks_part_by_part(data):
         mask[wrong] = 2
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(thresholds, "SCANNED_AT_ONCE", draw(st.integers(1, 9)))
-        job = make(held(np.zeros(sizes)), held(mask), Request("x", "m", axis, mask=True))
+        job = make_job(held(np.zeros(sizes)), held(mask), Request("x", "m", axis, mask=True))
         if wrong:
             with pytest.raises(
                 FormatError, match=r"the mask has 2(\.0)? at " + re.escape(str([*wrong]))
@@ -274,12 +274,12 @@ def test_a_mask_in_a_raw_buffer(revseq, tmp_path):
     ("rows", "index", "value"),
     [
         ([[1, 1, 0], [1, 0, 1], [0, 0, 0]], [1, 2], 1), ([[1, 1, 0], [1, 1, 1], [0, 0, 0.5]], [2, 2], 0.5),
-        ([[1, 1, 0], [1, np.nan, 1], [0, 0, 0]], [1, 1], np.nan), (np.array([[0, 0, 1]] * 3, "?"), [0, 2], 1),
+        ([[1, 1, 0], [1, np.nan, 1], [0, 0, 0]], [1, 1], np.nan),
     ],
 )  # fmt: skip
 def test_a_mask_that_is_none(monkeypatch, rows, index, value):
     monkeypatch.setattr(thresholds, "SCANNED_AT_ONCE", 2)
-    job = make(
+    job = make_job(
         held(np.zeros((3, 3, 2))),
         held(np.array(rows)),
         Request("x", "m", 1, batch_axis=0, mask=True),
@@ -287,20 +287,36 @@ def test_a_mask_that_is_none(monkeypatch, rows, index, value):
     with pytest.raises(FormatError) as caught:
         job.lengths.read()
     assert f"the mask has {value} at {index}" in str(caught.value)
-    assert "PyTorch's key_padding_mask" in caught.value.hint
+    assert not caught.value.hint
+
+
+def test_a_mask_of_zeros_before_ones_can_mean_two_things(monkeypatch):
+    """Padding on the left, or ones for the padding: neither is proposed as the one."""
+    monkeypatch.setattr(thresholds, "SCANNED_AT_ONCE", 2)
+    for axis, rows in ((1, [[0, 0, 0, 1], [1, 1, 1, 1]]), (0, np.transpose([[0, 0, 1, 1]] * 2))):
+        job = make_job(
+            held(np.zeros(np.shape(rows))),
+            held(np.array(rows)),
+            Request("x", "m", axis, mask=True),
+        )
+        with pytest.raises(FormatError) as caught:
+            job.lengths.read()
+        assert "left padding" in caught.value.hint
+        assert "key_padding_mask" in caught.value.hint
+        assert "== 0" not in caught.value.hint
 
 
 @pytest.mark.parametrize(
     ("sizes", "mask", "axis", "batch", "right"),
     [
         ((4, 6, 3), (4, 6), 1, None, (0, 1)), ((4, 6, 3), (6, 4), 1, None, (1, 0)), ((4, 6, 3), (4, 6), 1, 0, (0, 1)),
-        ((4, 6, 4), (4, 6), 1, None, "fits in 2 ways"),
+        ((4, 6, 4), (4, 6), 1, None, "as well as"),
         ((4, 6, 4), (4, 6), 1, 2, (2, 1)), ((4, 6, 4), (1, 6, 4), 1, None, (None, 1, 2)),
-        ((4, 6, 4), (4, 5), 1, None, ".4,5.; expected .4,6,4. or .4,6.: the sizes of"),
+        ((4, 6, 4), (4, 5), 1, None, ".4,5.; expected .4,6,4. or .4,6."),
         # A square one is taken in no order that was not typed, and of a square input it has INPUT's sizes.
-        ((4, 4, 3), (4, 4), 1, None, "fits in 2 ways"), ((4, 4, 3), (4, 4), 0, 1, "fits in 2 ways"),
+        ((4, 4, 3), (4, 4), 1, None, "as well as"), ((4, 4, 3), (4, 4), 0, 1, "as well as"),
         ((4, 4, 3), (4, 4), 1, 0, (0, 1)), ((4, 4, 3), (4, 4, 1), 0, None, (0, 1, None)),
-        ((4, 4), (4, 4), 0, 1, "fits in 2 ways"), ((4, 4), (4, 4), 0, None, (0, 1)), ((4, 4), (4, 4), 1, 0, (0, 1)),
+        ((4, 4), (4, 4), 0, 1, "as well as"), ((4, 4), (4, 4), 0, None, (0, 1)), ((4, 4), (4, 4), 1, 0, (0, 1)),
         ((1, 1, 7), (1, 1), 0, 1, (1, 0)), ((5,), (5,), 0, None, (0,)),
     ],
 )  # fmt: skip

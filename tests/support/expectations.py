@@ -170,7 +170,7 @@ def judge_written(job, folder, names, lengths, right):
         if job.mask or job.padding
         else int((lengths.astype(np.uint64) > job.sizes[job.axis]).sum())
     )
-    told = re.search(r"([\d,]+) of [\d,]+ lengths are clamped to the axis size", done.err)
+    told = re.search(r"([\d,]+) of [\d,]+ lengths exceeds? the axis size", done.err)
     if (int(told[1].replace(",", "")) if told else 0) != clamped:
         folder.fail(f"{clamped} lengths are clamped, and that is not what is told", done)
     typed = f"{target}::{key}" if key else target
