@@ -294,7 +294,7 @@ class FarFile(InputFile):
         """The bytes of each range; TensorIOError where an answer is not that."""
         whole = (0, self.identity.size)
 
-        async def fetch(part: tuple[int, int], fs: Any, inside: str) -> bytes:  # noqa: ANN401 - fsspec's
+        async def fetch(part: tuple[int, int], fs: Any, inside: str) -> bytes:
             options: dict[str, Any] = {"start": part[0], "end": part[1]}
             if (
                 part == whole and part[1] <= thresholds.FAR_PIECE
@@ -357,7 +357,7 @@ class _Stream(io.RawIOBase):
         self._place = start + offset
         return self._place
 
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any buffer
+    def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
         count = max(0, min(len(view), self._file.identity.size - self._place))
         self._file.read_into(view[:count], self._place)
@@ -365,7 +365,7 @@ class _Stream(io.RawIOBase):
         return count
 
 
-async def _require_range(name: str, part: tuple[int, int], response: Any) -> None:  # noqa: ANN401 - aiohttp's
+async def _require_range(name: str, part: tuple[int, int], response: Any) -> None:
     """FormatError where a server sends another range, or the whole file; of other errors fsspec tells."""
     if response.status == 200:
         found = "its server sends whole files only"
@@ -423,7 +423,7 @@ def list_below(path: str) -> dict[str, Identity]:
 def read_files(path: str, names: Collection[str]) -> dict[str, bytes]:
     """The bytes of the files of these names below an address, as far as they are there; all are asked for together."""
 
-    async def read(name: str, fs: Any, inside: str) -> bytes:  # noqa: ANN401 - fsspec's
+    async def read(name: str, fs: Any, inside: str) -> bytes:
         with contextlib.suppress(FileNotFoundError):
             return cast("bytes", await fs._cat_file(f"{inside}/{name}"))
         return b""

@@ -168,7 +168,7 @@ async def _put_parts(
         raise
 
 
-async def _finish(fs: Any, method: str, options: dict[str, Any], condition: dict[str, str]) -> None:  # noqa: ANN401
+async def _finish(fs: Any, method: str, options: dict[str, Any], condition: dict[str, str]) -> None:
     """The call that makes the object; without the condition where the store has none."""
     try:
         await fs._call_s3(method, **options, **condition)
@@ -182,7 +182,7 @@ async def _finish(fs: Any, method: str, options: dict[str, Any], condition: dict
             raise
 
 
-async def _is_there(fs: Any, options: dict[str, Any]) -> bool:  # noqa: ANN401
+async def _is_there(fs: Any, options: dict[str, Any]) -> bool:
     try:
         await fs._call_s3("head_object", Bucket=options["Bucket"], Key=options["Key"])
     except FileNotFoundError:
@@ -190,7 +190,7 @@ async def _is_there(fs: Any, options: dict[str, Any]) -> bool:  # noqa: ANN401
     return True
 
 
-async def _is_ours(fs: Any, options: dict[str, Any]) -> bool:  # noqa: ANN401
+async def _is_ours(fs: Any, options: dict[str, Any]) -> bool:
     """Whether the object is what was just put: the first answer was lost, and the second try was refused."""
     from hashlib import md5
 
@@ -253,7 +253,7 @@ class NewStore(NewObject):
             )
         )
 
-        async def put(fs: Any, inside: str) -> None:  # noqa: ANN401 - fsspec's
+        async def put(fs: Any, inside: str) -> None:
             for name in names:
                 await fs._put_file(str(folder / name), f"{inside}/{name}")
 
