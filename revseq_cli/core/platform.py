@@ -10,6 +10,7 @@ import contextlib
 import errno
 import functools
 import io
+import mmap
 import os
 import re
 import shlex
@@ -167,6 +168,36 @@ def _devices_in_memory() -> set[int]:
             ]
             return {os.makedev(*map(int, line.split()[2].split(b":"))) for line in in_memory}
     return set()
+
+
+_MADV_POPULATE_WRITE = 23  # since Linux 5.14; Python has no name for it
+
+
+def map_pages(path: str) -> mmap.mmap | None:
+    """The pages of a file, for `write_pages`; None where the system cannot map it."""
+    try:
+        fd = os.open(path, UPDATE)
+        try:
+            return mmap.mmap(fd, 0)
+        finally:
+            os.close(fd)
+    except (OSError, ValueError):  # ValueError for an empty file
+        return None
+
+
+def write_pages(pages: mmap.mmap, data: memoryview, offset: int) -> bool:
+    """Write bytes at that offset of a mapped file; False where a write must say why that fails.
+
+    The pages are asked for first: where there is no room for one, writing into it would end the
+    process by SIGBUS. A system that cannot ask for pages, such as an older Linux, fails there, too.
+    """
+    begin = offset - offset % mmap.PAGESIZE
+    try:
+        pages.madvise(_MADV_POPULATE_WRITE, begin, offset + len(data) - begin)
+    except OSError:
+        return False
+    pages[offset : offset + len(data)] = data
+    return True
 
 
 def begin_flush(fd: int, offset: int, count: int) -> None:

@@ -52,6 +52,8 @@ PACKED = 1 << 22  # all such rows, which stay in the cache
 # Runs that are written past the page cache, two pages at least: for smaller ones, the calls cost more than the cache.
 LARGE_RUN = 1 << 20
 BOUNCE_BYTES = 1 << 20  # of memory that they go through, a multiple of a page
+# So many processes write a file in memory one after another; more of them write through mappings.
+WRITERS_IN_TURN = 4
 MOST_EDGES = 1 << 10  # of large runs, each less than a page, that are written together
 RUNS_AT_ONCE = (
     1 << 12

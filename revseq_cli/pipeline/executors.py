@@ -39,6 +39,7 @@ import revseq_cli
 from revseq_cli import files
 from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import MEMORY_ENDED, EngineError, RevseqError, UsageError
+from revseq_cli.files import local
 
 if TYPE_CHECKING:
     from revseq_cli.files.far import Known
@@ -133,7 +134,8 @@ def _refused(error: Exception) -> EngineError:
 class Workers:
     """A ProcessPoolExecutor whose processes end with this one, leave signals to it, and are killed at the end."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, writers: int = 1) -> None:
+        """Make at most so many workers, of which `writers` write the same file."""
         # The fastest safe way. A forked worker has all that is imported, and shares its memory: 16 start in 0.1 s, and
         # spawning takes 0.3 s. It would also inherit locks that other threads hold. HDF5 files that the parent has open
         # do no harm: the worker opens what it reads itself, and it ends by a signal or os._exit, so that HDF5 never
@@ -152,7 +154,7 @@ class Workers:
         context = multiprocessing.get_context(method)
         try:
             self._executor = ProcessPoolExecutor(
-                self.workers, context, _begin_worker, (os.getpid(), files.known())
+                self.workers, context, _begin_worker, (os.getpid(), files.known(), writers)
             )
         except OSError as e:
             raise _refused(e) from None
@@ -216,9 +218,10 @@ class Workers:
         return {*multiprocessing.active_children()} - self._others
 
 
-def _begin_worker(parent: int, known: Known | None) -> None:
+def _begin_worker(parent: int, known: Known | None, writers: int) -> None:
     """Set up a worker of an executor: signals, memory, its parent's files, and that it ends with its parent."""
     files.take_known(known)
+    local.share_outputs(writers)
     signals.leave_to_parent()
     if not platform.end_with(parent):
         threading.Thread(target=_end_after_parent, daemon=True).start()
@@ -259,7 +262,7 @@ def _versions() -> str:
     return f"revseq {revseq_cli.__version__} and NumPy {np.__version__}"
 
 
-def _do(batch: bytes, run: str, wanted: str) -> Any:  # noqa: ANN401 - the task's own
+def _do(batch: bytes, run: str, wanted: str, writers: int) -> Any:  # noqa: ANN401 - the task's own
     """Run one pickled batch of a pass on a worker, and return its results, pickled, or an error.
 
     An error is returned and not raised: dask would log it there, and fails on tracebacks that it cannot pickle.
@@ -279,6 +282,7 @@ def _do(batch: bytes, run: str, wanted: str) -> Any:  # noqa: ANN401 - the task'
             )
             return EngineError(found, f"{wanted}, as here", hint)
         platform.keep_freed_memory()
+        local.share_outputs(writers)
         return packed(pickle.loads(batch)())  # noqa: S301 - from our own process
     except RevseqError as e:
         e.context = e.context or f"on the worker {address}"
@@ -379,7 +383,8 @@ class Cluster:
     def submit(self, task: Callable[[], Any]) -> Future[Any]:
         with self._worded():
             self._under_way += 1
-            return self._executor.submit(_do, packed(task), self._run, _versions())  # type: ignore[no-any-return]
+            task_bytes = packed(task)
+            return self._executor.submit(_do, task_bytes, self._run, _versions(), self._workers)  # type: ignore[no-any-return]
 
     def result(self, future: Future[Any]) -> Any:  # noqa: ANN401 - the task's own
         with self._worded():

@@ -64,7 +64,7 @@ def run_tasks(
     if plan.engine == DASK:
         executor = executors.Cluster(plan.scheduler)
     else:
-        executor = executors.Workers(plan.workers)
+        executor = executors.Workers(plan.workers, writers=plan.workers)
     with contextlib.closing(executor):
         batches = _make_batches(tasks, plan, executor)
         for results in executors.run_batches(batches, executor, in_order=in_order):

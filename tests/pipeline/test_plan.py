@@ -378,3 +378,13 @@ def test_plans_on_paper_are_found_at_once_fit_and_cover_all(monkeypatch, shard):
     assert slowest < 0.5
     assert counts.refused
     assert counts.tiled
+
+
+def test_one_worker_less_makes_a_temporary_file_unnecessary():
+    """4 GiB along the first axis: the runs of 16 workers would be shorter than a page."""
+    lengths = raw((1, 1 << 18), np.dtype("u4"))
+    job = Job(raw((1 << 12, 1 << 18), np.dtype("f4")), lengths, 0)
+    plan = plan_reversal(job, Resources("auto", 16), Output())
+    assert plan.workers == 15
+    assert not plan.tiling
+    assert plan.bytes <= 1 << 30
