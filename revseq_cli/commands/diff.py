@@ -8,6 +8,7 @@ onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorRev
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.jobs import Job
     from revseq_cli.pipeline.passes import Pair
     from revseq_cli.pipeline.plan import Resources
+    from revseq_cli.report.comparison import WrongSequence
+    from revseq_cli.report.subject import Mask
 
 # What settings say of tensors, with and without a job.
 _OF_TENSORS = {"dtype", "format_name", "sizes", "atol", "rtol", "ulp", "equal_nan"}
@@ -75,7 +78,7 @@ _ADD_JOB = "add --job to compare A with the right output of a job, or --on cpu t
 )
 @Group.COMPARE.option(
     "--first", type=click.IntRange(0, 100_000), default=10, show_default=True, metavar="N",
-    help="The largest number of differences to show.",
+    help="Show at most N differences, or N wrong sequences of a job.",
 )  # fmt: skip
 @options.picture_option
 @Group.WRITE.option("--overwrite", is_flag=True, help="Replace the picture if it exists.")
@@ -124,7 +127,7 @@ def command(
     from revseq_cli.pipeline import folds, passes
     from revseq_cli.pipeline.plan import plan_pass
     from revseq_cli.porting import diagnose
-    from revseq_cli.report import objects, view
+    from revseq_cli.report import comparison, objects, terminal
 
     _require_tensors(tensors, settings, is_job=is_job, on=on)
     limits = [settings.pop(name) for name in ("atol", "rtol", "ulp", "equal_nan")]
@@ -153,6 +156,9 @@ def command(
             svg = _picture(pair, found, tolerance, causes)
         elif drawing:
             notes.append("no picture is drawn: the tensors differ in sizes or data types")
+        sequences: tuple[WrongSequence, ...] = ()
+        if pair and found and not (console.as_json or console.quiet):
+            sequences = _read_wrong_sequences(pair, found, tolerance, first)
         a.recheck()
         (job or b).recheck()
     if drawing and pair:
@@ -160,10 +166,15 @@ def command(
             drawing.write(svg.encode())
         notes += together.notes
     lines, mistakes = (diagnosis.lines, diagnosis.mistakes) if diagnosis else (None, ())
-    done = objects.Comparison(a, b, found, job.axis if job else None, lines, mistakes, notes)
+    axis = job.axis if job else None
+    done = objects.Comparison(a, b, found, axis, lines, mistakes, notes, sequences)
     console.note(*notes)
-    if console.as_json or not console.quiet:
-        click.echo((objects if console.as_json else view).diff(done))
+    if console.as_json:
+        click.echo(objects.diff(done))
+    elif not console.quiet:
+        width = terminal.width_of(sys.stdout)
+        text = comparison.text_of(done, width, in_color=console.colored)
+        click.echo(text, color=console.colored)
     return 0 if done.equal else 1
 
 
@@ -333,19 +344,41 @@ def _session(runtime: ModuleType, provider: str, dtype: np.dtype[Any]) -> Any:
     return session
 
 
+def _mask_of(pair: Pair, tolerance: Tolerance | None) -> Mask:
+    """A function that reads which elements of a region differ."""
+    from revseq_cli.pipeline.folds import unequal
+
+    def read_mask(region: Region) -> NDArray[Any]:
+        a = pair.a.read_task(region).read()
+        return unequal(a, pair.right.read_task(region).read(), tolerance)
+
+    return read_mask
+
+
+def _read_wrong_sequences(
+    pair: Pair, differences: Differences, tolerance: Tolerance | None, most: int
+) -> tuple[WrongSequence, ...]:
+    """The first wrong sequences of the output of a job."""
+    from revseq_cli.report import comparison
+    from revseq_cli.report.subject import Subject
+
+    job = pair.job
+    if job is None or not differences.count:
+        return ()
+    tensors = (("A", pair.a), ("expected", pair.right))
+    mask = _mask_of(pair, tolerance)
+    subject = Subject("", (), tensors, job.axis, job.lengths, mask=mask, differences=differences)
+    return tuple(comparison.read_wrong_sequences(subject, most))
+
+
 def _picture(
     pair: Pair, differences: Differences, tolerance: Tolerance | None, causes: tuple[str, ...]
 ) -> str:
     """Both tensors, with what differs marked, and what explains it."""
     from revseq_cli.pipeline import passes
-    from revseq_cli.pipeline.folds import unequal
     from revseq_cli.report import picture
 
-    def mask(region: Region) -> NDArray[Any]:
-        return unequal(
-            pair.a.read_task(region).read(), pair.right.read_task(region).read(), tolerance
-        )
-
+    mask = _mask_of(pair, tolerance)
     tensors = (("A", pair.a), ("expected" if pair.job else "B", pair.right))
     job = pair.job
     if job is None:

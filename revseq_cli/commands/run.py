@@ -184,7 +184,8 @@ def _print(
     elif example:
         click.echo(view.example_text(job.values, job.lengths, job.axis, result, most))
     else:
-        click.echo(view.tensor_text("OutputTensor", result, most))
+        text = view.result_text(job, result, most, in_color=console.colored)
+        click.echo(text, color=console.colored)
     sys.stdout.flush()
     console.note(*notes)
     for drawing in drawings:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.jobs import Job
     from revseq_cli.pipeline.plan import Plan
     from revseq_cli.porting.diagnose import Mistake, WrongLines
+    from revseq_cli.report.comparison import WrongSequence
 
 
 class Outcome(NamedTuple):
@@ -52,6 +53,7 @@ class Comparison(NamedTuple):
     lines: WrongLines | None = None
     mistakes: tuple[Mistake, ...] = ()
     notes: Sequence[str] = ()
+    sequences: tuple[WrongSequence, ...] = ()
 
     @property
     def hint(self) -> str:
@@ -69,7 +71,7 @@ class Comparison(NamedTuple):
     @property
     def roles(self) -> tuple[str, str]:
         """What `a` and `b` are called."""
-        return ("A", "B") if self.axis is None else ("A", "right")
+        return ("A", "B") if self.axis is None else ("A", "expected")
 
 
 def first_differences(differences: Differences) -> list[tuple[list[int], str, str]]:
@@ -175,7 +177,7 @@ def show(
 
 def diff(comparison: Comparison) -> str:
     """The report of `diff`; tensors of different data types or sizes have no numbers, and no lines without a job."""
-    a, b, found, axis, wrong, mistakes, notes = comparison
+    a, b, found, axis, wrong, mistakes, notes, _ = comparison
     report: dict[str, object] = {"equal": comparison.equal, "Axis": axis}
     report |= {key: {"name": side.name, **of_desc(side.desc)} for key, side in (("A", a), ("B", b))}
     if found:

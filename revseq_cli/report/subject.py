@@ -96,6 +96,10 @@ class Subject:
             numbers = wrong + others[: most - len(wrong)]
         return [self._row(number) for number in numbers]
 
+    def wrong_rows(self, most: int) -> list[Row]:
+        """The first rows that are known to be wrong."""
+        return [self._row(number) for number in self._wrong_numbers()[:most]]
+
     def region(self, index: tuple[int, ...], start: int, stop: int) -> Region:
         """The elements of a row from `start` to `stop` along the axis."""
         slices = []

@@ -20,9 +20,11 @@ RED = "1;31"  # an error, and what is wrong
 GREEN = "1;32"  # what is right
 YELLOW = "1;33"  # a note
 CYAN = "1;36"  # a hint
+WRONG = "1;4;31"  # an element that differs: it is underlined, too
 
 _LABELS = {"Error:": RED, "Hint:": CYAN, "Note:": YELLOW}
 _LABEL = re.compile(f"^(?:{'|'.join(_LABELS)})", re.MULTILINE)
+_EXPECTED = "  expected "
 _MOST_FILES = 3  # that an error of several jobs names
 
 
@@ -61,13 +63,14 @@ def fit(text: str, width: int | None) -> str:
 
     lines = []
     for line in text.split("\n"):
-        if len(line) <= width or line.startswith((" ", "revseq ")):
+        is_prose = not line.startswith((" ", "revseq ")) or line.startswith(_EXPECTED)
+        if len(line) <= width or not is_prose:
             lines.append(line)
         else:
             lines += textwrap.wrap(
                 line,
                 width,
-                subsequent_indent="  ",
+                subsequent_indent="    " if line.startswith(_EXPECTED) else "  ",
                 break_long_words=False,
                 break_on_hyphens=False,
             )
@@ -87,7 +90,7 @@ def message(
         if part.context:
             lines += [f"  {line}" for line in part.context.split("\n")]
         if part.wanted:
-            lines.append(f"  expected {part.wanted}")
+            lines.append(f"{_EXPECTED}{part.wanted}")
         if part.hint:
             lines += f"Hint: {part.hint}".split("\n")
     text = fit("\n".join(map(shown_line, lines)), width)

@@ -16,15 +16,17 @@ from revseq_cli.core.errors import printable
 from revseq_cli.core.tensors import TensorDesc, braced
 from revseq_cli.formats.contents import Contents, Item
 from revseq_cli.formats.contract import Source
+from revseq_cli.operator import kernel
 from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.plan import DASK, Plan
 from revseq_cli.report import terminal
-from revseq_cli.report.objects import Comparison, Outcome, first_differences
+from revseq_cli.report.objects import Outcome
 from revseq_cli.text.numbers import aligned, body, render, rows_of
 
 # Tensors with more elements are shortened: on a terminal, and in a preview.
 MOST_ON_TERMINAL = 1000
 PREVIEW = 200
+_MORE = "; --full prints all"
 _EDGE = 3  # indices shown at either end of a dimension that is shortened
 _HEADS = ("name", "DataType", "Sizes", "dimensions", "attributes", "storage")
 _LONGEST_ATTRIBUTE = 100  # characters of an attribute's name and value
@@ -92,22 +94,56 @@ def example_text(
 
 def tensor_text(name: str, source: Source, most: float) -> str:
     """A tensor with its header; of one with more than `most` elements, so many of them."""
-    return f"{name}: {source.desc}\n{shown(source, ends_of(source.sizes, most), '; --full prints all')}"
+    return f"{name}: {source.desc}\n{shown(source, ends_of(source.sizes, most), _MORE)}"
 
 
-def shown(source: Source, ends: Ends, more: str = "") -> str:
+def shown(
+    source: Source, ends: Ends, more: str = "", marks: NDArray[np.bool_] | None = None
+) -> str:
     """The rows of the indices in `ends`: only these are read.
 
-    If they are not all elements, a line below says how many they are, and `more`.
+    If they are not all elements, a line below says how many they are, and `more`. Elements that
+    `marks` selects are bold for a terminal, and the others dim.
     """
     sizes, values = source.sizes, elements(source, ends)
     if not prod(sizes) or not sizes:
         return body(rows_of(values), sizes)
     gaps = [*map(_gap, ends)]
-    text = body(aligned(render(values), values.shape[-1], gaps[-1]), values.shape, gaps)
+    rows = aligned(render(values), values.shape[-1], gaps[-1])
+    if marks is not None:
+        rows = [
+            _paint_row(row, marks_of_row, gaps[-1])
+            for row, marks_of_row in zip(rows, marks.reshape(len(rows), -1), strict=True)
+        ]
+    text = body(rows, values.shape, gaps)
     if values.size == prod(sizes):
         return text
     return f"{text}\n// {values.size:,} of {prod(sizes):,} elements{more}"
+
+
+def _paint_row(row: str, marks: NDArray[np.bool_], gap: int) -> str:
+    """A row of elements for a terminal, those that are marked bold and the others dim."""
+    words = row.split(", ")
+    left_out = [gap] if gap else []
+    cells = [i for i in range(len(words)) if i not in left_out]
+    for i, is_marked in zip(cells, marks.tolist(), strict=True):
+        words[i] = terminal.paint(words[i], terminal.BOLD if is_marked else terminal.DIM)
+    return ", ".join(words)
+
+
+def result_text(job: Job, result: Source, most: float, *, in_color: bool) -> str:
+    """The OutputTensor of a job; in colour, what was reversed is bold, and the rest dim."""
+    if not in_color or not prod(result.sizes):
+        return tensor_text("OutputTensor", result, most)
+    ends = ends_of(result.sizes, most)
+    of_lengths = [range(1) if d == job.axis else shown for d, shown in enumerate(ends)]
+    size = result.sizes[job.axis]
+    lengths = kernel.clamp(elements(job.lengths, of_lengths), size)
+    shape = [1] * len(ends)
+    shape[job.axis] = -1
+    index = np.array(ends[job.axis]).reshape(shape)
+    marks = (index < lengths) & (lengths > 1)
+    return f"OutputTensor: {result.desc}\n{shown(result, ends, _MORE, marks)}"
 
 
 def show(
@@ -192,60 +228,6 @@ def _table(rows: list[list[str]]) -> Iterator[str]:
     widths = {i: max(cell_len(row[i]) for row in rows) for i in used}
     for row in rows:
         yield f"  {'  '.join(set_cell_size(row[i], width) for i, width in widths.items())}".rstrip()
-
-
-def diff(comparison: Comparison) -> str:
-    """The text of `diff`: both tensors, how many elements differ and where, the first of them, and by how much."""
-    a, b, found, axis, wrong, mistakes, _ = comparison
-    roles, sides = comparison.roles, (a, b)
-    heads = [f"{role + ':':<{len(roles[1]) + 1}}" for role in roles]
-    lines = [
-        f"{head} {side.desc}  {printable(side.name)}"
-        for head, side in zip(heads, sides, strict=True)
-    ]
-    lines[1] += f", reversed along axis {axis}" if axis is not None else ""
-    if not found:
-        unlike = {"DataType": a.desc.data_type != b.desc.data_type, "Sizes": a.sizes != b.sizes}
-        return "\n".join(
-            [
-                *lines,
-                f"different {' and '.join(name for name, differs in unlike.items() if differs)}",
-            ]
-        )
-    told = f"{found.count:,} of {found.total:,} elements differ"
-    if comparison.equal:
-        told = f"equal, {terminal.counted(found.total, 'element')}"
-    elif found.count and axis is not None:
-        inside, behind = found.inside, found.count - found.inside
-        where = f"{inside:,} inside the reversed part, {behind:,} behind it"
-        if not inside or not behind:
-            where = f"only {'inside' if inside else 'behind'} the reversed part"
-        told += (
-            f", in {found.line_count:,} of {b.desc.element_count // b.sizes[axis]:,} lines, {where}"
-        )
-    lines.append(told)
-    if wrong and wrong.rule and wrong.count < wrong.of:
-        lines.append(f"only {wrong.rule} are wrong")
-    lines += [
-        f"{'         and:' if i else 'explained by:'} {one.text}" for i, one in enumerate(mistakes)
-    ]
-    rows = [(str(index), *values) for index, *values in first_differences(found)]
-    if rows:
-        rows.insert(0, ("index", *roles))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines += ["  " + "  ".join(map(str.rjust, row, widths)) for row in rows]
-    largest = {
-        f"|A - {roles[1]}|": found.largest_absolute,
-        f"|A - {roles[1]}| / |{roles[1]}|": found.largest_relative,
-    }
-    lines += [
-        f"largest {name}: {number:.7g}" for name, number in largest.items() if number is not None
-    ]
-    if found.wider and found.largest_ulps:
-        lines.append(f"largest distance in steps of the data type: {found.largest_ulps:,}")
-    if found.nans:
-        lines.append(f"NaN in both: {found.nans:,} of the elements that differ")
-    return "\n".join([*lines, *([f"Hint: {comparison.hint}"] if comparison.hint else [])])
 
 
 def plan(job: Job, plan: Plan) -> str:

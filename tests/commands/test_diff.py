@@ -39,7 +39,7 @@ def test_what_is_told(revseq, pair):
     assert revseq("diff", "a.npy", "b.npy", "--first", 1).out.count("[") == 1
     data = (folder / "a.npy").read_bytes()
     assert "standard input" in revseq("diff", "-", "a.npy", stdin=data).ok().out
-    assert revseq("diff", "a.npy", "[1]").failed().out.endswith("different Sizes\n")
+    assert revseq("diff", "a.npy", "[1]").failed().out.endswith("shapes differ\n")
     for args, status in ((("a.npy", "b.npy"), 1), (("a.npy", "a.npy"), 0), (("a.npy", "[1]"), 1)):
         done = revseq("diff", *args, "-q")
         assert (done.status, done.out, done.err) == (status, "", "")
@@ -190,7 +190,7 @@ def test_a_large_job_in_little_memory(tmp_path):
         tmp_path, "diff", "a.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--batch-axis", 0, *few
     )
     assert status == 1
-    assert "in 10 of 10 lines, only inside the reversed part" in out
+    assert "in 10 of 10 sequences, only in the reversed part" in out
     assert memory < 100 << 10
 
 
@@ -200,7 +200,7 @@ def test_what_is_told_of_a_job(revseq, tmp_path):
     job = ("--axis", 1, "--batch-axis", 0, "--first", 0)
     done = revseq("diff", "a.npy", "--job", "x.npy", "[3, 0]", *job)
     assert (
-        "8 of 8 elements differ, in 2 of 2 lines, 3 inside the reversed part, 5 behind it\n"
+        "8 of 8 elements differ, in 2 of 2 sequences, 3 in the reversed part, 5 after it\n"
         in done.out
     )
     told = "Note: 1 of 2 lengths exceeds the axis size and is clamped to 4\n"
@@ -209,7 +209,7 @@ def test_what_is_told_of_a_job(revseq, tmp_path):
         "notes"
     ] == [told[6:-1]]
     found = revseq("diff", "a.npy", "--job", "x.npy", "[2, 4]", *job)
-    assert "only batch 0 of 2 are wrong\nexplained by: whole sequences are reversed\n" in found.out
+    assert "only batch 0 of 2 are wrong\nlikely cause: whole sequences are reversed\n" in found.out
     assert "index  A" not in found.out
     revseq("run", "x.npy", "[3, 0]", *job[:4], "-o", "y.bin").ok()
     for sizes in ((), ("--sizes", "2x4")):  # of A, since INPUT has its own

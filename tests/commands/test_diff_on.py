@@ -96,7 +96,7 @@ def test_empty_tensors(revseq, tmp_path):
     for sizes in ((0, 3), (2, 0), (2, 3, 0)):
         np.save(tmp_path / "x.npy", np.zeros(sizes))
         np.save(tmp_path / "n.npy", np.zeros((sizes[0], 1, *sizes[2:]), "u4"))
-        assert "equal, 0 elements" in revseq(*ON, "x.npy", "n.npy", "--axis", 1).ok().out
+        assert "equal: 0 elements" in revseq(*ON, "x.npy", "n.npy", "--axis", 1).ok().out
 
 
 def test_a_version_that_leaves_lines_of_length_0_unwritten(revseq):

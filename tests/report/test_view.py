@@ -1,6 +1,7 @@
 """Previews: they read what they show, and of a tensor in chunks each chunk once."""
 
 import itertools
+import re
 from collections import Counter
 from math import prod
 
@@ -72,4 +73,13 @@ def test_a_terminal_gets_a_part_of_more_than_a_thousand_elements(tmp_path, forke
             for full in ((), ("--full",))
         )
         assert "// 6 of 1,001 elements; --full prints all\n" in out
-        assert whole == revseq(*args).ok().out
+        assert re.sub(r"\x1b\[\d*m", "", whole) == revseq(*args).ok().out
+
+
+@pytest.mark.needs("terminal")
+def test_a_terminal_shows_what_was_reversed(tmp_path, forked, revseq):
+    job = ("run", "[[1, 2, 3, 0], [5, 6, 7, 8]]", "[3, 1]", "--axis", "1", "--batch-axis", "0")
+    out = in_columns(80, *forked.command, *job, cwd=tmp_path)
+    assert re.findall(r"\x1b\[1m(.*?)\x1b\[0m", out) == ["3", "2", "1"]
+    assert re.findall(r"\x1b\[2m(.*?)\x1b\[0m", out) == ["0", "5", "6", "7", "8"]
+    assert "\x1b" not in revseq(*job).ok().out
