@@ -77,7 +77,7 @@ def text_of(comparison: Comparison, width: int | None = None, *, in_color: bool 
         lines += _elements(comparison, differences)
     else:
         lines += _sequences(comparison, differences, width or _WIDTH, in_color=in_color)
-    lines += _distances(comparison, differences)
+    lines += [terminal.fit(line, width) for line in _distances(comparison, differences)]
     if comparison.hint:
         lines.append(terminal.fit(f"Hint: {comparison.hint}", width))
     text = "\n".join(lines)
