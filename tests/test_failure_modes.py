@@ -242,7 +242,7 @@ def test_h36_h37_an_existing_output_with_other_names(revseq, files):
     os.symlink("real.npy", files / "y.npy")
     os.link(files / "real.npy", files / "hard.npy")
     job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", "y.npy")
-    revseq(*job).refused("y.npy: already exists", "add --overwrite")
+    revseq(*job).refused("y.npy: exists already", "add --overwrite")
     assert (files / "y.npy").read_bytes() == b"old"
     revseq(*job, "--overwrite").ok()
     assert (files / "y.npy").is_symlink()

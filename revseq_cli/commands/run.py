@@ -128,10 +128,13 @@ def new_sink(
     job: Job, request: Request, output: str, resources: Resources, *, overwrite: bool, only: bool
 ) -> FileSink:
     """The new file of that name for the output of a job; nothing is written yet."""
-    from revseq_cli.formats.outputs import create_sink
+    from revseq_cli.formats.outputs import adds_to_file, create_sink
     from revseq_cli.formats.references import Reference
 
     reference = Reference.output(output, request.format, filter(None, request.references))
+    if only and adds_to_file(reference):
+        found = f"--only writes a file of one tensor, and {reference.path} exists already"
+        raise UsageError(found, "a new file", "to add the tensor to it, leave out --only", output)
     return create_sink(
         reference,
         job.values,

@@ -155,6 +155,11 @@ class FileThereError(TensorIOError):
     """A new file whose name is taken."""
 
 
+def exists_already(name: str) -> FileThereError:
+    """The error for an output whose name is taken."""
+    return FileThereError("exists already", hint="to replace it, add --overwrite", where=name)
+
+
 class DiskFullError(TensorIOError):
     """A file for which there is no room."""
 

@@ -19,6 +19,7 @@ import stat
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -267,6 +268,41 @@ def take_name(temporary: str, final: Path, *, free: bool) -> None:
         else:
             return
     Path(temporary).replace(final)  # also on a file system without hard links
+
+
+def exchange(new: str, old: str) -> None:
+    """Let two folders have each other's names.
+
+    Linux does it in one step, in most of its file systems. Elsewhere nothing has the name `old` for a moment.
+    """
+    rename = _c_function("renameat2")
+    if rename and rename(-100, os.fsencode(new), -100, os.fsencode(old), 2) == 0:
+        return  # AT_FDCWD twice, and RENAME_EXCHANGE
+    aside = f"{new}.old"
+    os.rename(old, aside)
+    try:
+        os.rename(new, old)
+    except OSError:
+        os.rename(aside, old)
+        raise
+    os.rename(aside, new)
+
+
+@contextlib.contextmanager
+def lock_folder(path: str) -> Iterator[None]:
+    """Wait for other processes that hold this lock on a folder; nothing is locked where the system cannot."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # a network file system may have no locks
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 # Errors that Windows alone has, and that may pass: a sharing or lock violation, a file that is being deleted.

@@ -158,6 +158,15 @@ def new_file(
     return (NewFolder if is_folder else NewFile)(path, overwrite=overwrite, inputs=inputs)
 
 
+def new_version(path: str, unchanged: Identity | None, inputs: Iterable[Identity] = ()) -> NewFile:
+    """A file of this machine to write, which replaces the one that was so at `unchanged`; a folder without it."""
+    from revseq_cli.files.new import NewFolderVersion, NewVersion
+
+    if unchanged is None:
+        return NewFolderVersion(path, overwrite=True, inputs=inputs)
+    return NewVersion(path, unchanged, inputs)
+
+
 def close() -> None:
     """Close what this thread has open at addresses, and remove what was fetched."""
     if far := sys.modules.get("revseq_cli.files.far"):

@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 
 from revseq_cli.core import errors, platform, signals
 from revseq_cli.core.errors import (
-    FileThereError,
     FormatError,
     MissingFileError,
     RevseqError,
     TensorIOError,
     UsageError,
+    exists_already,
 )
 from revseq_cli.files.address import Address, is_web, scheme_of
 
@@ -221,7 +221,7 @@ def translate_errors(path: str, doing: str) -> Iterator[None]:
             or kind in ("AlreadyExistsError", "ResourceExistsError")
             or is_refused
         ):
-            raise already_exists(address) from None
+            raise exists_already(address) from None
         wanted, hint, kind_of_error = "a server that answers", "try again later", TensorIOError
         if isinstance(cause, PermissionError) or status in (401, 403) or "Credentials" in kind:
             words = "there are no credentials" if kind == "NoCredentialsError" else "no right to"
@@ -233,8 +233,3 @@ def translate_errors(path: str, doing: str) -> Iterator[None]:
         elif status:
             words = f"the server answers {status} {getattr(cause, 'message', '')}".strip()
         raise kind_of_error(f"cannot {doing}: {words or kind}", wanted, hint, address) from None
-
-
-def already_exists(address: str) -> TensorIOError:
-    """The error for an address that an output must not replace."""
-    return FileThereError("already exists", "a new file", "add --overwrite to replace it", address)

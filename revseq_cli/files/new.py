@@ -7,18 +7,27 @@ import errno
 import functools
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
 from revseq_cli.core import platform, signals
-from revseq_cli.core.errors import FileThereError, TensorIOError
-from revseq_cli.files.base import Identity, failed, goes_to, in_use, patiently, trying_to
+from revseq_cli.core.errors import FileThereError, TensorIOError, exists_already
+from revseq_cli.files.base import (
+    Identity,
+    failed,
+    goes_to,
+    identity_of,
+    in_use,
+    patiently,
+    trying_to,
+)
 from revseq_cli.files.local import flush, open_to_write
 
 # A killed run may leave files whose names begin so. Later runs ignore them, and they can be deleted.
 TEMPORARY_PREFIX = ".revseq-"
-_REPLACE, _NAME = "add --overwrite to replace it", "the name of a file to write"
+_REPLACE = "to replace it, add --overwrite"
+_NAME = "the name of a file to write"
 _mark = ""
 
 
@@ -80,7 +89,7 @@ class NewFile:
             if any(identity.names(status) for identity in inputs) or goes_to(status, 0):
                 raise is_an_input(self.name)
             if not self._overwrite:
-                raise FileThereError("already exists", "a new file", _REPLACE, self.name)
+                raise exists_already(self.name)
             if platform.is_protected(status):
                 hint = f"attrib -r {platform.quoted(self.name)}"
                 raise TensorIOError("read-only", "a file that may be replaced", hint, self.name)
@@ -286,12 +295,17 @@ class FileGroup:
 
 
 class NewFolder(NewFile):
-    """A folder to write: a folder that exists cannot be replaced in one step, and so is never replaced."""
+    """A folder to write: a folder that exists cannot be replaced in one step, and so is never replaced.
+
+    `_states` has the status of each file below a folder of which it is a copy, by its path there.
+    """
+
+    _states: Mapping[str, os.stat_result] = {}
 
     def _check(self, inputs: Iterable[Identity]) -> None:  # noqa: ARG002 - it replaces nothing
         if os.path.lexists(self._final):
             wanted = "a new one: a folder is never replaced"
-            raise TensorIOError("already exists", wanted, "give it another name", self.name)
+            raise TensorIOError("exists already", wanted, "give it another name", self.name)
         with trying_to("write", self.name), contextlib.suppress(FileNotFoundError):
             self._final.stat()  # refuses a name that is too long, or behind a folder that may not be searched
         self._check_folder()
@@ -301,11 +315,12 @@ class NewFolder(NewFile):
         self.is_created = True
 
     def flush(self) -> None:
-        """Return when every file and folder in it is on the disk."""
+        """Return when all that is in it is on the disk; what is copied has the owner and the rights that it had."""
         for folder, _, names in os.walk(self.temporary, topdown=False):
             for name in names:
                 signals.check()
-                flush(os.path.join(folder, name))
+                path = os.path.join(folder, name)
+                flush(path, self._states.get(os.path.relpath(path, self.temporary)))
             platform.flush_folder(folder)
 
     def begin_flush(self) -> None:
@@ -324,6 +339,83 @@ class NewFolder(NewFile):
 
             shutil.rmtree(self.temporary, ignore_errors=True)
             self.is_created = False
+
+
+class NewVersion(NewFile):
+    """A file to write that replaces the one of its name, of which it is a copy with something added.
+
+    It gets its name only if that file is as it was at `unchanged`: nothing that another program adds meanwhile is lost.
+    """
+
+    def __init__(self, path: str, unchanged: Identity, inputs: Iterable[Identity] = ()) -> None:
+        self._unchanged = unchanged
+        super().__init__(path, overwrite=True, inputs=inputs)
+
+    def take_name(self) -> None:
+        with platform.lock_folder(str(self._final.parent)):
+            try:
+                is_same = identity_of(self._final.stat()) == self._unchanged
+            except FileNotFoundError:
+                is_same = False
+            if not is_same:
+                raise _changed(self.name)
+            super().take_name()
+
+
+class NewFolderVersion(NewFolder):
+    """A folder to write that replaces the one of its name, of which it is a copy with something added.
+
+    It gets its name only if no file below that folder has changed meanwhile. Where the system can, the two folders
+    change their names in one step.
+    """
+
+    def _check(self, inputs: Iterable[Identity]) -> None:
+        with trying_to("write", self.name):
+            self._states = _states_below(self._final)
+        if any(identity.names(status) for identity in inputs for status in self._states.values()):
+            raise is_an_input(self.name)
+        self._check_folder()
+
+    def flush(self) -> None:
+        super().flush()
+        with contextlib.suppress(OSError):  # some file systems set modes of their own
+            os.chmod(self.temporary, stat.S_IMODE(self._final.stat().st_mode))
+
+    def take_name(self) -> None:
+        with platform.lock_folder(str(self._final.parent)):
+            try:
+                states = _states_below(self._final)
+            except FileNotFoundError:
+                states = {}
+            if _identities(states) != _identities(self._states):
+                raise _changed(self.name)
+            exchange = functools.partial(platform.exchange, self.temporary, str(self._final))
+            patiently(exchange, platform.keeps_name)
+
+
+def _changed(name: str) -> TensorIOError:
+    """The error for a file or folder that is not the one of which the output is a copy."""
+    found = "was changed by another program meanwhile"
+    return TensorIOError(found, hint="nothing is added to it: run the command again", where=name)
+
+
+def _states_below(folder: Path) -> dict[str, os.stat_result]:
+    """The status of each file below a folder, by its path there."""
+    states = {}
+    for above, _, names in os.walk(folder, onerror=_raise):
+        for name in names:
+            signals.check()
+            path = os.path.join(above, name)
+            states[os.path.relpath(path, folder)] = os.lstat(path)
+    return states
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _identities(states: Mapping[str, os.stat_result]) -> dict[str, Identity]:
+    return {name: identity_of(status) for name, status in states.items()}
 
 
 class Scratch(NewFile):

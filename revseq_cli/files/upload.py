@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from revseq_cli.core import signals, thresholds
-from revseq_cli.core.errors import RevseqError, TensorIOError, UsageError
+from revseq_cli.core.errors import RevseqError, TensorIOError, UsageError, exists_already
 from revseq_cli.files.address import Address, canonical, is_web, scheme_of, store_of
 from revseq_cli.files.base import Identity
-from revseq_cli.files.calls import PACKAGES, NoRightError, already_exists, ask, file_system
+from revseq_cli.files.calls import PACKAGES, NoRightError, ask, file_system
 from revseq_cli.files.far import list_below, number_of, state_of
 from revseq_cli.files.new import NewFile, is_an_input, temporary_name
 
@@ -74,7 +74,7 @@ class NewObject(NewFile):
         except NoRightError:
             is_there = False
         if is_there:
-            raise already_exists(self.name)
+            raise exists_already(self.name)
 
     def flush(self) -> None:
         """Nothing to flush: the file is put, and then removed."""

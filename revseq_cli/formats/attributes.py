@@ -23,6 +23,8 @@ ENCODING = "_Encoding"  # of texts in single characters, which are whole texts i
 _CONVENTIONS = ("scale_factor", "add_offset", "_Unsigned", *MISSING, *VALID)
 # Attributes that hold values of the tensor, and have its data type.
 _OF_ITS_TYPE = (*MISSING, *VALID, "flag_values", "flag_masks", "actual_range")
+# Attributes that say what the values of a coordinate count.
+_OF_UNITS = ("units", "calendar", "scale_factor", "add_offset")
 # Attributes whose words are names of other variables.
 _NAMING = (
     "ancillary_variables", "bounds", "cell_measures", "climatology", "coordinates", "formula_terms", "geometry",
@@ -42,6 +44,15 @@ class Variable(NamedTuple):
     name: str
     attributes: Attributes
     values: NDArray[Any]
+
+    def is_same_as(self, other: Variable) -> bool:
+        """Whether both say the same of the indices: equal values, in the same units."""
+        for name in _OF_UNITS:
+            mine, others = self.attributes.get(name), other.attributes.get(name)
+            if not np.array_equal(np.asarray(mine), np.asarray(others)):
+                return False
+        is_float = self.values.dtype.kind == "f" and other.values.dtype.kind == "f"
+        return np.array_equal(self.values, other.values, equal_nan=is_float)
 
 
 class Meaning(NamedTuple):

@@ -77,10 +77,18 @@ def not_a_name(key: str, noun: str, wanted: str, where: str) -> UsageError:
 
 
 def taken(key: str, path: str) -> UsageError:
-    """The error for a new tensor in a copy of a file that has another of that name."""
-    return UsageError(
-        f"has another tensor {key}", "a name that is free", "leave out the copy with --only", path
-    )
+    """The error for a new tensor in a copy of INPUT's file, which has something else of that name."""
+    found = f"has another tensor {key}"
+    return UsageError(found, "a name that is free", "to leave out the copy, add --only", path)
+
+
+def other_dimension(name: str, where: str) -> UsageError:
+    """The error for a tensor to add where a dimension of that name has another size, or other coordinates."""
+    path, _, key = where.partition("::")
+    key = key.strip("/").rpartition("/")[2]
+    found = f"its dimension {name} has another size or other coordinates than {name} there"
+    hint = f"name a group of its own: {platform.typed(f'{path}::{key}_group/{key}')}"
+    return UsageError(found, hint=hint, where=where)
 
 
 def refuse_bomb(unpacked: int, stored: int, remedy: str, where: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, Self
 
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 
 from revseq_cli import files
 from revseq_cli.core.dtypes import data_type_of
+from revseq_cli.core.errors import exists_already
 from revseq_cli.core.tensors import DataType, Region, TensorDesc
 from revseq_cli.files.base import Identity
-from revseq_cli.formats.contents import Contents
+from revseq_cli.formats.contents import Contents, taken
 
 if TYPE_CHECKING:
     from revseq_cli.files.new import NewFile
@@ -50,6 +52,32 @@ class TextTypes(NamedTuple):
     asked: DataType | None
     default: DataType
     sizes: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Original:
+    """A file of which an output is a copy, with one tensor added or replaced, and its state; a Zarr store has none.
+
+    It is INPUT's file, with INPUT's name in it as `input_key`. Or it is the output's own file, which exists already:
+    then `overwrite` says whether a tensor of the output's name is replaced.
+    """
+
+    path: str
+    identity: Identity | None
+    input_key: str | None = None
+    overwrite: bool = False
+
+    @property
+    def is_input(self) -> bool:
+        """Whether it is INPUT's file."""
+        return self.input_key is not None
+
+    def require_replaceable(self, key: str) -> None:
+        """Raise the error for a tensor of that name in the file, unless it may be replaced."""
+        if self.is_input and key != self.input_key:
+            raise taken(key, self.path)
+        if not self.is_input and not self.overwrite:
+            raise exists_already(f"{self.path}::{key}")
 
 
 class Source(ABC):
@@ -111,9 +139,9 @@ class Source(ABC):
             with files.open_file(self.path, self.identity, afresh=True):
                 pass
 
-    def can_copy_to(self, path: str) -> bool:  # noqa: ARG002 - most formats are the same under any name
-        """Whether a copy of its whole file is what the name of an output in its format promises."""
-        return True
+    def original_for(self, name: str) -> Original | None:  # noqa: ARG002 - most formats are the same under any name
+        """Its file, of which an output of that name can be a copy; None where the name promises another file."""
+        return Original(self.path, self.identity, input_key=self.key)
 
     def meaning(self) -> Meaning | None:
         """What its file says about it besides its elements; None in a format that has no place for it."""
@@ -231,12 +259,13 @@ class FormatModule(Protocol):
     def open_source(self, address: Address, types: TextTypes) -> Source:
         """Read the header of a tensor, or a whole text; FormatError if the file has several and none is named."""
 
-    def create_sink(self, file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:
-        """The sink of a new tensor, which has the sizes and data type of `template`; nothing is written yet.
+    def create_sink(
+        self, file: NewFile, template: Source, key: str, original: Original | None
+    ) -> FileSink:
+        """The sink of a new tensor with the shape and data type of `template`; nothing is written yet.
 
-        `key` is the tensor's name in the file, "" in a format without names. Where input and output have one format,
-        the output is a copy of the input's whole file with this tensor replaced, or added beside it under another name;
-        or with `only` a file of this tensor alone.
+        `key` is the tensor's name in the file, "" in a format without names. The output is a copy of `original` with the
+        tensor added or replaced, or without it a file of this tensor only. RevseqError for every reason to refuse.
         """
 
     def contents(self, address: Address, types: TextTypes) -> Contents | None:

@@ -33,7 +33,7 @@ from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.files.new import FileTransaction, NewFile, Scratch
 from revseq_cli.formats.contents import not_whole, refuse_key
-from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
+from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.table import NPY_MAGIC, looks_like
 
@@ -62,7 +62,12 @@ def open_source(address: Address, types: TextTypes) -> Source:
     return open_npy(address.path, address.path, types.asked)
 
 
-def create_sink(file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG001 - it has neither
+def create_sink(
+    file: NewFile,
+    template: Source,
+    key: str,  # noqa: ARG001 - it has no name
+    original: Original | None = None,  # noqa: ARG001 - a file holds one tensor
+) -> FileSink:
     """The sink of a new .npy file."""
     sink = RawSink(
         file, functools.partial(open_npy, file.temporary, file.name, template.desc.data_type)
@@ -227,5 +232,5 @@ def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> by
 def scratch(beside: str, template: Source) -> Iterator[FileSink]:
     """The sink of a temporary .npy file next to the file `beside`, which is removed in the end."""
     file = Scratch(beside)
-    with FileTransaction(file), create_sink(file, template, "", only=True) as sink:
+    with FileTransaction(file), create_sink(file, template, "") as sink:
         yield sink

@@ -32,11 +32,10 @@ from revseq_cli.formats.contents import (
     not_whole,
     only_of,
     refuse_bomb,
-    taken,
 )
-from revseq_cli.formats.contract import Address, FileSink, Source, TextTypes
+from revseq_cli.formats.contract import Address, FileSink, Original, Source, TextTypes
 from revseq_cli.formats.raw import RawSink, RawSource, UnpackedSource
-from revseq_cli.formats.table import NPY_MAGIC
+from revseq_cli.formats.table import NPY_MAGIC, ZIP_MAGIC
 
 # What zipfile raises for damage; RuntimeError for an encrypted member.
 _DAMAGE = (
@@ -46,6 +45,9 @@ _DAMAGE = (
 _LARGEST_DIRECTORY = 1 << 24
 # APPNOTE 4.3.7: a local header ends with the lengths of the name and of the extra field behind it.
 _LOCAL_BYTES, _LENGTHS = 30, struct.Struct("<2H")
+_IS_UTF8 = (
+    1 << 11
+)  # APPNOTE 4.4.4: the flag of a name in UTF-8, which is in code page 437 without it
 # APPNOTE 4.3.16: the last record, which ends with the length of the comment behind it.
 _END_MAGIC, _END_BYTES = b"PK\5\6", 22
 _METHODS = {ZIP_STORED: "stored", ZIP_DEFLATED: "deflated"}
@@ -238,59 +240,59 @@ def open_member(
 
 
 class _NpzSink(RawSink):
-    """A new archive with one stored member, or a copy of the input's with that member replaced or added.
+    """A new archive with one stored member, or a copy of an archive with that member replaced or added.
 
     Members are stored and not deflated: floats hardly get smaller, and workers write a stored member in place. It
-    stands behind those that are copied.
+    comes after those that are copied.
     """
 
-    def __init__(self, file: NewFile, template: Source, key: str, *, only: bool) -> None:
-        name = _member_name(key, file.name)
-        if key == template.key and not only:
-            name = template.storage.details["member"]
-        own_key, data_type = name.removesuffix(_SUFFIX), template.desc.data_type
-        super().__init__(
-            file, functools.partial(open_member, file.temporary, own_key, file.name, data_type)
-        )
+    def __init__(
+        self, file: NewFile, template: Source, key: str, original: Original | None
+    ) -> None:
         self._members: list[ZipInfo] = []
         self._comment = b""
-        if not only:
-            self.copy_parts(template, self._kept_parts(template, name))
-        names = [info.filename for info in self._members]
-        if key != template.key and name in names:
-            raise taken(key, template.path)
-        self._info = zipfile.ZipInfo(
-            name
-        )  # of 1 January 1980, so that the same values make the same file
+        parts: list[tuple[int, int, int]] = []
+        if original:
+            name, parts = self._look_into(original, key, file.name)
+        else:
+            name = _member_name(key, file.name)
+        data_type = template.desc.data_type
+        reopen = functools.partial(open_member, file.temporary, name, file.name, data_type)
+        super().__init__(file, reopen)
+        if original:
+            self.copy_parts(original, parts)
+        self._info = zipfile.ZipInfo(name)  # of 1980, so that the same values make the same file
         self._info.create_system = 0  # on every system
-        place = names.index(name) if name in names else len(names)
-        self._members[place : place + 1] = [self._info]
+        self._insert(self._info)
         head = npy.header_bytes(template.dtype, template.sizes, template.order)
         self._info.file_size = self._info.compress_size = len(head) + template.desc.total_bytes
         self._info.header_offset, self._info.CRC = self.kept, 0
         self._local = self._info.FileHeader(zip64=True)
         self.place(template, self._local + head, at=self.kept)
 
-    def _kept_parts(self, old: Source, name: str) -> list[tuple[int, int, int]]:
-        """The part of each member but the one of that name, which get their new places; FormatError if two overlap."""
-        copied, place = [], 0
-        with _opened(old.path, unchanged=old.identity) as (fd, archive):
+    def _insert(self, new: ZipInfo) -> None:
+        """Put the member into the directory: where the one of its name is, or at the end."""
+        names = [info.filename for info in self._members]
+        if new.filename in names:
+            self._members[names.index(new.filename)] = new
+        else:
+            self._members.append(new)
+
+    def _look_into(
+        self, original: Original, key: str, where: str
+    ) -> tuple[str, list[tuple[int, int, int]]]:
+        """The name of the new member in the copy of an archive, and the parts of the archive that are copied."""
+        with _opened(original.path, unchanged=original.identity) as (fd, archive):
             self._members, self._comment = archive.infolist(), archive.comment
-            infos = sorted(self._members, key=lambda info: info.header_offset)
-            ends = [*(info.header_offset for info in infos[1:]), archive.start_dir]
-            for info, end in zip(infos, ends, strict=False):
-                begin = info.header_offset
-                if begin + _LOCAL_BYTES > end or _data_offset(fd, info) + info.compress_size > end:
-                    raise not_whole("has members that overlap", old.path)
-                if info.filename != name:
-                    copied.append((begin, end - begin, place))
-                    # Its name is as in the file, even if no folder may have that name.
-                    info.header_offset, info.filename, place = (
-                        place,
-                        info.orig_filename,
-                        place + end - begin,
-                    )
-        return copied
+            tensors = _tensors(archive, original.path)
+            if key not in tensors:
+                key = key.removesuffix(_SUFFIX)
+            if key in tensors:
+                original.require_replaceable(key)
+                name = tensors[key].filename
+            else:
+                name = _member_name(key, where)
+            return name, _kept_parts(fd, archive, name, original.path)
 
     def finish(self) -> None:
         """Write the member's header, with the CRC-32 of what is read back, and the directory."""
@@ -307,6 +309,43 @@ class _NpzSink(RawSink):
                     archive.infolist().extend(self._members)
 
 
+def _kept_parts(
+    fd: base.InputFile, archive: ZipFile, name: str, path: str
+) -> list[tuple[int, int, int]]:
+    """The part of each member but the one of that name, which get their new offsets.
+
+    FormatError if two members overlap, and for a damaged local header: numpy.load reads no copy that begins with one.
+    """
+    parts, offset = [], 0
+    infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
+    ends = [*(info.header_offset for info in infos[1:]), archive.start_dir]
+    for info, end in zip(infos, ends, strict=False):
+        begin = info.header_offset
+        if info.filename == name:
+            continue
+        _require_local_header(fd, info, path)
+        if begin + _LOCAL_BYTES > end or _data_offset(fd, info) + info.compress_size > end:
+            raise not_whole("has members that overlap", path)
+        parts.append((begin, end - begin, offset))
+        info.header_offset = offset
+        info.filename = info.orig_filename  # as in the file, even if no folder may have that name
+        offset += end - begin
+    return parts
+
+
+def _require_local_header(fd: base.InputFile, info: ZipInfo, path: str) -> None:
+    """FormatError unless the member's local header begins as one, and has the name that the directory says."""
+    head = fd.read(_LOCAL_BYTES, info.header_offset)
+    length, _ = _LENGTHS.unpack(head[-_LENGTHS.size :])
+    name = fd.read(length, info.header_offset + _LOCAL_BYTES)
+    encoding = "utf-8" if info.flag_bits & _IS_UTF8 else "cp437"
+    if head.startswith(ZIP_MAGIC) and name.decode(encoding, "replace") == info.orig_filename:
+        return
+    where = f"{path}::{info.filename.removesuffix(_SUFFIX)}"
+    hint = "to write the tensor without the others, add --only"
+    raise FormatError("damaged: no local header of its name is where it begins", "", hint, where)
+
+
 def _member_name(key: str, where: str) -> str:
     """The file name of a new member; UsageError for one that no tool could unpack under that name."""
     name = f"{key.removesuffix(_SUFFIX)}{_SUFFIX}"
@@ -321,9 +360,9 @@ def open_source(address: Address, types: TextTypes) -> Source:
     return open_member(address.path, address.key, asked=types.asked)
 
 
-def create_sink(file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:
-    """The sink of a new archive of one member, or of the input's archive with one member replaced or added."""
-    return _NpzSink(file, template, key, only=only)
+def create_sink(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:
+    """The sink of a new archive of one member, or of a copy of an archive with one replaced or added."""
+    return _NpzSink(file, template, key, original)
 
 
 def contents(address: Address, types: TextTypes) -> Contents | None:

@@ -28,7 +28,7 @@ from revseq_cli.files.base import Identity
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats import references
 from revseq_cli.formats.contents import chosen, extra, not_whole
-from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
+from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
 from revseq_cli.formats.pipes import refuse_shared
 from revseq_cli.formats.raw import MemorySource, WholeSink
 from revseq_cli.formats.references import Reference
@@ -139,7 +139,12 @@ def write_to(stream: BinaryIO, source: Source) -> None:
     stream.write(_message(_header(source, source.key, "the output"), source.read()))
 
 
-def create_sink(file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG001 - it has none
+def create_sink(
+    file: NewFile,
+    template: Source,
+    key: str,
+    original: Original | None = None,  # noqa: ARG001 - a file holds one tensor
+) -> FileSink:
     """The sink of a new file of one tensor, with or without a name."""
     message = partial(_message, _header(template, key, file.name))
     return WholeSink(file, template, message, lambda path: open_tensor(path, name=file.name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from revseq_cli import files
 from revseq_cli.core import platform
@@ -12,8 +11,8 @@ from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files import base
 from revseq_cli.formats import table
 from revseq_cli.formats.contents import refuse_key
-from revseq_cli.formats.contract import FileSink, Source
-from revseq_cli.formats.recognition import unknown_format
+from revseq_cli.formats.contract import FileSink, Original, Source
+from revseq_cli.formats.recognition import find_format, unknown_format
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.table import HDF5, ONNX, ZARR, Format, by_suffix, named
 
@@ -27,35 +26,63 @@ def create_sink(
     only: bool = False,
     elsewhere: bool = False,
 ) -> FileSink:
-    """The sink of a result with the sizes and data type of `template`; RevseqError now for all that could refuse it.
+    """The sink of a result with the shape and data type of `template`; RevseqError now for all that could refuse it.
 
-    Workers that are `elsewhere` need not see the temporary file of an output at an address.
+    With `only`, it is no copy of INPUT's file. Workers that are `elsewhere` need not see the temporary file of an
+    output at an address.
     """
     path, key = reference.path, reference.key
     row = _choose_format(reference, template, only=only)
-    is_alike = row.name == template.storage.format
-    leaves_others = is_alike and row.keeps_others and not (only or template.can_copy_to(path))
-    only = only or leaves_others or not is_alike
     if not row.names:
         refuse_key(key, f"a {row.suffixes[0]} file", path, f"try {platform.typed(path)}")
-    if key is not None and (only or not overwrite) and files.exists(path):
-        problem = "names a dataset inside an existing file as output"
-        hint = f"write to another file, such as {platform.quoted(f'new{Path(path).suffix}::{key}')}"
-        raise UsageError(
-            problem, "a new file: its other datasets would be lost", hint, f"{path}::{key}"
-        )
-    file = files.new_file(path, overwrite=overwrite, inputs=inputs, is_folder=row is ZARR)
+    notes: tuple[str, ...] = ()
+    original = _find_own_file(reference, row, overwrite=overwrite)
+    if original:
+        file = files.new_version(path, original.identity, inputs)
+    else:
+        # Where nothing has the name that a tensor is added to, what other commands put there is not replaced either.
+        replaces = overwrite and not (row.keeps_others and key is not None)
+        file = files.new_file(path, overwrite=replaces, inputs=inputs, is_folder=row is ZARR)
+        if row.name == template.storage.format and row.keeps_others and not only:
+            original = template.original_for(path)
+            if not original:
+                left = f"{path} has this tensor alone, without what else is in {template.path}"
+                notes = (left,)
     if key is None:
-        key = template.key or ("" if row in (ZARR, ONNX) else "tensor")
-    sink = row.load().create_sink(file, template, key, only=only)
-    if leaves_others:
-        sink.notes += (
-            f"{file.name} has this tensor alone, without what else is in {template.path}",
-        )
+        key = template.key
+        if not key and not original and row not in (ZARR, ONNX):
+            key = "tensor"
+    sink = row.load().create_sink(file, template, key, original)
     if elsewhere and platform.is_remote(path) and not file.address:
         sink.in_workers = False
-    sink.notes += _notes(row, template, file.name)
+    sink.notes += notes + _notes(row, template, file.name)
     return sink
+
+
+def adds_to_file(reference: Reference) -> bool:
+    """Whether the output is a tensor to add to a file that exists."""
+    row = named(reference.format) or by_suffix(reference.path)
+    is_several = row is None or row.keeps_others
+    return is_several and reference.key is not None and files.exists(reference.path)
+
+
+def _find_own_file(reference: Reference, row: Format, *, overwrite: bool) -> Original | None:
+    """The output's own file, where that exists and gets the tensor; FormatError if it has another format."""
+    path, key = reference.path, reference.key
+    if key is None or not row.keeps_others or not files.exists(path):
+        return None
+    if platform.is_remote(path):
+        wanted = "a new address: a tensor is added only to a file of this machine"
+        raise UsageError("exists already", wanted, where=f"{path}::{key}")
+    kind, _ = find_format(path)
+    if kind is not row:
+        seems = f"a .{kind.name} file" if kind else "something else"
+        found = f"is {seems}, to which no tensor is added"
+        raise FormatError(found, f"a .{row.name} file, or a new one", where=path)
+    if row is ZARR:
+        return Original(path, None, overwrite=overwrite)
+    with files.open_file(path) as fd:
+        return Original(path, fd.identity, overwrite=overwrite)
 
 
 def _notes(row: Format, template: Source, name: str) -> tuple[str, ...]:

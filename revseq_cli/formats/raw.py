@@ -29,6 +29,7 @@ from revseq_cli.formats.contract import (
     Address,
     BlockWriter,
     FileSink,
+    Original,
     ReadTask,
     Sink,
     Source,
@@ -233,7 +234,7 @@ class RawSink(FileSink):
         super().__init__(file)
         self._edges: list[Edge] = []
         self._open_source = open_source
-        self._copied: tuple[Source, list[tuple[int, int, int]]] | None = None
+        self._copied: tuple[Original, list[tuple[int, int, int]]] | None = None
 
     def place(
         self, template: Source, head: bytes = b"", at: int = 0, dtype: np.dtype[Any] | None = None
@@ -253,9 +254,10 @@ class RawSink(FileSink):
             order,
         )
 
-    def copy_parts(self, source: Source, parts: list[tuple[int, int, int]]) -> None:
-        """Copy parts of the input's file in `start`: of each, the offset, the bytes, and the new offset."""
-        self._copied, self.kept = (source, parts), sum(count for _, count, _ in parts)
+    def copy_parts(self, original: Original, parts: list[tuple[int, int, int]]) -> None:
+        """Copy parts of a file in `start`: of each, the offset, the bytes, and the new offset."""
+        self._copied = (original, parts)
+        self.kept = sum(count for _, count, _ in parts)
 
     def start(self) -> None:
         """Reserve the bytes up to the last element, and write the head and what is copied."""
@@ -263,8 +265,8 @@ class RawSink(FileSink):
             fd.allocate(self.tensor.end)
             fd.write(self.head, self.head_at)
         if self._copied:
-            source, parts = self._copied
-            fill_from(self.file, source.path, cast("Identity", source.identity), parts)
+            original, parts = self._copied
+            fill_from(self.file, original.path, cast("Identity", original.identity), parts)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
         return _RawBlockWriter(self.tensor) if self.in_workers else Handing()
@@ -400,7 +402,12 @@ def open_source(address: Address, types: TextTypes) -> Source:
     return _buffer(address.path, address.path, types)
 
 
-def create_sink(file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG001 - it has neither
+def create_sink(
+    file: NewFile,
+    template: Source,
+    key: str,  # noqa: ARG001 - it has no name
+    original: Original | None = None,  # noqa: ARG001 - a file holds one tensor
+) -> FileSink:
     """The sink of a new file, in C order."""
     types = TextTypes(template.desc.data_type, template.desc.data_type, template.sizes)
     sink = RawSink(file, functools.partial(_buffer, file.temporary, file.name, types))

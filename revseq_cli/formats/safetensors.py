@@ -10,7 +10,7 @@ import functools
 import json
 from dataclasses import replace
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -27,9 +27,8 @@ from revseq_cli.formats.contents import (
     not_a_name,
     not_whole,
     only_of,
-    taken,
 )
-from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
+from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.text.numbers import unique
 
@@ -92,9 +91,9 @@ class _Header(NamedTuple):
     entries: dict[str, _Entry]
 
     @classmethod
-    def read(cls, path: str, name: str) -> _Header:
+    def read(cls, path: str, name: str, unchanged: base.Identity | None = None) -> _Header:
         """Read the header; FormatError unless it is right, and its tensors fill the file without gap or overlap."""
-        with files.open_file(path, name=name) as fd:
+        with files.open_file(path, unchanged, name) as fd:
             identity = fd.identity
             length = int.from_bytes(fd.read(_LENGTH_BYTES, 0), "little")
             offset = _LENGTH_BYTES + length
@@ -160,51 +159,76 @@ def _dtype(data_type: DataType) -> np.dtype[Any]:
 
 
 class _SafetensorsSink(RawSink):
-    """A new file of one tensor in C order, little-endian, or a copy of the input's with that one replaced or added."""
+    """A new file of one tensor in C order, little-endian, or a copy of a file with that one replaced or added."""
 
-    def __init__(self, file: NewFile, template: Source, key: str, *, only: bool) -> None:
+    def __init__(
+        self, file: NewFile, template: Source, key: str, original: Original | None
+    ) -> None:
         super().__init__(file, functools.partial(SafetensorsSource, file.temporary, key, file.name))
-        self._key = key
-        self._old = template if isinstance(template, SafetensorsSource) and not only else None
-        if self._old and self._old.key == key:
-            self.tensor = replace(self._old.tensor, path=file.temporary, name=file.name)
-            end = self._old.tensor.end
-            self.copy_parts(
-                self._old,
-                [(0, self._old.tensor.offset, 0), (end, self._old.unchanged.size - end, end)],
-            )
-        else:
-            self._add(template)
+        if not original:
+            metadata = template.header.metadata if isinstance(template, SafetensorsSource) else {}
+            self._make_header(template, key, metadata, {})
+            return
+        header = _Header.read(original.path, original.path, original.identity)
+        if key in header.entries:
+            original.require_replaceable(key)
+        if original.is_input and key in header.entries:
+            self._replace_in_place(cast("SafetensorsSource", template), original)
+            return
+        entries, parts = _pack(header, without=key)
+        begin = self._make_header(template, key, header.metadata, entries)
+        self.copy_parts(original, [(old, count, begin + new) for old, count, new in parts])
 
-    def _add(self, template: Source) -> None:
-        """Place the tensor behind those of the input's file."""
-        if not self._key or self._key == _METADATA or HALVES.search(self._key):
-            raise not_a_name(self._key, "tensor", "a name such as x", self.file.name)
+    def _replace_in_place(self, template: SafetensorsSource, original: Original) -> None:
+        """Place INPUT's tensor where it is in the copy of its file, whose header stays."""
+        self.tensor = replace(template.tensor, path=self.file.temporary, name=self.file.name)
+        begin, end = template.tensor.offset, template.tensor.end
+        self.copy_parts(original, [(0, begin, 0), (end, template.unchanged.size - end, end)])
+
+    def _make_header(
+        self, template: Source, key: str, metadata: dict[str, str], others: dict[str, _Entry]
+    ) -> int:
+        """Place the tensor after the others, which have no gaps; the offset at which the elements of all begin."""
+        if not key or key == _METADATA or HALVES.search(key):
+            raise not_a_name(key, "tensor", "a name such as x", self.file.name)
         data_type = template.desc.data_type
         if data_type not in _NAMES:
-            found, hint = (
-                f"{data_type.name} cannot be written as .safetensors",
-                "write a binary format that has it",
-            )
-            raise FormatError(found, _WANTED, f"{hint}, such as out.npy", self.file.name)
+            found = f"{data_type.name} cannot be written as .safetensors"
+            hint = "write a binary format that has it, such as out.npy"
+            raise FormatError(found, _WANTED, hint, self.file.name)
         header: dict[str, Any] = {}
-        if isinstance(template, SafetensorsSource) and template.header.metadata:
-            header[_METADATA] = template.header.metadata
-        begin = 0
-        if self._old:
-            if self._key in self._old.header.entries:
-                raise taken(self._key, self._old.path)
-            begin = self._old.unchanged.size - self._old.header.offset
-            header |= {key: entry._asdict() for key, entry in self._old.header.entries.items()}
+        if metadata:
+            header[_METADATA] = metadata
+        header |= {name: entry._asdict() for name, entry in others.items()}
+        begin = max((entry.data_offsets[1] for entry in others.values()), default=0)
         offsets = begin, begin + template.desc.total_bytes
-        header[self._key] = _Entry(_NAMES[data_type], template.sizes, offsets)._asdict()
+        header[key] = _Entry(_NAMES[data_type], template.sizes, offsets)._asdict()
         text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
         text += b" " * (-len(text) % _ALIGNMENT)  # so that elements begin at a multiple of it
         head = len(text).to_bytes(_LENGTH_BYTES, "little") + text
         self.place(template, head, dtype=_dtype(data_type))
         self.tensor = replace(self.tensor, offset=len(head) + begin)
-        if self._old:
-            self.copy_parts(self._old, [(self._old.header.offset, begin, len(head))])
+        return len(head)
+
+
+def _pack(header: _Header, without: str) -> tuple[dict[str, _Entry], list[tuple[int, int, int]]]:
+    """The tensors of a file but one, without the gap that it leaves, and the parts of the file to copy.
+
+    Each part is the offset in the file, the number of bytes, and the new offset among the elements. Tensors that
+    follow each other are one part.
+    """
+    entries = dict(header.entries)
+    gap = entries.pop(without, None)
+    end = max((entry.data_offsets[1] for entry in header.entries.values()), default=0)
+    if gap is None:
+        return entries, [(header.offset, end, 0)]
+    first, after = gap.data_offsets
+    for name, entry in entries.items():
+        begin, stop = entry.data_offsets
+        if begin >= after:
+            size = after - first
+            entries[name] = entry._replace(data_offsets=(begin - size, stop - size))
+    return entries, [(header.offset, first, 0), (header.offset + after, end - after, first)]
 
 
 def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 - the file names its types
@@ -212,9 +236,9 @@ def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 -
     return SafetensorsSource(address.path, address.key)
 
 
-def create_sink(file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:
-    """The sink of a new file of one tensor, or of the input's file with one tensor replaced or added."""
-    return _SafetensorsSink(file, template, key, only=only)
+def create_sink(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:
+    """The sink of a new file of one tensor, or of a copy of a file with one replaced or added."""
+    return _SafetensorsSink(file, template, key, original)
 
 
 def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: ARG001 - the file names its types

@@ -26,7 +26,7 @@ from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.files.base import Identity
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats.contents import Contents, Item, chosen, refuse_key
-from revseq_cli.formats.contract import Address, FileSink, Source, Storage, TextTypes
+from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
 from revseq_cli.formats.raw import MemorySource, WholeSink
 from revseq_cli.formats.table import Packing, encoding_by_mark, looks_like
 from revseq_cli.text import numbers
@@ -152,7 +152,13 @@ class TextFormat:
         """The tensor that the key names, or the only one."""
         return self.read(address.text, address.key, types)
 
-    def create_sink(self, file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:  # noqa: ARG002 - it has neither
+    def create_sink(
+        self,
+        file: NewFile,
+        template: Source,
+        key: str,  # noqa: ARG002 - a tensor in text has no name
+        original: Original | None,  # noqa: ARG002 - a file holds one tensor
+    ) -> FileSink:
         """The sink of a new text file, which can be read back."""
         self.require(template.desc, file.name)
 

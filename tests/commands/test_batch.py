@@ -81,8 +81,8 @@ def test_options_are_defaults_for_every_job(revseq, files):
     done = revseq("batch", "-", "--overwrite", "--json", stdin=text.encode())
     found = reports(done)
     assert [(each["ok"], each["bytes"]) for each in found] == [(True, 48), (False, 0), (False, 0)]
-    assert found[1]["error"].startswith("Error: y2.npy: already exists\n")
-    assert "line 2: y2.npy: already exists" in done.err
+    assert found[1]["error"].startswith("Error: y2.npy: exists already\n")
+    assert "line 2: y2.npy: exists already" in done.err
     assert "line 3: x.npy: its data type is FLOAT32, not INT8" in done.err
     assert (files / "y2.npy").read_bytes() == b"old"
 
@@ -303,7 +303,7 @@ def test_resume_skips_what_is_up_to_date(revseq, files):
     os.utime(files / "n.npy", (1 << 31, 1 << 31))
     assert run("--resume", "--dry-run") == [False] * 4
     revseq("batch", "m.jsonl").failed(
-        "already exists", "add --resume to skip what is done, or --overwrite"
+        "exists already", "add --resume to skip what is done, or --overwrite"
     )
     (files / "n.npy").unlink()
     revseq("batch", "m.jsonl", "--resume").failed("n.npy: no such file")
@@ -322,7 +322,7 @@ def test_resume_looks_into_stores(revseq, files):
     )
     os.utime(chunk, (1 << 31, 1 << 31))
     revseq("batch", "m.jsonl", "--resume", "--only").failed(
-        "already exists", "a folder is never replaced"
+        "exists already", "a folder is never replaced"
     )
 
 
@@ -336,7 +336,7 @@ def test_a_dry_run_checks_all_and_writes_nothing(revseq, files):
     assert {path.name for path in files.iterdir()} == before
     (files / "y3.npy").write_bytes(b"old")
     done = revseq("batch", "m.jsonl", "--dry-run", "--json").failed(
-        "line 4: y3.npy: already exists"
+        "line 4: y3.npy: exists already"
     )
     assert [each["ok"] for each in reports(done)] == [True, True, True, False]
 
@@ -465,7 +465,7 @@ def test_h67_a_job_that_ends_its_process(revseq, files, suffix):
     done.failed("(5 jobs): its process died")
     assert [each["output"] for each in reports(done)] == names
     wrong = {each["output"]: each["errors"][0]["found"] for each in reports(done) if not each["ok"]}
-    taken = {"y9.npy": "already exists"} if there else {}
+    taken = {"y9.npy": "exists already"} if there else {}
     assert wrong == {names[i]: "its process died" for i in deadly} | taken
     good = {*names} - wrong.keys()
     assert outputs(files) == good | {names[i] for i in there}
@@ -495,7 +495,7 @@ def test_what_another_program_made_meanwhile_stays(revseq, files):
     pytest.importorskip("zarr")
     text = lines({"output": "y0.zarr"}, {"output": "y1.npy"})
     done = revseq("batch", "-", stdin=text.encode(), code=FOREIGN).failed("line 1: y0.zarr: ")
-    assert "already exists" in done.err
+    assert "exists already" in done.err
     assert (files / "y0.zarr" / "thesis.txt").read_text() == "three years of work"
     assert outputs(files) == {"y0.zarr", "y1.npy"}
 
@@ -531,7 +531,7 @@ def test_a_dangling_link_in_an_output_fails_its_job_only(revseq, files, more):
     text = lines({"output": "y0.zarr"}, {"output": "y1.npy"})
     done = revseq("batch", "-", *more, stdin=text.encode())
     if not more:
-        assert "y0.zarr: already exists" in done.failed().err
+        assert "y0.zarr: exists already" in done.failed().err
     assert outputs(files) == {"y0.zarr", "y1.npy"}
 
 

@@ -83,7 +83,7 @@ def test_what_no_level_has(revseq, tmp_path):
         (("-o", "model.JSON"), ("in lower case", "try -o model.json")),
         (("-o", "e.npy"), ("e.npy: a model is JSON", "try -o e.json")),
         (("-o", "no/model.json"), ("no such folder",)),
-        (("-o", "old.json"), ("old.json: already exists", "--overwrite")),
+        (("-o", "old.json"), ("old.json: exists already", "--overwrite")),
         (("-o", "folder.json"), ("folder.json",)),
         (("-o", "model.json", "--axis", 2), ("axis 2 is out of range",)),
         (("-o", "model.json", "--feature-level", "3_0"), ("dimension count is 2",)),
@@ -107,7 +107,7 @@ def test_files_beside_the_model_come_with_it_or_not_at_all(revseq, tmp_path):
     assert names(tmp_path / "sub") == set()
     revseq(*job).ok()
     (tmp_path / "sub" / "model.json").unlink()
-    revseq(*job).refused(f"{OURS[0]}: already exists", "--overwrite")
+    revseq(*job).refused(f"{OURS[0]}: exists already", "--overwrite")
 
 
 def test_the_model_gets_its_name_last(revseq, tmp_path):

@@ -309,9 +309,9 @@ def test_a_file_that_is_no_netcdf_is_not_copied_under_its_name(tmp_path, revseq)
     )
     with netCDF4.Dataset(tmp_path / "y.nc") as f:
         assert ([*f.variables], f["w"].units) == (["w"], "K")
-    revseq(*job, "y.nc::t", "--overwrite").refused(
-        "existing file"
-    )  # it would lose what else is there
+    revseq(*job, "y.nc::t").ok()
+    with netCDF4.Dataset(tmp_path / "y.nc") as f:
+        assert ([*f.variables], f["t"].dimensions) == (["w", "t"], ("batch", "time"))
 
 
 # With types of its own.

@@ -265,6 +265,5 @@ def test_members_that_overlap(revseq, tmp_path):
     struct.pack_into("<L", data, data.rindex(b"readme.txt") - 4, begin + 50)
     (tmp_path / "x.npz").write_bytes(data)
     # zipfile itself finds it since Python 3.14, and some earlier ones.
-    err = revseq(*COPY).refused("x.npz").err
-    assert "x.npz: has members that overlap" in err or "x.npz::x: damaged" in err
+    assert "damaged" in revseq(*COPY).refused("x.npz").err
     assert not (tmp_path / "y.npz").exists()

@@ -161,12 +161,12 @@ def test_every_format_in_memory(memory, far):
         (("show", "memory://box/none.zarr"), "no such store"),
         (("show", "nothing://box/x.npy"), "fsspec knows no nothing"),
         (("show", "memory://box"), "a directory"),
-        (("convert", "memory://box/x.npy", "memory://box/n.npy"), "already exists"),
+        (("convert", "memory://box/x.npy", "memory://box/n.npy"), "exists already"),
         (
             ("convert", "memory://box/x.npy", "memory://box/x.npy", "--overwrite"),
             "an input of this job",
         ),
-        (("convert", "memory://box/x.npy", "memory://box/x.zarr"), "already exists"),
+        (("convert", "memory://box/x.npy", "memory://box/x.zarr"), "exists already"),
         (("convert", "memory://box/x.npy", "http://host/y.npy"), "can only be read"),
         (
             (
@@ -465,8 +465,8 @@ def test_what_a_bucket_refuses(revseq, box):
     for words, environment, told in (
         (("show", "s3://box/none.npy"), env, "no such file, or no such bucket"),
         ((*job, "-o", "s3://none/y.npy"), env, "no such bucket"),
-        ((*job, "-o", "s3://box/in/x.h5"), env, "already exists"),
-        ((*job, "-o", "s3://box/in/x.zarr"), env, "already exists"),
+        ((*job, "-o", "s3://box/in/x.h5"), env, "exists already"),
+        ((*job, "-o", "s3://box/in/x.zarr"), env, "exists already"),
         (("show", "s3://me:SECRET@box/in/x.npy"), env, "cannot read"),
         (("show", "s3://box/in/x.npy"), without, "there are no credentials"),
     ):

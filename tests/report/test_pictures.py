@@ -264,7 +264,7 @@ def test_a_picture_of_one_number_or_none(revseq, tmp_path, sizes, texts):
     ("options", "words"),
     [
         (("--picture", "p.png"), ["--picture writes SVG", "try --picture p.svg"]),
-        (("--picture", "old.svg"), ["old.svg: already exists", "add --overwrite"]),
+        (("--picture", "old.svg"), ["old.svg: exists already", "add --overwrite"]),
         (
             ("-o", "p.svg", "-f", "npy", "--picture", "./p.svg"),
             ["-o and --picture are the same file"],

@@ -114,7 +114,7 @@ def checked(dataset: h5d.DatasetID, where: str) -> h5d.DatasetID:
 
 def dataset_at(file: h5py.File, place: str, where: str) -> h5py.Dataset:
     """The dataset at a path of hard links; FormatError if its values stand in other files."""
-    return h5py.Dataset(checked(h5d.open(file.id, _bytes(place)), where))
+    return h5py.Dataset(checked(h5d.open(file.id, as_bytes(place)), where))
 
 
 # Attributes and dimensions
@@ -163,6 +163,23 @@ def is_netcdf(dataset: h5py.Dataset) -> bool:
     return any(
         OWN_ID in scale.attrs for d in range(dataset.ndim) for scale in scales_of(dataset, d)
     )
+
+
+def is_netcdf_file(file: h5py.File) -> bool:
+    """Whether NetCDF wrote the file, by its mark or by the number of any dimension."""
+    has_mark = any(name in file.attrs for name in ("_NCProperties", "_nc3_strict"))
+    return has_mark or bool(dimension_ids(file))
+
+
+def dimension_ids(file: h5py.File) -> list[int]:
+    """The numbers that NetCDF has given to the dimensions of a file."""
+    ids = []
+    for _, item in entries(h5g.open(file.id, b"/")):
+        if isinstance(item, h5d.DatasetID):
+            number = attribute(h5py.Dataset(item), OWN_ID)
+            if number is not None and np.ndim(number) == 0:
+                ids.append(int(number))
+    return ids
 
 
 def scales_of(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
@@ -265,7 +282,7 @@ def find(file: h5py.File, key: str | None, path: str) -> tuple[h5py.Dataset, str
 
 def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
     """The dataset of that name in a group; None where there is none, or a link leads elsewhere."""
-    part = _bytes(name)
+    part = as_bytes(name)
     if (
         "/" in name
         or not group.id.links.exists(part)
@@ -286,20 +303,20 @@ def follow(file: h5py.File, key: str, path: str) -> tuple[h5g.GroupID | h5d.Data
     while todo:
         part = todo.pop(0)
         links = item.links if isinstance(item, h5g.GroupID) else None
-        if links and links.exists(_bytes(NOT_COORDINATE + part)):
+        if links and links.exists(as_bytes(NOT_COORDINATE + part)):
             part = NOT_COORDINATE + part
-        if not links or not links.exists(_bytes(part)):
+        if not links or not links.exists(as_bytes(part)):
             found = f"{', and '.join(ways)}, which does not exist" if ways else "no such dataset"
             raise missing(list(_datasets(file)), name, path, found)
-        kind = links.get_info(_bytes(part)).type
+        kind = links.get_info(as_bytes(part)).type
         if kind == h5l.TYPE_HARD:
-            item, place = h5o.open(item, _bytes(part)), f"{place}/{part}"
+            item, place = h5o.open(item, as_bytes(part)), f"{place}/{part}"
             if isinstance(item, h5d.DatasetID):
                 checked(item, where)
             elif not isinstance(item, h5g.GroupID):
                 raise FormatError("a data type", "a dataset", where=where)
             continue
-        ways.append(f"{place}/{part} is {_link(item, _bytes(part), kind)}")
+        ways.append(f"{place}/{part} is {_link(item, as_bytes(part), kind)}")
         if kind != h5l.TYPE_SOFT:
             raise FormatError(
                 ", and ".join(ways),
@@ -310,7 +327,7 @@ def follow(file: h5py.File, key: str, path: str) -> tuple[h5g.GroupID | h5d.Data
             raise FormatError(
                 f"{ways[0]}, and more soft links follow than HDF5 allows", "a dataset", where=where
             )
-        target = text(item.links.get_val(_bytes(part)))
+        target = text(item.links.get_val(as_bytes(part)))
         if target.startswith("/"):
             item, place = root, ""
         todo = [step for step in target.split("/") if step not in ("", ".")] + todo
@@ -386,7 +403,8 @@ def _links(group: h5g.GroupID, path: str) -> list[tuple[h5g.GroupID, str, bytes,
     ]
 
 
-def _bytes(part: str) -> bytes:
+def as_bytes(part: str) -> bytes:
+    """The name of a link as bytes; surrogates become the bytes that are not UTF-8."""
     return part.encode("utf-8", "surrogateescape")
 
 

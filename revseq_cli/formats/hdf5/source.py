@@ -26,7 +26,15 @@ from revseq_cli.formats.attributes import (
     joined,
 )
 from revseq_cli.formats.contents import GROUP, Contents, Item, not_whole, only_of, refuse_bomb
-from revseq_cli.formats.contract import Address, FileSink, ReadTask, Source, Storage, TextTypes
+from revseq_cli.formats.contract import (
+    Address,
+    FileSink,
+    Original,
+    ReadTask,
+    Source,
+    Storage,
+    TextTypes,
+)
 from revseq_cli.formats.hdf5 import files, storage
 from revseq_cli.formats.hdf5.files import RAISED, alone, dataset_at, opened
 from revseq_cli.formats.hdf5.storage import filters_of, require_filters
@@ -46,11 +54,11 @@ def open_source(address: Address, types: TextTypes) -> Source:
     return Hdf5Source(address.path, address.key, asked=types.asked)
 
 
-def create_sink(file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:
+def create_sink(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:
     """The sink for a tensor like `template`, with the path `key`; RevseqError for every reason to refuse it."""
     from revseq_cli.formats.hdf5 import sink  # most commands only read
 
-    return sink.create(file, template, key, only=only)
+    return sink.create(file, template, key, original)
 
 
 class Hdf5Source(Source):
@@ -119,12 +127,13 @@ class Hdf5Source(Source):
         """What workers get: all but the properties, which are about new files, and do not pickle."""
         return {name: value for name, value in self.__dict__.items() if name != "properties"}
 
-    def can_copy_to(self, path: str) -> bool:
-        """Whether a copy of the file may have that name: only that of a NetCDF file is one."""
-        if not is_netcdf(path) or is_netcdf(self.path):
-            return True
-        with opened(self.path, self.name) as file:
-            return files.is_netcdf(dataset_at(file, self.place, self.name))
+    def original_for(self, name: str) -> Original | None:
+        """Its file; None where the output's name is that of a NetCDF file, and its file is none."""
+        if is_netcdf(name) and not is_netcdf(self.path):
+            with opened(self.path, self.name) as file:
+                if not files.is_netcdf(dataset_at(file, self.place, self.name)):
+                    return None
+        return super().original_for(name)
 
     def meaning(self) -> Meaning:
         with opened(self.path, self.name) as file:
@@ -198,35 +207,41 @@ def _coordinate(dataset: h5py.Dataset, d: int, name: str) -> list[Variable]:
 
     It is the dimension's scale, or without scales the dataset of its name in the same group.
     """
-    attached = [
-        scale for scale in files.scales_of(dataset, d) if str(scale.name).rpartition("/")[2] == name
-    ]
+    scales = files.scales_of(dataset, d)
+    attached = [scale for scale in scales if str(scale.name).rpartition("/")[2] == name]
     scale = attached[0] if attached else files.dataset_in(dataset.parent, name)
     if scale is None or scale == dataset or files.is_bare(scale):
         return []
-    kind, size, sizes = scale.dtype.kind, dataset.shape[d], scale.shape or ()
+    if (scale.shape or ())[:1] != (dataset.shape[d],):
+        raise FormatError("no coordinate")
+    return [read_coordinate(scale, name)]
+
+
+def read_coordinate(scale: h5py.Dataset, name: str) -> Variable:
+    """The coordinate of that name that a dataset holds; FormatError for what is none, or is large."""
+    kind, sizes = scale.dtype.kind, scale.shape or ()
     is_of_characters = scale.dtype == "S1" and len(sizes) == 2  # NetCDF's way
     is_text = is_of_characters or kind == "S" or h5py.check_string_dtype(scale.dtype)
-    is_one = (
-        sizes[:1] == (size,) and len(sizes) == 1 + is_of_characters and (kind in "biuf" or is_text)
-    )
+    is_one = len(sizes) == 1 + is_of_characters and (kind in "biuf" or is_text)
     if not is_one or not is_small(sizes, scale.dtype.itemsize, scale.chunks):
         raise FormatError("no coordinate, or a large one")
     require_filters(scale, name)
     attributes, _ = files.attributes_of(scale)
-    if kind == "O":
-        texts: list[bytes] = []
-        for start in range(0, size, _TEXTS_AT_ONCE):
-            texts += scale[start : start + _TEXTS_AT_ONCE].tolist()
-            if not is_small((sum(map(len, texts)),), 1):
-                raise FormatError("large")
-        values = np.array(texts, object)
-    else:
-        values = scale[()]
+    values = _read_texts(scale) if kind == "O" else scale[()]
     if is_of_characters:
         attributes.pop(ENCODING, None)
         values = joined(values)
-    return [Variable(name, attributes, as_texts(values) if is_text else values)]
+    return Variable(name, attributes, as_texts(values) if is_text else values)
+
+
+def _read_texts(scale: h5py.Dataset) -> NDArray[Any]:
+    """Texts of any lengths; FormatError where they are large, which no header says."""
+    texts: list[bytes] = []
+    for start in range(0, scale.shape[0], _TEXTS_AT_ONCE):
+        texts += scale[start : start + _TEXTS_AT_ONCE].tolist()
+        if not is_small((sum(map(len, texts)),), 1):
+            raise FormatError("large")
+    return np.array(texts, object)
 
 
 @dataclass(frozen=True)

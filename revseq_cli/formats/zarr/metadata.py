@@ -26,7 +26,7 @@ from revseq_cli.files import base, far
 from revseq_cli.files.address import is_web
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats.contents import GROUP, Contents, Item, extra, only_of
-from revseq_cli.formats.contract import Address, FileSink, Source, TextTypes
+from revseq_cli.formats.contract import Address, FileSink, Original, Source, TextTypes
 from revseq_cli.text.numbers import unique
 
 Version = Literal[2, 3]
@@ -194,12 +194,12 @@ def open_source(address: Address, types: TextTypes) -> Source:
     return ZarrSource(address.path, address.key, asked=types.asked)
 
 
-def create_sink(file: NewFile, template: Source, key: str, *, only: bool) -> FileSink:
-    """A new store of one array, or the input's store with that array replaced or added."""
+def create_sink(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:
+    """A new store of one array, or a copy of a store with that array replaced or added."""
     extra("zarr", "a Zarr store", file.name)
     from revseq_cli.formats.zarr.sink import ZarrSink
 
-    return ZarrSink(file, template, key, only=only)
+    return ZarrSink(file, template, key, original)
 
 
 def contents(address: Address, types: TextTypes) -> Contents | None:

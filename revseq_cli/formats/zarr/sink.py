@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import json
 import struct
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +19,33 @@ from zarr.storage import LocalStore
 
 from revseq_cli.core import dtypes, platform
 from revseq_cli.core.dtypes import is_nameless
-from revseq_cli.core.errors import UsageError, listed
+from revseq_cli.core.errors import FormatError, UsageError, listed
 from revseq_cli.core.tensors import Region, parts
 from revseq_cli.files import base, join
 from revseq_cli.files.copies import copy_file
 from revseq_cli.files.new import NewFile
-from revseq_cli.formats.attributes import FILL, NOTHING, Attributes, Variable, fill_of, typed
-from revseq_cli.formats.contents import not_a_name, taken
-from revseq_cli.formats.contract import BlockWriter, FileSink, Source
+from revseq_cli.formats.attributes import (
+    FILL,
+    NOTHING,
+    Attributes,
+    Meaning,
+    Variable,
+    as_texts,
+    fill_of,
+    typed,
+)
+from revseq_cli.formats.contents import not_a_name, other_dimension
+from revseq_cli.formats.contract import BlockWriter, FileSink, Original, Source
 from revseq_cli.formats.zarr import metadata
-from revseq_cli.formats.zarr.metadata import CONSOLIDATED, GROUP_FILES, Version
-from revseq_cli.formats.zarr.source import Stored, ZarrSource, done, errors_worded
+from revseq_cli.formats.zarr.metadata import (
+    ARRAY_FILES,
+    CONSOLIDATED,
+    GROUP_FILES,
+    Node,
+    Store,
+    Version,
+)
+from revseq_cli.formats.zarr.source import Stored, ZarrSource, done, errors_worded, neutral
 
 _GROUPS: dict[int, dict[str, Any]] = {
     2: {"zarr_format": 2},
@@ -37,83 +54,112 @@ _GROUPS: dict[int, dict[str, Any]] = {
 
 
 class ZarrSink(FileSink):
-    """A new store with one array, or a copy of the input's store with that array replaced or added."""
+    """A new store with one array, or a copy of a store with that array replaced or added."""
 
     encoded = True
 
-    def __init__(self, file: NewFile, template: Source, key: str, *, only: bool) -> None:
+    def __init__(
+        self, file: NewFile, template: Source, key: str, original: Original | None
+    ) -> None:
         super().__init__(file)
         self._data_type = template.desc.data_type
-        self._version: Version = 3
-        like = template if isinstance(template, ZarrSource) else None
-        self._old = None if only else like
-        self._key = _checked(key, file.name, like.key if like else "")
+        self._original = original
+        self._like = template if isinstance(template, ZarrSource) else None
+        self._store = self._find_store()
+        self._version = self._choose_version()
+        self._key = _checked(key, file.name, self._like.key if self._like else "")
         self._above = _above(self._key)
-        said = (not self._old and template.meaning()) or NOTHING
-        if like:
-            self._version, self.chunks = like.metadata.version, like.metadata.shards
-            self._array = dict(like.array.files)
-        else:
-            dtype = template.dtype.newbyteorder(
-                "="
-            )  # codecs have a byte order, and data types have none
-            if dtypes.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
-                dtype = np.dtype(f"V{dtype.itemsize}")
-            attributes = typed(said.attributes, dtype)
-            self.chunks, self._array = _made(
-                template.sizes, dtype, said.dimensions, attributes, 3, file.name
-            )
-            self.notes += said.left_behind(can_grow=False)
+        said = template.meaning()
+        if said is None or (original and original.is_input):
+            said = NOTHING
+        self._array = self._make_array(template, said)
         # The files of metadata that a store lacks, by their paths.
         self._files = {
             f"{self._key}/{name}".lstrip("/"): data for name, data in self._array.items()
         }
-        self._add_groups(like, said.groups)
+        self._add_groups(said.groups)
         self._copied: list[str] = []
         self._variables: list[Variable] = []
-        if self._old:
-            self._keep_others(self._old)
-            return
-        own = self._key.rpartition("/")[2]
-        self._variables = [
-            v for v in said.coordinates if own and own != v.name and _is_name(v.name)
-        ]
-        if lost := [
-            variable.name for variable in said.coordinates if variable not in self._variables
-        ]:
-            self.notes += (
-                f"not copied, since they have no place beside the array: {listed(lost)}",
-            )
+        if original:
+            self._keep_others(original)
+        if not original or not original.is_input:
+            self._add_coordinates(said.coordinates)
 
-    def _keep_others(self, old: ZarrSource) -> None:
-        """Look at what is copied; UsageError where the input's store has no place for an array that is added."""
-        self._digest, _, self._copied = metadata.files_in(old.at, old.name)
-        start = f"{self._key}/" if self._key else ""
-        if self._key == old.key:
-            is_chunk = old.metadata.is_chunk
+    @property
+    def _keeps_own_name(self) -> bool:
+        """Whether INPUT's array is replaced in a copy of its store, whose metadata all stay."""
+        return self._original is not None and self._original.input_key == self._key
+
+    def _find_store(self) -> Store | None:
+        """The store of which the new one is a copy."""
+        if not self._original:
+            return None
+        if self._like and self._original.is_input:
+            return self._like.store
+        return Store(self._original.path)
+
+    def _choose_version(self) -> Version:
+        """The version of the store that is copied, or else of INPUT's array."""
+        node = self._store.node("") if self._store else None
+        if self._original and not self._original.is_input and node:
+            return node.version
+        return self._like.metadata.version if self._like else 3
+
+    def _make_array(self, template: Source, said: Meaning) -> dict[str, bytes]:
+        """The files of metadata of the array: those of INPUT's array, or new ones."""
+        if self._like and self._like.metadata.version == self._version:
+            self.chunks = self._like.metadata.shards
+            return dict(self._like.array.files)
+        dtype = template.dtype.newbyteorder(
+            "="
+        )  # codecs have a byte order, and data types have none
+        if dtypes.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
+            dtype = np.dtype(f"V{dtype.itemsize}")
+        attributes = typed(said.attributes, dtype)
+        self.chunks, files = _made(
+            template.sizes, dtype, said.dimensions, attributes, self._version, self.file.name
+        )
+        self.notes += said.left_behind(can_grow=False)
+        return files
+
+    def _keep_others(self, original: Original) -> None:
+        """Choose the files that are copied; UsageError where the store has no room for an array of that name."""
+        key, store = self._key, cast("Store", self._store)
+        self._digest, _, names = metadata.files_in(original.path, original.path)
+        start = f"{key}/" if key else ""
+        if self._keeps_own_name:
+            is_chunk = cast("ZarrSource", self._like).metadata.is_chunk
             self._copied = [
-                n
-                for n in self._copied
-                if not (n.startswith(start) and is_chunk(n.removeprefix(start)))
+                name
+                for name in names
+                if not (name.startswith(start) and is_chunk(name.removeprefix(start)))
             ]
             return
-        if any(name == self._key or name.startswith(start) for name in self._copied):
-            raise taken(self._key, old.at)
-        nodes = map(old.store.node, self._above)
-        if any(node and node.is_array for node in nodes):
-            found = f"would lie inside an array of {old.at}"
-            raise UsageError(
-                found, "a name outside of it", "write the array alone with --only", self._key
-            )
+        if any(name == key or name.startswith(start) for name in names):
+            original.require_replaceable(key)
+            node = store.node(key)
+            if node is None or not node.is_array:
+                found = f"{key} is a group" if node else f"{key} is a file or a folder"
+                raise UsageError(found, "a name that is free, or an array's", where=original.path)
+        self._copied = [name for name in names if not name.startswith(start)]
+        for above in self._above:
+            node = store.node(above)
+            if node and node.is_array:
+                found = f"would lie inside an array of {original.path}"
+                hint = "write the array alone with --only" if original.is_input else ""
+                raise UsageError(found, "a name outside of it", hint, key)
 
-    def _add_groups(self, like: ZarrSource | None, groups: tuple[Attributes, ...]) -> None:
+    def _add_groups(self, groups: tuple[Attributes, ...]) -> None:
         """Add the metadata files of every group on the array's path.
 
-        A group that the input's store has at the same path keeps its attributes; those of another format are in
-        `groups`.
+        A group that INPUT's store has at the same path keeps its attributes; those of another format are in `groups`.
+        In a copy of another store, new groups have none.
         """
+        like = self._like
+        if self._original and not self._original.is_input:
+            like, groups = None, ()
+        main = GROUP_FILES[self._version][0]
         for i, above in enumerate(self._above):
-            main = GROUP_FILES[self._version][0]
             files = {main: _GROUPS[self._version]}
             if like and above in _above(like.key):
                 stored = {
@@ -127,6 +173,51 @@ class ZarrSink(FileSink):
             for name, fields in files.items():
                 self._files[f"{above}/{name}".lstrip("/")] = json.dumps(fields).encode()
 
+    def _add_coordinates(self, coordinates: tuple[Variable, ...]) -> None:
+        """Choose the coordinates that go next to the array; UsageError where others of their names are there."""
+        above, _, own = self._key.rpartition("/")
+        if self._store:
+            self._refuse_other_sizes(above, own)
+        lost = []
+        for variable in coordinates:
+            if not own or own == variable.name or not _is_name(variable.name):
+                lost.append(variable.name)
+            elif not self._has_coordinate(f"{above}/{variable.name}".lstrip("/"), variable):
+                self._variables.append(variable)
+        if lost:
+            self.notes += (
+                f"not copied, since they have no place beside the array: {listed(lost)}",
+            )
+
+    def _refuse_other_sizes(self, above: str, own: str) -> None:
+        """UsageError where a dimension has another size in the group: xarray opens no such group."""
+        store = cast("Store", self._store)
+        array = metadata.read(_node_of(self._version, self._array), self.file.name, self._data_type)
+        sizes = dict(zip(array.dimensions, array.sizes, strict=False))
+        for key in store.folders(above):
+            node = store.node(key)
+            if node is None or not node.is_array or key.rpartition("/")[2] == own:
+                continue
+            with contextlib.suppress(FormatError):  # another array may be of any kind
+                other = metadata.read(node, key, texts=True)
+                for name, size in zip(other.dimensions, other.sizes, strict=False):
+                    if name and sizes.get(name, size) != size:
+                        raise other_dimension(name, f"{self.file.name}::{self._key}")
+
+    def _has_coordinate(self, key: str, variable: Variable) -> bool:
+        """Whether the store has that coordinate; UsageError where it has other values."""
+        node = self._store.node(key) if self._store else None
+        if node is None or self._store is None:
+            return False
+        array = Stored.of(self._store, key, node.version, self._store.path)
+        with errors_worded(self._store.path, "read"):
+            values = array.read((...,))
+        if values.dtype.kind in "USO":
+            values = as_texts(values)
+        if not variable.is_same_as(Variable(variable.name, neutral(node)[0], values)):
+            raise other_dimension(variable.name, f"{self.file.name}::{self._key}")
+        return True
+
     def start(self) -> None:
         """Copy the store, or write the metadata of an array that it lacks, and of its groups."""
         folder = Path(self.file.temporary)
@@ -134,7 +225,7 @@ class ZarrSink(FileSink):
             for name in self._copied:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 copy_file(
-                    join(self._old.at if self._old else "", name),
+                    join(self._original.path if self._original else "", name),
                     str(folder / name),
                     self.file.name,
                 )
@@ -157,27 +248,35 @@ class ZarrSink(FileSink):
                 )
 
     def finish(self) -> None:
-        """Add the array to the copies of metadata above it; TensorIOError if the input's store has changed."""
-        if not (old := self._old):
+        """Add the array to the copies of metadata above it; TensorIOError if INPUT's store has changed."""
+        if not self._original:
             return
-        for above in self._above if self._key != old.key else ():
-            start, name = f"{above}/" if above else "", CONSOLIDATED[2]
-            if (
-                CONSOLIDATED[3] in old.store.read(f"{start}zarr.json")
-                or old.store.data(f"{start}{name}") is not None
-            ):
-                with errors_worded(self.file.name, "write"), warnings.catch_warnings():
-                    warnings.simplefilter(
-                        "ignore"
-                    )  # zarr warns that version 3 has none in its specification
-                    store = LocalStore(self.file.temporary)
-                    done(
-                        asynchronous.consolidate_metadata(
-                            store, path=above or None, zarr_format=self._version
-                        )
-                    )
-        if metadata.files_in(old.at, old.name)[0] != self._digest:
-            raise metadata.changed(old.at)
+        if not self._keeps_own_name:
+            for above in self._above:
+                self._consolidate(above)
+        if self._original.is_input:
+            path = self._original.path
+            if metadata.files_in(path, path)[0] != self._digest:
+                raise metadata.changed(path)
+
+    def _consolidate(self, above: str) -> None:
+        """Write the metadata of all that is in a group into the group's again, where the store has them so."""
+        store, start = cast("Store", self._store), f"{above}/" if above else ""
+        is_consolidated = (
+            CONSOLIDATED[3] in store.read(f"{start}zarr.json")
+            or store.data(f"{start}{CONSOLIDATED[2]}") is not None
+        )
+        if not is_consolidated:
+            return
+        with errors_worded(self.file.name, "write"), warnings.catch_warnings():
+            # zarr warns that version 3 has none in its specification.
+            warnings.simplefilter("ignore")
+            folder = LocalStore(self.file.temporary)
+            done(
+                asynchronous.consolidate_metadata(
+                    folder, path=above or None, zarr_format=self._version
+                )
+            )
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
         at = join(self.file.address or self.file.temporary, self._key)
@@ -215,6 +314,15 @@ class _ZarrBlockWriter:
                 base.patiently(
                     functools.partial(self.array.write, box, stored), platform.keeps_name
                 )
+
+
+def _node_of(version: Version, files: dict[str, bytes]) -> Node:
+    """An array of those files of metadata."""
+    fields = json.loads(files[ARRAY_FILES[version][0]])
+    attributes = fields.get("attributes", {})
+    if version == 2:
+        attributes = json.loads(files.get(ARRAY_FILES[2][1], b"{}"))
+    return Node(version, fields, attributes, is_array=True)
 
 
 def _above(key: str) -> list[str]:

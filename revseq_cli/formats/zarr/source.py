@@ -46,7 +46,7 @@ from revseq_cli.formats.attributes import (
     plain,
 )
 from revseq_cli.formats.contents import chosen, refuse_bomb
-from revseq_cli.formats.contract import ReadTask, Source, Storage
+from revseq_cli.formats.contract import Original, ReadTask, Source, Storage
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.metadata import ARRAY_FILES, Metadata, Node, Store, Version
 
@@ -109,9 +109,9 @@ class ZarrSource(Source):
         if metadata.files_in(self.array.at, self.name)[0] != self._digest:
             raise metadata.changed(self.name)
 
-    def can_copy_to(self, path: str) -> bool:  # noqa: ARG002 - the name says nothing
-        """Whether all of its store is known: a web server lists no files."""
-        return not is_web(self.at)
+    def original_for(self, name: str) -> Original | None:  # noqa: ARG002 - the name says nothing
+        """Its store; None at a web server, which lists no files."""
+        return None if is_web(self.at) else Original(self.at, None, input_key=self.key)
 
     @property
     def least_bytes(self) -> int:
@@ -124,7 +124,7 @@ class ZarrSource(Source):
         return _ZarrReadTask(self.array, self.name, self.dtype, self.metadata.chunks, region)
 
     def meaning(self) -> Meaning:
-        attributes, left = _neutral(self.node)
+        attributes, left = neutral(self.node)
         coordinates: list[Variable] = []
         groups: list[Attributes] = []
         parts = self.key.split("/")[:-1]
@@ -143,10 +143,10 @@ class ZarrSource(Source):
             if values is None:
                 left.append(f"the variable {name}")
             else:
-                coordinates.append(Variable(name, _neutral(node)[0], values))
+                coordinates.append(Variable(name, neutral(node)[0], values))
         for i in range(len(parts) + 1 if self.key else 0):
             group = self.store.node("/".join(parts[:i]))
-            stated = _neutral(group)[0] if group else {}
+            stated = neutral(group)[0] if group else {}
             groups.append(
                 {
                     attribute: value
@@ -196,7 +196,7 @@ def _count_chunks(array: Metadata, names: list[str], where: str) -> int:
     return sum(map(array.is_chunk, names))
 
 
-def _neutral(node: Node) -> tuple[Attributes, list[str]]:
+def neutral(node: Node) -> tuple[Attributes, list[str]]:
     """The attributes of an array or a group, and the names of those that have no place in the neutral form.
 
     In version 2, xarray's fill value is that of the array, where a 0 is nobody's choice; in version 3 one of floats is
