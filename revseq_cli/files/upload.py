@@ -225,7 +225,7 @@ class NewStore(NewObject):
                 "a new one: a folder is never replaced",
                 "give it another name, or remove what is there",
             )
-            raise TensorIOError("already exists, or is being written", wanted, hint, self.name)
+            raise TensorIOError("exists already, or is being written", wanted, hint, self.name)
 
     def create(self) -> None:
         """Create the folder here, and the mark there."""
