@@ -22,6 +22,8 @@ from revseq_cli.core.tensors import TensorDesc
 _MOST_PROPOSED = 10  # words to type, in a hint
 # Keras's definition of a decompression bomb: more than so many bytes, and more than so many times what is stored.
 _BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
+# A frame of Blosc begins with a header, which has the bytes of the whole frame at this place.
+_BLOSC_HEADER, _BLOSC_LENGTH = 16, slice(12, 16)
 GROUP = "group"  # what an Item is that has others in it
 
 
@@ -101,6 +103,18 @@ def refuse_bomb(unpacked: int, stored: int, remedy: str, where: str) -> None:
         raise FormatError(
             f"unpacks to {unpacked} bytes or more, and stores {stored}", wanted, hint, where
         )
+
+
+def require_whole_frame(frame: memoryview | bytes) -> None:
+    """FormatError for a frame of Blosc that is shorter than its header says.
+
+    Blosc does not ask how many bytes there are, and decodes what lies after them in memory.
+    """
+    if len(frame) < _BLOSC_HEADER:
+        raise FormatError(f"a Blosc frame is truncated: it has {len(frame)} bytes")
+    whole = int.from_bytes(frame[_BLOSC_LENGTH], "little")
+    if len(frame) < whole:
+        raise FormatError(f"a Blosc frame is truncated: it has {len(frame)} of {whole} bytes")
 
 
 def extra(package: str, found: str, where: str, name: str = "") -> ModuleType:

@@ -260,6 +260,8 @@ class Hdf5ReadTask:
         with alone, opened(self.path, self.name, self.unchanged) as file:
             dataset = dataset_at(file, self.place, self.name)
             require_filters(dataset, self.name)
+            if storage.ends_in_blosc(dataset):
+                self._require_whole_frames(dataset)
             try:
                 return storage.read(dataset, self.region, self.dtype)
             except RAISED:
@@ -267,12 +269,22 @@ class Hdf5ReadTask:
                     try:
                         storage.read(dataset, box, self.dtype)
                     except RAISED:
-                        place = chunk_start(box, dataset.chunks)
-                        found = (
-                            f"the chunk at {place} is damaged: it fails its checksum or its filter"
-                        )
-                        raise not_whole(found, self.name) from None
+                        reason = "it fails its checksum or its filter"
+                        raise self._damaged(box, dataset, reason) from None
                 raise
+
+    def _require_whole_frames(self, dataset: h5py.Dataset) -> None:
+        """FormatError with the first chunk whose Blosc frame is cut short, which Blosc itself does not notice."""
+        for box in chunk_boxes(self.region, dataset.chunks):
+            start = tuple(part.start // n * n for part, n in zip(box, dataset.chunks, strict=True))
+            try:
+                storage.require_whole_chunk(dataset, start)
+            except FormatError as e:
+                raise self._damaged(box, dataset, e.found) from None
+
+    def _damaged(self, box: Region, dataset: h5py.Dataset, reason: str) -> FormatError:
+        start = chunk_start(box, dataset.chunks)
+        return not_whole(f"the chunk at {start} is damaged: {reason}", self.name)
 
 
 # What a file holds: neither values nor other files are read.

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from revseq_cli.core import dtypes, platform
 from revseq_cli.core.errors import FormatError, listed
 from revseq_cli.core.tensors import DataType, Region, braced, parts
+from revseq_cli.formats.contents import require_whole_frame
 from revseq_cli.formats.hdf5.files import alone
 
 # Types
@@ -190,6 +191,7 @@ _ASKED_FOR: dict[int, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
     32033: lambda _: (),
 }
 
+_BLOSC = 32001
 _UNFILTERED = (
     "write another format, such as .npy, or first the input without filters: h5repack -f NONE"
 )
@@ -218,6 +220,23 @@ def require_filters(dataset: h5py.Dataset, where: str) -> None:
             raise FormatError(
                 f"needs the filter {code} ({name})", "a filter that is installed", hint, where
             )
+
+
+def ends_in_blosc(dataset: h5py.Dataset) -> bool:
+    """Whether Blosc is the last filter of a dataset, so that its stored chunks are frames of Blosc."""
+    properties = dataset.id.get_create_plist()
+    count = properties.get_nfilters()
+    return count > 0 and properties.get_filter(count - 1)[0] == _BLOSC
+
+
+def require_whole_chunk(dataset: h5py.Dataset, start: tuple[int, ...]) -> None:
+    """FormatError if the chunk that begins there is stored as a frame of Blosc that is cut short."""
+    last = dataset.id.get_create_plist().get_nfilters() - 1
+    if dataset.id.get_chunk_info_by_coord(start).byte_offset is None:  # never written
+        return
+    skipped, frame = dataset.id.read_direct_chunk(start)
+    if not skipped >> last & 1:
+        require_whole_frame(frame)
 
 
 def take_filters(properties: h5p.PropDCID, like: h5p.PropDCID, but: int = 0) -> None:

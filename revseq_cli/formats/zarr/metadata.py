@@ -310,6 +310,9 @@ def read(node: Node, where: str, asked: DataType | None = None, *, texts: bool =
             is_flat = keys["name"] == "v2"
             separator = str(keys.get("configuration", {}).get("separator", "." if is_flat else "/"))
             start = "" if is_flat else f"c{separator}"
+        if separator not in (".", "/"):
+            found = f"has the separator {separator[:80]!r} between the numbers of chunks"
+            raise FormatError(found, "one of . and /", where=where)
         sizes, chunks, shards = tuple(fields["shape"]), tuple(chunks), tuple(shards)
         if not all(type(size) is int for size in (*sizes, *chunks, *shards)):
             raise TypeError

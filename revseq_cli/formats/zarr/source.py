@@ -18,12 +18,16 @@ from math import prod
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
+import numcodecs
 import numpy as np
 import zarr
+from numcodecs.registry import register_codec as register_numcodec
 from numpy.typing import NDArray
 from zarr.abc.store import RangeByteRequest, SuffixByteRequest
 from zarr.api import asynchronous
+from zarr.codecs import BloscCodec
 from zarr.core.buffer import default_buffer_prototype
+from zarr.registry import register_codec
 from zarr.storage import FsspecStore, LocalStore, WrapperStore
 
 from revseq_cli import files
@@ -45,7 +49,7 @@ from revseq_cli.formats.attributes import (
     is_small,
     plain,
 )
-from revseq_cli.formats.contents import chosen, refuse_bomb
+from revseq_cli.formats.contents import chosen, refuse_bomb, require_whole_frame
 from revseq_cli.formats.contract import Original, ReadTask, Source, Storage
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.metadata import ARRAY_FILES, Metadata, Node, Store, Version
@@ -312,6 +316,28 @@ def _opened(array: Stored, _: object) -> Any:  # noqa: ANN401 - zarr's AsyncArra
             asynchronous.open_array(store=store, mode=array.mode, zarr_format=array.version)
         )
         return zarr.AsyncArray(opened.metadata, opened.store_path, {"write_empty_chunks": True})
+
+
+class _WholeBlosc(numcodecs.Blosc):  # type: ignore[misc, unused-ignore]
+    """Blosc as Zarr 2 calls it. It refuses a frame that is cut short: Blosc itself reads past the end of one."""
+
+    def decode(self, buf: Any, out: Any = None) -> Any:  # noqa: ANN401 - any buffer
+        """The decoded bytes of a frame; FormatError if some of the frame is missing."""
+        require_whole_frame(numcodecs.compat.ensure_bytes(buf))
+        return super().decode(buf, out)
+
+
+class _WholeBloscCodec(BloscCodec):
+    """Blosc as Zarr 3 calls it, with the same check."""
+
+    async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:  # noqa: ANN401 - zarr's
+        require_whole_frame(chunk_bytes.to_bytes())
+        return await super()._decode_single(chunk_bytes, chunk_spec)
+
+
+register_numcodec(_WholeBlosc, "blosc")
+register_codec("blosc", _WholeBloscCodec)
+zarr.config.set({"codecs.blosc": f"{_WholeBloscCodec.__module__}.{_WholeBloscCodec.__qualname__}"})
 
 
 def done(work: Coroutine[Any, Any, _Result]) -> _Result:
