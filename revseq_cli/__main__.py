@@ -127,7 +127,10 @@ def _run(settings: dict[str, Any]) -> int:
 
     from revseq_cli.commands.cli import cli
 
-    if instruction := os.environ.get("_REVSEQ_COMPLETE"):
+    instruction = os.environ.get("_REVSEQ_COMPLETE", "")
+    if instruction.endswith("_complete") and "COMP_WORDS" not in os.environ:
+        instruction = ""  # no shell asks
+    if instruction:
         from click.shell_completion import shell_complete
 
         return shell_complete(cli, {}, "revseq", "_REVSEQ_COMPLETE", instruction)

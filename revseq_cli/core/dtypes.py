@@ -103,8 +103,24 @@ def data_type_of(dtype: np.dtype[Any]) -> DataType:
     try:
         return _DATA_TYPES.get(dtype.newbyteorder("=")) or DataType[dtype.name.upper()]
     except (KeyError, TypeError):
+        found = f"its data type is {str(dtype)[:80]}"
+        if hint := _hint_to_view(dtype):
+            raise FormatError(found, "numbers", hint) from None
         known = listed((t.name for t in DataType), len(DataType))
-        raise FormatError(f"its data type is {str(dtype)[:80]}", f"one of {known}") from None
+        raise FormatError(found, f"one of {known}") from None
+
+
+def _hint_to_view(dtype: np.dtype[Any]) -> str:
+    """How to save the same bytes as numbers, which can be reversed and viewed back; nothing for other dtypes."""
+    if dtype.kind in "mM":
+        return "to reverse it as integers, save it in NumPy as x.view('int64')"
+    if dtype.kind not in "SU" or not dtype.itemsize:
+        return ""
+    number, width = ("uint8", 1) if dtype.kind == "S" else ("uint32", 4)
+    view = f"x.view('{number}')"
+    if dtype.itemsize > width:
+        view += f".reshape(*x.shape, {dtype.itemsize // width})"
+    return f"to reverse it as characters, save it in NumPy as {view}"
 
 
 def is_big_endian(dtype: np.dtype[Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -55,6 +56,7 @@ class DataType(Enum):
         try:
             return cls[text.strip().upper()]
         except KeyError:
+            _refuse_numpy_name(text)
             known = listed(cls.__members__, len(cls))
             raise UsageError(f"{text[:40]!r} is not a data type", f"one of {known}") from None
 
@@ -65,6 +67,22 @@ class DataType(Enum):
         if data_type.kind != "uint":
             raise UsageError(f"{data_type.name} is not a data type of lengths", "UINT32 or UINT64")
         return data_type
+
+
+def _refuse_numpy_name(text: str) -> None:
+    """UsageError for a data type as NumPy writes it, such as >f4, with what to type instead."""
+    match = re.fullmatch(r"([<>=|]?)([iufbc])(1|2|4|8|16)", text.strip())
+    if not match:
+        return
+    order, letter, size = match.groups()
+    names = [each.name for each in DataType if each.kind[0] == letter and each.size == int(size)]
+    if not names:
+        return
+    wanted = names[0]
+    if order == ">":
+        swap = f"numpy.fromfile('x.bin', '{text}').astype('<{letter}{size}').tofile('y.bin')"
+        wanted = f"little-endian data and {names[0]}; in Python, this swaps the bytes: {swap}"
+    raise UsageError(f"{text!r} is not a data type", wanted)
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,15 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - of any library
     return array.reshape(-1)[0] if array.size == 1 else array
 
 
+def count_bytes(value: Any) -> int:  # noqa: ANN401 - of the neutral form
+    """The bytes that the value of an attribute takes in memory, about."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, list):
+        return sum(map(len, value))
+    return int(np.asarray(value).nbytes)
+
+
 def as_texts(values: NDArray[Any]) -> NDArray[Any]:
     """Bytes or texts of a file as an array of Python's texts."""
     texts = [

@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from revseq_cli import files
-from revseq_cli.core import signals, thresholds
+from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import HALVES, FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, TensorDesc
@@ -35,7 +35,7 @@ from revseq_cli.formats.contents import (
 )
 from revseq_cli.formats.contract import Address, FileSink, Original, Source, TextTypes
 from revseq_cli.formats.raw import RawSink, RawSource, UnpackedSource
-from revseq_cli.formats.table import NPY_MAGIC, ZIP_MAGIC
+from revseq_cli.formats.table import NPY_MAGIC, STORE_FILES, ZIP_MAGIC
 
 # What zipfile raises for damage; RuntimeError for an encrypted member.
 _DAMAGE = (
@@ -132,6 +132,7 @@ def _data_offset(fd: base.InputFile, info: ZipInfo) -> int:
 def _tensors(archive: ZipFile, path: str) -> dict[str, ZipInfo]:
     """The members that are tensors, by key, which is the name without .npy; as numpy.load, by their first bytes."""
     tensors = {}
+    _refuse_other_archives(archive.namelist(), path)
     if any(name.endswith("/data.pkl") for name in archive.namelist()):
         hint = f"save a tensor of it in Python: numpy.save('new.npy', torch.load({path!r}).numpy())"
         raise FormatError(
@@ -139,13 +140,27 @@ def _tensors(archive: ZipFile, path: str) -> dict[str, ZipInfo]:
         )
     for info in archive.infolist():
         is_tensor = info.filename.endswith(_SUFFIX)
-        if not is_tensor and not info.is_dir():
+        if not is_tensor and info.filename and not info.is_dir():
             with contextlib.suppress(*_DAMAGE), archive.open(info) as file:
                 is_tensor = file.read(len(NPY_MAGIC)) == NPY_MAGIC
         if is_tensor:
             key = info.filename.removesuffix(_SUFFIX)
             tensors[info.filename if key in archive.NameToInfo else key] = info
     return tensors
+
+
+def _refuse_other_archives(names: list[str], path: str) -> None:
+    """FormatError for a zipped Zarr store, and for a table of Excel."""
+    if any(name.rpartition("/")[2] in STORE_FILES for name in names):
+        folder = path.removesuffix(".zip")
+        folder = folder if folder.endswith(".zarr") else f"{folder}.zarr"
+        unzip = f"unzip {platform.quoted(path)} -d {platform.quoted(folder)}"
+        raise FormatError(
+            "a Zarr store in a zip archive", "a folder", f"to unpack it: {unzip}", path
+        )
+    if "[Content_Types].xml" in names:
+        hint = "to make it a text table, save the sheet as .csv"
+        raise FormatError("a file of Excel or another office program", "a tensor file", hint, path)
 
 
 class _Member(NamedTuple):

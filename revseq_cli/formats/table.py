@@ -175,6 +175,18 @@ _KINDS = (
         advice="git lfs pull",
     ),
     *(Kind(packing.magic, f"a {packing.name} file", packing=packing) for packing in PACKINGS),
+    Kind((b"PAR1",), "a Parquet file", advice="save its columns as .csv or .npy, as pandas does"),
+    Kind(
+        (b"ARROW1", b"FEA1"),
+        "an Arrow file",
+        advice="save its columns as .csv or .npy, as pandas does",
+    ),
+    Kind(
+        (b"RIFF", b"RF64"),
+        "a WAV file",
+        advice="save its samples as .npy, as scipy.io.wavfile.read returns them",
+    ),
+    Kind((b"GRIB",), "a GRIB file", advice="make it NetCDF: grib_to_netcdf -o new.nc"),
     Kind((b"\x80",), "a Python pickle", advice="save it again with numpy.save"),
 )
 _TEXT, _JSON = Kind((b"[",), "text", TEXT), Kind((b"{",), "JSON text", JSON)

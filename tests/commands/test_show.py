@@ -146,7 +146,7 @@ def test_what_is_no_tensor(revseq, tmp_path):
     beginnings = {
         "again": "FLOAT32 {2,3,4} 0 layout contiguous", "x": "another name of /again", "soft": "a soft link to /x", "type": "a data type",
         "away": "an external link to other.h5::/y", "loop": "another name of /", "table": "compound of id, at {3} 0",
-        "list": "lists {2} 0", "virtual": "a virtual dataset, made of other files", "empty": "no elements",
+        "list": "lists of variable length {2} 0", "virtual": "a virtual dataset, made of other files", "empty": "no elements",
     }  # fmt: skip
     assert {name: found[name][: len(text)] for name, text in beginnings.items()} == beginnings
     assert lines(revseq("show", "x.h5", "--names")) == ["x.h5::/again", "x.h5::/y"]

@@ -298,3 +298,40 @@ def test_an_axis_cut_within_little_memory_by_workers(folder, revseq):
     ).ok()
     with h5py.File(folder / "y.h5") as f:
         assert oracle.same_bits(f["x"][()], expected(values, np.full((15, 1, 4), 15), 1))
+
+
+def test_attributes_are_read_within_a_bound(files, revseq):
+    """4,000 texts that are one text of 150 kB in the file: 600 MB."""
+    count, size = 4000, 150_000
+    with h5py.File(files / "x.h5", "w", libver=("earliest", "latest")) as file:
+        file["x"] = np.load(files / "x.npy")
+        texts = np.array(["A" * size] + [f"{i:06}" for i in range(count - 1)], object)
+        file["x"].attrs.create("many", texts, dtype=h5py.string_dtype())
+        file["x"].attrs["units"] = "K"
+    data = bytearray((files / "x.h5").read_bytes())
+    # An element is the text's length, the address of its heap, and its number in that.
+    first = data.find(size.to_bytes(4, "little"))
+    while int.from_bytes(data[first + 16 : first + 20], "little") != 6:
+        first = data.find(size.to_bytes(4, "little"), first + 1)
+    data[first : first + 16 * count] = data[first : first + 16] * count
+    (files / "x.h5").write_bytes(data)
+    code = "import resource; resource.setrlimit(resource.RLIMIT_DATA, (400 << 20, 400 << 20))"
+    for command in (("show", "x.h5"), ("run", "x.h5", "n.npy", "--axis", 1, "-o", "y.npy")):
+        done = revseq(*command, code=code).ok()
+        assert "many" in done.err or command[0] == "show"
+
+
+def test_an_attribute_class_next_to_a_scale(files, revseq):
+    """HDF5 attaches no scale to a dataset that has an attribute of that name."""
+    with h5py.File(files / "x.h5", "w") as file:
+        file["x"] = np.load(files / "x.npy")
+        file["x"].attrs["CLASS"] = "mine"
+        file["t"] = np.arange(4.0)
+        file["t"].make_scale("t")
+        file["x"].dims[1].attach_scale(file["t"])
+    revseq("run", "x.h5::x", "n.npy", "--axis", 1, "--only", "-o", "y.h5").ok()
+    revseq("run", "x.h5::x", "n.npy", "--axis", 1, "-o", "z.h5::z").ok()
+    for name, key in (("y.h5", "x"), ("z.h5", "z")):
+        with h5py.File(files / name) as file:
+            assert file[key].attrs["CLASS"] in ("mine", b"mine")
+            assert file[key].dims[1][0].name == "/t"

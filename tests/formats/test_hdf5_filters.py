@@ -247,3 +247,16 @@ def test_an_undefined_fill_value(folder, revseq, library, chunks):
     revseq("show", "x.h5::never").refused(
         "none of its values was ever written, and it has no fill value"
     )
+
+
+def test_a_blosc_frame_that_is_cut_short_is_refused(folder, revseq):
+    """Blosc decodes what lies after it in memory, and HDF5 does not notice."""
+    with h5py.File(folder / "x.h5", "w") as file:
+        blosc = hdf5plugin.Blosc(cname="lz4")
+        dataset = file.create_dataset("x", data=VALUES, chunks=CHUNKS, **blosc)
+        mask, frame = dataset.id.read_direct_chunk((3, 16, 0))
+    revseq(*RUN).ok()
+    for length in (len(frame) - 1, 16, 3):
+        with h5py.File(folder / "x.h5", "r+") as file:
+            file["x"].id.write_direct_chunk((3, 16, 0), frame[:length], mask)
+        revseq(*RUN, "--overwrite").refused("[3, 16, 0]", "truncated", f"{length} ")

@@ -1,5 +1,6 @@
 """Zarr to Zarr: metadata and codecs are kept, every bit is stored, and a store that lies is refused by name."""
 
+import gzip
 import json
 import os
 import shutil
@@ -516,3 +517,43 @@ def test_no_array_is_added_inside_another(revseq, folder, key):
     revseq(*line).refused("would lie inside an array of x.zarr", "--only")
     revseq(*line, "--only").ok()
     assert (zarr.open_array(folder / f"y.zarr/{key or ''}/new", mode="r")[...] == EXPECTED).all()
+
+
+BLOSC = {
+    "version 2": {"zarr_format": 2, "compressors": numcodecs.Blosc()},
+    "version 2, as a filter": {
+        "zarr_format": 2,
+        "compressors": None,
+        "filters": [numcodecs.Blosc()],
+    },
+    "version 3": {"zarr_format": 3, "compressors": zarr.codecs.BloscCodec()},
+    "version 3, before another": {
+        "zarr_format": 3,
+        "compressors": [zarr.codecs.BloscCodec(), zarr.codecs.GzipCodec()],
+    },
+}
+
+
+@pytest.mark.parametrize("name", BLOSC)
+def test_a_blosc_frame_that_is_cut_short_is_refused(revseq, tmp_path, name):
+    """Blosc decodes what lies after it in memory."""
+    np.save(tmp_path / "n.npy", N)
+    make(tmp_path, **BLOSC[name])
+    job = (*RUN[:-2], "y.npy", "--overwrite")
+    revseq(*job).ok()
+    folder = tmp_path / "x.zarr"
+    file = next(path for path in (folder / "1.1.1", folder / "c/1/1/1") if path.exists())
+    whole = file.read_bytes()
+    is_packed = name.endswith("another")
+    frame = gzip.decompress(whole) if is_packed else whole
+    for length in (len(frame) - 1, len(frame) // 2, 16, 5):
+        cut = frame[:length]
+        file.write_bytes(gzip.compress(cut) if is_packed else cut)
+        revseq(*job).refused("[2, 8, 5]", "truncated", f"{length} ")
+
+
+def test_an_empty_separator_is_refused(revseq, tmp_path):
+    np.save(tmp_path / "n.npy", N)
+    make(tmp_path, zarr_format=2)
+    edit(tmp_path / "x.zarr/.zarray", dimension_separator="")
+    revseq(*RUN).refused("x.zarr: has the separator ''")

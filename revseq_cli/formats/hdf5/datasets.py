@@ -149,14 +149,14 @@ class OwnDataset(NewDataset):
         _write_attributes(file, groups[0] if groups else {})
         for group, attributes in zip(files.groups_of(dataset)[:-1], groups[:0:-1], strict=False):
             _write_attributes(group, attributes)
-        self._attach_scales(dataset, names, is_coordinate=is_coordinate)
+        self._describe(dataset, names, is_coordinate=is_coordinate)
         notes = [*self.meaning.left_behind(can_grow=True)]
         if self.is_netcdf:
             notes += _add_history(file)
         return dataset, notes
 
     def _create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str], bool]:
-        """The dataset with its attributes, the name of the scale of each dimension, and whether it is a coordinate."""
+        """The dataset, the name of the scale of each dimension, and whether it is a coordinate."""
         above, _, name = self.name.rpartition("/")
         names = self._name_scales(file)
         is_coordinate = names[:1] == [name] and all(names)
@@ -174,8 +174,18 @@ class OwnDataset(NewDataset):
         limits = tuple(h5s.UNLIMITED if size is None else size for size in self.limits)
         kind, space = storage.kind_of(self.template.dtype), h5s.create_simple(sizes, limits)
         dataset = _create_dataset(file, f"{above}/{name}", kind, space, self.properties)
-        _write_attributes(dataset, self.meaning.attributes, self.template.dtype)
         return dataset, names, is_coordinate
+
+    def _describe(self, dataset: h5py.Dataset, names: list[str], *, is_coordinate: bool) -> None:
+        """Give the dataset its scales, and then its attributes.
+
+        HDF5 attaches no scale to a dataset that has an attribute CLASS already, and a scale has its own.
+        """
+        self._attach_scales(dataset, names, is_coordinate=is_coordinate)
+        attributes = dict(self.meaning.attributes)
+        if is_coordinate:
+            attributes.pop("CLASS", None)
+        _write_attributes(dataset, attributes, self.template.dtype)
 
     def _name_scales(self, file: h5py.File) -> list[str]:  # noqa: ARG002 - it is new
         """The name of each dimension that HDF5 can have as that of its scale, "" for others."""
@@ -321,7 +331,7 @@ class AddedDataset(OwnDataset):
                     old.dims[d].detach_scale(scale)
             file.id.unlink(h5i.get_name(old.id))
         dataset, names, is_coordinate = self._create(file)
-        self._attach_scales(dataset, names, is_coordinate=is_coordinate)
+        self._describe(dataset, names, is_coordinate=is_coordinate)
         notes = [*self.meaning.left_behind(can_grow=True)]
         if self.is_netcdf:
             notes += _add_history(file)
@@ -402,6 +412,9 @@ class CopiedDataset(NewDataset):
         """A dataset like the old one, with its attributes and scales; HDF5's own copy has all values, too."""
         kind, space = old.id.get_type(), old.id.get_space()
         dataset = _create_dataset(file, self.name, kind, space, self.properties)
+        for d in range(old.ndim):
+            for scale in files.scales_of(old, d):
+                dataset.dims[d].attach_scale(scale)
         lost = []
         for name in old.attrs:
             is_of_scales = name in files.OF_SCALES
@@ -411,9 +424,6 @@ class CopiedDataset(NewDataset):
                 _copy_attribute(old.id, dataset.id, name)
             except RAISED:  # of a type that h5py lacks
                 lost.append(str(name))
-        for d in range(old.ndim):
-            for scale in files.scales_of(old, d):
-                dataset.dims[d].attach_scale(scale)
         return dataset, [f"not copied: {listed(lost)}"] if lost else []
 
 

@@ -16,6 +16,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator
+from math import prod
 from typing import Any, BinaryIO
 
 import h5py
@@ -26,7 +27,7 @@ from revseq_cli import files
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, NoTensorError, RevseqError, TensorIOError, listed
 from revseq_cli.files import base
-from revseq_cli.formats.attributes import Attributes, plain
+from revseq_cli.formats.attributes import Attributes, count_bytes, plain
 from revseq_cli.formats.contents import chosen, missing, not_a_name, try_hint
 
 # What h5py raises, for HDF5 or of its own.
@@ -40,6 +41,8 @@ BARE = "This is a netCDF dimension but not a netCDF variable."
 LABELS = "DIMENSION_LABELS"
 OF_SCALES = {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", OWN_ID}
 _STORAGE = {*OF_SCALES, LABELS, IDS, "_nc3_strict", "_NCProperties"}
+# Of the attributes of one object, and of the texts of one attribute where more could take so many bytes.
+_MOST_ATTRIBUTE_BYTES, _MOST_TEXTS = 1 << 24, 64
 _MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
 
 # Held by what passes do with HDF5: workers of dask have several threads, and some functions of h5py take no lock.
@@ -102,9 +105,11 @@ def checked(dataset: h5d.DatasetID, where: str) -> h5d.DatasetID:
     """
     properties = dataset.get_create_plist()
     if properties.get_layout() == h5d.VIRTUAL:
-        raise NoTensorError(
-            "a virtual dataset, made of other files", "values in the file itself", where=where
-        )
+        file = where.partition("::")[0]
+        found = "a virtual dataset, made of other files"
+        hint = f"to copy them into one file: h5repack -l CONTI {platform.quoted(file)} new.h5"
+        expected = "values in the file itself: other files are not opened"
+        raise NoTensorError(found, expected, hint, where)
     if properties.get_external_count():
         raise NoTensorError(
             "keeps its values in another file", "values in the file itself", where=where
@@ -125,25 +130,49 @@ def attribute(item: h5py.HLObject, name: str) -> Any:  # noqa: ANN401 - of any t
     try:
         if not h5a.exists(item.id, name.encode()):  # to ask is much faster than the error
             return None
+        if not is_small_attribute(item, name.encode()):
+            return None
         value = item.attrs[name]
     except RAISED:  # of a type that h5py lacks
         return None
     return "" if isinstance(value, h5py.Empty) and value.dtype.kind == "S" else plain(value)
 
 
+def is_small_attribute(item: h5py.HLObject, name: bytes) -> bool:
+    """Whether the values of an attribute take little memory. HDF5 can only read all of them at once.
+
+    Many texts may lie at one place in the file, so that a file of 350 kB holds one of 600 MB. How long they are is not
+    known before they are read, but none is longer than the file.
+    """
+    held = h5a.open(item.id, name)
+    if not held.dtype.hasobject:
+        return bool(held.get_storage_size() <= _MOST_ATTRIBUTE_BYTES)
+    count = prod(held.shape or ())
+    return count <= _MOST_TEXTS or count * item.file.id.get_filesize() <= _MOST_ATTRIBUTE_BYTES
+
+
 def attributes_of(item: h5py.HLObject) -> tuple[Attributes, list[str]]:
     """The attributes of a dataset or a group, and the names of those that have no place in the neutral form."""
     attributes, lost = Attributes(), list[str]()
+    left_bytes = _MOST_ATTRIBUTE_BYTES
     for name in item.attrs:
         if isinstance(name, bytes):
             lost.append(text(name))
-        elif name not in _STORAGE or (name == "CLASS" and not is_scale(item)):
-            value = attribute(item, name)
-            if value is None:
-                lost.append(name)
-            else:
-                attributes[name] = value
+            continue
+        if not has_meaning(item, name):
+            continue
+        value = attribute(item, name) if left_bytes > 0 else None
+        if value is None:
+            lost.append(name)
+            continue
+        attributes[name] = value
+        left_bytes -= count_bytes(value)
     return attributes, lost
+
+
+def has_meaning(item: h5py.HLObject, name: str) -> bool:
+    """Whether an attribute says something of the tensor, and is not about HDF5's or NetCDF's storage."""
+    return name not in _STORAGE or (name == "CLASS" and not is_scale(item))
 
 
 def is_scale(dataset: h5py.HLObject) -> bool:

@@ -38,10 +38,11 @@ _MINIFLOATS = {
 _FLOATS = [np.dtype(f"f{size}") for size in (2, 4, 8)] + [
     dtypes.dtype_of(data_type) for data_type in _MINIFLOATS
 ]
+_WORD_SIZES = (1, 2, 4, 8)
 _BOOLEANS = {b"FALSE": 0, b"TRUE": 1}  # as h5py and netCDF write them
 _IMAGINARY = re.compile(r"i$|im", re.IGNORECASE)  # matches the name of an imaginary part
 _OTHERS = {  # that no tensor has, by the class of a type
-    h5t.TIME: "a time", h5t.STRING: "text", h5t.OPAQUE: "opaque", h5t.REFERENCE: "a reference", h5t.VLEN: "lists",
+    h5t.TIME: "a time", h5t.STRING: "text", h5t.OPAQUE: "opaque", h5t.REFERENCE: "a reference", h5t.VLEN: "lists of variable length",
     h5t.BITFIELD: "a bitfield", h5t.INTEGER: "integers of unusual bits", h5t.FLOAT: "floats of unusual bits",
 }  # fmt: skip
 
@@ -51,56 +52,104 @@ def dtype_of(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
 
     `asked` is the data type of opaque elements, which have no name.
     """
+    if isinstance(kind, h5t.TypeOpaqueID):
+        return dtypes.named(np.dtype(f"V{kind.get_size()}"), asked, "")
+    if isinstance(kind, h5t.TypeEnumID):
+        dtype = _dtype_of_enumeration(kind)
+    elif isinstance(kind, h5t.TypeIntegerID):
+        dtype = _dtype_of_integer(kind)
+    elif isinstance(kind, h5t.TypeBitfieldID):
+        dtype = _dtype_of_bitfield(kind)
+    elif isinstance(kind, h5t.TypeFloatID):
+        dtype = _dtype_of_float(kind)
+    else:
+        dtype = _dtype_of_complex(kind)
+    if dtype is None:
+        raise _no_tensor(kind)
+    return dtype
+
+
+def _dtype_of_enumeration(kind: h5t.TypeEnumID) -> np.dtype[Any] | None:
+    """That of the integers behind the names, or bool for the names that h5py and netCDF give booleans."""
+    if is_narrow(kind.get_super()):
+        return None
+    dtype = dtype_of(kind.get_super())
+    numbers = range(kind.get_nmembers())
+    members = {kind.get_member_name(i): kind.get_member_value(i) for i in numbers}
+    if dtype.itemsize == 1 and members == _BOOLEANS:
+        return np.dtype("?")
+    return dtype
+
+
+def _dtype_of_integer(kind: h5t.TypeIntegerID) -> np.dtype[Any] | None:
+    if kind.get_size() not in _WORD_SIZES:
+        return None
+    order = ">" if kind.get_order() == h5t.ORDER_BE else "<"
+    letter = "i" if kind.get_sign() == h5t.SGN_2 else "u"
+    return np.dtype(f"{order}{letter}{kind.get_size()}")
+
+
+def _dtype_of_bitfield(kind: h5t.TypeBitfieldID) -> np.dtype[Any] | None:
     size = kind.get_size()
-    match kind:
-        case h5t.TypeOpaqueID():
-            return dtypes.named(np.dtype(f"V{size}"), asked, "")
-        case h5t.TypeEnumID() if not is_narrow(kind.get_super()):
-            dtype = dtype_of(kind.get_super())
-            members = {
-                kind.get_member_name(i): kind.get_member_value(i)
-                for i in range(kind.get_nmembers())
-            }
-            return np.dtype("?") if dtype.itemsize == 1 and members == _BOOLEANS else dtype
-        case h5t.TypeIntegerID() if size in (1, 2, 4, 8):
-            order = ">" if kind.get_order() == h5t.ORDER_BE else "<"
-            return np.dtype(f"{order}{'i' if kind.get_sign() == h5t.SGN_2 else 'u'}{size}")
-        case h5t.TypeBitfieldID() if size in (1, 2, 4, 8):
-            for order, suffix in (("<", "LE"), (">", "BE")):
-                if kind.equal(getattr(h5t, f"STD_B{8 * size}{suffix}")):
-                    return np.dtype(f"{order}u{size}")
-        case h5t.TypeFloatID():
-            for dtype in (
-                known.newbyteorder(order)
-                for known in _FLOATS
-                if known.itemsize == size
-                for order in ("<", ">")
-            ):
-                if kind.equal(kind_of(dtype)):
-                    return dtype
-        case h5t.TypeCompoundID() if kind.get_nmembers() == 2:
-            # A complex number is two floats of one type, one after the other, the real one first.
-            real, imaginary = kind.get_member_type(0), kind.get_member_type(1)
-            is_real_first = not _IMAGINARY.match(kind.get_member_name(0).decode("utf-8", "replace"))
-            if isinstance(real, h5t.TypeFloatID) and imaginary.equal(real) and is_real_first:
-                part, offsets = (
-                    dtype_of(real),
-                    (kind.get_member_offset(0), kind.get_member_offset(1)),
-                )
-                if (
-                    part.kind == "f"
-                    and offsets == (0, part.itemsize)
-                    and size in (8, 16)
-                    and size == 2 * part.itemsize
-                ):
-                    return np.dtype(f"{part.byteorder}c{size}")
-        case _ if kind.get_class() == getattr(h5t, "COMPLEX", None) and size in (
-            8,
-            16,
-        ):  # since HDF5 2.0
-            return np.dtype(f"{dtype_of(kind.get_super()).byteorder}c{size}")
+    if size not in _WORD_SIZES:
+        return None
+    for order, suffix in (("<", "LE"), (">", "BE")):
+        if kind.equal(getattr(h5t, f"STD_B{8 * size}{suffix}")):
+            return np.dtype(f"{order}u{size}")
+    return None
+
+
+def _dtype_of_float(kind: h5t.TypeFloatID) -> np.dtype[Any] | None:
+    for known in _FLOATS:
+        if known.itemsize != kind.get_size():
+            continue
+        for order in ("<", ">"):
+            dtype = known.newbyteorder(order)
+            if kind.equal(kind_of(dtype)):
+                return dtype
+    return None
+
+
+def _dtype_of_complex(kind: h5t.TypeID) -> np.dtype[Any] | None:
+    """That of a complex number: HDF5's own since 2.0, or two floats of one type, the real one first."""
+    size = kind.get_size()
+    if size not in (8, 16):
+        return None
+    if kind.get_class() == getattr(h5t, "COMPLEX", None):
+        return np.dtype(f"{dtype_of(kind.get_super()).byteorder}c{size}")
+    if not isinstance(kind, h5t.TypeCompoundID) or kind.get_nmembers() != 2:
+        return None
+    real, imaginary = kind.get_member_type(0), kind.get_member_type(1)
+    if not isinstance(real, h5t.TypeFloatID) or not imaginary.equal(real):
+        return None
+    if _IMAGINARY.match(kind.get_member_name(0).decode("utf-8", "replace")):
+        return None
+    part = _dtype_of_float(real)
+    if part is None or part.kind != "f":
+        return None
+    offsets = (kind.get_member_offset(0), kind.get_member_offset(1))
+    if offsets != (0, part.itemsize) or size != 2 * part.itemsize:
+        return None
+    return np.dtype(f"{part.byteorder}c{size}")
+
+
+def _no_tensor(kind: h5t.TypeID) -> FormatError:
+    """The error for a type that no tensor has, with a way to make numbers of its elements."""
     words = _OTHERS.get(kind.get_class()) or meaning(kind) or "one that h5py lacks"
-    raise FormatError(f"its data type is {words}", "numbers in whole bytes, as in NumPy")
+    hint = ""
+    if isinstance(kind, h5t.TypeStringID) and not kind.is_variable_str():
+        hint = _hint_for_texts(kind.get_size())
+    elif kind.get_class() == h5t.VLEN:
+        hint = "to make it a tensor, write the lists as rows of one length, with padding"
+    return FormatError(f"its data type is {words}", "numbers in whole bytes, as in NumPy", hint)
+
+
+def _hint_for_texts(size: int) -> str:
+    """How to save texts of so many bytes as numbers, with h5py."""
+    view = "x[()].view('uint8')"
+    if size > 1:
+        view += f".reshape(*x.shape, {size})"
+    return f"to reverse it as characters, save it in h5py as {view}"
 
 
 def is_narrow(kind: h5t.TypeID) -> bool:
