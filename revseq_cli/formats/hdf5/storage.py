@@ -275,7 +275,7 @@ def ends_in_blosc(dataset: h5py.Dataset) -> bool:
     """Whether Blosc is the last filter of a dataset, so that its stored chunks are frames of Blosc."""
     properties = dataset.id.get_create_plist()
     count = properties.get_nfilters()
-    return count > 0 and properties.get_filter(count - 1)[0] == _BLOSC
+    return bool(count > 0 and properties.get_filter(count - 1)[0] == _BLOSC)
 
 
 def require_whole_chunk(dataset: h5py.Dataset, start: tuple[int, ...]) -> None:
