@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 
-from revseq_cli.core.dtypes import describe
+from revseq_cli.core.dtypes import Array, describe, dtype_of, word_of
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
+from revseq_cli.core.tensors import DataType
 from revseq_cli.formats.attributes import Meaning, Variable
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.raw import MemorySource
@@ -24,6 +25,10 @@ from revseq_cli.pipeline.suggest import make_with_hint, require_valid
 from revseq_cli.porting.diagnose import Mistake, WrongLines, diagnosed
 
 Axis = int | str | None
+
+# The dtypes of values and of lengths for which small calls are fast.
+_PLAIN = frozenset(dtype_of(t) for t in DataType if t.kind != "minifloat")
+_PLAIN_LENGTHS = frozenset(dtype_of(t) for t in DataType if t.kind in ("int", "uint"))
 
 
 class Explanation(NamedTuple):
@@ -101,10 +106,70 @@ def reverse_subsequences(
     Traceback (most recent call last):
     revseq_cli.core.errors.FormatError: lengths: 3.5 at [0, 0] is not a length; expected a whole number from 0 to 18446744073709551615
     """
+    if not mask and padding is None:
+        result = _reverse_plain(values, lengths, axis, batch_axis)
+        if result is not None:
+            return result
     job = make_array_job(values, lengths, axis, batch_axis, mask=mask, padding=padding)
     _require_valid(job)
-    result = kernel.reverse(job.values.read(), job.lengths.read(), job.axis)
-    return values.copy(data=result) if _is_labelled(values) else result
+    with _hints_in_message():
+        result = kernel.reverse(job.values.read(), job.lengths.read(), job.axis)
+    if _is_labelled(values):
+        return values.copy(data=result)
+    return result
+
+
+def _reverse_plain(values: Any, lengths: Any, axis: Axis, batch_axis: Axis) -> Array | None:
+    """The result for NumPy arrays in their usual form; None for all others, and for errors.
+
+    Small calls need it: for an array of shape (3, 4), it takes 15 us, and a job takes 45 us.
+    """
+    if type(values) is not np.ndarray or values.dtype not in _PLAIN:
+        return None
+    if type(lengths) is list:
+        with contextlib.suppress(ValueError):  # of a ragged list, which a job reports
+            lengths = np.array(lengths)
+    if type(lengths) is not np.ndarray or lengths.dtype not in _PLAIN_LENGTHS:
+        return None
+    rank = values.ndim
+    if type(axis) is not int or not -rank <= axis < rank:
+        return None
+    axis %= rank
+    shape = values.shape
+    full = (*shape[:axis], 1, *shape[axis + 1 :])
+    if batch_axis is not None:
+        placed = _place_batch(lengths, full, axis, batch_axis)
+    elif lengths.shape == full:
+        placed = lengths
+    elif lengths.shape == shape[:axis] + shape[axis + 1 :]:
+        placed = lengths.reshape(full)
+    else:
+        return None
+    if placed is None:
+        return None
+    if lengths.dtype.kind == "i":
+        if lengths.size and lengths.min() < 0:
+            return None
+        placed = placed.view(word_of(placed.itemsize))
+    return kernel.reverse(values, placed, axis)
+
+
+def _place_batch(
+    lengths: Array,
+    full: tuple[int, ...],
+    axis: int,
+    batch_axis: Axis,
+) -> Array | None:
+    """One length for each index of the batch axis, repeated to the full shape; None if not so."""
+    rank = len(full)
+    if type(batch_axis) is not int or not -rank <= batch_axis < rank:
+        return None
+    batch_axis %= rank
+    if batch_axis == axis or lengths.shape != (full[batch_axis],):
+        return None
+    shape = [1] * rank
+    shape[batch_axis] = -1
+    return np.broadcast_to(lengths.reshape(shape), full)
 
 
 def explain(
@@ -257,10 +322,25 @@ def _hints_in_message() -> Iterator[None]:
     """Put the hint of an error into its message, since Python prints only that."""
     try:
         yield
+    except spec.SpecError as error:
+        if not error.hint:
+            raise
+        errors = error.parts()
+        _add_hint(errors[-1])
+        raise spec.SpecError(error.violations, error.names, errors=errors) from None
     except RevseqError as error:
-        for part in error.parts():
-            part.wanted = "; ".join(filter(None, (part.wanted, part.hint)))
+        _add_hint(error)
         raise
+
+
+def _add_hint(error: RevseqError) -> None:
+    """Add the hint of an error to what its message says; one of several lines on lines of its own."""
+    if not error.hint:
+        return
+    if error.wanted and "\n" not in error.hint:
+        error.wanted = f"{error.wanted}; {error.hint}"
+    else:
+        error.context = error.hint
 
 
 class _ArraySource(MemorySource):

@@ -62,7 +62,7 @@ class Meaning(NamedTuple):
     but for what is about storage; `default_fill` is the fill value that NetCDF takes where they have none. `groups` has
     the attributes of each group on the tensor's path, that of the file first. `coordinates` are the variables of one
     dimension that say where its indices are. `unlimited` names the dimensions that can grow. `left` says in words what
-    this form has no place for.
+    this form has no place for. `times` are coordinates of datetime64 or timedelta64, which are compared but not copied.
     """
 
     dimensions: tuple[str, ...] = ()
@@ -72,6 +72,7 @@ class Meaning(NamedTuple):
     unlimited: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     default_fill: Any = None
+    times: tuple[Variable, ...] = ()
 
     def left_behind(self, *, can_grow: bool) -> tuple[str, ...]:
         """A note on what does not go into another file; `can_grow` says whether its dimensions can."""

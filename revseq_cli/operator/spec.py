@@ -145,8 +145,8 @@ class SpecError(RevseqError, ValueError):
     """Tensors that break rules of the operator or of the feature level; `violations` has every broken rule.
 
     `names` has the user's name for each tensor; a tensor that it lacks has its name in the operator. The `hint` is for
-    all violations together; without one, each has its own. `misfit` says in plain words what the violations mean
-    together; it has the hint, and is printed instead of them.
+    all violations together; without one, each has its own. `errors` say in plain words what the violations mean
+    together; they have the hint, and are printed instead.
     """
 
     def __init__(
@@ -154,18 +154,18 @@ class SpecError(RevseqError, ValueError):
         violations: tuple[Constraint, ...],
         names: dict[str, str],
         hint: str = "",
-        misfit: RevseqError | None = None,
+        errors: Sequence[RevseqError] = (),
     ) -> None:
         super().__init__(f"{len(violations)} violations", hint=hint)
-        self.violations, self.names, self.misfit = violations, names, misfit
+        self.violations, self.names, self.errors = violations, names, errors
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.violations, self.names, self.hint, self.misfit)
+        return type(self), (self.violations, self.names, self.hint, self.errors)
 
     def parts(self) -> Sequence[RevseqError]:
         """An error for each violation; the last one has the hint."""
-        if self.misfit:
-            return (self.misfit,)
+        if self.errors:
+            return self.errors
         parts = []
         for v in self.violations:
             hint, name = "" if self.hint else v.hint, self.names.get(v.tensor, v.tensor)

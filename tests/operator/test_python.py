@@ -194,3 +194,50 @@ def test_violations_take_what_the_others_take():
         assert [(each.tensor, each.property, each.found) for each in broken] == expected
     with pytest.raises(TypeError, match=r"feature_level is .*; expected a string"):
         revseq_cli.violations(VALUES, LENGTHS, 1, 5.0)
+
+
+FRAMES = np.array([[[1, 5], [0, 6], [0, 0]], [[0, 3], [4, 4], [8, 0]]], "f4")
+
+
+def test_padding_of_three_dimensions():
+    words = r"batch_axis=0\n.*batch_axis='none'"
+    with pytest.raises(revseq_cli.UsageError, match=words) as caught:
+        revseq_cli.reverse_subsequences(FRAMES, axis=1, padding=0)
+    assert "--" not in str(caught.value)
+    for batch_axis, lengths in ((0, [[[2, 2]], [[3, 3]]]), ("none", [[[1, 2]], [[3, 2]]])):
+        found = revseq_cli.reverse_subsequences(FRAMES, axis=1, padding=0, batch_axis=batch_axis)
+        assert oracle.same_bits(found, oracle.reverse(FRAMES, np.array(lengths), 1))
+    for wrong in (2**24 + 1, 1e39, 1 + 1j, np.float64(16777217)):
+        with pytest.raises(revseq_cli.UsageError, match="does not hold the padding"):
+            revseq_cli.reverse_subsequences(FRAMES[0], axis=1, padding=wrong)
+    for right in (np.float32(0), np.array(0), True, 0j):
+        revseq_cli.reverse_subsequences(FRAMES[0], axis=1, padding=right)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "axes", "words"),
+    [
+        ([1, 2], {"axis": 1}, "has 2 lengths; expected 6, .*batch_axis=0"),
+        ([1, 2], {}, "expected axis 0 to 2\n.*\n.*: axis=1, batch_axis=0\n"),
+        ([0, 2, 5], {"axis": 1, "batch_axis": 0}, "has 3 lengths; expected 2, .*numpy.diff"),
+        ([1, 2, 3, 4], {"axis": 1}, "has 4 lengths; expected 6, .*2 with batch_axis=0; 3 with batch_axis=2"),
+        (np.ones((2, 4), bool), {"axis": 1}, "mask=True"),
+    ],
+)  # fmt: skip
+def test_messages_name_parameters_of_the_function(lengths, axes, words):
+    for function in (revseq_cli.reverse_subsequences, revseq_cli.violations):
+        if function is revseq_cli.violations and "batch_axis" not in axes and axes:
+            continue
+        with pytest.raises(ValueError, match=words) as caught:
+            function(VALUES, lengths, **axes)
+        assert "--" not in str(caught.value)
+
+
+def test_times_of_xarray_are_compared():
+    days = np.array(["2001-01-01", "2001-01-02"], "M8[ns]")
+    x = xarray.DataArray(np.arange(6.0).reshape(2, 3), dims=("day", "t"), coords={"day": days})
+    n = xarray.DataArray([3, 2], dims="day", coords={"day": days.astype("M8[D]")})
+    assert revseq_cli.reverse_subsequences(x, n, "t").values.tolist() == [[2, 1, 0], [4, 3, 5]]
+    for other in (days[::-1], days - days[0], np.array([0, 1])):
+        with pytest.raises(revseq_cli.FormatError, match="its day is not that of values"):
+            revseq_cli.reverse_subsequences(x, n.assign_coords(day=other), "t")

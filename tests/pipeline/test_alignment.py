@@ -8,6 +8,7 @@ import numpy as np
 import oracle
 import pytest
 import xarray
+import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 from tensor_files import held
@@ -195,6 +196,59 @@ def test_coordinates_of_text(revseq, tmp_path, kind):
         "its lat is not that of v.nc", "at [0]"
     )
     revseq("run", "v.nc::v", write(names), "--axis", "time").ok()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("kind", ["M8", "m8"])
+def test_times_of_zarr_are_compared(revseq, tmp_path, version, kind):
+    """By value and unit: one day is 24 hours, and not one hour."""
+
+    def write(name, array, times):
+        group = zarr.open_group(tmp_path / f"{name}.zarr", mode="w", zarr_format=version)
+        for key, values, names in (("day", times, ["day"]), (name, array, ["day", "t"])):
+            names = names[: values.ndim]
+            made = group.create_array(
+                key,
+                shape=values.shape,
+                dtype=values.dtype,
+                chunks=values.shape,
+                **({"dimension_names": names} if version == 3 else {}),
+            )
+            made[...] = values
+            if version == 2:
+                made.attrs["_ARRAY_DIMENSIONS"] = names
+        return f"{name}.zarr::{name}"
+
+    days = np.array([1, 2, 3], f"{kind}[D]")
+    values = np.arange(12.0).reshape(3, 4)
+    counts = np.array([4, 2, 3])
+    x = write("x", values, days)
+    for same in (days, days.astype(f"{kind}[h]")):
+        revseq("run", x, write("n", counts, same), "--axis", "t").ok()
+    for other in (days[::-1], days.astype("i8").astype(f"{kind}[h]"), days.astype("i8")):
+        done = revseq("run", x, write("n", counts, other), "--axis", "t")
+        done.refused("its day is not that of x.zarr")
+
+
+def test_other_units_of_equal_coordinates_are_noted(revseq, tmp_path):
+    for name, units in (("x", "days since 2000-01-01"), ("n", "days since 2001-01-01")):
+        day = ("day", [0, 1], {"units": units})
+        variables = {"x": (("day", "t"), np.ones((2, 3))), "n": ("day", [1, 2])}
+        xarray.Dataset(variables, coords={"day": day}).to_netcdf(tmp_path / f"{name}.nc")
+    job = ("x.nc::x", "n.nc::n", "--axis", "t")
+    for command in (("run",), ("run", "-o", "y.npy"), ("run", "--dry-run"), ("check",)):
+        err = revseq(*command, *job).ok().err
+        assert "'days since 2001-01-01' in n.nc" in err
+        assert "'days since 2000-01-01' in x.nc" in err
+    assert "units" not in revseq("run", "x.nc::x", "x.nc::n", "--axis", "t").ok().err
+
+
+def test_a_coordinate_of_zarr_that_is_a_link_is_named(revseq, tmp_path):
+    dataset = xarray.Dataset({"x": (("a", "b"), np.ones((2, 3)))}, coords={"b": [1, 2, 3]})
+    dataset.to_zarr(tmp_path / "x.zarr", consolidated=False)
+    (tmp_path / "x.zarr" / "b").rename(tmp_path / "b")
+    (tmp_path / "x.zarr" / "b").symlink_to(tmp_path / "b")
+    assert "b (a link)" in revseq("run", "x.zarr::x", "[1, 2]", "--axis", 1, "-o", "y.npy").ok().err
 
 
 # Masks

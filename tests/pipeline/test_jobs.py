@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensor_files import held
 
+import revseq_cli
 from revseq_cli.core import thresholds
 from revseq_cli.core.dtypes import numbers
 from revseq_cli.core.errors import FormatError
@@ -381,3 +382,177 @@ def test_padding_block_by_block(data):
         ends = np.broadcast_to(ends.max(others, keepdims=True, initial=0), ends.shape)
     assert found.shape == ends.shape
     assert (found == ends).all()
+
+
+# Whole frames, or each sequence for itself
+FRAMES = np.array([[[1, 5], [0, 6], [2, 0], [0, 0]], [[0, 3], [4, 4], [0, 7], [8, 0]]], "f4")
+
+
+@pytest.mark.parametrize("command", [("run",), ("check",), ("diff", "x.npy", "--job")])
+def test_padding_of_three_dimensions_asks_what_is_meant(revseq, tmp_path, command):
+    np.save(tmp_path / "x.npy", FRAMES)
+    job = ("x.npy", "--padding", 0, "--axis", 1)
+    done = revseq(*command, *job).refused(": --batch-axis 0\n", ": --batch-axis none\n")
+    assert "revseq run" not in done.err
+    np.save(tmp_path / "x.npy", FRAMES[0])
+    revseq("run", *job).ok()  # with two dimensions, nothing is asked
+    revseq("run", *job, "--batch-axis", "none").ok()
+
+
+@pytest.mark.parametrize(
+    ("options", "lengths"),
+    [
+        (("--batch-axis", 0), [[[3, 3]], [[4, 4]]]),
+        (("--like", "tensorflow"), [[[3, 3]], [[4, 4]]]),
+        (("--batch-axis", "none"), [[[3, 2]], [[4, 3]]]),
+        (("--batch-axis", "none", "--like", "tensorflow"), [[[3, 2]], [[4, 3]]]),
+    ],
+)
+def test_padding_of_three_dimensions(revseq, tmp_path, options, lengths):
+    np.save(tmp_path / "x.npy", FRAMES)
+    job = ("x.npy", "--padding", 0, "--axis", 1, *options)
+    right = oracle.expected(FRAMES, np.array(lengths), 1)
+    revseq("run", *job, "-o", "y.npy").ok()
+    assert oracle.same_bits(result(tmp_path), right)
+    typed = {"input": "x.npy", "padding": 0, "axis": 1, "output": "z.npy"}
+    for name, value in zip(options[::2], options[1::2], strict=True):
+        typed[name.removeprefix("--")] = value
+    (tmp_path / "jobs.jsonl").write_text(json.dumps(typed))
+    revseq("batch", "jobs.jsonl").ok()
+    assert oracle.same_bits(np.load(tmp_path / "z.npy"), right)
+    counts = json.loads(revseq("check", *job, "--json").ok().out)["lengths"]
+    assert (counts["least"], counts["greatest"]) == (np.min(lengths), 4)
+    least = np.min(lengths)
+    assert f"from {least} to 4, found by the padding 0" in revseq("check", *job).ok().out
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "is_held"),
+    [
+        ("f4", "1e39", False), ("f4", "16777217", False), ("f4", "16777216", True), ("f4", "1e20", True),
+        ("f4", "0.1", True), ("f4", "-inf", True), ("f4", "nan", True), ("f2", "65520", False), ("f2", "65504", True),
+        ("f8", "9007199254740993", False), ("f8", "1" + "0" * 39, False), ("f8", "1e300", True), ("?", "2", False),
+        ("?", "1", True), ("?", "nan", False), ("u1", "inf", False), ("i8", "9223372036854775807", True),
+        ("i8", "9223372036854775808", False), ("c8", "16777217", False), ("c8", "0.5", True),
+    ],
+)  # fmt: skip
+def test_padding_that_the_data_type_does_not_hold(revseq, tmp_path, dtype, value, is_held):
+    x = np.zeros((2, 3), dtype)
+    if is_held:
+        number = int(value) if value.lstrip("-").isdecimal() else float(value)
+        x = np.array([[1, number, number], [1, 1, number]]).astype(dtype)
+        if dtype == "?":
+            x = np.array([[0, 1, 1], [0, 0, 1]], dtype)
+    np.save(tmp_path / "x.npy", x)
+    done = revseq("check", "x.npy", f"--padding={value}", "--axis", 1, "--json")
+    assert "Warning" not in done.err
+    if not is_held:
+        assert done.status == 2
+        assert "does not hold the padding" in done.out
+        return
+    counts = json.loads(done.ok().out)["lengths"]
+    assert (counts["least"], counts["greatest"]) == (1, 2)
+
+
+@pytest.mark.parametrize("data_type", ["bfloat16", "float8_e4m3fn", "float8_e8m0fnu"])
+def test_padding_of_minifloats(data_type):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    dtype = getattr(ml_dtypes, data_type)
+    x = np.array([[1, 4, 2, 2], [1, 2, 2, 2]]).astype(dtype)
+    found = revseq_cli.reverse_subsequences(x, axis=1, padding=2).astype("f4")
+    assert found.tolist() == [[4, 1, 2, 2], [1, 2, 2, 2]]
+    with pytest.raises(revseq_cli.UsageError, match="does not hold the padding 257"):
+        revseq_cli.reverse_subsequences(x, axis=1, padding=257)
+
+
+def test_padding_that_ends_no_sequence_is_noted(revseq, tmp_path):
+    np.save(tmp_path / "x.npy", np.array([[5, 0, 1], [7, 8, 9]]))
+    job = ("x.npy", "--padding", 0, "--axis", 1)
+    commands = (("run",), ("run", "-o", "y.npy"), ("check",), ("diff", "x.npy", "--job"))
+    for command in commands:
+        assert "no sequence ends with 0" in revseq(command[0], *command[1:], *job).err
+    (tmp_path / "jobs.jsonl").write_text('{"input":"x.npy","padding":0,"axis":1,"output":"z.npy"}')
+    assert "no sequence ends with 0" in revseq("batch", "jobs.jsonl").ok().err
+    np.save(tmp_path / "x.npy", np.array([[5, 0, 0], [7, 8, 9]]))
+    assert "no sequence ends" not in revseq("run", *job).ok().err
+    np.save(tmp_path / "x.npy", np.zeros((0, 3)))
+    assert "no sequence ends" not in revseq("run", *job).ok().err
+
+
+@pytest.mark.parametrize("form", ["nc", "zarr2", "zarr3", "packed"])
+def test_the_fill_value_of_the_file_is_padding_like_nan(revseq, tmp_path, form):
+    """Readers show both as NaN; another value that ends no sequence gets a note that names it."""
+    x = np.array([[1, 2, np.nan, np.nan], [3, np.nan, 4, np.nan], [5, 6, 7, 8]], "f4")
+    encoding = {"_FillValue": -9999.0}
+    if form == "packed":
+        encoding = {"dtype": "i2", "_FillValue": -9999}
+    dataset = xarray.Dataset({"t": (("p", "z"), x)})
+    if form.startswith("zarr"):
+        name = "x.zarr"
+        dataset.to_zarr(tmp_path / name, zarr_format=int(form[-1]), encoding={"t": encoding})
+    else:
+        name = "x.nc"
+        dataset.to_netcdf(tmp_path / name, encoding={"t": encoding})
+    suffix = name.removeprefix("x")
+    job = (f"{name}::t", "--axis", "z", "--padding")
+    revseq("run", *job, "nan", "-o", f"y{suffix}").ok()
+    opened = xarray.open_dataset(tmp_path / f"y{suffix}", engine=None)
+    right = oracle.expected(x, np.array([[2], [3], [4]]), 1)
+    np.testing.assert_array_equal(opened["t"].to_numpy(), right)
+    opened.close()
+    note = revseq("run", *job, 0, "-o", f"z{suffix}").ok().err
+    assert "no sequence ends with 0" in note
+    assert "-9999" in note
+
+
+def test_one_length_for_each_index_in_several_dimensions(revseq, files):
+    for shape in ((4, 1, 1), (1, 4, 1), (1, 1, 1, 4)):
+        np.save(files / "n.npy", np.reshape(N, shape))
+        revseq("run", "x.npy", "n.npy", *BATCH, "-o", "y.npy", "--overwrite").ok()
+        assert oracle.same_bits(result(files), RIGHT)
+    np.save(files / "n.npy", np.ones((4, 2), "u4"))
+    revseq("run", "x.npy", "n.npy", *BATCH).refused("has the shape {4,2}", "expected 4, one for")
+
+
+def test_how_many_lengths_are_expected(revseq, files):
+    np.save(files / "n.npy", np.array([1, 2, 3]))
+    revseq("run", "x.npy", "n.npy", *BATCH).refused("n.npy: has 3 lengths\n  expected 4, one for")
+    done = revseq("run", "x.npy", "n.npy", "--axis", 1)
+    done.refused(
+        "n.npy: has 3 lengths\n  expected 24, ", "{4,1,6} or {4,6}", "4 with --batch-axis 0"
+    )
+    np.save(files / "x.npy", X[:, :, 0])
+    done = revseq("run", "x.npy", "n.npy", "--axis", 1)
+    done.refused("n.npy: has 3 lengths\n  expected 4, ", "{4,1} or {4}")
+
+
+@pytest.mark.parametrize("axes", [("--axis", 1, "--batch-axis", 0), ("--axis", 1)])
+def test_offsets_are_not_lengths(revseq, files, axes):
+    """As cu_seqlens and row_splits are: one more than lengths, rising from 0."""
+    for offsets, are_offsets in (
+        ([0, 2, 7, 7, 10], True),
+        ([0, 7, 2, 7, 10], False),
+        ([1, 2, 3, 4, 5], False),
+    ):
+        np.save(files / "n.npy", np.array(offsets))
+        err = revseq("run", "x.npy", "n.npy", *axes).refused("has 5 lengths").err
+        assert err.endswith("numpy.diff\n") is are_offsets
+
+
+@pytest.mark.parametrize("suffix", ["h5", "nc", "zarr"])
+def test_lengths_in_an_attribute(revseq, tmp_path, suffix):
+    name = f"x.{suffix}"
+    attributes = {"row_size": np.array([3, 2, 4, 1], "i4"), "units": "K"}
+    dataset = xarray.Dataset({"v": (("a", "b"), np.ones((4, 5)), attributes)})
+    if suffix == "zarr":
+        dataset.to_zarr(tmp_path / name)
+    else:
+        dataset.to_netcdf(tmp_path / name, engine="h5netcdf")
+    job = (f"{name}::v", "--axis", 1)
+    for lengths in ((), (f"{name}::/v/row_size",), (f"{name}::v/row_size",)):
+        done = revseq("run", job[0], *lengths, *job[1:]).refused("row_size", "revseq show --json ")
+        typed = done.err.rpartition("LENGTHS, revseq ")[2].split()
+        assert "[3, 2, 4, 1]" in " ".join(revseq(*typed).ok().out.split()).replace(
+            "[ ", "["
+        ).replace(" ]", "]")
+    assert "Hint" not in revseq("run", job[0], f"{name}::v/units2", *job[1:]).refused().err

@@ -62,6 +62,7 @@ _TEXT_TYPES = {
     "fixed_length_utf32": ("U", 4),
     "null_terminated_bytes": ("S", 1),
 }  # each with the bytes of a character
+_TIME_TYPES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
 
 
 class Node(NamedTuple):
@@ -156,6 +157,10 @@ class Store:
             return Node(3, fields, attributes if isinstance(attributes, dict) else {}, is_array)
         fields = self.read(f"{start}.zarray")
         return Node(2, fields, self.read(f"{start}{_ATTRIBUTES}"), bool(fields))
+
+    def is_link(self, key: str) -> bool:
+        """Whether that path inside the store is a link, which is not followed."""
+        return self._fetched is None and Path(self.path, key).is_symlink()
 
     def folders(self, key: str) -> list[str]:
         """The path inside the store of each folder in a group, the first one last."""
@@ -279,7 +284,7 @@ class Metadata(NamedTuple):
 
 
 def read(node: Node, where: str, asked: DataType | None = None, *, texts: bool = False) -> Metadata:
-    """The metadata of an array of numbers, or with `texts` also of texts; FormatError for what cannot be read.
+    """The metadata of an array of numbers, or with `texts` also of texts and times; FormatError for other arrays.
 
     `asked` is the data type of elements that are stored as bytes without one.
     """
@@ -317,7 +322,7 @@ def read(node: Node, where: str, asked: DataType | None = None, *, texts: bool =
         if not all(type(size) is int for size in (*sizes, *chunks, *shards)):
             raise TypeError
         dtype = _dtype_of(kind, node.version)
-        is_text = texts and dtype.kind in "USO"
+        is_text = texts and dtype.kind in "USOmM"
         if not is_text:
             try:
                 dtype = named(dtype, asked, where)
@@ -366,6 +371,12 @@ def _dtype_of(kind: Any, version: Version) -> np.dtype[Any]:  # noqa: ANN401 - o
     if name in _TEXT_TYPES and type(size) is int and 0 < size < 1 << 20:
         letter, width = _TEXT_TYPES[name]
         return np.dtype(f"{letter}{size // width}")
+    if name in _TIME_TYPES:
+        unit, count = kind["configuration"]["unit"], kind["configuration"].get("scale_factor", 1)
+        try:
+            return np.dtype(f"{_TIME_TYPES[name]}[{int(count)}{unit}]")
+        except (TypeError, ValueError):
+            return np.dtype(object)
     return _TYPES.get(name if size is None else f"{name} {size}", np.dtype(object))
 
 

@@ -130,6 +130,7 @@ class ZarrSource(Source):
     def meaning(self) -> Meaning:
         attributes, left = neutral(self.node)
         coordinates: list[Variable] = []
+        times: list[Variable] = []
         groups: list[Attributes] = []
         parts = self.key.split("/")[:-1]
         for name, size in zip(self.dimensions, self.sizes, strict=False):
@@ -137,6 +138,9 @@ class ZarrSource(Source):
             if not name or "/" in name or not self.key or key == self.key:
                 continue
             try:
+                if self.store.is_link(key):
+                    left.append(f"the variable {name} (a link)")
+                    continue
                 node = self.store.node(key)
                 if not node or not node.is_array:
                     continue
@@ -146,6 +150,9 @@ class ZarrSource(Source):
                 continue
             if values is None:
                 left.append(f"the variable {name}")
+            elif values.dtype.kind in "mM":
+                times.append(Variable(name, {}, values))
+                left.append(f"the variable {name} (its data type is {values.dtype})")
             else:
                 coordinates.append(Variable(name, neutral(node)[0], values))
         for i in range(len(parts) + 1 if self.key else 0):
@@ -159,7 +166,12 @@ class ZarrSource(Source):
                 }
             )
         return Meaning(
-            self.dimensions, attributes, tuple(coordinates), tuple(groups), left=tuple(left)
+            self.dimensions,
+            attributes,
+            tuple(coordinates),
+            tuple(groups),
+            left=tuple(left),
+            times=tuple(times),
         )
 
     def _coordinate(self, key: str, node: Node, size: int) -> NDArray[Any] | None:
@@ -177,9 +189,11 @@ class ZarrSource(Source):
         _, size_stored, _ = metadata.files_in(stored.at, name)
         if size_stored > MOST_BYTES:
             return None
-        if array.dtype.kind not in "USO":
+        if array.dtype.kind not in "USOmM":
             return ZarrSource(self.store.path, key, at=self.at).read()
         with errors_worded(stored.at, "read"):
+            if array.dtype.kind in "mM":
+                return stored.read((...,))
             return as_texts(stored.read((...,)))
 
 
