@@ -237,7 +237,7 @@ class Parsed(click.ParamType):  # type: ignore[type-arg] # older ones of Click t
 def parse_dimension(text: str) -> int | str:
     """The number or the name of a dimension; UsageError for an empty text."""
     if not text.strip():
-        raise UsageError("the dimension is empty", "a number or a name; is a variable unset?")
+        raise UsageError("the dimension is empty", "a number or a name; is a shell variable unset?")
     if number := re.fullmatch(r"([+-]?\d{1,40})(\.0*)?", text.strip(), re.ASCII):
         return int(number[1])
     return text
@@ -329,17 +329,18 @@ job_settings = together(
     sizes_option,
     Group.REVERSE.option(
         "--lengths-dtype", type=Parsed("type", DataType.parse_length),
-        help="Cast LENGTHS to this data type, for a feature level that lacks theirs. A value that this would change is "
-        "an error.  [default for text: UINT32]",
+        help="Cast LENGTHS to this data type, if the feature level does not support theirs. It is an error if that "
+        "changes a value.  [default for text: UINT32]",
     ),
     Group.REVERSE.option(
         "--batch-axis", type=_DIMENSION, metavar="B|NAME",
-        help="The dimension with one length for each index: LENGTHS has its size N, or {1,N} or {N,1}.",
+        help="The dimension that has one length for each index: LENGTHS then has the shape {B}, or {B} with dimensions "
+        "of size 1. With none, no dimension is one.",
     ),
     Group.REVERSE.option(
         "--like", type=click.Choice([*SYSTEMS], case_sensitive=False),
-        help="Take the axis and the batch axis from that system where they are not given: 0 and 1 of onnx and pytorch, "
-        "1 and 0 of tensorflow.",
+        help="Use the axes of this system, unless given: axis 0 and batch axis 1 (onnx, pytorch); axis 1 and batch "
+        "axis 0 (tensorflow).",
     ),
     Group.READ.option(
         "--feed", multiple=True, metavar="NAME=FILE",
@@ -347,13 +348,14 @@ job_settings = together(
     ),
     Group.REVERSE.option(
         "--mask", is_flag=True,
-        help="LENGTHS is a mask with the sizes of INPUT, or only those of batch and time. Each of its lines has ones "
+        help="LENGTHS is a mask with the shape of INPUT, or of its batch and reversed axes only. Each sequence is ones "
         "followed by zeros; the number of ones is the length.",
     ),
     Group.REVERSE.option(
         "--padding", type=Parsed("number", parse_padding), metavar="VALUE",
-        help="In place of LENGTHS: each line is reversed up to its last element that is not VALUE, a number or nan. "
-        "With --batch-axis, the length of an index is that of its longest line.",
+        help="Instead of LENGTHS: reverse each sequence up to its last element that differs from VALUE (a number, or "
+        "nan). With --batch-axis, each index takes the length of its longest sequence; an INPUT of three dimensions or "
+        "more needs --batch-axis B or none.",
     ),
 )  # fmt: skip
 job_options = together(

@@ -66,9 +66,8 @@ class View(Source):
     def recheck(self) -> None:
         self.source.recheck()
 
-    def can_copy_to(self, path: str) -> bool:  # noqa: ARG002 - whatever the name is
-        """Never: the file of the source has other elements."""
-        return False
+    def original_for(self, name: str) -> None:  # noqa: ARG002 - whatever the name is
+        """None: an output is no copy of the file of the source, which has other elements."""
 
     def meaning(self) -> Meaning | None:
         return self.source.meaning()
