@@ -237,7 +237,7 @@ class Parsed(click.ParamType):  # type: ignore[type-arg] # older ones of Click t
 def parse_dimension(text: str) -> int | str:
     """The number or the name of a dimension; UsageError for an empty text."""
     if not text.strip():
-        raise UsageError("the dimension is empty", "a number or a name; is a shell variable unset?")
+        raise UsageError("the dimension is empty", "a number or a name; is a variable unset?")
     if number := re.fullmatch(r"([+-]?\d{1,40})(\.0*)?", text.strip(), re.ASCII):
         return int(number[1])
     return text
