@@ -177,11 +177,19 @@ def _jobs(
 
 
 def _is_up_to_date(entry: Entry) -> bool:
-    """Whether the output, which is complete where it exists, is not older than the inputs."""
+    """Whether the output, which is complete where it exists, is not older than the inputs.
+
+    Of an output FILE::name, FILE must have a tensor of that name.
+    """
     output = files.time_of_change(entry.output)
-    return output is not None and all(
-        (files.time_of_change(path) or sys.maxsize) <= output for path in entry.inputs.values()
-    )
+    if output is None:
+        return False
+    for path in entry.inputs.values():
+        if (files.time_of_change(path) or sys.maxsize) > output:
+            return False
+    from revseq_cli.formats.outputs import has_tensor  # --help must not load NumPy
+
+    return has_tensor(entry.options["output"])
 
 
 def _print_outcome(outcome: Outcome, jobs: Jobs, console: Console) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from revseq_cli import files
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, UsageError, listed
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files import base
 from revseq_cli.formats import table
 from revseq_cli.formats.contents import refuse_key
-from revseq_cli.formats.contract import FileSink, Original, Source
+from revseq_cli.formats.contract import FileSink, Original, Source, TextTypes
 from revseq_cli.formats.recognition import find_format, unknown_format
-from revseq_cli.formats.references import Reference
+from revseq_cli.formats.references import Reference, open_source
 from revseq_cli.formats.table import HDF5, ONNX, ZARR, Format, by_suffix, named
 
 
@@ -64,6 +64,18 @@ def adds_to_file(reference: Reference) -> bool:
     row = named(reference.format) or by_suffix(reference.path)
     is_several = row is None or row.keeps_others
     return is_several and reference.key is not None and files.exists(reference.path)
+
+
+def has_tensor(output: str) -> bool:
+    """Whether the file of an output, which exists, has the tensor that the output names; True where it names none."""
+    reference = Reference.file(output)
+    if reference.key is None:
+        return True
+    try:
+        open_source(reference, TextTypes(None, DataType.FLOAT32))
+    except RevseqError:  # what is wrong with the file is an error of the job
+        return False
+    return True
 
 
 def _find_own_file(reference: Reference, row: Format, *, overwrite: bool) -> Original | None:

@@ -192,6 +192,8 @@ class ZarrSink(FileSink):
     def _refuse_other_sizes(self, above: str, own: str) -> None:
         """UsageError where a dimension has another size in the group: xarray opens no such group."""
         store = cast("Store", self._store)
+        if store.node(above) is None:
+            return
         array = metadata.read(_node_of(self._version, self._array), self.file.name, self._data_type)
         sizes = dict(zip(array.dimensions, array.sizes, strict=False))
         for key in store.folders(above):
