@@ -44,7 +44,7 @@ def remove(path):
 @pytest.mark.parametrize(
     ("output", "words"),
     [("none/y.npy", "no such folder"), ("folder.npy", "a directory"), ("y.dat", "unknown suffix"),
-     ("x.npy/y.npy", "cannot write"), ("old.h5::new", "inside an existing file"), ("y.npy::a", "has one tensor"),
+     ("x.npy/y.npy", "cannot write"), ("old.h5::a", "exists already"), ("y.npy::a", "has one tensor"),
      ("y" * 300 + ".npy", "a name of 304 characters" if WINDOWS else "cannot write"),
      ("y.npy/", "Hint: try y.npy\n"), ("y.h5/.", "Hint: try y.h5\n"), ("folder.npy/", "a directory")],
 )  # fmt: skip
@@ -195,6 +195,55 @@ def test_h41_the_nth_call_that_fails(faulty, jobs, job, call, number):
             assert done.status == 0, done.err
             return
     raise AssertionError("more calls than expected")
+
+
+def bytes_below(path):
+    """The bytes of a file, or of each file of a folder."""
+    if path.is_file():
+        return path.read_bytes()
+    files = [file for file in path.rglob("*") if file.is_file()]
+    return {str(file.relative_to(path)): file.read_bytes() for file in files}
+
+
+@pytest.mark.parametrize("suffix", ["npz", "h5", "safetensors", "zarr"])
+@pytest.mark.parametrize("call", ["pwrite", "write", "fsync", "close", "replace", "open"])
+def test_h41_a_file_that_gets_a_tensor(faulty, revseq, jobs, suffix, call):
+    """-o FILE::name: after an error FILE is as it was."""
+    revseq(*JOB, "-o", f"FILE.{suffix}::old").ok()
+    file, before, inputs = jobs / f"FILE.{suffix}", jobs / "before", names(jobs)
+    os.rename(file, before)
+    for n in range(1, 200):
+        (shutil.copytree if before.is_dir() else shutil.copy)(before, file)
+        done = faulty(jobs, call, errno.EIO, n, *JOB, "-o", f"{file.name}::new")
+        if done.status:
+            done.refused()
+            assert "internal error" not in done.err
+            assert any(name in done.err for name in (*inputs, file.name)), done.err
+            assert bytes_below(file) == bytes_below(before)
+        assert revseq("diff", f"{file.name}::old", f"{before.name}::old").ok()
+        assert names(jobs) == inputs | {before.name}
+        remove(file)
+        if not done.failed:
+            assert done.status == 0, done.err
+            return
+    raise AssertionError("more calls than expected")
+
+
+@pytest.mark.needs("shell")
+@pytest.mark.parametrize("suffix", ["npz", "h5", "safetensors", "zarr"])
+def test_h40_a_full_disk_while_a_file_gets_a_tensor(shell, revseq, files, suffix):
+    values = np.random.default_rng(1).integers(0, 2**32, (300, 300), np.uint32)
+    np.save(files / "x.npy", values)
+    np.save(files / "n.npy", np.ones((300, 1), np.uint32))
+    revseq(*JOB, "-o", f"FILE.{suffix}::old").ok()
+    before, there = bytes_below(files / f"FILE.{suffix}"), names(files)
+    for limit in (0, 3) if suffix == "zarr" else (0, 3, 100, 300):  # a chunk has 350 KB
+        done = shell(f"ulimit -f {limit}; revseq {' '.join(JOB)} -o FILE.{suffix}::new")
+        assert done.status == 2
+        assert done.err.startswith(f"Error: FILE.{suffix}")
+        assert "File too large" in done.err
+        assert bytes_below(files / f"FILE.{suffix}") == before
+        assert names(files) == there
 
 
 READERS = {

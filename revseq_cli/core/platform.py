@@ -302,7 +302,8 @@ def lock_folder(path: str) -> Iterator[None]:
             fcntl.flock(fd, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(fd)
+        with contextlib.suppress(OSError):  # nothing is written there
+            os.close(fd)
 
 
 # Errors that Windows alone has, and that may pass: a sharing or lock violation, a file that is being deleted.

@@ -333,11 +333,13 @@ class NewFolder(NewFile):
         patiently(lambda: Path(self.temporary).rename(self._final), platform.keeps_name)
 
     def remove(self) -> None:
-        """Remove the temporary folder with all that is in it, as far as that can be done."""
+        """Remove the temporary folder with all that is in it; what cannot be removed is tried once more."""
         if self.is_created:
             import shutil  # it takes 2 ms with what it imports, and most jobs write no folder
 
             shutil.rmtree(self.temporary, ignore_errors=True)
+            if os.path.lexists(self.temporary):
+                shutil.rmtree(self.temporary)
             self.is_created = False
 
 
