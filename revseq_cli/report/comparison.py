@@ -71,7 +71,7 @@ def text_of(comparison: Comparison, width: int | None = None, *, in_color: bool 
     if wrong and wrong.rule and wrong.count < wrong.of:
         lines.append(f"only {wrong.rule} are wrong")
     for i, mistake in enumerate(comparison.mistakes):
-        lines.append(f"{'and' if i else 'likely cause'}: {mistake.text}")
+        lines.append(f"{'and' if i else 'explained by'}: {mistake.text}")
     lines = terminal.fit("\n".join(lines), width).split("\n")
     if comparison.axis is None or not comparison.sequences:
         lines += _elements(comparison, differences)

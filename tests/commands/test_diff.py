@@ -209,7 +209,7 @@ def test_what_is_told_of_a_job(revseq, tmp_path):
         "notes"
     ] == [told[6:-1]]
     found = revseq("diff", "a.npy", "--job", "x.npy", "[2, 4]", *job)
-    assert "only batch 0 of 2 are wrong\nlikely cause: whole sequences are reversed\n" in found.out
+    assert "only batch 0 of 2 are wrong\nexplained by: whole sequences are reversed\n" in found.out
     assert "index  A" not in found.out
     revseq("run", "x.npy", "[3, 0]", *job[:4], "-o", "y.bin").ok()
     for sizes in ((), ("--sizes", "2x4")):  # of A, since INPUT has its own
