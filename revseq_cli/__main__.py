@@ -156,17 +156,12 @@ def _tell(error: Exception, settings: dict[str, Any]) -> None:
         traceback.print_exception(error)
     import click
 
-    from revseq_cli.commands.options import message_of_click, print_error
-    from revseq_cli.core.errors import RevseqError, worded
+    from revseq_cli.commands import usage
+    from revseq_cli.commands.options import print_error
+    from revseq_cli.core.errors import worded
 
     if isinstance(error, click.UsageError):
-        hint = f"{error.ctx.command_path if error.ctx else 'revseq'} --help"
-        options = [param.name for param in error.ctx.command.params] if error.ctx else []
-        if (
-            getattr(error, "option_name", "") == "--force" and "overwrite" in options
-        ):  # that of other tools
-            hint = "use --overwrite in its place"
-        error = RevseqError(message_of_click(error.format_message()), hint=hint)
+        error = usage.as_error(error, sys.argv[1:])
     error = worded(error, "standard output")
     print_error(error, settings.get("revseq.color", "auto"))
     args = sys.argv[1:]

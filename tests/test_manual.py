@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from conftest import ROOT
 
-from revseq_cli.commands.cli import COMMANDS
+from revseq_cli.commands.names import COMMANDS
 
 pytest.importorskip("hatchling")
 SPEC = importlib.util.spec_from_file_location("build_hook", ROOT / "man" / "build.py")

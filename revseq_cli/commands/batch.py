@@ -57,7 +57,9 @@ _DEFAULTS = [
         "revseq batch jobs.csv",
     ),
 )
-@click.argument("manifest", metavar="[MANIFEST]", required=False, type=click.Path())
+@click.argument(
+    "manifest", metavar="[MANIFEST]", required=False, shell_complete=options.complete_files
+)
 @Group.READ.option(
     "--each", metavar="PATTERN", help="Run a job for each file that matches, such as 'data/*.npy'."
 )

@@ -10,24 +10,11 @@ import click
 
 from revseq_cli import __version__
 from revseq_cli.commands import options
+from revseq_cli.commands.names import COMMANDS, TOPICS
 
-# The name of each command and its line of help, in the order of the help. Its module has that name; the last two are
-# here.
-COMMANDS = {
-    "run": "Reverse the first N elements of each line of a tensor.",
-    "check": "Check a job against the constraints of DirectML.",
-    "batch": "Run many jobs, and skip what is done.",
-    "verify": "Recompute the examples on documentation pages.",
-    "show": "Show what files hold, with a preview.",
-    "convert": "Write a tensor in another format, bit for bit or not at all.",
-    "diff": "Compare two tensors, or a tensor with the right output of a job.",
-    "levels": "Show what each feature level accepts.",
-    "export": "Write a job as a model for DxDispatch, for DirectML on Windows.",
-    "completion": "Print the completion script for a shell.",
-    "help": "Show the help of a command, or a page of the manual.",
-}
+# The completion of zsh has no `compdef` before this.
+_START_ZSH = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit -u }"
 _PLACES = {"levels": "check:levels"}  # modules that have another name
-TOPICS = ("formats", "porting")  # pages of the manual that are no help of a command
 
 
 class LazyGroup(click.Group):
@@ -72,13 +59,20 @@ def cli(context: click.Context) -> None:
 def completion(shell: str) -> None:
     """Print the completion script for SHELL.
 
-    Put eval "$(revseq completion bash)" into ~/.bashrc, or the same with zsh into ~/.zshrc. For fish, write the script
-    to ~/.config/fish/completions/revseq.fish.
+    It completes commands, options, their values, and the names of files. For bash, put
+    eval "$(revseq completion bash)" into ~/.bashrc; for zsh, the same line with zsh into ~/.zshrc
+    (compinit is run if it has not been). For fish, write the script to
+    ~/.config/fish/completions/revseq.fish.
     """
     from click.shell_completion import get_completion_class
 
-    if complete := get_completion_class(shell):
-        click.echo(complete(cli, {}, "revseq", "_REVSEQ_COMPLETE").source())
+    complete = get_completion_class(shell)
+    if complete is None:
+        return
+    script = complete(cli, {}, "revseq", "_REVSEQ_COMPLETE").source()
+    if shell == "zsh":
+        script = script.replace("    compdef ", f"    {_START_ZSH}\n    compdef ")
+    click.echo(script)
 
 
 @cli.command("help", cls=options.Command, epilog="revseq help run\nrevseq help formats")

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         'revseq convert "[[1, 2], [3, 4]]" - -f json',
     ),
 )
-@click.argument("src", metavar="SRC")
-@click.argument("dst", metavar="DST", type=click.Path())
+@click.argument("src", metavar="SRC", shell_complete=options.complete_files)
+@click.argument("dst", metavar="DST", shell_complete=options.complete_files)
 @options.format_of("DST, or of a SRC whose first bytes and suffix do not show it")
 @options.dtype_option
 @options.sizes_option

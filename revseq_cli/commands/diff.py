@@ -52,7 +52,7 @@ _ADD_JOB = "add --job to compare A with the right output of a job, or --on cpu t
         'revseq diff "[[2, 1, 3]]" --job "[[1, 2, 3]]" "[[2]]" --axis 1',
     ),
 )
-@click.argument("tensors", metavar="A B", nargs=-1)
+@click.argument("tensors", metavar="A B", nargs=-1, shell_complete=options.complete_files)
 @Group.COMPARE.option(
     "--job",
     "is_job",

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import click
 
 from revseq_cli import files
-from revseq_cli.commands.options import message_of_click
+from revseq_cli.commands import usage
 from revseq_cli.core import platform
 from revseq_cli.core.errors import (
     FormatError,
@@ -283,7 +283,10 @@ def _entries(
                 try:
                     options[str(columns[name].name)] = columns[name].type_cast_value(context, text)
                 except click.BadParameter as e:
-                    raise UsageError(f"{name}: {message_of_click(e.message)}") from None
+                    refused = usage.value_error(columns[name], text, e.message)
+                    raise UsageError(f"{name}: {refused.found}", refused.wanted) from None
+                except UsageError as e:
+                    raise UsageError(f"{name}: {e.found}", e.wanted) from None
             entries.append(_entry(number, options))
     if not entries:
         raise FormatError("contains no job", _EXAMPLE)

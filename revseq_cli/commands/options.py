@@ -14,9 +14,11 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
+from click.shell_completion import CompletionItem
 
+from revseq_cli.commands import usage
 from revseq_cli.core import platform
-from revseq_cli.core.errors import RevseqError, UsageError, printable, shortened
+from revseq_cli.core.errors import RevseqError, UsageError, printable
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import table
 from revseq_cli.formats.table import Format
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import FileSink
     from revseq_cli.pipeline.jobs import Request
     from revseq_cli.pipeline.plan import Resources
-
-_LONGEST_MESSAGE = 340  # characters
 
 
 class Group(Enum):
@@ -63,6 +63,14 @@ class _Option(click.Option):
 
 class Command(click.Command):
     """A command whose help has its options in groups, and at its end examples, one a line, which run in any folder."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """What completes the word; of an option, the first words of its help describe it."""
+        items = super().shell_complete(ctx, incomplete)
+        for item in items:
+            if item.help:
+                item.help = re.split(r"[.:;] ", item.help)[0].rstrip(".")
+        return items
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in their groups."""
@@ -107,11 +115,6 @@ def typed(*names: str) -> str:
     return next(
         (options[name] for name in names if context.get_parameter_source(name) not in default), ""
     )
-
-
-def message_of_click(text: str) -> str:
-    """A message of Click on one line, cut where a value of the user's makes it very long."""
-    return shortened(" ".join(text.split()), _LONGEST_MESSAGE)
 
 
 @dataclass(frozen=True)
@@ -218,26 +221,51 @@ def printed_format(format_name: str | None, file_hint: str) -> Format:
     return row
 
 
+def complete_files(
+    context: click.Context,  # noqa: ARG001 - Click passes it
+    parameter: click.Parameter,  # noqa: ARG001 - Click passes it
+    incomplete: str,
+) -> list[CompletionItem]:
+    """A callback for completion: the shell completes the name of a file."""
+    return [CompletionItem(incomplete, type="file")]
+
+
 class Parsed(click.ParamType):  # type: ignore[type-arg] # older ones of Click take no argument
     """A value that `parse` makes of text."""
 
-    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
-        self.name, self._parse = name, parse
+    def __init__(self, name: str, parse: Callable[[str], Any], values: Sequence[str] = ()) -> None:
+        self.name = name
+        self._parse = parse
+        self._values = values
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - Click passes it
+        param: click.Parameter,  # noqa: ARG002 - Click passes it
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """The values that begin so, if they can be listed."""
+        begun = incomplete.upper()
+        return [CompletionItem(value) for value in self._values if value.upper().startswith(begun)]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The parsed value, or Click's usage error with the message of the UsageError."""
+        """The parsed value; a UsageError gets the name of the option that was typed."""
         if not isinstance(value, str):
             return value
         try:
             return self._parse(value)
         except UsageError as e:
-            self.fail("; ".join(filter(None, (e.found, e.wanted))), param, ctx)
+            if param:
+                e.about(usage.name_of(param, ctx))
+            raise
 
 
 def parse_dimension(text: str) -> int | str:
     """The number or the name of a dimension; UsageError for an empty text."""
     if not text.strip():
-        raise UsageError("the dimension is empty", "a number or a name; is a variable unset?")
+        raise UsageError(
+            "the value is empty", "a number or a name", "check that the shell variable is set"
+        )
     if number := re.fullmatch(r"([+-]?\d{1,40})(\.0*)?", text.strip(), re.ASCII):
         return int(number[1])
     return text
@@ -255,7 +283,7 @@ def parse_bytes(text: str) -> int:
         size = int(float(number) * factor) if "." in number else int(number) * factor
     if not size:
         raise UsageError(
-            f"{text[:40]!r} is not a size", "a number of bytes, such as 1GiB, 0.5G or 100MB"
+            f"{text[:40]!r} is not a size", "a number of bytes such as 1GiB, 0.5G or 100MB"
         )
     return size
 
@@ -275,7 +303,7 @@ def parse_padding(text: str) -> float:
         raise UsageError(f"{text[:40]!r} is not a number", "a number, or nan") from None
 
 
-LEVEL = Parsed("level", FeatureLevel.parse)
+LEVEL = Parsed("level", FeatureLevel.parse, [level.short for level in FeatureLevel])
 _DIMENSION = Parsed("dimension", parse_dimension)
 
 
@@ -304,7 +332,7 @@ level_option = Group.REVERSE.session_option(
     "operator's own rules hold.",
 )  # fmt: skip
 dtype_option = Group.READ.option(
-    "--dtype", type=Parsed("type", DataType.parse),
+    "--dtype", type=Parsed("type", DataType.parse, [data_type.name for data_type in DataType]),
     help="The data type of text without a header, or of untyped bytes, such as |V2 in .npy.  [default: FLOAT32]",
 )  # fmt: skip
 sizes_option = Group.READ.option(
@@ -328,7 +356,7 @@ job_settings = together(
     dtype_option,
     sizes_option,
     Group.REVERSE.option(
-        "--lengths-dtype", type=Parsed("type", DataType.parse_length),
+        "--lengths-dtype", type=Parsed("type", DataType.parse_length, ["UINT32", "UINT64"]),
         help="Cast LENGTHS to this data type, if the feature level does not support theirs. It is an error if that "
         "changes a value.  [default for text: UINT32]",
     ),
@@ -359,8 +387,8 @@ job_settings = together(
     ),
 )  # fmt: skip
 job_options = together(
-    click.argument("input", metavar="INPUT"),
-    click.argument("lengths", metavar="[LENGTHS]", required=False),
+    click.argument("input", metavar="INPUT", shell_complete=complete_files),
+    click.argument("lengths", metavar="[LENGTHS]", required=False, shell_complete=complete_files),
     job_settings,
 )
 

@@ -27,7 +27,14 @@ if TYPE_CHECKING:
         'revseq show "[[1, 2], [3, 4]]" --stats --json',
     ),
 )
-@click.argument("tensors", metavar="TENSOR...", nargs=-1, required=True, callback=options.expanded)
+@click.argument(
+    "tensors",
+    metavar="TENSOR...",
+    nargs=-1,
+    required=True,
+    callback=options.expanded,
+    shell_complete=options.complete_files,
+)
 @options.dtype_option
 @options.sizes_option
 @Group.PRINT.option(

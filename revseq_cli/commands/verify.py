@@ -30,7 +30,14 @@ if TYPE_CHECKING:
         "revseq verify page.md",
     ),
 )
-@click.argument("pages", metavar="PAGE...", nargs=-1, required=True, callback=options.expanded)
+@click.argument(
+    "pages",
+    metavar="PAGE...",
+    nargs=-1,
+    required=True,
+    callback=options.expanded,
+    shell_complete=options.complete_files,
+)
 @Group.WRITE.option(
     "--fix",
     is_flag=True,

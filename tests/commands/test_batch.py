@@ -105,7 +105,7 @@ def test_columns_are_the_options_of_run(revseq):
         ('{"input": "x.npy"}', ["line 1: no output"]),
         (lines({"lengths": "-"}), ["line 1: lengths is -"]),
         (lines({"output": "a\0b"}), ["line 1: output: 'a\\x00b' contains bytes that are not text"]),
-        (lines({"axis": ""}), ["line 1: axis: the dimension is empty; a number or a name; is a variable unset?"]),
+        (lines({"axis": ""}), ["line 1: axis: the value is empty"]),
         (lines({"batch-axis": 0, "batch_axis": 0}), ["line 1: column batch-axis appears twice"]),
         (lines({}) + "{", ["line 2: not JSON: Expecting property name", "column "]),
         (lines({}) + "[" * 100_000, ["line 2: not a JSON object"]),

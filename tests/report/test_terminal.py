@@ -68,7 +68,7 @@ def test_errors_in_a_pipe(revseq, env, options, colored):
 def test_variables_of_the_environment(revseq, files, option, value):
     """An empty one is none, and an option counts more."""
     name = f"REVSEQ_{option.strip('-').replace('-', '_').upper()}"
-    revseq("run", *JOB, env={name: value}).refused(option, value)
+    revseq("run", *JOB, env={name: value}).refused(name, value)
     revseq("run", *JOB, env={name: ""}).ok()
     revseq("run", *JOB, option, value).refused(option)
     for options, engine in (((), "processes"), (("--engine", "serial"), "serial")):

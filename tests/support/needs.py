@@ -68,6 +68,8 @@ NEEDS = {
         "no safetensors that knows all data types: those after 0.4.3 do not start under Wine 8",
     ),
     "told deaths": (not IS_WINE, "no connection that ends when a process dies in a poll: Wine 8 keeps it open"),
+    "zsh": (bool(shutil.which("zsh")), "zsh is not installed"),
+    "fish": (bool(shutil.which("fish")), "fish is not installed"),
     "ps": (not WINDOWS and bool(shutil.which("ps")), "no sessions of processes, as ps tells them"),
 }  # fmt: skip
 

@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import select
 import struct
 import subprocess
+import time
 
 from conftest import environment
 from needs import fcntl, pty, termios
@@ -48,3 +50,42 @@ def in_columns(columns, *args, cwd, env=()):
     out = everything_on(main)
     done.wait()
     return out.decode().replace("\r\n", "\n")
+
+
+class Screen:
+    """A program on a terminal of 80 columns, to which a test types."""
+
+    def __init__(self, command, folder, env):
+        self._main, sub = pty.openpty()
+        fcntl.ioctl(sub, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self._process = subprocess.Popen(
+            command,
+            stdin=sub,
+            stdout=sub,
+            stderr=sub,
+            cwd=folder,
+            env=env,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # fish asks for one
+        )
+        os.close(sub)
+        self.shown = ""
+
+    def type(self, text):
+        """Type some text, of which a tab and a carriage return are keys."""
+        self.shown = ""
+        os.write(self._main, text.encode())
+
+    def wait_for(self, words, seconds=60):
+        """Wait until the words are shown; what is typed is shown, too."""
+        end = time.monotonic() + seconds
+        while words not in self.shown:
+            ready, _, _ = select.select([self._main], [], [], max(0, end - time.monotonic()))
+            assert ready, self.shown
+            self.shown += os.read(self._main, 65536).decode(errors="replace")
+
+    def end(self):
+        """Kill the program."""
+        self._process.kill()
+        self._process.wait()
+        os.close(self._main)

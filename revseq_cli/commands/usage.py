@@ -1,0 +1,219 @@
+"""Click's usage errors in the form of ours: what was found, what is expected, and what to type."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from revseq_cli.commands.names import COMMANDS
+from revseq_cli.core import platform
+from revseq_cli.core.errors import RevseqError, UsageError, listed, nearest, shortened
+
+_LONGEST_VALUE = 60  # characters of a value that are printed
+# What other tools call an option, or a tensor, of ours.
+_OTHER_NAMES = {
+    "--force": "--overwrite",
+    "--dim": "--axis",
+    "--dimension": "--axis",
+    "--time-axis": "--axis",
+    "--seq-axis": "--axis",
+    "--seq-dim": "--axis",
+    "--batch": "--batch-axis",
+    "--batch-dim": "--batch-axis",
+    "--pad": "--padding",
+    "--pad-value": "--padding",
+    "--padding-value": "--padding",
+    "--out": "-o",
+    "--output-file": "-o",
+    "--workers": "--jobs",
+    "--threads": "--jobs",
+    "--level": "--feature-level",
+    "--shape": "--sizes",
+    "--type": "--dtype",
+}
+_OTHER_ARGUMENTS = {
+    "--input": "INPUT",
+    "--lengths": "LENGTHS",
+    "--seq-lens": "LENGTHS",
+    "--seq-lengths": "LENGTHS",
+    "--sequence-lens": "LENGTHS",
+}
+
+
+def as_error(error: click.UsageError, arguments: Sequence[str]) -> RevseqError:
+    """The error that says the same; `arguments` are what was typed after the name of the program."""
+    if isinstance(error, click.NoSuchOption):
+        return _unknown_option(error)
+    if isinstance(error, click.MissingParameter):
+        return _missing(error)
+    if isinstance(error, click.BadParameter):
+        return _bad_value(error, arguments)
+    if isinstance(error, click.BadOptionUsage):
+        found = f"{error.option_name} needs a value"
+        if "does not take" in error.message:
+            found = f"{error.option_name} takes no value"
+        return UsageError(found, hint=_help_of(error.ctx, arguments))
+    words = " ".join(error.format_message().split())
+    if words.startswith("No such command"):
+        return _unknown_command(arguments)
+    if words.startswith("Got unexpected extra"):
+        return _too_many(error, arguments)
+    return UsageError(shortened(words.rstrip("."), 340), hint=_help_of(error.ctx))
+
+
+def name_of(parameter: click.Parameter, context: click.Context | None) -> str:
+    """What the user called a parameter: the option that was typed, its variable, or the argument."""
+    if isinstance(parameter, click.Argument):
+        return parameter.human_readable_name.strip("[].")
+    source = context.get_parameter_source(parameter.name) if context and parameter.name else None
+    if source is click.core.ParameterSource.ENVIRONMENT and isinstance(parameter.envvar, str):
+        return parameter.envvar
+    typed = [word.partition("=")[0] for word in sys.argv[1:]]
+    for option in parameter.opts:
+        if option in typed:
+            return option
+    return max(parameter.opts, key=len)
+
+
+def _help_of(context: click.Context | None, arguments: Sequence[str] = ()) -> str:
+    """A hint that names the help of the command; Click does not always say which that is."""
+    command = context.command_path if context else "revseq"
+    if context is None and arguments and arguments[0] in COMMANDS:
+        command = f"revseq {arguments[0]}"
+    return f"for all options, type {command} --help"
+
+
+def _command_of(words: Sequence[str]) -> str:
+    """A command as a shell takes it."""
+    return " ".join(platform.quoted(word) for word in ("revseq", *words))
+
+
+def _options_of(context: click.Context | None) -> dict[str, click.Parameter]:
+    """The options of a command, by every name that they have."""
+    if context is None:
+        return {}
+    parameters = context.command.params
+    return {name: p for p in parameters if isinstance(p, click.Option) for name in p.opts}
+
+
+def _unknown_option(error: click.NoSuchOption) -> RevseqError:
+    context = error.ctx
+    typed = error.option_name
+    options = _options_of(context)
+    found = f"unknown option {shortened(typed, _LONGEST_VALUE)}"
+    known = _OTHER_NAMES.get(typed, "")
+    if known in options:
+        return UsageError(found, hint=f"the option for this is {known}")
+    argument = _OTHER_ARGUMENTS.get(typed, "")
+    arguments = (
+        [p.human_readable_name.strip("[]") for p in context.command.params] if context else []
+    )
+    if argument in arguments:
+        before = "" if argument == "INPUT" else " after INPUT"
+        return UsageError(found, hint=f"{argument} has no option: type its name{before}")
+    if context and context.info_name == "convert" and typed in ("-o", "--output"):
+        return UsageError(found, hint="type the output after the input, as in convert x.npy y.csv")
+    near = nearest(typed, [name for name in options if name.startswith("--")], 0.7)
+    if near:
+        return UsageError(found, hint=f"the nearest option is {near}")
+    return UsageError(found, hint=_help_of(context))
+
+
+def _missing(error: click.MissingParameter) -> RevseqError:
+    parameter = error.param
+    name = name_of(parameter, error.ctx) if parameter else "an argument"
+    expected = ""
+    if parameter and isinstance(parameter.type, click.Choice):
+        expected = f"one of {listed(parameter.type.choices, 20)}"
+    return UsageError(f"{name} is missing", expected, _help_of(error.ctx))
+
+
+def _bad_value(error: click.BadParameter, arguments: Sequence[str]) -> RevseqError:
+    """An error for a value that its type refuses."""
+    parameter = error.param
+    if parameter is None:
+        return UsageError(shortened(error.message, 340), hint=_help_of(error.ctx))
+    name = name_of(parameter, error.ctx)
+    refused = value_error(parameter, _value_of(parameter, name, arguments), error.message)
+    if not refused.wanted and not refused.hint:
+        refused.hint = _help_of(error.ctx)
+    return refused.about(name)
+
+
+def value_error(parameter: click.Parameter, value: str, message: str) -> UsageError:
+    """An error for a value that the type of a parameter refuses with Click's message."""
+    shown = shortened(repr(value), _LONGEST_VALUE)
+    kind = parameter.type
+    if isinstance(kind, click.Choice):
+        near = nearest(value, kind.choices)
+        hint = f"the nearest is {near}" if near else ""
+        return UsageError(f"{shown} is not a choice", f"one of {listed(kind.choices, 30)}", hint)
+    if isinstance(kind, click.IntRange):
+        is_number = value.strip().lstrip("+-").isdigit()
+        problem = "is out of range" if is_number else "is not a whole number"
+        return UsageError(f"{shown} {problem}", _range_of(kind))
+    if isinstance(kind, click.types.FloatParamType | click.types.IntParamType):
+        return UsageError(f"{shown} is not a number")
+    return UsageError(shortened(" ".join(message.split()).rstrip("."), 340))
+
+
+def _range_of(kind: click.IntRange) -> str:
+    if kind.max is None:
+        return f"{kind.min} or more"
+    return f"{kind.min} to {kind.max}"
+
+
+def _value_of(parameter: click.Parameter, name: str, arguments: Sequence[str]) -> str:
+    """The value of an option or argument as it was typed, or as its variable has it."""
+    if isinstance(parameter.envvar, str) and name == parameter.envvar:
+        return os.environ.get(name, "")
+    words = list(arguments)
+    for i, word in enumerate(words):
+        option, equals, value = word.partition("=")
+        if option in parameter.opts:
+            return value if equals else "".join(words[i + 1 : i + 2])
+    if isinstance(parameter, click.Argument):
+        return "".join(words[1:2])
+    return ""
+
+
+def _unknown_command(arguments: Sequence[str]) -> RevseqError:
+    """An error for a command that there is not, which may be a mistyped one, or a file."""
+    words = [word for word in arguments if not word.startswith("-")]
+    typed = words[0] if words else ""
+    found = f"unknown command {shortened(typed, _LONGEST_VALUE)}"
+    near = _nearest_command(typed)
+    rest = [word for word in arguments if word != typed]
+    if near:
+        hint = f"the nearest command is {_command_of([near, *rest])}"
+        return UsageError(found, hint=hint)
+    if os.path.exists(typed.partition("::")[0]) or typed.startswith("["):
+        return UsageError(found, hint=f"to reverse it, type {_command_of(['run', *arguments])}")
+    return UsageError(found, f"one of {listed(COMMANDS, 20)}", "for their help, type revseq --help")
+
+
+def _nearest_command(typed: str) -> str:
+    """The command that was meant: one of the same letters, or the one that is most alike."""
+    letters = sorted(typed.lower())
+    for command in COMMANDS:
+        if sorted(command) == letters:
+            return command
+    return nearest(typed, COMMANDS)
+
+
+def _too_many(error: click.UsageError, arguments: Sequence[str]) -> RevseqError:
+    """An error for more arguments than a command takes; a shell may have made them of a pattern."""
+    context = error.ctx
+    command = context.info_name if context else ""
+    found = " ".join(error.format_message().split()).rstrip(".")
+    extra = found.partition("(")[2].rstrip(")")
+    found = f"too many arguments: {shortened(extra, 200)}"
+    if command == "batch" and "--each" in arguments:
+        hint = "so that the shell does not expand the pattern, quote it, as in --each 'in/*.npy'"
+        return UsageError(found, hint=hint)
+    if command == "batch":
+        return UsageError(found, "one MANIFEST", "for a job for each file, type --each 'in/*.npy'")
+    return UsageError(found, hint=_help_of(context))
