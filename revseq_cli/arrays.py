@@ -1,4 +1,4 @@
-"""The operator for the arrays of a Python program: what the functions of the package do."""
+"""The operator for arrays in Python: the functions of the package."""
 
 # ruff: noqa: ANN401 - values are whatever NumPy makes an array of
 
@@ -32,9 +32,11 @@ _PLAIN_LENGTHS = frozenset(dtype_of(t) for t in DataType if t.kind in ("int", "u
 
 
 class Explanation(NamedTuple):
-    """How an array differs from the right output: how many elements do, and the index of the first.
+    """How an array differs from the expected output.
 
-    Without a difference `first` and `lines` are None. What was undone before the comparison is the first mistake.
+    `differing` is the number of elements that differ, and `first` is the index of the first one.
+    `lines` describes the wrong sequences. Without a difference, `first` and `lines` are None.
+    `mistakes` explain the differences; what was undone before the comparison comes first.
     """
 
     differing: int
@@ -47,44 +49,51 @@ def reverse_subsequences(
     values: Any, lengths: Any = None, axis: Axis = None, *,
     batch_axis: Axis = None, mask: bool = False, padding: complex | None = None,
 ) -> Any:  # fmt: skip
-    """Reverse the first `length` elements of each line of an array along an axis, as DirectML does.
+    """Reverse the first `length` elements of each sequence along an axis, as DirectML does.
 
-    The rules are those of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC in DirectML's reference, without the limits of feature
-    levels, which `violations` checks. Elements keep every bit, even those of a NaN. Arrays are NumPy's, xarray's, or
-    objects with `__array__` or `__dlpack__`, such as PyTorch tensors on the CPU without a gradient.
+    The rules are those of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC in DirectML's reference, but
+    without the limits of feature levels, which `violations` checks. Elements keep every bit, even
+    those of a NaN. Arrays may be NumPy arrays, xarray DataArrays, or objects with `__array__` or
+    `__dlpack__`, such as PyTorch tensors on the CPU that do not require a gradient.
 
     Parameters
     ----------
     values
-        The InputTensor: 1 to 64 dimensions of integers, floats, complex numbers or booleans, or a dtype of ml_dtypes.
+        The InputTensor: 1 to 64 dimensions of integers, floats, complex numbers or booleans, or of
+        a dtype of the package ml_dtypes.
     lengths
-        The SequenceLengthsTensor: for each line, the number of elements at its start to reverse, as whole numbers of
-        any dtype. It has the shape of `values` with 1 along `axis` or without that dimension; one number is for all
-        lines. Dimensions of DataArrays go by their names. A length above the axis size is clamped to it.
+        The SequenceLengthsTensor: for each sequence, how many elements at its start are reversed,
+        as whole numbers of any dtype. Its shape is that of `values` with 1 along `axis`, or with
+        that dimension left out; a single number applies to all sequences. DataArray dimensions are
+        matched by name. Lengths greater than the axis size are clamped.
     axis
-        The dimension that lines run along, from 0, or from the end if it is negative; or its name.
+        The dimension that sequences run along: a number, negative from the end, or a name.
     batch_axis
-        If given, `lengths` has one dimension of its size, with a length for each of its indices.
+        If given, `lengths` has one number for each index of this dimension. "none" says that no
+        dimension is one.
     mask
-        If true, `lengths` is a mask with the shape of `values`, or of batch and time: in each line ones, whose number
-        is the length, followed by zeros.
+        If true, `lengths` is a mask with the shape of `values`, or of batch and time: each sequence
+        is ones followed by zeros; the number of ones is the length.
     padding
-        If given, there are no `lengths`: each line is reversed up to its last element that is not this number, or NaN.
-        With a `batch_axis`, the length of an index is that of its longest line.
+        Instead of `lengths`: each sequence is reversed up to its last element that differs from
+        this number, which may be NaN. With `batch_axis`, each index takes the length of its longest
+        sequence, so that frames stay whole. For three dimensions or more, `batch_axis` must be
+        given; with "none", each sequence has a length of its own.
 
     Returns
     -------
     ndarray or DataArray
-        A new array with the shape, the dtype and the memory order of `values`; a DataArray, with the coordinates and
-        attributes of `values`, if that is one.
+        A new array with the shape, the dtype and the memory order of `values`; a DataArray with the
+        coordinates and attributes of `values` if `values` is a DataArray.
 
     Raises
     ------
     SpecError, FormatError, UsageError
-        ValueErrors: rules of the operator that the arrays break, all together; what is no array or no length, a mask in
-        which a one follows a zero, and coordinates that differ; an axis or a padding that is none.
+        All are ValueErrors. SpecError: the arrays break rules of the operator (all are listed).
+        FormatError: not an array, an invalid length or mask, or coordinates that differ.
+        UsageError: an invalid axis or padding.
     TypeError
-        For an axis that is neither an integer nor a name, and for a padding that is no number.
+        If `axis` is neither an integer nor a name, or `padding` is not a number.
 
     Examples
     --------
@@ -177,42 +186,44 @@ def explain(
     batch_axis: Axis = None, mask: bool = False, padding: complex | None = None,
     atol: float | None = None, rtol: float | None = None, ulp: int | None = None, equal_nan: bool = False,
 ) -> Explanation:  # fmt: skip
-    """Compare an array with the result of `reverse_subsequences`: which lines are wrong, and what explains them.
+    """Compare an array with the result of `reverse_subsequences`, and explain what is wrong.
 
-    It works like `revseq diff` with an output and a job, and raises the errors of `reverse_subsequences`.
+    It works like `revseq diff` with an output and a job, and raises the errors of
+    `reverse_subsequences`.
 
     Parameters
     ----------
     output
-        The output of another implementation, like `values`. If it is transposed, flattened, has dimensions of size 1
-        added or left out, is cut to the longest length, or has another dtype that holds the same values or bytes, that
-        is undone first.
+        The output of another implementation. A transposed, flattened, squeezed or unsqueezed output
+        is restored first, and so is one that is cut to the longest length, or that has another
+        dtype with the same values or bytes.
     values, lengths, axis, batch_axis, mask, padding
         As for `reverse_subsequences`.
     atol, rtol
         Elements are equal if |output - right| <= atol + rtol * |right|, as in numpy.isclose.
     ulp
-        Elements are equal if they are at most this many steps of their dtype apart.
+        Elements are equal if they are at most this many representable values apart.
     equal_nan
         If true, every NaN equals every other NaN.
 
     Returns
     -------
     Explanation
-        `differing` elements, the `first` of them, the wrong `lines` (`count` of `of` lines, and the simplest `rule`
-        that separates them from the right ones), and the `mistakes` that explain them (each has a `text`, and the
-        number of `lines` that it explains), beginning with what was undone.
+        How many elements are `differing`; the index of the `first` one; the wrong `lines` (`count`
+        of `of` sequences, and the simplest `rule` that separates them from the right ones); and the
+        `mistakes` that explain them (each with a `text` and the number of `lines` that it
+        explains), beginning with what was undone.
 
     Examples
     --------
     >>> import numpy as np
     >>> values, lengths = np.arange(8.0).reshape(2, 4), [3, 2]
-    >>> found = explain(values[:, ::-1], values, lengths, axis=1)
-    >>> found.differing, found.first
+    >>> explanation = explain(values[:, ::-1], values, lengths, axis=1)
+    >>> explanation.differing, explanation.first
     (8, (0, 0))
-    >>> found.lines.rule
+    >>> explanation.lines.rule
     'all sequences'
-    >>> [mistake.text for mistake in found.mistakes]
+    >>> [mistake.text for mistake in explanation.mistakes]
     ['whole sequences are reversed']
     >>> right = reverse_subsequences(values, lengths, axis=1)
     >>> explain(right + 1e-9, values, lengths, axis=1, rtol=0, atol=1e-6).differing
@@ -220,13 +231,14 @@ def explain(
     """
     job = make_array_job(values, lengths, axis, batch_axis, mask=mask, padding=padding)
     _require_valid(job)
-    a, tolerance = _ArraySource("output", output), tolerance_of(atol, rtol, ulp, equal_nan)
-    with diagnosed(a, job, tolerance, Resources("serial")) as found:
-        if found is None:
+    a = _ArraySource("output", output)
+    tolerance = tolerance_of(atol, rtol, ulp, equal_nan)
+    with diagnosed(a, job, tolerance, Resources("serial")) as diagnosis:
+        if diagnosis is None:
             raise FormatError(
                 f"a tensor {a.desc}", f"one like the values, {job.values.desc}", where="output"
             )
-        _, differences, lines, mistakes = found
+        _, differences, lines, mistakes = diagnosis
     if not differences.count:
         return Explanation(0, None, None, mistakes)
     return Explanation(differences.count, tuple(differences.indices[0].tolist()), lines, mistakes)
@@ -248,8 +260,8 @@ def violations(
     Returns
     -------
     tuple of Constraint
-        Empty if DirectML accepts the arrays. Each Constraint has `tensor`, `property`, `found`, `wanted`, and `rule`,
-        the source of the constraint in DirectML's documentation.
+        Empty if DirectML accepts the arrays. Each Constraint has `tensor`, `property`, `found`,
+        `wanted` and `rule`, which names the part of DirectML's documentation.
 
     Examples
     --------
@@ -257,8 +269,8 @@ def violations(
     >>> values, lengths = np.zeros((2, 4)), np.array([[3], [9]], np.uint32)
     >>> violations(values, lengths, axis=1)
     ()
-    >>> for each in violations(values, lengths, axis=1, feature_level="4_0"):
-    ...     print(each.tensor, each.property, each.found)
+    >>> for constraint in violations(values, lengths, axis=1, feature_level="4_0"):
+    ...     print(constraint.tensor, constraint.property, constraint.found)
     InputTensor DataType FLOAT64
     """
     if not isinstance(feature_level, str):

@@ -12,7 +12,7 @@ import click
 
 from revseq_cli.commands import options
 from revseq_cli.commands.options import Console, Group
-from revseq_cli.core.errors import FormatError, printable
+from revseq_cli.core.errors import FormatError, RevseqError, printable
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.operator import spec
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, Constraint, FeatureLevel
@@ -110,7 +110,8 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
         lines += (
             ["", *_constraints(constraints, hint, console, every=every)] if failing or every else []
         )
-        text = "\n".join([*lines, "", *_about(job, counts, lowest)])
+        misfits = suggest.describe_misfit(job, failing, "")
+        text = "\n".join([*lines, "", *_about(job, counts, lowest, misfits)])
         click.echo(text, sys.stdout, color=console.colored)  # or Click would not print in ASCII
         console.note(*notes)
     return 1 if failing else 0
@@ -132,8 +133,13 @@ def _constraints(
             yield f"{console.paint('pass', terminal.GREEN)}  {constraint.label()}: {constraint.found}"
 
 
-def _about(job: Job, counts: LengthCounts | None, lowest: FeatureLevel | None) -> Iterator[str]:
-    """The tensors, the axes, what the lengths do, and the lowest level."""
+def _about(
+    job: Job,
+    counts: LengthCounts | None,
+    lowest: FeatureLevel | None,
+    misfits: Sequence[RevseqError],
+) -> Iterator[str]:
+    """The tensors, the axes, what the lengths do, why they do not fit, and the lowest level."""
     from revseq_cli.report.view import axis_text
 
     values, lengths, axis = job.descs
@@ -149,6 +155,8 @@ def _about(job: Job, counts: LengthCounts | None, lowest: FeatureLevel | None) -
             rows["batch axis"] = f"{job.batch_axis}, one length for its only index"
     if counts:
         rows["lengths"] = _describe_counts(counts, job)
+    for error in misfits:
+        rows["reason"] = printable(f"{error.where}: {error.found}, expected {error.wanted}")
     rows["lowest level"] = _level_text(lowest, values, lengths, axis)
     for name, text in rows.items():
         yield f"{name:<{_COLUMN}}{text}"

@@ -491,7 +491,13 @@ class Job:
     def _describe_absent_padding(self) -> str:
         """The note for values in which no sequence ends with padding."""
         assert self.request  # noqa: S101 - for mypy
-        note = f"no sequence ends with {self.request.padding}, so each is reversed as a whole"
+        padding = self.request.padding
+        note = f"no sequence ends with {padding}, so each is reversed as a whole"
+        if self.batch_axis is not None and len(self.values.sizes) > 2:
+            note = (
+                f"no index of axis {self.batch_axis} ends with frames of {padding}, "
+                "so each is reversed as a whole"
+            )
         marks = find_missing_values(self.values)
         if marks:
             note += f"; the fill value of {self.values.name} is {listed(map(str, marks))}"

@@ -312,7 +312,7 @@ def compared(
     found = Differences(0, 0, np.empty((0, len(a.sizes)), np.intp), none, none)
     lines = None
     most_lines = max(_FEW_LINES, pair.free_bytes // _LINE_BYTES)
-    if job and (plan.blocks.cuts_lines or job.lengths.desc.element_count <= most_lines):
+    if job and (plan.blocks.cuts_sequences or job.lengths.desc.element_count <= most_lines):
         lines = np.zeros(job.lengths.sizes, np.bool_)
     for region, part in completed(stage, map(task, plan.blocks), plan, a):
         if job and lines is not None and part.lines is not None:

@@ -66,7 +66,7 @@ class View(Source):
     def recheck(self) -> None:
         self.source.recheck()
 
-    def original_for(self, name: str) -> None:  # noqa: ARG002 - whatever the name is
+    def original_for(self, name: str) -> None:
         """None: an output is no copy of the file of the source, which has other elements."""
 
     def meaning(self) -> Meaning | None:

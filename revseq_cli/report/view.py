@@ -233,7 +233,7 @@ def _table(rows: list[list[str]]) -> Iterator[str]:
 def plan(job: Job, plan: Plan) -> str:
     """The text of `run --dry-run`."""
     values, lengths, tiling = job.values.desc, job.lengths.desc, plan.tiling
-    cut = ", lines are cut" if plan.blocks.cuts_lines else ""
+    cut = ", lines are cut" if plan.blocks.cuts_sequences else ""
     block = plan.blocks.elements * job.values.dtype.itemsize
     lines = [
         f"InputTensor            {values}, {values.total_bytes:,} bytes",

@@ -95,7 +95,7 @@ def test_every_element_exactly_once_in_blocks_that_fit(case):
     assert len([*blocks]) == blocks.count
     smallest = np.minimum(alignment, blocks.sizes)
     assert blocks.elements <= max(most, int(np.prod(smallest)))
-    if blocks.cuts_lines:  # which come last
+    if blocks.cuts_sequences:  # which come last
         assert all(
             blocks.extents[d] == smallest[d] for d in range(len(blocks.sizes)) if d != blocks.axis
         )
