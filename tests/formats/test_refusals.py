@@ -20,7 +20,7 @@ def test_dates_and_texts_of_numpy_get_the_view_to_save(revseq, files, dtype):
     data = np.zeros((2, 3), dtype)
     np.save(files / "x.npy", data)
     revseq("run", "x.npy", "[1, 2]", "--axis", 1, "--batch-axis", 0).refused(*ARRAYS[dtype])
-    view = eval(ARRAYS[dtype][1], {"x": data})  # noqa: S307 - the words of the hint are Python
+    view = eval(ARRAYS[dtype][1], {"x": data})  # the words of the hint are Python
     np.save(files / "x.npy", view)
     lengths = ("[1, 2]", "--axis", 1, "--batch-axis", 0)
     revseq("run", "x.npy", *lengths, "-o", "y.npy").ok()
