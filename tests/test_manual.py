@@ -36,5 +36,5 @@ def test_the_readme_of_the_package_refers_to_no_file_of_the_repository():
     metadata = {}
     build.PackageReadme(str(ROOT), {}).update(metadata)
     text = metadata["readme"]["text"]
-    assert "reverses the first N elements" in text
+    assert "reverses sequences in tensor files" in text
     assert not re.findall(r"\]\((?!https?:)", text)

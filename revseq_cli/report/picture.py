@@ -48,7 +48,7 @@ def of_difference(
     if axis is not None and differences.lines is not None:
         count += f", in {differences.line_count:,} of {differences.lines.size:,} sequences"
     about = shortened(f"{braced(a.sizes)} {a.desc.data_type.name}", 60)
-    sentences = [f"Likely cause: {cause}" for cause in causes]
+    sentences = [f"Explained by: {cause}" for cause in causes]
     sentences.append(f"{a_name}: {a.name}, {about}")
     compared = f"{b_name}: {b.name}"
     if axis is not None:

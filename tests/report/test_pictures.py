@@ -195,7 +195,7 @@ def test_wrong_sequences_are_drawn_first_and_the_others_are_counted(has_axis):
     assert len(words) == 40
     assert ["differs at 3" in word for word in words] == [True] * 2 + [False] * 38
     assert "40 of 5,000 sequences are shown, wrong ones first" in words_of(root)
-    assert ("Likely cause: a cause" in words_of(root)) == has_axis
+    assert ("Explained by: a cause" in words_of(root)) == has_axis
     assert all(("length 7" in word) == has_axis for word in words)
 
 
