@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 @options.format_of("DST, or of a SRC whose first bytes and suffix do not show it")
 @options.dtype_option
 @options.sizes_option
-@Group.WRITE.option("--overwrite", is_flag=True, help="Replace DST if it exists.")
+@Group.WRITE.option(
+    "--overwrite", is_flag=True, help="Replace DST if it exists; with FILE::name, only that tensor."
+)
 @options.full_option
 @Group.WRITE.option(
     "--verify",
@@ -54,8 +56,8 @@ def command(
 
     Name SRC as in revseq run. x.txt::InputTensor is one of several tensors in a text. The command keeps the data type,
     the sizes and every bit of every element, also of a NaN, and refuses what DST's format cannot store. From .npy to
-    .npy it keeps memory order and byte order. DST holds this tensor alone. The command copies data in blocks within
-    --memory; only text is held in memory as a whole.
+    .npy it keeps memory order and byte order. DST contains only this tensor; but if DST is FILE::name and FILE exists,
+    the tensor is added to FILE. Data are copied in blocks within --memory; text is held in memory whole.
 
     DST is a file, or - for standard output, which gets text, or .npy or JSON with -f npy or -f json, made in memory.
     """

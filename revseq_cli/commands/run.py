@@ -35,7 +35,11 @@ if TYPE_CHECKING:
     help="Write the OutputTensor to this new file, or to standard output if it is -.",
 )  # fmt: skip
 @options.format_of("the output, or of an input if its first bytes and suffix do not show it")
-@Group.WRITE.option("--overwrite", is_flag=True, help="Replace files that exist.")
+@Group.WRITE.option(
+    "--overwrite",
+    is_flag=True,
+    help="Replace files that exist; with -o FILE::name, only that tensor.",
+)
 @Group.PRINT.option(
     "--example", is_flag=True, help="Print the complete job as an example, not the result."
 )
@@ -50,8 +54,8 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @Group.WRITE.option(
     "--only", is_flag=True,
-    help="Write this tensor alone. By default, an output in INPUT's format is a copy of that file with the tensor "
-    "replaced, or added under the name after ::.",
+    help="Write just this tensor. By default, an output in INPUT's format is a copy of INPUT's file with this tensor "
+    "replaced or added.",
 )  # fmt: skip
 @options.resource_options
 @options.output_options
@@ -75,8 +79,9 @@ def command(
     x.zarr::array, x.json, x.txt, x.csv, x.npy.gz), - for standard input, another pipe such as <(cat x.npy), or the
     tensor itself, as text that begins with a bracket.
 
-    An OUT in the format of INPUT's file (HDF5, NetCDF-4, .npz, .safetensors, Zarr) is a copy of that file with the
-    tensor replaced, or added beside it under another name, as in -o y.h5::/name. --only writes the tensor alone.
+    If OUT has the format of INPUT (HDF5, NetCDF-4, .npz, .safetensors or Zarr), it is a copy of INPUT's file with the
+    tensor replaced; with another name, as in -o y.h5::/name, the result is added to the copy. --only writes just the
+    tensor. If OUT is FILE::name and FILE exists, the tensor is added to FILE, from any format.
 
     A complete job needs no LENGTHS: text with InputTensor, SequenceTensor and Axis; page.md::2, the second
     example of a page; or model.onnx::node, a ReverseSequence node of an ONNX model, whose other inputs --feed gives.

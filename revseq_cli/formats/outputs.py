@@ -35,28 +35,29 @@ def create_sink(
     row = _choose_format(reference, template, only=only)
     if not row.names:
         refuse_key(key, f"a {row.suffixes[0]} file", path, f"try {platform.typed(path)}")
-    notes: tuple[str, ...] = ()
     original = _find_own_file(reference, row, overwrite=overwrite)
+    left: tuple[str, ...] = ()
     if original:
         file = files.new_version(path, original.identity, inputs)
     else:
-        # Where nothing has the name that a tensor is added to, what other commands put there is not replaced either.
+        # Not even then is a file replaced that another command has made meanwhile for its own tensor.
         replaces = overwrite and not (row.keeps_others and key is not None)
         file = files.new_file(path, overwrite=replaces, inputs=inputs, is_folder=row is ZARR)
         if row.name == template.storage.format and row.keeps_others and not only:
             original = template.original_for(path)
-            if not original:
-                left = f"{path} has this tensor alone, without what else is in {template.path}"
-                notes = (left,)
+            left = () if original else (_only_of(path, template),)
     if key is None:
-        key = template.key
-        if not key and not original and row not in (ZARR, ONNX):
-            key = "tensor"
+        is_nameless = original is not None or row in (ZARR, ONNX)
+        key = template.key or ("" if is_nameless else "tensor")
     sink = row.load().create_sink(file, template, key, original)
     if elsewhere and platform.is_remote(path) and not file.address:
         sink.in_workers = False
-    sink.notes += notes + _notes(row, template, file.name)
+    sink.notes += left + _notes(row, template, file.name)
     return sink
+
+
+def _only_of(path: str, template: Source) -> str:
+    return f"{path} has only this tensor, without what else is in {template.path}"
 
 
 def adds_to_file(reference: Reference) -> bool:
@@ -122,6 +123,8 @@ def _choose_format(reference: Reference, template: Source, *, only: bool) -> For
     row = named(reference.format) or by_suffix(path)
     own = named(template.storage.format)
     has_one_colon = not reference.key and by_suffix(path.rpartition(":")[0])
+    if row is None and reference.key and files.exists(path):
+        row, _ = find_format(path)  # of the file that the tensor is added to
     if row is None and own and own.keeps_others and not (only or has_one_colon):
         # The output is a copy of the input's file, whatever its suffix: MATLAB's .mat may be HDF5.
         row = own

@@ -104,6 +104,8 @@ class Reference:
             hint = f"write to - and redirect or pipe it: {stdout} -f {printed.name}"
             raise UsageError("a pipe or a device", "a file, or - for standard output", hint, path)
         if os.path.isdir(path) and row is not ZARR:
+            if reference.key is not None and table.is_store(path):
+                return reference
             name = os.path.join(path, f"y{table.suffix_to_write(format_name)}")
             hint = f"try {platform.typed(name)}"
             raise TensorIOError("a directory", "the name of a file to write", hint, path)

@@ -18,6 +18,8 @@ import zarr
 from safetensors.numpy import load_file, save_file
 from tensor_files import open_
 
+import revseq_cli.files
+from revseq_cli.core.errors import UsageError
 from revseq_cli.files.new import FileTransaction
 from revseq_cli.formats import outputs, references
 
@@ -157,9 +159,9 @@ def test_a_file_that_is_not_there_is_made(tmp_path, revseq, form):
     require(read(tmp_path / f"new{suffix}"), a=EXPECTED, b=EXPECTED)
 
 
-def create(path, key, *, overwrite=False):
+def create(path, key, source, *, overwrite=False):
     reference = references.Reference(str(path), key)
-    return outputs.create_sink(reference, open_(path.parent / "x.npy"), overwrite=overwrite)
+    return outputs.create_sink(reference, open_(source), overwrite=overwrite)
 
 
 def fill(sink):
@@ -183,7 +185,7 @@ def change(path):
 def test_a_file_that_changes_meanwhile_is_not_replaced(tmp_path, form, how):
     path = tmp_path / f"FILE{form[0]}"
     copy = tmp_path / "copy"
-    sink = create(path, "new")
+    sink = create(path, "new", tmp_path / "x.npy")
 
     def work():
         with FileTransaction(sink.file), sink:
@@ -205,7 +207,8 @@ def test_a_file_that_changes_meanwhile_is_not_replaced(tmp_path, form, how):
 
 def test_of_two_runs_at_once_one_gets_an_error(tmp_path, form):
     path = tmp_path / f"FILE{form[0]}"
-    first, second = create(path, "a"), create(path, "b")
+    source = tmp_path / "x.npy"
+    first, second = create(path, "a", source), create(path, "b", source)
 
     def work():
         with FileTransaction(first.file), first:
@@ -217,7 +220,8 @@ def test_of_two_runs_at_once_one_gets_an_error(tmp_path, form):
         work()
     require(form[1](path), old=OLD, x=X, b=EXPECTED)
     new = tmp_path / f"new{form[0]}"
-    first, second = create(new, "a", overwrite=True), create(new, "b", overwrite=True)
+    first = create(new, "a", source, overwrite=True)
+    second = create(new, "b", source, overwrite=True)
     with pytest.raises(OSError, match="created by another program meanwhile"):
         work()
     require(form[1](new), b=EXPECTED)
@@ -430,10 +434,17 @@ def test_a_store_that_is_an_array_or_has_a_group_of_the_name(tmp_path, revseq, f
     assert group["h/new"].shape == (3, 4)
 
 
-def test_an_address_that_exists_is_refused(tmp_path, revseq, files):
-    make_h5(tmp_path / "FILE.h5", old=OLD)
-    before = content(tmp_path)
-    for options in ((), ("--overwrite",)):
-        job = ("run", "x.npy", "n.npy", "--axis", 1, "-o", f"local://{tmp_path}/FILE.h5::new")
-        revseq(*job, *options).refused("exists already", "a new address")
-    assert content(tmp_path) == before
+def test_an_address_that_exists_is_refused(monkeypatch, files):
+    monkeypatch.setattr(revseq_cli.files, "exists", lambda path: True)
+    for overwrite in (False, True):
+        with pytest.raises(UsageError, match="exists already; expected a new address"):
+            create("s3://box/FILE.h5", "new", files / "x.npy", overwrite=overwrite)
+
+
+def test_the_first_bytes_say_what_a_file_without_a_known_suffix_is(tmp_path, revseq, form):
+    suffix, read = form
+    os.rename(tmp_path / f"FILE{suffix}", tmp_path / "FILE.dat")
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "FILE.dat::new").ok()
+    revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", "FILE.dat").refused("FILE.dat")
+    os.rename(tmp_path / "FILE.dat", tmp_path / f"FILE{suffix}")
+    require(read(tmp_path / f"FILE{suffix}"), old=OLD, x=X, new=EXPECTED)

@@ -299,7 +299,7 @@ def test_a_file_that_is_no_netcdf_is_not_copied_under_its_name(tmp_path, revseq)
         f["t"].attrs["units"], f["t"].attrs["bounds"] = "K", "half"
     job = ("run", "x.h5::t", "[[2], [3], [0], [6]]", "--axis", "time", "--json", "-o")
     notes = json.loads(revseq(*job, "y.nc::w").ok().out)["notes"]
-    assert "has this tensor alone" in notes[0]
+    assert "has only this tensor" in notes[0]
     assert "the variables named by bounds" in notes[1]
     require(
         tmp_path / "y.nc",
