@@ -86,7 +86,7 @@ OTHER_AXES = {
     "a batch axis too much": (X, FULL, AXES, "expected 4"),
     "too many": (X, [1] * 10, AXES, "expected 4"),
     "the axes of a system": (X, UP_TO_10, ("--like", "onnx"), "expected 10"),
-    "a square mask": (CUBE, np.tri(4), ("--mask", "--axis", 0, "--batch-axis", 1), "as well as"),
+    "a square mask": (CUBE, np.tri(4), ("--mask", "--axis", 0, "--batch-axis", 1), "shape {4,4,1}"),
     "an unknown name": (X, UP_TO_10, ("--axis", "time"), "no dimension is named time"),
 }
 
