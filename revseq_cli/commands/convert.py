@@ -63,7 +63,7 @@ def command(
     """
     from revseq_cli.formats.outputs import create_sink
     from revseq_cli.formats.references import Reference
-    from revseq_cli.pipeline import jobs
+    from revseq_cli.pipeline import inputs
     from revseq_cli.pipeline.passes import copy, verify_copy
     from revseq_cli.pipeline.plan import plan_pass
     from revseq_cli.report import objects
@@ -78,9 +78,9 @@ def command(
     request = options.request_of(
         input=src, format_name=format_name, absolute=resources.elsewhere, **opening
     )
-    source = jobs.load_tensor(request, "SRC")
+    source = inputs.load_tensor(request, "SRC")
     reference = Reference.input(src)
-    jobs.refuse_sizes([reference], request.sizes)
+    inputs.refuse_sizes([reference], request.sizes)
     reference = Reference.output(dst, format_name, [reference], "revseq convert ... -")
     if dst == "-":
         _print(source, options.printed_format(reference.format, "use {} as DST"), full=full)

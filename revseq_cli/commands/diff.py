@@ -194,19 +194,19 @@ def _open_tensors(
 ) -> tuple[Source, Source]:
     """A and B; a raw buffer of which nothing is said is like the other."""
     from revseq_cli.formats.references import Reference
-    from revseq_cli.pipeline import jobs
+    from revseq_cli.pipeline import inputs
 
     references = [Reference.input(text, settings["format_name"]) for text in tensors]
-    jobs.refuse_sizes(references, settings["sizes"])
+    inputs.refuse_sizes(references, settings["sizes"])
     opening = {name: settings[name] for name in ("dtype", "format_name", "sizes")} | {
         "absolute": resources.elsewhere
     }
     a, b = (options.request_of(input=text, **opening) for text in tensors)
     if references[1].is_bare:
-        source = jobs.load_tensor(a, "A")
-        return source, jobs.load_tensor(b, "B", like=source.desc)
-    source = jobs.load_tensor(b, "B")
-    return jobs.load_tensor(a, "A", like=source.desc), source
+        source = inputs.load_tensor(a, "A")
+        return source, inputs.load_tensor(b, "B", like=source.desc)
+    source = inputs.load_tensor(b, "B")
+    return inputs.load_tensor(a, "A", like=source.desc), source
 
 
 def _open_job(
@@ -217,13 +217,13 @@ def _open_job(
     A raw buffer of which nothing is said is like INPUT.
     """
     from revseq_cli.formats.references import Reference
-    from revseq_cli.pipeline import jobs, suggest
+    from revseq_cli.pipeline import inputs, suggest
 
     own, *rest = tensors if on else tensors[1:]
     lengths, absolute = rest[0] if rest else None, resources.elsewhere
     references = [Reference.input(text, settings["format_name"]) for text in (own, tensors[0])]
     sizes = settings.pop("sizes")
-    jobs.refuse_sizes(references, sizes)
+    inputs.refuse_sizes(references, sizes)
     of_input, of_a = (sizes, None) if references[0].is_bare else (None, sizes)
     job = suggest.load(
         options.request_of(
@@ -237,7 +237,7 @@ def _open_job(
         return output, job, notes
     reading = {name: settings[name] for name in ("dtype", "format_name")}
     a = options.request_of(input=tensors[0], sizes=of_a, absolute=absolute, **reading)
-    return jobs.load_tensor(a, "A", like=job.values.desc), job, []
+    return inputs.load_tensor(a, "A", like=job.values.desc), job, []
 
 
 def _mask_of(pair: Pair, tolerance: Tolerance | None) -> Mask:

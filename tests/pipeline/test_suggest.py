@@ -16,7 +16,8 @@ from revseq_cli.commands import run
 from revseq_cli.core.errors import RevseqError
 from revseq_cli.operator.spec import SYSTEMS, FeatureLevel, violations
 from revseq_cli.pipeline import suggest
-from revseq_cli.pipeline.jobs import Request, make_job
+from revseq_cli.pipeline.jobs import make_job
+from revseq_cli.pipeline.request import Request
 
 RNG = np.random.default_rng(30)
 X = oracle.random_values(RNG, (4, 10, 6), oracle.DATA_TYPES[1])
