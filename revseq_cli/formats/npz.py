@@ -33,8 +33,8 @@ from revseq_cli.formats.contents import (
     only_of,
     refuse_bomb,
 )
-from revseq_cli.formats.contract import Address, FileSink, Original, Source, TextTypes
-from revseq_cli.formats.raw import RawSink, RawSource, UnpackedSource
+from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
+from revseq_cli.formats.raw import RawSink, RawSource, RawTensor, UnpackedSource
 from revseq_cli.formats.table import NPY_MAGIC, STORE_FILES, ZIP_MAGIC
 
 # What zipfile raises for damage; RuntimeError for an encrypted member.
@@ -43,13 +43,14 @@ _DAMAGE = (
 )  # fmt: skip
 # Bytes of a directory, enough for some 200,000 members; the file itself declares the size.
 _LARGEST_DIRECTORY = 1 << 24
-# APPNOTE 4.3.7: a local header ends with the lengths of the name and of the extra field behind it.
-_LOCAL_BYTES, _LENGTHS = 30, struct.Struct("<2H")
-_IS_UTF8 = (
-    1 << 11
-)  # APPNOTE 4.4.4: the flag of a name in UTF-8, which is in code page 437 without it
-# APPNOTE 4.3.16: the last record, which ends with the length of the comment behind it.
-_END_MAGIC, _END_BYTES = b"PK\5\6", 22
+# APPNOTE 4.3.7: a local header ends with the lengths of the name and of the extra field that follow it.
+_LOCAL_BYTES = 30
+_LENGTHS = struct.Struct("<2H")
+# APPNOTE 4.4.4: the flag of a name in UTF-8. Without it, the name is in code page 437.
+_IS_UTF8 = 1 << 11
+# APPNOTE 4.3.16: the last record, which ends with the length of the comment that follows it.
+_END_MAGIC = b"PK\5\6"
+_END_BYTES = 22
 _METHODS = {ZIP_STORED: "stored", ZIP_DEFLATED: "deflated"}
 _SUFFIX = ".npy"
 
@@ -69,24 +70,19 @@ class _Bounded:
     """A file that limits how many bytes zipfile reads at once, which the file itself declares."""
 
     def __init__(self, fd: base.InputFile, where: str) -> None:
-        self._stream, self._where, self._size = fd.stream(), where, fd.identity.size
-        self.seek, self.tell, self.seekable = (
-            self._stream.seek,
-            self._stream.tell,
-            self._stream.seekable,
-        )
+        self._stream = fd.stream()
+        self._where = where
+        self._size = fd.identity.size
+        self.seek = self._stream.seek
+        self.tell = self._stream.tell
+        self.seekable = self._stream.seekable
 
     def read(self, size: int | None = -1) -> bytes:
-        if (
-            size is None or size < 0
-        ):  # the end of the file; memory for all that is allowed would be taken at once
+        if size is None or size < 0:  # all that is left, for which memory is taken at once
             size = min(_LARGEST_DIRECTORY, max(0, self._size - self.tell()))
         if size > _LARGEST_DIRECTORY:
-            raise FormatError(
-                f"has a directory of {size} bytes",
-                f"at most {_LARGEST_DIRECTORY}",
-                where=self._where,
-            )
+            found = f"has a directory of {size} bytes"
+            raise FormatError(found, f"at most {_LARGEST_DIRECTORY}", where=self._where)
         with base.trying_to("read", self._where):
             return self._stream.read(size)
 
@@ -95,38 +91,39 @@ class _Bounded:
 def _opened(
     path: str, name: str = "", unchanged: base.Identity | None = None
 ) -> Iterator[tuple[base.InputFile, ZipFile]]:
-    """An archive, and its file; FormatError if it is damaged, or not the whole file.
+    """An archive and its file; FormatError if it is damaged, or is not the whole file.
 
-    zipfile ignores bytes before the first member or behind the directory, and so the first of two archives that were
-    joined; and of two members of one name the first.
+    zipfile ignores bytes before the first member and after the directory, so it reads only the second of two archives
+    that were joined. Of two members of one name, it ignores the first.
     """
     name = name or path
     with files.open_file(path, unchanged) as fd:
-        with _refusing(
-            not_whole("has no complete zip directory: it is truncated or damaged", name)
-        ):
+        truncated = not_whole("has no complete zip directory: it is truncated or damaged", name)
+        with _refusing(truncated):
             archive = zipfile.ZipFile(cast("BinaryIO", _Bounded(fd, name)))
         with archive:
             infos = archive.infolist()
             if len(archive.NameToInfo) < len(infos):
                 raise FormatError("has two members of one name", "each name once", where=name)
-            end = fd.identity.size - _END_BYTES - len(archive.comment)
-            tail = fd.read(_END_BYTES, end)
-            ends = tail.startswith(_END_MAGIC) and int.from_bytes(tail[-2:], "little") == len(
-                archive.comment
-            )
-            if not ends or min((info.header_offset for info in infos), default=0):
-                raise FormatError(
-                    "has bytes outside its archive", "one archive", "were two files joined?", name
-                )
+            begin = min((info.header_offset for info in infos), default=0)
+            if begin > 0 or not _ends_with(fd, archive.comment):
+                found, hint = "has bytes outside its archive", "were two files joined?"
+                raise FormatError(found, "one archive", hint, name)
             yield fd, archive
 
 
+def _ends_with(fd: base.InputFile, comment: bytes) -> bool:
+    """Whether the file ends with the last record of an archive and that comment."""
+    tail = fd.read(_END_BYTES, fd.identity.size - _END_BYTES - len(comment))
+    length = int.from_bytes(tail[-2:], "little")
+    return tail.startswith(_END_MAGIC) and length == len(comment)
+
+
 def _data_offset(fd: base.InputFile, info: ZipInfo) -> int:
-    """The offset of a member's data, behind the local header, which is a whole one."""
-    place = info.header_offset + _LOCAL_BYTES
-    name, extra = _LENGTHS.unpack(fd.read(_LENGTHS.size, place - _LENGTHS.size))
-    return int(place + name + extra)
+    """The offset of a member's data, which follow its complete local header."""
+    end = info.header_offset + _LOCAL_BYTES
+    name, extra = _LENGTHS.unpack(fd.read(_LENGTHS.size, end - _LENGTHS.size))
+    return int(end + name + extra)
 
 
 def _tensors(archive: ZipFile, path: str) -> dict[str, ZipInfo]:
@@ -208,15 +205,25 @@ class _Member(NamedTuple):
 
 
 class _StoredSource(RawSource):
-    """A stored member, which is read in place."""
+    """A stored member, which is read where it is in the archive."""
 
-    member: _Member
+    def __init__(
+        self,
+        tensor: RawTensor,
+        identity: base.Identity,
+        storage: Storage,
+        key: str,
+        member: _Member,
+    ) -> None:
+        super().__init__(tensor, identity, storage, key)
+        self.member = member
 
     def recheck(self) -> None:
         """FormatError if the CRC-32 is wrong, for which all is read once more: regions are read in any order."""
         with files.open_file(self.path, self.identity) as fd:
-            if _crc(fd, self.member.offset, self.member.info.file_size) != self.member.info.CRC:
-                raise self.member.damaged()
+            crc = _crc(fd, self.member.offset, self.member.info.file_size)
+        if crc != self.member.info.CRC:
+            raise self.member.damaged()
 
 
 def _crc(fd: base.InputFile, offset: int, size: int) -> int:
@@ -241,17 +248,11 @@ def open_member(
         member = _Member.of(fd, archive, info, where)
     header = member.header.named(asked, where)
     storage = header.storage("npz", member=info.filename, method=_METHODS[info.compress_type])
-    source: RawSource
     if info.compress_type == ZIP_STORED:
-        source = stored = _StoredSource(
-            header.tensor(path, where, member.offset), identity, storage
-        )
-        stored.member = member
-    else:
-        unpack = functools.partial(member.pieces, path, identity)
-        source = UnpackedSource(header.tensor(path, where), identity, storage, unpack)
-    source.key = key
-    return source
+        tensor = header.tensor(path, where, member.offset)
+        return _StoredSource(tensor, identity, storage, key, member)
+    unpack = functools.partial(member.pieces, path, identity)
+    return UnpackedSource(header.tensor(path, where), identity, storage, unpack, key)
 
 
 class _NpzSink(RawSink):

@@ -1,6 +1,6 @@
-"""Tensors whose elements lie as they are, in a file or in memory: sources and sinks for most formats.
+"""Tensors whose elements are stored as they are, in a file or in memory: sources and sinks for most formats.
 
-And raw buffers: the elements alone, little-endian, whose sizes and data type the user names.
+And raw buffers: only the elements, little-endian, of a shape and data type that the user names.
 """
 
 from __future__ import annotations
@@ -60,18 +60,21 @@ def cut_alignment_of(run: int, sizes: tuple[int, ...], order: str = "C") -> tupl
 
     For sizes (1000, 128, 128) in C order and a run of 4096, it is (1, 32, 128).
     """
-    cut_alignment, left = [], run
-    for size in sizes if order == "F" else reversed(sizes):
+    if order != "F":
+        return cut_alignment_of(run, sizes[::-1], "F")[::-1]
+    cut_alignment = []
+    left = run
+    for size in sizes:
         cut_alignment.append(max(1, min(size, left)))
         left = -(-left // max(1, size))
-    return tuple(cut_alignment if order == "F" else reversed(cut_alignment))
+    return tuple(cut_alignment)
 
 
 @dataclass(frozen=True)
 class RawTensor:
-    """Where the elements of a tensor lie: `offset` in bytes, `order` "C" or "F"; `name` is for messages.
+    """Where the elements of a tensor are: `offset` in bytes, `order` "C" or "F"; `name` is for messages.
 
-    `strides` are in bytes, from one index of each dimension to the next; None where no bytes are between the elements.
+    `strides` are in bytes, from one index of each dimension to the next; None if there are no bytes between elements.
     """
 
     path: str
@@ -84,7 +87,7 @@ class RawTensor:
 
     @property
     def end(self) -> int:
-        """The offset of the first byte behind the elements."""
+        """The offset of the first byte after the elements."""
         return self.offset + prod(self.sizes) * self.dtype.itemsize
 
     def read(self, fd: base.InputFile, region: Region) -> NDArray[Any]:
@@ -102,34 +105,45 @@ class RawTensor:
     def _runs(self, region: Region, values: NDArray[Any]) -> Iterator[tuple[int, memoryview]]:
         """Each contiguous run of the region: its offset in the file, and its part of the values, in the file's order.
 
-        The places of few are computed at once, since runs may be short.
+        Offsets are computed for some thousand runs at once, since runs may be short.
         """
-        sizes, parts = self.sizes, region
-        if self.order == "F":  # is C order with the dimensions reversed
-            sizes, parts, values = sizes[::-1], parts[::-1], values.T
-        buffer, item = values.reshape(-1).view(np.uint8).data, self.dtype.itemsize
+        sizes = self.sizes
+        parts = region
+        if self.order == "F":  # it is C order with the dimensions reversed
+            sizes = sizes[::-1]
+            parts = parts[::-1]
+            values = values.T
+        item = self.dtype.itemsize
         strides = self.strides or tuple(item * prod(sizes[d + 1 :]) for d in range(len(sizes)))
-        cut, run = (
-            len(sizes),
-            item,
-        )  # from the dimension `cut` on, the region is one run of elements
-        while cut > 0 and strides[cut - 1] == run:
-            cut, run = cut - 1, strides[cut - 1] * sizes[cut - 1]
-            if parts[cut] != slice(0, sizes[cut]):
-                break
-        start = self.offset + sum(
-            part.start * stride for part, stride in zip(parts[cut:], strides[cut:], strict=True)
-        )
+        cut = _first_contiguous(parts, sizes, strides, item)
+        inner = zip(parts[cut:], strides[cut:], strict=True)
+        start = self.offset + sum(part.start * stride for part, stride in inner)
         length = item * prod(part.stop - part.start for part in parts[cut:])
+        buffer = values.reshape(-1).view(np.uint8).data
         count = len(buffer) // max(1, length)
         for first in range(0, count, thresholds.RUNS_AT_ONCE):
             numbers = np.arange(first, min(first + thresholds.RUNS_AT_ONCE, count))
-            places = np.full(len(numbers), start)
-            for part, stride in reversed([*zip(parts[:cut], strides, strict=False)]):
+            offsets = np.full(len(numbers), start)
+            for d in reversed(range(cut)):
+                part = parts[d]
                 numbers, index = np.divmod(numbers, part.stop - part.start)
-                places += (part.start + index) * stride
-            for number, place in enumerate(places.tolist(), first):
-                yield place, buffer[number * length : (number + 1) * length]
+                offsets += (part.start + index) * strides[d]
+            for number, offset in enumerate(offsets.tolist(), first):
+                yield offset, buffer[number * length : (number + 1) * length]
+
+
+def _first_contiguous(
+    parts: Region, sizes: tuple[int, ...], strides: tuple[int, ...], item: int
+) -> int:
+    """The dimension from which on the region is one run of elements, of `item` bytes each."""
+    cut = len(sizes)
+    run = item
+    while cut > 0 and strides[cut - 1] == run:
+        cut -= 1
+        run = strides[cut] * sizes[cut]
+        if parts[cut] != slice(0, sizes[cut]):
+            break
+    return cut
 
 
 @dataclass(frozen=True)
@@ -146,17 +160,21 @@ class RawReadTask:
 
 
 class RawSource(Source):
-    """A tensor whose elements lie uncompressed in a file; the format has read their offset from the header."""
+    """A tensor whose elements are uncompressed in a file; the format has read their offset from the header."""
 
-    def __init__(self, tensor: RawTensor, unchanged: Identity, storage: Storage) -> None:
-        self.tensor, self.unchanged, self.identity, self.storage = (
-            tensor,
-            unchanged,
-            unchanged,
-            storage,
-        )
-        self.name, self.path = tensor.name, tensor.path
-        self.dtype, self.sizes, self.order = tensor.dtype, tensor.sizes, tensor.order
+    def __init__(
+        self, tensor: RawTensor, unchanged: Identity, storage: Storage, key: str = ""
+    ) -> None:
+        self.tensor = tensor
+        self.key = key
+        self.unchanged = unchanged
+        self.identity = unchanged
+        self.storage = storage
+        self.name = tensor.name
+        self.path = tensor.path
+        self.dtype = tensor.dtype
+        self.sizes = tensor.sizes
+        self.order = tensor.order
 
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
@@ -171,9 +189,10 @@ class RawSource(Source):
 
 
 class UnpackedSource(RawSource):
-    """A packed tensor, which is unpacked into a temporary file when its first region is read.
+    """A compressed tensor, which is decompressed into a temporary file when its first region is read.
 
-    `tensor` says where the elements lie in what `unpack` yields, piece by piece, which ends with the last element.
+    `unpack` yields the decompressed bytes, piece by piece, which end with the last element; `tensor` says where the
+    elements are in them.
     """
 
     def __init__(
@@ -182,34 +201,37 @@ class UnpackedSource(RawSource):
         identity: Identity,
         storage: Storage,
         unpack: Callable[[], Iterator[bytes]],
+        key: str = "",
     ) -> None:
-        super().__init__(tensor, identity, storage)
-        self._unpack, self._is_unpacked = unpack, False
+        super().__init__(tensor, identity, storage, key)
+        self._unpack = unpack
+        self._unpacked: local.UnnamedFile | None = None
 
     def read_task(self, region: Region) -> ReadTask:
-        if not self._is_unpacked:
-            place, size = f"{self.name}, unpacked into the temporary folder", 0
-            self._unpacked = local.UnnamedFile(place)
-            for piece in self._unpack():
-                self._unpacked.write(piece, size)
-                size += len(piece)
-            if size != self.tensor.end:
-                found = f"unpacks to {size} bytes, and it promises {self.tensor.end}"
-                raise FormatError(
-                    found, "the whole file and nothing else", "fetch it again", self.name
-                )
-            with base.trying_to("read", place):
-                self.unchanged, self._is_unpacked = (
-                    base.identity_of(os.fstat(self._unpacked.fd)),
-                    True,
-                )
-            self.tensor = replace(self.tensor, path=self._unpacked.path)
+        if self._unpacked is None:
+            self._unpacked = self._unpack_all()
         return super().read_task(region)
+
+    def _unpack_all(self) -> local.UnnamedFile:
+        """The temporary file with all bytes; FormatError unless they end with the last element."""
+        name = f"{self.name}, unpacked into the temporary folder"
+        file = local.UnnamedFile(name)
+        size = 0
+        for piece in self._unpack():
+            file.write(piece, size)
+            size += len(piece)
+        if size != self.tensor.end:
+            found = f"unpacks to {size} bytes, and it promises {self.tensor.end}"
+            raise FormatError(found, "the whole file and nothing else", "fetch it again", self.name)
+        with base.trying_to("read", name):
+            self.unchanged = base.identity_of(os.fstat(file.fd))
+        self.tensor = replace(self.tensor, path=file.path)
+        return file
 
 
 @dataclass(frozen=True)
 class _RawBlockWriter:
-    """Writes regions into a file that has its full size already."""
+    """Writes regions into a file that already has its full size."""
 
     tensor: RawTensor
 
@@ -221,8 +243,8 @@ class _RawBlockWriter:
 class RawSink(FileSink):
     """A new file into which the workers write their regions, and the parent the edges between them.
 
-    A format calls `place`, at the latest in `start`, and `copy_parts` for what goes along; `open_source` opens the
-    complete file.
+    A format calls `place` before or in `start`, and `copy_parts` for what is copied. `open_source` opens the complete
+    file.
     """
 
     tensor: RawTensor
@@ -239,20 +261,19 @@ class RawSink(FileSink):
     def place(
         self, template: Source, head: bytes = b"", at: int = 0, dtype: np.dtype[Any] | None = None
     ) -> None:
-        """Place the elements behind `head`, which begins at the offset `at`.
+        """Place the elements after `head`, which begins at the offset `at`.
 
-        They have the sizes of `template`. Where no `dtype` is given, they have its dtype and its memory order, too.
+        They have the shape of `template`. Without a `dtype`, they have its dtype and memory order, too, else C order.
         """
-        order = "C" if dtype else template.order
-        self.head, self.head_at, offset = head, at, at + len(head)
-        self.tensor = RawTensor(
-            self.file.temporary,
-            self.file.name,
-            offset,
-            dtype or template.dtype,
-            template.sizes,
-            order,
-        )
+        self.head = head
+        self.head_at = at
+        order = template.order
+        if dtype is None:
+            dtype = template.dtype
+        else:
+            order = "C"
+        path, name, offset = self.file.temporary, self.file.name, at + len(head)
+        self.tensor = RawTensor(path, name, offset, dtype, template.sizes, order)
 
     def copy_parts(self, original: Original, parts: list[tuple[int, int, int]]) -> None:
         """Copy parts of a file in `start`: of each, the offset, the bytes, and the new offset."""
@@ -317,21 +338,28 @@ class MemorySource(Source):
     def __init__(
         self, name: str, values: NDArray[Any], storage: Storage, identity: Identity | None = None
     ) -> None:
-        self.name, self._values, self.storage, self.identity = name, values, storage, identity
-        self.dtype, self.sizes = values.dtype, values.shape
-        self.order = "F" if values.flags.f_contiguous and not values.flags.c_contiguous else "C"
+        self.name = name
+        self._values = values
+        self.storage = storage
+        self.identity = identity
+        self.dtype = values.dtype
+        self.sizes = values.shape
+        is_fortran = values.flags.f_contiguous and not values.flags.c_contiguous
+        self.order = "F" if is_fortran else "C"
 
     @classmethod
     def of(cls, source: Source) -> MemorySource:
         """A copy of another source in memory, with its memory order."""
-        copy = cls(source.name, source.read(), source.storage)
-        copy.order = source.order
-        return copy
+        return cls(source.name, source.read(), source.storage).with_order(source.order)
+
+    def with_order(self, order: str) -> MemorySource:
+        """The source, which says that it has that memory order, whatever its values have."""
+        self.order = order
+        return self
 
     def read_task(self, region: Region) -> ReadTask:
-        values = np.asarray(
-            self._values[region]
-        ).view()  # without dimensions, NumPy returns a scalar
+        # Without dimensions, NumPy returns a scalar.
+        values = np.asarray(self._values[region]).view()
         values.flags.writeable = False
         return _MemoryReadTask(values)
 
@@ -369,7 +397,8 @@ class WholeSink(Gathered, FileSink):
     ) -> None:
         super().__init__(file)
         self.values = np.empty(template.sizes, template.dtype)
-        self._message, self._read = message, read
+        self._message = message
+        self._read = read
 
     def finish(self) -> None:
         self.file.write(self._message(self.values))
@@ -390,8 +419,7 @@ class MemorySink(Gathered):
 
     def written(self) -> Source:
         source = MemorySource("the result", self.values, Storage("memory", {}))
-        source.order = self._order
-        return source
+        return source.with_order(self._order)
 
 
 # Raw buffers, as a format of their own.
@@ -418,12 +446,8 @@ def create_sink(
 
 def write_to(stream: BinaryIO, source: Source) -> None:
     """Write all elements into a pipe, in C order."""
-    stream.write(
-        np.ascontiguousarray(source.read(), source.dtype.newbyteorder("<"))
-        .reshape(-1)
-        .view(np.uint8)
-        .data
-    )
+    values = np.ascontiguousarray(source.read(), source.dtype.newbyteorder("<"))
+    stream.write(values.reshape(-1).view(np.uint8).data)
 
 
 def _buffer(path: str, name: str, types: TextTypes) -> RawSource:
@@ -434,9 +458,8 @@ def _buffer(path: str, name: str, types: TextTypes) -> RawSource:
         found = f"a raw buffer by its suffix, of {identity.size:,} bytes, and no sizes are given"
         raise UsageError(found, "one for each dimension, such as 2x3x4", "add --sizes ...", name)
     data_type = types.asked or types.default
-    rest = (
-        identity.size // data_type.size // max(1, prod(size for size in types.sizes if size >= 0))
-    )
+    known = prod(size for size in types.sizes if size >= 0)
+    rest = identity.size // data_type.size // max(1, known)
     sizes = tuple(rest if size < 0 else size for size in types.sizes)
     require_sizes(sizes, name)
     count = prod(sizes)
