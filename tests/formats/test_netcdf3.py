@@ -60,7 +60,7 @@ def test_lengths_are_aligned_missing_ones_and_text_refused(tmp_path, revseq):
         "[[1, 0, 2],\n [5, 4, 3]]" in revseq("run", "x.nc::v", "x.nc::n", "--axis", "lon").ok().out
     )
     revseq("run", "x.nc::v", "x.nc::bad", "--axis", "lon").refused(
-        "-32767 at [1] marks a missing length"
+        "-32767 at [1] is a missing length"
     )
     revseq("show", "x.nc::text").refused("its data type is text")
     revseq("show", "x.nc::gone").refused("no such tensor")

@@ -67,6 +67,8 @@ def job_options(job):
         options += ["--mask"]
     elif job.padding:
         options += ["--padding", job.padding]
+        if len(job.sizes) > 2:
+            options += ["--batch-axis", "none"]
     elif generated.is_cast(job):
         takes_both = "UINT64" in generated.LEVELS[job.level][1]
         options += ["--lengths-dtype", "UINT64" if takes_both and job.seed % 3 == 0 else "UINT32"]
