@@ -46,7 +46,8 @@ _LARGEST_DIRECTORY = 1 << 24
 # APPNOTE 4.3.7: a local header ends with the lengths of the name and of the extra field that follow it.
 _LOCAL_BYTES = 30
 _LENGTHS = struct.Struct("<2H")
-# APPNOTE 4.4.4: the flag of a name in UTF-8. Without it, the name is in code page 437.
+# APPNOTE 4.4.4: flags. The name of a member without _IS_UTF8 is in code page 437.
+_IS_ENCRYPTED = 1
 _IS_UTF8 = 1 << 11
 # APPNOTE 4.3.16: the last record, which ends with the length of the comment that follows it.
 _END_MAGIC = b"PK\5\6"
@@ -88,7 +89,7 @@ class _Bounded:
 
 
 @contextlib.contextmanager
-def _opened(
+def _open_archive(
     path: str, name: str = "", unchanged: base.Identity | None = None
 ) -> Iterator[tuple[base.InputFile, ZipFile]]:
     """An archive and its file; FormatError if it is damaged, or is not the whole file.
@@ -171,15 +172,10 @@ class _Member(NamedTuple):
     @classmethod
     def of(cls, fd: base.InputFile, archive: ZipFile, info: ZipInfo, where: str) -> _Member:
         """The member; FormatError unless its local header agrees with the directory, and it ends with its elements."""
-        if info.compress_type not in _METHODS or info.flag_bits & 1:
-            found = (
-                "encrypted"
-                if info.flag_bits & 1
-                else f"has the compression method {info.compress_type}"
-            )
-            raise FormatError(
-                found, "plain members, stored or deflated", "unpack the archive", where
-            )
+        if info.flag_bits & _IS_ENCRYPTED:
+            raise _unusual("encrypted", where)
+        if info.compress_type not in _METHODS:
+            raise _unusual(f"has the compression method {info.compress_type}", where)
         with _refusing(not_whole("damaged", where)), archive.open(info) as file:
             head = file.read(npy.HEAD_BYTES)
         offset = _data_offset(fd, info)
@@ -190,18 +186,26 @@ class _Member(NamedTuple):
         header.require_whole(info.file_size, where)
         return cls(where, info, offset, header)
 
-    def damaged(self) -> FormatError:
-        return not_whole(
-            f"damaged: its CRC-32 is not the {self.info.CRC:08x} that the archive says", self.where
-        )
+    def wrong_crc(self) -> FormatError:
+        """The error for elements that are not those that were written."""
+        found = f"damaged: its CRC-32 is not the {self.info.CRC:08x} that the archive says"
+        return not_whole(found, self.where)
 
     def pieces(self, path: str, unchanged: base.Identity) -> Iterator[bytes]:
         """The unpacked bytes; FormatError if they are damaged."""
-        opened = _opened(path, unchanged=unchanged)
-        with opened as (_, archive), _refusing(self.damaged()), archive.open(self.info) as file:
+        with (
+            _open_archive(path, unchanged=unchanged) as (_, archive),
+            _refusing(self.wrong_crc()),
+            archive.open(self.info) as file,
+        ):
             while piece := file.read(thresholds.PIECE):
                 signals.check()
                 yield piece
+
+
+def _unusual(found: str, where: str) -> FormatError:
+    """The error for a member that numpy.savez does not write."""
+    return FormatError(found, "plain members, stored or deflated", "unpack the archive", where)
 
 
 class _StoredSource(RawSource):
@@ -223,13 +227,14 @@ class _StoredSource(RawSource):
         with files.open_file(self.path, self.identity) as fd:
             crc = _crc(fd, self.member.offset, self.member.info.file_size)
         if crc != self.member.info.CRC:
-            raise self.member.damaged()
+            raise self.member.wrong_crc()
 
 
 def _crc(fd: base.InputFile, offset: int, size: int) -> int:
-    return functools.reduce(
-        lambda crc, piece: zlib.crc32(piece, crc), fd.read_pieces(offset, size), 0
-    )
+    crc = 0
+    for piece in fd.read_pieces(offset, size):
+        crc = zlib.crc32(piece, crc)
+    return crc
 
 
 def open_member(
@@ -237,7 +242,7 @@ def open_member(
 ) -> Source:
     """The tensor `key`, or the only one; `name` is for messages, the path without it; `asked` is for nameless bytes."""
     name = name or path
-    with _opened(path, name) as (fd, archive):
+    with _open_archive(path, name) as (fd, archive):
         identity = fd.identity
         infos = _tensors(archive, path)
         if key is not None and key not in infos:
@@ -298,7 +303,7 @@ class _NpzSink(RawSink):
         self, original: Original, key: str, where: str
     ) -> tuple[str, list[tuple[int, int, int]]]:
         """The name of the new member in the copy of an archive, and the parts of the archive that are copied."""
-        with _opened(original.path, unchanged=original.identity) as (fd, archive):
+        with _open_archive(original.path, unchanged=original.identity) as (fd, archive):
             self._members, self._comment = archive.infolist(), archive.comment
             tensors = _tensors(archive, original.path)
             if key not in tensors:
@@ -386,7 +391,7 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
     path, items = address.path, []
     if address.key is not None:
         return None
-    with _opened(path) as (fd, archive):
+    with _open_archive(path) as (fd, archive):
         tensors = _tensors(archive, path)
         for key, info in tensors.items():
             try:  # what is wrong with a member is told in its place

@@ -60,26 +60,25 @@ class _Entry(NamedTuple):
         """One tensor of the header; FormatError if a field is missing or wrong, or offsets and shape do not agree."""
         try:
             entry = cls(**fields)
-            numbers = (*entry.shape, *entry.data_offsets)
-            if not isinstance(entry.dtype, str) or not all(
-                type(n) is int and 0 <= n < 1 << 63 for n in numbers
-            ):
+            shape = tuple(entry.shape)
+            begin, stop = entry.data_offsets
+            if not isinstance(entry.dtype, str) or not all(map(_is_size, (*shape, begin, stop))):
                 raise TypeError
-        except TypeError:
-            raise FormatError(
-                "has a damaged header", f"an object of {listed(cls._fields)}", where=where
-            ) from None
-        require_sizes(tuple(entry.shape), where)
+        except (TypeError, ValueError):
+            wanted = f"an object of {listed(cls._fields)}"
+            raise FormatError("has a damaged header", wanted, where=where) from None
+        require_sizes(shape, where)
         data_type = _TYPES.get(entry.dtype)
-        promised = prod(entry.shape) * data_type.size if data_type else None
-        if len(entry.data_offsets) != 2 or promised not in (
-            None,
-            entry.data_offsets[1] - entry.data_offsets[0],
-        ):
-            raise not_whole(
-                f"has the offsets {entry.data_offsets}, and {promised} bytes by its shape", where
-            )
-        return cls(entry.dtype, tuple(entry.shape), (entry.data_offsets[0], entry.data_offsets[1]))
+        if data_type and stop - begin != prod(shape) * data_type.size:
+            promised = prod(shape) * data_type.size
+            found = f"has the offsets {[begin, stop]}, and {promised} bytes by its shape"
+            raise not_whole(found, where)
+        return cls(entry.dtype, shape, (begin, stop))
+
+
+def _is_size(value: object) -> bool:
+    """Whether a value of JSON is a whole number of bytes or elements."""
+    return type(value) is int and 0 <= value < 1 << 63
 
 
 class _Header(NamedTuple):
@@ -96,44 +95,48 @@ class _Header(NamedTuple):
         with files.open_file(path, unchanged, name) as fd:
             identity = fd.identity
             length = int.from_bytes(fd.read(_LENGTH_BYTES, 0), "little")
-            offset = _LENGTH_BYTES + length
             if length > _LONGEST_HEADER:
-                raise FormatError(
-                    f"promises a header of {length} bytes", f"at most {_LONGEST_HEADER}", where=name
-                )
-            if offset > identity.size:
-                found = (
-                    f"truncated: {identity.size} bytes, and it promises a header of {length} bytes"
-                )
-                raise not_whole(found, name)
+                found = f"promises a header of {length} bytes"
+                raise FormatError(found, f"at most {_LONGEST_HEADER}", where=name)
+            if _LENGTH_BYTES + length > identity.size:
+                found = f"{identity.size} bytes, and it promises a header of {length} bytes"
+                raise not_whole(f"truncated: {found}", name)
             raw = fd.read(length, _LENGTH_BYTES)
-        try:
-            header = json.loads(raw.decode(), object_pairs_hook=unique)
-            json.dumps(
-                header, ensure_ascii=False
-            ).encode()  # not if a text has half a surrogate pair
-            metadata = header.pop(_METADATA, {})
-            if not raw.startswith(b"{") or not all(
-                isinstance(text, str) for text in metadata.values()
-            ):
-                raise TypeError
-        except FormatError as e:
-            raise e.about(name) from None
-        except (ValueError, RecursionError, TypeError, AttributeError):
-            raise FormatError(
-                "has a damaged header", "a JSON object of tensors", where=name
-            ) from None
-        entries = {key: _Entry.of(fields, f"{name}::{key}") for key, fields in header.items()}
-        end = 0
-        for begin, stop in sorted(entry.data_offsets for entry in entries.values()):
-            if begin != end:
-                found = f"its tensors have a gap or overlap at byte {end}"
-                raise FormatError(found, "each byte in one tensor", where=name)
-            end = stop
-        if end != identity.size - offset:
-            found = f"has {identity.size - offset} bytes of elements, and it promises {end}"
-            raise not_whole(f"truncated: {found}" if end > identity.size - offset else found, name)
+        fields = _parse(raw, name)
+        metadata = fields.pop(_METADATA, {})
+        entries = {key: _Entry.of(entry, f"{name}::{key}") for key, entry in fields.items()}
+        offset = _LENGTH_BYTES + length
+        _require_no_gaps(entries, identity.size - offset, name)
         return cls(identity, offset, metadata, entries)
+
+
+def _parse(raw: bytes, name: str) -> dict[str, Any]:
+    """The JSON object of a header; FormatError unless its free text is text that can be written again."""
+    try:
+        fields = json.loads(raw.decode(), object_pairs_hook=unique)
+        # This fails for a text that has half a surrogate pair.
+        json.dumps(fields, ensure_ascii=False).encode()
+        texts = fields.get(_METADATA, {}).values()
+        if not raw.startswith(b"{") or not all(isinstance(text, str) for text in texts):
+            raise TypeError
+    except FormatError as e:
+        raise e.about(name) from None
+    except (ValueError, RecursionError, TypeError, AttributeError):
+        raise FormatError("has a damaged header", "a JSON object of tensors", where=name) from None
+    return cast("dict[str, Any]", fields)
+
+
+def _require_no_gaps(entries: dict[str, _Entry], size: int, name: str) -> None:
+    """FormatError unless the tensors fill `size` bytes without gap or overlap."""
+    end = 0
+    for begin, stop in sorted(entry.data_offsets for entry in entries.values()):
+        if begin != end:
+            found = f"its tensors have a gap or overlap at byte {end}"
+            raise FormatError(found, "each byte in one tensor", where=name)
+        end = stop
+    if end != size:
+        found = f"has {size} bytes of elements, and it promises {end}"
+        raise not_whole(f"truncated: {found}" if end > size else found, name)
 
 
 class SafetensorsSource(RawSource):

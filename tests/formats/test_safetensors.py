@@ -28,7 +28,7 @@ def make(folder, header, data=bytes(48), length=None):
         ({"x": ENTRY | {"shape": [1 << 62, 1 << 62]}}, "by its shape"), ({"x": ENTRY | {"shape": [3, -4]}}, "damaged header"),
         ({"x": ENTRY | {"shape": [12, True]}}, "damaged header"), ({"x": ENTRY | {"shape": 12}}, "damaged header"),
         ({"x": ENTRY | {"shape": [1 << 63]}}, "damaged header"), ({"x": ENTRY | {"shape": [12, *[1] * 64]}}, "dimension count 65"),
-        ({"x": ENTRY | {"data_offsets": [48, 0]}}, "has the offsets [48, 0]"), ({"x": ENTRY | {"data_offsets": [0]}}, "has the offsets [0]"),
+        ({"x": ENTRY | {"data_offsets": [48, 0]}}, "has the offsets [48, 0]"), ({"x": ENTRY | {"data_offsets": [0]}}, "has a damaged header"),
         ({"x": ENTRY | {"data_offsets": [8, 56]}}, "a gap or overlap at byte 0"), ({"x": ENTRY, "y": ENTRY}, "a gap or overlap at byte 48"),
         ({"x": ENTRY, "y": {"dtype": "Q", "shape": [1], "data_offsets": [48, 40]}}, "promises 40"),
         ({"x": ENTRY, "y": {"dtype": "U8", "shape": [1], "data_offsets": [48, 49]}}, "48 bytes of elements, and it promises 49"),
