@@ -1,11 +1,11 @@
-"""Examples on documentation pages: recomputed bit for bit, and the rows of wrong outputs rewritten in place."""
+"""The examples on documentation pages: recomputed bit for bit, and the rows of wrong outputs corrected in place."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from revseq_cli import files
 from revseq_cli.core import signals
 from revseq_cli.core.dtypes import bits, describe
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
-from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.files import base
 from revseq_cli.files.new import FileTransaction, NewFile
 from revseq_cli.formats.contract import Storage
@@ -25,20 +24,20 @@ from revseq_cli.formats.text import read_bytes, text_of
 from revseq_cli.operator import kernel, spec
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, FeatureLevel
 from revseq_cli.pipeline.lengths import as_unsigned
-from revseq_cli.text import numbers
-from revseq_cli.text.examples import Example, NoExampleError, Text
+from revseq_cli.text import numbers, rows
+from revseq_cli.text.examples import Example, NoExampleError, Text, read_values
 from revseq_cli.text.notation import STRAY, PlacedError, TensorText, error_at, lines_of
 
-# A page with none of these words has no example of this operator, whatever its encoding.
+# A page with none of these words has no example of this operator, in any encoding.
 _OUR_WORDS = (b"SequenceTensor", b"SequenceLengthsTensor", b"REVERSE_SUBSEQUENCES")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is found of an example: the `number`-th of its page, from 1, which begins at `line`.
+    """The result for an example: the `number`-th of its page, from 1, which begins at `line`.
 
-    `findings` say what is wrong with it, each at its place. `fixed` says that its OutputTensor was rewritten.
-    `expected` is what a wrong one should be, where its inputs are right.
+    `findings` say what is wrong with it, each at its position. `fixed` says that its OutputTensors were rewritten.
+    `expected` is what a wrong one should be, if its inputs are right.
     """
 
     number: int
@@ -77,10 +76,10 @@ def read_page(page: Reference) -> Text:
     return text_of(data, page.path, identity)
 
 
-def pages_below(folder: str) -> Iterator[str]:
-    """The paths of all pages below a folder, sorted; TensorIOError for a folder that cannot be read.
+def find_pages(folder: str) -> Iterator[str]:
+    """The paths of all pages in a folder and below, sorted; TensorIOError for a folder that cannot be read.
 
-    Hidden files and folders, packed pages and links to folders are left out.
+    Hidden files and folders, compressed pages and links to folders are left out.
     """
 
     def refuse(error: OSError) -> None:
@@ -91,144 +90,189 @@ def pages_below(folder: str) -> Iterator[str]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         path = walked.removeprefix(os.curdir).lstrip(os.sep) if folder == os.curdir else walked
         for name in sorted(names):
-            if (
-                not name.startswith(".")
-                and by_suffix(name, reading=True) is TEXT
-                and not packing_of(name)
-            ):
+            if _is_page(name):
                 yield os.path.join(path, name)
+
+
+def _is_page(name: str) -> bool:
+    if name.startswith(".") or packing_of(name):
+        return False
+    return by_suffix(name, reading=True) is TEXT
 
 
 def verify(text: Text, level: FeatureLevel) -> Report:
     """Recompute every example of a page; NoExampleError for a page without an example of this operator."""
-    ours, skipped = _examples(text)
-    return Report(
-        tuple(_examined(i, example, text, level) for i, example in enumerate(ours, 1)), skipped
-    )
+    ours, skipped = _find_examples(text)
+    verdicts = [_judge(i, example, text, level) for i, example in enumerate(ours, 1)]
+    return Report(tuple(verdicts), skipped)
 
 
-def _examples(text: Text) -> tuple[list[Example], int]:
+def _find_examples(text: Text) -> tuple[list[Example], int]:
     """The examples of this operator on a page, and how many there are of others."""
     examples = text.page_examples()
     ours = [example for example in examples if example.is_ours]
     skipped = len(examples) - len(ours)
     if not ours:
-        others = f"; {skipped} of other operators" if skipped else ""
+        found = "contains no example of this operator"
+        if skipped:
+            found += f"; {skipped} of other operators"
         wanted = "InputTensor, SequenceTensor, Axis and OutputTensor"
-        raise NoExampleError(
-            f"contains no example of this operator{others}", wanted, where=text.name
-        )
+        raise NoExampleError(found, wanted, where=text.name)
     return ours, skipped
 
 
-def _examined(number: int, example: Example, text: Text, level: FeatureLevel) -> Verdict:
+def _judge(number: int, example: Example, text: Text, level: FeatureLevel) -> Verdict:
+    """Recompute one example."""
     errors: list[PlacedError] = []
     expected = None
     try:
-        if example.problem:
-            raise example.problem
-        output = example.tensor(OUTPUT)  # without it, nothing else matters
-        values, lengths = _values(example.tensor(INPUT)), _values(example.tensor(LENGTHS))
-        if (axis := example.axis()) is None:
-            raise FormatError("no axis is given", f"0 to {values.ndim - 1}")
-        for broken in spec.violations(
-            describe(values), describe(lengths), axis, level, output.desc
-        ):
-            at = (
-                example.axis_line
-                if broken.property == "Axis"
-                else example.tensors.get(broken.tensor)
-            )
-            found = f"{broken.tensor} {broken.property} is {broken.found}"
-            errors.append(
-                error_at(
-                    text.text,
-                    (at or example.first).start,
-                    found,
-                    f"{broken.wanted} ({broken.rule})",
-                )
-            )
-        if not errors:
-            # Without a level, any whole numbers are lengths.
-            lengths = as_unsigned(
-                MemorySource("SequenceTensor", lengths, Storage("text", {})), None
-            ).read()
-            expected = kernel.reverse(values, lengths, axis)
-            errors += _compared(output, expected)
+        errors, expected = _recompute(example, text, level)
     except PlacedError as e:
         errors = [e]
     except RevseqError as e:
         errors = [error_at(text.text, example.first.start, e.found, e.wanted)]
-    return Verdict(number, example.first.line, tuple(errors), expected=expected if errors else None)
+    if not errors:
+        expected = None
+    return Verdict(number, example.first.line, tuple(errors), expected=expected)
 
 
-def _values(tensor: TensorText) -> NDArray[Any]:
-    """The values of a tensor of a page, which has a header."""
-    return tensor.values(cast("TensorDesc", tensor.desc).data_type)
+def _recompute(
+    example: Example, text: Text, level: FeatureLevel
+) -> tuple[list[PlacedError], NDArray[Any] | None]:
+    """What is wrong with an example, and its right output, None if its inputs are wrong.
+
+    RevseqError for what cannot be recomputed.
+    """
+    if example.problem:
+        raise example.problem
+    example.tensor(OUTPUT)  # without it, nothing else matters
+    values = read_values(example.tensor(INPUT))
+    lengths = read_values(example.tensor(LENGTHS))
+    axis = example.axis()
+    if axis is None:
+        raise FormatError("no axis is given", f"0 to {values.ndim - 1}")
+    errors: list[PlacedError] = []
+    for output in _outputs_of(example):
+        descs = (describe(values), describe(lengths), axis, level, output.desc)
+        for violation in spec.violations(*descs):
+            start = _find_start(example, output, violation)
+            found = f"{violation.tensor} {violation.property} is {violation.found}"
+            errors.append(
+                error_at(text.text, start, found, f"{violation.wanted} ({violation.rule})")
+            )
+        if errors:
+            return errors, None
+    # Without a level, any whole numbers are lengths.
+    source = MemorySource("SequenceTensor", lengths, Storage("text", {}))
+    expected = kernel.reverse(values, as_unsigned(source, None).read(), axis)
+    for output in _outputs_of(example):
+        try:
+            errors += _compare(output, expected)
+        except PlacedError as e:  # its rows are no tensor, but may be rewritten
+            errors.append(e)
+    return errors, expected
 
 
-def _compared(output: TensorText, expected: NDArray[Any]) -> Iterator[PlacedError]:
+def _outputs_of(example: Example) -> list[TensorText]:
+    return [example.tensor(OUTPUT), *example.more_outputs]
+
+
+def _find_start(example: Example, output: TensorText, violation: spec.Constraint) -> int:
+    """Where the part of an example that violates a rule begins."""
+    if violation.property == "Axis" and example.axis_line:
+        return example.axis_line.start
+    if violation.tensor == OUTPUT:
+        return output.start
+    return example.tensors.get(violation.tensor, example.first).start
+
+
+def _compare(output: TensorText, expected: NDArray[Any]) -> Iterator[PlacedError]:
     """What is wrong with the elements of an OutputTensor, at the first one."""
-    written = _values(output)
+    written = read_values(output)
     wrong = np.flatnonzero(bits(written).ravel() != bits(expected).ravel())
-    if wrong.size:
-        first = int(wrong[0])
-        index = [int(i) for i in np.unravel_index(first, written.shape)]
-        [found], [right] = (
-            numbers.render(each.ravel()[first : first + 1]) for each in (written, expected)
-        )
-        message = f"OutputTensor at {index} is {found}, and the operator gives {right}"
-        yield output.error(
-            output.place(first), f"{message}; {wrong.size} of {written.size} elements differ"
-        )
+    if not wrong.size:
+        return
+    first = int(wrong[0])
+    index = [int(i) for i in np.unravel_index(first, written.shape)]
+    [element] = numbers.render(written.ravel()[first : first + 1])
+    [right] = numbers.render(expected.ravel()[first : first + 1])
+    message = (
+        f"OutputTensor{index} is {element}, but should be {right}; "
+        f"{wrong.size} of {written.size} elements differ"
+    )
+    yield output.error(output.offset_of(first), message)
 
 
 def fix(text: Text, before: Report, level: FeatureLevel) -> tuple[bytes, Report]:
-    """The bytes of a page with every OutputTensor rewritten that `before` says is wrong; and the report then.
+    """The bytes of a page with every OutputTensor rewritten that `before` calls wrong, and the new report.
 
-    Its rows are written as we print them. FormatError, at its place, for what cannot be put right so: a page is put
-    right as a whole or not at all.
+    The rows are written as this program prints them. FormatError, at its position, for what this cannot correct: a
+    page is corrected completely or not at all.
     """
     if text.identity is None:
-        raise UsageError("cannot be changed", "the name of a file", where=text.name)
+        raise UsageError("--fix needs a file", where=text.name)
     if packing_of(text.name):
-        raise FormatError("packed", "a page that is not", where=text.name)
-    examples, _ = _examples(text)
-    parts, end = [], 0
+        raise FormatError("is compressed", where=text.name)
+    examples, _ = _find_examples(text)
+    parts: list[str] = []
+    end = 0
     for verdict, example in zip(before.verdicts, examples, strict=True):
-        if not verdict.right:
-            output = example.tensors.get(OUTPUT)
-            if verdict.expected is None or not output or output.opened == output.stop:
-                raise verdict.findings[0]
-            start, stop = output.opened, output.stop
-            while stray := STRAY.match(output.text, stop):
-                stop = stray.end()
-            if output.text[start:stop] != lines_of(text.text[start:stop]):
-                raise output.error(
-                    start, "the rows contain comments or markup, which would be lost"
-                )
-            margin = text.text[output.text.rfind("\n", 0, start) + 1 : start]
-            line_end = next((end for end in ("\r\n", "\r") if end in text.text[:start]), "\n")
-            line_end += margin if margin.isspace() else ""
-            rows = numbers.body(numbers.rows_of(verdict.expected), verdict.expected.shape)
-            parts += [text.text[end:start], rows.replace("\n", line_end)]
+        if verdict.right:
+            continue
+        if verdict.expected is None:
+            raise verdict.findings[0]
+        for output in _outputs_of(example):
+            start, stop = _find_rows(output, text)
+            parts += [text.text[end:start], _write_rows(output, verdict.expected, text)]
             end = stop
-    fixed = replace(text, text="".join([*parts, text.text[end:]]))
+    parts.append(text.text[end:])
+    fixed = replace(text, text="".join(parts))
     after = verify(fixed, level)
     if not after.right or len(after.verdicts) != len(before.verdicts):
-        raise FormatError(
-            "cannot be fixed: with other rows, it has other examples", where=text.name
-        )
-    pairs = zip(before.verdicts, after.verdicts, strict=True)
-    verdicts = tuple(replace(new, fixed=not old.right) for old, new in pairs)
-    return text.mark + fixed.text.encode(text.encoding), replace(after, verdicts=verdicts)
+        found = "cannot be fixed: with other rows, it has other examples"
+        raise FormatError(found, where=text.name)
+    verdicts = tuple(
+        replace(new, fixed=not old.right)
+        for old, new in zip(before.verdicts, after.verdicts, strict=True)
+    )
+    data = text.mark + fixed.text.encode(text.encoding)
+    return data, replace(after, verdicts=verdicts)
+
+
+def _find_rows(output: TensorText, text: Text) -> tuple[int, int]:
+    """Where the rows of an OutputTensor begin and end; FormatError if they contain more than numbers."""
+    start = output.opened
+    stop = output.stop
+    if start == stop:
+        raise output.error(output.start, f"{output.name} has no values")
+    while stray := STRAY.match(output.text, stop):
+        stop = stray.end()
+    if output.text[start:stop] != lines_of(text.text[start:stop]):
+        found = "the rows contain comments or markup, which would be lost"
+        raise output.error(start, found)
+    return start, stop
+
+
+def _write_rows(output: TensorText, expected: NDArray[Any], text: Text) -> str:
+    """The right rows, with the page's line breaks and indent."""
+    start = output.opened
+    line_break = "\n"
+    for end in ("\r\n", "\r"):
+        if end in text.text[:start]:
+            line_break = end
+            break
+    margin = text.text[output.text.rfind("\n", 0, start) + 1 : start]
+    if margin.isspace():
+        line_break += margin
+    written = rows.put_brackets(rows.make_rows(expected), expected.shape)
+    return written.replace("\n", line_break)
 
 
 def write_page(text: Text, data: bytes) -> Sequence[str]:
-    """Replace a page: its name has the old content or the complete new one. Notes of what went wrong."""
+    """Replace a page: its name has the old content or the complete new one. Returns notes."""
     file = NewFile(text.name, overwrite=True)
-    with FileTransaction(file) as together:
+    with FileTransaction(file) as transaction:
         file.write(data)
         with files.open_file(text.name, text.identity):  # it is as it was when it was read
             pass
-    return together.notes
+    return transaction.notes

@@ -9,6 +9,7 @@ import click
 
 from revseq_cli.commands import options
 from revseq_cli.commands.options import Console, Group
+from revseq_cli.commands.run import keep_digits
 from revseq_cli.core.errors import UsageError
 from revseq_cli.formats import table
 from revseq_cli.formats.table import Format
@@ -63,7 +64,7 @@ def command(
     """
     from revseq_cli.formats.outputs import create_sink
     from revseq_cli.formats.references import Reference
-    from revseq_cli.pipeline import inputs
+    from revseq_cli.pipeline import jobs
     from revseq_cli.pipeline.passes import copy, verify_copy
     from revseq_cli.pipeline.plan import plan_pass
     from revseq_cli.report import objects
@@ -78,12 +79,17 @@ def command(
     request = options.request_of(
         input=src, format_name=format_name, absolute=resources.elsewhere, **opening
     )
-    source = inputs.load_tensor(request, "SRC")
-    reference = Reference.input(src)
-    inputs.refuse_sizes([reference], request.sizes)
-    reference = Reference.output(dst, format_name, [reference], "revseq convert ... -")
+    typed = Reference.input(src)
+    reference = Reference.output(dst, format_name, [typed], "revseq convert ... -")
+    row = table.TEXT
     if dst == "-":
-        _print(source, options.printed_format(reference.format, "use {} as DST"), full=full)
+        row = options.printed_format(reference.format, "use {} as DST")
+    request = keep_digits(request, None if dst == "-" else dst, row)
+    source = jobs.load_tensor(request, "SRC")
+    jobs.refuse_sizes([typed], request.sizes)
+    if dst == "-":
+        _print(source, row, full=full)
+        console.note(*source.notes)
         return
     sink = create_sink(
         reference,
@@ -93,6 +99,7 @@ def command(
         only=True,
         elsewhere=resources.elsewhere,
     )
+    sink.notes += source.notes
     plan = plan_pass(source, sink, resources)
     with console.writing(sink):
         copy(source, sink, plan)

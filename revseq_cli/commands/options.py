@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from revseq_cli.files.base import Identity
     from revseq_cli.files.new import NewFile
     from revseq_cli.formats.contract import FileSink
+    from revseq_cli.pipeline.jobs import Request
     from revseq_cli.pipeline.plan import Resources
-    from revseq_cli.pipeline.request import Request
 
 
 class Group(Enum):
@@ -201,11 +201,14 @@ def most_elements(*, full: bool) -> float:
 
 
 def printed_format(format_name: str | None, file_hint: str) -> Format:
-    """The format for standard output, text for None; UsageError for one that needs a file, or no terminal.
+    """The format for standard output; UsageError for one that needs a file, or no terminal.
 
-    `file_hint` says what to type for a file in place of {}.
+    Without a name it is text, or .npy where standard output is a file whose name ends in .npy.
+    `file_hint` says what to type for a file, with {} for its name.
     """
     row = table.named(format_name) or table.TEXT
+    if not format_name and platform.name_of_standard_output().lower().endswith(".npy"):
+        row = table.NPY
     hint = file_hint.format(f"out{table.suffix_to_write(row.name)}")
     if not row.prints:
         printing = "|".join(each.name for each in table.FORMATS if each.prints)
@@ -395,7 +398,7 @@ job_options = together(
 
 def request_of(**fields: Any) -> Request:
     """The job options as a request: its fields by their names, but for INPUT and the format."""
-    from revseq_cli.pipeline.request import Request
+    from revseq_cli.pipeline.jobs import Request
 
     context = click.get_current_context(silent=True)
     typed = () if context is None or context.info_name == "batch" else tuple(sys.argv[1:])

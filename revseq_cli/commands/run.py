@@ -17,9 +17,8 @@ from revseq_cli.formats.table import Format
 if TYPE_CHECKING:
     from revseq_cli.files.new import NewFile
     from revseq_cli.formats.contract import FileSink, Source
-    from revseq_cli.pipeline.jobs import Job
+    from revseq_cli.pipeline.jobs import Job, Request
     from revseq_cli.pipeline.plan import Plan, Resources
-    from revseq_cli.pipeline.request import Request
 
 
 @options.command(
@@ -108,6 +107,9 @@ def command(
     if path is None and not dry_run:
         named = Reference.output("-", format_name, filter(None, request.references)).format
         row = options.printed_format(named, "add -o {}")
+        if example and row is not table.TEXT:
+            raise UsageError("--example prints text, but standard output is a .npy file")
+    request = keep_digits(request, path, row)
     job = suggest.load(request)
     sink = (
         None
@@ -128,6 +130,30 @@ def command(
         _write(job, sink, plan_reversal(job, resources, sink), drawings, console, verify=verify)
     else:
         _print(job, row, resources, console, drawings, example=example, full=full)
+
+
+def keep_digits(request: Request, output: str | None, row: Format = table.TEXT) -> Request:
+    """The request, in which a text without a data type keeps its digits if the output is text.
+
+    `row` is the format of standard output. In the notation of the pages, which is printed, the
+    data type is FLOAT32, as there; so it is if a feature level judges the job.
+    """
+    from dataclasses import replace
+
+    from revseq_cli.core.tensors import DataType
+    from revseq_cli.formats.references import Reference
+    from revseq_cli.operator.spec import FeatureLevel
+
+    if request.level is not FeatureLevel.NONE:
+        return request
+    if output is None:
+        is_text = row.is_text and row is not table.TEXT
+    else:
+        inputs = filter(None, request.references)
+        reference = Reference.output(output, request.format, inputs)
+        chosen = table.named(reference.format) or table.by_suffix(reference.path)
+        is_text = chosen is not None and chosen.is_text
+    return replace(request, text_type=DataType.FLOAT64) if is_text else request
 
 
 def new_sink(

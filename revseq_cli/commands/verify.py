@@ -125,7 +125,7 @@ def _checked(
         if reference.is_piped or not os.path.isdir(reference.path):
             places.append((reference, True))
         else:
-            places += [(Reference(path), False) for path in pages.pages_below(reference.path)]
+            places += [(Reference(path), False) for path in pages.find_pages(reference.path)]
     results: list[tuple[str, Report | RevseqError]] = []
     skipped = 0
     with signals.begun("verify", len(places), "pages") as advance:

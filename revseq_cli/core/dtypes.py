@@ -43,6 +43,24 @@ def has_numbers(dtype: np.dtype[Any]) -> bool:
     return not is_minifloat(dtype) or find_spec("ml_dtypes") is not None
 
 
+def number_type(data_type: DataType) -> tuple[np.dtype[Any], int]:
+    """The type of the package ml_dtypes that computes with these minifloats, and its binary digits after the first.
+
+    FormatError without the package.
+    """
+    if not has_numbers(DTYPES[data_type.name]):
+        raise _no_numbers(data_type.name)
+    import ml_dtypes  # few tensors have such types
+
+    scalar = getattr(ml_dtypes, data_type.name.lower())
+    return np.dtype(scalar), int(ml_dtypes.finfo(scalar).nmant)  # type: ignore[no-untyped-call]
+
+
+def _no_numbers(name: str) -> FormatError:
+    found = f"the numbers of {name} need the package ml_dtypes"
+    return FormatError(found, hint=platform.pip("install ml_dtypes"))
+
+
 def numbers(values: NDArray[Any]) -> NDArray[Any]:
     """Minifloats as FLOAT32, which holds each of them exactly; elements of other dtypes unchanged.
 
@@ -52,8 +70,7 @@ def numbers(values: NDArray[Any]) -> NDArray[Any]:
         return values
     name = values.dtype.names[0]  # type: ignore[index]
     if not has_numbers(values.dtype):
-        found, hint = f"the numbers of {name} are not known here", platform.pip("install ml_dtypes")
-        raise FormatError(found, "the package ml_dtypes; without it, only their bits move", hint)
+        raise _no_numbers(name)
     import ml_dtypes  # few tensors have such types
 
     words = np.ascontiguousarray(native(values)[name])

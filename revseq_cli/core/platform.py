@@ -19,7 +19,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -137,21 +137,17 @@ def reserve(fd: int, size: int) -> None:
         ):
             raise _last_error()
         return
-    status = os.fstat(fd)
-    if status.st_dev in _devices_in_memory():
+    if lies_in_memory(fd):
         space = os.fstatvfs(fd)
-        is_limited = space.f_blocks > 0
-        if is_limited and space.f_bavail * space.f_frsize < size - 512 * status.st_blocks:
+        if space.f_blocks and space.f_bavail * space.f_frsize < size - 512 * os.fstat(fd).st_blocks:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     elif hasattr(os, "posix_fallocate"):
         try:
-            os.posix_fallocate(fd, 0, size)  # which makes the file larger, too
+            os.posix_fallocate(fd, 0, size)
         except OSError as e:
             if e.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
                 raise
-        else:
-            return
-    if status.st_size < size:
+    if os.fstat(fd).st_size < size:
         os.ftruncate(fd, size)
 
 
@@ -384,21 +380,6 @@ def real_path(path: str) -> str:
         return plain_path(os.path.abspath(path))
 
 
-def make_resolver() -> Callable[[str], str]:
-    """A function like `real_path` for the paths of many files: it looks at each folder only once."""
-    folders = functools.cache(real_path)
-
-    @functools.cache
-    def resolve(path: str) -> str:
-        folder, name = os.path.split(path)
-        if sys.platform == "win32" or is_remote(path) or name in ("", os.curdir, os.pardir):
-            return real_path(path)
-        resolved = os.path.join(folders(folder or os.curdir), name)
-        return real_path(path) if os.path.islink(resolved) else resolved
-
-    return resolve
-
-
 def plain_path(path: str) -> str:
     """The path as the system takes it, of any length."""
     if sys.platform == "win32":
@@ -506,6 +487,28 @@ def text_encoding(stream: Any) -> str:  # noqa: ANN401 - what Python has opened
 
 
 # Processes
+
+
+def name_of_standard_output() -> str:
+    """The name of the file that standard output is written to; "" for anything else."""
+    try:
+        if not stat.S_ISREG(os.fstat(1).st_mode):
+            return ""
+        if sys.platform == "linux":
+            return os.readlink("/proc/self/fd/1")
+        if sys.platform == "darwin":
+            import fcntl  # only macOS needs it
+
+            path = fcntl.fcntl(1, fcntl.F_GETPATH, bytes(1024))
+            return os.fsdecode(path.rstrip(b"\0"))
+        if sys.platform == "win32":
+            room = ctypes.create_unicode_buffer(32768)
+            handle = wintypes.HANDLE(msvcrt.get_osfhandle(1))
+            _library.GetFinalPathNameByHandleW(handle, room, len(room), 0)
+            return room.value
+    except (OSError, ValueError):  # it is closed, or the system does not say
+        return ""
+    return ""
 
 
 def cores() -> int:

@@ -86,7 +86,8 @@ class Source(ABC):
     `name` is the user's name for it, `key` its name inside its file. `order` is the memory order, "C" or "F". `chunks`
     are the sizes of what is decoded as one, or None, and `encoded` says that filters decode it. `path` and `identity`
     are its file and that file's state; without a path it is in memory. `dimensions` are the names of its dimensions, ""
-    for a nameless one, or none at all. `assumes_type` says that it is of text which states no data type.
+    for a nameless one, or none at all. `assumes_type` says that it is of text which states no data type. `columns` are
+    the names in the header of a table. `notes` are for the user, about what was read.
     """
 
     name: str
@@ -101,6 +102,8 @@ class Source(ABC):
     identity: Identity | None = None
     dimensions: tuple[str, ...] = ()
     assumes_type = False
+    columns: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def desc(self) -> TensorDesc:
@@ -136,7 +139,8 @@ class Source(ABC):
     def recheck(self) -> None:
         """TensorIOError if the file is not as it was when its header was read."""
         if self.identity is not None and self.path:
-            files.recheck(self.path, self.identity)
+            with files.open_file(self.path, self.identity, afresh=True):
+                pass
 
     def original_for(self, name: str) -> Original | None:  # noqa: ARG002 - most formats are the same under any name
         """Its file, of which an output of that name can be a copy; None where the name promises another file."""
@@ -238,18 +242,8 @@ class FileSink(Sink):
                 self.abandon()
 
 
-class Head(NamedTuple):
-    """The first bytes of a file, and the state of the file."""
-
-    identity: Identity
-    data: bytes
-
-
 class Address(Protocol):
-    """Where a tensor is: its file, its name inside it or None, and the whole text of a text file.
-
-    `head` has the first bytes of a .npy file if they were read to find its format.
-    """
+    """Where a tensor is: its file, its name inside it or None, and the whole text of a text file."""
 
     @property
     def path(self) -> str: ...
@@ -257,8 +251,6 @@ class Address(Protocol):
     def key(self) -> str | None: ...
     @property
     def text(self) -> Text: ...
-    @property
-    def head(self) -> Head | None: ...
 
 
 class FormatModule(Protocol):

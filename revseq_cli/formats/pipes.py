@@ -96,9 +96,9 @@ def read_pipe(path: str) -> bytes | PipedNpy:
             return read_npy(name, stream, head)
         if kind and kind.format in (table.HDF5, table.NPZ):
             raise needs_file(kind.format, name)
-        from revseq_cli.formats.text import joined  # few pipes have text
+        from revseq_cli.formats.text import join  # few pipes have text
 
-        return head + joined(iter(lambda: stream.read(thresholds.PIECE), b""), name)
+        return head + join(iter(lambda: stream.read(thresholds.PIECE), b""), name)
 
 
 def read_npy(name: str, stream: BinaryIO, head: bytes = b"") -> PipedNpy:

@@ -306,8 +306,7 @@ class RawSink(FileSink):
             self._write_edges()
 
     def finish(self) -> None:
-        if self._edges:
-            self._write_edges()
+        self._write_edges()
 
     def reopen(self) -> Source:
         return cast("Callable[[], Source]", self._open_source)()
@@ -350,11 +349,17 @@ class MemorySource(Source):
     @classmethod
     def of(cls, source: Source) -> MemorySource:
         """A copy of another source in memory, with its memory order."""
-        return cls(source.name, source.read(), source.storage).with_order(source.order)
+        copy = cls(source.name, source.read(), source.storage)
+        return copy.with_order(source.order).with_columns(source.columns)
 
     def with_order(self, order: str) -> MemorySource:
         """The source, which says that it has that memory order, whatever its values have."""
         self.order = order
+        return self
+
+    def with_columns(self, columns: tuple[str, ...]) -> MemorySource:
+        """The source, as a table whose header has these names."""
+        self.columns = columns
         return self
 
     def read_task(self, region: Region) -> ReadTask:
@@ -412,6 +417,7 @@ class MemorySink(Gathered):
 
     def __init__(self, template: Source) -> None:
         self._order = template.order
+        self._columns = template.columns
         self.values = np.empty(template.sizes, template.dtype)
 
     def __exit__(self, *_: object) -> None:
@@ -419,7 +425,7 @@ class MemorySink(Gathered):
 
     def written(self) -> Source:
         source = MemorySource("the result", self.values, Storage("memory", {}))
-        return source.with_order(self._order)
+        return source.with_order(self._order).with_columns(self._columns)
 
 
 # Raw buffers, as a format of their own.

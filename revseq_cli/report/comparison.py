@@ -11,7 +11,8 @@ from revseq_cli.pipeline.folds import Differences
 from revseq_cli.report import terminal
 from revseq_cli.report.objects import Comparison, first_differences
 from revseq_cli.report.subject import Row, Subject
-from revseq_cli.text.numbers import DOTS, render
+from revseq_cli.text.numbers import render
+from revseq_cli.text.rows import DOTS
 
 _WIDTH = 100  # columns where there is no terminal
 _MOST_ELEMENTS = 12  # of a sequence that are shown, from the first wrong one on

@@ -21,7 +21,8 @@ from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.plan import DASK, Plan
 from revseq_cli.report import terminal
 from revseq_cli.report.objects import Outcome
-from revseq_cli.text.numbers import aligned, body, render, rows_of
+from revseq_cli.text.numbers import render
+from revseq_cli.text.rows import align_cells, make_rows, put_brackets
 
 # Tensors with more elements are shortened: on a terminal, and in a preview.
 MOST_ON_TERMINAL = 1000
@@ -107,15 +108,15 @@ def shown(
     """
     sizes, values = source.sizes, elements(source, ends)
     if not prod(sizes) or not sizes:
-        return body(rows_of(values), sizes)
+        return put_brackets(make_rows(values), sizes)
     gaps = [*map(_gap, ends)]
-    rows = aligned(render(values), values.shape[-1], gaps[-1])
+    rows = align_cells(render(values), values.shape[-1], gaps[-1])
     if marks is not None:
         rows = [
             _paint_row(row, marks_of_row, gaps[-1])
             for row, marks_of_row in zip(rows, marks.reshape(len(rows), -1), strict=True)
         ]
-    text = body(rows, values.shape, gaps)
+    text = put_brackets(rows, values.shape, gaps)
     if values.size == prod(sizes):
         return text
     return f"{text}\n// {values.size:,} of {prod(sizes):,} elements{more}"

@@ -8,7 +8,7 @@
     Axis: 3
 
 Comments run from // to the end of the line. A text that begins with a bracket is one tensor without a header; so is
-what NumPy and PyTorch print.
+what NumPy, PyTorch, JAX and TensorFlow print.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ from revseq_cli.core.errors import FormatError, UsageError, printable
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
 from revseq_cli.text import numbers
 
-_BEFORE, _WIDTH = (
-    40,
-    75,
-)  # columns of a line that are shown before a place, and in all: it fits 80, indented
-MOST_TENSORS = 500_000  # of a text, so that a list of headers alone takes less than a gigabyte; pages have some dozens
+_BEFORE = 40  # columns of a line that are shown before the place of an error
+_WIDTH = 75  # columns that are shown in all: with an indent, they fit into 80
+# The most tensors of a text, so that a list of headers takes less than a gigabyte; pages have some dozens.
+MOST_TENSORS = 500_000
 
 # Possessive: two runs of blanks side by side would take time that is quadratic in them.
 _BEGIN = r"^[ \t\f\v]*+(?:[-*+][ \t]++)?"
@@ -55,81 +54,106 @@ _AXIS = re.compile(
 )
 # The start of a text that is one tensor; a text that begins with [Home](index.md) is a page.
 _BARE = re.compile(
-    r"\s*\[[\s\[]*(?:[-+.\d\"]|np\.|(?:nan|inf|infinity|true|false)\b)", re.IGNORECASE
+    r"\s*\[[\s\[]*(?:[-+.\d\"]|\([-+.\d]|np\.|(?:nan|inf|infinity|true|false)\b)", re.IGNORECASE
 )
 # Lines that may be rows, of a body whose last bracket is missing.
 _ROWS = re.compile(r"(?:[ \t]*+(?:[\[\],\"+\-.\d]|nan|inf)[^\n]*+\s*+)++", re.IGNORECASE)
-STRAY = re.compile(r"[\s,]*\]")  # behind the last bracket of a body, one too many
+_FIRST_ROW = re.compile(r"\s*+\[")
+_ROW_BELOW = re.compile(r"[^\n]*+\n\s*+\[")  # the line of the header, and rows below
+STRAY = re.compile(r"[\s,]*\]")  # one bracket too many after the last one of a body
 _ALONE = re.compile(r"\s*+([+\-.\dni][^\n]*)")
+_WORD = re.compile(r"[^\s,}]*")
+_TEXT = re.compile(r"\S")
+# What is printed for elements that are left out.
+_DOTS = re.compile(r"(?<![^\s,\[\]])(?:\.\.\.|\N{HORIZONTAL ELLIPSIS})(?![^\s,\[\]])")
 
-# A tensor as NumPy and PyTorch print it: a call, whose list may be followed by these, and numbers such as np.int64(3).
-_CALL = re.compile(r"\s*(?:(?:np|numpy|torch)\.)?(?:array|tensor)\(\s*(?=\[)")
+# A tensor as NumPy, PyTorch, JAX and TensorFlow print it: a call, whose list may be followed by these, and numbers such
+# as np.int64(3). TensorFlow's repr has the array of NumPy in angle brackets.
+_CALL = re.compile(
+    r"\s*(?P<angle><tf\.(?:Tensor|Variable)\b[^<>\[\]]*?\bnumpy=\s*)?(?:(?:np|numpy|torch|jnp|jax|tf)\.)?"
+    r"(?:array|tensor|Array|DeviceArray|Tensor)\(\s*(?=\[)"
+)
 _ARGUMENTS = re.compile(
     r"(?:\s*,\s*(?:dtype=(?:\w+\.)?['\"]?(?P<type>\w+)['\"]?|shape=\((?P<shape>[\d, ]*)\)|device=['\"][\w:]+['\"]"
-    r"|grad_fn=[^,)]*|requires_grad=(?:True|False)))*\s*,?\s*\)"
+    r"|grad_fn=[^,)]*|(?:requires_grad|weak_type)=(?:True|False)))*\s*,?\s*\)"
 )
+_ANGLE = re.compile(r"\s*>")
 _SCALAR = re.compile(r"\bnp\.(?P<type>[a-z]+[0-9]+)\((?P<number>[^()\[\]]*)\)")
 _TRUTH = {"True": "1", "False": "0", "np.True_": "1", "np.False_": "0"}
 
-_NUMBER = re.compile(r"[^ \t\n\r,\[\]]+")  # also what is none, such as a word
-_NO_BLANK = re.compile(r"[\v\f\x1c-\x1f]")  # which Python takes for one
+_NUMBER = re.compile(r"[^ \t\n\r,\[\]]+")  # or a word instead of one
+_NO_BLANK = re.compile(r"[\v\f\x1c-\x1f]")  # which Python takes for blanks
 _OPEN, _CLOSE, _COMMA, _ELEMENT, _BLANK = range(5)
-# The kind of each character, by its code.
-_KINDS = bytes(
-    {"[": _OPEN, "]": _CLOSE, ",": _COMMA}.get(
-        chr(code), _BLANK if chr(code) in " \t\n\r" else _ELEMENT
-    )
-    for code in range(256)
-)
-_OUT_OF_PLACE = {
+
+
+def _kind_of(character: str) -> int:
+    if character in " \t\n\r":
+        return _BLANK
+    return {"[": _OPEN, "]": _CLOSE, ",": _COMMA}.get(character, _ELEMENT)
+
+
+_KINDS = bytes(_kind_of(chr(code)) for code in range(256))
+_NOT_ALLOWED = {
     (_ELEMENT, _ELEMENT): "a comma is missing before this number",
     (_OPEN, _CLOSE): "an empty row",
     (_COMMA, _COMMA): "a number is missing before this comma",
     (_OPEN, _COMMA): "a number is missing before this comma",
-    (_ELEMENT, _OPEN): "a row starts beside a number",
-    (_CLOSE, _ELEMENT): "a number stands beside a row",
+    (_ELEMENT, _OPEN): "a row starts next to a number",
+    (_CLOSE, _ELEMENT): "a number is next to a row",
 }
 # Anything else may follow anything: a comma may be missing between two rows, and may trail before a bracket.
 _MAY_FOLLOW = np.ones((4, 4), dtype=bool)
-_MAY_FOLLOW[tuple(zip(*_OUT_OF_PLACE, strict=True))] = False
+for _pair in _NOT_ALLOWED:
+    _MAY_FOLLOW[_pair] = False
 
 
 class PlacedError(FormatError):
-    """A FormatError about a place of a text; `problem` is without that place."""
+    """A FormatError about a position in a text; `problem` is the fact without that position."""
 
     problem = ""
-    line = column = 0
+    line = 0
+    column = 0
 
     @property
     def message(self) -> str:
-        """What is wrong there, and what is wanted."""
+        """What is wrong there, and what is expected."""
         return f"{self.problem}; expected {self.wanted}" if self.wanted else self.problem
 
 
 def error_at(text: str, offset: int, problem: str, wanted: str = "", hint: str = "") -> PlacedError:
-    """A FormatError about that place of the text: with line and column, the line itself, and a caret below it."""
+    """A FormatError about that position: with line and column, the line itself, and a caret below it."""
     text = lines_of(text)
-    start, stop = text.rfind("\n", 0, offset) + 1, text.find("\n", offset)
-    line = text[start : stop if stop >= 0 else len(text)].replace("\t", " ")
+    start = text.rfind("\n", 0, offset) + 1
+    stop = text.find("\n", offset)
+    if stop < 0:
+        stop = len(text)
+    line = text[start:stop].replace("\t", " ")
     column = offset - start
     before = printable(line[max(0, column - _BEFORE) : column])[-_BEFORE:]
-    behind, room = printable(line[column : column + _WIDTH]).rstrip(), _WIDTH - len(before)
-    more = "..." if len(behind) > room or len(line) > column + _WIDTH else ""
-    context = f"{before}{behind[:room]}{more}\n{' ' * len(before)}^"
+    after = printable(line[column : column + _WIDTH]).rstrip()
+    room = _WIDTH - len(before)
+    is_cut = len(after) > room or len(line) > column + _WIDTH
+    more = "..." if is_cut else ""
+    context = f"{before}{after[:room]}{more}\n{' ' * len(before)}^"
     number = text.count("\n", 0, offset) + 1
-    error = PlacedError(f"line {number}, column {column + 1}: {problem}", wanted, hint, "", context)
-    error.problem, error.line, error.column = problem, number, column + 1
+    found = f"line {number}, column {column + 1}: {problem}"
+    error = PlacedError(found, wanted, hint, context=context)
+    error.problem = problem
+    error.line = number
+    error.column = column + 1
     return error
 
 
 def lines_of(text: str) -> str:
-    """The text with line feeds alone, at the same places."""
-    return text.replace("\r\n", " \n").replace("\r", "\n") if "\r" in text else text
+    """The text with line feeds as its only line breaks, at the same offsets."""
+    if "\r" not in text:
+        return text
+    return text.replace("\r\n", " \n").replace("\r", "\n")
 
 
 @dataclass(frozen=True)
 class AxisLine:
-    """A line such as `Axis: 3`, which begins at `start`; the value is None where its words are no integer."""
+    """A line such as `Axis: 3`, which begins at `start`; the value is None if its words are no integer."""
 
     value: int | None
     start: int
@@ -140,10 +164,10 @@ class AxisLine:
 class TensorText:
     """One tensor of a page, not yet parsed: its header begins at `start`, and its body is text[opened:stop].
 
-    `text` is the page with blanks for comments and markup. A tensor without a header has no name, and a header without
-    a body has opened == stop. `line` counts from 1. What is wrong with header or body is an error only when `desc` or
-    `values` is asked for, since pages have examples of other operators, too. `stated` has the data type and the sizes
-    that JSON has beside a tensor, or NumPy and PyTorch print behind it.
+    `text` is the page with blanks instead of comments and markup. A tensor without a header has no name, and a header
+    without a body has opened == stop. `line` counts from 1. Mistakes in header or body are errors only when `desc` or
+    `values` is asked for, since pages have examples of other operators, too. `stated` has the data type and the shape
+    that JSON has next to a tensor, or that NumPy and PyTorch print after it.
     """
 
     name: str
@@ -157,20 +181,18 @@ class TensorText:
 
     @functools.cached_property
     def desc(self) -> TensorDesc | None:
-        """Data type and sizes of the header, None without one; FormatError for what no tensor has."""
+        """Data type and shape of the header, None without one; FormatError for what no tensor has."""
         if not self.name:
             return None
         header = _HEADER.match(self.text, self.start)
         if not header:
-            raise self.error(
-                self.start, f"{self.name} has no header of a tensor", f"{self.name}{_HEADER_FORM}"
-            )
+            found = f"{self.name} has no header of a tensor"
+            raise self.error(self.start, found, f"{self.name}{_HEADER_FORM}")
         sizes = header["sizes"].replace(",", " ").split()
         if not _SIZES.fullmatch(header["sizes"]) or len(sizes) > MOST_DIMENSIONS:
+            found = f"{self.name} has Sizes {{{header['sizes'][:40]}}}"
             wanted = f"at most {MOST_DIMENSIONS} integers of at least 0"
-            raise self.error(
-                header.start("sizes"), f"{self.name} has Sizes {{{header['sizes'][:40]}}}", wanted
-            )
+            raise self.error(header.start("sizes"), found, wanted)
         try:
             return TensorDesc(DataType.parse(header["type"]), tuple(map(int, sizes)))
         except UsageError as e:
@@ -183,78 +205,79 @@ class TensorText:
 
     @property
     def sizes(self) -> tuple[int, ...] | None:
-        """The sizes that the text states."""
+        """The shape that the text states."""
         return self.desc.sizes if self.desc else self.stated[1]
 
-    def values(self, data_type: DataType) -> NDArray[Any]:
-        """The values, as an array of the tensor's sizes.
+    @property
+    def is_described_only(self) -> bool:
+        """Whether it has no values, as in what `check` and `run --dry-run` print."""
+        return self.opened == self.stop and not _ROW_BELOW.match(self.text, self.start)
 
-        FormatError, with line, column and a caret, for a body that is no tensor, that does not have the stated sizes,
-        or that has a number which the data type cannot hold.
+    def values(self, data_type: DataType) -> NDArray[Any]:
+        """The values, as an array of the tensor's shape.
+
+        FormatError, with line, column and a caret, for a body that is no tensor or does not have the stated shape, and
+        for a number that the data type cannot hold.
         """
-        sizes = self.sizes
         if self.opened == self.stop:
-            raise self.error(
-                self.start, f"{self.name} has no values", "rows in brackets below the header"
-            )
-        if sizes and 0 in sizes and not _NUMBER.search(self.text, self.opened, self.stop):
-            try:
-                return np.empty(sizes, dtype_of(data_type))
-            except ValueError:
-                raise FormatError(
-                    f"Sizes is {braced(sizes)}", "smaller sizes beside the 0"
-                ) from None
+            found = f"{self.name} has no values"
+            raise self.error(self.start, found, "rows in brackets below the header")
+        if self._is_empty:
+            return _make_empty(self.sizes or (), data_type)
         shape, tokens = self.body
         try:
             flat = numbers.parse(tokens, data_type)
         except numbers.LiteralError as e:
-            raise self.error(self.place(e.index), e.problem) from None
+            raise self.error(self.offset_of(e.index), e.problem) from None
+        sizes = self.sizes
         if sizes is None:
             return flat.reshape(shape)
-        rank = len(shape)
-        # Leading sizes of 1 need no brackets, and JSON's Values may be one flat list.
-        if (sizes[-rank:] == shape and prod(sizes[:-rank]) == 1) or (
-            not self.desc and shape == (prod(sizes),)
-        ):
+        if self._may_have(shape, sizes):
             return flat.reshape(sizes)
         start = self.start if self.desc else self.opened
-        raise self.error(start, f"the values have {braced(shape)}, and {braced(sizes)} is stated")
+        found = f"the values have {braced(shape)}, but {braced(sizes)} is stated"
+        raise self.error(start, found)
 
-    def place(self, index: int) -> int:
+    @property
+    def _is_empty(self) -> bool:
+        """Whether the stated shape has a size of 0, and the body no number."""
+        if not self.sizes or 0 not in self.sizes:
+            return False
+        return not _NUMBER.search(self.text, self.opened, self.stop)
+
+    def _may_have(self, shape: tuple[int, ...], sizes: tuple[int, ...]) -> bool:
+        """Whether a body of that shape may have the stated sizes.
+
+        Leading sizes of 1 need no brackets, and JSON's Values may be one flat list.
+        """
+        rank = len(shape)
+        if sizes[-rank:] == shape and prod(sizes[:-rank]) == 1:
+            return True
+        return not self.desc and shape == (prod(sizes),)
+
+    def offset_of(self, index: int) -> int:
         """Where the number at that index, in C order, begins in the text."""
-        return next(
-            itertools.islice(_NUMBER.finditer(self.text, self.opened, self.stop), index, None)
-        ).start()
+        matches = _NUMBER.finditer(self.text, self.opened, self.stop)
+        return next(itertools.islice(matches, index, None)).start()
 
     @functools.cached_property
     def body(self) -> tuple[tuple[int, ...], list[str]]:
         """Its shape and its numbers; FormatError for a body that is no tensor."""
         body = self.text[self.opened : self.stop]
-        if wrong_blank := _NO_BLANK.search(body):
-            raise self.error(
-                self.opened + wrong_blank.start(), f"{wrong_blank[0]!r} is not allowed in a tensor"
-            )
+        self._refuse_words(body)
         kinds = np.frombuffer(body.encode("ascii", "replace").translate(_KINDS), np.uint8)
         keep = kinds != _BLANK
-        keep[1:] &= (kinds[1:] != _ELEMENT) | (
-            kinds[:-1] != _ELEMENT
-        )  # a number counts where it starts
-        places = np.flatnonzero(keep)
-        kinds = kinds[places]
-        places += self.opened
-        wrong = ~_MAY_FOLLOW[kinds[:-1], kinds[1:]]
-        if not (kinds == _ELEMENT).any():  # a tensor without elements
-            wrong &= (kinds[:-1] != _OPEN) | (kinds[1:] != _CLOSE)
-        if not self.name and "," not in body:  # NumPy's print() has no commas
-            wrong &= (kinds[:-1] != _ELEMENT) | (kinds[1:] != _ELEMENT)
-        if wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
-            raise self.error(int(places[i + 1]), _OUT_OF_PLACE[int(kinds[i]), int(kinds[i + 1])])
-        shape = self._shape(kinds, places)
-        if stray := STRAY.match(self.text, self.stop):
-            raise self.error(
-                stray.end() - 1, "this bracket closes nothing", "one more [ before it, or no ] here"
-            )
+        # A number counts where it starts.
+        keep[1:] &= (kinds[1:] != _ELEMENT) | (kinds[:-1] != _ELEMENT)
+        offsets = np.flatnonzero(keep)
+        kinds = kinds[offsets]
+        offsets += self.opened
+        self._require_order(kinds, offsets, has_commas="," in body)
+        shape = self._find_shape(kinds, offsets)
+        stray = STRAY.match(self.text, self.stop)
+        if stray:
+            wanted = "one more [ before it, or no ] here"
+            raise self.error(stray.end() - 1, "this bracket closes nothing", wanted)
         if body.isascii():
             tokens = body.replace("[", " ").replace("]", " ").replace(",", " ").split()
         else:
@@ -263,68 +286,116 @@ class TensorText:
             tokens = [_TRUTH.get(token) or _SCALAR.sub(r"\g<number>", token) for token in tokens]
         return shape, tokens
 
-    def _shape(self, kinds: NDArray[np.uint8], places: NDArray[np.intp]) -> tuple[int, ...]:
-        """FormatError where rows of one depth differ in length, or numbers have different depths.
+    def _refuse_words(self, body: str) -> None:
+        """FormatError for characters that only look like blanks, and for dots instead of elements."""
+        wrong_blank = _NO_BLANK.search(body)
+        if wrong_blank:
+            offset = self.opened + wrong_blank.start()
+            raise self.error(offset, f"{wrong_blank[0]!r} is not allowed in a tensor")
+        dots = _DOTS.search(body)
+        if dots:
+            found = f"{dots[0]}: elements are left out here"
+            raise self.error(self.opened + dots.start(), found, "all elements")
 
-        The row that is told is one that differs from the stated size, or without one from most rows.
-        """
-        depth = np.cumsum(
-            (kinds == _OPEN).view(np.int8) - (kinds == _CLOSE).view(np.int8), dtype=np.int32
-        )
+    def _require_order(
+        self, kinds: NDArray[np.uint8], offsets: NDArray[np.intp], *, has_commas: bool
+    ) -> None:
+        """FormatError for the first bracket, comma or number that may not follow what is before it."""
+        before = kinds[:-1]
+        after = kinds[1:]
+        wrong = ~_MAY_FOLLOW[before, after]
+        if not (kinds == _ELEMENT).any():  # a tensor without elements
+            wrong &= (before != _OPEN) | (after != _CLOSE)
+        if not self.name and not has_commas:  # NumPy's print() has no commas
+            wrong &= (before != _ELEMENT) | (after != _ELEMENT)
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            problem = _NOT_ALLOWED[int(before[i]), int(after[i])]
+            raise self.error(int(offsets[i + 1]), problem)
+
+    def _find_shape(self, kinds: NDArray[np.uint8], offsets: NDArray[np.intp]) -> tuple[int, ...]:
+        """The shape; FormatError where rows of one depth differ in length, or numbers have different depths."""
+        opening = (kinds == _OPEN).view(np.int8)
+        closing = (kinds == _CLOSE).view(np.int8)
+        depth = np.cumsum(opening - closing, dtype=np.int32)
         elements = np.flatnonzero(kinds == _ELEMENT)
         rank = int(depth[elements[0]] if elements.size else depth.max())
         if not rank:  # brackets are for tensors with dimensions
             return () if kinds.size == 1 else (elements.size,)
         if rank > MOST_DIMENSIONS:
-            raise self.error(
-                self.opened, f"{rank} brackets deep", f"at most {MOST_DIMENSIONS} dimensions"
-            )
+            wanted = f"at most {MOST_DIMENSIONS} dimensions"
+            raise self.error(self.opened, f"{rank} brackets deep", wanted)
         odd = elements[depth[elements] != rank]
         if odd.size:
-            found = f"a number {depth[odd[0]]} brackets deep, and the first one is {rank} deep"
-            raise self.error(int(places[odd[0]]), found, "as many brackets ] as [ in each row")
-        if depth[-1]:
-            found = (
-                f"{depth[-1]} brackets ] are missing" if depth[-1] > 1 else "a bracket ] is missing"
-            )
-            raise self.error(self.stop, found, f"{']' * int(depth[-1])} here")
-        rows = [np.flatnonzero((kinds == _OPEN) & (depth == d)) for d in range(1, rank + 1)]
-        sizes, shape = self.sizes or (), list[int]()
-        for d, (parents, children) in enumerate(zip(rows, [*rows[1:], elements], strict=True)):
-            counts = np.bincount(np.searchsorted(parents, children) - 1, minlength=parents.size)
-            usual = int(counts[0])
-            if (counts != usual).any():
-                stated = sizes[d - rank] if len(sizes) >= rank else -1
-                often = np.bincount(counts)
-                usual = (
-                    stated
-                    if (counts == stated).any()
-                    else int(np.flatnonzero(often == often.max())[-1])
-                )
-                odd = np.flatnonzero(counts != usual)
-                found = f"a row of {counts[odd[0]]}, and others have {usual}"
-                raise self.error(int(places[parents[odd[0]]]), found, "all rows of one length")
-            shape.append(usual)
-        return tuple(shape)
+            found = f"a number {depth[odd[0]]} brackets deep, but the first one is {rank} deep"
+            wanted = "as many brackets ] as [ in each row"
+            raise self.error(int(offsets[odd[0]]), found, wanted)
+        missing = int(depth[-1])
+        if missing:
+            found = "a bracket ] is missing"
+            if missing > 1:
+                found = f"{missing} brackets ] are missing"
+            raise self.error(self.stop, found, f"{']' * missing} here")
+        levels = [np.flatnonzero((kinds == _OPEN) & (depth == d)) for d in range(1, rank + 1)]
+        levels.append(elements)
+        return tuple(
+            self._count_children(d - rank, levels[d], levels[d + 1], offsets) for d in range(rank)
+        )
+
+    def _count_children(
+        self,
+        dimension: int,
+        parents: NDArray[np.intp],
+        children: NDArray[np.intp],
+        offsets: NDArray[np.intp],
+    ) -> int:
+        """The size of a dimension, counted from the end: how many children each row has.
+
+        FormatError for rows that differ. It names the first row that has not the stated size, or else not the size
+        of most rows.
+        """
+        counts = np.bincount(np.searchsorted(parents, children) - 1, minlength=parents.size)
+        usual = int(counts[0])
+        if (counts == usual).all():
+            return usual
+        sizes = self.sizes or ()
+        stated = sizes[dimension] if len(sizes) >= -dimension else -1
+        if (counts == stated).any():
+            usual = stated
+        else:
+            often = np.bincount(counts)
+            usual = int(np.flatnonzero(often == often.max())[-1])
+        odd = int(np.flatnonzero(counts != usual)[0])
+        found = f"this row has {_count_elements(int(counts[odd]))}, the others have {usual}"
+        raise self.error(int(offsets[parents[odd]]), found)
 
     def error(self, offset: int, problem: str, wanted: str = "") -> PlacedError:
-        """An error about a place of the page."""
+        """An error about a position of the page."""
         return error_at(self.page, offset, problem, wanted)
+
+
+def _count_elements(count: int) -> str:
+    return "1 element" if count == 1 else f"{count} elements"
+
+
+def _make_empty(sizes: tuple[int, ...], data_type: DataType) -> NDArray[Any]:
+    try:
+        return np.empty(sizes, dtype_of(data_type))
+    except ValueError:
+        found = f"Sizes is {braced(sizes)}"
+        raise FormatError(found, "smaller sizes next to the 0") from None
 
 
 def parse(page: str, text: str) -> list[TensorText | AxisLine]:
     """The tensors and Axis lines of a page, or the one tensor of a text without headers.
 
-    `text` is the page with blanks for comments and markup. FormatError for anything behind the last bracket of that one
-    tensor.
+    `text` is the page with blanks instead of comments and markup. FormatError for anything after the last bracket of
+    that one tensor.
     """
-    if (
-        _BARE.match(text)
-        or _CALL.match(text)
-        or (text.lstrip()[:1] == "[" and not _HEADER_START.search(text))
-    ):
-        return [_bare(page, text)]
-    return [*parse_page(page, text)]
+    is_one = bool(_BARE.match(text) or _CALL.match(text))
+    if not is_one and text.lstrip()[:1] == "[":
+        is_one = not _HEADER_START.search(text)
+    return [_parse_one(page, text)] if is_one else [*parse_page(page, text)]
 
 
 def parse_page(page: str, text: str) -> Iterator[TensorText | AxisLine]:
@@ -332,71 +403,102 @@ def parse_page(page: str, text: str) -> Iterator[TensorText | AxisLine]:
     headers = list(itertools.islice(_HEADER_START.finditer(text), MOST_TENSORS + 1))
     if len(headers) > MOST_TENSORS:
         raise FormatError(f"holds more than {MOST_TENSORS} tensors", "a page with some examples")
-    line, counted, end = 1, 0, 0
-    for match, behind in itertools.zip_longest(headers, headers[1:]):
-        yield from _axes(text, end, match.start())
-        start, limit = match.start("name"), behind.start() if behind else len(text)
-        line, counted = line + text.count("\n", counted, start), start
-        header = _HEADER.match(text, start)
-        opened = stop = end = header.end() if header else match.end()
-        if header and (rows := re.compile(r"\s*+\[").match(text, end, limit)):
-            opened = rows.end() - 1
-            stop = end = _body_end(text, opened, limit)
-        elif header and not header["sizes"].strip() and (number := _ALONE.match(text, end, limit)):
-            opened, stop = number.span(1)
-        yield TensorText(match["name"], line, page, text, start, opened, stop)
-    yield from _axes(text, end, len(text))
+    line = 1
+    counted = 0
+    end = 0
+    for match, following in itertools.zip_longest(headers, headers[1:]):
+        yield from _find_axes(text, end, match.start())
+        start = match.start("name")
+        limit = following.start() if following else len(text)
+        line += text.count("\n", counted, start)
+        counted = start
+        tensor, end = _find_tensor(page, text, match, line, limit)
+        yield tensor
+    yield from _find_axes(text, end, len(text))
 
 
-def _axes(text: str, start: int, stop: int) -> Iterator[AxisLine]:
+def _find_tensor(
+    page: str, text: str, match: re.Match[str], line: int, limit: int
+) -> tuple[TensorText, int]:
+    """The tensor whose header begins there, and where an Axis line after it may begin."""
+    name = match["name"]
+    start = match.start("name")
+    header = _HEADER.match(text, start)
+    if not header:
+        end = match.end()
+        return TensorText(name, line, page, text, start, end, end), end
+    end = header.end()
+    row = _FIRST_ROW.match(text, end, limit)
+    if row:
+        opened = row.end() - 1
+        stop = _find_body_end(text, opened, limit)
+        return TensorText(name, line, page, text, start, opened, stop), stop
+    number = None if header["sizes"].strip() else _ALONE.match(text, end, limit)
+    opened, stop = number.span(1) if number else (end, end)
+    return TensorText(name, line, page, text, start, opened, stop), end
+
+
+def _find_axes(text: str, start: int, stop: int) -> Iterator[AxisLine]:
     for line in _AXIS.finditer(text, start, stop):
         value = int(line["value"]) if line["value"] else None
         yield AxisLine(value, line.start("axis"), line["words"].rstrip())
 
 
-def _bare(page: str, text: str) -> TensorText:
-    """The tensor of a text that is one tensor, perhaps as NumPy or PyTorch print it."""
+def _parse_one(page: str, text: str) -> TensorText:
+    """The tensor of a text that is one tensor, perhaps as NumPy, PyTorch, JAX or TensorFlow print it."""
     call = _CALL.match(text)
     opened = call.end() if call else len(text) - len(text.lstrip())
-    stop = end = _body_end(text, opened, len(text))
-    scalar = _SCALAR.search(text, opened, stop) if "np." in text else None
-    is_truth = "True" in text[opened:stop] or "False" in text[opened:stop]
-    data_type, sizes = "BOOL" if is_truth else scalar["type"] if scalar else "", None
+    stop = _find_body_end(text, opened, len(text))
+    end = stop
+    data_type = _find_data_type(text, opened, stop)
+    sizes = None
     if call:
-        behind = _ARGUMENTS.match(text, stop)
-        if not behind:
+        arguments = _ARGUMENTS.match(text, stop)
+        if not arguments:
+            found = "not a tensor as NumPy and PyTorch print it"
             wanted = "array([...]) or tensor([...]), perhaps with dtype, device and the like after the list"
-            raise error_at(page, stop, "not a tensor as NumPy and PyTorch print it", wanted)
-        data_type, end = behind["type"] or data_type, behind.end()
-        if behind["shape"] is not None:
-            sizes = tuple(map(int, behind["shape"].replace(",", " ").split()))
-    if rest := re.compile(r"\S").search(text, end):
+            raise error_at(page, stop, found, wanted)
+        end = arguments.end()
+        data_type = arguments["type"] or data_type
+        if arguments["shape"] is not None:
+            sizes = tuple(map(int, arguments["shape"].replace(",", " ").split()))
+        angle = _ANGLE.match(text, end) if call["angle"] else None
+        if angle:
+            end = angle.end()
+    rest = _TEXT.search(text, end)
+    if rest:
         wanted = f"one tensor, or several with a header each, such as Name{_HEADER_FORM}"
         raise error_at(page, rest.start(), "unexpected text after the last bracket", wanted)
     stated = DataType.parse(data_type) if data_type else None
     return TensorText("", 1, page, text, opened, opened, stop, (stated, sizes))
 
 
+def _find_data_type(text: str, start: int, stop: int) -> str:
+    """The data type of elements such as True and np.int64(3); "" where they are plain numbers."""
+    body = text[start:stop]
+    if "True" in body or "False" in body:
+        return "BOOL"
+    scalar = _SCALAR.search(body) if "np." in body else None
+    return scalar["type"] if scalar else ""
+
+
 def body_at(text: str, start: int) -> TensorText:
-    """The tensor without a header whose body begins there: in brackets, or a number or a word alone."""
-    word = re.compile(r"[^\s,}]*").match(text, start)
-    stop = (
-        _body_end(text, start, len(text))
-        if text.startswith("[", start)
-        else word.end()
-        if word
-        else start
-    )
+    """The tensor without a header whose body begins there: in brackets, or just a number or a word."""
+    stop = start
+    if text.startswith("[", start):
+        stop = _find_body_end(text, start, len(text))
+    elif word := _WORD.match(text, start):
+        stop = word.end()
     return TensorText("", 1, text, text, start, start, stop)
 
 
-def _body_end(text: str, start: int, limit: int) -> int:
-    """The place behind the bracket that closes the one at `start`, or else behind the lines that may be rows."""
-    codes = np.frombuffer(
-        text[start:limit].encode("ascii", "replace"), np.uint8
-    )  # a byte for each character
+def _find_body_end(text: str, start: int, limit: int) -> int:
+    """The offset after the bracket that closes the one at `start`, or else after the lines that may be rows."""
+    # A byte for each character.
+    codes = np.frombuffer(text[start:limit].encode("ascii", "replace"), np.uint8)
     brackets = np.flatnonzero((codes == ord("[")) | (codes == ord("]")))
-    closed = np.flatnonzero(np.cumsum(np.where(codes[brackets] == ord("["), 1, -1)) == 0)
+    depth = np.cumsum(np.where(codes[brackets] == ord("["), 1, -1))
+    closed = np.flatnonzero(depth == 0)
     if closed.size:
         return start + int(brackets[closed[0]]) + 1
     rows = _ROWS.match(text, start, limit)

@@ -1,16 +1,15 @@
-"""Numbers as text: exact conversion to a data type, and tensors printed so that they read back to the same bits.
+"""Numbers as text: parsed exactly, and rendered so that they read back to the same bits.
 
-The data type must hold an integral number (300, 1.0) exactly. A fraction, or a number with an exponent, is rounded to
-nearest. No number is wrapped, truncated or turned to infinity. BOOL takes only 0 and 1. Complex numbers are never text.
+An integral number (300, 1.0) must fit its data type exactly. A fraction, or a number with an exponent, is rounded to
+the nearest value. No number is wrapped, truncated or turned into infinity. BOOL takes only 0 and 1.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,216 +18,339 @@ from numpy.typing import NDArray
 from revseq_cli.core import dtypes
 from revseq_cli.core.dtypes import bits, word_of
 from revseq_cli.core.errors import FormatError, listed
-from revseq_cli.core.tensors import DataType, TensorDesc
+from revseq_cli.core.tensors import DataType
 
 LONGEST = 1100  # characters of a number: the longest exact decimal of a FLOAT64 has 1,077
-_INTEGERS, _FLOATS = b"0123456789,+-", b"0123456789eE.,+-"
-_NUMBER = re.compile(
-    r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eEdD]([+-]?\d{1,9}))?f?", re.ASCII
-)  # 1.0D+00 is Fortran's
-_INTEGRAL = re.compile(r"([+-]?\d+)(?:\.0*)?f?", re.ASCII)
-# JSON has them in quotes; and a NaN that is not the usual one has its bits.
-_SPECIAL = re.compile(
-    r"(\"?)(?P<value>[+-]?inf(?:inity)?|nan(?:\(0x(?P<bits>[0-9a-f]{1,16})\))?)\1", re.IGNORECASE
-)
-WRITTEN = ("float", "int", "uint", "bool")  # the kinds of data types that text holds
+_SHOWN = 40  # characters of a number that are repeated in a message
 
-DOTS = "..."  # for what is left out
+_INTEGER_CHARACTERS = b"0123456789,+-"
+_FLOAT_CHARACTERS = b"0123456789eE.,+-"
+# 1.0D+00 is Fortran's.
+_NUMBER = re.compile(
+    r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eEdD]([+-]?\d{1,9}))?f?",
+    re.ASCII,
+)
+_INTEGRAL = re.compile(r"([+-]?\d+)(?:\.0*)?f?", re.ASCII)
+# JSON has them in quotes. A NaN that is not the usual one is written with its bits.
+_SPECIAL = re.compile(
+    r"(\"?)(?P<value>[+-]?inf(?:inity)?|nan(?:\(0x(?P<bits>[0-9a-f]{1,16})\))?)\1",
+    re.IGNORECASE,
+)
+_PART = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,9})?|inf|nan(?:\(0x[0-9a-f]{1,16}\))?)"
+# 1+2j, (1+2j) of a Python list, and 2j; JSON has them in quotes.
+_COMPLEX = re.compile(
+    rf"(\"?)\(?(?:(?P<real>{_PART})(?=[+-]))?(?P<imaginary>{_PART})j\)?\1",
+    re.ASCII | re.IGNORECASE,
+)
+# The bits of a minifloat, as they are printed without the package ml_dtypes.
+_BITS = re.compile(r"(\"?)0x(?P<bits>[0-9a-f]{1,4})\1", re.IGNORECASE)
 
 
 class LiteralError(ValueError):
-    """The number at `index` that its data type cannot hold, and why."""
+    """The number at `index` cannot be held by its data type; `problem` says why."""
 
     def __init__(self, index: int, problem: str) -> None:
         super().__init__(index, problem)
-        self.index, self.problem = index, problem
+        self.index = index
+        self.problem = problem
 
 
 def parse(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
-    """The numbers as an array of shape (len(tokens),); LiteralError for the first that the data type cannot hold."""
-    name, dtype = data_type.name, dtypes.dtype_of(data_type)
-    if max(map(len, tokens), default=0) > LONGEST:
-        i = next(i for i, token in enumerate(tokens) if len(token) > LONGEST)
-        raise LiteralError(
-            i, f"a number of {len(tokens[i])} characters; at most {LONGEST} are allowed"
-        )
-    if data_type.kind not in WRITTEN:
-        raise LiteralError(0, f"{name} cannot be written as text")
-    return (_parse_floats if data_type.kind == "float" else _parse_integers)(tokens, dtype, name)
+    """The numbers as an array of shape (len(tokens),).
+
+    LiteralError for the first number that the data type cannot hold, and FormatError for decimal numbers of a type
+    that needs the package ml_dtypes.
+    """
+    _require_short(tokens)
+    if data_type.kind == "float":
+        return _parse_floats(tokens, dtypes.dtype_of(data_type), data_type.name)
+    if data_type.kind == "complex":
+        return _parse_complex(tokens, dtypes.dtype_of(data_type), data_type.name)
+    if data_type.kind == "minifloat":
+        return _parse_minifloats(tokens, data_type)
+    return _parse_integers(tokens, dtypes.dtype_of(data_type), data_type.name)
 
 
-def _plain(kind: type[int | float], tokens: Sequence[str], characters: bytes) -> list[Any]:
-    """The numbers as int() or float() reads them; none where a token has other characters, or is no number of the kind.
+def is_number(token: str) -> bool:
+    """Whether the token is written as a number of any data type, whatever its size."""
+    return any(form.fullmatch(token) for form in (_NUMBER, _SPECIAL, _COMPLEX, _BITS))
 
-    So no names, underscores or blanks are read. Of integers it takes a sixth of the time, and of floats two fifths.
+
+def _require_short(tokens: Sequence[str]) -> None:
+    if max(map(len, tokens), default=0) <= LONGEST:
+        return
+    for i, token in enumerate(tokens):
+        if len(token) > LONGEST:
+            problem = f"a number of {len(token)} characters; at most {LONGEST} are allowed"
+            raise LiteralError(i, problem)
+
+
+def _read_plain(
+    kind: type[int | float], tokens: Sequence[str], characters: bytes
+) -> list[Any] | None:
+    """The numbers as int() or float() reads them; None if a token has other characters or is no number.
+
+    The characters exclude names, underscores and blanks, which Python reads. For integers this takes a sixth of the
+    time of the patterns above, for floats two fifths.
     """
     joined = ",".join(tokens)
     if joined.isascii() and not joined.encode().translate(None, characters):
         with contextlib.suppress(ValueError):
             return list(map(kind, tokens))
-    return []
+    return None
 
 
-def _decimal(token: str) -> Decimal | None:
-    """The exact number; None for what is not written as one, and for a NaN and an infinity."""
+def _read_exact(token: str) -> Decimal | None:
+    """The exact number; None for a NaN, an infinity, and what is no number."""
     number = _NUMBER.fullmatch(token)
-    return Decimal(f"{number[1]}e{number[2] or 0}") if number else None
+    if not number:
+        return None
+    return Decimal(f"{number[1]}e{number[2] or 0}")
+
+
+# Integers
 
 
 def _parse_integers(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
-    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    numbers = _plain(int, tokens, _INTEGERS)
+    least, most = 0, 1
+    if dtype.kind != "b":
+        least = int(np.iinfo(dtype).min)
+        most = int(np.iinfo(dtype).max)
+    numbers = _read_plain(int, tokens, _INTEGER_CHARACTERS)
     if not numbers or not least <= min(numbers) <= max(numbers) <= most:
-        numbers = []
-        for i, token in enumerate(tokens):  # which may be written as 1.0 or 1e3
-            exact = _decimal(token)
-            if exact is None:
-                why = (
-                    f"{name} has no {token[:40]}"
-                    if is_number(token)
-                    else f"{token[:40]!r} is not a number"
-                )
-                raise LiteralError(i, why)
-            if exact != exact.to_integral_value():
-                raise LiteralError(i, f"{token[:40]} is a fraction, and {name} holds integers")
-            if not least <= exact <= most:
-                raise LiteralError(i, f"{token[:40]} does not fit {name} ({least} to {most})")
-            numbers.append(int(exact))
+        numbers = [
+            _read_integer(i, token, least, most, name)  # which may be written as 1.0 or 1e3
+            for i, token in enumerate(tokens)
+        ]
     return np.array(numbers, dtype=dtype)
 
 
+def _read_integer(index: int, token: str, least: int, most: int, name: str) -> int:
+    exact = _read_exact(token)
+    shown = token[:_SHOWN]
+    if exact is None and _SPECIAL.fullmatch(token):
+        raise LiteralError(index, f"{name} has no {shown}")
+    if exact is None:
+        raise _not_a_number(index, token)
+    if exact != exact.to_integral_value():
+        raise LiteralError(index, f"{shown} is a fraction, which {name} cannot hold")
+    if not least <= exact <= most:
+        raise LiteralError(index, f"{shown} does not fit {name} ({least} to {most})")
+    return int(exact)
+
+
+def _not_a_number(index: int, token: str) -> LiteralError:
+    return LiteralError(index, f"{token[:_SHOWN]!r} is not a number")
+
+
+# Floats
+
+
 def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
-    numbers, patterns = _plain(float, tokens, _FLOATS), dict[int, int]()  # NaN bits, by index
-    for i, token in enumerate(() if numbers else tokens):
-        if number := _NUMBER.fullmatch(token):
-            numbers.append(float(f"{number[1]}e{number[2] or 0}"))
-        elif special := _SPECIAL.fullmatch(token):
-            numbers.append(float(special["value"].partition("(")[0]))
-            if special["bits"]:
-                patterns[i] = int(special["bits"], 16)
-        else:
-            raise LiteralError(i, f"{token[:40]!r} is not a number")
-    wide = np.array(numbers, np.float64)
-    digits = np.finfo(dtype).nmant
+    wide, patterns = _read_floats(tokens)
+    digits = int(np.finfo(dtype).nmant)
     with np.errstate(over="ignore"):
-        # Rounded twice, a number may miss its nearest value where FLOAT64 is half-way between two: such a FLOAT64 has
-        # one bit more than they, and zeros behind it. The exact number decides.
-        zeros = np.uint64((1 << max(0, 51 - digits)) - 1)
-        halves = (wide != wide.astype(dtype)) & np.isfinite(wide) & (bits(wide) & zeros == 0)
-        for i in np.flatnonzero(halves).tolist():
-            exact, about = _decimal(tokens[i]), Decimal(float(wide[i]))
-            if exact is not None and exact != about:
-                wide[i] = np.nextafter(wide[i], np.inf if exact > about else -np.inf)
+        _correct_halves(wide, wide.astype(dtype), tokens, digits)
         values = wide.astype(dtype)
-    for i in np.flatnonzero(np.abs(wide) >= 2.0 ** (digits + 1)).tolist():
-        if np.isinf(values[i]) and not _SPECIAL.fullmatch(tokens[i]):
-            raise LiteralError(i, f"{tokens[i][:40]} is too large for {name}")
-        integral = _INTEGRAL.fullmatch(tokens[i])
-        # int() on both sides: NumPy would compare 2^53+1 with 2^53 as floats, and find them equal.
-        if integral and int(integral[1]) != int(values[i]):
-            raise LiteralError(
-                i, f"{tokens[i][:40]} is not exact in {name}, which would hold {int(values[i])}"
-            )
-    words = values.view(word_of(dtype.itemsize))
-    for i, pattern in patterns.items():
-        words[i] = pattern % (1 << 8 * dtype.itemsize)
-        if words[i] != pattern or not np.isnan(values[i]):
-            raise LiteralError(i, f"{tokens[i][:40]} is not the bits of a NaN in {name}")
+    _require_exact(wide, values, tokens, digits, name)
+    _set_nan_bits(values, patterns, tokens, name)
     return values
 
 
-def is_number(token: str) -> bool:
-    """Whether it is written as a number, whatever its size, or as a NaN or an infinity."""
-    return any(form.fullmatch(token) for form in (_NUMBER, _SPECIAL))
+def _read_floats(tokens: Sequence[str]) -> tuple[NDArray[np.float64], dict[int, int]]:
+    """The numbers as FLOAT64, and the bits of NaNs by their indices."""
+    patterns: dict[int, int] = {}
+    numbers = _read_plain(float, tokens, _FLOAT_CHARACTERS)
+    if numbers is not None:
+        return np.array(numbers, np.float64), patterns
+    numbers = []
+    for i, token in enumerate(tokens):
+        number = _NUMBER.fullmatch(token)
+        if number:
+            numbers.append(float(f"{number[1]}e{number[2] or 0}"))
+            continue
+        special = _SPECIAL.fullmatch(token)
+        if not special:
+            raise _not_a_number(i, token)
+        numbers.append(float(special["value"].partition("(")[0]))
+        if special["bits"]:
+            patterns[i] = int(special["bits"], 16)
+    return np.array(numbers, np.float64), patterns
 
 
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; FormatError for one that has a key twice, since readers differ in which one they take."""
-    entries = dict(pairs)
-    if len(entries) < len(pairs):
-        raise FormatError(f"has a key twice: {listed(key for key, _ in pairs)}", "each key once")
-    return entries
+def _correct_halves(
+    wide: NDArray[np.float64], rounded: NDArray[Any], tokens: Sequence[str], digits: int
+) -> None:
+    """Move the FLOAT64 numbers that lie half-way between two narrow values towards the exact number.
+
+    The exact number is rounded twice, first to FLOAT64. A FLOAT64 half-way between two values of `digits` binary
+    digits has one digit more than they, followed by zeros; only there the first rounding can change the result.
+    """
+    zeros = np.uint64((1 << max(0, 51 - digits)) - 1)
+    halves = wide != rounded.astype(np.float64)
+    halves &= np.isfinite(wide)
+    halves &= bits(wide) & zeros == 0
+    for i in np.flatnonzero(halves).tolist():
+        exact = _read_exact(tokens[i])
+        about = Decimal(float(wide[i]))
+        if exact is None or exact == about:
+            continue
+        end = np.inf if exact > about else -np.inf
+        wide[i] = np.nextafter(wide[i], end)
+
+
+def _require_exact(
+    wide: NDArray[np.float64], values: NDArray[Any], tokens: Sequence[str], digits: int, name: str
+) -> None:
+    """LiteralError for a number that is too large, and for an integral one that the type rounds."""
+    for i in np.flatnonzero(np.abs(wide) >= 2.0 ** (digits + 1)).tolist():
+        token = tokens[i]
+        shown = token[:_SHOWN]
+        if _SPECIAL.fullmatch(token):
+            continue
+        if not np.isfinite(values[i]):
+            raise LiteralError(i, f"{shown} is too large for {name}")
+        integral = _INTEGRAL.fullmatch(token)
+        # int() on both sides: NumPy would compare 2^53+1 with 2^53 as floats, and find them equal.
+        if integral and int(integral[1]) != int(values[i]):
+            nearest = int(values[i])
+            raise LiteralError(i, f"{name} cannot hold {shown} exactly (nearest: {nearest})")
+
+
+def _set_nan_bits(
+    values: NDArray[Any], patterns: dict[int, int], tokens: Sequence[str], name: str
+) -> None:
+    """Give NaNs the bits with which they are written; LiteralError for bits of no NaN."""
+    words = values.view(word_of(values.itemsize))
+    for i, pattern in patterns.items():
+        words[i] = pattern % (1 << 8 * values.itemsize)
+        with np.errstate(invalid="ignore"):  # signaling NaNs
+            is_nan = bool(np.isnan(values[i]))
+        if words[i] != pattern or not is_nan:
+            raise LiteralError(i, f"{tokens[i][:_SHOWN]} is not the bits of a NaN in {name}")
+
+
+def _parse_complex(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    parts: list[str] = []
+    for i, token in enumerate(tokens):
+        match = _COMPLEX.fullmatch(token)
+        if match:
+            parts += [match["real"] or "0", match["imaginary"].removeprefix("+")]
+        elif is_number(token):
+            parts += [token, "0"]
+        else:
+            raise _not_a_number(i, token)
+    part = np.dtype(f"f{dtype.itemsize // 2}")
+    try:
+        return _parse_floats(parts, part, name).view(dtype)
+    except LiteralError as e:
+        raise LiteralError(e.index // 2, e.problem) from None
+
+
+def _parse_minifloats(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
+    dtype = dtypes.dtype_of(data_type)
+    word = word_of(dtype.itemsize)
+    written = [_BITS.fullmatch(token) for token in tokens]
+    words = np.array([int(match["bits"], 16) if match else 0 for match in written], np.uint16)
+    if words.size and words.max() >= 1 << 8 * dtype.itemsize:
+        i = int(words.argmax())
+        raise LiteralError(i, f"{tokens[i]} has more bits than {data_type.name}")
+    words = words.astype(word)
+    decimals = [i for i, match in enumerate(written) if not match]
+    if decimals:
+        texts = [tokens[i] for i in decimals]
+        try:
+            words[decimals] = _round_to_minifloats(texts, data_type).view(word)
+        except LiteralError as e:
+            raise LiteralError(decimals[e.index], e.problem) from None
+    return words.view(dtype)
+
+
+def _round_to_minifloats(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
+    """The decimal numbers in the package ml_dtypes's type; FormatError without the package."""
+    dtype, digits = dtypes.number_type(data_type)
+    name = data_type.name
+    wide, patterns = _read_floats(tokens)
+    with np.errstate(all="ignore"):
+        _correct_halves(wide, _as_odd_floats(wide).astype(dtype), tokens, digits)
+        values = _as_odd_floats(wide).astype(dtype)
+    _require_exact(wide, values, tokens, digits, name)
+    back = values.astype(np.float64)
+    for i in np.flatnonzero(np.isnan(back) & ~np.isnan(wide)).tolist():
+        raise LiteralError(i, f"{name} has no {tokens[i][:_SHOWN]}")
+    _set_nan_bits(values, patterns, tokens, name)
+    return values
+
+
+def _as_odd_floats(wide: NDArray[np.float64]) -> NDArray[np.float32]:
+    """FLOAT64 numbers cut to FLOAT32, with the last bit set where something was cut off.
+
+    ml_dtypes rounds FLOAT64 to FLOAT32 first. With this bit, its second rounding gives the nearest value.
+    """
+    narrow = wide.astype(np.float32)
+    is_finite = np.isfinite(wide)
+    is_larger = is_finite & (np.abs(narrow) > np.abs(wide))
+    narrow[is_larger] = np.nextafter(narrow[is_larger], np.float32(0))
+    is_cut = is_finite & (narrow != wide)
+    words = narrow.view(np.uint32)
+    words[is_cut] |= 1
+    return narrow
+
+
+# As text
 
 
 def render(values: NDArray[Any]) -> list[str]:
     """Each value, in C order, as the shortest text that `parse` reads back to the same bits.
 
-    Integral floats below 1e16 are written as integers (1, not 1.0), as pages write them; -0.0 keeps its sign. BOOL is
-    written as 0 and 1. The floats that NumPy lacks are only for a person to read: `parse` does not take them.
+    Integral floats below 1e16 are written as integers (1, not 1.0), as on Microsoft's pages; -0.0 keeps its sign. BOOL
+    is written as 0 and 1.
     """
     if dtypes.is_minifloat(values.dtype):
         return dtypes.render(values)
     flat = values.ravel()
-    if flat.dtype.kind != "f":
-        return list(map(str, (flat.view(np.uint8) if flat.dtype.kind == "b" else flat).tolist()))
+    if flat.dtype.kind == "c":
+        return _render_complex(flat)
+    if flat.dtype.kind == "f":
+        return _render_floats(flat)
+    if flat.dtype.kind == "b":
+        flat = flat.view(np.uint8)
+    return list(map(str, flat.tolist()))
+
+
+def _render_complex(flat: NDArray[Any]) -> list[str]:
+    texts = _render_floats(dtypes.native(flat).view(f"f{flat.itemsize // 2}"))
+    joined = []
+    for real, imaginary in zip(texts[::2], texts[1::2], strict=True):
+        sign = "" if imaginary.startswith("-") else "+"
+        joined.append(f"{real}{sign}{imaginary}j")
+    return joined
+
+
+def _render_floats(flat: NDArray[Any]) -> list[str]:
     with np.errstate(invalid="ignore"):  # signaling NaNs
         wide = flat.astype(np.float64)
-        integral = (
-            (wide == np.trunc(wide)) & (np.abs(wide) < 1e16) & ~((wide == 0) & np.signbit(wide))
-        )
+        integral = (wide == np.trunc(wide)) & (np.abs(wide) < 1e16)
+        integral &= (wide != 0) | ~np.signbit(wide)
     texts = np.empty(flat.size, dtype=object)
     texts[integral] = list(map(str, wide[integral].astype(np.int64).tolist()))
     rest = flat[~integral]
     # repr of a Python float is FLOAT64's shortest text; the narrower types have theirs in NumPy's str.
-    written = list(map(repr, rest.tolist())) if rest.dtype.itemsize == 8 else list(map(str, rest))
-    words, usual = bits(rest), bits(np.array([np.nan], rest.dtype))
+    if rest.dtype.itemsize == 8:
+        written = list(map(repr, rest.tolist()))
+    else:
+        written = list(map(str, rest))
+    words = bits(rest)
+    usual = bits(np.array([np.nan], rest.dtype))
     for i in np.flatnonzero(np.isnan(rest) & (words != usual)):
         written[i] = f"nan({int(words[i]):#x})"
     texts[~integral] = written
     return texts.tolist()
 
 
-def body(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = ()) -> str:
-    """A tensor's rows in brackets, one row a line; a tensor of no dimensions has no brackets, and [] has no elements.
-
-    A row that opens k brackets is indented by (rank - k) blanks. `gaps` has a number for each dimension: dots stand
-    after so many of its indices, for those that were left out; 0 is for a dimension that is whole.
-    """
-    if not rows or not sizes:
-        return rows[0] if rows else "[]"
-    rank = len(sizes)
-    # The rows of each dimension but the last, the inner ones first.
-    blocks = [prod(sizes[d:-1]) for d in range(rank - 2, -1, -1)]
-    starts = np.arange(len(rows) + 1)
-    opened = (
-        1 + sum(((starts % block == 0) for block in blocks), np.zeros(starts.size, int))
-    ).tolist()
-    before = [" " * (rank - count) + "[" * count for count in range(rank + 1)]
-    after = ["]" * count + "," for count in range(rank + 1)]
-    lines = [
-        before[o] + row + after[c] for row, o, c in zip(rows, opened, opened[1:], strict=False)
-    ]
-    lines[-1] = lines[-1][:-1]
-    for d in range(rank - 2, -1, -1):
-        if gaps and gaps[d]:
-            for i in range(gaps[d] * prod(sizes[d + 1 : -1]) - 1, len(rows), prod(sizes[d:-1])):
-                lines[i] += "\n" + " " * (d + 1) + DOTS
-    return "\n".join(lines)
-
-
-def aligned(texts: Sequence[str], width: int, gap: int = 0) -> list[str]:
-    """Rows of `width` elements, from the elements' texts in C order, right-justified.
-
-    The first column has its own width, and all others share one, as on the reference page. Dots stand after `gap`
-    elements, unless that is 0.
-    """
-    lengths = np.array(list(map(len, texts))).reshape(-1, width)
-    widths = [int(lengths[:, 0].max()), *[int(lengths[:, 1:].max(initial=0))] * (width - 1)]
-    cells = [f"%{column}s" for column in widths]
-    if gap:
-        cells.insert(gap, DOTS)
-    template = ", ".join(cells)
-    return [template % tuple(texts[start : start + width]) for start in range(0, len(texts), width)]
-
-
-def rows_of(
-    values: NDArray[Any], render: Callable[[NDArray[Any]], list[str]] = render
-) -> list[str]:
-    """A tensor's rows, aligned; `render` gives the texts of elements."""
-    texts = render(values)
-    return aligned(texts, values.shape[-1]) if values.ndim and texts else texts
-
-
-def tensor_text(name: str, desc: TensorDesc, values: NDArray[Any]) -> str:
-    """A tensor's header and body, without a line break at the end."""
-    return f"{name}: {desc}\n{body(rows_of(values), desc.sizes)}"
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; FormatError if it has a key twice, since readers differ in which one they take."""
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        raise FormatError(f"has a key twice: {listed(key for key, _ in pairs)}", "each key once")
+    return entries

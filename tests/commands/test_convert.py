@@ -3,15 +3,16 @@
 import io
 import json
 import os
+import subprocess
 
 import h5py
 import numpy as np
 import oracle
 import pytest
 import safetensors.numpy
-from conftest import SAMPLES
+from conftest import SAMPLES, environment
 from folders import content
-from processes import peak
+from processes import COMMAND, peak
 from tensor_files import held
 
 from revseq_cli.core.errors import EngineError
@@ -85,7 +86,6 @@ def test_through_pipes(revseq, files):
             ("text.txt", "y.npy"),
             ["has 3 tensors", "one of text.txt::InputTensor, text.txt::SequenceTensor"],
         ),
-        (("c.npy", "-"), ["c.npy: COMPLEX128 cannot be written as text"]),
         *((("x.npy", "-", option), ["a DST that is a file"]) for option in ("--json", "--verify")),
         (("x.npy", "y.npy::/name"), ["no name after ::"]),
         (("x.npy",), ["DST is missing"]),
@@ -110,3 +110,38 @@ def test_a_name_that_the_other_format_cannot_have(revseq, tmp_path, name, output
     for output in outputs:
         revseq("convert", "x.safetensors", output).refused(f"{output}: {name!r} is not a valid ")
         revseq("convert", "x.safetensors", f"{output}::tensor").ok()
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "x.npy", "[3, 2]", "--axis", "1"), ("convert", "x.npy", "-")]
+)
+@pytest.mark.needs("shell")
+def test_no_text_gets_into_a_name_that_ends_in_npy(tmp_path, words):
+    """Standard output is the file of that name; -f text says that it is meant so."""
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    np.save(tmp_path / "x.npy", x)
+    for ending in ((), ("-f", "npy")):
+        with open(tmp_path / "y.npy", "wb") as output:
+            done = subprocess.run(
+                [*COMMAND, *words, *ending], cwd=tmp_path, stdout=output, env=environment()
+            )
+        assert done.returncode == 0
+        assert np.load(tmp_path / "y.npy").shape == (2, 4)
+    with open(tmp_path / "y.npy", "wb") as output:
+        subprocess.run(
+            [*COMMAND, *words, "-f", "text"], cwd=tmp_path, stdout=output, env=environment()
+        )
+    assert (tmp_path / "y.npy").read_text().startswith("OutputTensor: ")
+
+
+def test_minifloats_and_complex_numbers_are_printed(revseq, tmp_path):
+    pytest.importorskip("ml_dtypes")
+    revseq("convert", "[[0, 1, 2, 3]]", "b.safetensors", "--dtype", "BFLOAT16").ok()
+    printed = revseq("run", "b.safetensors", "[3]", "--axis", 1).ok().out
+    assert printed == "OutputTensor: (Sizes:{1,4}, DataType:BFLOAT16)\n[[2, 1, 0, 3]]\n"
+    revseq("diff", printed, "[[2, 1, 0, 3]]", "--dtype", "BFLOAT16")
+    np.save(tmp_path / "c.npy", np.array([[1 + 2j, -0.5j]], np.complex64))
+    text = revseq("run", "c.npy", "[2]", "--axis", 1).ok().out
+    assert text.endswith("DataType:COMPLEX64)\n[[-0.0-0.5j, 1+2j]]\n")
+    (tmp_path / "c.txt").write_text(text)
+    revseq("diff", "c.txt", "--job", "c.npy", "[2]", "--axis", 1).ok()

@@ -27,7 +27,7 @@ PAGE = (SAMPLES / "page.md").read_text()
 WRONG = PAGE.replace("[8, 7, 6, 5]", "[8, 7, 6, 55]")
 OTHERS = PAGE[PAGE.index("## Another") :]
 FIRST = PAGE[PAGE.index("InputTensor") : PAGE.index("## Along another")].replace("```", "")
-TOLD = "22:14: example 1: OutputTensor at [0, 0, 1, 3] is 55, and the operator gives 5; 1 of 8 elements differ"
+TOLD = "22:14: example 1: OutputTensor[0, 0, 1, 3] is 55, but should be 5; 1 of 8 elements differ"
 NAMED = "# DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC\n\n"
 
 
@@ -171,7 +171,7 @@ class TestExamples:
         assert verdict.right, verdict.findings
         wrong = re.sub(r"8(.{0,30}),(.{0,9}7)", r"3\1,\2", dressed)
         assert wrong != dressed
-        assert " is 3, and the operator gives 8; " in told(wrong)[0]
+        assert " is 3, but should be 8; " in told(wrong)[0]
 
     @pytest.mark.parametrize(
         ("old", "new", "problem"),
@@ -259,6 +259,54 @@ class TestExamples:
         assert verify(FIRST + half).skipped == 1
         below = verify(f"{FIRST}{half}\n* See DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC\n")
         assert (len(below.verdicts), below.skipped) == (1, 1)
+
+    def test_a_second_output_in_one_block(self, revseq, tmp_path):
+        output = FIRST[FIRST.index("OutputTensor") :].strip()
+        block = f"```\n{FIRST.strip()}\n\n@\n```\n"
+        assert verify(block.replace("@", output)).right
+        wrong = output.replace("[8, 7, 6, 5]", "[8, 7, 6, 55]")
+        page = block.replace("@", wrong)
+        [finding] = verify(page).verdicts[0].findings
+        assert "55, but should be 5" in finding.message
+        assert finding.line == page[: page.index("55")].count("\n") + 1
+        assert (
+            "dimension count is 1"
+            in told(block.replace("@", "OutputTensor: (Sizes:{2}, DataType:FLOAT32)\n[1, 2]"))[0]
+        )
+        (tmp_path / "x.md").write_text(page)
+        revseq("verify", "x.md", "--fix").ok()
+        assert (tmp_path / "x.md").read_text() == block.replace("@", output)
+        apart = verify(f"```\n{FIRST.strip()}\n```\n\n```\n{wrong}\n```\n")
+        assert (len(apart.verdicts), apart.right, apart.skipped) == (1, True, 1)
+
+    @pytest.mark.parametrize("dots", ["...", "\u2026"])
+    def test_rows_that_are_left_out(self, dots):
+        text = FIRST.replace("[8, 7, 6, 5]]]]", f"{dots}\n [8, 7, 6, 5]]]]")
+        [finding] = verify(text).verdicts[0].findings
+        assert finding.line == text[: text.index(dots)].count("\n") + 1
+        assert "left out" in finding.message
+
+    def test_another_operator_below_our_name(self):
+        """No lengths give its output."""
+        sums = "InputTensor: (Sizes:{1,2}, DataType:FLOAT32)\n[[5, 6]]\nAxis: 1\nOutputTensor: (Sizes:{1,2}, DataType:FLOAT32)\n[[5, 11]]\n"
+        report = verify(f"{NAMED}{FIRST}\n# Cumulative sum\n\n{sums}")
+        assert ([verdict.right for verdict in report.verdicts], report.skipped) == ([True], 1)
+        ours = sums.replace("[[5, 11]]", "[[6, 5]]")
+        assert "no lengths" in told(f"{NAMED}{FIRST}\n# Next\n\n{ours}")[0]
+
+    def test_what_the_commands_print_is_no_example(self, revseq):
+        job = ("samples/example1.txt", "--feature-level", "5_0")
+        for command in (("check", *job), ("run", *job, "--dry-run")):
+            printed = revseq(*command, cwd=ROOT).ok().out
+            assert "InputTensor" in printed
+            report = verify(f"{NAMED}{FIRST}\n```\n{printed}```\n\n{FIRST}")
+            assert ([verdict.right for verdict in report.verdicts], report.skipped) == (
+                [True, True],
+                0,
+            )
+
+    def test_our_own_manual(self, revseq):
+        assert "WRONG" not in revseq("verify", "man", cwd=ROOT).out
 
     @pytest.mark.parametrize(
         ("before", "piece", "behind"),
@@ -368,7 +416,8 @@ class TestFix:
         packed = gzip.compress(WRONG.encode())
         (tmp_path / "x.md.gz").write_bytes(packed)
         assert (
-            "x.md.gz is not rewritten: packed" in revseq("verify", "x.md.gz", "--fix").failed().err
+            "x.md.gz is not rewritten: is compressed"
+            in revseq("verify", "x.md.gz", "--fix").failed().err
         )
         assert (tmp_path / "x.md.gz").read_bytes() == packed
 

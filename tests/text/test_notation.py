@@ -14,7 +14,7 @@ from revseq_cli.core.errors import FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats.contract import TextTypes
 from revseq_cli.formats.text import TEXT
-from revseq_cli.text import notation, numbers
+from revseq_cli.text import notation, rows
 from revseq_cli.text.examples import Text
 from revseq_cli.text.notation import error_at
 
@@ -37,7 +37,7 @@ def values(text, name="FLOAT32"):
 def test_round_trip(sizes, data_type, seed):
     array = oracle.random_values(np.random.default_rng(seed), sizes, data_type)
     desc = TensorDesc(data_type, tuple(sizes))
-    (tensor,) = tensors(numbers.tensor_text("T", desc, array))
+    (tensor,) = tensors(rows.write_tensor("T", desc, array))
     assert (tensor.name, tensor.desc) == ("T", desc)
     assert oracle.same_bits(tensor.values(data_type), array)
 
@@ -75,30 +75,30 @@ def test_axis_lines_anywhere():
 @pytest.mark.parametrize(
     ("text", "place", "problem"),
     [
-        ("[[1, 2], [3]]", (1, 10), "a row of 1, and others have 2"), ("[[1, 2], [3, 4, 5], [6, 7]]", (1, 10), "a row of 3"),
-        ("[[1, 2, 3],\n [4], [5],\n [6]]", (1, 2), "a row of 3, and others have 1"),
-        ("T: (Sizes:{2,2}, DataType:INT8)\n[[1], [2, 3]]", (2, 2), "a row of 1, and others have 2"),
-        ("T: (Sizes:{3,1}, DataType:INT8)\n[[1, 2], [3, 4], [5]]", (2, 2), "a row of 2, and others have 1"),
-        ("[1, [2]]", (1, 6), "2 brackets deep"), ("[1 [2]]", (1, 4), "beside a number"),
-        ("[[1] 2]", (1, 6), "beside a row"), ("[[1 2], [3, 4]]", (1, 5), "a comma is missing"),
-        ("[1, ..., 4]", (1, 5), "'...' is not a number"),
+        ("[[1, 2], [3]]", (1, 10), "this row has 1 element, the others have 2"), ("[[1, 2], [3, 4, 5], [6, 7]]", (1, 10), "this row has 3 elements"),
+        ("[[1, 2, 3],\n [4], [5],\n [6]]", (1, 2), "this row has 3 elements, the others have 1"),
+        ("T: (Sizes:{2,2}, DataType:INT8)\n[[1], [2, 3]]", (2, 2), "this row has 1 element, the others have 2"),
+        ("T: (Sizes:{3,1}, DataType:INT8)\n[[1, 2], [3, 4], [5]]", (2, 2), "this row has 2 elements, the others have 1"),
+        ("[1, [2]]", (1, 6), "2 brackets deep"), ("[1 [2]]", (1, 4), "next to a number"),
+        ("[[1] 2]", (1, 6), "next to a row"), ("[[1 2], [3, 4]]", (1, 5), "a comma is missing"),
+        ("[1, ..., 4]", (1, 5), "elements are left out here"),
         ("[1,, 2]", (1, 4), "a number is missing"), ("[, 1]", (1, 2), "a number is missing"),
         ("[[1], []]", (1, 8), "an empty row"), ("[[1, 2]", (1, 8), "is missing"),
         ("[1]]", (1, 4), "after the last bracket"), ("[[[1]], [2]]", (1, 10), "2 brackets deep"),
         ("[[1, x], [3, 4]]", (1, 6), "'x' is not a number"), ("[[1, 2], [3, é]]", (1, 14), "'é' is not a number"),
         ('["2"]', (1, 2), "'\"2\"' is not a number"), ("[1;2]", (1, 2), "'1;2' is not a number"),
-        (HEADER + "[[1, 2, 3], [3, 4, 5]]", (1, 1), "the values have {2,3}, and {2,2} is stated"),
+        (HEADER + "[[1, 2, 3], [3, 4, 5]]", (1, 1), "the values have {2,3}, but {2,2} is stated"),
         (HEADER + "Axis: 1\n", (1, 1), "T has no values"),
         ("T: (Sizes:{2,x}, DataType:FLOAT32)\n[1]", (1, 12), "Sizes {2,x}"),
         ("T: (Sizes:{2,-1}, DataType:FLOAT32)\n[1]", (1, 12), "Sizes {2,-1}"),
         ("T: (Sizes:{2}, DataType:FLOAT99)\n[1]", (1, 25), "'FLOAT99' is not a data type"),
         ("[" * 65 + "1" + "]" * 65, (1, 1), "65 brackets deep"), ("[" * 100_000 + "1" + "]" * 100_000, (1, 1), "100000 brackets deep"),
-        ("[16777217]", (1, 2), "not exact"),
+        ("[16777217]", (1, 2), "FLOAT32 cannot hold 16777217 exactly"),
         ("[1, \uff12]", (1, 5), "not a number"), ("[1, \u202f2]", (1, 5), "not a number"),
         ("T: (Sizes:{\uff12}, DataType:FLOAT32)\n[1, 2]", (1, 12), "has Sizes"), ("T: (Sizes:{1_0}, DataType:INT8)\n[1]", (1, 12), "has Sizes"),
         (HEADER + "[[1, 2], [3, 4]]]", (2, 17), "this bracket closes nothing; expected one more [ before it"), (HEADER + "[[1, 2], [3, 4", (2, 15), "2 brackets ] are missing; expected ]] here"),
         ("array([1, 2], order='C')", (1, 13), "not a tensor as NumPy"), ("array([1, 2]", (1, 13), "as NumPy"), ("array([1, 2]) + 1", (1, 15), "unexpected text"),
-        ("array([1, 2], shape=(3,))", (1, 7), "the values have {2}, and {3} is stated"), ("array([0, 1, ..., 9], shape=(9,))", (1, 14), "'...' is not a number"),
+        ("array([1, 2], shape=(3,))", (1, 7), "the values have {2}, but {3} is stated"), ("array([0, 1, ..., 9], shape=(9,))", (1, 14), "elements are left out here"),
     ],
 )  # fmt: skip
 def test_h27_errors_show_the_place(text, place, problem):
@@ -153,6 +153,29 @@ def test_what_numpy_pytorch_and_fortran_print(text, name):
     assert tensor.values(DataType.FLOAT64).tolist() == PRINTED.tolist()
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Array([[ 1. , -2.5],\n       [ 3. ,  4. ]], dtype=float32)", "FLOAT32"),
+        ("Array([[1, -2.5], [3, 4]], dtype=float64, weak_type=True)", "FLOAT64"),
+        ("DeviceArray([[1, -2.5], [3, 4]], dtype=float32)", "FLOAT32"),
+        ("tf.Tensor(\n[[ 1.  -2.5]\n [ 3.   4. ]], shape=(2, 2), dtype=float64)", "FLOAT64"),
+        ("<tf.Tensor: shape=(2, 2), dtype=float32, numpy=\narray([[ 1. , -2.5],\n       [ 3. ,  4. ]], dtype=float32)>", "FLOAT32"),
+        ("<tf.Variable 'Variable:0' shape=(2, 2) dtype=float32, numpy=\narray([[ 1. , -2.5],\n       [ 3. ,  4. ]], dtype=float32)>\n", "FLOAT32"),
+    ],
+)  # fmt: skip
+def test_what_jax_and_tensorflow_print(revseq, tmp_path, text, name):
+    (tensor,) = tensors(text)
+    assert tensor.data_type.name == name
+    assert tensor.values(DataType[name]).tolist() == [[1, -2.5], [3, 4]]
+    (tmp_path / "x.txt").write_text(text)
+    for source in (text, "x.txt"):
+        printed = revseq("run", source, "[2, 1]", "--axis", 1).ok().out
+        assert (
+            printed == f"OutputTensor: (Sizes:{{2,2}}, DataType:{name})\n[[-2.5, 1],\n [   3, 4]]\n"
+        )
+
+
 @pytest.mark.parametrize("text", ["[[True, False]]", "array([[ True, False]])", "[[np.True_, np.False_]]",
                                   "tensor([[True, False]], requires_grad=True)", "[[ True False]]"])  # fmt: skip
 def test_truth_values(text):
@@ -178,10 +201,17 @@ def test_many_words_that_are_no_headers_take_no_time():
 
 
 def test_a_larger_type_is_proposed_where_none_is_stated(revseq):
-    revseq("show", "[16777217]").refused("not exact in FLOAT32", "add --dtype")
+    revseq("show", "[16777217]").refused("FLOAT32 cannot hold 16777217", "add --dtype INT64")
     stated = b"T: (Sizes:{1}, DataType:FLOAT32)\n[16777217]"
-    assert "Hint" not in revseq("show", "-", stdin=stated).refused("not exact").err
-    assert "Hint" not in revseq("show", "[16777217]", "--dtype", "FLOAT32").refused("not exact").err
+    assert (
+        "Hint" not in revseq("show", "-", stdin=stated).refused("FLOAT32 cannot hold 16777217").err
+    )
+    assert (
+        "Hint"
+        not in revseq("show", "[16777217]", "--dtype", "FLOAT32")
+        .refused("FLOAT32 cannot hold 16777217")
+        .err
+    )
 
 
 @given(st.text(st.sampled_from("a\r\n\u2028\x0b ")), st.integers(0, 9))
