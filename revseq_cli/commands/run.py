@@ -174,6 +174,7 @@ def new_sink(
         inputs=job.files,
         only=only,
         elsewhere=resources.elsewhere,
+        axis=job.axis,
     )
 
 

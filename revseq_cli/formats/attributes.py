@@ -74,29 +74,58 @@ class Meaning(NamedTuple):
     default_fill: Any = None
     times: tuple[Variable, ...] = ()
 
-    def left_behind(self, *, can_grow: bool) -> tuple[str, ...]:
-        """A note on what does not go into another file; `can_grow` says whether its dimensions can."""
-        naming = [name for name in _NAMING if name in self.attributes]
-        left = [
-            *self.left,
-            *([] if can_grow else [f"the unlimited size of {name}" for name in self.unlimited]),
-        ]
-        left += [f"the variables named by {listed(naming)}"] if naming else []
-        return (f"not copied: {listed(left)}",) if left else ()
+    def without_pointers(self) -> Meaning:
+        """What goes into another file: without attributes that name variables which stay behind.
+
+        `left` says which attributes those are. xarray's attribute of the whole file is left out without a word, since
+        what it names is named as a variable that stays behind.
+        """
+        copied = {variable.name for variable in self.coordinates}
+        attributes, dropped = _drop_pointers(self.attributes, copied)
+        coordinates = []
+        for variable in self.coordinates:
+            own, names = _drop_pointers(variable.attributes, copied)
+            coordinates.append(variable._replace(attributes=own))
+            dropped += [f"{variable.name}:{name}" for name in names]
+        groups = tuple(_drop_pointers(group, copied)[0] for group in self.groups)
+        left = self.left
+        if dropped:
+            left += (f"{listed(dropped)} (they name variables that are not copied)",)
+        return self._replace(
+            attributes=attributes, coordinates=tuple(coordinates), groups=groups, left=left
+        )
+
+
+def _drop_pointers(attributes: Attributes, copied: set[str]) -> tuple[Attributes, list[str]]:
+    """The attributes but for those that name a variable which is not copied, and the names of these."""
+    kept = dict(attributes)
+    dropped = []
+    for name in _NAMING:
+        value = kept.get(name)
+        if value is None or (isinstance(value, str) and copied.issuperset(value.split())):
+            continue
+        del kept[name]
+        dropped.append(name)
+    return kept, dropped
 
 
 NOTHING = Meaning()
 
 
-def lost_in(format_name: str, meaning: Meaning) -> tuple[str, ...]:
-    """A note that names what a format without a place for any of it loses."""
-    attributes = sorted(meaning.attributes, key=lambda name: name not in _CONVENTIONS)
-    lost = [listed(attributes, 8)] if attributes else []
-    lost += [listed(meaning.left)] if meaning.left else []
-    lost += ["the names of dimensions"] if any(meaning.dimensions) else []
-    coordinates = [coordinate.name for coordinate in meaning.coordinates]
-    lost += [f"the coordinates {listed(coordinates, 5)}"] if coordinates else []
-    return (f"not kept in .{format_name}: {', '.join(lost)}",) if lost else ()
+def lost_in(meaning: Meaning) -> list[str]:
+    """What a format without a place for any of it loses, in words."""
+    lost = []
+    if meaning.attributes:
+        attributes = sorted(meaning.attributes, key=lambda name: name not in _CONVENTIONS)
+        lost.append(listed(attributes, 8))
+    if meaning.left:
+        lost.append(listed(meaning.left))
+    if any(meaning.dimensions):
+        lost.append("the names of dimensions")
+    if meaning.coordinates:
+        names = [coordinate.name for coordinate in meaning.coordinates]
+        lost.append(f"the coordinates {listed(names, 5)}")
+    return lost
 
 
 def is_small(sizes: tuple[int, ...], itemsize: int, chunks: tuple[int, ...] | None = None) -> bool:

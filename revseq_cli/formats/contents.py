@@ -24,6 +24,7 @@ _MOST_PROPOSED = 10  # words to type, in a hint
 _BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
 # A frame of Blosc begins with a header, which has the bytes of the whole frame at this place.
 _BLOSC_HEADER, _BLOSC_LENGTH = 16, slice(12, 16)
+DIMENSION = "dimension"  # what an Item is that gives a dimension its name, and has no values
 GROUP = "group"  # what an Item is that has others in it
 
 

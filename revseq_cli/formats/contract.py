@@ -150,6 +150,15 @@ class Source(ABC):
         """What its file says about it besides its elements; None in a format that has no place for it."""
         return None
 
+    @property
+    def container(self) -> str:
+        """The path of what holds it and other tensors: its file, or its store."""
+        return self.path
+
+    def is_item(self, key: str) -> bool:
+        """Whether it is the tensor that has this name where its file is listed."""
+        return key.strip("/") == self.key.strip("/")
+
     def read(self) -> NDArray[Any]:
         """The whole tensor."""
         return self.read_task(tuple(slice(0, size) for size in self.sizes)).read()
@@ -170,7 +179,8 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
 
     Two facts say how it is written: `in_workers`, that block writers store it, and pass neither values nor chunks to
     the parent; and `in_order`, that it receives what they leave in the order of the blocks. `chunks` and `encoded` are
-    as in a source. `notes` are for the user, such as what was not copied. Temporary files of the pass lie next to the
+    as in a source. `left_out` says in words what the source's file says of the tensor and the output has no place for;
+    `notes` are for the user. Temporary files of the pass lie next to the
     file `beside`.
     """
 
@@ -178,6 +188,7 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     in_order = False
     chunks: tuple[int, ...] | None = None
     encoded = False
+    left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     beside = ""
 

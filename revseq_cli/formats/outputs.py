@@ -25,18 +25,18 @@ def create_sink(
     inputs: Iterable[base.Identity] = (),
     only: bool = False,
     elsewhere: bool = False,
+    axis: int | None = None,
 ) -> FileSink:
     """The sink of a result with the shape and data type of `template`; RevseqError now for all that could refuse it.
 
     With `only`, it is no copy of INPUT's file. Workers that are `elsewhere` need not see the temporary file of an
-    output at an address.
+    output at an address. `axis` is the one along which INPUT is reversed, for the note on what is not.
     """
     path, key = reference.path, reference.key
     row = _choose_format(reference, template, only=only)
     if not row.names:
         refuse_key(key, f"a {row.suffixes[0]} file", path, f"try {platform.typed(path)}")
     original = _find_own_file(reference, row, overwrite=overwrite)
-    left: tuple[str, ...] = ()
     if original:
         file = files.new_version(path, original.identity, inputs)
     else:
@@ -45,19 +45,19 @@ def create_sink(
         file = files.new_file(path, overwrite=replaces, inputs=inputs, is_folder=row is ZARR)
         if row.name == template.storage.format and row.keeps_others and not only:
             original = template.original_for(path)
-            left = () if original else (_only_of(path, template),)
     if key is None:
         is_nameless = original is not None or row in (ZARR, ONNX)
         key = template.key or ("" if is_nameless else "tensor")
     sink = row.load().create_sink(file, template, key, original)
     if elsewhere and platform.is_remote(path) and not file.address:
         sink.in_workers = False
-    sink.notes += left + _notes(row, template, file.name)
+    sink.notes += _note_on_type(row, template, file.name)
+    own = named(template.storage.format)
+    if own and own.names:
+        from revseq_cli.formats.leftovers import note_on_rest  # most files hold one tensor
+
+        sink.notes += note_on_rest(sink, template, row, original, only=only, axis=axis)
     return sink
-
-
-def _only_of(path: str, template: Source) -> str:
-    return f"{path} has only this tensor, without what else is in {template.path}"
 
 
 def adds_to_file(reference: Reference) -> bool:
@@ -98,20 +98,15 @@ def _find_own_file(reference: Reference, row: Format, *, overwrite: bool) -> Ori
         return Original(path, fd.identity, overwrite=overwrite)
 
 
-def _notes(row: Format, template: Source, name: str) -> tuple[str, ...]:
-    """What the user should know of the output: a data type that was assumed, and what the format does not keep."""
-    notes: tuple[str, ...] = ()
-    if template.assumes_type and not row.is_text:
-        data_type = template.desc.data_type.name
-        notes += (
-            f"{template.name} states no data type: it is {data_type} in {name}; --dtype names another",
-        )
-    meaning = None if row in (HDF5, ZARR) else template.meaning()
-    if meaning:
-        from revseq_cli.formats.attributes import lost_in  # most files say nothing
-
-        notes += lost_in(row.name, meaning)
-    return notes
+def _note_on_type(row: Format, template: Source, name: str) -> tuple[str, ...]:
+    """The note on a data type that INPUT does not state, and a binary output has."""
+    if not template.assumes_type or row.is_text:
+        return ()
+    data_type = template.desc.data_type.name
+    note = (
+        f"{template.name} states no data type: it is {data_type} in {name}; --dtype names another"
+    )
+    return (note,)
 
 
 def _choose_format(reference: Reference, template: Source, *, only: bool) -> Format:

@@ -45,6 +45,7 @@ class NewDataset(ABC):
 
     `options` are those with which h5py opens the file, and `original` is the file of which that is a copy, or None.
     `properties` are those of the dataset's creation. With `is_raw`, workers write elements at their offset without HDF5.
+    `left_out` says what of the tensor has no place in it.
     """
 
     name: str
@@ -54,6 +55,7 @@ class NewDataset(ABC):
     original: Original | None
     properties: h5p.PropDCID
     is_raw: bool
+    left_out: tuple[str, ...] = ()
 
     @abstractmethod
     def create_in(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
@@ -69,7 +71,8 @@ class OwnDataset(NewDataset):
         self.name = name
         self.template = template
         self.where = where
-        self.meaning = template.meaning() or NOTHING
+        self.meaning = (template.meaning() or NOTHING).without_pointers()
+        self.left_out = self.meaning.left
         self.is_netcdf = is_netcdf(where)
         # NetCDF's library opens a file for writing only if all groups remember the order of their links.
         tracks = True if self.is_netcdf or self.meaning.dimensions else None
@@ -150,10 +153,7 @@ class OwnDataset(NewDataset):
         for group, attributes in zip(files.groups_of(dataset)[:-1], groups[:0:-1], strict=False):
             _write_attributes(group, attributes)
         self._describe(dataset, names, is_coordinate=is_coordinate)
-        notes = [*self.meaning.left_behind(can_grow=True)]
-        if self.is_netcdf:
-            notes += _add_history(file)
-        return dataset, notes
+        return dataset, _add_history(file) if self.is_netcdf else []
 
     def _create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str], bool]:
         """The dataset, the name of the scale of each dimension, and whether it is a coordinate."""
@@ -332,10 +332,7 @@ class AddedDataset(OwnDataset):
             file.id.unlink(h5i.get_name(old.id))
         dataset, names, is_coordinate = self._create(file)
         self._describe(dataset, names, is_coordinate=is_coordinate)
-        notes = [*self.meaning.left_behind(can_grow=True)]
-        if self.is_netcdf:
-            notes += _add_history(file)
-        return dataset, notes
+        return dataset, _add_history(file) if self.is_netcdf else []
 
     def _name_scales(self, file: h5py.File) -> list[str]:
         """As in a file of its own, but for names that something else in the file has."""

@@ -107,6 +107,7 @@ class _DatasetSink(FileSink):
 
     def __init__(self, file: NewFile, dataset: NewDataset) -> None:
         super().__init__(file)
+        self.left_out = dataset.left_out
         self._new = dataset
         self._template = dataset.template
 

@@ -25,7 +25,15 @@ from revseq_cli.formats.attributes import (
     is_small,
     joined,
 )
-from revseq_cli.formats.contents import GROUP, Contents, Item, not_whole, only_of, refuse_bomb
+from revseq_cli.formats.contents import (
+    DIMENSION,
+    GROUP,
+    Contents,
+    Item,
+    not_whole,
+    only_of,
+    refuse_bomb,
+)
 from revseq_cli.formats.contract import (
     Address,
     FileSink,
@@ -171,6 +179,9 @@ class Hdf5Source(Source):
     def cut_alignments(self) -> list[tuple[int, ...]]:
         """The chunk's sizes, so that no chunk is decoded twice; without chunks, those of elements as they are."""
         return cut_alignments_of(self.dtype, self.sizes) if self.raw else super().cut_alignments
+
+    def is_item(self, key: str) -> bool:
+        return key in (f"/{self.key}", self.place)
 
     def read_task(self, region: Region) -> ReadTask:
         if self.raw:
@@ -343,7 +354,7 @@ def _tensor(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tuple[
         if sizes is None:
             return item._replace(what="no elements"), is_scale
         if is_scale and files.is_bare(dataset):
-            return item._replace(what="dimension"), True
+            return item._replace(what=DIMENSION), True
         try:
             _refuse_other_programs(dataset)
             data_type = data_type_of(storage.dtype_of(kind, asked))

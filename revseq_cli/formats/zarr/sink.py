@@ -72,6 +72,9 @@ class ZarrSink(FileSink):
         said = template.meaning()
         if said is None or (original and original.is_input):
             said = NOTHING
+        said = said.without_pointers()
+        sizes = tuple(f"the unlimited size of {name}" for name in said.unlimited)
+        self.left_out = said.left + sizes
         self._array = self._make_array(template, said)
         # The files of metadata that a store lacks, by their paths.
         self._files = {
@@ -119,7 +122,6 @@ class ZarrSink(FileSink):
         self.chunks, files = _made(
             template.sizes, dtype, said.dimensions, attributes, self._version, self.file.name
         )
-        self.notes += said.left_behind(can_grow=False)
         return files
 
     def _keep_others(self, original: Original) -> None:
@@ -185,9 +187,7 @@ class ZarrSink(FileSink):
             elif not self._has_coordinate(f"{above}/{variable.name}".lstrip("/"), variable):
                 self._variables.append(variable)
         if lost:
-            self.notes += (
-                f"not copied, since they have no place beside the array: {listed(lost)}",
-            )
+            self.left_out += (f"{listed(lost)}, for which there is no room next to the array",)
 
     def _refuse_other_sizes(self, above: str, own: str) -> None:
         """UsageError where a dimension has another size in the group: xarray opens no such group."""

@@ -124,6 +124,10 @@ class ZarrSource(Source):
         copies = 6 if "gzip" in codecs else 1 + 2 * bool(codecs)
         return copies * prod(self.metadata.chunks) * self.dtype.itemsize
 
+    @property
+    def container(self) -> str:
+        return self.store.path
+
     def read_task(self, region: Region) -> ReadTask:
         return _ZarrReadTask(self.array, self.name, self.dtype, self.metadata.chunks, region)
 

@@ -1,0 +1,145 @@
+"""What of INPUT's file does not get into an output, or is in it without being reversed: the one note on that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from revseq_cli.core import platform
+from revseq_cli.core.errors import RevseqError, listed
+from revseq_cli.core.tensors import DataType
+from revseq_cli.formats import table
+from revseq_cli.formats.attributes import lost_in
+from revseq_cli.formats.contents import DIMENSION, Item
+from revseq_cli.formats.contract import FileSink, Original, Source, TextTypes
+from revseq_cli.formats.references import Reference
+from revseq_cli.formats.table import HDF5, NETCDF3, ONNX, ZARR, Format
+
+
+def note_on_rest(
+    sink: FileSink,
+    source: Source,
+    row: Format,
+    original: Original | None,
+    *,
+    only: bool,
+    axis: int | None,
+) -> tuple[str, ...]:
+    """The note on what stays behind in INPUT's file, or is in a copy of it without being reversed; none for nothing.
+
+    `original` is the file that an output of the format `row` is a copy of. `axis` is the one of the reversal, or None
+    where the tensor is only converted; tensors along it come first.
+    """
+    if original and original.is_input:
+        return _note_on_unreversed(source, axis)
+    left = [listed(sink.left_out)] if sink.left_out else []
+    meaning = None if row in (HDF5, ZARR) else source.meaning()
+    if meaning:
+        left += lost_in(meaning)
+    others = [] if original else _find_others(source)
+    advice = ""
+    if others:
+        advice = _advise(source, sink.file.name, axis, only=only)
+        along = _find_along(others, source, axis)
+        rest = [item for item in others if item not in along]
+        noun = "tensor" if len(others) == 1 else "tensors"
+        names = listed(item.key for item in (*along, *rest))
+        left.append(f"{len(others):,} other {noun} ({names})")
+    if not left:
+        return ()
+    start = "not copied" if row in (HDF5, ZARR) else f"not kept in .{row.name}"
+    return (f"{start}: {', '.join(left)}{advice}",)
+
+
+def _note_on_unreversed(source: Source, axis: int | None) -> tuple[str, ...]:
+    """The note on tensors that lie along the same dimension, and are copied as they are."""
+    if axis is None or not any(source.dimensions):
+        return ()
+    along = _find_along(_find_others(source), source, axis)
+    if not along:
+        return ()
+    dimension = source.dimensions[axis]
+    names = listed(item.key for item in along)
+    verb = "has" if len(along) == 1 else "have"
+    return (f"not reversed: {names}, which also {verb} the dimension {dimension}",)
+
+
+def _find_others(source: Source) -> list[Item]:
+    """The other datasets of its file, except for the coordinates of its dimensions.
+
+    What is wrong with the file elsewhere matters to nobody here.
+    """
+    row = table.named(source.storage.format)
+    if row is None or row is ONNX or not row.names or not source.container:
+        return []
+    types = TextTypes(None, DataType.FLOAT32)
+    try:
+        contents = row.load().contents(Reference(source.container), types)
+    except RevseqError:
+        return []
+    if contents is None:
+        return []
+    named = _name_variables(source)
+    others = []
+    for item in contents.items:
+        is_array = item.sizes is not None and item.what != DIMENSION
+        name = item.key.rpartition("/")[2]
+        if is_array and name not in named and not source.is_item(item.key):
+            others.append(item)
+    return others
+
+
+def _name_variables(source: Source) -> set[str]:
+    """The coordinates of a tensor, and the variables of which its own part of the note says why they stay behind."""
+    meaning = source.meaning()
+    if meaning is None:
+        return set()
+    names = {variable.name for variable in meaning.coordinates}
+    for text in meaning.left:
+        if text.startswith("the variable "):
+            names.add(text.removeprefix("the variable ").partition(" (")[0])
+    return names
+
+
+def _find_along(others: Sequence[Item], source: Source, axis: int | None) -> list[Item]:
+    """Those of the others that have the dimension along which the tensor is reversed."""
+    if axis is None or not any(source.dimensions):
+        return []
+    dimension = source.dimensions[axis]
+    bounds = _name_bounds(source)
+    along = []
+    for item in others:
+        is_bounds = item.key.rpartition("/")[2] in bounds
+        if dimension and dimension in item.dimensions and not is_bounds:
+            along.append(item)
+    return along
+
+
+def _name_bounds(source: Source) -> set[str]:
+    """The variables that belong to coordinates: those of the cells between their values, which nobody reverses."""
+    meaning = source.meaning()
+    if meaning is None:
+        return set()
+    names = set()
+    for variable in meaning.coordinates:
+        for attribute in ("bounds", "climatology"):
+            names.add(variable.attributes.get(attribute))
+    return names
+
+
+def _advise(source: Source, output: str, axis: int | None, *, only: bool) -> str:
+    """What to type to keep the other tensors, or to see them where the command is about one tensor.
+
+    `output` is the path of the output. Nothing helps where that has the suffix of INPUT's file already.
+    """
+    path = source.container
+    file = platform.quoted(path)
+    if source.storage.format == NETCDF3.name:
+        return f"; to keep them, first make it NetCDF-4: nccopy -k nc4 {file} new.nc"
+    if axis is None:
+        return f"; to see them: revseq show {file}"
+    if only:
+        return "; to keep them, leave out --only"
+    suffix = table.inner_suffix(path)
+    if suffix == table.inner_suffix(output):
+        return ""
+    return f"; to keep them, write a {suffix} file: -o new{suffix}"
