@@ -209,19 +209,24 @@ def _print_outcome(outcome: Outcome, jobs: Jobs, console: Console) -> None:
 
 
 def _print_notes_and_errors(outcomes: Iterable[Outcome], jobs: Jobs, console: Console) -> None:
-    """Print the notes, and then the errors: those that are equal once, with the lines of all their jobs."""
+    """Print the notes, and then the errors: those that are alike once, with the lines of all their jobs."""
+    from revseq_cli.formats.leftovers import subject_of
     from revseq_cli.report.terminal import reason, together
 
-    notes: dict[str, list[int]] = defaultdict(list)
+    notes: dict[str, str] = {}
+    lines_of_notes: dict[str, list[int]] = defaultdict(list)
     errors: dict[Hashable, dict[int, RevseqError]] = defaultdict(dict)
     for outcome in outcomes:
         for note in outcome.notes:
-            notes[note].append(outcome.line)
+            subject = subject_of(note)
+            notes.setdefault(subject, note)
+            lines_of_notes[subject].append(outcome.line)
         if error := outcome.error:
             errors[DiskFullError if isinstance(error, DiskFullError) else reason(error)][
                 outcome.line
             ] = error
-    console.note(*(f"{jobs.place(lines)}: {note}" for note, lines in notes.items()))
+    for subject, note in notes.items():
+        console.note(f"{jobs.place(lines_of_notes[subject])}: {note}")
     for alike in errors.values():
         for part in together([*alike.values()]):
             options.print_error(part, console.color, jobs.place([*alike]))

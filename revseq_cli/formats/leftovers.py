@@ -15,6 +15,14 @@ from revseq_cli.formats.references import Reference
 from revseq_cli.formats.table import HDF5, NETCDF3, ONNX, ZARR, Format
 
 
+STARTS = ("not kept in ", "not copied: ", "not reversed: ")
+
+
+def subject_of(note: str) -> str:
+    """What notes of one kind have in common, of which a batch prints the first one only; others are their own."""
+    return note.partition(":")[0] if note.startswith(STARTS) else note
+
+
 def note_on_rest(
     sink: FileSink,
     source: Source,
@@ -60,7 +68,7 @@ def _note_on_unreversed(source: Source, axis: int | None) -> tuple[str, ...]:
     dimension = source.dimensions[axis]
     names = listed(item.key for item in along)
     verb = "has" if len(along) == 1 else "have"
-    return (f"not reversed: {names}, which also {verb} the dimension {dimension}",)
+    return (f"not reversed: {names}, which also {verb} the dimension {listed([dimension])}",)
 
 
 def _find_others(source: Source) -> list[Item]:
