@@ -14,7 +14,6 @@ from revseq_cli.formats.contract import FileSink, Original, Source, TextTypes
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.table import HDF5, NETCDF3, ONNX, ZARR, Format
 
-
 STARTS = ("not kept in ", "not copied: ", "not reversed: ")
 
 
