@@ -129,7 +129,7 @@ def _name_bounds(source: Source) -> set[str]:
     names = set()
     for variable in meaning.coordinates:
         for attribute in ("bounds", "climatology"):
-            names.add(variable.attributes.get(attribute))
+            names.add(str(variable.attributes.get(attribute, "")))
     return names
 
 
