@@ -91,11 +91,11 @@ class Differences:
     @property
     def wider(self) -> str:
         """The options with which all is equal, if what differs is as small as rounding; "" if it is not."""
-        steps, is_float = (
-            self.largest_ulps or 0,
-            self.a.dtype.kind in "fc" or dtypes.is_minifloat(self.a.dtype),
-        )
-        if not self.count or self.lone_nans or not is_float or steps > _ROUNDING_ULPS:
+        steps = self.largest_ulps or 0
+        is_minifloat = dtypes.is_minifloat(self.a.dtype)
+        is_float = self.a.dtype.kind in "fc" or is_minifloat
+        most = 1 if is_minifloat else _ROUNDING_ULPS  # 8 steps of FLOAT8 are a factor of 2
+        if not self.count or self.lone_nans or not is_float or steps > most:
             return ""
         options = [f"--ulp {steps}" if steps else "", "--equal-nan" if self.nans else ""]
         return " ".join(filter(None, options))

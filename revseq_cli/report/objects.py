@@ -57,7 +57,10 @@ class Comparison(NamedTuple):
 
     @property
     def hint(self) -> str:
-        """With which options all is equal, if what differs is as small as rounding."""
+        """What helps, if that is known, or with which options all is equal but for rounding."""
+        remedies = [mistake.remedy for mistake in self.mistakes if mistake.remedy]
+        if remedies:
+            return "; ".join(remedies)
         wider = self.differences.wider if self.differences else ""
         if wider == "--equal-nan":
             return "add --equal-nan to treat all NaNs as equal"

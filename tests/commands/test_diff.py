@@ -263,3 +263,23 @@ def test_the_hint_for_rounding_makes_them_equal(revseq, pair):
     done = revseq("diff", "a.npy", "b.npy").failed()
     assert done.out.endswith("Hint: the differences are as small as rounding: add --ulp 1\n")
     revseq("diff", "a.npy", "b.npy", "--ulp", 1).ok()
+
+
+def test_a_doubled_float8_is_no_rounding(revseq, tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes, of the extra ml, is missing")
+    x = np.array([[1, 2, 3, 4]], ml_dtypes.float8_e4m3fn)
+    np.save(tmp_path / "x.npy", x.view("V1"))
+    np.save(tmp_path / "y.npy", (x[:, ::-1].astype("f4") * 2).astype(x.dtype).view("V1"))
+    job = ("y.npy", "--job", "x.npy", "[[4]]", "--axis", 1, "--dtype", "FLOAT8_E4M3FN")
+    done = revseq("diff", *job).failed()
+    assert "--ulp" not in done.out
+    assert "4 of 4 elements differ" in done.out
+
+
+def test_what_directml_itself_gives_comes_with_a_hint(revseq):
+    done = revseq("diff", "[[4, 4, 3, 2]]", "--job", "[[1, 2, 3, 4]]", "[5]", "--axis", 1)
+    assert "--ulp" not in done.failed().out
+    x = "[[10, 11, 12, 13, 14, 15], [20, 21, 22, 23, 24, 25]]"
+    output = "[[15, 15, 14, 13, 12, 11], [25, 25, 25, 25, 24, 23]]"
+    done = revseq("diff", output, "--job", x, "[7, 9]", "--axis", 1).failed()
+    assert "Hint: clamp the lengths" in done.out

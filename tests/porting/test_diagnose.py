@@ -95,7 +95,7 @@ def test_a_mistake_is_found_where_a_mask_cleared_what_is_behind_the_length():
     ):
         _, (text,) = told(x, n, 1, np.where(behind, np.float32(0), got))
         assert words in text
-        assert text.endswith("; and the output is only 0 behind the length")
+        assert text.endswith("; and the output is only 0 after the length")
     noise = np.random.default_rng(1).normal(size=x.shape).astype("f4")
     assert told(x, n, 1, np.where(behind, np.float32(0), noise))[1] == []
 
@@ -114,7 +114,7 @@ def test_what_is_right_or_too_little_explains_nothing():
     rule, texts = told(ones, np.full((6, 1), 4, "u4"), 1, np.where(np.arange(9) < 4, ones, 2))
     assert (rule, texts) == (
         "all sequences",
-        ["the output is only 2, in elements behind the length"],
+        ["the output is only 2, in elements after the length"],
     )
 
 
@@ -221,6 +221,50 @@ def test_values_within_a_tolerance_are_the_same():
     x, n = a_job()
     got = oracle.reverse(x, np.minimum(n, 16) - 1, 1) + np.float32(1e-6)
     assert "lengths are 1 too small after they are clamped" in told(x, n, 1, got, atol=1e-4)[1]
+
+
+def test_booleans_that_are_all_wrong_are_inverted_and_a_few_are_not():
+    rng = np.random.default_rng(0)
+    x = rng.random((4, 6)) < 0.5
+    n = np.array([[2], [6], [1], [4]])
+    right = oracle.reverse(x, n, 1)
+    assert told(x, n, 1, ~right)[1] == ["values are inverted"]
+    one = right.copy()
+    one[1, 2] ^= True
+    assert told(x, n, 1, one)[1] == []
+
+
+def test_what_directml_does_comes_with_what_helps():
+    x = np.array([range(10, 16), range(20, 26), range(30, 36)], "f4")
+    clamped = [[15, 15, 14, 13, 12, 11], [22, 21, 20, 23, 24, 25], [35, 35, 35, 35, 34, 33]]
+    lengths = np.array([[7], [3], [9]], "u8")
+    for given in (lengths, lengths + np.uint64(1 << 32) * (lengths > 6)):
+        (mistake,) = revseq_cli.explain(np.array(clamped, "f4"), x, given, 1).mistakes
+        assert "DirectML 1.13 to 1.15" in mistake.text
+        assert "clamp the lengths" in mistake.remedy
+    of_low_bits = oracle.reverse(x, lengths, 1)
+    given = np.array([[(1 << 32) + 7], [(1 << 32) + 3], [9]], "u8")
+    (mistake,) = revseq_cli.explain(of_low_bits, x, given, 1).mistakes
+    assert "low 32 bits" in mistake.text
+    assert "clamp the lengths" in mistake.remedy
+
+
+def test_lengths_that_onnx_runtime_reads_flat_need_two_dimensions():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4, 9, 3)).astype("f4")
+    n = np.array([9, 2, 5, 7])
+    flat = np.append(n, [0] * 8).reshape(4, 1, 3)
+    (mistake,) = revseq_cli.explain(oracle.reverse(x, flat, 1), x, n, 1, batch_axis=0).mistakes
+    assert "ONNX Runtime's DirectML provider" in mistake.text
+    assert "two dimensions" in mistake.remedy
+
+
+def test_blocks_of_memory_that_were_not_written():
+    x, n = a_job((12, 37, 5))
+    right = oracle.reverse(x, n, 1)
+    lost = (np.arange(x.size) // 256 % 2 == 1).reshape(x.shape)
+    (text,) = told(x, n, 1, np.where(lost, np.float32(0), right))[1]
+    assert text == "the output is only 0, in elements of each odd block of 256 elements in memory"
 
 
 LARGE = {

@@ -131,7 +131,7 @@ def rotated(x, k):
 
 _ELEMENTS = {
     "the rest is reversed, too": (lambda x, n: x[:n][::-1] + x[n:][::-1], "is reversed, too"),
-    "only the rest": (lambda x, n: x[:n] + x[n:][::-1], "only what is behind"),
+    "only the rest": (lambda x, n: x[:n] + x[n:][::-1], "only what is after"),
     "the start is rotated": (lambda x, n: rotated(x[:n][::-1], 2) + x[n:], "part is rotated"),
     "the line is rotated": (lambda x, n: rotated(x[:n][::-1] + x[n:], -3), "3 behind, around"),
     "rotated, not reversed": (lambda x, n: rotated(x[:n], 1) + x[n:], "not reversed"),
@@ -141,8 +141,8 @@ _ELEMENTS = {
     "reversed before": (lambda x, n: x[::-1][:n][::-1] + x[::-1][n:], "input are read in reverse"),
     "the last are reversed": (lambda x, n: x[: len(x) - n] + x[len(x) - n :][::-1], "end of the sequence"),
     "whole, and masked": (lambda x, n: x[::-1][:n] + [0] * len(x[n:]), "reversed whole, with zeros"),
-    "padded left": (lambda x, n: [0] * len(x[n:]) + x[:n][::-1], "behind zeros"),
-    "the rest first": (lambda x, n: x[n:] + x[:n][::-1], "behind the rest"),
+    "padded left": (lambda x, n: [0] * len(x[n:]) + x[:n][::-1], "after zeros"),
+    "the rest first": (lambda x, n: x[n:] + x[:n][::-1], "after the rest"),
     "the first is kept": (lambda x, n: x[:1] + x[1:n][::-1] + x[max(n, 1) :], "first 1 stay|part is rotated by 1"),
     "in place": (in_place, "first half is written"),
     "tiles of 4": (lambda x, n: [v for i in range(0, n, 4) for v in x[i : min(i + 4, n)][::-1]] + x[n:], "each tile of 4"),
