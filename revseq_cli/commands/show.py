@@ -118,13 +118,19 @@ class _Shown(NamedTuple):
 
 def _text(shown: _Shown, console: Console) -> str:
     from revseq_cli.formats.contents import Contents
-    from revseq_cli.report import view
+    from revseq_cli.report import contents, terminal
 
     if isinstance(shown.of, Contents):
-        return view.listing(shown.of)
+        return contents.file_text(shown.of, terminal.width_of(sys.stdout))
     [told] = shown.tensors
     attributes = told.get("attribute_values") or {}
-    return view.show(shown.of, attributes, told.get("statistics"), preview=not console.quiet)
+    return contents.tensor_text(
+        shown.of,
+        attributes,
+        told.get("statistics"),
+        preview=not console.quiet,
+        width=terminal.width_of(sys.stdout),
+    )
 
 
 def _shown(

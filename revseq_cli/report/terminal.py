@@ -52,10 +52,10 @@ def width_of(stream: TextIO) -> int | None:
     return shutil.get_terminal_size().columns
 
 
-def fit(text: str, width: int | None) -> str:
+def fit(text: str, width: int | None, indent: str = "  ") -> str:
     """The text with long lines wrapped; commands, and lines that are indented, stay as they are.
 
-    A line that goes on is indented by two blanks. Words are never broken: they may be commands.
+    A line that goes on is indented. Words are never broken: they may be commands.
     """
     if width is None:
         return text
@@ -70,7 +70,7 @@ def fit(text: str, width: int | None) -> str:
             lines += textwrap.wrap(
                 line,
                 width,
-                subsequent_indent="    " if line.startswith(_EXPECTED) else "  ",
+                subsequent_indent="    " if line.startswith(_EXPECTED) else indent,
                 break_long_words=False,
                 break_on_hyphens=False,
             )

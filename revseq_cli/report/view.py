@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import inf, prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from revseq_cli.core import dtypes, platform
 from revseq_cli.core.errors import printable
-from revseq_cli.core.tensors import TensorDesc, braced
-from revseq_cli.formats.contents import Contents, Item
+from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats.contract import Source
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline.jobs import Job
@@ -145,90 +142,6 @@ def result_text(job: Job, result: Source, most: float, *, in_color: bool) -> str
     index = np.array(ends[job.axis]).reshape(shape)
     marks = (index < lengths) & (lengths > 1)
     return f"OutputTensor: {result.desc}\n{shown(result, ends, _MORE, marks)}"
-
-
-def show(
-    source: Source, attributes: dict[str, Any], statistics: dict[str, Any] | None, *, preview: bool
-) -> str:
-    """The text of `show` for one tensor: data type, sizes and storage, attributes, any statistics, and a preview."""
-    desc, storage = source.desc, source.storage
-    rows = [("DataType", desc.data_type.name), ("Sizes", braced(desc.sizes))]
-    rows.append(("dimension count", str(desc.dimension_count)))
-    if source.dimensions:
-        rows.append(("dimensions", _names_of(source)))
-    rows += [("elements", f"{desc.element_count:,}"), ("bytes", f"{desc.total_bytes:,}")]
-    rows.append(("storage", ", ".join(filter(None, (storage.format, _words_of(storage.details))))))
-    for i, (name, value) in enumerate(attributes.items()):  # as ncdump -h has them
-        text = json.dumps(value, ensure_ascii=False).removeprefix("[").removesuffix("]")
-        rows.append(("" if i else "attributes", printable(f"{name} = {text}"[:_LONGEST_ATTRIBUTE])))
-    for key, value in (statistics or {}).items():
-        text = "-" if value is None else str(value)
-        if key in ("min", "max") and value is not None:  # as an element is printed
-            is_mini = dtypes.is_minifloat(source.dtype)
-            text = f"{value:.4g}" if is_mini else render(np.array([value], source.dtype))[0]
-        rows.append((key, text))
-    lines = [printable(source.name), *(f"  {key:<15}  {text}" for key, text in rows)]
-    if preview:
-        chunk = prod(source.chunks or ()) * source.dtype.itemsize
-        values = f"// no preview: a chunk has {chunk:,} bytes"
-        if chunk <= _PREVIEW_CHUNK:
-            values = shown(source, ends_of(source.sizes, PREVIEW))
-        lines += ["", *(f"  {line}" for line in values.split("\n"))]
-    return "\n".join(lines)
-
-
-def listing(contents: Contents) -> str:
-    """The table of what a file or a group holds."""
-    items, tensors = contents.items, contents.tensors
-    groups = [item for item in items if item.is_group]
-    counts = {
-        "tensor": len(tensors),
-        "group": len(groups),
-        "other": len(items) - len(tensors) - len(groups),
-    }
-    counts["attribute"] = contents.attributes or 0
-    told = [
-        terminal.counted(count, noun) for noun, count in counts.items() if count or noun == "tensor"
-    ]
-    lines = [f"{printable(contents.name)}: {', '.join([contents.format, *told])}"]
-    return "\n".join([*lines, *_table([_row(contents, item) for item in items])])
-
-
-def _words_of(details: dict[str, str]) -> str:
-    """How a tensor is stored, in words."""
-    return printable(", ".join(f"{key} {value or repr(value)}" for key, value in details.items()))
-
-
-def _names_of(tensor: Source | Item) -> str:
-    return ", ".join(printable(name) or "-" for name in tensor.dimensions)
-
-
-def _row(contents: Contents, item: Item) -> list[str]:
-    """The cells of an item; one without sizes has only what it is."""
-    label = item.key.rpartition("/")[2] if contents.is_tree else item.key
-    # As a shell takes it; what no terminal shows is escaped.
-    name = "  " * item.depth + (
-        platform.quoted(label) if label and label.isprintable() else printable(label)
-    )
-    attributes = f"{item.attributes:,}" if item.attributes is not None else ""
-    if item.is_group:
-        return [f"{name}/", "", "", "", attributes, ""]
-    if item.sizes is None:
-        return [name, printable(item.what), "", "", "", ""]
-    kind = item.desc.data_type.name if item.desc else printable(item.what)
-    return [name, kind, braced(item.sizes), _names_of(item), attributes, _words_of(item.details)]
-
-
-def _table(rows: list[list[str]]) -> Iterator[str]:
-    """The rows below the heads of their columns; a column in which nothing stands is left out."""
-    from rich.cells import cell_len, set_cell_size  # some characters take two columns
-
-    used = [i for i in range(len(_HEADS)) if any(row[i] for row in rows)]
-    if any(sizes for _, _, sizes, *_ in rows):
-        rows = [[*_HEADS], *rows]
-    widths = {i: max(cell_len(row[i]) for row in rows) for i in used}
-    for row in rows:
-        yield f"  {'  '.join(set_cell_size(row[i], width) for i, width in widths.items())}".rstrip()
 
 
 def plan(job: Job, plan: Plan) -> str:

@@ -10,7 +10,7 @@ import pytest
 import zarr
 from conftest import SAMPLES
 from safetensors.numpy import save_file
-from terminals import on_terminal
+from terminals import in_columns, on_terminal
 
 from revseq_cli.core.platform import quoted
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
@@ -66,11 +66,11 @@ def test_hdf5_is_a_tree(revseq, tmp_path):
     keras(tmp_path / "x.h5", 2)
     tree = [
         "x.h5: h5, 4 tensors, 5 groups, 1 other, 1 attribute",
-        "name DataType Sizes attributes storage",
+        "name data type shape attributes storage",
         "config text {} 0 layout contiguous",
-        "layers/ 0",
-        f"{quoted('dense 0')}/ 1",
-        "vars/ 0",
+        "layers/ 4 tensors 0",
+        f"{quoted('dense 0')}/ 2 tensors 1",
+        "vars/ 2 tensors 0",
         "0 FLOAT32 {2,3,4} 1 chunks (1, 3, 4), filters gzip",
         "1 FLOAT64 {4} 0 layout contiguous",
     ]
@@ -94,7 +94,7 @@ def test_zarr_is_a_tree(revseq, tmp_path):
     store(tmp_path / "x.zarr")
     found = lines(revseq("show", "x.zarr"))
     assert found[0] == "x.zarr: zarr, 1 tensor, 1 group, 1 other, 1 attribute"
-    assert found[1:3] == ["name DataType Sizes dimensions attributes storage", "g/ 2"]
+    assert found[1:3] == ["name data type shape dimensions attributes storage", "g/ 1 tensor 2"]
     assert found[3].startswith("v FLOAT32 {2,3,4} x, y, z 0 chunks (2, 3, 4), codecs ")
     assert found[4].startswith("text ")
     assert lines(revseq("show", "x.zarr::g"))[0] == "x.zarr::g: zarr, 1 tensor, 2 attributes"
@@ -104,7 +104,7 @@ def test_lists(revseq, tmp_path):
     archive(tmp_path / "x.npz")
     stored = "method stored, version 1, order"
     assert lines(revseq("show", "x.npz")) == [
-        "x.npz: npz, 4 tensors, 2 others", "name DataType Sizes storage",
+        "x.npz: npz, 4 tensors, 2 others", "name data type shape storage",
         f"{quoted('a b')} FLOAT32 {{2,3,4}} {stored} C, byte order little-endian",
         f"c/d FLOAT32 {{4,3,2}} {stored} F, byte order little-endian",
         f"e::f INT64 {{3}} {stored} C, byte order little-endian",
@@ -118,7 +118,7 @@ def test_lists(revseq, tmp_path):
         "a: (Sizes:{2}, DataType:INT8)\n[1, 2]\n\nc: (Sizes:{1}, DataType:X)\n[1]\n"
     )
     assert lines(revseq("show", "x.txt")) == [
-        "x.txt: text, 1 tensor, 1 other", "name DataType Sizes storage", "a INT8 {2} line 1",
+        "x.txt: text, 1 tensor, 1 other", "name data type shape storage", "a INT8 {2} line 1",
         "c line 4, column 25: 'X' is not a data type",
     ]  # fmt: skip
     found = lines(revseq("show", SAMPLES / "page.md"))
@@ -183,7 +183,7 @@ def test_the_only_tensor_of_a_file_is_shown_or_an_error(revseq, tmp_path):
     for name, key in {"x.h5": "/x", "x.npz": "x"}.items():
         done = revseq("show", name).ok()
         assert done.out == revseq("show", f"{name}::{key}").ok().out
-        assert done.out.startswith(f"{name}::{key}\n  DataType         FLOAT32\n")
+        assert done.out.startswith(f"{name}::{key}\n  data type     FLOAT32\n")
         assert "[ 4,  5,  6,  7]" in done.out
     # But whoever asks for the names gets all of them.
     assert lines(revseq("show", "x.h5", "--names")) == ["x.h5::/s", "x.h5::/x"]
@@ -336,7 +336,7 @@ def test_statistics(revseq, tmp_path, values, expected):
     names = ("min", "max", "mean", "NaN", "infinite", "missing")
     found = report["tensors"][0]["statistics"]
     assert found == dict(zip(names, [*expected, 0], strict=True))
-    assert f"  mean             {found['mean']}\n" in revseq("show", "x.npy", "--stats").ok().out
+    assert f"  mean          {found['mean']}\n" in revseq("show", "x.npy", "--stats").ok().out
 
 
 @pytest.mark.parametrize(
@@ -366,3 +366,42 @@ def test_terminals(forked, tmp_path):
         assert "\x1b" not in out
         assert r"a\x1b[31m" in out
         assert "x" * 170 in out
+
+
+@pytest.fixture
+def many(tmp_path):
+    """A file of 300 datasets in three groups, and one of 300 datasets in none."""
+    with h5py.File(tmp_path / "groups.h5", "w") as f:
+        for i in range(300):
+            f[f"group {i % 3}/d{i}"] = np.zeros(3)
+    with h5py.File(tmp_path / "flat.h5", "w") as f:
+        for i in range(300):
+            f[f"d{i}"] = np.zeros(3)
+    return tmp_path
+
+
+@pytest.mark.needs("terminal")
+def test_many_tensors_on_a_terminal(many, forked, revseq):
+    out = in_columns(80, *forked.command, "show", "groups.h5", cwd=many)
+    assert out.count("100 tensors") == 3
+    command = out.splitlines()[-1]
+    assert command.startswith("revseq show ")
+    group = in_columns(80, *forked.command, "show", "groups.h5::/group 0", cwd=many)
+    assert "40 more" in group
+    flat = in_columns(80, *forked.command, "show", "flat.h5", cwd=many)
+    assert "240 more" in flat
+    assert len(revseq("show", "flat.h5").ok().out.splitlines()) == 302
+
+
+@pytest.mark.needs("terminal")
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_tables_fit_the_terminal(forked, tmp_path, columns):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        for name in ("temperature", "pressure"):
+            f.create_dataset(name, data=X, chunks=(1, 3, 4), compression="gzip", shuffle=True)
+            f[name].attrs["long_name"] = "a name that says " * 4
+    for name in ("x.h5", "x.h5::/temperature"):
+        out = in_columns(columns, *forked.command, "show", name, cwd=tmp_path)
+        assert [line for line in out.splitlines() if len(line) > columns] == []
+        assert "temperature" in out
+        assert "FLOAT32" in out

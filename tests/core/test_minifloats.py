@@ -108,7 +108,7 @@ def test_hdf5_from_safetensors(revseq, tmp_path, made, name):
         else:
             assert file["x"][:].view(TYPES[name][0]).tobytes() == expected(name).tobytes()
     dtype = () if name in ("BFLOAT16", "FLOAT8_E5M2") else ("--dtype", name)
-    assert f"DataType         {name}\n" in revseq("show", "y.h5", *dtype).ok().out
+    assert f"data type     {name}\n" in revseq("show", "y.h5", *dtype).ok().out
     revseq("run", "y.h5", "n.npy", "--axis", 1, *NONE, *dtype, "-o", "z.h5", "--verify").ok()
     with h5py.File(tmp_path / "z.h5") as z, h5py.File(tmp_path / "y.h5") as y:
         assert raw(z["x"]) == oracle.reverse(expected(name), lengths(name), 1).tobytes()
@@ -158,7 +158,7 @@ def test_what_is_shown(revseq, tmp_path):
     x.view("u2")[1, 3] = 0xFF81
     safetensors.numpy.save_file({"x": x}, tmp_path / "x.safetensors")
     shown = revseq("show", "--stats", "x.safetensors").ok().out
-    assert "DataType         BFLOAT16\n" in shown
+    assert "data type     BFLOAT16\n" in shown
     assert "min              -2.5\n" in shown
     assert "NaN              2\n" in shown
     for text in ("0.1001", "3.004e+38", "-0", "inf", "nan(0xff81)"):

@@ -97,7 +97,7 @@ def test_a_header_of_128_bytes_is_no_pickle(revseq, tmp_path):
     for size in (128, 91, 0x8B1F):
         header = '{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'.ljust(size).encode()
         (tmp_path / "x").write_bytes(size.to_bytes(8, "little") + header + b"\x05")
-        assert "storage          safetensors" in revseq("show", "x").ok().out
+        assert "storage       safetensors" in revseq("show", "x").ok().out
 
 
 @pytest.mark.parametrize(

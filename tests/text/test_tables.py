@@ -102,7 +102,7 @@ def test_numbers_alone(revseq, tmp_path, text, sizes, values):
 def test_jobs_and_names(revseq, files):
     revseq("convert", "x.npy", "x.tsv").ok()
     assert revseq("run", "x.npy", "n.npy", "--axis", 1, "-f", "tsv").ok().out
-    assert "storage          tsv, separator tab" in revseq("show", "x.tsv").ok().out
+    assert "storage       tsv, separator tab" in revseq("show", "x.tsv").ok().out
     revseq("show", "x.tsv::x").refused("has no column 'x'")
     assert revseq("show", "-", "-f", "csv", stdin=b"a,b\n1,2\n").ok().out.count("{1,2}") == 1
     (files / "x.txt").write_text("1 2\nX: (Sizes:{2}, DataType:INT8)\n[3, 4]\n")  # a page

@@ -1,0 +1,200 @@
+"""The text of `show`: a tensor with its storage, its attributes and a preview; and what a file holds."""
+
+from __future__ import annotations
+
+import json
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from revseq_cli.core import dtypes, platform
+from revseq_cli.core.errors import printable
+from revseq_cli.core.tensors import braced
+from revseq_cli.formats.contents import Contents, Item
+from revseq_cli.formats.contract import Source
+from revseq_cli.report import terminal, view
+from revseq_cli.text.numbers import render
+
+_HEADS = ("name", "data type", "shape", "dimensions", "attributes", "storage")
+_NAME, _SHAPE, _DIMENSIONS, _ATTRIBUTES, _STORAGE = 0, 2, 3, 4, 5  # columns
+_LEAST_NEEDED = (_STORAGE, _ATTRIBUTES, _DIMENSIONS)  # those that a narrow terminal does without
+_GAP = 2  # blanks between two columns
+_LONGEST_ATTRIBUTE = 100  # characters of an attribute's name and value
+_MOST_ROWS = 60  # of a file on a terminal; of a larger one, groups are shown with what to type
+_PREVIEW_CHUNK = 1 << 28  # bytes; larger chunks are decoded whole, which takes too long
+_LABEL_WIDTH = 12  # columns
+
+Cells = list[str]
+
+
+def tensor_text(
+    source: Source,
+    attributes: dict[str, Any],
+    statistics: dict[str, Any] | None,
+    *,
+    preview: bool,
+    width: int | None = None,
+) -> str:
+    """A tensor: its data type, shape and storage, attributes, any statistics, and a preview."""
+    desc = source.desc
+    rows = [("data type", desc.data_type.name), ("shape", braced(desc.sizes))]
+    if source.dimensions:
+        rows.append(("dimensions", _dimension_names(source)))
+    rows.append(("elements", f"{desc.element_count:,}"))
+    rows.append(("bytes", f"{desc.total_bytes:,}"))
+    rows.append(("storage", _storage_text(source)))
+    label = "attributes"
+    for name, value in attributes.items():
+        rows.append((label, _attribute_text(name, value)))
+        label = ""
+    for key, value in (statistics or {}).items():
+        rows.append((key, _number_text(source, key, value)))
+    lines = [printable(source.name)]
+    for label, text in rows:
+        lines += _wrap_cell(f"  {label:<{_LABEL_WIDTH}}", text, width)
+    if preview:
+        lines += ["", *(f"  {line}" for line in _preview(source).split("\n"))]
+    return "\n".join(lines)
+
+
+def file_text(contents: Contents, width: int | None = None) -> str:
+    """What a file or a group holds, in a table; on a terminal, not more than one can read."""
+    items = contents.items
+    rest = ""
+    if width is not None and len(items) > _MOST_ROWS:
+        items, rest = _choose_items(contents)
+    rows = [_row(contents, item) for item in items]
+    lines = [_head(contents), *_table(rows, width)]
+    if rest:
+        lines.append(rest)
+    return "\n".join(lines)
+
+
+def _head(contents: Contents) -> str:
+    """The name of the file, its format, and how much is in it."""
+    tensors = len(contents.tensors)
+    groups = sum(item.is_group for item in contents.items)
+    counts = {
+        "tensor": tensors,
+        "group": groups,
+        "other": len(contents.items) - tensors - groups,
+        "attribute": contents.attributes or 0,
+    }
+    words = [contents.format]
+    for noun, count in counts.items():
+        if count or noun == "tensor":
+            words.append(terminal.counted(count, noun))
+    return f"{printable(contents.name)}: {', '.join(words)}"
+
+
+def _choose_items(contents: Contents) -> tuple[tuple[Item, ...], str]:
+    """Some of very many items: those that are in no further group, or the first; and what to type for the rest."""
+    outermost = [item for item in contents.items if item.depth == 0]
+    groups = [item for item in outermost if item.is_group]
+    if groups and len(outermost) <= _MOST_ROWS:
+        command = f"revseq show {platform.typed(contents.name_of(groups[0]))}"
+        return tuple(outermost), f"to see what is in a group, type, for example:\n{command}"
+    more = len(contents.items) - _MOST_ROWS
+    command = f"revseq show {platform.typed(contents.name)} --names"
+    return contents.items[:_MOST_ROWS], f"{more:,} more: to see all names, type\n{command}"
+
+
+def _storage_text(source: Source) -> str:
+    details = _details_text(source.storage.details)
+    return f"{source.storage.format}, {details}" if details else source.storage.format
+
+
+def _details_text(details: dict[str, str]) -> str:
+    """How a tensor is stored, in words."""
+    return printable(", ".join(f"{key} {value or repr(value)}" for key, value in details.items()))
+
+
+def _dimension_names(tensor: Source | Item) -> str:
+    return ", ".join(printable(name) or "-" for name in tensor.dimensions)
+
+
+def _attribute_text(name: str, value: object) -> str:
+    """An attribute as ncdump -h has it."""
+    text = json.dumps(value, ensure_ascii=False).removeprefix("[").removesuffix("]")
+    return printable(f"{name} = {text}"[:_LONGEST_ATTRIBUTE])
+
+
+def _number_text(source: Source, key: str, value: Any) -> str:  # noqa: ANN401 - any number
+    """A statistic; the minimum and the maximum are printed as an element is."""
+    if value is None:
+        return "-"
+    if key not in ("min", "max"):
+        return str(value)
+    if dtypes.is_minifloat(source.dtype):
+        return f"{value:.4g}"
+    return render(np.array([value], source.dtype))[0]
+
+
+def _preview(source: Source) -> str:
+    chunk = prod(source.chunks or ()) * source.dtype.itemsize
+    if chunk > _PREVIEW_CHUNK:
+        return f"// no preview: a chunk has {chunk:,} bytes"
+    return view.shown(source, view.ends_of(source.sizes, view.PREVIEW))
+
+
+def _row(contents: Contents, item: Item) -> Cells:
+    """The cells of an item; one without a shape has only what it is."""
+    label = item.key.rpartition("/")[2] if contents.is_tree else item.key
+    # As a shell takes it; what no terminal shows is escaped.
+    is_shown = bool(label) and label.isprintable()
+    name = "  " * item.depth + (platform.quoted(label) if is_shown else printable(label))
+    attributes = "" if item.attributes is None else f"{item.attributes:,}"
+    if item.is_group:
+        inside = [other for other in contents.tensors if other.key.startswith(f"{item.key}/")]
+        return [f"{name}/", terminal.counted(len(inside), "tensor"), "", "", attributes, ""]
+    if item.sizes is None:
+        return [name, printable(item.what), "", "", "", ""]
+    kind = item.desc.data_type.name if item.desc else printable(item.what)
+    # What a compound is stored as is in the column before.
+    details = {key: value for key, value in item.details.items() if value != kind}
+    storage = _details_text(details)
+    return [name, kind, braced(item.sizes), _dimension_names(item), attributes, storage]
+
+
+def _table(rows: list[Cells], width: int | None) -> list[str]:
+    """The rows below the heads of their columns; empty columns are left out, and those with no room."""
+    columns = [i for i in range(len(_HEADS)) if any(row[i] for row in rows)]
+    if _SHAPE in columns:
+        rows = [[*_HEADS], *rows]
+    widths = {i: max(_cell_length(row[i]) for row in rows) for i in columns}
+    if width is not None:
+        _drop_columns(widths, width)
+    return [line for row in rows for line in _lines_of(row, widths, width)]
+
+
+def _drop_columns(widths: dict[int, int], width: int) -> None:
+    """Leave out the columns that are needed least until the table fits."""
+    for column in _LEAST_NEEDED:
+        if sum(widths.values()) + _GAP * len(widths) > width:
+            widths.pop(column, None)
+
+
+def _lines_of(row: Cells, widths: dict[int, int], width: int | None) -> list[str]:
+    """A row; the last column wraps under itself where the terminal ends."""
+    from rich.cells import set_cell_size  # some characters take two columns
+
+    *first, last = widths
+    head = "  " + "".join(f"{set_cell_size(row[i], widths[i])}  " for i in first)
+    return [line.rstrip() for line in _wrap_cell(head.removesuffix("  "), row[last], width)]
+
+
+def _wrap_cell(head: str, text: str, width: int | None) -> list[str]:
+    """What stands before a cell, and the cell, which wraps under itself."""
+    head += "  "
+    room = None if width is None else width - _cell_length(head)
+    if room is None or room < 8:
+        return [head + text]
+    first, *rest = terminal.fit(text, room, indent="").split("\n")
+    return [head + first, *(" " * _cell_length(head) + line for line in rest)]
+
+
+def _cell_length(text: str) -> int:
+    from rich.cells import cell_len  # some characters take two columns
+
+    return cell_len(text)
