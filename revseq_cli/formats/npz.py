@@ -1,6 +1,6 @@
 """NumPy's .npz format: the .npy members of a zip archive, `file.npz::name` or the only one.
 
-A stored member is read in place; a deflated one is unpacked once, into a temporary file. The output is one stored
+A stored member is read in place; a deflated one is unpacked once, into a temporary file. The output is one
 member: a copy of the input's archive with that member replaced or added, or a new archive.
 Source of the format: PKWARE's APPNOTE.TXT 6.3.10, whose sections are named below, and the docstring of numpy.savez.
 """
@@ -53,6 +53,7 @@ _IS_UTF8 = 1 << 11
 _END_MAGIC = b"PK\5\6"
 _END_BYTES = 22
 _METHODS = {ZIP_STORED: "stored", ZIP_DEFLATED: "deflated"}
+_METHOD_NUMBERS = {name: number for number, name in _METHODS.items()}
 _SUFFIX = ".npy"
 
 
@@ -261,10 +262,11 @@ def open_member(
 
 
 class _NpzSink(RawSink):
-    """A new archive with one stored member, or a copy of an archive with that member replaced or added.
+    """A new archive with one member, or a copy of an archive with that member replaced or added after the others.
 
-    Members are stored and not deflated: floats hardly get smaller, and workers write a stored member in place. It
-    comes after those that are copied.
+    The member is deflated where the one that it replaces, or else INPUT, is a deflated member. Others are stored: floats
+    hardly get smaller. Workers write the elements in place. Those of a deflated member get their place a bit further
+    on, from where `finish` moves them as it deflates them.
     """
 
     def __init__(
@@ -273,8 +275,9 @@ class _NpzSink(RawSink):
         self._members: list[ZipInfo] = []
         self._comment = b""
         parts: list[tuple[int, int, int]] = []
+        method = _METHOD_NUMBERS.get(template.storage.details.get("method", ""), ZIP_STORED)
         if original:
-            name, parts = self._look_into(original, key, file.name)
+            name, method, parts = self._look_into(original, key, file.name, method)
         else:
             name = _member_name(key, file.name)
         data_type = template.desc.data_type
@@ -284,12 +287,19 @@ class _NpzSink(RawSink):
             self.copy_parts(original, parts)
         self._info = zipfile.ZipInfo(name)  # of 1980, so that the same values make the same file
         self._info.create_system = 0  # on every system
+        self._info.compress_type = method
         self._insert(self._info)
         head = npy.header_bytes(template.dtype, template.sizes, template.order)
         self._info.file_size = self._info.compress_size = len(head) + template.desc.total_bytes
         self._info.header_offset, self._info.CRC = self.kept, 0
         self._local = self._info.FileHeader(zip64=True)
-        self.place(template, self._local + head, at=self.kept)
+        if method == ZIP_STORED:
+            self.place(template, self._local + head, at=self.kept)
+        else:
+            self._data_begin = self.kept + len(self._local)
+            begin = self._data_begin + _most_growth(self._info.file_size)
+            self._unpacked = begin, self._info.file_size
+            self.place(template, head, at=begin)
 
     def _insert(self, new: ZipInfo) -> None:
         """Put the member into the directory: where the one of its name is, or at the end."""
@@ -300,9 +310,12 @@ class _NpzSink(RawSink):
             self._members.append(new)
 
     def _look_into(
-        self, original: Original, key: str, where: str
-    ) -> tuple[str, list[tuple[int, int, int]]]:
-        """The name of the new member in the copy of an archive, and the parts of the archive that are copied."""
+        self, original: Original, key: str, where: str, method: int
+    ) -> tuple[str, int, list[tuple[int, int, int]]]:
+        """The name and the method of the new member in the copy of an archive, and the parts that are copied.
+
+        The method is that of a member which is replaced, and else `method`.
+        """
         with _open_archive(original.path, unchanged=original.identity) as (fd, archive):
             self._members, self._comment = archive.infolist(), archive.comment
             tensors = _tensors(archive, original.path)
@@ -310,24 +323,56 @@ class _NpzSink(RawSink):
                 key = key.removesuffix(_SUFFIX)
             if key in tensors:
                 original.require_replaceable(key)
-                name = tensors[key].filename
+                name, method = tensors[key].filename, tensors[key].compress_type
             else:
                 name = _member_name(key, where)
-            return name, _kept_parts(fd, archive, name, original.path)
+            return name, method, _kept_parts(fd, archive, name, original.path)
 
     def finish(self) -> None:
         """Write the member's header, with the CRC-32 of what is read back, and the directory."""
         super().finish()
         path, name, info = self.file.temporary, self.file.name, self._info
-        with files.open_file(path, name=name) as fd:
-            info.CRC = _crc(fd, info.header_offset + len(self._local), info.file_size)
+        if info.compress_type == ZIP_STORED:
+            with files.open_file(path, name=name) as fd:
+                info.CRC = _crc(fd, info.header_offset + len(self._local), info.file_size)
+            end = self.tensor.end
+        else:
+            end = self._deflate()
         with local.open_to_write(path, name) as fd, base.trying_to("write", name):
             fd.write(info.FileHeader(zip64=True), info.header_offset)
             with open(fd.fd, "r+b", closefd=False) as file:
-                file.seek(self.tensor.end)
+                file.seek(end)
                 with zipfile.ZipFile(file, "w") as archive:
                     archive.comment = self._comment
                     archive.infolist().extend(self._members)
+                file.truncate()
+
+    def _deflate(self) -> int:
+        """Deflate the member to its place in the archive; where it ends there."""
+        path, name = self.file.temporary, self.file.name
+        deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+        crc, end = 0, self._data_begin
+        with (
+            files.open_file(path, name=name) as source,
+            local.open_to_write(path, name) as target,
+        ):
+            for piece in source.read_pieces(*self._unpacked):
+                signals.check()
+                crc = zlib.crc32(piece, crc)
+                packed = deflate.compress(piece)
+                target.write(packed, end)
+                end += len(packed)
+            packed = deflate.flush()
+            target.write(packed, end)
+        end += len(packed)
+        self._info.CRC = crc
+        self._info.compress_size = end - self._data_begin
+        return end
+
+
+def _most_growth(size: int) -> int:
+    """By how many bytes deflating can at most enlarge so many: zlib adds 5 bytes to each block that it only stores."""
+    return size // 1000 + (1 << 16)
 
 
 def _kept_parts(

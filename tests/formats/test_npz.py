@@ -267,3 +267,43 @@ def test_members_that_overlap(revseq, tmp_path):
     # zipfile itself finds it since Python 3.14, and some earlier ones.
     assert "damaged" in revseq(*COPY).refused("x.npz").err
     assert not (tmp_path / "y.npz").exists()
+
+
+@pytest.mark.parametrize("kind", ["zeros", "noise", "empty"])
+@pytest.mark.parametrize("more", [(), ("--jobs", 2, "--memory", "1MB", "--verify")])
+def test_a_deflated_member_stays_deflated(revseq, tmp_path, kind, more):
+    """Also where it does not get smaller."""
+    shape = {"zeros": (3, 40_000), "noise": (70, 5_000), "empty": (0, 4)}[kind]
+    x = np.zeros(shape, "f4")
+    if kind == "noise":
+        x = np.frombuffer(np.random.default_rng(1).bytes(x.nbytes), "f4").reshape(shape)
+    n = np.full(shape[0], shape[1] // 2)
+    np.savez_compressed(tmp_path / "x.npz", x=x, n=n, label=np.arange(3))
+    job = ("x.npz::x", "x.npz::n", "--axis", 1, "--batch-axis", 0, *more)
+    expected = x.copy()
+    expected[:, : shape[1] // 2] = x[:, : shape[1] // 2][:, ::-1]
+    outputs = {"y.npz": "x", "added.npz::new": "new", "only.npz": "x"}
+    for output, key in outputs.items():
+        only = ("--only",) if output == "only.npz" else ()
+        revseq("run", *job, *only, "-o", output).ok()
+        path = tmp_path / output.partition("::")[0]
+        with zipfile.ZipFile(path) as archive:
+            assert archive.testzip() is None
+            assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_DEFLATED}
+        with np.load(path) as data:
+            assert data[key].tobytes() == expected.tobytes()
+            if not only:
+                assert np.array_equal(data["label"], np.arange(3))
+    if kind == "zeros":
+        assert (tmp_path / "y.npz").stat().st_size < 3000
+
+
+def test_a_stored_member_that_is_replaced_in_an_output_stays_stored(revseq, tmp_path):
+    x = np.zeros((2, 3))
+    np.savez_compressed(tmp_path / "x.npz", x=x)
+    np.savez(tmp_path / "y.npz", a=x, b=x)
+    job = ("run", "x.npz", "[1, 2]", "--axis", 1, "--batch-axis", 0, "--overwrite")
+    revseq(*job, "-o", "y.npz::a").ok()
+    with zipfile.ZipFile(tmp_path / "y.npz") as archive:
+        methods = [info.compress_type for info in archive.infolist()]
+    assert methods == [zipfile.ZIP_STORED] * 2
