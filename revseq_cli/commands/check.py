@@ -243,7 +243,7 @@ def levels(level: FeatureLevel | None, console: Console) -> None:
                     tensor: [t.name for t in row.data_types(tensor)] for tensor in (INPUT, LENGTHS)
                 }
                 counts = [row.dimension_counts[0], row.dimension_counts[-1]]
-                told |= {"dimension_counts": counts, "most_elements": row.most_elements}
+                told |= {"dimension_counts": counts, "most_elements": None}
             rows.append(told)
         click.echo(objects.text_of({"levels": rows}))
         return

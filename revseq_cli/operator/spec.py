@@ -7,7 +7,7 @@ constraints" and "Tensor support", and DirectML's general limits on tensors.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -53,9 +53,9 @@ class FeatureLevel(IntEnum):
         return self.name.removeprefix("V").lower()
 
     def __str__(self) -> str:
-        return (
-            "feature level none" if self is FeatureLevel.NONE else f"DML_FEATURE_LEVEL_{self.short}"
-        )
+        if self is FeatureLevel.NONE:
+            return "feature level none"
+        return f"DML_FEATURE_LEVEL_{self.short}"
 
     @classmethod
     def parse(cls, text: str) -> FeatureLevel:
@@ -79,7 +79,6 @@ class Support:
     dimension_counts: range
     values: tuple[DataType, ...]
     lengths: tuple[DataType, ...]
-    most_elements: int | None = 2**32 - 1
 
     def data_types(self, tensor: str) -> tuple[DataType, ...]:
         return self.lengths if tensor == LENGTHS else self.values
@@ -88,6 +87,7 @@ class Support:
 _D = DataType
 _FIRST = (_D.FLOAT32, _D.FLOAT16, _D.INT32, _D.INT16, _D.INT8, _D.UINT32, _D.UINT16, _D.UINT8)
 _NUMBERS = ("uint", "int", "float", "minifloat")
+_LENGTHS = tuple(data_type for data_type in _D if data_type.kind in _NUMBERS)
 _ALL = tuple(data_type for data_type in _D if data_type.kind in ("float", "int", "uint"))
 
 SUPPORT = (
@@ -96,10 +96,20 @@ SUPPORT = (
     Support(FeatureLevel.V4_0, range(1, 9), _FIRST, (_D.UINT32,)),
     Support(FeatureLevel.V5_0, range(1, 9), _ALL, (_D.UINT64, _D.UINT32)),
     # Not DirectML's: the operator's own rules, within what NumPy can hold. Lengths are whole numbers of any type.
-    Support(
-        FeatureLevel.NONE, range(1, 65), tuple(_D), tuple(t for t in _D if t.kind in _NUMBERS), None
-    ),
+    Support(FeatureLevel.NONE, range(1, 65), tuple(_D), _LENGTHS),
 )
+DIRECTML_ROWS = SUPPORT[:-1]
+
+MOST_ELEMENTS = 2**32 - 1  # of a tensor in DirectML, if they take 4 bytes or more
+
+
+def most_elements(data_type: DataType) -> int:
+    """The most elements of a tensor in DirectML, which rounds sizes in bytes up to 4.
+
+    The page has one number for all types. DirectML 1.15.4 refuses more than these.
+    """
+    step = max(1, 4 // data_type.size)
+    return MOST_ELEMENTS // step * step
 
 
 def support(level: FeatureLevel) -> Support | None:
@@ -111,10 +121,10 @@ def support(level: FeatureLevel) -> Support | None:
 
 @dataclass(frozen=True)
 class Constraint:
-    """One rule applied to the tensors: its property, what was found and wanted, and whether the rule holds.
+    """One rule applied to a tensor: its property, what was found and expected, and if the rule holds.
 
-    `tensor` is INPUT, LENGTHS or OUTPUT. `matching` says that the property must match InputTensor's. A violation
-    is a constraint that is not ok; only violations have hints.
+    `tensor` is INPUT, LENGTHS or OUTPUT. `matching` says that the property must match
+    InputTensor's. A violation is a constraint that is not ok; only violations have hints.
     """
 
     tensor: str
@@ -128,11 +138,12 @@ class Constraint:
 
     def label(self) -> str:
         """The tensor and what is checked of it: each constraint of a job has a label of its own."""
-        return f"{self.tensor} {'matching ' if self.matching else ''}{self.property}"
+        matching = "matching " if self.matching else ""
+        return f"{self.tensor} {matching}{self.property}"
 
 
 def lengths_sizes(sizes: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    """The sizes of the lengths of a tensor of these sizes: one length for each line along the axis."""
+    """The sizes of the lengths of a tensor of these sizes: one length for each sequence."""
     return (*sizes[:axis], 1, *sizes[axis + 1 :])
 
 
@@ -168,10 +179,10 @@ class SpecError(RevseqError, ValueError):
             return self.errors
         parts = []
         for v in self.violations:
-            hint, name = "" if self.hint else v.hint, self.names.get(v.tensor, v.tensor)
-            parts.append(
-                RevseqError(f"{v.property} is {v.found}", f"{v.wanted} ({v.rule})", hint, name)
-            )
+            hint = "" if self.hint else v.hint
+            name = self.names.get(v.tensor, v.tensor)
+            found = f"{v.property} is {v.found}"
+            parts.append(RevseqError(found, f"{v.wanted} ({v.rule})", hint, name))
         parts[-1].hint = parts[-1].hint or self.hint
         return parts
 
@@ -187,119 +198,110 @@ def constraints(
 
     `output` describes the OutputTensor where a page or a model states it; otherwise it is like the input.
     """
-    tensors = {INPUT: values, LENGTHS: lengths} | ({OUTPUT: output} if output else {})
-    found: list[Constraint] = []
+    tensors = {INPUT: values, LENGTHS: lengths}
+    if output:
+        tensors[OUTPUT] = output
+    row = support(level)
+    checked: list[Constraint] = []
+    if level is not FeatureLevel.NONE:
+        checked.append(_check_level(level, row))
+    if row:
+        for tensor, desc in tensors.items():
+            checked += _check_support(tensor, desc, row, has_rank=values.dimension_count > 0)
+    if level is not FeatureLevel.NONE:
+        checked += [_check_no_size_is_0(tensor, desc) for tensor, desc in tensors.items()]
+    if values.dimension_count:  # without dimensions, all else would fail for this one reason
+        checked += _check_operator(tensors, axis)
+    return checked
 
-    def add(
-        tensor: str,
-        what: str,
-        is_: object,
-        wanted: str,
-        rule: str,
-        *,
-        ok: bool,
-        hint: str = "",
-        matching: bool = False,
-    ) -> None:
-        found.append(Constraint(tensor, what, str(is_), wanted, rule, ok, hint, matching))
 
-    rank, is_none, row, first = (
-        values.dimension_count,
-        level is FeatureLevel.NONE,
-        support(level),
-        SUPPORT[0].since,
-    )
+def _check_level(level: FeatureLevel, row: Support | None) -> Constraint:
+    """That the operator exists at the level."""
+    first = SUPPORT[0].since
     rule = f"tensor support, {row.since} and above" if row else f"introduced in {first}"
-    if is_none:
-        rule = "operator's rules"
-    else:
-        hint = "" if row else f"try --feature-level {first.short}"
-        add(
-            INPUT,
-            "feature level",
-            level.short,
-            f"{first.short} or above",
-            rule,
-            ok=bool(row),
-            hint=hint,
-        )
-    for tensor, desc in tensors.items() if row else ():
-        assert row  # noqa: S101 - for mypy
-        count, counts = desc.dimension_count, row.dimension_counts
-        # No level has a tensor without dimensions, and the operator has none either.
-        hint = ""
-        if count and not is_none and count not in counts:
-            hint = _first_level([each for each in SUPPORT[:-1] if count in each.dimension_counts])
-        if tensor == INPUT or rank:
-            add(tensor, "dimension count", count, span(counts), rule, ok=count in counts, hint=hint)
-        data_type, types = desc.data_type, row.data_types(tensor)
-        wanted = (
-            "a type of numbers"
-            if is_none and tensor == LENGTHS
-            else listed((t.name for t in types), len(types))
-        )
-        hint = "" if data_type in types else _type_hint(tensor, data_type)
-        add(tensor, "DataType", data_type.name, wanted, rule, ok=data_type in types, hint=hint)
-        if most := row.most_elements:
-            few = desc.element_count <= most
-            hint = "" if few else _NO_LEVEL
-            add(
-                tensor,
-                "element count",
-                desc.element_count,
-                f"at most {most}",
-                _TENSORS,
-                ok=few,
-                hint=hint,
-            )
-    for tensor, desc in () if is_none else tensors.items():
-        add(
-            tensor,
-            "Sizes",
-            braced(desc.sizes),
-            "sizes of at least 1",
-            _TENSORS,
-            ok=0 not in desc.sizes,
-        )
-    if not rank:  # its one fault causes all others
-        return found
-    # What the operator itself asks, at every level:
+    hint = "" if row else f"try --feature-level {first.short}"
+    wanted = f"{first.short} or above"
+    return Constraint(INPUT, "feature level", level.short, wanted, rule, row is not None, hint)
+
+
+def _check_support(
+    tensor: str, desc: TensorDesc, row: Support, *, has_rank: bool
+) -> Iterator[Constraint]:
+    """The rank, the data type and the number of elements, by a row of the support table."""
+    is_none = row.since is FeatureLevel.NONE
+    rule = "operator's rules" if is_none else f"tensor support, {row.since} and above"
+    if tensor == INPUT or has_rank:
+        yield _check_dimension_count(tensor, desc.dimension_count, row, rule)
+    data_type = desc.data_type
+    types = row.data_types(tensor)
+    wanted = listed((t.name for t in types), len(types))
+    if is_none and tensor == LENGTHS:
+        wanted = "a type of numbers"
+    ok = data_type in types
+    hint = "" if ok else _type_hint(tensor, data_type)
+    yield Constraint(tensor, "DataType", data_type.name, wanted, rule, ok, hint)
+    if not is_none:
+        yield _check_element_count(tensor, desc)
+
+
+def _check_dimension_count(tensor: str, count: int, row: Support, rule: str) -> Constraint:
+    """The rank; a tensor without dimensions has no hint, since no level has one."""
+    counts = row.dimension_counts
+    ok = count in counts
+    hint = ""
+    if count and not ok and row.since is not FeatureLevel.NONE:
+        hint = _first_level([other for other in DIRECTML_ROWS if count in other.dimension_counts])
+    return Constraint(tensor, "dimension count", str(count), span(counts), rule, ok, hint)
+
+
+def _check_element_count(tensor: str, desc: TensorDesc) -> Constraint:
+    """The number of elements, which DirectML limits."""
+    most = most_elements(desc.data_type)
+    ok = desc.element_count <= most
+    hint = "" if ok else _NO_LEVEL
+    wanted = f"at most {most}"
+    if most < MOST_ELEMENTS:
+        wanted += f": DirectML rounds sizes in bytes up to 4, and takes {MOST_ELEMENTS} elements"
+    return Constraint(tensor, "element count", str(desc.element_count), wanted, _TENSORS, ok, hint)
+
+
+def _check_no_size_is_0(tensor: str, desc: TensorDesc) -> Constraint:
+    ok = 0 not in desc.sizes
+    return Constraint(tensor, "Sizes", braced(desc.sizes), "sizes of at least 1", _TENSORS, ok)
+
+
+def _check_operator(tensors: dict[str, TensorDesc], axis: int) -> Iterator[Constraint]:
+    """What the operator itself asks, at every level: ranks, the axis, and sizes that match."""
+    values = tensors[INPUT]
+    rank = values.dimension_count
     rule = "tensor constraints"
-    for tensor, desc in [*tensors.items()][1:]:
-        count = desc.dimension_count
-        add(
-            tensor,
-            "dimension count",
-            count,
-            f"{rank}, as {INPUT} has",
-            rule,
-            ok=count == rank,
-            matching=True,
-        )
-    in_range = 0 <= axis < rank
+    like_input = f"{rank}, as {INPUT} has"
+    for tensor, desc in tensors.items():
+        if tensor != INPUT:
+            count = desc.dimension_count
+            yield _match(tensor, "dimension count", str(count), like_input, rule, count == rank)
+    is_in_range = 0 <= axis < rank
     wanted = f"{numbers_of(rank)}: less than the dimension count"
-    add(INPUT, "Axis", str(axis)[:40], wanted, "Axis", ok=in_range)
-    if in_range and lengths.dimension_count == rank:
+    yield Constraint(INPUT, "Axis", str(axis)[:40], wanted, "Axis", is_in_range)
+    lengths = tensors[LENGTHS]
+    if is_in_range and lengths.dimension_count == rank:
         sizes = lengths_sizes(values.sizes, axis)
         wanted = f"{braced(sizes)}: as {INPUT}, and 1 along axis {axis}"
-        add(
-            LENGTHS,
-            "Sizes",
-            braced(lengths.sizes),
-            wanted,
-            LENGTHS,
-            ok=lengths.sizes == sizes,
-            matching=True,
-        )
+        is_ok = lengths.sizes == sizes
+        yield _match(LENGTHS, "Sizes", braced(lengths.sizes), wanted, LENGTHS, is_ok)
+    output = tensors.get(OUTPUT)
     if output:
-        wanted, ok = f"{braced(values.sizes)}, as {INPUT} has", output.sizes == values.sizes
-        add(OUTPUT, "Sizes", braced(output.sizes), wanted, OUTPUT, ok=ok, matching=True)
-        wanted, ok = (
-            f"{values.data_type.name}, as {INPUT} has",
-            output.data_type is values.data_type,
-        )
-        add(OUTPUT, "DataType", output.data_type.name, wanted, rule, ok=ok, matching=True)
-    return found
+        wanted = f"{braced(values.sizes)}, as {INPUT} has"
+        is_ok = output.sizes == values.sizes
+        yield _match(OUTPUT, "Sizes", braced(output.sizes), wanted, OUTPUT, is_ok)
+        wanted = f"{values.data_type.name}, as {INPUT} has"
+        is_ok = output.data_type is values.data_type
+        yield _match(OUTPUT, "DataType", output.data_type.name, wanted, rule, is_ok)
+
+
+def _match(tensor: str, name: str, found: str, wanted: str, rule: str, ok: bool) -> Constraint:
+    """A property that must match InputTensor's."""
+    return Constraint(tensor, name, found, wanted, rule, ok, matching=True)
 
 
 @functools.lru_cache(maxsize=64)  # the jobs of a batch are often alike
@@ -333,18 +335,17 @@ _NO_LEVEL = "no feature level of DirectML has it; without one, the operator's ow
 def _type_hint(tensor: str, data_type: DataType) -> str:
     """What to type for a data type that the level does not have: a cast of lengths, else the lowest level with it."""
     if tensor == LENGTHS and data_type.kind == "bool":
-        return "if it is a mask, of ones followed by zeros in each line: add --mask"
+        return "if it is a mask, of ones followed by zeros in each sequence: add --mask"
     if tensor == LENGTHS and data_type is not DataType.UINT64:
         return "" if data_type.kind == "complex" else "add --lengths-dtype UINT32"
     if tensor != LENGTHS and data_type is DataType.BOOL:
         return "DirectML has no BOOL; UINT8 has the same bytes: add --dtype UINT8"
-    return _first_level([row for row in SUPPORT[:-1] if data_type in row.data_types(tensor)])
+    return _first_level([row for row in DIRECTML_ROWS if data_type in row.data_types(tensor)])
 
 
 def _first_level(rows: Sequence[Support]) -> str:
     """The level of the first of the rows that have it."""
-    return (
-        f"{rows[0].since} and above has it: try --feature-level {rows[0].since.short}"
-        if rows
-        else _NO_LEVEL
-    )
+    if not rows:
+        return _NO_LEVEL
+    first = rows[0].since
+    return f"{first} and above has it: try --feature-level {first.short}"

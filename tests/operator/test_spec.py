@@ -104,13 +104,13 @@ def test_element_limit(sizes):
         "element count"
     ]
     assert not job(desc("UINT8", sizes), lengths, len(sizes) - 1, "none")
-    assert not job(desc("UINT8", (2**32 - 1,)), desc("UINT32", (1,)), 0)
+    assert not job(desc("UINT32", (2**32 - 1,)), desc("UINT32", (1,)), 0)
 
 
 def test_what_no_level_of_directml_has():
     found = job(desc("COMPLEX64", (3,) * 9), desc("BOOL", (3,) * 8 + (1,)), 8)
     none = "no feature level of DirectML has it; without one, the operator's own rules hold"
-    mask = "if it is a mask, of ones followed by zeros in each line: add --mask"
+    mask = "if it is a mask, of ones followed by zeros in each sequence: add --mask"
     assert [v.hint for v in found] == [none, none, none, mask]
     assert (
         job(desc("BOOL"))[0].hint

@@ -1,0 +1,85 @@
+"""What DirectML itself gives where it departs from Microsoft's page, as two formulas.
+
+The page says that a length above the axis size acts as the axis size. No version of DirectML does
+that, and all versions take only the low 32 bits of a UINT64 length. Both were measured: DirectML
+1.0 to 1.15.4 ran the operator with Wine's D3D12 on a software Vulkan, and 1.15.4 also on an NVIDIA
+H100, with the same bytes. With lengths up to the axis size, all versions do as the page says.
+
+Index functions take and return arrays of signed integers that broadcast, so that they serve a few
+elements as well as a whole tensor.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+LOW_BITS = 32  # of a length, that count
+MOST_LENGTH = (1 << LOW_BITS) - 1
+
+# The versions of either formula, and what they do with a length above the axis size.
+NEWER, OLDER = "1.13 to 1.15", "1.0 to 1.12"
+EFFECTS = {
+    NEWER: "the last element of the sequence is repeated",
+    OLDER: "the memory after the sequence is read",
+}
+
+
+def keep_low_bits(lengths: Array) -> Array:
+    """The lengths as DirectML reads them, as signed integers of 64 bits."""
+    return lengths.astype(np.uint64).astype(np.int64) & MOST_LENGTH
+
+
+def find_index_newer(j: Array, length: Array, size: int) -> Array:
+    """1.13 to 1.15: from which index of its sequence the element at index j comes."""
+    mirrored = np.minimum(length - 1 - j, size - 1)
+    return np.asarray(np.where(j < length, mirrored, j))
+
+
+def find_position_older(
+    position: Array, j: Array, length: Array, step: int, itemsize: int
+) -> Array:
+    """1.0 to 1.12: from which position in the tensor's memory an element comes.
+
+    The element is at this position and at index j of its sequence, whose elements are `step`
+    positions apart. Positions are computed in 32 bits; elements of 8 bytes are two words of 32
+    bits, so that theirs end at 2^31. At a position after the tensor, DirectML reads 0.
+    """
+    bits = LOW_BITS
+    if itemsize == 8:
+        bits -= 1
+    first = position - j * step
+    mirrored = first + (length - 1 - j) * step
+    return np.asarray(np.where(j < length, mirrored & ((1 << bits) - 1), position))
+
+
+def compute_newer(values: Array, lengths: Array, axis: int) -> Array:
+    """What DirectML 1.13 to 1.15 gives; the lengths have the shape of values but 1 at the axis."""
+    size = values.shape[axis]
+    index = find_index_newer(_make_index(values, axis), keep_low_bits(lengths), size)
+    return np.take_along_axis(values, np.broadcast_to(index, values.shape), axis)
+
+
+def compute_older(values: Array, lengths: Array, axis: int) -> Array:
+    """What DirectML 1.0 to 1.12 gives; the lengths have the shape of values but 1 at the axis."""
+    memory = np.ascontiguousarray(values).reshape(-1)
+    position = np.arange(values.size).reshape(values.shape)
+    j = _make_index(values, axis)
+    step = prod(values.shape[axis + 1 :])
+    source = find_position_older(position, j, keep_low_bits(lengths), step, values.itemsize)
+    is_inside = source < values.size
+    result = memory[np.where(is_inside, source, 0)]
+    result[~is_inside] = 0
+    return result
+
+
+def _make_index(values: Array, axis: int) -> Array:
+    """The index along the axis, in a shape that broadcasts with the values."""
+    shape = [1] * values.ndim
+    shape[axis] = values.shape[axis]
+    return np.arange(values.shape[axis]).reshape(shape)
