@@ -1,8 +1,7 @@
-"""`revseq check`: a job against the constraints of the operator and of a level; `revseq levels`: what levels accept."""
+"""`revseq check`: a job against the constraints of the operator and of a level."""
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -15,7 +14,7 @@ from revseq_cli.commands.options import Console, Group
 from revseq_cli.core.errors import FormatError, RevseqError, printable
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
 from revseq_cli.operator import spec
-from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, Constraint, FeatureLevel
+from revseq_cli.operator.spec import INPUT, LENGTHS, Constraint, FeatureLevel
 from revseq_cli.report import terminal
 
 if TYPE_CHECKING:
@@ -224,43 +223,3 @@ def _node(
         "DataType": known.data_type and known.data_type.name, "Sizes": known.sizes,
         "valid": not wrong, "lowest_level": lowest and lowest.short, "told": told,
     }  # fmt: skip
-
-
-@options.command("levels", examples=("revseq levels 4_0", "revseq levels --json"))
-@click.argument("level", metavar="[LEVEL]", type=options.LEVEL, required=False)
-@options.output_options
-def levels(level: FeatureLevel | None, console: Console) -> None:
-    """Show what the operator accepts at each feature level, or only at LEVEL."""
-    from revseq_cli.report import objects
-
-    all_levels = (level,) if level else tuple(FeatureLevel)
-    if console.as_json:
-        rows = []
-        for of_row in all_levels:
-            told: dict[str, Any] = {"level": of_row.short}
-            if row := spec.support(of_row):
-                told |= {
-                    tensor: [t.name for t in row.data_types(tensor)] for tensor in (INPUT, LENGTHS)
-                }
-                counts = [row.dimension_counts[0], row.dimension_counts[-1]]
-                told |= {"dimension_counts": counts, "most_elements": None}
-            rows.append(told)
-        click.echo(objects.text_of({"levels": rows}))
-        return
-    for row, group in itertools.groupby(
-        all_levels, spec.support
-    ):  # those that accept the same are told together
-        click.echo(" ".join(each.short for each in group))
-        if row is None:
-            click.echo("  the operator does not exist yet")
-            continue
-        accepted = {
-            "dimension counts": spec.span(row.dimension_counts),
-            "elements": f"at most {row.most_elements}"
-            if row.most_elements is not None
-            else "any number",
-            f"{INPUT}, {OUTPUT}": ", ".join(t.name for t in row.values),
-            LENGTHS: ", ".join(t.name for t in row.lengths),
-        }
-        for name, text in accepted.items():
-            click.echo(f"  {name:<27}{text}")

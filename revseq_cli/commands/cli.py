@@ -14,7 +14,6 @@ from revseq_cli.commands.names import COMMANDS, TOPICS
 
 # The completion of zsh has no `compdef` before this.
 _START_ZSH = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit -u }"
-_PLACES = {"levels": "check:levels"}  # modules that have another name
 
 
 class LazyGroup(click.Group):
@@ -25,10 +24,8 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS and cmd_name not in self.commands:
-            module, _, name = _PLACES.get(cmd_name, cmd_name).partition(":")
-            self.add_command(
-                getattr(import_module(f"revseq_cli.commands.{module}"), name or "command")
-            )
+            module = import_module(f"revseq_cli.commands.{cmd_name}")
+            self.add_command(module.command)
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

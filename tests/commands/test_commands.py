@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import re
 import subprocess
 
 import numpy as np
@@ -15,7 +14,6 @@ from terminals import on_terminal
 
 from revseq_cli.commands.options import parse_bytes
 from revseq_cli.core.errors import UsageError
-from revseq_cli.core.tensors import DataType
 
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 LENGTHS = np.array([[2], [4], [3]], np.uint32)
@@ -121,14 +119,28 @@ def test_characters_that_a_terminal_or_an_encoding_does_not_take(revseq, files):
     assert name.encode("unicode_escape").decode() in done.out
 
 
-def test_levels(revseq):
-    out = revseq("levels").ok().out
-    assert "5_0 5_1 5_2 6_0 6_1 6_2 6_3 6_4\n  dimension counts           1 to 8\n" in out
-    assert {each.name for each in DataType} <= set(re.findall(r"\w+", out))  # none is cut
-    assert revseq("levels", "1_0").ok().out == "1_0\n  the operator does not exist yet\n"
-    report = json.loads(revseq("levels", "--json").ok().out)
-    assert (len(report["levels"]), report["levels"][2]["SequenceLengthsTensor"]) == (16, ["UINT32"])
+def test_levels_is_a_matrix_of_40_columns(revseq):
+    matrix, notes = revseq("levels").ok().out.split("\n\n")
+    rows = [line.split() for line in matrix.split("\n")]
+    assert max(map(len, matrix.split("\n"))) <= 40
+    assert rows[0][-5:] == ["2_1", "3_0", "4_0", "5_0", "none"]
+    assert rows[1] == ["rank", "4", "4-5", "1-8", "1-8", "1-64"]
+    assert ["UINT64", "lengths", *"---xx"] in rows
+    assert ["FLOAT64", *"---xx"] in rows
+    assert ["INT8-32", *"xxxxx"] in rows
+    assert "4294967292" in notes
+    assert "CheckFeatureSupport" in notes
+    assert ["INT64", "-"] in [line.split() for line in revseq("levels", "4_1").ok().out.split("\n")]
+    assert "2_1" in revseq("levels", "1_0").ok().out
     revseq("levels", "9_9").refused("not a feature level")
+
+
+def test_levels_as_json(revseq):
+    levels = json.loads(revseq("levels", "--json").ok().out)["levels"]
+    assert len(levels) == 16
+    assert levels[2]["SequenceLengthsTensor"] == ["UINT32"]
+    assert levels[2]["most_elements"] == {"1": 2**32 - 4, "2": 2**32 - 2, "4": 2**32 - 1}
+    assert levels[-1]["most_elements"] is None
 
 
 CLAMPED = "2 of 4 lengths exceed the axis size and are clamped to 6"

@@ -1,0 +1,131 @@
+"""`revseq levels`: what the operator accepts at each feature level of DirectML."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from revseq_cli.commands import options
+from revseq_cli.commands.options import Console
+from revseq_cli.core.tensors import DataType
+from revseq_cli.operator import spec
+from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, Support
+
+_NOT_YET = f"the operator does not exist before {spec.SUPPORT[0].since.short}"
+# Rows of the matrix: the data types of DirectML that come together, as the page's tables have them.
+_VALUE_TYPES = {
+    "FLOAT16-32": (DataType.FLOAT16, DataType.FLOAT32),
+    "FLOAT64": (DataType.FLOAT64,),
+    "INT8-32": (DataType.INT8, DataType.INT16, DataType.INT32),
+    "INT64": (DataType.INT64,),
+    "UINT8-32": (DataType.UINT8, DataType.UINT16, DataType.UINT32),
+    "UINT64": (DataType.UINT64,),
+    "other types": (DataType.BOOL, DataType.COMPLEX64, DataType.BFLOAT16),
+}
+_LENGTH_TYPES = {
+    "UINT32 lengths": (DataType.UINT32,),
+    "UINT64 lengths": (DataType.UINT64,),
+    "other lengths": (DataType.INT64, DataType.FLOAT32),
+}
+_NEWEST = spec.DIRECTML_ROWS[-1].since.short
+_BETWEEN = (
+    f"A level between two columns is as the one before it; all above {_NEWEST} are as {_NEWEST}"
+)
+_NONE = "none is without DirectML: only the operator's own rules hold"
+_DEVICE = "FLOAT64 also needs a device that has it, as CheckFeatureSupport says"
+_PRERELEASE = "DirectML's own 2_1, a prerelease, also accepts rank 5"
+
+
+@options.command("levels", examples=("revseq levels 4_0", "revseq levels --json"))
+@click.argument("level", metavar="[LEVEL]", type=options.LEVEL, required=False)
+@options.output_options
+def command(level: FeatureLevel | None, console: Console) -> None:
+    """Show what the operator accepts at each feature level, or only at LEVEL.
+
+    A column of the table holds from its level up to the level of the next column.
+    """
+    from revseq_cli.report import objects, terminal  # --help must not load NumPy
+
+    levels = (level,) if level else tuple(FeatureLevel)
+    if console.as_json:
+        click.echo(objects.text_of({"levels": [_as_object(each) for each in levels]}))
+        return
+    if level and not spec.support(level):
+        click.echo(_NOT_YET)
+        return
+    if not level:
+        levels = tuple(row.since for row in spec.SUPPORT)
+    for line in _make_matrix(levels):
+        click.echo(line)
+    click.echo()
+    for note in _make_notes(levels):
+        click.echo(terminal.fit(note, terminal.width_of(sys.stdout)))
+
+
+def _as_object(level: FeatureLevel) -> dict[str, Any]:
+    """What --json has of a level; before the operator exists, only its name."""
+    row = spec.support(level)
+    entry: dict[str, Any] = {"level": level.short}
+    if not row:
+        return entry
+    for tensor in (INPUT, LENGTHS):
+        entry[tensor] = [data_type.name for data_type in row.data_types(tensor)]
+    entry["dimension_counts"] = [row.dimension_counts[0], row.dimension_counts[-1]]
+    entry["most_elements"] = None
+    if level is not FeatureLevel.NONE:
+        # By the bytes of an element.
+        most = {str(each.size): spec.most_elements(each) for each in reversed(row.values)}
+        entry["most_elements"] = most
+    return entry
+
+
+def _make_matrix(levels: Sequence[FeatureLevel]) -> list[str]:
+    """The lines of the table: a column for each of the levels, which all have the operator."""
+    columns = []
+    for level in levels:
+        row = spec.support(level)
+        if row:
+            columns.append([level.short, *_make_column(row)])
+    names = ["from level", "rank", *_VALUE_TYPES, *_LENGTH_TYPES]
+    if len(levels) == 1:
+        names[0] = "level"
+    lines = []
+    for name, *cells in zip(names, *columns, strict=True):
+        lines.append(f"{name:<14}" + "".join(f"{cell:>5}" for cell in cells))
+    return lines
+
+
+def _make_column(row: Support) -> Iterator[str]:
+    """The ranks, and an x for each row of types that is accepted."""
+    counts = row.dimension_counts
+    yield str(counts[0]) if len(counts) == 1 else f"{counts[0]}-{counts[-1]}"
+    for types in _VALUE_TYPES.values():
+        yield _mark(types, row.values)
+    for types in _LENGTH_TYPES.values():
+        yield _mark(types, row.lengths)
+
+
+def _mark(types: Sequence[DataType], accepted: Sequence[DataType]) -> str:
+    return "x" if {*types} <= {*accepted} else "-"
+
+
+def _make_notes(levels: Sequence[FeatureLevel]) -> Iterator[str]:
+    """What the table cannot say."""
+    if len(levels) > 1:
+        yield _BETWEEN
+    rows = [row for row in map(spec.support, levels) if row]
+    rows_of_directml = [row for row in rows if row.since is not FeatureLevel.NONE]
+    if rows_of_directml:
+        most = spec.MOST_ELEMENTS
+        bits_16 = spec.most_elements(DataType.UINT16)
+        bits_8 = spec.most_elements(DataType.UINT8)
+        yield f"A tensor has at most {most} elements; of 16 bits {bits_16}, and of 8 bits {bits_8}"
+    if any(DataType.FLOAT64 in row.values for row in rows_of_directml):
+        yield _DEVICE
+    if FeatureLevel.V2_1 in levels:
+        yield _PRERELEASE
+    if FeatureLevel.NONE in levels:
+        yield _NONE
