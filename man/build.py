@@ -5,9 +5,11 @@ this file as two hooks of hatchling. The wheel installs the pages, in roff, wher
 """
 
 import importlib
+import inspect
 import re
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,28 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 MAN = Path(__file__).parent
-COLUMNS = 76  # of a page on a terminal of 80
+WIDTH = 69  # columns for code on a terminal of 80
+WRAP: dict[str, Any] = {
+    "subsequent_indent": "    ",
+    "break_long_words": False,
+    "break_on_hyphens": False,
+}
+BACKSLASH = "\\"
+COMMANDS: dict[str, str] = {}  # each with its line of help, once the package is imported
+EXIT_STATUS = """.SH EXIT STATUS
+.TP
+.B 0
+Success: done, valid, equal or right.
+.TP
+.B 1
+The answer is no, or some jobs or pages failed.
+.TP
+.B 2
+An error stopped the command."""
+FILES = """.SH FILES
+.TP
+.B .revseq\\-*.tmp
+What is written next to an output until it is complete. Only a kill leaves such a file, which can be deleted."""
 # In code, roff would print these as typographic quotes and accents.
 LITERAL = {"'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
 
@@ -28,8 +51,19 @@ def escaped(text: str) -> str:
 
 
 def verbatim(text: str) -> str:
-    """Text that is printed as it is typed, line by line."""
-    return re.sub("['`^~]", lambda sign: LITERAL[sign[0]], escaped(text))
+    """Text that is printed as it is typed, line by line; a long command goes on in the next line."""
+    lines = [line for long in text.split("\n") for line in continued(long)]
+    return re.sub("['`^~]", lambda sign: LITERAL[sign[0]], escaped("\n".join(lines)))
+
+
+def continued(line: str) -> list[str]:
+    """A line; a command that a terminal of 80 columns has no room for is cut at blanks."""
+    if len(line) <= WIDTH or not line.startswith(("$ ", "revseq ")):
+        return [line]
+    return [
+        *(f"{part} \\" for part in textwrap.wrap(line, WIDTH - 2, **WRAP)[:-1]),
+        textwrap.wrap(line, WIDTH - 2, **WRAP)[-1],
+    ]
 
 
 def prose(text: str) -> str:
@@ -82,22 +116,82 @@ def topic_page(path: Path, version: str) -> tuple[str, str]:
     )
 
 
+def paragraphs(text: str) -> list[str]:
+    """The paragraphs of a help text, each on one line; what Click keeps as it is stays so."""
+    blocks = []
+    for paragraph in inspect.cleandoc(text).split("\n\n"):
+        if paragraph.startswith("\b\n"):
+            blocks.append(f".PP\n.nf\n{verbatim(paragraph[2:])}\n.fi")
+        else:
+            blocks.append(f".PP\n{escaped(' '.join(paragraph.split()))}")
+    return blocks
+
+
+def option_item(option: click.Option, context: click.Context) -> str:
+    """An option with its help, as an item of a list."""
+    names, words = option.get_help_record(context) or ("", "")
+    bold = re.sub(r"(--?[\w-]+)", r"\\fB\1\\fP", names)
+    return f".TP\n{bold.replace('-', BACKSLASH + '-')}\n{escaped(' '.join(words.split()))}"
+
+
+def option_groups(command: click.Command, context: click.Context) -> list[str]:
+    """The options of a command, in the groups of its help."""
+    groups: dict[str, list[str]] = {}
+    for option in command.get_params(context):
+        if isinstance(option, click.Option) and not option.hidden:
+            group = getattr(option, "group", None)
+            title = group.value if group else "Help"
+            groups.setdefault(title, []).append(option_item(option, context))
+    return [f".SS {escaped(title)}\n" + "\n".join(items) for title, items in groups.items()]
+
+
+def environment(command: click.Command) -> str:
+    """The variables that a command reads, as a list."""
+    items = []
+    for option in command.params:
+        if isinstance(option, click.Option) and isinstance(option.envvar, str):
+            name = max(option.opts, key=len)
+            items.append((option.envvar, f"The default of {name}."))
+    if not items:
+        return ""
+    items += [
+        (
+            "NO_COLOR, FORCE_COLOR",
+            "Never, or always, print in colour, unless --color says otherwise.",
+        ),
+        ("TMPDIR", "The folder for temporary files that no output needs next to it."),
+    ]
+    rows = [f".TP\n.B {escaped(name)}\n{escaped(words)}" for name, words in items]
+    return ".SH ENVIRONMENT\n" + "\n".join(rows)
+
+
 def command_page(command: click.Command, words: str, version: str) -> tuple[str, str]:
-    """The file's name and the text of the page of a command: its help, with a heading for each part."""
-    context = click.Context(command, info_name=words, terminal_width=COLUMNS)
-    usage, *lines = command.get_help(context).splitlines()
-    parts = [f".SH SYNOPSIS\n{escaped(usage.removeprefix('Usage: '))}", ".SH DESCRIPTION\n.nf"]
-    for line in lines:
-        heading = re.fullmatch(r"(\S.*):", line)
-        parts.append(f".fi\n.SH {escaped(heading[1].upper())}\n.nf" if heading else verbatim(line))
+    """The file's name and the text of the page of a command, from its help."""
+    context = click.Context(command, info_name=words)
+    usage = escaped(" ".join(command.collect_usage_pieces(context)))
+    parts = [f".SH SYNOPSIS\n.B {escaped(words)}\n{usage}", ".SH DESCRIPTION"]
+    parts += paragraphs(command.help or "")
+    if isinstance(command, click.Group):
+        rows = COMMANDS.items()
+        parts.append(".SH COMMANDS")
+        parts += [f".TP\n.B {escaped(name)}\n{escaped(text)}" for name, text in rows]
+    parts.append(".SH OPTIONS")
+    parts += option_groups(command, context)
+    if command.epilog:
+        examples = verbatim(command.epilog.removeprefix("Example: "))
+        parts.append(f".SH EXAMPLES\n.nf\n{examples}\n.fi")
+    parts.append(EXIT_STATUS)
+    parts += [section for section in (environment(command), FILES) if section]
+    others = ["revseq(1)", "revseq-formats(7)", "revseq-porting(7)"]
+    if isinstance(command, click.Group):
+        others = [f"revseq-{name}(1)" for name in COMMANDS] + others[1:]
+    parts.append(f".SH SEE ALSO\n{escaped(', '.join(others))}")
     name = words.replace(" ", "-")
-    return f"{name}.1", page(
-        name,
-        1,
-        command.get_short_help_str(limit=90).rstrip("."),
-        "\n".join([*parts, ".fi"]),
-        version,
-    )
+    summary = "reverse the sequences of tensors in files"
+    if words != "revseq":
+        sentence = COMMANDS[words.removeprefix("revseq ")].rstrip(".")
+        summary = sentence[0].lower() + sentence[1:]
+    return f"{name}.1", page(name, 1, summary, "\n".join(parts), version)
 
 
 def pages() -> dict[str, str]:
@@ -106,6 +200,7 @@ def pages() -> dict[str, str]:
         sys.path.insert(0, root)
     package = importlib.import_module("revseq_cli")
     group = importlib.import_module("revseq_cli.commands.cli").cli
+    COMMANDS.update(importlib.import_module("revseq_cli.commands.names").COMMANDS)
     context = click.Context(group)
     names = group.list_commands(context)
     commands = [

@@ -1,6 +1,7 @@
 """The manual pages, and README as PyPI gets it: what the wheel's build hook makes."""
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -30,6 +31,25 @@ def test_a_page_has_no_warnings(tmp_path, name):
     command = ["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not shutil.which("man"), reason="man is not installed")
+@pytest.mark.parametrize("name", sorted(name for name in PAGES if name.endswith(".1")))
+def test_a_page_fits_80_columns(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(PAGES[name], encoding="utf-8")
+    env = os.environ | {"MANWIDTH": "80", "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(["man", "-l", path], capture_output=True, text=True, check=True, env=env)
+    assert [line for line in done.stdout.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("name", [*COMMANDS])
+def test_the_page_of_a_command_is_complete(name):
+    page = PAGES[f"revseq-{name}.1"]
+    headings = re.findall(r"^\.SH (.*)$", page, re.MULTILINE)
+    expected = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "FILES", "SEE ALSO"]
+    assert [heading for heading in headings if heading in expected] == expected
+    assert ".B revseq" in page
 
 
 def test_the_readme_of_the_package_refers_to_no_file_of_the_repository():

@@ -1,9 +1,15 @@
 """The samples: what they hold is right, current, and the same in every format."""
 
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import oracle
 import pytest
-from conftest import SAMPLES
+from conftest import SAMPLES, environment
 
 # The reference page's two examples: input, lengths, axis, output.
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(1, 1, 3, 4)
@@ -55,3 +61,21 @@ def test_the_picture_of_the_readme(revseq, tmp_path):
     """The same bytes, wherever and whenever it is drawn."""
     revseq(*PICTURE, tmp_path / "x.svg", cwd=SAMPLES).ok()
     assert (tmp_path / "x.svg").read_bytes() == (SAMPLES / "picture.svg").read_bytes()
+
+
+@pytest.mark.needs("shell")
+def test_the_cast_of_the_readme(forked, tmp_path):
+    """What the commands print today, in a small picture that needs nothing else."""
+    path = f"{Path(forked.command[0]).parent}{os.pathsep}{os.environ['PATH']}"
+    command = [sys.executable, "cast.py"]
+    done = subprocess.run(
+        command,
+        cwd=SAMPLES,
+        env=environment({"PATH": path}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == (SAMPLES / "cast.svg").read_text(encoding="utf-8")
+    assert len(done.stdout) < 60_000
+    assert not re.search(r"<script|@import|url\(|href", done.stdout)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from revseq_cli.commands import options
 from revseq_cli.commands.options import Console, Group
-from revseq_cli.core.errors import FormatError, RevseqError, printable
-from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
+from revseq_cli.core.errors import RevseqError, printable
+from revseq_cli.core.tensors import DataType
 from revseq_cli.operator import spec
 from revseq_cli.operator.spec import INPUT, LENGTHS, Constraint, FeatureLevel
 from revseq_cli.report import terminal
@@ -62,17 +62,7 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
         model = Model(reference.path)
         key = reference.key
         nodes = [*model.nodes.values()] if key is None else [model.node(key)]
-        rows = [_node(model, node, level, job_options["lengths_dtype"]) for node in nodes]
-        status = 0 if all(row["valid"] for row in rows) else 1
-        if console.as_json:
-            click.echo(objects.text_of({"command": "check", "exit_status": status, "nodes": rows}))
-        elif not console.quiet:
-            for node, row in zip(nodes, rows, strict=True):
-                verdict = "pass" if row["valid"] else "FAIL"
-                click.echo(
-                    printable(f"{verdict}  {row['name']}: {model.told(node)}: {row['told']}")
-                )
-        return status
+        return _check_nodes(model, nodes, level, job_options["lengths_dtype"], console)
     job = suggest.open_job(options.request_of(override=True, level=level, **job_options))
     constraints = spec.constraints(*job.descs, level)
     lowest = spec.lowest_level(*job.descs)
@@ -116,6 +106,44 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     return 1 if failing else 0
 
 
+def _check_nodes(
+    model: Model,
+    nodes: list[Node],
+    level: FeatureLevel,
+    lengths_dtype: DataType | None,
+    console: Console,
+) -> int:
+    """Print a verdict on each node of a model; the exit status."""
+    from revseq_cli.porting.nodes import judge_node
+    from revseq_cli.report import objects
+
+    rows: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for node in nodes:
+        known = model.known[node.values]
+        verdict = judge_node(model, node, level, lengths_dtype)
+        name = f"{model.path}::{node.key}"
+        row = {
+            "name": name,
+            "time_axis": node.time_axis,
+            "batch_axis": node.batch_axis,
+            "DataType": known.data_type and known.data_type.name,
+            "Sizes": known.sizes,
+            "valid": verdict.is_valid,
+            "lowest_level": verdict.lowest and verdict.lowest.short,
+            "told": verdict.text,
+        }
+        rows.append(row)
+        word = "pass" if verdict.is_valid else "FAIL"
+        lines.append(printable(f"{word}  {name}: {model.told(node)}: {verdict.text}"))
+    status = 0 if all(row["valid"] for row in rows) else 1
+    if console.as_json:
+        click.echo(objects.text_of({"command": "check", "exit_status": status, "nodes": rows}))
+    elif not console.quiet:
+        click.echo("\n".join(lines))
+    return status
+
+
 def _constraints(
     constraints: Sequence[Constraint], hint: str, console: Console, *, every: bool
 ) -> Iterator[str]:
@@ -139,6 +167,7 @@ def _about(
     misfits: Sequence[RevseqError],
 ) -> Iterator[str]:
     """The tensors, the axes, what the lengths do, why they do not fit, and the lowest level."""
+    from revseq_cli.porting.nodes import describe_lowest
     from revseq_cli.report.view import axis_text
 
     values, lengths, axis = job.descs
@@ -156,7 +185,7 @@ def _about(
         rows["lengths"] = _describe_counts(counts, job)
     for error in misfits:
         rows["reason"] = printable(f"{error.where}: {error.found}, expected {error.wanted}")
-    rows["lowest level"] = _level_text(lowest, values, lengths, axis)
+    rows["lowest level"] = describe_lowest(lowest, values, lengths, axis)
     for name, text in rows.items():
         yield f"{name:<{_COLUMN}}{text}"
 
@@ -173,53 +202,3 @@ def _describe_counts(counts: LengthCounts, job: Job) -> str:
     if counts.unchanged:
         text += f"; {counts.unchanged:,} with no effect"
     return text
-
-
-def _level_text(
-    lowest: FeatureLevel | None, values: TensorDesc, lengths: TensorDesc, axis: int
-) -> str:
-    """The lowest level, and where DirectML has none, that for lengths of UINT32."""
-    if lowest not in (None, FeatureLevel.NONE):
-        return str(lowest)
-    text = "no feature level of DirectML accepts it" if lowest else "the operator itself refuses it"
-    if lengths.data_type.kind in ("int", "uint", "float"):
-        with_cast = spec.lowest_level(values, replace(lengths, data_type=DataType.UINT32), axis)
-        if with_cast not in (None, FeatureLevel.NONE):
-            text += f"; with --lengths-dtype UINT32: {with_cast}"
-    return text
-
-
-def _node(
-    model: Model, node: Node, level: FeatureLevel, lengths_dtype: DataType | None
-) -> dict[str, Any]:
-    """The verdict on a node of a model, by what is known of its values.
-
-    Of what is not known, anything that fits is assumed: dimensions that have the axes, sizes of 1, FLOAT32. Lengths are
-    INT64 in ONNX.
-    """
-    known, lowest = model.known[node.values], None
-    rank = min(
-        max(2, -node.time_axis, -node.batch_axis), MOST_DIMENSIONS
-    )  # has the axes, if any has
-    open_sizes = (1,) * rank if known.sizes is None else known.sizes
-    sizes = tuple(size if isinstance(size, int) else 1 for size in open_sizes)
-    try:
-        axis, batch_axis = node.axes(len(sizes), model.path)
-    except FormatError as e:
-        wrong = [e.found]
-    else:
-        values = TensorDesc(known.data_type or DataType.FLOAT32, sizes)
-        lengths = TensorDesc(lengths_dtype or DataType.INT64, spec.lengths_sizes(sizes, axis))
-        lowest = spec.lowest_level(values, lengths, axis)
-        text = _level_text(lowest, values, lengths, axis)
-        failing = spec.violations(values, lengths, axis, level)
-        wrong = [f"{each.label()}: {each.found}" for each in failing]
-        wrong += dict.fromkeys(each.hint for each in failing if each.hint)
-        misfit = model.misfit(node, None if known.sizes is None else known.sizes[batch_axis])
-        wrong += [misfit] if misfit else []
-    told = "; ".join(wrong) or (text if lowest is FeatureLevel.NONE else f"accepted from {text} on")
-    return {
-        "name": f"{model.path}::{node.key}", "time_axis": node.time_axis, "batch_axis": node.batch_axis,
-        "DataType": known.data_type and known.data_type.name, "Sizes": known.sizes,
-        "valid": not wrong, "lowest_level": lowest and lowest.short, "told": told,
-    }  # fmt: skip

@@ -64,7 +64,7 @@ def command(
     """
     from revseq_cli.formats.outputs import create_sink
     from revseq_cli.formats.references import Reference
-    from revseq_cli.pipeline import jobs
+    from revseq_cli.pipeline import inputs
     from revseq_cli.pipeline.passes import copy, verify_copy
     from revseq_cli.pipeline.plan import plan_pass
     from revseq_cli.report import objects
@@ -85,8 +85,8 @@ def command(
     if dst == "-":
         row = options.printed_format(reference.format, "use {} as DST")
     request = keep_digits(request, None if dst == "-" else dst, row)
-    source = jobs.load_tensor(request, "SRC")
-    jobs.refuse_sizes([typed], request.sizes)
+    source = inputs.load_tensor(request, "SRC")
+    inputs.refuse_sizes([typed], request.sizes)
     if dst == "-":
         _print(source, row, full=full)
         console.note(*source.notes)

@@ -1,28 +1,20 @@
-"""`revseq diff`: how two tensors differ, or a tensor and what is right for a job, in bits or beyond a tolerance.
-
-With --on, the tensor is what ReverseSequence of ONNX Runtime makes of the job, in memory, on any of its providers.
-DirectML's maps it to DML_OPERATOR_REVERSE_SUBSEQUENCES. Source:
-onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorReverseSequence.cpp.
-"""
+"""`revseq diff`: how two tensors differ, or a tensor and the right output of a job."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 from collections.abc import Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from revseq_cli.commands import options
 from revseq_cli.commands.options import Console, Group
-from revseq_cli.core import platform
-from revseq_cli.core.errors import EngineError, FormatError, UsageError, listed
+from revseq_cli.core.errors import UsageError
 from revseq_cli.core.tensors import Region
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from revseq_cli.formats.contract import Source
@@ -35,12 +27,6 @@ if TYPE_CHECKING:
 
 # What settings say of tensors, with and without a job.
 _OF_TENSORS = {"dtype", "format_name", "sizes", "atol", "rtol", "ulp", "equal_nan"}
-_CPU = "CPUExecutionProvider"
-_PACKAGES = {
-    "dml": "onnxruntime-directml",
-    "cuda": "onnxruntime-gpu",
-}  # of providers that have one of their own
-_COPIES = 4  # how often the tensor is in memory: as it is read, in lines of its own, as it comes back, and in place
 _MOST_DRAWN = 10_000  # differences among which a picture looks for wrong sequences
 _ADD_JOB = "add --job to compare A with the right output of a job, or --on cpu to run INPUT and LENGTHS there"
 
@@ -136,10 +122,10 @@ def command(
     with signals.deferred(), contextlib.ExitStack() as stack:
         job, pair, found, svg, diagnosis, notes = None, None, None, "", None, list[str]()
         if is_job or on:
-            a, job = _opened_job(tensors, settings, on, resources)
+            a, job, notes = _open_job(tensors, settings, on, resources)
             b = job.values
         else:
-            a, b = _opened_tensors(tensors, settings, resources)
+            a, b = _open_tensors(tensors, settings, resources)
         files = [*a.files, *(job or b).files]
         drawing = options.new_picture(picture, files, overwrite=overwrite) if picture else None
         if job:
@@ -203,141 +189,51 @@ def _require_tensors(
     )
 
 
-def _opened_tensors(
+def _open_tensors(
     tensors: Sequence[str], settings: dict[str, Any], resources: Resources
 ) -> tuple[Source, Source]:
     """A and B."""
     from revseq_cli.formats.references import Reference
-    from revseq_cli.pipeline import jobs
+    from revseq_cli.pipeline import inputs
 
     references = [Reference.input(text, settings["format_name"]) for text in tensors]
-    jobs.refuse_sizes(references, settings["sizes"])
+    inputs.refuse_sizes(references, settings["sizes"])
     opening = {name: settings[name] for name in ("dtype", "format_name", "sizes")} | {
         "absolute": resources.elsewhere
     }
     a, b = (options.request_of(input=text, **opening) for text in tensors)
-    return jobs.load_pair(a, b)
+    return inputs.load_pair(a, b)
 
 
-def _opened_job(
+def _open_job(
     tensors: Sequence[str], settings: dict[str, Any], on: str | None, resources: Resources
-) -> tuple[Source, Job]:
-    """A, or what a provider makes of the job; and the job of INPUT and LENGTHS, which its feature level accepts.
+) -> tuple[Source, Job, list[str]]:
+    """A, or what a provider computes of the job; the job of INPUT and LENGTHS; and notes.
 
     A raw buffer of which nothing is said is like INPUT.
     """
     from revseq_cli.formats.references import Reference
-    from revseq_cli.pipeline import jobs, suggest
+    from revseq_cli.pipeline import inputs, suggest
 
     own, *rest = tensors if on else tensors[1:]
     lengths, absolute = rest[0] if rest else None, resources.elsewhere
     references = [Reference.input(text, settings["format_name"]) for text in (own, tensors[0])]
     sizes = settings.pop("sizes")
-    jobs.refuse_sizes(references, sizes)
+    inputs.refuse_sizes(references, sizes)
     of_input, of_a = (sizes, None) if references[0].is_bare else (None, sizes)
     request = options.request_of(
         input=own, lengths=lengths, sizes=of_input, absolute=absolute, **settings
     )
     if on:
+        from revseq_cli.porting import runtime
+
         job = suggest.load(request)
-        return _computed(job, on, resources.memory), job
+        output, notes = runtime.compute(job, on, resources.memory)
+        return output, job, notes
     reading = {name: settings[name] for name in ("dtype", "format_name")}
     a = options.request_of(input=tensors[0], sizes=of_a, absolute=absolute, **reading)
-    job = suggest.load(jobs.read_like(request, a))
-    return jobs.load_tensor(a, "A", like=job.values.desc), job
-
-
-def _computed(job: Job, on: str, memory: int) -> Source:
-    """The output of a job that a provider computes, such as cpu or directml.
-
-    UsageError for a provider that is not here, FormatError for a data type that it does not have, and EngineError for
-    what does not fit into so many bytes.
-    """
-    import numpy as np  # --help must not load it
-
-    from revseq_cli.core.dtypes import bits, native
-    from revseq_cli.formats.contract import Storage
-    from revseq_cli.formats.onnx import RUNTIME, require_written, saying
-    from revseq_cli.formats.raw import MemorySource
-    from revseq_cli.operator import kernel
-
-    runtime, provider = _provider(on)
-    name = f"{RUNTIME} {runtime.__version__}, {provider}"
-    needed = _COPIES * job.values.desc.total_bytes
-    if needed > memory:
-        found = f"takes {needed} bytes in {RUNTIME}, which gets the whole tensor, and the memory is {memory}"
-        raise EngineError(found, "a job that fits", f"add --memory {needed}", job.values.name)
-    values, lengths = job.values.read(), job.lengths.read()
-    if not values.size:
-        return MemorySource(name, values, Storage("onnxruntime", {}))
-    clamped = kernel.clamp(lengths, values.shape[job.axis]).astype(np.int64)
-    if provider == _CPU and not clamped.all():
-        require_written(runtime, job.lengths.name, "has a length of 0")
-    moved = np.moveaxis(native(values), job.axis, -1)
-    lines, counts = (
-        moved.reshape(-1, values.shape[job.axis]),
-        np.moveaxis(clamped, job.axis, -1).reshape(-1),
-    )
-    # Others than these, such as BFLOAT16 and COMPLEX64, run as words of the same bits.
-    x = np.ascontiguousarray(lines) if lines.dtype.kind in "fiub" else bits(lines)
-    if x.dtype.kind == "V":
-        found = f"{RUNTIME} has no ReverseSequence of {job.values.desc.data_type.name}"
-        raise FormatError(found, where=job.values.name)
-    with saying(name, EngineError):
-        session = _session(runtime, provider, x.dtype)
-        [made] = session.run(None, {"x": x, "n": np.ascontiguousarray(counts)})
-        made = made.view(values.dtype.newbyteorder("=")).reshape(moved.shape)
-    return MemorySource(name, np.moveaxis(made, -1, job.axis), Storage("onnxruntime", {}))
-
-
-def _provider(on: str) -> tuple[ModuleType, str]:
-    """ONNX Runtime, and the full name of the provider, which may be typed in any case and without its suffix."""
-    from revseq_cli.formats.onnx import RUNTIME, package
-
-    typed = on.lower().removesuffix("executionprovider")
-    name = {"directml": "dml"}.get(typed, typed)
-    needed = _PACKAGES.get(name, "onnxruntime")
-    runtime = package(needed)
-    providers = {
-        full.lower().removesuffix("executionprovider"): full
-        for full in runtime.get_available_providers()
-    }
-    if name in providers:
-        return runtime, providers[name]
-    exchange = (
-        f"{platform.pip('uninstall onnxruntime')}, and then {platform.pip(f'install {needed}')}"
-    )
-    hint = exchange if needed != "onnxruntime" else ""
-    raise UsageError(
-        f"{RUNTIME} {runtime.__version__} has no {on[:40]} here",
-        f"one of {listed(providers)}",
-        hint,
-    )
-
-
-def _session(runtime: ModuleType, provider: str, dtype: np.dtype[Any]) -> Any:
-    """A session with the operator alone, on lines, on that provider alone; FormatError where there is none."""
-    from revseq_cli.formats.contents import extra
-    from revseq_cli.formats.onnx import OPERATOR, RUNTIME
-
-    onnx = extra("onnx", "gets its model from the package onnx", RUNTIME)
-    kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
-    x, y = (onnx.helper.make_tensor_value_info(name, kind, [None, None]) for name in "xy")
-    n = onnx.helper.make_tensor_value_info("n", onnx.TensorProto.INT64, [None])
-    node = onnx.helper.make_node(OPERATOR, ["x", "n"], ["y"], time_axis=1, batch_axis=0)
-    graph = onnx.helper.make_graph([node], "job", [x, n], [y])
-    model = onnx.helper.make_model(
-        graph, opset_imports=[onnx.helper.make_opsetid("", 10)], ir_version=5
-    )
-    options = runtime.SessionOptions()
-    if provider != _CPU:
-        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    data = model.SerializeToString()
-    session = runtime.InferenceSession(data, options, providers=[provider], enable_fallback=0)
-    if session.get_providers()[0] != provider:
-        found = f"has no {OPERATOR} of {dtype} on {provider}: it runs on {listed(session.get_providers())} instead"
-        raise FormatError(found, where=RUNTIME)
-    return session
+    job = suggest.load(inputs.read_like(request, a))
+    return inputs.load_tensor(a, "A", like=job.values.desc), job, []
 
 
 def _mask_of(pair: Pair, tolerance: Tolerance | None) -> Mask:

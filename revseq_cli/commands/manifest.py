@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import io
 import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -52,13 +54,14 @@ PATTERN, OUTPUT = (
 class Entry(NamedTuple):
     """A job: its number, which is its line in a manifest; its options by the names of their parameters.
 
-    `output` and `inputs`, by their columns, are real paths.
+    `output` and `inputs`, by their columns, are real paths. `bytes` is the size of the inputs.
     """
 
     line: int
     options: dict[str, Any]
     output: str
     inputs: dict[str, str]
+    bytes: int
 
 
 class Jobs(NamedTuple):
@@ -84,7 +87,7 @@ def read(path: str, columns: Columns, defaults: dict[str, Any]) -> Jobs:
     )
     with about(text.name):
         rows = (_json_rows if is_json else _csv_rows)(text.text, columns)
-        entries = _entries(rows, "line", columns, defaults)
+        entries = _entries(rows, "line", columns, defaults, platform.make_resolver())
         for entry in entries if text.identity else ():
             if platform.name_key(entry.output) == platform.name_key(platform.real_path(path)):
                 found = f"line {entry.line}: its output {entry.options['output']} is the manifest itself"
@@ -107,6 +110,11 @@ def of_files(
     of_names, colons, key = pattern.partition("::")
     rows: dict[str, dict[str, str]] = {}
     used = set[str]()  # files that are the output or the lengths of another
+    resolve = platform.make_resolver()
+
+    def file_key(name: str) -> str:
+        return platform.name_key(resolve(name))
+
     for path in paths:
         values = placeholders(path, of_names)
         try:
@@ -123,18 +131,18 @@ def of_files(
             raise UsageError(found, wanted) from None
         # A name that looks like a typed tensor, or like standard input, is one of this folder.
         folder = f"{os.curdir}{os.sep}" if path.lstrip().startswith("[") or path == "-" else ""
-        used |= {platform.file_key(name.partition("::")[0]) for name in names.values()} - {
-            platform.file_key(path)
-        }
+        others = {file_key(name.partition("::")[0]) for name in names.values()}
+        used |= others - {file_key(path)}
         rows[path] = {"input": folder + path + colons + key, **names}
-    jobs = {path: row for path, row in rows.items() if platform.file_key(path) not in used}
+    jobs = {path: row for path, row in rows.items() if file_key(path) not in used}
     if len({row["output"] for row in jobs.values()}) < len(jobs):
         template = str(templates["output"])
         found = f"-o {template} is one file for several inputs"
         raise UsageError(found, hint=_hint_for_outputs(template, [*jobs], of_names))
     name = f"--each {platform.quoted(pattern)}" if pattern else "the list of names"
     with about(name):
-        return Jobs(name, "job", _entries(enumerate(jobs.values(), 1), "job", columns, defaults))
+        numbered = enumerate(jobs.values(), 1)
+        return Jobs(name, "job", _entries(numbered, "job", columns, defaults, resolve))
 
 
 def _hint_for_outputs(template: str, paths: Sequence[str], of_names: str) -> str:
@@ -231,7 +239,7 @@ def _json_rows(text: str, columns: Columns) -> Iterator[Row]:
         yield number, cells
 
 
-def _as_tensor(value: Any, column: str) -> str:  # noqa: ANN401 - what JSON has
+def _as_tensor(value: Any, column: str) -> str:
     """A list of a JSON line, whose numbers are text, as a tensor in brackets."""
     if isinstance(value, list):
         return f"[{', '.join(_as_tensor(item, column) for item in value)}]"
@@ -280,10 +288,16 @@ def _names(typed: Sequence[str], columns: Columns) -> list[str]:
 
 
 def _entries(
-    rows: Iterable[Row], noun: str, columns: Columns, defaults: dict[str, Any]
+    rows: Iterable[Row],
+    noun: str,
+    columns: Columns,
+    defaults: dict[str, Any],
+    resolve: Callable[[str], str],
 ) -> list[Entry]:
     """The jobs of rows; FormatError for an output that is another job's output, and for an input that a job writes."""
-    context, entries = click.get_current_context(), list[Entry]()
+    context = click.get_current_context()
+    entries: list[Entry] = []
+    look_at = functools.cache(functools.partial(_look_at, resolve))
     for number, cells in rows:
         with _about_job(noun, number):
             if lacking := next((name for name in ("input", "output") if name not in cells), None):
@@ -299,7 +313,7 @@ def _entries(
                     raise UsageError(f"{name}: {refused.found}", refused.wanted) from None
                 except UsageError as e:
                     raise UsageError(f"{name}: {e.found}", e.wanted) from None
-            entries.append(_entry(number, options))
+            entries.append(_entry(number, options, resolve, look_at))
     if not entries:
         raise FormatError("contains no job", _EXAMPLE)
     writers: dict[str, Entry] = {}
@@ -318,23 +332,56 @@ def _entries(
     return entries
 
 
-def _entry(line: int, options: dict[str, Any]) -> Entry:
+class _Input(NamedTuple):
+    """An input of a job: its real path, "" for a tensor that is typed, and its size in bytes."""
+
+    path: str
+    bytes: int
+
+
+def _look_at(resolve: Callable[[str], str], name: str, column: str) -> _Input:
+    """Look at an input of a job; UsageError if it is a pipe, or is where the reports go."""
+    reference = Reference.input(name)
+    if reference.inline is not None:
+        return _Input("", 0)
+    _refuse_pipe(reference, column)
+    status = reference.status
+    if reference.is_folder or status is None:
+        return _Input(resolve(reference.path), _size_of_folder(reference.path))
+    base.refuse_output(status, reference.path)
+    return _Input(resolve(reference.path), status.st_size)
+
+
+def _size_of_folder(path: str) -> int:
+    """The bytes of all files in a folder; 0 if there is none."""
+    total = 0
+    for below in Path(path).rglob("*"):
+        with contextlib.suppress(OSError):  # it may be gone by now
+            total += below.lstat().st_size
+    return total
+
+
+def _refuse_pipe(reference: Reference, column: str) -> None:
+    if reference.is_piped:
+        found = f"{column} is {reference.path}, a pipe"
+        raise UsageError(found, "a file: the jobs of a batch share no pipe")
+
+
+def _entry(
+    line: int,
+    options: dict[str, Any],
+    resolve: Callable[[str], str],
+    look_at: Callable[[str, str], _Input],
+) -> Entry:
     """The job with these options; UsageError if one of its files is a pipe, or is where the reports go."""
-    output = Reference.file(options["output"])
     inputs = {
-        name: Reference.input(options[name]) for name in ("input", "lengths") if options.get(name)
+        name: look_at(options[name], name) for name in ("input", "lengths") if options.get(name)
     }
-    for name, reference in {**inputs, "output": output}.items():
-        if reference.is_piped:
-            raise UsageError(
-                f"{name} is {reference.path}, a pipe", "a file: the jobs of a batch share no pipe"
-            )
-    paths = {name: reference.path for name, reference in inputs.items() if reference.inline is None}
-    for path in paths.values():
-        if os.path.isfile(path):
-            base.refuse_output(os.stat(path), path)
-    real_paths = {name: platform.real_path(path) for name, path in paths.items()}
-    return Entry(line, options, platform.real_path(output.path), real_paths)
+    output = Reference.file(options["output"])
+    _refuse_pipe(output, "output")
+    paths = {name: item.path for name, item in inputs.items() if item.path}
+    size = sum(item.bytes for item in inputs.values())
+    return Entry(line, options, resolve(output.path), paths, size)
 
 
 def _writers(path: str, writers: Mapping[str, Entry]) -> Iterator[Entry]:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from revseq_cli.files.base import Identity
     from revseq_cli.files.new import NewFile
     from revseq_cli.formats.contract import FileSink
-    from revseq_cli.pipeline.jobs import Request
     from revseq_cli.pipeline.plan import Resources
+    from revseq_cli.pipeline.request import Request
 
 
 class Group(Enum):
@@ -398,7 +398,7 @@ job_options = together(
 
 def request_of(**fields: Any) -> Request:
     """The job options as a request: its fields by their names, but for INPUT and the format."""
-    from revseq_cli.pipeline.jobs import Request
+    from revseq_cli.pipeline.request import Request
 
     context = click.get_current_context(silent=True)
     typed = () if context is None or context.info_name == "batch" else tuple(sys.argv[1:])

@@ -13,7 +13,6 @@ import functools
 import os
 import pickle
 import shutil
-import stat
 import time
 import traceback
 from collections import deque
@@ -93,9 +92,8 @@ class Pool:
         self._setup = _Setup(plans, shows_errors, mark, self._journal.path)
         self._alone = deque[int]()
         self._small = deque[int]()
-        self._sizes = list(map(_size_of_inputs, entries))
         for job, entry in enumerate(entries):
-            queue = self._alone if _is_large(entry, self._sizes[job]) else self._small
+            queue = self._alone if _is_large(entry) else self._small
             queue.append(job)
         self._workers = self._choose_workers(cores or max(platform.cores(), _JOB_WORKERS))
         self._under_way: set[int] = set()
@@ -103,7 +101,7 @@ class Pool:
     def _choose_workers(self, most: int) -> int:
         """The number of workers that are worth their start for the small jobs."""
         worth = len(self._small) / _JOBS_OF_A_WORKER
-        worth += sum(self._sizes[job] for job in self._small) / _WORTH_A_WORKER
+        worth += sum(self._entries[job].bytes for job in self._small) / _WORTH_A_WORKER
         worth += sum(_is_far(self._entries[job]) for job in self._small)
         return max(1, min(most, len(self._small), int(worth)))
 
@@ -140,9 +138,9 @@ class Pool:
         while self._small:
             most = min(_GROUP_JOBS, len(self._small) // (2 * self._workers))
             group = [self._small.popleft()]
-            size = self._sizes[group[0]]
+            size = self._entries[group[0]].bytes
             while self._small and len(group) < most and not _is_far(self._entries[group[0]]):
-                size += self._sizes[self._small[0]]
+                size += self._entries[self._small[0]].bytes
                 if size > _GROUP_BYTES:
                     break
                 group.append(self._small.popleft())
@@ -210,26 +208,7 @@ def _is_far(entry: Entry) -> bool:
     return any(map(platform.is_remote, (entry.output, *entry.inputs.values())))
 
 
-def _size_of_inputs(entry: Entry) -> int:
-    return sum(map(_size_of, entry.inputs.values()))
-
-
-def _size_of(path: str) -> int:
-    """The bytes of a file, or of all files in a folder; 0 where there is none."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return 0
-    if not stat.S_ISDIR(status.st_mode):
-        return status.st_size
-    total = 0
-    for below in Path(path).rglob("*"):
-        with contextlib.suppress(OSError):  # it may be gone by now
-            total += below.lstat().st_size
-    return total
-
-
-def _is_large(entry: Entry, size: int) -> bool:
+def _is_large(entry: Entry) -> bool:
     """Whether a job has the machine for itself: by its inputs, of which texts and packed files are held whole."""
     if entry.options["engine"] not in ("auto", "serial"):
         return True
@@ -237,7 +216,7 @@ def _is_large(entry: Entry, size: int) -> bool:
     is_held = any(row and row.is_text for row in rows) or any(
         map(table.packing_of, entry.inputs.values())
     )
-    return size > (_SMALL_HELD if is_held else _SMALL_IN_FILES)
+    return entry.bytes > (_SMALL_HELD if is_held else _SMALL_IN_FILES)
 
 
 # In the workers
@@ -317,10 +296,11 @@ def _write_output(
     job = suggest.load(request)
     outcome = Outcome(entry.line, output, None, bytes=job.values.desc.total_bytes)
     folder = os.curdir if platform.is_remote(entry.output) else os.path.dirname(entry.output)
-    if setup.plans and not os.path.isdir(folder):
-        plan_reversal(job, resources)
-        return outcome._replace(planned=True), None
-    os.makedirs(folder, exist_ok=True)
+    if not os.path.isdir(folder):
+        if setup.plans:
+            plan_reversal(job, resources)
+            return outcome._replace(planned=True), None
+        os.makedirs(folder, exist_ok=True)
     sink = run.new_sink(job, request, output, resources, overwrite=overwrite, only=only)
     plan = plan_reversal(job, resources, sink)
     if setup.plans:

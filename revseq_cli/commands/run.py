@@ -17,8 +17,9 @@ from revseq_cli.formats.table import Format
 if TYPE_CHECKING:
     from revseq_cli.files.new import NewFile
     from revseq_cli.formats.contract import FileSink, Source
-    from revseq_cli.pipeline.jobs import Job, Request
+    from revseq_cli.pipeline.jobs import Job
     from revseq_cli.pipeline.plan import Plan, Resources
+    from revseq_cli.pipeline.request import Request
 
 
 @options.command(

@@ -150,7 +150,7 @@ def _shown(
     from revseq_cli.formats import references
     from revseq_cli.formats.contents import Contents, Item, number_of
     from revseq_cli.formats.contract import Storage
-    from revseq_cli.pipeline import jobs
+    from revseq_cli.pipeline import inputs
     from revseq_cli.report import objects
 
     reference = references.Reference.input(name, format_name, override=True)
@@ -163,7 +163,7 @@ def _shown(
         items = tuple(Item(node.key, what=f"{OPERATOR}, {model.told(node)}") for node in nodes)
         yield _Shown(Contents(reference.path, "onnx", items), ())
         return
-    example = jobs.find_example(reference) if number_of(key) is not None else None
+    example = inputs.find_example(reference) if number_of(key) is not None else None
     if example:
         for role in example.example.tensors:
             yield _opened(example.tensor(role, types), f"{name}::{role}", stats=stats)
@@ -179,7 +179,7 @@ def _shown(
                 )
         yield _Shown(contents, told)
         return
-    jobs.refuse_sizes([reference], types.sizes)
+    inputs.refuse_sizes([reference], types.sizes)
     keys = (
         [item.key for item in contents.items if item.desc or item.is_damaged]
         if contents and stats

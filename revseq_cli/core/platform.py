@@ -19,7 +19,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -137,17 +137,21 @@ def reserve(fd: int, size: int) -> None:
         ):
             raise _last_error()
         return
-    if lies_in_memory(fd):
+    status = os.fstat(fd)
+    if status.st_dev in _devices_in_memory():
         space = os.fstatvfs(fd)
-        if space.f_blocks and space.f_bavail * space.f_frsize < size - 512 * os.fstat(fd).st_blocks:
+        is_limited = space.f_blocks > 0
+        if is_limited and space.f_bavail * space.f_frsize < size - 512 * status.st_blocks:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     elif hasattr(os, "posix_fallocate"):
         try:
-            os.posix_fallocate(fd, 0, size)
+            os.posix_fallocate(fd, 0, size)  # which makes the file larger, too
         except OSError as e:
             if e.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
                 raise
-    if os.fstat(fd).st_size < size:
+        else:
+            return
+    if status.st_size < size:
         os.ftruncate(fd, size)
 
 
@@ -378,6 +382,21 @@ def real_path(path: str) -> str:
         return plain_path(os.path.realpath(path))
     except OSError:  # Windows has file systems that do not tell
         return plain_path(os.path.abspath(path))
+
+
+def make_resolver() -> Callable[[str], str]:
+    """A function like `real_path` for the paths of many files: it looks at each folder only once."""
+    folders = functools.cache(real_path)
+
+    @functools.cache
+    def resolve(path: str) -> str:
+        folder, name = os.path.split(path)
+        if sys.platform == "win32" or is_remote(path) or name in ("", os.curdir, os.pardir):
+            return real_path(path)
+        resolved = os.path.join(folders(folder or os.curdir), name)
+        return real_path(path) if os.path.islink(resolved) else resolved
+
+    return resolve
 
 
 def plain_path(path: str) -> str:

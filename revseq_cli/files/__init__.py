@@ -44,6 +44,17 @@ def open_file(
             yield local
 
 
+def recheck(path: str, identity: Identity) -> None:
+    """TensorIOError if a file is not as it was at `identity`."""
+    if platform.is_remote(path):
+        with open_file(path, identity, afresh=True):
+            pass
+    else:
+        from revseq_cli.files.local import recheck_local
+
+        recheck_local(path, identity)
+
+
 def bring_near(path: str, identity: Identity) -> None:
     """Fetch a file of which all will be read: from now on this process, and its forks, find its bytes here.
 

@@ -87,13 +87,24 @@ def open_local(path: str, unchanged: Identity | None = None, name: str = "") -> 
                 raise TensorIOError("a directory", "a tensor file", where=name)
             if not stat.S_ISREG(status.st_mode):
                 raise TensorIOError("not a regular file", "a tensor file, or a pipe", where=name)
-            refuse_output(status, name)
+            if unchanged is None:  # else it was looked at before
+                refuse_output(status, name)
             identity = identity_of(status)
             require_unchanged(unchanged, identity, name)
             yield LocalFile(fd, path, name, identity)
     finally:
         with contextlib.suppress(OSError):  # nothing can be lost that was only read
             os.close(fd)
+
+
+def recheck_local(path: str, identity: Identity) -> None:
+    """TensorIOError if a file is not as it was at `identity`."""
+    with trying_to("read", path):
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            raise MissingFileError("no such file", where=path) from None
+    require_unchanged(identity, identity_of(status), path)
 
 
 _writers = 1  # processes that write the same file as this one

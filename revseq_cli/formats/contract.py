@@ -139,8 +139,7 @@ class Source(ABC):
     def recheck(self) -> None:
         """TensorIOError if the file is not as it was when its header was read."""
         if self.identity is not None and self.path:
-            with files.open_file(self.path, self.identity, afresh=True):
-                pass
+            files.recheck(self.path, self.identity)
 
     def original_for(self, name: str) -> Original | None:  # noqa: ARG002 - most formats are the same under any name
         """Its file, of which an output of that name can be a copy; None where the name promises another file."""
@@ -253,8 +252,18 @@ class FileSink(Sink):
                 self.abandon()
 
 
+class Head(NamedTuple):
+    """The first bytes of a file, and the state of the file."""
+
+    identity: Identity
+    data: bytes
+
+
 class Address(Protocol):
-    """Where a tensor is: its file, its name inside it or None, and the whole text of a text file."""
+    """Where a tensor is: its file, its name inside it or None, and the whole text of a text file.
+
+    `head` has the first bytes of a .npy file if they were read to find its format.
+    """
 
     @property
     def path(self) -> str: ...
@@ -262,6 +271,8 @@ class Address(Protocol):
     def key(self) -> str | None: ...
     @property
     def text(self) -> Text: ...
+    @property
+    def head(self) -> Head | None: ...
 
 
 class FormatModule(Protocol):

@@ -33,7 +33,15 @@ from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.files.new import FileTransaction, NewFile, Scratch
 from revseq_cli.formats.contents import not_whole, refuse_key
-from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
+from revseq_cli.formats.contract import (
+    Address,
+    FileSink,
+    Head,
+    Original,
+    Source,
+    Storage,
+    TextTypes,
+)
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.table import NPY_MAGIC, looks_like
 
@@ -59,7 +67,11 @@ _DESCR = re.compile(rb"""(['"]descr['"]\s*:\s*['"])([<>|=])(f1|V\d+)(?=['"])""")
 def open_source(address: Address, types: TextTypes) -> Source:
     """The tensor of a .npy file."""
     refuse_key(address.key, "a .npy file", address.path)
-    return open_npy(address.path, address.path, types.asked)
+    path = address.path
+    head = address.head
+    if head:
+        return _make_source(path, path, head, types.asked)
+    return open_npy(path, path, types.asked)
 
 
 def create_sink(
@@ -210,10 +222,16 @@ class Header(NamedTuple):
 def open_npy(path: str, name: str, asked: DataType | None) -> RawSource:
     """The tensor of a .npy file; `name` is for messages, and `asked` the data type of nameless bytes."""
     with files.open_file(path, name=name) as fd:
-        identity = fd.identity
-        header = Header.of(fd.read(HEAD_BYTES, 0), identity.size, name).named(asked, name)
-    header.require_whole(identity.size, name)
-    return RawSource(header.tensor(path, name), identity, header.storage())
+        head = Head(fd.identity, fd.read(HEAD_BYTES, 0))
+    return _make_source(path, name, head, asked)
+
+
+def _make_source(path: str, name: str, head: Head, asked: DataType | None) -> RawSource:
+    """The tensor of a .npy file with these first bytes."""
+    size = head.identity.size
+    header = Header.of(head.data, size, name).named(asked, name)
+    header.require_whole(size, name)
+    return RawSource(header.tensor(path, name), head.identity, header.storage())
 
 
 def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> bytes:

@@ -87,7 +87,7 @@ def _find_own_file(reference: Reference, row: Format, *, overwrite: bool) -> Ori
     if platform.is_remote(path):
         wanted = "a new address: a tensor is added only to a file of this machine"
         raise UsageError("exists already", wanted, where=f"{path}::{key}")
-    kind, _ = find_format(path)
+    kind = find_format(path, is_folder=files.is_folder(path))[0]
     if kind is not row:
         seems = f"a .{kind.name} file" if kind else "something else"
         found = f"is {seems}, to which no tensor is added"
@@ -119,7 +119,8 @@ def _choose_format(reference: Reference, template: Source, *, only: bool) -> For
     own = named(template.storage.format)
     has_one_colon = not reference.key and by_suffix(path.rpartition(":")[0])
     if row is None and reference.key and files.exists(path):
-        row, _ = find_format(path)  # of the file that the tensor is added to
+        # That of the file that the tensor is added to.
+        row = find_format(path, is_folder=files.is_folder(path))[0]
     if row is None and own and own.keeps_others and not (only or has_one_colon):
         # The output is a copy of the input's file, whatever its suffix: MATLAB's .mat may be HDF5.
         row = own

@@ -306,7 +306,8 @@ class RawSink(FileSink):
             self._write_edges()
 
     def finish(self) -> None:
-        self._write_edges()
+        if self._edges:
+            self._write_edges()
 
     def reopen(self) -> Source:
         return cast("Callable[[], Source]", self._open_source)()

@@ -13,6 +13,8 @@ from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, nearest
 from revseq_cli.formats import table
 from revseq_cli.formats.contents import proposed, try_hint
+from revseq_cli.formats.contract import Head
+from revseq_cli.formats.npy import HEAD_BYTES
 from revseq_cli.formats.table import HDF5, NPY, ZARR, Format, Packing, by_suffix
 
 _USUAL = (
@@ -22,29 +24,31 @@ _USUAL = (
 _MOST_LOOKED_AT = 5000  # names of a folder, to find one like the name of a missing file
 
 
-def find_format(path: str) -> tuple[Format | None, Packing | None]:
+def find_format(path: str, *, is_folder: bool) -> tuple[Format | None, Packing | None, Head | None]:
     """The format and the packing of a file by its first bytes, or of a folder.
 
-    None for a format that they do not show; FormatError for a kind that no format reads.
+    None for a format that they do not show; FormatError for a kind that no format reads. Of a .npy
+    file, the first bytes are returned, too: they have the header, so that it is not opened again.
     """
-    if is_folder(path):
-        return (ZARR if table.is_store(path) else None), None
+    if is_folder:
+        return (ZARR if table.is_store(path) else None), None, None
     with files.open_file(path) as fd:
         head = fd.read(64, 0)
         if _has_safetensors_header(head, fd.identity.size):
-            return table.SAFETENSORS, None
+            return table.SAFETENSORS, None, None
         kind = table.kind_of(head)
-        is_npy = kind is not None and kind.format is NPY
-        if not is_npy and table.is_hdf5(fd):
-            return HDF5, None
+        if kind is not None and kind.format is NPY:
+            return NPY, None, Head(fd.identity, fd.read(HEAD_BYTES, 0))
+        if table.is_hdf5(fd):
+            return HDF5, None, None
     if kind is None:
-        return None, None
+        return None, None, None
     if kind.format:
-        return kind.format, None
+        return kind.format, None, None
     if not kind.packing:
         found = f"not a tensor file: it looks like {kind.name}"
         raise FormatError(found, "a tensor file", kind.advice, path)
-    return _find_packed_format(path, kind.packing), kind.packing
+    return _find_packed_format(path, kind.packing), kind.packing, None
 
 
 def _has_safetensors_header(head: bytes, size: int) -> bool:

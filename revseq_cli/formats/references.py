@@ -6,7 +6,8 @@ import contextlib
 import functools
 import os
 import re
-from collections.abc import Iterable
+import stat
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from revseq_cli.core.errors import (
 )
 from revseq_cli.formats import pipes, recognition, table
 from revseq_cli.formats.contents import Contents, refuse_key, try_hint
-from revseq_cli.formats.contract import Source, TextTypes
+from revseq_cli.formats.contract import Head, Source, TextTypes
 from revseq_cli.formats.table import (
     JSON,
     NPY,
@@ -96,7 +97,7 @@ class Reference:
         is_about_input = (
             format_name and by_suffix(path) and any(tensor.may_be(format_name) for tensor in inputs)
         )
-        if not is_about_input:
+        if format_name and not is_about_input:
             reference = replace(reference, format=format_name)
         if path == "-":
             return reference
@@ -106,7 +107,7 @@ class Reference:
             printed = row if row and row.prints else NPY
             hint = f"write to - and redirect or pipe it: {stdout} -f {printed.name}"
             raise UsageError("a pipe or a device", "a file, or - for standard output", hint, path)
-        if os.path.isdir(path) and row is not ZARR:
+        if reference.is_folder and row is not ZARR:
             if reference.key is not None and table.is_store(path):
                 return reference
             name = os.path.join(path, f"y{table.suffix_to_write(format_name)}")
@@ -124,19 +125,15 @@ class Reference:
 
             text = url2pathname(text.removeprefix("file://"))
         if platform.is_remote(text):
-            address, colons, key = text.partition("::")
-            return cls(files.parse_name(address), key if colons else None, format=format_name)
-        parts = text.split("::")
-        for count in range(len(parts), 0, -1):
-            path = "::".join(parts[:count])
-            fault, hint = platform.name_fault(path)
-            if not fault and (path == "-" or os.path.exists(path)):
-                break
+            address, colons, below = text.partition("::")
+            return cls(files.parse_name(address), below if colons else None, format=format_name)
+        path, key = _split_name(text)
+        fault, hint = platform.name_fault(path)
         if fault:
-            name, _, key = path.rpartition(":")
-            hint = hint or (try_hint(name, key) if by_suffix(name) else "")
+            name, _, below = path.rpartition(":")
+            hint = hint or (try_hint(name, below) if by_suffix(name) else "")
             raise UsageError(fault, "the name of a file", hint, path)
-        return cls(path, "::".join(parts[count:]) if parts[count:] else None, format=format_name)
+        return cls(path, key, format=format_name)
 
     def absolute(self) -> Reference:
         """The reference with an absolute path."""
@@ -147,7 +144,23 @@ class Reference:
     @functools.cached_property
     def is_piped(self) -> bool:
         """Whether it is standard input or another pipe, which can be read only once."""
-        return self.inline is None and pipes.is_pipe(self.path)
+        return self.inline is None and (self.path == "-" or self._is_kind(stat.S_ISFIFO))
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder of this machine."""
+        return self._is_kind(stat.S_ISDIR)
+
+    @functools.cached_property
+    def status(self) -> os.stat_result | None:
+        """The status of a file of this machine, as it was on the first call; None if there is none."""
+        try:
+            return os.stat(self.path)
+        except (OSError, ValueError):
+            return None
+
+    def _is_kind(self, is_kind: Callable[[int], bool]) -> bool:
+        return self.status is not None and is_kind(self.status.st_mode)
 
     @property
     def name(self) -> str:
@@ -196,25 +209,33 @@ class Reference:
         """How a file is packed; pipes are not unpacked."""
         return None if self.is_piped or self.inline is not None or self.is_bare else self._kind[1]
 
+    @property
+    def head(self) -> Head | None:
+        """The first bytes of a .npy file, if they were read to find its format."""
+        return self._kind[2] if "_kind" in vars(self) else None
+
     @functools.cached_property
-    def _kind(self) -> tuple[Format | None, Packing | None]:
+    def _kind(self) -> tuple[Format | None, Packing | None, Head | None]:
         """The format and the packing that the first bytes say; the suffix decides between JSON and text."""
+        is_folder = self.is_folder
+        if platform.is_remote(self.path):
+            is_folder = recognition.is_folder(self.path)
         try:
-            row, packing = recognition.find_format(self.path)
+            row, packing, head = recognition.find_format(self.path, is_folder=is_folder)
         except MissingFileError as e:
             e.hint = recognition.missing_file_hint(self.path, self.key)
             raise
         by_name = by_suffix(self.path, reading=True)
         if {row, by_name} == {JSON, TEXT}:
             row = by_name
-        return row, packing
+        return row, packing, head
 
     def may_be(self, format_name: str) -> bool:
         """Whether an option with that format may be about this input: neither its suffix nor its bytes say another."""
         if self.inline is not None or self.is_piped or by_suffix(self.path, reading=True):
             return False
         with contextlib.suppress(RevseqError):  # raised again when it is opened
-            row, _ = self._kind
+            row = self._kind[0]
             return row is None or row.name == format_name
         return True
 
@@ -232,6 +253,20 @@ class Reference:
         if not isinstance(data, bytes):
             raise FormatError("not text: it looks like a .npy file", "UTF-8", where=self.name)
         return text_of(data, self.name)
+
+
+def _split_name(text: str) -> tuple[str, str | None]:
+    """The path and the key of `path::key`; the longest path that exists counts."""
+    parts = text.split("::")
+    for count in range(len(parts), 1, -1):
+        path = "::".join(parts[:count])
+        fault, _ = platform.name_fault(path)
+        if not fault and os.path.exists(path):
+            break
+    else:
+        count = 1
+    key = "::".join(parts[count:]) if count < len(parts) else None
+    return "::".join(parts[:count]), key
 
 
 def contents(reference: Reference, types: TextTypes) -> Contents | None:

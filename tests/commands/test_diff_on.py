@@ -40,6 +40,20 @@ onnxruntime.InferenceSession = Session
 onnxruntime.get_available_providers = lambda: ["DmlExecutionProvider", "CPUExecutionProvider"]
 """
 
+# Runs after DIRECTML: it clamps what the CPU refuses, and says which lengths the session got.
+LENGTHS_IN_VIEW = """
+import sys
+class Shown(Session):
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        run = self.run
+        def show(names, feed):
+            print("lengths", feed["n"].tolist(), file=sys.stderr)
+            return run(names, feed | {"n": feed["n"].clip(max=feed["x"].shape[1])})
+        self.run = show
+onnxruntime.InferenceSession = Shown
+"""
+
 
 def test_random_jobs_of_all_types_and_ranks_are_equal(revseq, tmp_path):
     kinds = [each for each in DataType if each is not DataType.COMPLEX128]
@@ -151,6 +165,28 @@ def test_another_provider(revseq):
     found.refused(
         "has no ReverseSequence of float32 on DmlExecutionProvider", "runs on CPUExecutionProvider"
     )
+
+
+def test_lengths_above_the_axis_are_clamped_for_the_cpu_and_given_to_directml_as_they_are(revseq):
+    job = ("[[1, 2, 3], [4, 5, 6]]", "[5, 2]", "--axis", 1, "--batch-axis", 0)
+    assert "1 length was clamped before ONNX Runtime got the job" in revseq(*ON, *job).ok().err
+    code = DIRECTML.format(uses="DmlExecutionProvider")
+    code += LENGTHS_IN_VIEW
+    done = revseq("diff", "--on", "directml", *job, code=code)
+    assert "lengths [5, 2]" in done.err
+    assert "clamped before" not in done.err
+
+
+def test_the_form_in_which_the_job_runs_is_noted(revseq, tmp_path):
+    job = ("[[[1, 2], [3, 4]]]", "[2]", "--axis", 1, "--batch-axis", 0)
+    code = DIRECTML.format(uses="DmlExecutionProvider")
+    assert (
+        "the tensor was given as {2,2}" in revseq("diff", "--on", "dml", *job, code=code).ok().err
+    )
+    assert "the tensor was given as" not in revseq(*ON, *job).ok().err
+    np.save(tmp_path / "x.npy", np.arange(3, dtype="u2")[None].view("V2"))
+    done = revseq(*ON, "x.npy", "[[2]]", "--axis", 1, "--dtype", "BFLOAT16").ok()
+    assert "got the BFLOAT16 elements as UINT16" in done.err
 
 
 def test_what_does_not_go_together(revseq):

@@ -96,7 +96,8 @@ def make_job(folder, axis):
 
 # Counts the writes through mappings; the workers are forks.
 COUNTED = """
-from revseq_cli.core import platform
+from revseq_cli.core import platform, thresholds
+thresholds.BLOCK_BYTES = 1 << 18
 real = platform.write_pages
 def write_pages(*args):
     with open("mapped", "a") as file:

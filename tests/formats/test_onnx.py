@@ -173,13 +173,13 @@ class TestOfAModel:
             np.load("job.OutputTensor.npy"), witness("bilstm.onnx", feeds, "xr")
         )
         done = revseq("diff", "job.OutputTensor.npy", "--job", "bilstm.onnx::rev", *FEED).ok()
-        assert "equal, 60 elements" in done.out
+        assert "equal: 60 elements" in done.out
         if not NEW:
             return  # a ReverseSequence comes before
         revseq("run", "bilstm.onnx::yb", *FEED, "-o", "yb.npy").ok()
         assert oracle.same_bits(np.load("yb.npy"), witness("bilstm.onnx", feeds, "yb"))
         assert (
-            "equal, 40 elements" in revseq("diff", "--on", "cpu", "bilstm.onnx::yb", *FEED).ok().out
+            "equal: 40 elements" in revseq("diff", "--on", "cpu", "bilstm.onnx::yb", *FEED).ok().out
         )
 
     def test_check_knows_sizes_without_values(self, revseq):
@@ -222,7 +222,7 @@ class TestOfAModel:
             (["bilstm.onnx::rev", *FEED, *FEED], ["the input x is given twice"]),
             (["bilstm.onnx::rev", *FEED[2:], "--feed", "x=len.npy"], ["bilstm.onnx: ONNX Runtime says"]),
             (["bilstm.onnx::rev", "--feed", "x=-", "--feed", "len=-"], ["x and len are both standard input"]),
-            (["x.npy", "[1]", *FEED], ["x.npy is not a model", "leave out --feed"]),
+            (["x.npy", "[1]", *FEED], ["x.npy: --feed is only for ONNX models"]),
         ],
     )  # fmt: skip
     def test_refused(self, revseq, tmp_path, args, words):

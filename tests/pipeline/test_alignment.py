@@ -16,8 +16,9 @@ from tensor_files import held
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import FormatError, TensorIOError
 from revseq_cli.pipeline.alignment import PlacedSource, align
-from revseq_cli.pipeline.jobs import Request, make_job
+from revseq_cli.pipeline.jobs import make_job
 from revseq_cli.pipeline.lengths import ScannedSource
+from revseq_cli.pipeline.request import Request
 
 SIZES = {"time": 5, "lat": 4, "lon": 6}
 VALUES = xarray.DataArray(np.arange(120, dtype="f4").reshape(5, 4, 6), dims=tuple(SIZES), name="v")
@@ -364,13 +365,13 @@ def test_a_mask_of_zeros_before_ones_can_mean_two_things(monkeypatch):
     ("sizes", "mask", "axis", "batch", "right"),
     [
         ((4, 6, 3), (4, 6), 1, None, (0, 1)), ((4, 6, 3), (6, 4), 1, None, (1, 0)), ((4, 6, 3), (4, 6), 1, 0, (0, 1)),
-        ((4, 6, 4), (4, 6), 1, None, "as well as"),
+        ((4, 6, 4), (4, 6), 1, None, "fits the batch axes 0 and 2"),
         ((4, 6, 4), (4, 6), 1, 2, (2, 1)), ((4, 6, 4), (1, 6, 4), 1, None, (None, 1, 2)),
         ((4, 6, 4), (4, 5), 1, None, ".4,5.; expected .4,6,4. or .4,6."),
         # A square one is taken in no order that was not typed, and of a square input it has INPUT's sizes.
-        ((4, 4, 3), (4, 4), 1, None, "as well as"), ((4, 4, 3), (4, 4), 0, 1, "as well as"),
+        ((4, 4, 3), (4, 4), 1, None, "or .time, batch."), ((4, 4, 3), (4, 4), 0, 1, "or .time, batch."),
         ((4, 4, 3), (4, 4), 1, 0, (0, 1)), ((4, 4, 3), (4, 4, 1), 0, None, (0, 1, None)),
-        ((4, 4), (4, 4), 0, 1, "as well as"), ((4, 4), (4, 4), 0, None, (0, 1)), ((4, 4), (4, 4), 1, 0, (0, 1)),
+        ((4, 4), (4, 4), 0, 1, "or .time, batch."), ((4, 4), (4, 4), 0, None, (0, 1)), ((4, 4), (4, 4), 1, 0, (0, 1)),
         ((1, 1, 7), (1, 1), 0, 1, (1, 0)), ((5,), (5,), 0, None, (0,)),
     ],
 )  # fmt: skip

@@ -17,8 +17,9 @@ from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.raw import MemorySink, MemorySource
 from revseq_cli.pipeline import passes
 from revseq_cli.pipeline.blocks import cut
-from revseq_cli.pipeline.jobs import Job, Request
+from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.plan import SERIAL, Plan, Resources, plan_reversal
+from revseq_cli.pipeline.request import Request
 from revseq_cli.pipeline.suggest import load
 
 

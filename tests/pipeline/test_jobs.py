@@ -19,8 +19,9 @@ from revseq_cli.core import thresholds
 from revseq_cli.core.dtypes import numbers
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
-from revseq_cli.pipeline.jobs import Request, make_job
+from revseq_cli.pipeline.jobs import make_job
 from revseq_cli.pipeline.lengths import as_unsigned as unsigned
+from revseq_cli.pipeline.request import Request
 
 X = np.random.default_rng(3).random((4, 10, 6)).astype("f4")
 N = np.array([2, 5, 10, 7])

@@ -16,7 +16,8 @@ from revseq_cli.commands import run
 from revseq_cli.core.errors import RevseqError
 from revseq_cli.operator.spec import SYSTEMS, FeatureLevel, violations
 from revseq_cli.pipeline import suggest
-from revseq_cli.pipeline.jobs import Request, make_job
+from revseq_cli.pipeline.jobs import make_job
+from revseq_cli.pipeline.request import Request
 
 RNG = np.random.default_rng(30)
 X = oracle.random_values(RNG, (4, 10, 6), oracle.DATA_TYPES[1])
@@ -86,7 +87,7 @@ OTHER_AXES = {
     "a batch axis too much": (X, FULL, AXES, "expected 4"),
     "too many": (X, [1] * 10, AXES, "expected 4"),
     "the axes of a system": (X, UP_TO_10, ("--like", "onnx"), "expected 10"),
-    "a square mask": (CUBE, np.tri(4), ("--mask", "--axis", 0, "--batch-axis", 1), "as well as"),
+    "a square mask": (CUBE, np.tri(4), ("--mask", "--axis", 0, "--batch-axis", 1), "shape {4,4,1}"),
     "an unknown name": (X, UP_TO_10, ("--axis", "time"), "no dimension is named time"),
 }
 

@@ -1,0 +1,306 @@
+"""The tensors that a request names: opened, with their headers read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from revseq_cli import files
+from revseq_cli.core import platform
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError, about, printable
+from revseq_cli.core.tensors import DataType, TensorDesc
+from revseq_cli.formats.contents import number_of, try_hint
+from revseq_cli.formats.contract import Source, TextTypes
+from revseq_cli.formats.references import Reference, open_source
+from revseq_cli.formats.table import TEXT
+from revseq_cli.operator.spec import INPUT, LENGTHS, lengths_sizes
+from revseq_cli.pipeline.lengths import refuse_scaled
+from revseq_cli.pipeline.request import Request
+from revseq_cli.pipeline.views import as_bytes
+
+if TYPE_CHECKING:
+    from revseq_cli.formats.onnx import NodeJob
+    from revseq_cli.text.examples import Example, Text
+
+    CompleteJob: TypeAlias = "NodeJob | ExampleText"
+
+
+def open_tensors(request: Request) -> tuple[Source, Source | None, Request]:
+    """The tensors of a job, and the request with the axes that an example or a model states.
+
+    Only headers are read, but of texts all. The lengths are None if the padding gives them.
+    """
+    reference, lengths_reference = request.references
+    complete: CompleteJob | None = None
+    if reference.is_onnx_model:
+        from revseq_cli.formats.onnx import NodeJob  # few files are models
+
+        complete = node = NodeJob(reference, request.feed, lengths_reference)
+        if not lengths_reference and request.batch_axis is None:
+            request = replace(request, batch_axis=node.batch_axis())
+    elif request.feed:
+        raise UsageError(
+            "--feed is only for ONNX models",
+            hint="to name a node of a model, type INPUT as model.onnx::name",
+            where=reference.name,
+        )
+    else:
+        complete = find_example(reference)
+        if complete and complete.example.problem:
+            raise complete.example.problem.about(complete.text.name)
+    types = TextTypes(request.dtype, request.text_type, request.sizes)
+    if complete:
+        values = complete.tensor(INPUT, types)
+        if request.axis is None:
+            request = replace(request, axis=complete.axis())
+    else:
+        values = open_source(reference, types)
+    values = _require_type(values, request.dtype)
+    refuse_sizes([reference], request.sizes)
+    if request.padding is not None:
+        _refuse_lengths(request, lengths_reference, values)
+        return values, None, request
+    lengths = _open_lengths(request, lengths_reference, complete, values)
+    if not request.mask:
+        refuse_scaled(lengths)
+    return values, lengths, request
+
+
+def _refuse_lengths(request: Request, reference: Reference | None, values: Source) -> None:
+    """UsageError for lengths that are given together with --padding."""
+    if request.mask:
+        raise UsageError(
+            "--padding and --mask cannot be combined",
+            hint="to find the lengths in INPUT, leave out --mask",
+            where=values.name,
+        )
+    if reference:
+        raise UsageError(
+            "--padding and LENGTHS cannot be combined",
+            hint=f"to find the lengths in INPUT, leave out {platform.typed(reference.name)}",
+            where=values.name,
+        )
+
+
+def _open_lengths(
+    request: Request,
+    reference: Reference | None,
+    complete: CompleteJob | None,
+    values: Source,
+) -> Source:
+    """The lengths from their own file, or from the example or the model that INPUT is."""
+    types = TextTypes(request.lengths_dtype, DataType.UINT32)
+    if reference:
+        if reference.is_bare:
+            types = _find_types_of_bare(request, reference, values)
+        try:
+            return open_source(reference, types)
+        except RevseqError as error:
+            hint = _find_attribute(reference)
+            if hint:
+                error.hint = hint
+            raise
+    if complete:
+        return complete.tensor(LENGTHS, types)
+    raise UsageError(
+        "no lengths are given",
+        "LENGTHS after INPUT, or --padding",
+        _find_attribute_with_lengths(values),
+        values.name,
+    )
+
+
+def _find_attribute(reference: Reference) -> str:
+    """A hint for a name such as x.h5::/x/lengths, where lengths is an attribute of x; else ""."""
+    if not reference.key or "/" not in reference.key.strip("/"):
+        return ""
+    key, _, attribute = reference.key.rpartition("/")
+    try:
+        source = open_source(replace(reference, key=key), TextTypes(None, DataType.UINT32))
+    except RevseqError:
+        return ""
+    meaning = source.meaning()
+    if meaning is None or attribute not in meaning.attributes:
+        return ""
+    return _write_attribute_hint(attribute, source)
+
+
+def _find_attribute_with_lengths(values: Source) -> str:
+    """A hint that names an attribute of INPUT with as many whole numbers as a dimension; else ""."""
+    meaning = values.meaning()
+    if meaning is None:
+        return ""
+    for name, value in meaning.attributes.items():
+        numbers = np.asarray(value)
+        if numbers.dtype.kind not in "iu" or numbers.size < 2:
+            continue
+        if numbers.size in values.sizes and numbers.min() >= 0:
+            return _write_attribute_hint(name, values)
+    return ""
+
+
+def _write_attribute_hint(attribute: str, source: Source) -> str:
+    command = f"revseq show --json {platform.typed(source.name)}"
+    return (
+        f"its attribute {printable(attribute)} is not a tensor: "
+        f"to see its numbers and type them as LENGTHS, {command}"
+    )
+
+
+def _find_types_of_bare(request: Request, reference: Reference, values: Source) -> TextTypes:
+    """The shape of lengths in a raw buffer, and the data type with which they fill the buffer."""
+    axis, batch_axis = request.axes(values)
+    rank = len(values.sizes)
+    axes = [d for d in (axis, batch_axis) if d is not None]
+    if axis is None or not all(0 <= d < rank for d in axes):
+        return TextTypes(None, DataType.UINT32, sizes=(-1,))
+    types = [DataType.UINT32, DataType.UINT64]
+    shapes = [lengths_sizes(values.sizes, axis)]
+    if request.mask:
+        types = [DataType.UINT8, *types]
+        shapes = [values.sizes]
+        if batch_axis is not None:
+            shapes.append(tuple(values.sizes[d] for d in sorted(axes)))
+    elif batch_axis is not None:
+        shapes = [(values.sizes[batch_axis],)]
+    with files.open_file(reference.path) as fd:
+        total = fd.identity.size
+    for sizes in shapes:
+        for data_type in types:
+            if data_type.size * prod(sizes) == total:
+                return TextTypes(None, data_type, sizes=sizes)
+    return TextTypes(None, types[0], sizes=shapes[0])
+
+
+def load_tensor(request: Request, name: str, *, like: TensorDesc | None = None) -> Source:
+    """Open one tensor: the values of the request, which messages call `name` if they are text.
+
+    A raw buffer without a shape and a data type has those of `like`, and a text without a data type
+    has its type. UsageError if the request states another data type than the file.
+    """
+    reference = request.reference(request.values, name)
+    types = TextTypes(request.dtype, request.text_type, request.sizes)
+    if like:
+        types = types._replace(default=like.data_type)
+    if like and reference.is_bare:
+        types = types._replace(sizes=types.sizes or like.sizes)
+    return _require_type(open_source(reference, types), request.dtype)
+
+
+def load_pair(a: Request, b: Request) -> tuple[Source, Source]:
+    """Open two tensors to compare.
+
+    A raw buffer is read like the other tensor, and so is a text that states no data type. The
+    numbers of two such texts keep their digits.
+    """
+    a_reference = a.reference(a.values, "A")
+    b_reference = b.reference(b.values, "B")
+    if b_reference.is_bare or not (a_reference.is_bare or a_reference.row.is_text):
+        first = load_tensor(a, "A")
+        return first, load_tensor(b, "B", like=first.desc)
+    second = load_tensor(replace(b, text_type=DataType.FLOAT64), "B")
+    first = load_tensor(a, "A", like=second.desc)
+    if second.assumes_type and not first.assumes_type:
+        second = load_tensor(b, "B", like=first.desc)
+    return first, second
+
+
+def read_like(request: Request, a: Request) -> Request:
+    """The request of a job whose output is compared with A.
+
+    If INPUT is text that states no data type, it has the float type of A. Two such texts keep their
+    digits.
+    """
+    a_reference = a.reference(a.values, "A")
+    own = request.references[0]
+    if own.is_onnx_model or a_reference.is_bare or not own.row.is_text:
+        return request
+    text_type = load_tensor(replace(a, text_type=DataType.FLOAT64), "A").desc.data_type
+    if text_type not in (DataType.FLOAT32, DataType.FLOAT64):
+        return request
+    return replace(request, text_type=text_type)
+
+
+def refuse_sizes(tensors: Sequence[Reference], sizes: tuple[int, ...] | None) -> None:
+    """UsageError for --sizes if none of the tensors is a raw buffer."""
+    if sizes is None or any(tensor.is_bare for tensor in tensors):
+        return
+    raise UsageError(
+        "--sizes is only for raw buffers, such as x.bin",
+        hint="to take the shape of the file, leave out --sizes",
+        where=tensors[0].name,
+    )
+
+
+def _require_type(source: Source, dtype: DataType | None) -> Source:
+    """The tensor; UsageError if `dtype` is not its data type, except that BOOL can be read as UINT8."""
+    own = source.desc.data_type
+    if own is DataType.BOOL and dtype is DataType.UINT8:
+        return as_bytes(source)
+    if dtype and own is not dtype:
+        raise UsageError(
+            f"its data type is {own.name}, not {dtype.name}, and --dtype does not cast",
+            hint=f"to read it as {own.name}, leave out --dtype",
+            where=source.name,
+        )
+    return source
+
+
+@dataclass(frozen=True)
+class ExampleText:
+    """An example, and the text that it is in."""
+
+    text: Text
+    example: Example
+
+    def tensor(self, role: str, types: TextTypes) -> Source:
+        """The tensor with that name in the operator; FormatError if the example lacks it."""
+        from revseq_cli.formats.text import notation_source  # most jobs are not text
+
+        try:
+            item = self.example.tensor(role)
+        except FormatError as e:
+            if role == LENGTHS:
+                name = platform.typed(self.text.name)
+                e.hint = f"to use lengths of a file, add LENGTHS: {name} lengths.npy"
+            raise e.about(self.text.name) from None
+        return notation_source(self.text, item, types)
+
+    def axis(self) -> int | None:
+        """The axis; None without an Axis line, FormatError for one that is not an integer."""
+        with about(self.text.name):
+            return self.example.axis()
+
+
+def find_example(reference: Reference) -> ExampleText | None:
+    """The example that a reference such as `example.txt` or `page.md::2` names; None if none.
+
+    UsageError for a number that the page does not have, and for a page with several examples if
+    the reference has no number.
+    """
+    if reference.inline is not None or reference.row is not TEXT:
+        return None
+    number = number_of(reference.key)
+    if reference.key and number is None:
+        return None
+    text = reference.text
+    examples = text.examples
+    if number is not None:
+        return ExampleText(text, text.example(number))
+    if not examples:
+        return None
+    if len(examples) > 1:
+        keys: list[str] = []
+        if not reference.is_piped:
+            keys = [str(i) for i in range(1, len(examples) + 1)]
+        raise UsageError(
+            f"has {len(examples)} examples",
+            "the number of one of them",
+            try_hint(text.name, *keys),
+            reference.name,
+        )
+    return ExampleText(text, text.example(1))

@@ -1,0 +1,105 @@
+"""A job as a model for Microsoft's DxDispatch: JSON, and .npy files next to it.
+
+Source: DxDispatch/ in Microsoft's repository DirectML: doc/Guide.md, models/_schema.json,
+src/model/JsonParsers.cpp. The .npy files are in C order and little-endian, since
+src/model/NpyReaderWriter.cpp refuses or ruins all others.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from revseq_cli.core.tensors import TensorDesc
+from revseq_cli.files.new import FileTransaction, NewFile
+from revseq_cli.formats.contract import FileSink, Source
+from revseq_cli.formats.outputs import create_sink
+from revseq_cli.formats.raw import MemorySource
+from revseq_cli.formats.references import Reference
+from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
+from revseq_cli.pipeline import passes
+from revseq_cli.pipeline.jobs import Job
+from revseq_cli.pipeline.plan import Resources, plan_pass
+
+_UNWRITTEN = 119  # in the output before the operator runs; exact in all data types
+
+
+class Written(NamedTuple):
+    """What was written, the model first, the output that DxDispatch will write, and notes."""
+
+    files: list[str]
+    result: Path
+    notes: list[str]
+
+
+def name_tensor(model: Path, role: str) -> Path:
+    """The .npy file of a tensor of a model."""
+    return model.with_name(f"{model.stem}.{role}.npy")
+
+
+def write_model(job: Job, path: Path, *, overwrite: bool) -> Written:
+    """Write the model of a job, and a .npy for each of its tensors; all of them or nothing."""
+    file = NewFile(str(path), overwrite=overwrite, inputs=job.files)
+    sinks: list[tuple[Source, FileSink]] = []
+    for role, source in ((INPUT, job.values), (LENGTHS, job.lengths)):
+        # In C order and little-endian; one element in memory.
+        like = np.broadcast_to(np.zeros((), source.dtype.newbyteorder("<")), source.sizes)
+        template = MemorySource(source.name, like, source.storage)
+        target = Reference(str(name_tensor(path, role)))
+        sinks.append((source, create_sink(target, template, overwrite=overwrite, inputs=job.files)))
+    tensors = [sink.file for _, sink in sinks]
+    with FileTransaction(*tensors, file) as together:  # the model gets its name last
+        for source, sink in sinks:
+            with sink:
+                passes.copy(source, sink, plan_pass(source, sink, Resources()))
+        job.recheck()
+        file.write(make_model(job, path).encode())
+    files = [file.name, *(tensor.name for tensor in tensors)]
+    return Written(files, name_tensor(path, OUTPUT), [*together.notes])
+
+
+def make_model(job: Job, path: Path) -> str:
+    """The text of the model."""
+    values = job.values.desc
+    descs = {INPUT: values, LENGTHS: job.lengths.desc, OUTPUT: values}
+    resources: dict[str, Any] = {}
+    tensors: dict[str, Any] = {}
+    for role, desc in descs.items():
+        initial: dict[str, Any] = {"sourcePath": name_tensor(path, role).name}
+        if role == OUTPUT:
+            initial = {"valueCount": desc.element_count, "value": _UNWRITTEN}
+        resources[role] = make_resource(desc, initial)
+        tensors[role] = {"DataType": desc.data_type.name, "Sizes": list(desc.sizes)}
+    operator = {"type": "DML_OPERATOR_REVERSE_SUBSEQUENCES", "desc": {**tensors, "Axis": job.axis}}
+    dispatch = {
+        "type": "dispatch",
+        "dispatchable": "reverse",
+        "bindings": {role: role for role in descs},
+    }
+    write = {
+        "type": "writeFile",
+        "resource": OUTPUT,
+        "targetPath": name_tensor(path, OUTPUT).name,
+        "dimensions": list(values.sizes),  # without them the .npy would be flat
+    }
+    model = {
+        "resources": resources,
+        "dispatchables": {"reverse": operator},
+        "commands": [dispatch, write],
+    }
+    return json.dumps(model, indent=1) + "\n"
+
+
+def make_resource(desc: TensorDesc, values: dict[str, Any]) -> dict[str, Any]:
+    """A buffer of whole 4 bytes, as DirectML expects it.
+
+    Some versions do not read the data type from a .npy, so the model has it.
+    """
+    return {
+        "initialValuesDataType": desc.data_type.name,
+        "initialValues": values,
+        "sizeInBytes": -(-desc.total_bytes // 4) * 4,
+    }

@@ -1,0 +1,69 @@
+"""Whether DirectML accepts a ReverseSequence node of an ONNX model, by what is known of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from revseq_cli.core.errors import FormatError
+from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
+from revseq_cli.formats.onnx import Model, Node
+from revseq_cli.operator import spec
+from revseq_cli.operator.spec import FeatureLevel
+
+
+class Verdict(NamedTuple):
+    """The lowest level that accepts a node, if one does, and what is wrong with it; or "" ."""
+
+    is_valid: bool
+    lowest: FeatureLevel | None
+    text: str
+
+
+def judge_node(
+    model: Model, node: Node, level: FeatureLevel, lengths_dtype: DataType | None
+) -> Verdict:
+    """The verdict on a node.
+
+    Of what is not known, anything that fits is assumed: dimensions that have the axes, sizes of 1,
+    FLOAT32. Lengths are INT64 in ONNX.
+    """
+    known = model.known[node.values]
+    open_sizes = known.sizes
+    if open_sizes is None:
+        rank = max(2, -node.time_axis, -node.batch_axis)  # has the axes, if any has
+        open_sizes = (1,) * min(rank, MOST_DIMENSIONS)
+    sizes = tuple(size if isinstance(size, int) else 1 for size in open_sizes)
+    try:
+        axis, batch_axis = node.axes(len(sizes), model.path)
+    except FormatError as e:
+        return Verdict(False, None, e.found)
+    values = TensorDesc(known.data_type or DataType.FLOAT32, sizes)
+    lengths = TensorDesc(lengths_dtype or DataType.INT64, spec.lengths_sizes(sizes, axis))
+    lowest = spec.lowest_level(values, lengths, axis)
+    failing = spec.violations(values, lengths, axis, level)
+    wrong = [f"{each.label()}: {each.found}" for each in failing]
+    wrong += dict.fromkeys(each.hint for each in failing if each.hint)
+    batch = None if known.sizes is None else known.sizes[batch_axis]
+    if misfit := model.misfit(node, batch):
+        wrong.append(misfit)
+    if wrong:
+        return Verdict(False, lowest, "; ".join(wrong))
+    text = describe_lowest(lowest, values, lengths, axis)
+    if lowest is not FeatureLevel.NONE:
+        text = f"accepted from {text} on"
+    return Verdict(True, lowest, text)
+
+
+def describe_lowest(
+    lowest: FeatureLevel | None, values: TensorDesc, lengths: TensorDesc, axis: int
+) -> str:
+    """The lowest level, and where DirectML has none, that for lengths of UINT32."""
+    if lowest not in (None, FeatureLevel.NONE):
+        return str(lowest)
+    text = "no feature level of DirectML accepts it" if lowest else "the operator itself refuses it"
+    if lengths.data_type.kind in ("int", "uint", "float"):
+        with_cast = spec.lowest_level(values, replace(lengths, data_type=DataType.UINT32), axis)
+        if with_cast not in (None, FeatureLevel.NONE):
+            text += f"; with --lengths-dtype UINT32: {with_cast}"
+    return text
