@@ -227,7 +227,7 @@ class Node(NamedTuple):
 class Model:
     """A model that was parsed; FormatError for a file that is none, and for one without a node of the operator.
 
-    Nodes inside of others and of functions are not seen: ONNX Runtime gives no values from there.
+    Nodes inside of others and of functions are no jobs: ONNX Runtime gives no values from there.
     """
 
     def __init__(self, path: str) -> None:
@@ -238,24 +238,11 @@ class Model:
         graph = self.proto.graph
         self.inputs = {str(info.name): Stated.of(info) for info in graph.input}
         self._constants = {str(each.name) for each in graph.initializer}
-        ours = [
-            node
-            for node in graph.node
-            if node.op_type == OPERATOR and node.domain in ("", "ai.onnx")
-        ]
-        nodes = [self._node(node) for node in ours]
+        nodes = [self._node(node) for node in graph.node if _is_ours(node)]
         if not nodes:
-            seldom = (
-                "exporters of TensorFlow and Keras write such nodes, and those of PyTorch seldom do"
-            )
-            raise FormatError(
-                f"has no {OPERATOR} node", f"a model with one in its graph: {seldom}", where=path
-            )
-        counts = Counter(name for node in nodes for name in {node.key, node.output})
-        named = (n if counts[n.key] == 1 else n._replace(key=n.output) for n in nodes)
-        self.nodes = {
-            node.key: node for node in named
-        }  # by the name, or that of the output where others have it
+            raise _no_node(self.proto, path)
+        self._sparse = {str(each.values.name) for each in graph.sparse_initializer}
+        self.nodes = _name_nodes(nodes)
 
     def _node(self, node: Any) -> Node:  # noqa: ANN401 - a NodeProto
         axes = {
@@ -283,11 +270,11 @@ class Model:
         )
 
     def node(self, key: str | None) -> Node:
-        """The node with that name or output; without a key, the only one, or else a FormatError."""
-        outputs = {node.output: node.key for node in self.nodes.values()}
-        return self.nodes[
-            chosen(self.nodes, outputs.get(key or "", key), self.path, f"{OPERATOR} node")
-        ]
+        """The node with that name, or else output; without a key, the only one; or a FormatError."""
+        outputs = {node.output: name for name, node in self.nodes.items()}
+        if key not in self.nodes:
+            key = outputs.get(key or "", key)
+        return self.nodes[chosen(self.nodes, key, self.path, f"{OPERATOR} node")]
 
     @cached_property
     def known(self) -> defaultdict[str, Stated]:
@@ -311,10 +298,14 @@ class Model:
     def misfit(self, node: Node, batch: int | str | None) -> str | None:
         """What is wrong with the sizes of a node's lengths, as far as they are known, for a batch axis of this size."""
         lengths = self.known[node.lengths]
-        sizes = lengths.sizes
-        if sizes is None or (
-            len(sizes) == 1 and (str in (type(batch), type(sizes[0])) or batch in (None, sizes[0]))
-        ):
+        if lengths.data_type not in (None, DataType.INT64):
+            return f"the lengths {node.lengths} are {lengths}; expected INT64"
+        if lengths.sizes is None:
+            return None
+        first, *others = lengths.sizes or (None,)
+        is_one_each = first is not None and all(size == 1 for size in others)
+        is_open = str in (type(batch), type(first)) or batch is None
+        if is_one_each and (is_open or batch == first):
             return None
         wanted = f"{{{batch}}}" if isinstance(batch, int) else "one dimension"
         return f"the lengths {node.lengths} are {lengths}; expected {wanted}"
@@ -337,6 +328,14 @@ class Model:
                 found.add(name)
                 pending += _read_by(makers[name]) if name in makers and name not in fed else ()
         return found, [name for name in self.inputs if name in found - self._constants - {*fed}]
+
+    def refuse_sparse(self, names: set[str]) -> None:
+        """FormatError where one of these values is a sparse initializer, which has no elements."""
+        sparse = sorted(names & self._sparse)
+        if sparse:
+            found = f"{listed(sparse)}: stored as a sparse initializer"
+            hint = "save the model again with a dense initializer, onnx.numpy_helper.from_array"
+            raise FormatError(found, "a dense one", hint, self.path)
 
     def cut(self, names: Sequence[str], fed: Iterable[str], files: list[Identity]) -> Any:  # noqa: ANN401
         """The model with these values as its outputs and no more than they need; all its elements are in it.
@@ -423,6 +422,7 @@ class NodeJob:
         refuse_shared([*named.items(), *([("LENGTHS", lengths)] if lengths else [])])
         wanted = [node.values] if lengths else [node.values, node.lengths]
         needed, missing = model.needed(wanted, named)
+        model.refuse_sparse(needed - named.keys())
         if missing:
             options = " ".join(f"--feed {platform.quoted(f'{name}=FILE')}" for name in missing)
             told = f"a tensor for each: {self._told(missing)}"
@@ -461,10 +461,16 @@ class NodeJob:
             else "a model that has inputs"
         )
         for text in feeds:
-            name, _, file = text.partition("=")
+            # The longest name that fits: an input may be called x=1.
+            names = [name for name in inputs if text.startswith(f"{name}=")]
+            name = max(names, key=len, default=text.partition("=")[0])
+            file = text[len(name) + 1 :]
             if name not in inputs or not file:
-                meant = f"{near}={file or 'FILE'}" if (near := nearest(name, inputs)) else ""
-                hint = f"try --feed {platform.quoted(meant)}" if meant else ""
+                near = nearest(name, inputs)
+                hint = ""
+                if near:
+                    meant = platform.quoted(f"{near}={file or 'FILE'}")
+                    hint = f"try --feed {meant}"
                 raise UsageError(
                     f"{text[:80]!r} matches no input of the model", wanted, hint, self.model.path
                 )
@@ -505,6 +511,68 @@ class NodeJob:
             )
             tensor.path, tensor.files = model.path, files
         return tensors
+
+
+def _is_ours(node: Any) -> bool:  # noqa: ANN401 - a NodeProto
+    return node.op_type == OPERATOR and node.domain in ("", "ai.onnx")
+
+
+def _name_nodes(nodes: Sequence[Node]) -> dict[str, Node]:
+    """The nodes by their names; those that share a name by their outputs.
+
+    An output that is the name of another node names that node only.
+    """
+    counts = Counter(node.key for node in nodes)
+    named: dict[str, Node] = {}
+    for node in nodes:
+        key = node.key
+        if counts[key] > 1:
+            key = node.output
+            if key in counts:
+                key = f"output:{key}"
+        named[key] = node._replace(key=key)
+    return named
+
+
+def _no_node(proto: Any, path: str) -> FormatError:  # noqa: ANN401 - a ModelProto
+    """The error of a model whose graph has no node of the operator, with the nodes elsewhere."""
+    places = [*_inner_nodes(proto.graph.node, "")]
+    for function in proto.functions:
+        where = f"the function {printable(str(function.name)[:40])}"
+        for node in function.node:
+            if _is_ours(node):
+                places.append(f"{_name_of(node)} in {where}")
+        places += _inner_nodes(function.node, f" of {where}")
+    if not places:
+        seldom = (
+            "exporters of TensorFlow and Keras write such nodes, and those of PyTorch seldom do"
+        )
+        expected = f"a model with one in its graph: {seldom}"
+        return FormatError(f"has no {OPERATOR} node", expected, where=path)
+    found = f"its {OPERATOR} nodes are inside others: {listed(places)}"
+    expected = f"one in the graph itself: {RUNTIME} returns no values from inside"
+    hint = "save the inputs of the node as .npy, and name those"
+    return FormatError(found, expected, hint, path)
+
+
+def _inner_nodes(nodes: Iterable[Any], where: str) -> Iterator[str]:
+    """The nodes of the operator in branches and bodies of nodes, with their places in words."""
+    for node in nodes:
+        for attribute in node.attribute:
+            graphs = list(attribute.graphs)
+            if attribute.HasField("g"):
+                graphs.append(attribute.g)
+            inside = f" of {node.op_type} {_name_of(node)}{where}"
+            for graph in graphs:
+                place = f"{printable(str(attribute.name)[:40])}{inside}"
+                yield from (f"{_name_of(each)} in {place}" for each in graph.node if _is_ours(each))
+                yield from _inner_nodes(graph.node, f", in {place}")
+
+
+def _name_of(node: Any) -> str:  # noqa: ANN401 - a NodeProto
+    """A node's name, or that of its output."""
+    name = node.name or next(iter(node.output), "?")
+    return printable(str(name)[:40])
 
 
 def _require_tensor(name: str, values: Any, kind: str, where: str) -> None:  # noqa: ANN401 - what ONNX Runtime returns
