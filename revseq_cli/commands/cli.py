@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +17,15 @@ from revseq_cli.commands.names import COMMANDS, TOPICS
 
 # The completion of zsh has no `compdef` before this.
 _START_ZSH = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit -u }"
+# Styles of a page of the manual that can be read on light and on dark terminals.
+_STYLES = {
+    "markdown.code": "bold",
+    "markdown.code_block": "none",
+    "markdown.h1": "bold",
+    "markdown.h2": "bold underline",
+    "markdown.table.border": "dim",
+    "markdown.table.header": "bold",
+}
 
 
 class LazyGroup(click.Group):
@@ -81,18 +93,45 @@ def help_(context: click.Context, name: str | None) -> None:
     """Show the help of COMMAND, or a page of the manual: TOPIC is formats or porting."""
     root = context.find_root()
     if name in TOPICS:
-        from importlib import resources
-
-        from rich.console import Console
-        from rich.markdown import Markdown
-
-        page = resources.files("revseq_cli") / "man" / f"{name}.md"
-        if not page.is_file():  # in a checkout
-            page = Path(__file__).parents[2] / "man" / f"{name}.md"
-        # On Windows, rich must not write to a file as it does to an old console.
-        console = Console() if sys.stdout.isatty() else Console(width=80, legacy_windows=False)
-        console.print(Markdown(page.read_text("utf-8")))
+        _print_topic(name)
     elif name and (command := cli.get_command(root, name)):
         click.echo(command.get_help(click.Context(command, root, name)))
     else:
         click.echo(root.get_help())
+
+
+def _print_topic(name: str) -> None:
+    """Print a page of the manual, on a terminal through the user's pager."""
+    from importlib import resources
+
+    from rich.console import Console
+    from rich.markdown import Markdown
+    from rich.theme import Theme
+
+    page = resources.files("revseq_cli") / "man" / f"{name}.md"
+    if not page.is_file():  # in a checkout
+        page = Path(__file__).parents[2] / "man" / f"{name}.md"
+    is_terminal = sys.stdout.isatty()
+    in_color = options.is_colored(os.environ.get("REVSEQ_COLOR") or "auto", sys.stdout)
+    # rich draws lines of tables with characters that the encoding of the file has.
+    written = io.BytesIO()
+    encoding = sys.stdout.encoding or "utf-8"
+    file = io.TextIOWrapper(written, encoding, "backslashreplace", newline="\n")
+    # On Windows, rich must not write into a file as it does to an old console.
+    console = Console(
+        file=file,
+        width=None if is_terminal else 80,
+        legacy_windows=False,
+        force_terminal=in_color,
+        color_system="standard" if in_color else None,
+        theme=Theme(_STYLES),
+    )
+    # Code has no colours: those of its highlighters are made for one kind of terminal.
+    markdown = re.sub("^```[a-z]+$", "```text", page.read_text("utf-8"), flags=re.MULTILINE)
+    console.print(Markdown(markdown, code_theme="ansi_light"))
+    file.flush()
+    text = written.getvalue().decode(encoding)
+    if is_terminal:
+        click.echo_via_pager(text, color=in_color)
+    else:
+        click.echo(text, nl=False, color=in_color)

@@ -1,6 +1,7 @@
 """Help with examples that run anywhere, pages of the manual, and completion."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import click
 import numpy as np
 import pytest
 from conftest import environment
-from terminals import Screen
+from terminals import Screen, in_columns
 
 from revseq_cli.commands.cli import cli
 from revseq_cli.commands.names import COMMANDS
@@ -42,6 +43,24 @@ def test_the_command_help(revseq):
     for topic in ("formats", "porting"):
         assert len(revseq("help", topic).ok().out.splitlines()) > 20
     revseq("help", "json").refused("'json' is not a choice")
+
+
+@pytest.mark.needs("terminal")
+@pytest.mark.parametrize(
+    ("env", "in_color"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"REVSEQ_COLOR": "never"}, False)],
+)
+def test_a_page_of_the_manual_on_a_terminal(forked, tmp_path, env, in_color):
+    """It goes through the pager, in styles without a colour of their own."""
+    pager = tmp_path / "pager"
+    pager.write_text("#!/bin/sh\nsed s/^/paged:/\n")
+    pager.chmod(0o755)
+    out = in_columns(
+        80, *forked.command, "help", "formats", cwd=tmp_path, env={"PAGER": str(pager), **env}
+    )
+    assert out.count("paged:") > 100
+    assert {*re.findall(r"\x1b\[([\d;]*)m", out)} <= {"0", "1", "2", "3", "1;4", "4", "1;2"}
+    assert ("\x1b[" in out) == in_color
 
 
 @pytest.mark.parametrize(
