@@ -71,7 +71,7 @@ NPY = [
         header("()"))),
     (npy(F4) + b"more", "4 bytes after"),  # 9
     (b"PK\x03\x04rest", "has no complete zip directory"), (b"\x89HDF\r\n\x1a\n", "HDF5 cannot read it"),  # 10, damaged as well
-    (b"[[1, 2]", "is missing"), (b"\x1f\x8b\x08", "truncated: it cannot be unpacked"),
+    (b"[[1, 2]", "is missing"), (b"\x1f\x8b\x08", "truncated: it cannot be decompressed"),
     (b"version https://git-lfs.github.com/spec/v1", "it looks like a git-LFS pointer"),
 ]  # fmt: skip
 
@@ -232,7 +232,7 @@ def test_h35_an_output_that_is_an_input(revseq, files, output):
     before = content(files)
     for overwrite in ((), ("--overwrite",)):
         done = revseq("run", "x.npy", "n.npy", "--axis", 1, "-o", output.format(files), *overwrite)
-        done.refused("an input of this job", "in-place")
+        done.refused("the output is also an input")
     assert content(files) == before
 
 

@@ -44,16 +44,16 @@ def temporary_name() -> str:
 
 def is_an_input(name: str) -> TensorIOError:
     """The error for an output that is an input."""
-    wanted = "another file: there is no in-place execution, as in DirectML"
-    return TensorIOError("an input of this job", wanted, "give the output another name", name)
+    hint = "choose another name for the output"
+    return TensorIOError("the output is also an input", hint=hint, where=name)
 
 
 class NewFile:
-    """A file to write: its temporary file stands beside it, and the name keeps its old content or none until the end.
+    """A file to write: its temporary file is next to it, and the name keeps its old content or none until the end.
 
     Making one checks the name before any work, and writes nothing. `FileTransaction` calls the steps: `create`, `flush`
     and `take_name`, and `remove` at the end in any case. Each raises the OSError of the system. `is_created` says
-    whether the temporary file exists. Temporary files of its pass lie next to the file `beside`.
+    whether the temporary file exists. Temporary files of its pass are next to the file `beside`.
     """
 
     address = ""  # of a folder whose files go there
@@ -67,9 +67,7 @@ class NewFile:
         fault, hint = platform.name_fault(path)
         if fault:
             raise TensorIOError(fault, _NAME, hint, path)
-        self._final = Path(
-            platform.real_path(path)
-        )  # a link stays a link; what it names is replaced
+        self._final = Path(platform.real_path(path))  # a link stays, and what it names is replaced
         self._old: os.stat_result | None = None  # of the file that is to be replaced
         self._check(inputs)
         self.temporary = str(self._final.with_name(temporary_name()))
@@ -142,7 +140,7 @@ class NewFile:
         try:
             patiently(take, platform.keeps_name)
         except FileExistsError:
-            found = "was created by another program meanwhile"
+            found = "was created by another program in the meantime"
             raise FileThereError(found, "a new file", _REPLACE, self.name) from None
         except OSError as e:
             if not self._old or not platform.keeps_name(e):
@@ -176,7 +174,7 @@ class FileTransaction:
     """One or more new files, written in one `with` block and named at its end.
 
     Entering creates the temporary files. When the block ends well, all files are flushed, and only then each gets its
-    name, in the order given. After an error the temporary files are removed. A signal is noted meanwhile, and counts at
+    name, in the order given. After an error the temporary files are removed. A signal in the meantime counts at
     the end.
     `notes` says what could not be removed or flushed after the files had their names.
     """
@@ -307,7 +305,7 @@ class NewFolder(NewFile):
             wanted = "a new one: a folder is never replaced"
             raise TensorIOError("exists already", wanted, "give it another name", self.name)
         with trying_to("write", self.name), contextlib.suppress(FileNotFoundError):
-            self._final.stat()  # refuses a name that is too long, or behind a folder that may not be searched
+            self._final.stat()  # refuses a name that is too long, or in a folder that may not be searched
         self._check_folder()
 
     def create(self) -> None:
@@ -328,7 +326,7 @@ class NewFolder(NewFile):
 
     def take_name(self) -> None:
         if os.path.lexists(self._final):
-            found, hint = "was created by another program meanwhile", "give it another name"
+            found, hint = "was created by another program in the meantime", "give it another name"
             raise TensorIOError(found, "a new one", hint, self.name)
         patiently(lambda: Path(self.temporary).rename(self._final), platform.keeps_name)
 
@@ -346,7 +344,7 @@ class NewFolder(NewFile):
 class NewVersion(NewFile):
     """A file to write that replaces the one of its name, of which it is a copy with something added.
 
-    It gets its name only if that file is as it was at `unchanged`: nothing that another program adds meanwhile is lost.
+    It gets its name only if that file is as it was at `unchanged`: what another program adds in the meantime is not lost.
     """
 
     def __init__(self, path: str, unchanged: Identity, inputs: Iterable[Identity] = ()) -> None:
@@ -367,7 +365,7 @@ class NewVersion(NewFile):
 class NewFolderVersion(NewFolder):
     """A folder to write that replaces the one of its name, of which it is a copy with something added.
 
-    It gets its name only if no file below that folder has changed meanwhile. Where the system can, the two folders
+    It gets its name only if no file below that folder has changed in the meantime. Where the system can, the two folders
     change their names in one step.
     """
 
@@ -397,7 +395,7 @@ class NewFolderVersion(NewFolder):
 
 def _changed(name: str) -> TensorIOError:
     """The error for a file or folder that is not the one of which the output is a copy."""
-    found = "was changed by another program meanwhile"
+    found = "was changed by another program in the meantime"
     return TensorIOError(found, hint="nothing is added to it: run the command again", where=name)
 
 
@@ -421,9 +419,9 @@ def _identities(states: Mapping[str, os.stat_result]) -> dict[str, Identity]:
 
 
 class Scratch(NewFile):
-    """A temporary file that never gets a name; it stands beside the output, or in the temporary folder without one.
+    """A temporary file that never gets a name: next to the output, or in the temporary folder if there is none.
 
-    It is for this user alone: an input may be private where its output's folder is not.
+    It is only for this user: an input may be private where its output's folder is not.
     """
 
     _mode = 0o600

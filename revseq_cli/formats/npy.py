@@ -138,13 +138,9 @@ class Header(NamedTuple):
                 f"truncated: {total} bytes, and it promises a header of {length} bytes", name
             )
         raw = head[start : start + length]
-        if raw.endswith(
-            b"\r"
-        ):  # in place of the header's last newline, which stands where the elements begin
-            found, wanted = (
-                "was changed as text: its newlines became CR LF",
-                "the bytes as they were written",
-            )
+        if raw.endswith(b"\r"):  # the last newline of the header is then the first element
+            found = "was changed as text: its newlines became CR LF"
+            wanted = "the bytes as they were written"
             raise FormatError(found, wanted, "fetch it again as a binary file", name)
         descr = _DESCR.search(raw)
         is_e5m2 = bool(descr and descr[3] == b"f1")
@@ -187,11 +183,11 @@ class Header(NamedTuple):
         return self._replace(dtype=named(self.dtype, asked, name, big=self.big))
 
     def tensor(self, path: str, name: str, start: int = 0) -> RawTensor:
-        """Where the elements lie in a file that has this header at the offset `start`."""
+        """Where the elements are in a file that has this header at the offset `start`."""
         return RawTensor(path, name, start + self.offset, self.dtype, self.sizes, self.order)
 
     def storage(self, format_name: str = "npy", **details: str) -> Storage:
-        """The properties that `show` prints; behind others, those of a file of another format."""
+        """The properties that `show` prints, after those of the file's own format."""
         details |= {"version": str(self.version), "order": self.order}
         if self.dtype.itemsize > 1:
             details["byte order"] = "big-endian" if is_big_endian(self.dtype) else "little-endian"
@@ -199,7 +195,7 @@ class Header(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset of the first byte behind the elements."""
+        """The offset of the first byte after the elements."""
         return self.offset + prod(self.sizes) * self.dtype.itemsize
 
     def require_whole(self, total: int, name: str) -> None:

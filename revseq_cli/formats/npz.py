@@ -1,6 +1,6 @@
 """NumPy's .npz format: the .npy members of a zip archive, `file.npz::name` or the only one.
 
-A stored member is read in place; a deflated one is unpacked once, into a temporary file. The output is one
+A stored member is read where it is; a deflated one is decompressed once, into a temporary file. The output is one
 member: a copy of the input's archive with that member replaced or added, or a new archive.
 Source of the format: PKWARE's APPNOTE.TXT 6.3.10, whose sections are named below, and the docstring of numpy.savez.
 """
@@ -193,7 +193,7 @@ class _Member(NamedTuple):
         return not_whole(found, self.where)
 
     def pieces(self, path: str, unchanged: base.Identity) -> Iterator[bytes]:
-        """The unpacked bytes; FormatError if they are damaged."""
+        """The decompressed bytes; FormatError if they are damaged."""
         with (
             _open_archive(path, unchanged=unchanged) as (_, archive),
             _refusing(self.wrong_crc()),
@@ -439,11 +439,12 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
     with _open_archive(path) as (fd, archive):
         tensors = _tensors(archive, path)
         for key, info in tensors.items():
-            try:  # what is wrong with a member is told in its place
+            try:
                 header = _Member.of(fd, archive, info, f"{path}::{key}").header.named(
                     types.asked, f"{path}::{key}"
                 )
             except FormatError as e:
+                # What is wrong with a member is listed instead of it.
                 items.append(Item(key).refused(e))
                 continue
             desc = TensorDesc(data_type_of(header.dtype), header.sizes)

@@ -40,7 +40,7 @@ def create_sink(
     if original:
         file = files.new_version(path, original.identity, inputs)
     else:
-        # Not even then is a file replaced that another command has made meanwhile for its own tensor.
+        # A file that another command makes for its own tensor in the meantime is not replaced either.
         replaces = overwrite and not (row.keeps_others and key is not None)
         file = files.new_file(path, overwrite=replaces, inputs=inputs, is_folder=row is ZARR)
         if row.name == template.storage.format and row.keeps_others and not only:
@@ -113,8 +113,9 @@ def _choose_format(reference: Reference, template: Source, *, only: bool) -> For
     """The format of an output: by option, else by suffix, else the input's; RevseqError for one that is never written."""
     path = reference.path
     if packing := table.packing_of(path):
-        problem, wanted = "a packed file is only read", f"a name without {packing.suffix}"
-        raise UsageError(problem, wanted, "write it plain, then pack it", path)
+        plain = path[: -len(packing.suffix)]
+        hint = f"write {platform.quoted(plain)}, then compress it with {packing.name}"
+        raise UsageError("compressed output is not supported", hint=hint, where=path)
     row = named(reference.format) or by_suffix(path)
     own = named(template.storage.format)
     has_one_colon = not reference.key and by_suffix(path.rpartition(":")[0])

@@ -1,4 +1,4 @@
-"""Files that are packed by gzip, bzip2, xz or zstd, which Python's own modules unpack, or packages like them."""
+"""Files that are compressed by gzip, bzip2, xz or zstd, which Python's own modules decompress, or packages like them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from revseq_cli.formats.table import Packing
 
 
 def unpack_hint(packing: Packing, path: str) -> str:
-    """How to unpack that file."""
-    return f"unpack it first: {packing.unpack} {platform.quoted(path)}"
+    """How to decompress that file."""
+    return f"decompress it first: {packing.unpack} {platform.quoted(path)}"
 
 
 def unpack(path: str, packing: Packing, unchanged: base.Identity | None = None) -> Iterator[bytes]:
-    """What a file unpacks to, piece by piece; FormatError for damage, and for a decompression bomb."""
+    """The content of a compressed file, piece by piece; FormatError for damage, and for a decompression bomb."""
     module = _import_module(packing, path)
     done = 0
     with files.open_file(path, unchanged) as fd, fd.stream() as file:
@@ -44,26 +44,26 @@ def unpack(path: str, packing: Packing, unchanged: base.Identity | None = None) 
 
 
 def _import_module(packing: Packing, path: str) -> ModuleType:
-    """The module that unpacks the file; FormatError if this Python lacks it."""
+    """The module that decompresses the file; FormatError if this Python lacks it."""
     try:
         return importlib.import_module(packing.module)
     except ModuleNotFoundError:
-        found = f"packed by {packing.name}, which this Python lacks"
+        found = f"compressed by {packing.name}, which this Python lacks"
         if not packing.package:
             raise FormatError(found, where=path) from None
         return extra(packing.package, found, path)
 
 
 def _as_error(error: Exception, path: str) -> RevseqError:
-    """The error for what a module raised while it unpacked the file."""
+    """The error for what a module raised while it decompressed the file."""
     if isinstance(error, OSError) and error.errno is not None:
         return base.failed(path, "read", error)
     what = "truncated" if isinstance(error, EOFError) else "damaged"
-    return not_whole(f"{what}: it cannot be unpacked", path)
+    return not_whole(f"{what}: it cannot be decompressed", path)
 
 
 def open_packed(path: str, packing: Packing, asked: DataType | None) -> Source:
-    """The tensor of a packed .npy file; `asked` is the data type of nameless bytes."""
+    """The tensor of a compressed .npy file; `asked` is the data type of nameless bytes."""
     with files.open_file(path) as fd:
         identity = fd.identity
     head = b""

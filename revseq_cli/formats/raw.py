@@ -214,14 +214,14 @@ class UnpackedSource(RawSource):
 
     def _unpack_all(self) -> local.UnnamedFile:
         """The temporary file with all bytes; FormatError unless they end with the last element."""
-        name = f"{self.name}, unpacked into the temporary folder"
+        name = f"{self.name}, decompressed into the temporary folder"
         file = local.UnnamedFile(name)
         size = 0
         for piece in self._unpack():
             file.write(piece, size)
             size += len(piece)
         if size != self.tensor.end:
-            found = f"unpacks to {size} bytes, and it promises {self.tensor.end}"
+            found = f"decompresses to {size} bytes, and it promises {self.tensor.end}"
             raise FormatError(found, "the whole file and nothing else", "fetch it again", self.name)
         with base.trying_to("read", name):
             self.unchanged = base.identity_of(os.fstat(file.fd))

@@ -57,8 +57,8 @@ def _has_safetensors_header(head: bytes, size: int) -> bool:
 
 
 def _find_packed_format(path: str, packing: Packing) -> Format | None:
-    """The format of what a packed file unpacks to; FormatError for one that is not read so."""
-    from revseq_cli.formats.packed import unpack, unpack_hint  # few files are packed
+    """The format of the content of a compressed file; FormatError for one that is not read from there."""
+    from revseq_cli.formats.packed import unpack, unpack_hint  # few files are compressed
 
     kind = table.kind_of(next(unpack(path, packing), b""))
     if kind is None:
@@ -66,8 +66,8 @@ def _find_packed_format(path: str, packing: Packing) -> Format | None:
     row = kind.format
     if row and (row is NPY or row.is_text):
         return row
-    found = f"{kind.name}, packed by {packing.name}"
-    raise FormatError(found, "a packed .npy or text file", unpack_hint(packing, path), path)
+    found = f"{kind.name}, compressed by {packing.name}"
+    raise FormatError(found, "a compressed .npy or text file", unpack_hint(packing, path), path)
 
 
 def is_folder(path: str) -> bool:

@@ -195,7 +195,7 @@ class Reference:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it is a file of elements alone, whose sizes and data type the user names."""
+        """Whether it is a file of only elements, whose shape and data type the user names."""
         row = named(self.format) or by_suffix(self.path, reading=True)
         return self.inline is None and not self.is_piped and row is RAW
 
@@ -206,7 +206,7 @@ class Reference:
 
     @property
     def packing(self) -> Packing | None:
-        """How a file is packed; pipes are not unpacked."""
+        """How a file is compressed; pipes are not decompressed."""
         return None if self.is_piped or self.inline is not None or self.is_bare else self._kind[1]
 
     @property
@@ -284,7 +284,7 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
         return _open_piped(reference, types)
     row, path = reference.row, reference.path
     if reference.packing and row is NPY:
-        from revseq_cli.formats.packed import open_packed  # few files are packed
+        from revseq_cli.formats.packed import open_packed  # few files are compressed
 
         refuse_key(reference.key, "a .npy file", path)
         return open_packed(path, reference.packing, types.asked)
@@ -293,7 +293,7 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
         from revseq_cli.formats.packed import unpack_hint
 
         hint = unpack_hint(packing, path)
-        raise FormatError("a packed raw buffer", "a packed .npy or text file", hint, path)
+        raise FormatError("a compressed raw buffer", "a compressed .npy or text file", hint, path)
     return row.load().open_source(reference, types)
 
 

@@ -223,15 +223,17 @@ def looks_like(head: bytes) -> tuple[str, str]:
 
 
 def is_hdf5(fd: InputFile) -> bool:
-    """Whether HDF5 begins at the first byte of the open file, or behind a user block.
+    """Whether HDF5 begins at the first byte of the open file, or after a user block.
 
     The user block has 512 bytes, or that times a power of two, and may hold anything, even a text.
     """
-    place, size = 0, fd.identity.size
-    while place < size and (fd.path or place <= 1 << 16):  # each place of an address is a request
-        if fd.read(len(HDF5_MAGIC), place) == HDF5_MAGIC:
+    # At an address, each offset is a request.
+    end = fd.identity.size if fd.path else min(fd.identity.size, (1 << 16) + 1)
+    offset = 0
+    while offset < end:
+        if fd.read(len(HDF5_MAGIC), offset) == HDF5_MAGIC:
             return True
-        place = 2 * place or 512
+        offset = 2 * offset or 512
     return False
 
 

@@ -80,7 +80,7 @@ def test_through_pipes(revseq, files):
         (("", "y.npy"), ["the name of a file is empty"]),
         (("x.npy", ""), ["the name of a file is empty"]),
         (("x.npy", "n.npy"), ["n.npy: exists already", "add --overwrite"]),
-        (("x.npy", "hard.h5", "--overwrite"), ["hard.h5: an input of this job"]),
+        (("x.npy", "hard.h5", "--overwrite"), ["hard.h5: the output is also an input"]),
         (("x.npy", "have.h5::/a"), ["have.h5::/a: exists already", "add --overwrite"]),
         (
             ("text.txt", "y.npy"),

@@ -173,7 +173,9 @@ def test_an_output_in_a_file_that_is_there(revseq, tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f["x"] = X
     run = ("run", "x.h5", "n.npy", "--axis", 1, "--batch-axis", 0, "-o")
-    revseq(*run, "x.h5::a b").refused("x.h5: an input of this job", "give the output another name")
+    revseq(*run, "x.h5::a b").refused(
+        "x.h5: the output is also an input", "choose another name for the output"
+    )
     revseq(*run, "new.h5::a b").ok()
     with h5py.File(tmp_path / "new.h5") as f:
         assert oracle.same_bits(f["a b"][...], RIGHT)

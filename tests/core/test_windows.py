@@ -153,10 +153,10 @@ def test_an_output_that_is_an_input_by_another_name(revseq, job, monkeypatch):
     with files.open_file("x.npy") as fd:
         identity = fd.identity
     for way in ways:
-        with pytest.raises(RevseqError, match="an input of this job"):
+        with pytest.raises(RevseqError, match="also an input"):
             NewFile(way, overwrite=True, inputs=[identity])
     revseq("run", "x.npy", "n.npy", "--axis", "1", "-o", "X.NPY", "--overwrite").refused(
-        "an input of this job"
+        "also an input"
     )
     assert np.load(job / "x.npy").size == 12
 
@@ -176,7 +176,7 @@ def test_an_output_that_is_an_input_behind_a_junction(revseq, job):
     done = revseq(
         "run", "folder\\x.npy", "n.npy", "--axis", "1", "-o", "junction\\x.npy", "--overwrite"
     )
-    done.refused("an input of this job")
+    done.refused("also an input")
 
 
 def test_an_input_that_nobody_may_open(revseq, job):

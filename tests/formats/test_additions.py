@@ -216,13 +216,13 @@ def test_of_two_runs_at_once_one_gets_an_error(tmp_path, form):
             with FileTransaction(second.file), second:
                 fill(second)
 
-    with pytest.raises(OSError, match="was changed by another program meanwhile"):
+    with pytest.raises(OSError, match="was changed by another program in the meantime"):
         work()
     require(form[1](path), old=OLD, x=X, b=EXPECTED)
     new = tmp_path / f"new{form[0]}"
     first = create(new, "a", source, overwrite=True)
     second = create(new, "b", source, overwrite=True)
-    with pytest.raises(OSError, match="created by another program meanwhile"):
+    with pytest.raises(OSError, match="created by another program in the meantime"):
         work()
     require(form[1](new), b=EXPECTED)
 

@@ -98,5 +98,5 @@ def test_first_bytes_say_nothing_of_a_buffer(revseq, tmp_path):
 def test_a_packed_buffer_is_no_buffer(revseq, tmp_path):
     (tmp_path / "x.bin.gz").write_bytes(gzip.compress(bytes(96)))
     revseq("show", "x.bin.gz", "--sizes", "24", "--dtype", "UINT8").refused(
-        "a packed raw buffer", "unpack it first: gunzip x.bin.gz"
+        "a compressed raw buffer", "decompress it first: gunzip x.bin.gz"
     )

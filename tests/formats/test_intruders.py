@@ -79,7 +79,7 @@ def test_h35_standard_input_is_the_output(files, line, shell):
     before = (files / "x.npy").read_bytes()
     done = shell(f"revseq {line} < x.npy")
     assert done.status == 2
-    assert "x.npy: an input of this job" in done.err
+    assert "x.npy: the output is also an input" in done.err
     assert (files / "x.npy").read_bytes() == before
 
 

@@ -325,7 +325,7 @@ def test_no_output_replaces_the_external_data_of_the_model(revseq, tmp_path):
     one(tmp_path / "m.onnx", initializers={"n": np.array([1, 2, 2])}, outside=["n"])
     before = content(tmp_path)
     done = revseq("run", "m.onnx", *VALUES[:2], "-o", "model.data", "-f", "npy", "--overwrite")
-    done.refused("model.data: an input of this job")
+    done.refused("model.data: the output is also an input")
     assert content(tmp_path) == before
 
 

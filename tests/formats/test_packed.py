@@ -73,7 +73,7 @@ def test_cut_or_damaged(refused, folder, suffix):
         (folder / "c.npy").write_bytes(data)
         refused("c.npy", "c.npy: ")
     (folder / "c.npy").write_bytes(whole + whole)
-    refused("c.npy", "c.npy: unpacks to")
+    refused("c.npy", "c.npy: decompresses to")
 
 
 @pytest.mark.parametrize("suffix", PACK)
@@ -96,12 +96,14 @@ def test_refused(revseq, folder):
     np.savez(folder / "h.npz", x=X)
     (folder / "h.npz.gz").write_bytes(gzip.compress((folder / "h.npz").read_bytes()))
     revseq("convert", "x.npy", "y.npy.gz").refused(
-        "y.npy.gz: a packed file is only read", "a name without .gz"
+        "y.npy.gz: compressed output is not supported", "write y.npy"
     )
-    revseq("convert", "x.npy.gz", "x.npy.gz", "--overwrite").refused("a packed file is only read")
+    revseq("convert", "x.npy.gz", "x.npy.gz", "--overwrite").refused(
+        "compressed output is not supported"
+    )
     revseq("show", "x.npy.gz::x").refused("has one tensor")
     revseq("show", "h.npz.gz").refused(
-        "a zip archive", "packed by gzip", "unpack it first: gunzip h.npz.gz"
+        "a zip archive", "compressed by gzip", "decompress it first: gunzip h.npz.gz"
     )
 
 
@@ -109,7 +111,7 @@ def test_a_python_without_zstandard(revseq, folder):
     """Before 3.14 and without the package; nothing else needs it."""
     gone = "import sys; sys.modules['compression.zstd'] = sys.modules['backports.zstd'] = sys.modules['compression'] = None"
     revseq("show", "x.npy.zst", code=gone).refused(
-        "packed by zstd, which this Python lacks",
+        "compressed by zstd, which this Python lacks",
         "expected the package backports.zstd",
         "pip install backports.zstd",
     )
@@ -142,7 +144,7 @@ def test_what_is_wrong_far_behind_leaves_nothing(revseq, tmp_path):
     packed = gzip.compress(whole, 1)
     longer, shorter = gzip.compress(whole + bytes(1 << 22), 1), gzip.compress(whole[:-1], 1)
     damaged = {packed[:1000] + b"?" + packed[1001:]: "damaged", packed[:-9]: "truncated"}
-    for data, words in {**damaged, longer: "unpacks to", shorter: "unpacks to"}.items():
+    for data, words in {**damaged, longer: "decompresses to", shorter: "decompresses to"}.items():
         (tmp_path / "x.npy.gz").write_bytes(data)
         revseq("run", "x.npy.gz", str([[9]] * 9), "--axis", 1, "-o", "y.npy").refused(
             f"x.npy.gz: {words}"

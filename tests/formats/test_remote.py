@@ -164,7 +164,7 @@ def test_every_format_in_memory(memory, far):
         (("convert", "memory://box/x.npy", "memory://box/n.npy"), "exists already"),
         (
             ("convert", "memory://box/x.npy", "memory://box/x.npy", "--overwrite"),
-            "an input of this job",
+            "also an input",
         ),
         (("convert", "memory://box/x.npy", "memory://box/x.zarr"), "exists already"),
         (("convert", "memory://box/x.npy", "http://host/y.npy"), "can only be read"),

@@ -70,7 +70,7 @@ def test_a_name_that_somebody_else_takes_meanwhile(folder, kind):
     with pytest.raises(TensorIOError) as caught:
         written()
     assert (caught.value.found, caught.value.where) == (
-        "was created by another program meanwhile",
+        "was created by another program in the meantime",
         "y",
     )
     assert content(folder) == {"y": b"theirs"}

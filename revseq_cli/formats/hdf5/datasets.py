@@ -504,7 +504,7 @@ def _refuse_groups_of_classic_model(file: h5py.File, where: str) -> None:
 
 
 def _shrink_chunks(dataset: h5py.Dataset) -> None:
-    """Write one byte in place of each chunk, before the new chunks are written.
+    """Write one byte instead of each chunk, before the new chunks are written.
 
     Then HDF5 joins the free space of neighbours, which new chunks of other sizes fill: a copy of a file of 7 MB has
     0.3 % of dead space, instead of 5 %. It also drops the old filter mask, which HDF5 keeps where a chunk replaces one
@@ -517,7 +517,7 @@ def _shrink_chunks(dataset: h5py.Dataset) -> None:
 
 
 def _allocate_early(properties: h5p.PropDCID) -> None:
-    """Let contiguous elements have their place at once; workers write every one of them."""
+    """Let HDF5 reserve contiguous elements at once; workers write every one of them."""
     if properties.get_layout() == h5d.CONTIGUOUS:
         properties.set_alloc_time(h5d.ALLOC_TIME_EARLY)
         properties.set_fill_time(h5d.FILL_TIME_NEVER)

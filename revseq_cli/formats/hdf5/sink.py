@@ -162,7 +162,7 @@ class Hdf5Sink(_DatasetSink):
         if self.encoded:
             name, dtype = self.file.name, self._template.dtype
             self._writer = ChunkBlockWriter.like(self._dataset, self._new.properties, dtype, name)
-        elif self.chunks:  # whose size is known, so that a full disk is told before the work
+        elif self.chunks:  # their size is known, so a full disk is an error before the work
             counts = (
                 -(-size // chunk)
                 for size, chunk in zip(self._template.sizes, self.chunks, strict=True)

@@ -148,7 +148,7 @@ class ZarrSink(FileSink):
             node = store.node(above)
             if node and node.is_array:
                 found = f"would lie inside an array of {original.path}"
-                hint = "write the array alone with --only" if original.is_input else ""
+                hint = "to write just the array, add --only" if original.is_input else ""
                 raise UsageError(found, "a name outside of it", hint, key)
 
     def _add_groups(self, groups: tuple[Attributes, ...]) -> None:
