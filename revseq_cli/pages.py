@@ -1,4 +1,4 @@
-"""The examples on documentation pages: recomputed bit for bit, and the rows of wrong outputs corrected in place."""
+"""The examples on documentation pages: recomputed bit for bit, and wrong outputs corrected."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _OUR_WORDS = (b"SequenceTensor", b"SequenceLengthsTensor", b"REVERSE_SUBSEQUENCE
 class Verdict:
     """The result for an example: the `number`-th of its page, from 1, which begins at `line`.
 
-    `findings` say what is wrong with it, each at its position. `fixed` says that its OutputTensors were rewritten.
-    `expected` is what a wrong one should be, if its inputs are right.
+    `findings` say what is wrong with it, each at its position. `fixed` says that its OutputTensors
+    were rewritten. `expected` is what a wrong one should be, if its inputs are right.
     """
 
     number: int
@@ -66,7 +66,10 @@ class Report:
 
 
 def read_page(page: Reference) -> Text:
-    """The text of a page; NoExampleError for a file that cannot have an example of this operator, text or not."""
+    """The text of a page.
+
+    NoExampleError for a file that cannot have an example of this operator, text or not.
+    """
     if page.is_piped:
         return page.text
     data, identity = read_bytes(page.path, packing_of(page.path))
@@ -77,9 +80,10 @@ def read_page(page: Reference) -> Text:
 
 
 def find_pages(folder: str) -> Iterator[str]:
-    """The paths of all pages in a folder and below, sorted; TensorIOError for a folder that cannot be read.
+    """The paths of all pages in a folder and below, sorted.
 
-    Hidden files and folders, compressed pages and links to folders are left out.
+    TensorIOError for a folder that cannot be read. Hidden files and folders, compressed pages and
+    links to folders are left out.
     """
 
     def refuse(error: OSError) -> None:
@@ -101,7 +105,10 @@ def _is_page(name: str) -> bool:
 
 
 def verify(text: Text, level: FeatureLevel) -> Report:
-    """Recompute every example of a page; NoExampleError for a page without an example of this operator."""
+    """Recompute every example of a page.
+
+    NoExampleError for a page without an example of this operator.
+    """
     ours, skipped = _find_examples(text)
     verdicts = [_judge(i, example, text, level) for i, example in enumerate(ours, 1)]
     return Report(tuple(verdicts), skipped)
@@ -204,10 +211,10 @@ def _compare(output: TensorText, expected: NDArray[Any]) -> Iterator[PlacedError
 
 
 def fix(text: Text, before: Report, level: FeatureLevel) -> tuple[bytes, Report]:
-    """The bytes of a page with every OutputTensor rewritten that `before` calls wrong, and the new report.
+    """The bytes of a page with its wrong OutputTensors rewritten, and the new report.
 
-    The rows are written as this program prints them. FormatError, at its position, for what this cannot correct: a
-    page is corrected completely or not at all.
+    `before` says which are wrong. The rows are written as this program prints them. FormatError, at
+    its position, for what this cannot correct: a page is corrected completely or not at all.
     """
     if text.identity is None:
         raise UsageError("--fix needs a file", where=text.name)
@@ -240,7 +247,10 @@ def fix(text: Text, before: Report, level: FeatureLevel) -> tuple[bytes, Report]
 
 
 def _find_rows(output: TensorText, text: Text) -> tuple[int, int]:
-    """Where the rows of an OutputTensor begin and end; FormatError if they contain more than numbers."""
+    """Where the rows of an OutputTensor begin and end.
+
+    FormatError if they contain more than numbers.
+    """
     start = output.opened
     stop = output.stop
     if start == stop:

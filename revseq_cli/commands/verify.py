@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @Group.WRITE.option(
     "--fix",
     is_flag=True,
-    help="Rewrite the rows of wrong OutputTensors in place. A page is corrected completely or not at all.",
+    help="Rewrite the rows of wrong OutputTensors in place, of a page completely or not at all.",
 )
 @Group.WORK.option(
     "--allow-empty",

@@ -1,6 +1,7 @@
-"""The formats of text: the notation of Microsoft's pages, JSON, and tables of numbers, in files, arguments and pipes.
+"""The formats of text: the notation of Microsoft's pages, JSON, and tables of numbers.
 
-Files are read, decoded and written as a whole. Tables, .csv and .tsv, hold tensors of two dimensions.
+Texts are files, arguments or what comes through pipes. Files are read, decoded and written as a
+whole. Tables, .csv and .tsv, hold tensors of two dimensions.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from revseq_cli.text.examples import LABELS, Text
 from revseq_cli.text.notation import TensorText
 from revseq_cli.text.tables import Table, first_lines, is_table, write_table
 
-# The most bytes of a text: it is parsed as a whole, and each number takes about a hundred bytes of memory.
+# The most bytes of a text: it is parsed as a whole, and each number takes about a hundred bytes of
+# memory.
 LARGEST = 1 << 30
 _MOST_BRACKETS = 1 << 26  # each takes some dozens of bytes while a text is parsed
 _BINARY_HINT = "keep large tensors in .npy or .h5"
@@ -59,7 +61,10 @@ def read_text(path: str, packing: Packing | None = None) -> Text:
 
 
 def read_bytes(path: str, packing: Packing | None = None) -> tuple[bytes, Identity]:
-    """The bytes of a text file, decompressed, and the state in which it was read; FormatError if they are too many."""
+    """The bytes of a text file, decompressed, and the state in which it was read.
+
+    FormatError if they are too many.
+    """
     with files.open_file(path) as fd:
         identity = fd.identity
         if identity.size > LARGEST:
@@ -153,8 +158,8 @@ def read_numbers(
 ) -> TextSource:
     """The source of a tensor of a text; `name` is for messages.
 
-    The data type that the text states counts. If none is named, the error for a number that the default type cannot
-    hold has a hint.
+    The data type that the text states counts. If none is named, the error for a number that the
+    default type cannot hold has a hint.
     """
     try:
         return TextSource(item, types, text, storage, name)
@@ -185,10 +190,11 @@ def require_text(desc: TensorDesc, where: str) -> None:
 
 @dataclass(frozen=True)
 class TextFormat:
-    """A format of text, as the table calls it: `read` finds a tensor in a text, and `write` makes a text of values.
+    """A format of text, as the table calls it.
 
-    `write` also gets the names of columns, if there are any. `require` raises FormatError for a tensor that no text
-    can hold. `contents` is that of a format whose texts may hold several tensors.
+    `read` finds a tensor in a text, and `write` makes a text of values. `write` also gets the names
+    of columns, if there are any. `require` raises FormatError for a tensor that no text can hold.
+    `contents` is that of a format whose texts may hold several tensors.
     """
 
     read: Callable[[Text, str | None, TextTypes], Source]
@@ -233,9 +239,10 @@ class TextFormat:
 
 
 def _name_tensors(text: Text) -> dict[str, TensorText]:
-    """The tensors of a text by what follows ::, as InputTensor, or 2::InputTensor if a page has several.
+    """The tensors of a text by what follows ::, as InputTensor or 2::InputTensor.
 
-    One that serves several examples has the number of the first.
+    The number is that of an example, if a page has several. One that serves several examples has
+    the number of the first.
     """
     tensors = [item for item in text.items if isinstance(item, TensorText)]
     counts = collections.Counter(item.name for item in tensors)
@@ -281,7 +288,10 @@ def notation_source(text: Text, item: TensorText, types: TextTypes, name: str = 
 
 
 def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
-    """The tensor `key` of a text, or the only one; FormatError, which lists all, if there is no such one."""
+    """The tensor `key` of a text, or the only one.
+
+    FormatError, which lists all, if there is no such one.
+    """
     if _is_object(text):
         return open_json(text, key, types)
     if not text.items and key is None and is_table(text.text):
@@ -320,7 +330,7 @@ def _file_of(text: Text) -> str:
 
 
 def _write_notation(values: NDArray[Any], _: tuple[str, ...] = ()) -> str:
-    """A tensor in the bracket notation: a header with shape and data type, and the rows in brackets."""
+    """A tensor in the bracket notation: a header with shape and data type, and the rows."""
     return rows.write_tensor("OutputTensor", describe(values), values)
 
 
@@ -328,7 +338,10 @@ def _write_notation(values: NDArray[Any], _: tuple[str, ...] = ()) -> str:
 
 
 def open_json(text: Text, key: str | None, types: TextTypes) -> Source:
-    """A nested list, or an object with Values and perhaps DataType and Sizes; with a key, the value of that key."""
+    """A nested list, or an object with Values and perhaps DataType and Sizes.
+
+    With a key, the value of that key.
+    """
     name = text.name if key is None else f"{text.name}::{key}"
     with about(name):
         try:
@@ -349,7 +362,8 @@ def _write_json(values: NDArray[Any], _: tuple[str, ...] = ()) -> str:
 def choose_piped_format(text: Text, key: str | None) -> Format:
     """The format of a text from a pipe, which has no suffix.
 
-    A table with commas or tabs reads as a file does. If a column is named, other columns may hold words.
+    A table with commas or tabs reads as a file does. If a column is named, other columns may hold
+    words.
     """
     if _is_object(text) or text.items:
         return table.TEXT

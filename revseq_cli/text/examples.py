@@ -1,4 +1,4 @@
-"""Examples of the operator on a page: which tensors and which Axis line of the bracket notation belong together."""
+"""Examples of the operator on a page: which tensors and which Axis line belong together."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class NoExampleError(FormatError):
 class Example:
     """One example of a page, of this operator or another: its tensors and its Axis line.
 
-    Tensors have the operator's names for them, or else their labels. `more_outputs` are further OutputTensors in the
-    same code block. `problem` is what is wrong with it as an example of this operator. `no_integer` is a line that
-    begins with Axis: and has no integer, a mistake or prose. An example that `can_share` may use the InputTensor of
-    the example before.
+    Tensors have the operator's names for them, or else their labels. `more_outputs` are further
+    OutputTensors in the same code block. `problem` is what is wrong with it as an example of this
+    operator. `no_integer` is a line that begins with Axis: and has no integer, a mistake or prose.
+    An example that `can_share` may use the InputTensor of the example before.
     """
 
     page: str
@@ -115,7 +115,7 @@ class Example:
         return OUTPUT in self.tensors and (role != LENGTHS or has_lengths)
 
     def takes_output(self, item: TensorText) -> bool:
-        """Whether a tensor is one more OutputTensor of this complete example, in the same code block."""
+        """Whether a tensor is one more OutputTensor of this example, in the same code block."""
         if LABELS.get(item.name) != OUTPUT or not self.tensors.keys() >= {LENGTHS, OUTPUT}:
             return False
         before = [self.tensors[OUTPUT], *self.more_outputs][-1]
@@ -125,11 +125,11 @@ class Example:
 
 
 def find_examples(page: str, items: Iterable[TensorText | AxisLine]) -> list[Example]:
-    """Every example of a page, of this operator or another, from the items that `notation` finds in it.
+    """Every example of a page, of this operator or another, from the page's items.
 
-    An example ends with its OutputTensor, or before an InputTensor. An Axis line before the first tensor belongs to the
-    next example, and so does one after an example that has an Axis line already. Tensors without values, as `check`
-    and `run --dry-run` print them, begin no example.
+    An example ends with its OutputTensor, or before an InputTensor. An Axis line before the first
+    tensor belongs to the next example, and so does one after an example that has an Axis line
+    already. Tensors without values, as `check` and `run --dry-run` print them, begin no example.
     """
     examples: list[Example] = []
     axis_before: AxisLine | None = None
@@ -170,9 +170,10 @@ def _begins_description(item: TensorText, *, begins: bool) -> bool:
 def _find_ours(page: str, examples: list[Example]) -> None:
     """Set `is_ours` of each example of this operator.
 
-    None is below a heading that names another operator. Elsewhere an example with lengths and no unknown tensors is
-    one, since only this operator has lengths; and below the name of this operator also one with two parts or more,
-    which is incomplete, unless its OutputTensor shows another operator.
+    None is below a heading that names another operator. Elsewhere an example with lengths and no
+    unknown tensors is one, since only this operator has lengths; and below the name of this
+    operator also one with two parts or more, which is incomplete, unless its OutputTensor shows
+    another operator.
     """
     operators: list[tuple[int, str]] = []
     if "DML_" in page.upper():
@@ -198,7 +199,7 @@ def _find_ours(page: str, examples: list[Example]) -> None:
 
 
 def _share_input(example: Example, before: Example | None) -> None:
-    """Give an example without an InputTensor that of the example before, and its axis if it has none."""
+    """Give an example the InputTensor of the example before, and its axis, if it has none."""
     if not before or not before.is_ours or INPUT not in before.tensors:
         return
     if not example.can_share or example.tensors.keys() not in ({LENGTHS}, {LENGTHS, OUTPUT}):
@@ -222,7 +223,7 @@ def _refuse_label(page: str, example: Example, item: TensorText) -> FormatError:
 
 
 def _shows_another_operator(example: Example) -> bool:
-    """Whether no lengths would give the OutputTensor of an example without lengths, such as that of a sum."""
+    """Whether no lengths would give the OutputTensor, which may be a sum; False with lengths."""
     tensors = example.tensors
     if LENGTHS in tensors or not tensors.keys() >= {INPUT, OUTPUT} or not example.axis_line:
         return False
@@ -261,8 +262,8 @@ def _is_partly_reversed(sequence: NDArray[Any], output: NDArray[Any]) -> bool:
 class Text:
     """A text; `name` is its source for messages.
 
-    `identity` is the state of its file, None if it is not from a file. The file has that `encoding`, by Python's name,
-    after that `mark`.
+    `identity` is the state of its file, None if it is not from a file. The file has that
+    `encoding`, by Python's name, after that `mark`.
     """
 
     name: str
@@ -273,13 +274,16 @@ class Text:
 
     @functools.cached_property
     def items(self) -> list[TensorText | AxisLine]:
-        """The tensors and Axis lines in order, or the one tensor of a text without headers; FormatError for others."""
+        """The tensors and Axis lines in order, or the one tensor of a text without headers.
+
+        FormatError for others.
+        """
         with about(self.name):
             return notation.parse(self.text, remove_markup(self.text))
 
     @functools.cached_property
     def examples(self) -> list[Example]:
-        """The examples that page.md::1 and so on name: those of this operator, or else all with an InputTensor."""
+        """The examples that page.md::1 and so on name: ours, or else all with an InputTensor."""
         examples = find_examples(self.text, self.items)
         ours = [example for example in examples if example.is_ours]
         return ours or [example for example in examples if INPUT in example.tensors]
@@ -302,8 +306,8 @@ _COMMENT = re.compile(r"//[^\n]*")
 _TAG = re.compile(r"<!\[CDATA\[|\]\]>|<(?!tf\.)[/!a-zA-Z][^<>]{0,1000}>")
 # These tags begin or end a line, as in a browser.
 _BLOCK = re.compile(
-    r"</?(?:p|div|li|ul|ol|dl|dt|dd|pre|section|article|main|body|h[1-6]|tr|td|th|table|summary|details|figure"
-    r"|blockquote|br|hr)\b",
+    r"</?(?:p|div|li|ul|ol|dl|dt|dd|pre|section|article|main|body|h[1-6]|tr|td|th|table|summary"
+    r"|details|figure|blockquote|br|hr)\b",
     re.IGNORECASE,
 )
 # Inline markup shows nothing itself, so that a word goes on after it, as highlighters write -1.
@@ -319,9 +323,9 @@ _QUOTE = re.compile(r"^[ \t]*>[> \t]*", re.MULTILINE)
 
 
 def remove_markup(text: str) -> str:
-    """The text with blanks instead of comments and markup, and with line feeds as its only line breaks.
+    """The text with blanks instead of comments and markup.
 
-    Quick searches spare long texts most of the work.
+    Its only line breaks are line feeds. Quick searches spare long texts most of the work.
     """
     text = notation.lines_of(text)
     if "<" in text:  # a word without the markup inside it begins where it began
@@ -342,13 +346,13 @@ def _join_word(match: re.Match[str]) -> str:
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Blanks and line feeds for markup, and a line feed first for a tag that begins or ends a line."""
+    """Blanks and line feeds for markup; a tag that begins or ends a line becomes a line feed."""
     blanks = re.sub(r"[^\n]", " ", match[0])
     return f"\n{blanks[1:]}" if _BLOCK.match(match[0]) else blanks
 
 
 def _replace_reference(match: re.Match[str]) -> str:
-    """The character that an HTML reference means, and blanks next to it, so that no number is torn apart."""
+    """The character that an HTML reference means, with blanks on the side where no number is."""
     width = len(match[0])
     character = html.unescape(match[0])
     if character.isspace():

@@ -1,4 +1,4 @@
-"""JSON as text: a nested list, an object with the values of a tensor, or an object with several tensors by their keys.
+"""JSON as text: a nested list, or an object of one tensor, or of several by their keys.
 
 The values are read as the bracket notation is, so that no digit is lost, and only the rest as JSON.
 """
@@ -22,7 +22,8 @@ from revseq_cli.text.notation import TensorText, body_at, error_at
 
 _WANTED = "a nested list, or an object of DataType, Sizes and Values"
 _KEYS = frozenset({"DataType", "Sizes", "Values"})
-# Where the values begin: of a text that is a list, and after their key. A quote inside a string has a \ before it.
+# Where the values begin: of a text that is a list, and after their key. A quote inside a string has
+# a \ before it.
 _VALUES = re.compile(r'\s*(?=\[)|(?s:.*?)(?<!\\)"Values"\s*:\s*')
 _BLANKS = re.compile(r"\s*")
 _AFTER_KEY = re.compile(r"\s*:\s*")
@@ -38,7 +39,10 @@ class NotTensorError(FormatError):
 
 
 def parse(text: str, key: str | None = None) -> TensorText:
-    """The tensor of a JSON text, or of the value of one key of its object; FormatError if it is none."""
+    """The tensor of a JSON text, or of the value of one key of its object.
+
+    FormatError if it is none.
+    """
     if not text or text.isspace():
         raise FormatError("is empty", _WANTED)
     if key is not None:
@@ -123,7 +127,10 @@ def _parse_member(text: str, key: str) -> TensorText:
 
 
 def _find_members(text: str) -> dict[str, tuple[int, int]]:
-    """Where the value of each key of the outer object begins and ends; FormatError for what is not JSON."""
+    """Where the value of each key of the outer object begins and ends.
+
+    FormatError for what is not JSON.
+    """
     decoder = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
     members: list[tuple[str, tuple[int, int]]] = []
     offset = _skip(_BLANKS, text, text.index("{") + 1)

@@ -7,8 +7,8 @@
 
     Axis: 3
 
-Comments run from // to the end of the line. A text that begins with a bracket is one tensor without a header; so is
-what NumPy, PyTorch, JAX and TensorFlow print.
+Comments run from // to the end of the line. A text that begins with a bracket is one tensor without
+a header; so is what NumPy, PyTorch, JAX and TensorFlow print.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ from revseq_cli.text import numbers
 
 _BEFORE = 40  # columns of a line that are shown before the place of an error
 _WIDTH = 75  # columns that are shown in all: with an indent, they fit into 80
-# The most tensors of a text, so that a list of headers takes less than a gigabyte; pages have some dozens.
+# The most tensors of a text, so that a list of headers takes less than a gigabyte; pages have some
+# dozens.
 MOST_TENSORS = 500_000
 
 # Possessive: two runs of blanks side by side would take time that is quadratic in them.
 _BEGIN = r"^[ \t\f\v]*+(?:[-*+][ \t]++)?"
 _NAME = r"(?P<name>[A-Za-z_]\w*+(?:\[\d++\])?)[ \t]*+"
-# The start of a header; where the rest is no header, reading that tensor is an error. A colon may be missing.
+# The start of a header; where the rest is no header, reading that tensor is an error. A colon may
+# be missing.
 _HEADER_START = re.compile(
     rf"{_BEGIN}{_NAME}(?:[:=][ \t]*+\(?|\()[ \t]*+Sizes\s*+[:={{]", re.MULTILINE
 )
@@ -67,14 +69,17 @@ _TEXT = re.compile(r"\S")
 # What is printed for elements that are left out.
 _DOTS = re.compile(r"(?<![^\s,\[\]])(?:\.\.\.|\N{HORIZONTAL ELLIPSIS})(?![^\s,\[\]])")
 
-# A tensor as NumPy, PyTorch, JAX and TensorFlow print it: a call, whose list may be followed by these, and numbers such
-# as np.int64(3). TensorFlow's repr has the array of NumPy in angle brackets.
+# A tensor as NumPy, PyTorch, JAX and TensorFlow print it: a call, whose list may be followed by
+# these, and numbers such as np.int64(3). TensorFlow's repr has the array of NumPy in angle
+# brackets.
 _CALL = re.compile(
-    r"\s*(?P<angle><tf\.(?:Tensor|Variable)\b[^<>\[\]]*?\bnumpy=\s*)?(?:(?:np|numpy|torch|jnp|jax|tf)\.)?"
+    r"\s*(?P<angle><tf\.(?:Tensor|Variable)\b[^<>\[\]]*?\bnumpy=\s*)?"
+    r"(?:(?:np|numpy|torch|jnp|jax|tf)\.)?"
     r"(?:array|tensor|Array|DeviceArray|Tensor)\(\s*(?=\[)"
 )
 _ARGUMENTS = re.compile(
-    r"(?:\s*,\s*(?:dtype=(?:\w+\.)?['\"]?(?P<type>\w+)['\"]?|shape=\((?P<shape>[\d, ]*)\)|device=['\"][\w:]+['\"]"
+    r"(?:\s*,\s*(?:dtype=(?:\w+\.)?['\"]?(?P<type>\w+)['\"]?"
+    r"|shape=\((?P<shape>[\d, ]*)\)|device=['\"][\w:]+['\"]"
     r"|grad_fn=[^,)]*|(?:requires_grad|weak_type)=(?:True|False)))*\s*,?\s*\)"
 )
 _ANGLE = re.compile(r"\s*>")
@@ -101,7 +106,8 @@ _NOT_ALLOWED = {
     (_ELEMENT, _OPEN): "a row starts next to a number",
     (_CLOSE, _ELEMENT): "a number is next to a row",
 }
-# Anything else may follow anything: a comma may be missing between two rows, and may trail before a bracket.
+# Anything else may follow anything: a comma may be missing between two rows, and may trail before a
+# bracket.
 _MAY_FOLLOW = np.ones((4, 4), dtype=bool)
 for _pair in _NOT_ALLOWED:
     _MAY_FOLLOW[_pair] = False
@@ -121,7 +127,7 @@ class PlacedError(FormatError):
 
 
 def error_at(text: str, offset: int, problem: str, wanted: str = "", hint: str = "") -> PlacedError:
-    """A FormatError about that position: with line and column, the line itself, and a caret below it."""
+    """A FormatError about that position, with line and column, and the line with a caret."""
     text = lines_of(text)
     start = text.rfind("\n", 0, offset) + 1
     stop = text.find("\n", offset)
@@ -153,7 +159,10 @@ def lines_of(text: str) -> str:
 
 @dataclass(frozen=True)
 class AxisLine:
-    """A line such as `Axis: 3`, which begins at `start`; the value is None if its words are no integer."""
+    """A line such as `Axis: 3`, which begins at `start`.
+
+    The value is None if its words are no integer.
+    """
 
     value: int | None
     start: int
@@ -162,12 +171,14 @@ class AxisLine:
 
 @dataclass(frozen=True)
 class TensorText:
-    """One tensor of a page, not yet parsed: its header begins at `start`, and its body is text[opened:stop].
+    """One tensor of a page, not yet parsed.
 
-    `text` is the page with blanks instead of comments and markup. A tensor without a header has no name, and a header
-    without a body has opened == stop. `line` counts from 1. Mistakes in header or body are errors only when `desc` or
-    `values` is asked for, since pages have examples of other operators, too. `stated` has the data type and the shape
-    that JSON has next to a tensor, or that NumPy and PyTorch print after it.
+    Its header begins at `start`, and its body is text[opened:stop]. `text` is the page with blanks
+    instead of comments and markup. A tensor without a header has no name, and a header without a
+    body has opened == stop. `line` counts from 1. Mistakes in header or body are errors only when
+    `desc` or `values` is asked for, since pages have examples of other operators, too. `stated` has
+    the data type and the shape that JSON has next to a tensor, or that NumPy and PyTorch print
+    after it.
     """
 
     name: str
@@ -181,7 +192,10 @@ class TensorText:
 
     @functools.cached_property
     def desc(self) -> TensorDesc | None:
-        """Data type and shape of the header, None without one; FormatError for what no tensor has."""
+        """Data type and shape of the header, None without one.
+
+        FormatError for what no tensor has.
+        """
         if not self.name:
             return None
         header = _HEADER.match(self.text, self.start)
@@ -216,8 +230,8 @@ class TensorText:
     def values(self, data_type: DataType) -> NDArray[Any]:
         """The values, as an array of the tensor's shape.
 
-        FormatError, with line, column and a caret, for a body that is no tensor or does not have the stated shape, and
-        for a number that the data type cannot hold.
+        FormatError, with line, column and a caret, for a body that is no tensor or does not have
+        the stated shape, and for a number that the data type cannot hold.
         """
         if self.opened == self.stop:
             found = f"{self.name} has no values"
@@ -287,7 +301,7 @@ class TensorText:
         return shape, tokens
 
     def _refuse_words(self, body: str) -> None:
-        """FormatError for characters that only look like blanks, and for dots instead of elements."""
+        """FormatError for characters that only look like blanks, and for dots for elements."""
         wrong_blank = _NO_BLANK.search(body)
         if wrong_blank:
             offset = self.opened + wrong_blank.start()
@@ -300,7 +314,7 @@ class TensorText:
     def _require_order(
         self, kinds: NDArray[np.uint8], offsets: NDArray[np.intp], *, has_commas: bool
     ) -> None:
-        """FormatError for the first bracket, comma or number that may not follow what is before it."""
+        """FormatError for the first bracket, comma or number that is not allowed there."""
         before = kinds[:-1]
         after = kinds[1:]
         wrong = ~_MAY_FOLLOW[before, after]
@@ -314,7 +328,10 @@ class TensorText:
             raise self.error(int(offsets[i + 1]), problem)
 
     def _find_shape(self, kinds: NDArray[np.uint8], offsets: NDArray[np.intp]) -> tuple[int, ...]:
-        """The shape; FormatError where rows of one depth differ in length, or numbers have different depths."""
+        """The shape.
+
+        FormatError where rows of one depth differ in length, or numbers have different depths.
+        """
         opening = (kinds == _OPEN).view(np.int8)
         closing = (kinds == _CLOSE).view(np.int8)
         depth = np.cumsum(opening - closing, dtype=np.int32)
@@ -351,8 +368,8 @@ class TensorText:
     ) -> int:
         """The size of a dimension, counted from the end: how many children each row has.
 
-        FormatError for rows that differ. It names the first row that has not the stated size, or else not the size
-        of most rows.
+        FormatError for rows that differ. It names the first row that has not the stated size, or
+        else not the size of most rows.
         """
         counts = np.bincount(np.searchsorted(parents, children) - 1, minlength=parents.size)
         usual = int(counts[0])
@@ -389,8 +406,8 @@ def _make_empty(sizes: tuple[int, ...], data_type: DataType) -> NDArray[Any]:
 def parse(page: str, text: str) -> list[TensorText | AxisLine]:
     """The tensors and Axis lines of a page, or the one tensor of a text without headers.
 
-    `text` is the page with blanks instead of comments and markup. FormatError for anything after the last bracket of
-    that one tensor.
+    `text` is the page with blanks instead of comments and markup. FormatError for anything after
+    the last bracket of that one tensor.
     """
     is_one = bool(_BARE.match(text) or _CALL.match(text))
     if not is_one and text.lstrip()[:1] == "[":
@@ -445,7 +462,7 @@ def _find_axes(text: str, start: int, stop: int) -> Iterator[AxisLine]:
 
 
 def _parse_one(page: str, text: str) -> TensorText:
-    """The tensor of a text that is one tensor, perhaps as NumPy, PyTorch, JAX or TensorFlow print it."""
+    """The tensor of a text that is one tensor, perhaps as a library prints it."""
     call = _CALL.match(text)
     opened = call.end() if call else len(text) - len(text.lstrip())
     stop = _find_body_end(text, opened, len(text))
@@ -456,7 +473,7 @@ def _parse_one(page: str, text: str) -> TensorText:
         arguments = _ARGUMENTS.match(text, stop)
         if not arguments:
             found = "not a tensor as NumPy and PyTorch print it"
-            wanted = "array([...]) or tensor([...]), perhaps with dtype, device and the like after the list"
+            wanted = "array([...]) or tensor([...]), perhaps with dtype or device after the list"
             raise error_at(page, stop, found, wanted)
         end = arguments.end()
         data_type = arguments["type"] or data_type
@@ -483,7 +500,7 @@ def _find_data_type(text: str, start: int, stop: int) -> str:
 
 
 def body_at(text: str, start: int) -> TensorText:
-    """The tensor without a header whose body begins there: in brackets, or just a number or a word."""
+    """The tensor without a header that begins there: in brackets, or just a number or a word."""
     stop = start
     if text.startswith("[", start):
         stop = _find_body_end(text, start, len(text))
@@ -493,7 +510,7 @@ def body_at(text: str, start: int) -> TensorText:
 
 
 def _find_body_end(text: str, start: int, limit: int) -> int:
-    """The offset after the bracket that closes the one at `start`, or else after the lines that may be rows."""
+    """The offset after the bracket that closes the one at `start`, or else after possible rows."""
     # A byte for each character.
     codes = np.frombuffer(text[start:limit].encode("ascii", "replace"), np.uint8)
     brackets = np.flatnonzero((codes == ord("[")) | (codes == ord("]")))

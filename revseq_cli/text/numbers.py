@@ -1,7 +1,8 @@
 """Numbers as text: parsed exactly, and rendered so that they read back to the same bits.
 
-An integral number (300, 1.0) must fit its data type exactly. A fraction, or a number with an exponent, is rounded to
-the nearest value. No number is wrapped, truncated or turned into infinity. BOOL takes only 0 and 1.
+An integral number (300, 1.0) must fit its data type exactly. A fraction, or a number with an
+exponent, is rounded to the nearest value. No number is wrapped, truncated or turned into infinity.
+BOOL takes only 0 and 1.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ class LiteralError(ValueError):
 def parse(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
     """The numbers as an array of shape (len(tokens),).
 
-    LiteralError for the first number that the data type cannot hold, and FormatError for decimal numbers of a type
-    that needs the package ml_dtypes.
+    LiteralError for the first number that the data type cannot hold, and FormatError for decimal
+    numbers of a type that needs the package ml_dtypes.
     """
     _require_short(tokens)
     if data_type.kind == "float":
@@ -88,10 +89,11 @@ def _require_short(tokens: Sequence[str]) -> None:
 def _read_plain(
     kind: type[int | float], tokens: Sequence[str], characters: bytes
 ) -> list[Any] | None:
-    """The numbers as int() or float() reads them; None if a token has other characters or is no number.
+    """The numbers as int() or float() reads them.
 
-    The characters exclude names, underscores and blanks, which Python reads. For integers this takes a sixth of the
-    time of the patterns above, for floats two fifths.
+    None if a token has other characters or is no number. The characters exclude names, underscores
+    and blanks, which Python reads. For integers this takes a sixth of the time of the patterns
+    above, for floats two fifths.
     """
     joined = ",".join(tokens)
     if joined.isascii() and not joined.encode().translate(None, characters):
@@ -181,10 +183,11 @@ def _read_floats(tokens: Sequence[str]) -> tuple[NDArray[np.float64], dict[int, 
 def _correct_halves(
     wide: NDArray[np.float64], rounded: NDArray[Any], tokens: Sequence[str], digits: int
 ) -> None:
-    """Move the FLOAT64 numbers that lie half-way between two narrow values towards the exact number.
+    """Move FLOAT64 numbers half-way between two narrow values towards the exact number.
 
-    The exact number is rounded twice, first to FLOAT64. A FLOAT64 half-way between two values of `digits` binary
-    digits has one digit more than they, followed by zeros; only there the first rounding can change the result.
+    The exact number is rounded twice, first to FLOAT64. A FLOAT64 half-way between two values of
+    `digits` binary digits has one digit more than they, followed by zeros; only there the first
+    rounding can change the result.
     """
     zeros = np.uint64((1 << max(0, 51 - digits)) - 1)
     halves = wide != rounded.astype(np.float64)
@@ -285,7 +288,8 @@ def _round_to_minifloats(tokens: Sequence[str], data_type: DataType) -> NDArray[
 def _as_odd_floats(wide: NDArray[np.float64]) -> NDArray[np.float32]:
     """FLOAT64 numbers cut to FLOAT32, with the last bit set where something was cut off.
 
-    ml_dtypes rounds FLOAT64 to FLOAT32 first. With this bit, its second rounding gives the nearest value.
+    ml_dtypes rounds FLOAT64 to FLOAT32 first. With this bit, its second rounding gives the nearest
+    value.
     """
     narrow = wide.astype(np.float32)
     is_finite = np.isfinite(wide)
@@ -303,8 +307,8 @@ def _as_odd_floats(wide: NDArray[np.float64]) -> NDArray[np.float32]:
 def render(values: NDArray[Any]) -> list[str]:
     """Each value, in C order, as the shortest text that `parse` reads back to the same bits.
 
-    Integral floats below 1e16 are written as integers (1, not 1.0), as on Microsoft's pages; -0.0 keeps its sign. BOOL
-    is written as 0 and 1.
+    Integral floats below 1e16 are written as integers (1, not 1.0), as on Microsoft's pages; -0.0
+    keeps its sign. BOOL is written as 0 and 1.
     """
     if dtypes.is_minifloat(values.dtype):
         return dtypes.render(values)
@@ -335,7 +339,8 @@ def _render_floats(flat: NDArray[Any]) -> list[str]:
     texts = np.empty(flat.size, dtype=object)
     texts[integral] = list(map(str, wide[integral].astype(np.int64).tolist()))
     rest = flat[~integral]
-    # repr of a Python float is FLOAT64's shortest text; the narrower types have theirs in NumPy's str.
+    # repr of a Python float is FLOAT64's shortest text; the narrower types have theirs in NumPy's
+    # str.
     if rest.dtype.itemsize == 8:
         written = list(map(repr, rest.tolist()))
     else:
@@ -349,7 +354,10 @@ def _render_floats(flat: NDArray[Any]) -> list[str]:
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; FormatError if it has a key twice, since readers differ in which one they take."""
+    """A JSON object.
+
+    FormatError if it has a key twice, since readers differ in which one they take.
+    """
     entries = dict(pairs)
     if len(entries) < len(pairs):
         raise FormatError(f"has a key twice: {listed(key for key, _ in pairs)}", "each key once")

@@ -17,11 +17,13 @@ DOTS = "..."  # for what is left out
 
 def write_tensor(name: str, desc: TensorDesc, values: NDArray[Any]) -> str:
     """A tensor's header and body, without a line break at the end."""
-    return f"{name}: {desc}\n{put_brackets(make_rows(values), desc.sizes)}"
+    body = put_brackets(make_rows(values), desc.sizes)
+    return f"{name}: {desc}\n{body}"
 
 
 def make_rows(
-    values: NDArray[Any], as_texts: Callable[[NDArray[Any]], list[str]] = render
+    values: NDArray[Any],
+    as_texts: Callable[[NDArray[Any]], list[str]] = render,
 ) -> list[str]:
     """A tensor's rows, aligned; `as_texts` gives the texts of elements."""
     texts = as_texts(values)
@@ -33,36 +35,43 @@ def make_rows(
 def align_cells(texts: Sequence[str], width: int, gap: int = 0) -> list[str]:
     """Rows of `width` elements, from the elements' texts in C order, right-justified.
 
-    The first column has its own width, and all others share one, as on the reference page. Dots follow `gap`
-    elements, unless that is 0.
+    The first column has its own width, and all others share one, as on the reference page. Dots
+    follow `gap` elements, unless that is 0.
     """
-    lengths = np.array(list(map(len, texts))).reshape(-1, width)
+    lengths = np.array([len(text) for text in texts])
+    lengths = lengths.reshape(-1, width)
     first = int(lengths[:, 0].max())
     others = int(lengths[:, 1:].max(initial=0))
-    cells = [f"%{first}s"] + [f"%{others}s"] * (width - 1)
+    cells = [f"%{first}s"]
+    cells += [f"%{others}s"] * (width - 1)
     if gap:
         cells.insert(gap, DOTS)
     template = ", ".join(cells)
-    starts = range(0, len(texts), width)
-    return [template % tuple(texts[start : start + width]) for start in starts]
+    rows = []
+    for start in range(0, len(texts), width):
+        row = tuple(texts[start : start + width])
+        rows.append(template % row)
+    return rows
 
 
 def put_brackets(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = ()) -> str:
     """A tensor's rows in brackets, one row a line.
 
-    A tensor without dimensions has no brackets, and one without elements is []. A row that opens k brackets is indented
-    by (rank - k) blanks. `gaps` has a number for each dimension: dots follow so many of its indices, for those that
-    are left out; 0 is for a dimension that is complete.
+    A tensor without dimensions has no brackets, and one without elements is []. A row that opens
+    k brackets is indented by (rank - k) blanks. `gaps` has a number for each dimension: dots follow
+    so many of its indices, for those that are left out; 0 is for a dimension that is complete.
     """
     if not rows:
         return "[]"
     if not sizes:
         return rows[0]
     rank = len(sizes)
-    opening = _count_opening(len(rows), sizes)
+    counts = _count_opening(len(rows), sizes)
+    before = [" " * (rank - count) + "[" * count for count in range(rank + 1)]
+    after = ["]" * count + "," for count in range(rank + 1)]
     lines = []
-    for row, opens, closes in zip(rows, opening, opening[1:], strict=False):
-        lines.append(" " * (rank - opens) + "[" * opens + row + "]" * closes + ",")
+    for row, opening, closing in zip(rows, counts, counts[1:], strict=False):
+        lines.append(before[opening] + row + after[closing])
     lines[-1] = lines[-1].removesuffix(",")
     if gaps:
         _add_dots(lines, sizes, gaps)
@@ -74,7 +83,8 @@ def _count_opening(count: int, sizes: tuple[int, ...]) -> list[int]:
     numbers = np.arange(count + 1)
     opening = np.ones(count + 1, int)
     for d in range(len(sizes) - 1):
-        opening += numbers % prod(sizes[d:-1]) == 0
+        rows_of_one = prod(sizes[d:-1])
+        opening += numbers % rows_of_one == 0
     return opening.tolist()
 
 
@@ -83,6 +93,8 @@ def _add_dots(lines: list[str], sizes: tuple[int, ...], gaps: Sequence[int]) -> 
     for d in range(len(sizes) - 2, -1, -1):
         if not gaps[d]:
             continue
+        indent = " " * (d + 1)
+        step = prod(sizes[d:-1])
         first = gaps[d] * prod(sizes[d + 1 : -1]) - 1
-        for i in range(first, len(lines), prod(sizes[d:-1])):
-            lines[i] += "\n" + " " * (d + 1) + DOTS
+        for i in range(first, len(lines), step):
+            lines[i] += f"\n{indent}{DOTS}"

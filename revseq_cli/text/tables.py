@@ -28,12 +28,13 @@ _FEWEST_COUNTED = 3  # columns of a first line 0, 1, 2 that is probably a header
 class Table:
     """The rows of a text, and the position of the line of each.
 
-    Without a separator, a line may have commas or blanks, and the table has one dimension if it has one line or one
-    number a line. With one, a first line without a number is the header. Lines that begin with # are comments, as
-    NumPy writes its header. With `column`, the table is only the column of that name, and has one dimension.
+    Without a separator, a line may have commas or blanks, and the table has one dimension if it has
+    one line or one number a line. With one, a first line without a number is the header. Lines that
+    begin with # are comments, as NumPy writes its header. With `column`, the table is only the
+    column of that name, and has one dimension.
 
-    FormatError for lines with different numbers of cells, and for tables of other kinds; `file` is the table's file,
-    for hints.
+    FormatError for lines with different numbers of cells, and for tables of other kinds; `file` is
+    the table's file, for hints.
     """
 
     data_type: DataType | None = None  # it states none
@@ -64,7 +65,7 @@ class Table:
 
     @property
     def counts_columns(self) -> bool:
-        """Whether the first line is 0, 1, 2 and so on, as pandas writes it above columns without names."""
+        """Whether the first line is 0, 1, 2 and so on, which pandas writes as a header."""
         first = self._rows[0]
         if self.header or not self.separator or len(first) < _FEWEST_COUNTED:
             return False
@@ -81,7 +82,10 @@ class Table:
         ]
 
     def values(self, data_type: DataType) -> NDArray[Any]:
-        """The numbers as an array; FormatError, with its position, for one that the type cannot hold."""
+        """The numbers as an array.
+
+        FormatError, with its position, for one that the type cannot hold.
+        """
         cells = [*itertools.chain.from_iterable(self._rows)]
         try:
             values = numbers.parse(cells, data_type)
@@ -180,7 +184,7 @@ class Table:
 
 
 def _replace_semicolons(text: str) -> str:
-    """The command that writes commas for semicolons, and points for decimal commas if there are any."""
+    """The command that writes commas for semicolons, and points for decimal commas."""
     return "tr ',;' '.,'" if _DECIMAL_COMMA.search(text) else "tr ';' ','"
 
 
@@ -195,7 +199,7 @@ def _hint(aim: str, commands: Sequence[str], file: str) -> str:
 
 
 def is_table(text: str) -> bool:
-    """Whether a text is lines of numbers: half the cells of the first line are, or all of the second."""
+    """Whether half the cells of the first line are numbers, or all of the second."""
     lines = [split_cells(line, _guess_separator(line)) for line in first_lines(text, 2)]
     if not lines:
         return False
