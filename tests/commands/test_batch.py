@@ -114,7 +114,7 @@ def test_columns_are_the_options_of_run(revseq):
         (lines({"output": "y.zarr"}, {"output": "y.zarr/zarr.json"}), ["line 2: its output y.zarr/zarr.json is the output of"]),
         (lines({"lengths": "./y.npy"}), ["line 1: its lengths ./y.npy is the output of line 1"]),
         (lines({"output": "m.jsonl", "overwrite": True}), ["line 1: its output m.jsonl is the manifest itself"]),
-        ("input,output\nx.npy\n", ["line 2: has 1 cell", "expected 2"]),
+        ("input,output\nx.npy\n", ["line 2: has too few or too many cells", "expected 2"]),
         ('input,output\n"x.npy,y.npy\n', ["line 2: not CSV: unexpected end of data"]),
         ("input,,output\nx.npy,0,y.npy\n", ["line 1: unknown column ''"]),
     ],
