@@ -73,6 +73,9 @@ class Request:
         """
         axis = _find_dimension(self.axis, values)
         if self.batch_axis == NO_BATCH:
+            if NO_BATCH in values.dimensions:
+                problem = f"{NO_BATCH} is a dimension, but also means that there is no batch axis"
+                raise UsageError(problem, "the number of the dimension", where=values.name)
             if axis is None and self.like:
                 axis, _ = SYSTEMS[self.like]
             return axis, None

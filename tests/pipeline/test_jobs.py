@@ -557,3 +557,25 @@ def test_lengths_in_an_attribute(revseq, tmp_path, suffix):
             "[ ", "["
         ).replace(" ]", "]")
     assert "Hint" not in revseq("run", job[0], f"{name}::v/units2", *job[1:]).refused().err
+
+
+def test_a_dimension_that_is_named_none(revseq, tmp_path):
+    """Its number says which is meant."""
+    xarray.Dataset({"v": (("none", "t", "f"), FRAMES)}).to_netcdf(tmp_path / "x.nc")
+    job = ("x.nc::v", "--padding", 0, "--axis", "t", "--batch-axis")
+    revseq("run", *job, "none").refused("none is a dimension", "the number of the dimension")
+    revseq("run", *job, 0, "-o", "y.npy").ok()
+    assert oracle.same_bits(
+        result(tmp_path), oracle.expected(FRAMES, np.array([[[3, 3]], [[4, 4]]]), 1)
+    )
+    np.save(tmp_path / "x.npy", np.full((2, 3, 4), 7.0))
+    job = ("x.npy", "--padding", 0, "--axis", 1)
+    assert "frames of 0" in revseq("run", *job, "--batch-axis", 0).ok().err
+    assert "no sequence ends with 0" in revseq("run", *job, "--batch-axis", "none").ok().err
+
+
+def test_check_says_how_many_lengths_it_takes(revseq, files):
+    np.save(files / "n.npy", np.array([1, 2, 3]))
+    done = revseq("check", "x.npy", "n.npy", "--axis", 1)
+    assert done.status == 1
+    assert "n.npy: has 3 lengths, expected 24, one for each sequence" in done.out
