@@ -233,7 +233,7 @@ def _open_job(
     reading = {name: settings[name] for name in ("dtype", "format_name")}
     a = options.request_of(input=tensors[0], sizes=of_a, absolute=absolute, **reading)
     job = suggest.load(inputs.read_like(request, a))
-    return inputs.load_tensor(a, "A", like=job.values.desc), job, []
+    return inputs.load_output(a, "A", like=job.values.desc), job, []
 
 
 def _mask_of(pair: Pair, tolerance: Tolerance | None) -> Mask:

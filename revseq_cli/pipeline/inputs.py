@@ -182,13 +182,21 @@ def load_tensor(request: Request, name: str, *, like: TensorDesc | None = None) 
     A raw buffer without a shape and a data type has those of `like`, and a text without a data type
     has its type. UsageError if the request states another data type than the file.
     """
+    return _require_type(load_output(request, name, like=like), request.dtype)
+
+
+def load_output(request: Request, name: str, *, like: TensorDesc | None = None) -> Source:
+    """Open one tensor as `load_tensor` does, except that it may have another data type.
+
+    An output of a BFLOAT16 job may be saved as FLOAT32, and --dtype names what bytes are.
+    """
     reference = request.reference(request.values, name)
     types = TextTypes(request.dtype, request.text_type, request.sizes)
     if like:
         types = types._replace(default=like.data_type)
     if like and reference.is_bare:
         types = types._replace(sizes=types.sizes or like.sizes)
-    return _require_type(open_source(reference, types), request.dtype)
+    return open_source(reference, types)
 
 
 def load_pair(a: Request, b: Request) -> tuple[Source, Source]:

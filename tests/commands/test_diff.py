@@ -283,3 +283,16 @@ def test_what_directml_itself_gives_comes_with_a_hint(revseq):
     output = "[[15, 15, 14, 13, 12, 11], [25, 25, 25, 25, 24, 23]]"
     done = revseq("diff", output, "--job", x, "[7, 9]", "--axis", 1).failed()
     assert "Hint: clamp the lengths" in done.out
+
+
+def test_a_bfloat16_job_whose_output_is_saved_as_float32(revseq, tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes, of the extra ml, is missing")
+    x = np.random.default_rng(0).standard_normal((3, 5)).astype(ml_dtypes.bfloat16)
+    lengths = np.array([[5], [2], [3]])
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "n.npy", lengths)
+    np.save(tmp_path / "y.npy", oracle.reverse(x.astype("f4"), lengths, 1))
+    job = ("y.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--dtype", "BFLOAT16")
+    done = revseq("diff", *job).failed()
+    assert "BFLOAT16 is saved as FLOAT32" in done.out
+    assert "0 of 15 elements differ" in done.out

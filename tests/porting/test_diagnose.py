@@ -267,6 +267,18 @@ def test_blocks_of_memory_that_were_not_written():
     assert text == "the output is only 0, in elements of each odd block of 256 elements in memory"
 
 
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_arrays_of_ml_dtypes_are_explained_as_files_are(name):
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes, of the extra ml, is missing")
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((6, 20)).astype(getattr(ml_dtypes, name))
+    n = rng.integers(2, 21, (6, 1))
+    right = oracle.reverse(x.astype("f4"), n, 1)
+    assert told(x, n, 1, (-right).astype(x.dtype))[1] == ["values are negated"]
+    assert told(x, n, 1, right)[1] == [f"{name.upper()} is saved as FLOAT32"]
+    assert told(x, n, 1, x[:, ::-1])[1] == ["whole sequences are reversed"]
+
+
 LARGE = {
     "lengths are 1 too small": lambda x, n: oracle.expected(x, n - 1, 1),
     "around the ends": lambda x, n: np.roll(oracle.expected(x, n, 1), 1, 0),
