@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from revseq_cli import files
 from revseq_cli.commands import options
 from revseq_cli.commands.options import Console, Group
 from revseq_cli.core import platform
@@ -47,8 +48,7 @@ def command(
     from revseq_cli.porting.dxdispatch import write_model
     from revseq_cli.report import objects
 
-    if platform.is_remote(output):
-        raise UsageError("an address", "a file of this machine", where=output)
+    output = files.require_path(output)
     if not output.endswith(".json"):  # DxDispatch compares it so
         name = platform.quoted(
             f"{output.removesuffix(Path(output).suffix).rstrip('/.') or 'model'}.json"
@@ -64,7 +64,7 @@ def command(
         if "--feature-level none" in e.hint:
             e.hint = "no feature level of DirectML runs such a job"
         raise
-    files, result, notes = write_model(job, Path(output), overwrite=overwrite)
+    written, result, notes = write_model(job, Path(output), overwrite=overwrite)
     counts = passes.count_lengths(job, Resources())
     console.note(*job.describe_lengths(counts.clamped, counts.least), *notes)
     name = Path(output).name
@@ -72,17 +72,17 @@ def command(
     if not re.fullmatch(r"[\w.\\-]+", argument):
         argument = f'"{argument}"'
     there = f"dxdispatch.exe {argument}"
-    made, values, lengths = (platform.typed(str(path)) for path in (result, *files[1:]))
+    made, values, lengths = (platform.typed(str(path)) for path in (result, *written[1:]))
     here = f"revseq diff {made} --job {values} {lengths} --axis {job.axis}"
     if console.as_json:
-        report = {"files": files, "command": there, "result": str(result), "comparison": here}
+        report = {"files": written, "command": there, "result": str(result), "comparison": here}
         click.echo(
             objects.text_of(objects.job(job.values.desc, job.lengths.desc, job.axis) | report)
         )
     elif not console.quiet:
         lines = [
             "wrote, to be copied into one folder on Windows:",
-            *(f"  {name}" for name in files),
+            *(f"  {name}" for name in written),
         ]
         lines += [
             "Type there, with DxDispatch of https://github.com/microsoft/DirectML:",

@@ -87,9 +87,9 @@ def read(path: str, columns: Columns, defaults: dict[str, Any]) -> Jobs:
     )
     with about(text.name):
         rows = (_json_rows if is_json else _csv_rows)(text.text, columns)
-        entries = _entries(rows, "line", columns, defaults, platform.make_resolver())
+        entries = _entries(rows, "line", columns, defaults, files.make_resolver())
         for entry in entries if text.identity else ():
-            if platform.name_key(entry.output) == platform.name_key(platform.real_path(path)):
+            if files.name_key(entry.output) == files.name_key(files.real_path(path)):
                 found = f"line {entry.line}: its output {entry.options['output']} is the manifest itself"
                 raise FormatError(found, "another name")
     return Jobs(text.name, "line", entries)
@@ -110,10 +110,10 @@ def of_files(
     of_names, colons, key = pattern.partition("::")
     rows: dict[str, dict[str, str]] = {}
     used = set[str]()  # files that are the output or the lengths of another
-    resolve = platform.make_resolver()
+    resolve = files.make_resolver()
 
     def file_key(name: str) -> str:
-        return platform.name_key(resolve(name))
+        return files.name_key(resolve(name))
 
     for path in paths:
         values = placeholders(path, of_names)
@@ -318,7 +318,7 @@ def _entries(
         raise FormatError("contains no job", _EXAMPLE)
     writers: dict[str, Entry] = {}
     for entry in entries:
-        writers.setdefault(platform.name_key(entry.output), entry)
+        writers.setdefault(files.name_key(entry.output), entry)
     for entry in entries:
         for name, path in {"output": entry.output, **entry.inputs}.items():
             is_output = name == "output"
@@ -386,7 +386,7 @@ def _entry(
 
 def _writers(path: str, writers: Mapping[str, Entry]) -> Iterator[Entry]:
     """The jobs whose outputs are that real path, or folders above it."""
-    key, below = platform.name_key(path), ""
+    key, below = files.name_key(path), ""
     while key != below:
         if key in writers:
             yield writers[key]

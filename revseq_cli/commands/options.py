@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 from click.shell_completion import CompletionItem
 
+from revseq_cli import files
 from revseq_cli.commands import usage
 from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError, UsageError, printable
@@ -433,6 +434,7 @@ def take_resources(parameters: dict[str, Any]) -> Resources:
     )
     if scheduler and engine != "dask" and "REVSEQ_SCHEDULER" not in os.environ:
         raise UsageError("--scheduler is about dask", "--engine dask", "add --engine dask")
+    files.limit_memory(memory)
     return Resources(engine, cores or 0, memory, scheduler or "" if engine == "dask" else "")
 
 

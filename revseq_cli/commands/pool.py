@@ -17,7 +17,6 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from pathlib import Path
 from typing import NamedTuple, cast
 
 from revseq_cli import files
@@ -189,7 +188,9 @@ class Pool:
 
     def _remove_temporary_files(self) -> None:
         """Remove what killed workers have left of the jobs that were under way."""
-        folders = {Path(self._entries[job].output).parent for job in self._under_way}
+        folders = {
+            files.folder_of_temporary_files(self._entries[job].output) for job in self._under_way
+        }
         pattern = f"{new.TEMPORARY_PREFIX}{self._setup.mark}*.tmp"
         end = time.monotonic() + _LONGEST_CLEANUP
         while left := [path for folder in folders for path in folder.glob(pattern)]:
@@ -205,7 +206,7 @@ class Pool:
 
 def _is_far(entry: Entry) -> bool:
     """Whether a job waits for servers most of the time."""
-    return any(map(platform.is_remote, (entry.output, *entry.inputs.values())))
+    return any(map(files.waits_for_servers, (entry.output, *entry.inputs.values())))
 
 
 def _is_large(entry: Entry) -> bool:
@@ -295,12 +296,11 @@ def _write_output(
     request = run.keep_digits(request, output)
     job = suggest.load(request)
     outcome = Outcome(entry.line, output, None, bytes=job.values.desc.total_bytes)
-    folder = os.curdir if platform.is_remote(entry.output) else os.path.dirname(entry.output)
-    if not os.path.isdir(folder):
+    if not files.has_folder(entry.output):
         if setup.plans:
             plan_reversal(job, resources)
             return outcome._replace(planned=True), None
-        os.makedirs(folder, exist_ok=True)
+        files.make_folder(entry.output)
     sink = run.new_sink(job, request, output, resources, overwrite=overwrite, only=only)
     plan = plan_reversal(job, resources, sink)
     if setup.plans:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from revseq_cli import files
 from revseq_cli.commands import options
 from revseq_cli.commands.options import Console, Group
-from revseq_cli.core import platform
 from revseq_cli.core.errors import UsageError
 from revseq_cli.formats import table
 from revseq_cli.formats.table import Format
@@ -118,7 +118,7 @@ def command(
         else new_sink(job, request, path, resources, overwrite=overwrite, only=only)
     )
     drawings = [options.new_picture(picture, job.files, overwrite=overwrite)] if picture else []
-    if picture and path and platform.file_key(picture) == platform.file_key(path):
+    if picture and path and files.file_key(picture) == files.file_key(path):
         raise UsageError("-o and --picture are the same file", "two names", where=picture)
     if dry_run:
         from revseq_cli.report import objects, view

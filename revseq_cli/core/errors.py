@@ -15,6 +15,10 @@ _LONGEST, _LONGEST_LINE = (
     6000,
 )  # characters of a name in a list; of a line in a message: a path may have 4,096
 HALVES = re.compile("[\ud800-\udfff]")  # of characters, which no encoding has; JSON may
+# A web address, and what follows its ?, up to a blank, a quote, or the name of a tensor.
+_QUERY = re.compile(r"(https?://[^\s?'\"]*)\?[^\s'\"]*?(?=::|[\s'\"]|$)", re.IGNORECASE)
+# A user in an address; what precedes the @ is a container in one of Azure.
+_USER = re.compile(r"(?<=://)(?<!\babfs://)(?<!\babfss://)(?<!\baz://)[^\s/'\"]*@", re.IGNORECASE)
 _UNTYPED = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 
 
@@ -31,12 +35,21 @@ def printable(text: str) -> str:
     )
 
 
+_secrets: set[str] = set()
+
+
+def hide(secret: str) -> None:
+    """Keep a text, such as a password, out of every message of this process from now on."""
+    _secrets.add(secret)
+
+
 def without_secrets(text: str) -> str:
-    """The text with the addresses in it, but without what may be credentials: a user, and what stands behind a ?."""
+    """The text without what is secret: texts that were hidden, and what addresses in it may have of that kind."""
+    for secret in sorted(_secrets, key=len, reverse=True):
+        text = text.replace(secret, "")
     if "://" not in text:
         return text
-    text = re.sub(r"(?<=://)[^\s/@'\"]*@", "", text)
-    return re.sub(r"(https?://[^\s?'\"]*)\?[^\s'\"]*?(?=::|[\s'\"]|$)", r"\1", text)
+    return _QUERY.sub(r"\1", _USER.sub("", text))
 
 
 def can_be_typed(text: str) -> bool:

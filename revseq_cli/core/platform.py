@@ -348,15 +348,8 @@ _NO_NAME = re.compile(
 _UNLIKE_A_FILE = re.compile(r"-(?!::|$)|\s*(?:(?:(?:np|numpy|torch)\.)?(?:array|tensor)\(\s*)?\[")
 
 
-def is_remote(path: str) -> bool:
-    """Whether it is an address, as s3://bucket/x.npy, and no path of this machine."""
-    return "://" in path and re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", path) is not None
-
-
 def name_fault(path: str) -> tuple[str, str]:
     """Why the path names no file of this machine, and what to do; both are empty if it may name one."""
-    if is_remote(path):
-        return "", ""
     home = os.path.expanduser(path)
     if home != path and not os.path.exists(re.split(r"[\\/]", path)[0]):
         return "the shell did not expand its ~, because of quotes or a =", f"type {quoted(home)}"
@@ -375,9 +368,7 @@ def _fault_on_windows(path: str) -> str:
 
 
 def real_path(path: str) -> str:
-    """The path of the file itself, without links; an address as it is."""
-    if is_remote(path):
-        return path
+    """The path of the file itself, without links."""
     try:
         return plain_path(os.path.realpath(path))
     except OSError:  # Windows has file systems that do not tell
@@ -391,7 +382,7 @@ def make_resolver() -> Callable[[str], str]:
     @functools.cache
     def resolve(path: str) -> str:
         folder, name = os.path.split(path)
-        if sys.platform == "win32" or is_remote(path) or name in ("", os.curdir, os.pardir):
+        if sys.platform == "win32" or name in ("", os.curdir, os.pardir):
             return real_path(path)
         resolved = os.path.join(folders(folder or os.curdir), name)
         return real_path(path) if os.path.islink(resolved) else resolved
@@ -410,8 +401,6 @@ def plain_path(path: str) -> str:
 
 def name_key(path: str) -> str:
     """What is equal for two real paths of one file, which may not be there yet: without case where names have none."""
-    if is_remote(path):
-        return path
     return path.casefold() if sys.platform == "darwin" else os.path.normcase(path)
 
 

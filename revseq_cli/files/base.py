@@ -27,6 +27,20 @@ _HINTS = {
 }
 
 
+_memory = 1 << 30
+
+
+def limit_memory(size: int) -> None:
+    """Hold at most so many bytes of files at addresses at once, from now on."""
+    global _memory
+    _memory = size
+
+
+def memory() -> int:
+    """The bytes of files at addresses that this process may hold at once."""
+    return _memory
+
+
 @dataclass(frozen=True)
 class Identity:
     """One state of a file: device, inode, size in bytes, and the times of its last changes in ns.

@@ -13,6 +13,7 @@ from typing import Self
 
 from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import FileThereError, TensorIOError, exists_already
+from revseq_cli.files.address import is_address, local_path
 from revseq_cli.files.base import (
     Identity,
     failed,
@@ -29,6 +30,11 @@ TEMPORARY_PREFIX = ".revseq-"
 _REPLACE = "to replace it, add --overwrite"
 _NAME = "the name of a file to write"
 _mark = ""
+
+
+def is_of_this_batch(name: str) -> bool:
+    """Whether it is the temporary name of a job of the batch that this process works for."""
+    return bool(_mark) and name.startswith(f"{TEMPORARY_PREFIX}{_mark}")
 
 
 def mark_temporary_files(mark: str) -> None:
@@ -57,12 +63,14 @@ class NewFile:
     """
 
     address = ""  # of a folder whose files go there
+    reaches_workers = True  # whether workers in other processes, or on other machines, can write it
     _mode = 0o666
 
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
+        path = local_path(path) or path
         self.name = self.beside = path
         self.is_created, self._overwrite = False, overwrite
-        if platform.is_remote(path):  # of a picture, for example
+        if is_address(path):  # of a picture, for example
             raise TensorIOError("an address", "a file of this machine", where=path)
         fault, hint = platform.name_fault(path)
         if fault:

@@ -49,7 +49,7 @@ def create_sink(
         is_nameless = original is not None or row in (ZARR, ONNX)
         key = template.key or ("" if is_nameless else "tensor")
     sink = row.load().create_sink(file, template, key, original)
-    if elsewhere and platform.is_remote(path) and not file.address:
+    if elsewhere and not file.reaches_workers:
         sink.in_workers = False
     sink.notes += _note_on_type(row, template, file.name)
     own = named(template.storage.format)
@@ -84,7 +84,7 @@ def _find_own_file(reference: Reference, row: Format, *, overwrite: bool) -> Ori
     path, key = reference.path, reference.key
     if key is None or not row.keeps_others or not files.exists(path):
         return None
-    if platform.is_remote(path):
+    if not files.is_replaceable(path):
         wanted = "a new address: a tensor is added only to a file of this machine"
         raise UsageError("exists already", wanted, where=f"{path}::{key}")
     kind = find_format(path, is_folder=files.is_folder(path))[0]

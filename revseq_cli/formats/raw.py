@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from revseq_cli import files
-from revseq_cli.core import platform, thresholds
+from revseq_cli.core import thresholds
 from revseq_cli.core.dtypes import dtype_of, require_sizes
 from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.core.tensors import Region, braced
@@ -179,8 +179,8 @@ class RawSource(Source):
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
         alignments = cut_alignments_of(self.dtype, self.sizes, self.order)
-        if platform.is_remote(self.path):
-            run = thresholds.FAR_RUN // self.dtype.itemsize
+        run = files.cheap_run(self.path) // self.dtype.itemsize
+        if run:
             alignments.insert(0, cut_alignment_of(run, self.sizes, self.order))
         return alignments
 

@@ -72,9 +72,7 @@ def _find_packed_format(path: str, packing: Packing) -> Format | None:
 
 def is_folder(path: str) -> bool:
     """Whether it is a folder, or the address of a Zarr store: a web server lists no files."""
-    if platform.is_remote(path) and by_suffix(path) is ZARR:
-        return True
-    return files.is_folder(path)
+    return files.is_folder(path, assumed=by_suffix(path) is ZARR)
 
 
 def unknown_format(path: str, key: str | None) -> RevseqError:

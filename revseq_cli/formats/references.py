@@ -120,13 +120,10 @@ class Reference:
         """A file, or `path::key`; a path that exists counts first, since a file's name may have :: in it."""
         if not text:
             raise UsageError("the name of a file is empty", "a name", "is a variable unset?")
-        if text.startswith("file:///"):
-            from urllib.request import url2pathname  # few name a file so
-
-            text = url2pathname(text.removeprefix("file://"))
-        if platform.is_remote(text):
-            address, colons, below = text.partition("::")
-            return cls(files.parse_name(address), below if colons else None, format=format_name)
+        text = files.parse_name(text)
+        address = files.split_address(text, has_suffix=lambda path: by_suffix(path) is not None)
+        if address:
+            return cls(*address, format=format_name)
         path, key = _split_name(text)
         fault, hint = platform.name_fault(path)
         if fault:
@@ -137,9 +134,9 @@ class Reference:
 
     def absolute(self) -> Reference:
         """The reference with an absolute path."""
-        if self.is_piped or self.inline is not None or platform.is_remote(self.path):
+        if self.is_piped or self.inline is not None:
             return self
-        return replace(self, path=os.path.abspath(self.path))
+        return replace(self, path=files.absolute(self.path))
 
     @functools.cached_property
     def is_piped(self) -> bool:
@@ -217,9 +214,7 @@ class Reference:
     @functools.cached_property
     def _kind(self) -> tuple[Format | None, Packing | None, Head | None]:
         """The format and the packing that the first bytes say; the suffix decides between JSON and text."""
-        is_folder = self.is_folder
-        if platform.is_remote(self.path):
-            is_folder = recognition.is_folder(self.path)
+        is_folder = self.is_folder or recognition.is_folder(self.path)
         try:
             row, packing, head = recognition.find_format(self.path, is_folder=is_folder)
         except MissingFileError as e:

@@ -242,4 +242,4 @@ STORE_FILES = ("zarr.json", ".zarray", ".zgroup")
 
 def is_store(folder: str) -> bool:
     """Whether the folder has metadata of Zarr's, for an array or a group."""
-    return any(files.exists(files.join(folder, name)) for name in STORE_FILES)
+    return files.has_any(folder, STORE_FILES)

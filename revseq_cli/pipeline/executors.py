@@ -42,7 +42,7 @@ from revseq_cli.core.errors import MEMORY_ENDED, EngineError, RevseqError, Usage
 from revseq_cli.files import local
 
 if TYPE_CHECKING:
-    from revseq_cli.files.far import Known
+    from revseq_cli.files.nearby import Known
 
 _Result = TypeVar("_Result")
 # In seconds:

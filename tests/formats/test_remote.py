@@ -26,7 +26,6 @@ import fsspec  # noqa: E402
 import servers  # noqa: E402
 import zarr  # noqa: E402
 from click.testing import CliRunner  # noqa: E402
-from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper  # noqa: E402
 
 from revseq_cli.commands.cli import cli  # noqa: E402
 from revseq_cli.core.errors import RevseqError, without_secrets  # noqa: E402
@@ -39,7 +38,7 @@ JOB = ("--axis", 1, "--batch-axis", 0)
 X = np.arange(240_000, dtype=np.float32).reshape(SIZES)
 RIGHT = oracle.expected(X, LENGTHS[:, None], 1)
 # Small ranges, and short pauses between tries.
-SMALL = {"FAR_PIECE": 1 << 18, "FAR_BLOCK": 1 << 16, "FAR_SMALL": 0}
+SMALL = {"FAR_PIECE": 1 << 18, "FAR_BLOCK": 1 << 16, "FAR_SMALL": 0, "FAR_WHOLE": 1 << 16}
 QUICK = "import revseq_cli.files.calls as r; r._PAUSES = (0.01, 0.01)"
 FORMATS = ("x.npy", "x.npz", "x.h5", "x.nc", "x.safetensors", "x.json", "x.pb", "x.zarr")
 
@@ -107,16 +106,23 @@ def of_web(revseq, web, tmp_path):
     return run
 
 
+@pytest.fixture(scope="module")
+def buckets():
+    """An S3 server in memory."""
+    pytest.importorskip("s3fs", reason="s3fs, of the tests, is not installed")
+    with servers.running(servers.Bucket()) as server:
+        yield server
+
+
 @pytest.fixture
-def memory():
-    """Bytes at memory://box, for commands in this process alone."""
-    calls.session().systems.clear()  # which have the methods of another test
-    AsyncFileSystemWrapper.clear_instance_cache()
-    files = fsspec.filesystem("memory")
-    yield files
+def bucket(buckets, monkeypatch):
+    """A new bucket of that server, whose client this process is, and its commands."""
+    for name, value in buckets.env.items():
+        monkeypatch.setenv(name, value)
+    buckets.empty()
+    yield buckets
+    buckets.open.set()
     close_files()
-    files.store.clear()
-    files.pseudo_dirs[:] = [""]
 
 
 def here(*args):
@@ -128,167 +134,256 @@ def here(*args):
     return done.output
 
 
-def test_every_format_in_memory(memory, far):
+def test_every_format_in_a_bucket(bucket, far):
     """One after another is made of the one before, with a tensor whose bits the last one must have."""
-    memory.put(str(far / "x.npy"), "/box/x.npy")
-    memory.put(str(far / "n.npy"), "/box/n.npy")
-    here(
-        "run",
-        "memory://box/x.npy",
-        "memory://box/n.npy",
-        *JOB,
-        "-o",
-        "memory://box/y.npy",
-        "--verify",
-    )
+    bucket.put("x.npy", far / "x.npy")
+    bucket.put("n.npy", far / "n.npy")
+    here("run", "s3://box/x.npy", "s3://box/n.npy", *JOB, "-o", "s3://box/y.npy", "--verify")
     names = ["y.npy", *(name.replace("x", "y") for name in FORMATS[1:]), "y.bin"]
     for name, following in itertools.pairwise(names):
-        here("convert", f"memory://box/{name}", f"memory://box/{following}", "--verify")
-    here("convert", "memory://box/y.bin", "memory://box/z.npy", "--sizes", "6x40000")
-    assert np.array_equal(np.load(io.BytesIO(memory.cat_file("/box/z.npy"))), RIGHT)
+        here("convert", f"s3://box/{name}", f"s3://box/{following}", "--verify")
+    here("convert", "s3://box/y.bin", "s3://box/z.npy", "--sizes", "6x40000")
+    assert np.array_equal(np.load(io.BytesIO(bucket.objects["z.npy"].data)), RIGHT)
     assert "equal" in here(
-        "diff", "memory://box/z.npy", "--job", "memory://box/x.npy", "memory://box/n.npy", *JOB
+        "diff", "s3://box/z.npy", "--job", "s3://box/x.npy", "s3://box/n.npy", *JOB
     )
-    assert "FLOAT32" in here("show", "memory://box/y.zarr")
-    assert "accepts" in here("check", "memory://box/x.npy", "memory://box/n.npy", *JOB)
-    assert not [name for name in memory.find("/box") if ".revseq" in name]
+    assert "FLOAT32" in here("show", "s3://box/y.zarr")
+    assert "accepts" in here("check", "s3://box/x.npy", "s3://box/n.npy", *JOB)
+    assert not [name for name in bucket.objects if ".revseq" in name]
+    assert not bucket.uploads
 
 
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("show", "memory://box/none.npy"), "no such file"),
-        (("show", "memory://box/none.zarr"), "no such store"),
-        (("show", "nothing://box/x.npy"), "fsspec knows no nothing"),
-        (("show", "memory://box"), "a directory"),
-        (("convert", "memory://box/x.npy", "memory://box/n.npy"), "exists already"),
+        (("show", "s3://box/none.npy"), "no such file"),
+        (("show", "s3://box/none.zarr"), "no such store"),
+        (("show", "nothing://box/x.npy"), "unknown scheme nothing"),
+        (("show", "s3://box"), "a directory"),
+        (("show", "s3://box/x.zarr/x"), "a directory"),
+        (("convert", "s3://box/x.npy", "s3://box/n.npy"), "exists already"),
+        (("convert", "s3://box/x.npy", "s3://none/n.npy"), "no such bucket"),
+        (("convert", "s3://box/x.npy", "s3://box/x.npy", "--overwrite"), "also an input"),
+        (("convert", "s3://box/x.npy", "s3a://box/x.npy", "--overwrite"), "also an input"),
+        (("convert", "S3N://box/x.npy", "s3://box/x.npy", "--overwrite"), "also an input"),
+        (("convert", "s3://box/x.npy", "s3://box/x.npy/", "--overwrite"), "also an input"),
         (
-            ("convert", "memory://box/x.npy", "memory://box/x.npy", "--overwrite"),
+            ("convert", "s3://box/x.npy", "s3://box/x.npy?versionId=null", "--overwrite"),
             "also an input",
         ),
-        (("convert", "memory://box/x.npy", "memory://box/x.zarr"), "exists already"),
-        (("convert", "memory://box/x.npy", "http://host/y.npy"), "can only be read"),
+        (("convert", "s3://box/x.npy", "s3://box/x.zarr"), "exists already"),
+        (("convert", "s3://box/x.npy", "http://host/y.npy"), "can only be read"),
+        (("convert", "s3://box/x.npy", "memory://box/y.npy"), "would be lost"),
         (
-            (
-                "run",
-                "memory://box/x.npy",
-                "[1, 1, 1, 1, 1, 1]",
-                *JOB,
-                "--picture",
-                "memory://box/p.svg",
-            ),
+            ("run", "s3://box/x.npy", "[1, 1, 1, 1, 1, 1]", *JOB, "--picture", "s3://box/p.svg"),
             "an address",
         ),
-        (("export", "memory://box/x.npy", "[2]", *JOB, "-o", "memory://box/m.json"), "an address"),
+        (("export", "s3://box/x.npy", "[2]", *JOB, "-o", "s3://box/m.json"), "an address"),
     ],
 )
-def test_what_is_refused(memory, far, words, error):
+def test_what_is_refused(bucket, far, words, error):
     for name in ("x.npy", "n.npy", "x.zarr/x/c/0"):
-        memory.pipe_file(f"/box/{name}", (far / "x.npy").read_bytes())
-    before = memory.find("/box", detail=True)
+        bucket.put(name, far / "x.npy")
+    before = dict(bucket.objects)
     with pytest.raises(RevseqError, match=error):
         here(*words)
-    assert memory.find("/box", detail=True) == before
+    assert bucket.objects == before
 
 
-@pytest.mark.parametrize("is_told", [False, True])
-def test_overwrite_replaces(memory, far, monkeypatch, is_told):
-    """Also through a package that has to be told so, as adlfs."""
-    real = type(memory).put_file
-
-    def put_file(self, path, name, overwrite=False, **options):
-        if not overwrite and self.exists(name):
-            raise FileExistsError(name)
-        real(self, path, name)
-
-    if is_told:
-        monkeypatch.setattr(type(memory), "put_file", put_file)
-    memory.pipe_file("/box/y.npy", b"old")
-    here("convert", far / "x.npy", "memory://box/y.npy", "--overwrite")
-    assert memory.cat_file("/box/y.npy") == (far / "x.npy").read_bytes()
+def test_names_with_colons(bucket, far):
+    bucket.put("in/a::b.npy", far / "x.npy")
+    bucket.put("x.npz", far / "x.npz")
+    assert "FLOAT32" in here("show", "s3://box/in/a::b.npy")
+    assert "FLOAT32" in here("show", "s3://box/x.npz::x")
+    with pytest.raises(RevseqError, match="no such file"):
+        here("show", "s3://box/in/a::c.npy")
 
 
-def test_two_runs_of_one_store(memory, far, monkeypatch):
+def test_overwrite_replaces(bucket, far):
+    bucket.objects["y.npy"] = servers.Object(b"old")
+    here("convert", far / "x.npy", "s3a://box/y.npy", "--overwrite")
+    assert bucket.objects["y.npy"].data == (far / "x.npy").read_bytes()
+
+
+def test_two_runs_of_one_store(bucket, far, monkeypatch):
     """The one that comes second finds the mark of the first, also if both began at once, and takes nothing from it."""
-    others = ["/box/y.zarr/.revseq-0.tmp", "/box/y.zarr/c/0/0"]
+    others = ["y.zarr/.revseq-0.tmp", "y.zarr/c/0/0"]
     create = upload.NewStore.create
-    monkeypatch.setattr(
-        upload.NewStore,
-        "create",
-        lambda file: ([memory.pipe_file(name, b"") for name in others], create(file)),
-    )
+
+    def create_second(file):
+        bucket.objects |= {name: servers.Object(b"") for name in others}
+        create(file)
+
+    monkeypatch.setattr(upload.NewStore, "create", create_second)
     for _ in range(2):
         with pytest.raises(RevseqError, match="being written"):
-            here("convert", far / "x.npy", "memory://box/y.zarr")
-        assert memory.find("/box") == others
+            here("convert", far / "x.npy", "s3://box/y.zarr")
+        assert sorted(bucket.objects) == others
 
 
-def test_the_metadata_of_a_store_come_last(memory, far, monkeypatch):
-    put = []
-
-    def noted(place, real):
-        return lambda *args, **options: (put.append(args[place]), real(*args, **options))[1]
-
-    for name, place in (("put_file", 2), ("pipe_file", 1)):
-        monkeypatch.setattr(type(memory), name, noted(place, getattr(type(memory), name)))
-    here("convert", far / "x.zarr", "memory://box/y.zarr")
+def test_the_metadata_of_a_store_come_last(bucket, far):
+    here("convert", far / "x.zarr", "s3://box/y.zarr")
+    put = [path for method, path, *_ in bucket.requests if method == "PUT"]
     is_metadata = [name.endswith("/zarr.json") for name in put]
     assert put[-1] == "/box/y.zarr/zarr.json"
     assert is_metadata == sorted(is_metadata)
     assert is_metadata.index(True) > 24
 
 
-def test_a_failure_leaves_no_object(memory, far, monkeypatch):
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(type(memory), "put_file", full)
+def test_a_failure_leaves_no_object(bucket, far):
+    bucket.fault = lambda method, path: (
+        (400, "Broken") if method == "PUT" and "tmp" not in path else None
+    )
     for name in ("y.npy", "y.zarr"):
-        with pytest.raises(RevseqError, match=r"cannot write: .*No space left"):
-            here("convert", far / "x.npy", f"memory://box/{name}")
-    assert memory.find("/box") == []
+        with pytest.raises(RevseqError, match=r"cannot write: .*Broken"):
+            here("convert", far / "x.npy", f"s3://box/{name}")
+    assert bucket.objects == {}
 
 
-# Addresses of files of this machine pass through fsspec, too, and reach other processes.
+@pytest.fixture
+def in_parts(bucket, tmp_path, monkeypatch):
+    """A file of four parts."""
+    monkeypatch.setattr("revseq_cli.files.s3._LEAST_PART", 1 << 18)
+    monkeypatch.setattr("revseq_cli.core.thresholds.FAR_PIECE", 1 << 18)
+    monkeypatch.setattr(calls, "_PAUSES", (0.01, 0.01))
+    np.save(tmp_path / "x.npy", X)
+    return bucket
+
+
+@pytest.mark.parametrize(
+    ("method", "part", "action"),
+    [
+        ("PUT", "partNumber=2", (503, "SlowDown")),
+        ("PUT", "partNumber=3", "reset"),
+        ("POST", "uploads", (500, "InternalError")),
+        ("POST", "uploadId", "lose"),
+        ("POST", "uploadId", (501, "NotImplemented")),
+    ],
+)
+def test_an_upload_that_fails_once(in_parts, tmp_path, method, part, action):
+    """Also where the answer is lost that says it is complete, and where the store knows no conditions."""
+    faults = iter([action])
+
+    def fail(asked, path):
+        return next(faults, None) if asked == method and part in path else None
+
+    in_parts.fault = fail
+    here("convert", tmp_path / "x.npy", "s3://box/y.npy")
+    assert in_parts.objects["y.npy"].data == (tmp_path / "x.npy").read_bytes()
+    assert not in_parts.uploads
+
+
+@pytest.mark.parametrize("action", [(403, "AccessDenied"), (503, "SlowDown"), "reset"])
+def test_an_upload_that_fails_leaves_no_parts(in_parts, tmp_path, action):
+    in_parts.fault = lambda method, path: action if "partNumber=3" in path else None
+    with pytest.raises(RevseqError, match="cannot write"):
+        here("convert", tmp_path / "x.npy", "s3://box/y.npy")
+    assert not in_parts.uploads
+    assert not in_parts.objects
+
+
+@pytest.mark.needs("signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_no_parts(bucket, tmp_path, number):
+    np.save(tmp_path / "x.npy", np.zeros((24, 1 << 18), np.float32))
+    bucket.fault = lambda method, path: "hang" if "partNumber=3" in path else None
+    words = [sys.executable, "-m", "revseq_cli", "convert", "x.npy", "s3://box/y.npy"]
+    process = subprocess.Popen(words, cwd=tmp_path, stdout=-1, stderr=-1)
+    until(lambda: any(len(parts) >= 2 for parts in bucket.uploads.values()))
+    process.send_signal(number)
+    process.communicate()
+    assert process.returncode == -number
+    assert not bucket.uploads
+    assert not bucket.objects
+
+
+def test_without_the_right_to_look(bucket, far):
+    """Who may not list a bucket gets 403 for what is not there, and the condition of the upload decides."""
+    bucket.fault = lambda method, path: (403, "AccessDenied") if method in ("GET", "HEAD") else None
+    here("convert", far / "x.npy", "s3://box/y.npy")
+    with pytest.raises(RevseqError, match="exists already"):
+        here("convert", far / "n.npy", "s3://box/y.npy")
+    assert bucket.objects["y.npy"].data == (far / "x.npy").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "error"),
+    [
+        (400, "ExpiredToken", "credentials have expired.*aws sso login"),
+        (301, "PermanentRedirect", "another region.*AWS_DEFAULT_REGION"),
+        (403, "AccessDenied", "access denied"),
+        (403, "SignatureDoesNotMatch", "credentials are wrong"),
+        (404, "NoSuchBucket", "no such bucket"),
+    ],
+)
+def test_what_a_bucket_answers(bucket, status, code, error):
+    bucket.fault = lambda method, path: (status, code)
+    with pytest.raises(RevseqError) as raised:
+        here("show", "s3://box/x.npy")
+    assert re.search(error, f"{raised.value} {raised.value.hint}")
+
+
+def test_a_chunk_that_is_listed_and_not_sent(bucket, far, tmp_path):
+    bucket.put("x.zarr", far / "x.zarr")
+    bucket.fault = lambda method, path: (404, "NoSuchKey") if "/c/2/1" in path else None
+    with pytest.raises(RevseqError, match="is listed"):
+        here("convert", "s3://box/x.zarr", tmp_path / "y.npy")
+    bucket.fault = lambda method, path: None
+    del bucket.objects["x.zarr/x/c/2/1"]
+    here("convert", "s3://box/x.zarr", tmp_path / "y.npy")
+    assert not np.load(tmp_path / "y.npy")[2, 10_000:20_000].any()
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.h5", "x.zarr"])
-def test_workers(revseq, far, name):
+def test_workers(revseq, bucket, far, tmp_path, name):
+    bucket.put(name, far / name)
     words = ("--engine", "processes", "--jobs", 2, "--memory", "4M", "--verify")
-    address, output = f"local://{far}/{name}", f"local://{far}/new/y{name[1:]}"
-    revseq("run", address, f"local://{far}/n.npy", *JOB, "-o", output, *words).ok()
-    assert np.array_equal(stored(far / "new" / f"y{name[1:]}"), RIGHT)
-    assert not list((far / "new").rglob(".revseq*"))
+    output = f"s3://box/new/y{name[1:]}"
+    revseq("run", f"s3://box/{name}", "far/n.npy", *JOB, "-o", output, *words).ok()
+    bucket.get(f"new/y{name[1:]}", tmp_path / f"y{name[1:]}")
+    assert np.array_equal(stored(tmp_path / f"y{name[1:]}"), RIGHT)
+    assert not [key for key in bucket.objects if ".revseq" in key]
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_short_runs(revseq, far, order):
+def test_short_runs(revseq, bucket, far, order):
     np.save(far / "x.npy", np.asarray(X, order=order))
-    words = ("run", f"local://{far}/x.npy", "far/n.npy", *JOB, "-o", "y.npy", "--memory", "40k")
-    revseq(
-        *words,
-        thresholds={
-            "FAR_SMALL": 64,
-            "FAR_BLOCK": 64,
-            "FAR_KEPT": 6400,
-            "FAR_GAP": 64,
-            "FAR_PIECE": 4096,
-            "FAR_AT_ONCE": 9000,
-        },
-    ).ok()
+    bucket.put("x.npy", far / "x.npy")
+    words = ("run", "s3://box/x.npy", "far/n.npy", *JOB, "-o", "y.npy", "--memory", "40k")
+    small = {"FAR_SMALL": 64, "FAR_BLOCK": 64, "FAR_KEPT": 6400, "FAR_GAP": 64, "FAR_PIECE": 4096}
+    no_copy = "import shutil; shutil.disk_usage = lambda path: shutil._ntuple_diskusage(0, 0, 0)"
+    revseq(*words, thresholds=small, code=no_copy).ok()
     assert np.array_equal(np.load(far.parent / "y.npy"), RIGHT)
 
 
-def test_batch(revseq, far):
+def test_batch(revseq, bucket, far):
     for stem in ("a", "b"):
-        shutil.copy(far / "x.npy", far / f"in_{stem}.npy")
-    words = ("batch", "--each", f"local://{far}/in_*.npy", "--lengths", "far/n.npy", *JOB, "-o", f"local://{far}/out/{{match}}.npy")  # fmt: skip
+        bucket.put(f"in_{stem}.npy", far / "x.npy")
+    words = ("batch", "--each", "s3://box/in_*.npy", "--lengths", "far/n.npy", *JOB, "-o", "s3://box/out/{match}.npy")  # fmt: skip
     revseq(*words).ok()
     for stem in ("a", "b"):
-        assert np.array_equal(np.load(far / f"out/{stem}.npy"), RIGHT)
+        assert np.array_equal(np.load(io.BytesIO(bucket.objects[f"out/{stem}.npy"].data)), RIGHT)
     assert revseq(*words, "--resume").ok().out.startswith("2 jobs: 2 skipped")
-    os.utime(far / "in_a.npy")
+    bucket.objects["in_a.npy"].time += 60
     assert revseq(*words, "--resume").ok().out.startswith("2 jobs: 1 done, 1 skipped")
+
+
+@pytest.mark.parametrize("scheme", ["local://", "LOCAL://", "file://", "File://localhost"])
+def test_local_addresses_are_paths(revseq, far, scheme):
+    """An input under such a name is not overwritten, and an output replaces what a link names."""
+    address = f"{scheme}{far}/x.npy"
+    for source, output in ((address, "far/x.npy"), ("far/x.npy", address)):
+        revseq("convert", source, output, "--overwrite").refused("also an input")
+    (far / "link.npy").symlink_to("new.npy")
+    revseq("run", address, f"{scheme}{far}/n.npy", *JOB, "-o", f"{scheme}{far}/link.npy").ok()
+    assert np.array_equal(np.load(far / "new.npy"), RIGHT)
+    manifest = far / "jobs.csv"
+    manifest.write_text(
+        "input,lengths,output,axis,batch_axis\n"
+        f"far/x.npy,far/n.npy,{scheme}{far}/a.npy,1,0\n"
+        f"far/a.npy,far/n.npy,far/b.npy,1,0\n"
+    )
+    revseq("batch", manifest).refused("a.npy", "output")
 
 
 def test_local_jobs_know_no_fsspec(revseq, far):
@@ -338,7 +433,7 @@ def test_a_server_that_stops_to_answer(of_web, web, tmp_path, name):
     ("fault", "words"),
     [
         ({"status": 404}, "no such file"),
-        ({"status": 403}, "no right to"),
+        ({"status": 403}, "access denied"),
         ({"status": 500}, "the server answers 500"),
         ({"breaks": lambda _: True}, "cannot read: "),
         (

@@ -12,18 +12,18 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from revseq_cli import files
-from revseq_cli.core import platform, signals
+from revseq_cli.core import signals
 from revseq_cli.core.dtypes import data_type_of, dtype_of, is_nameless, named, require_sizes
 from revseq_cli.core.errors import FormatError, MissingFileError, RevseqError, TensorIOError
 from revseq_cli.core.tensors import DataType, TensorDesc, braced
-from revseq_cli.files import base, far
-from revseq_cli.files.address import is_web
+from revseq_cli.files import base, folders
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats.contents import GROUP, Contents, Item, extra, only_of
 from revseq_cli.formats.contract import Address, FileSink, Original, Source, TextTypes
@@ -39,6 +39,7 @@ FILES = {name for names in (*ARRAY_FILES.values(), *GROUP_FILES.values()) for na
 # The copy of the metadata of all arrays of a group: a file in version 2, and in version 3 a field of the group.
 CONSOLIDATED = {2: ".zmetadata", 3: "consolidated_metadata"}
 _LINKS = "files in the store itself; links are not followed"
+_FEW_CHUNKS = 64  # of which one should be there
 _LARGEST, _LONGEST_TYPE = 1 << 24, 16  # bytes of a file of metadata; characters of a dtype
 
 # The codecs that lose nothing, by their names in both versions: of zarr itself, of numcodecs, and its checksums.
@@ -83,17 +84,27 @@ class Store:
     def __init__(self, path: str) -> None:
         self.path = path
         self._fetched: dict[str, bytes] | None = None
-        if platform.is_remote(path):
-            names = [
-                name
-                for name in far.list_below(path)
-                if name.rpartition("/")[2] in (*FILES, CONSOLIDATED[2])
-            ]
-            self._fetched = far.read_files(path, names or [*FILES, CONSOLIDATED[2]])
-            if not self._fetched:
-                raise MissingFileError("no such store", where=path)
-            if is_web(path):
-                self._fetched |= self._copies()
+        self.listing = files.list_files(path)
+        if self.listing is None:
+            return
+        known = {*FILES, CONSOLIDATED[2]}
+        names = [name for name in self.listing if name.rpartition("/")[2] in known]
+        self._fetched = folders.read_files(path, names or known)
+        if not self._fetched:
+            raise MissingFileError("no such store", where=path)
+        if not files.lists_files(path):
+            self._fetched |= self._copies()
+
+    def listing_of(self, key: str) -> dict[str, base.Identity] | None:
+        """The states of the files of an array, as the store was listed; None for a folder of this machine."""
+        if self.listing is None:
+            return None
+        start = f"{key}/" if key else ""
+        return {
+            name.removeprefix(start): identity
+            for name, identity in self.listing.items()
+            if name.startswith(start)
+        }
 
     def _copies(self) -> dict[str, bytes]:
         """The files of metadata of which those at the root have copies."""
@@ -267,6 +278,19 @@ class Metadata(NamedTuple):
         """The number of chunks or shards along each dimension."""
         return [-(-size // shard) for size, shard in zip(self.sizes, self.shards, strict=True)]
 
+    def chunk_names(self) -> list[str]:
+        """The paths of up to 64 chunks or shards in the folder of the array, from the first one to the last."""
+        count = prod(self.counts)
+        start = self.start and f"c{self.separator}"
+        if not self.sizes:
+            return ["c" if start else "0"]
+        steps = max(1, min(count, _FEW_CHUNKS) - 1)
+        numbers = sorted({i * (count - 1) // steps for i in range(steps + 1)}) if count else []
+        return [
+            start + self.separator.join(map(str, np.unravel_index(number, self.counts)))
+            for number in numbers
+        ]
+
     def is_chunk(self, name: str, separator: str = "") -> bool:
         """Whether a path in the array's folder is that of a chunk or shard, or would be with another separator."""
         separator = separator or self.separator
@@ -410,23 +434,30 @@ def _lossless(
     return names
 
 
-def files_in(folder: str, where: str) -> tuple[str, int, list[str]]:
+def files_in(
+    folder: str, where: str, listing: dict[str, base.Identity] | None = None
+) -> tuple[str, int, list[str]]:
     """Of the files in a folder or at an address: a digest of names, sizes and times, the bytes of all, and their names.
 
-    FormatError for links, and for anything else but files and folders.
+    `listing` has their states where they are known already. FormatError for links, and for anything else but files and
+    folders.
     """
     digest, stored, names = hashlib.sha256(), 0, []
-    for name, identity in _identities(folder, where):
+    for name, identity in _identities(folder, where, listing):
         digest.update(f"{name!r} {identity}".encode("utf-8", "surrogateescape"))
         names.append(name)
         stored += identity.size
     return digest.hexdigest(), stored, names
 
 
-def _identities(folder: str, where: str) -> Iterator[tuple[str, base.Identity]]:
+def _identities(
+    folder: str, where: str, listing: dict[str, base.Identity] | None
+) -> Iterator[tuple[str, base.Identity]]:
     """The state of each file by its path in the folder, in an order that does not change."""
-    if platform.is_remote(folder):
-        yield from sorted(far.list_below(folder).items())
+    if listing is None:
+        listing = files.list_files(folder)
+    if listing is not None:
+        yield from sorted(listing.items())
         return
     pending = [""]
     with base.trying_to("read", where):

@@ -9,13 +9,11 @@ import base64
 import contextlib
 import errno
 import functools
-import stat
 import struct
 import warnings
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numcodecs
@@ -23,20 +21,18 @@ import numpy as np
 import zarr
 from numcodecs.registry import register_codec as register_numcodec
 from numpy.typing import NDArray
-from zarr.abc.store import RangeByteRequest, SuffixByteRequest
+from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.api import asynchronous
 from zarr.codecs import BloscCodec
 from zarr.core.buffer import default_buffer_prototype
 from zarr.registry import register_codec
-from zarr.storage import FsspecStore, LocalStore, WrapperStore
+from zarr.storage import MemoryStore, WrapperStore
 
 from revseq_cli import files
-from revseq_cli.core import platform
 from revseq_cli.core.dtypes import is_nameless
 from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, Region, chunk_boxes, chunk_start, inside
-from revseq_cli.files import base, calls, join
-from revseq_cli.files.address import is_web
+from revseq_cli.files import base, calls, folders, join
 from revseq_cli.formats.attributes import (
     FILL,
     MISSING,
@@ -94,17 +90,20 @@ class ZarrSource(Source):
         )
         self.array = Stored.of(self.store, key, array.version, self.at)
         self.path = files.join(files.join(path, key), ARRAY_FILES[array.version][0])
-        if not platform.is_remote(path):
+        if self.store.listing is None:
             with files.open_file(self.path) as fd:
                 self.identity = fd.identity
         details = {"version": str(array.version), "array": f"/{key}", **array.details}
-        self._digest, stored, names = metadata.files_in(self.array.at, self.name)
-        if not is_web(self.at):  # whose server lists no files
+        listing = self.store.listing_of(key) if at in ("", path) else None
+        self._digest, stored, names = metadata.files_in(self.array.at, self.name, listing)
+        if files.lists_files(self.at):
             declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
             refuse_bomb(declared, stored, "write it again uncompressed", self.name)
             total = prod(array.counts)
             if absent := total - _count_chunks(array, names, self.name):
                 details["missing"] = f"{absent:,} of {total:,}"  # read as fill value, lost or not
+        elif chunks := array.chunk_names():
+            folders.require_one_of(self.array.at, chunks)
         with errors_worded(self.name, "open"):
             self.array.opened()
         self.storage = Storage("zarr", details)
@@ -115,7 +114,9 @@ class ZarrSource(Source):
 
     def original_for(self, name: str) -> Original | None:  # noqa: ARG002 - the name says nothing
         """Its store; None at a web server, which lists no files."""
-        return None if is_web(self.at) else Original(self.at, None, input_key=self.key)
+        if files.lists_files(self.at):
+            return Original(self.at, None, input_key=self.key)
+        return None
 
     @property
     def least_bytes(self) -> int:
@@ -307,8 +308,8 @@ class Stored(NamedTuple):
         )
 
     def opened(self) -> Any:  # noqa: ANN401 - zarr's AsyncArray
-        """The array of the package zarr, opened once in each process, and at an address in each thread."""
-        return _opened(self, calls.thread() if platform.is_remote(self.at) else None)
+        """The array of the package zarr, opened once in each thread of each process."""
+        return _opened(self, calls.thread())
 
     def read(self, region: tuple[Any, ...]) -> NDArray[Any]:
         """The elements of a region."""
@@ -384,55 +385,34 @@ class _Chunks(WrapperStore[Any]):
     get_sync = None  # some parts of zarr do not wait for a coroutine where a store has it
 
     def __init__(self, at: str, files: dict[str, bytes], *, read_only: bool) -> None:
-        if platform.is_remote(at):
-            fs, path = calls.file_system(at)
-            super().__init__(FsspecStore(fs, read_only=read_only, path=path))
-        else:
-            super().__init__(LocalStore(at, read_only=read_only))
-        self._at, self._files = at, files
+        super().__init__(MemoryStore(read_only=read_only))
+        self._folder = folders.open_folder(at)
+        self._files = files
 
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:  # noqa: ANN401 - zarr's Buffer
         """The bytes of a file or a range of it; None where there is no file, FormatError for anything else."""
         prototype = prototype or default_buffer_prototype()
         if key.rpartition("/")[2] in metadata.FILES:
             return prototype.buffer.from_bytes(self._files[key]) if key in self._files else None
-        call = functools.partial(super().get, key, prototype, byte_range)
-        if platform.is_remote(self._at):
-            with calls.translate_errors(f"{self._at}/{key}", "read"):
-                data = await calls.retry(self._at, call)
-        elif _is_file(Path(self._at, key), key):
-            data = await call()
-        else:
-            return None
-        wanted = 1
+        part, least = folders.Part(), 1
         if isinstance(byte_range, RangeByteRequest):
-            wanted = max(1, byte_range.end - byte_range.start)
+            part = folders.Part(byte_range.start, byte_range.end)
+            least = max(1, byte_range.end - byte_range.start)
+        elif isinstance(byte_range, OffsetByteRequest):
+            part = folders.Part(byte_range.offset)
         elif isinstance(byte_range, SuffixByteRequest):
-            wanted = byte_range.suffix
-        if data is not None and len(data) < wanted:
-            raise FormatError(f"{key} is truncated: {len(data)} bytes where {wanted} are promised")
-        return data
+            part = folders.Part(count=byte_range.suffix)
+            least = byte_range.suffix
+        data = await self._folder.read(key, part)
+        if data is None:
+            return None
+        if len(data) < least:
+            raise FormatError(f"{key} is truncated: {len(data)} bytes where {least} are promised")
+        return prototype.buffer.from_bytes(data)
 
     async def set(self, key: str, value: Any) -> None:  # noqa: ANN401 - zarr's Buffer
         """Write the bytes of a file."""
-        call = functools.partial(super().set, key, value)
-        if not platform.is_remote(self._at):
-            await call()
-            return
-        with calls.translate_errors(f"{self._at}/{key}", "write"):
-            await calls.retry(self._at, call)
-
-
-def _is_file(path: Path, key: str) -> bool:
-    """Whether there is a file; FormatError for what stands in place of it, or of a folder above it."""
-    try:
-        if not stat.S_ISREG(path.lstat().st_mode):
-            raise FormatError(f"{key} is not a regular file")
-    except (FileNotFoundError, NotADirectoryError):
-        if any(above.is_file() for above in path.parents):
-            raise FormatError(f"{key}: a file stands in place of one of its folders") from None
-        return False
-    return True
+        await self._folder.write(key, value.to_bytes())
 
 
 @contextlib.contextmanager
