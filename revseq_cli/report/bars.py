@@ -43,11 +43,15 @@ def draw(subject: Subject) -> tuple[list[str], float, float]:
             drawn.append(svg.text(str(row.length), left - _GAP, y + 10, "small length end"))
         drawn += _draw_bar(subject, row, left, y, width)
         bars.append(svg.tag("g", "".join(drawn), role="listitem"))
-    parts.append(svg.tag("g", "".join(bars), role="list", aria_label="sequences"))
+    parts.append(svg.tag("g", "".join(bars), role="list", aria_label="sequences", class_="bars"))
     y = _TOP + len(subject.rows) * _STEP + 8
+    if subject.words_for_left_out():
+        parts.append(svg.text("\u2026", label_width, y, "small quiet end"))
+        y += 8
     for meaning, mark in _legend(subject):
         if mark:
-            parts.append(svg.tag("rect", class_=mark, x=1, y=y + 3, width=22, height=_BAR, rx=2))
+            sample = svg.tag("rect", class_=mark, x=1, y=y + 3, width=22, height=_BAR, rx=2)
+            parts.append(svg.tag("g", sample, class_="bars"))
         parts.append(svg.text(meaning, 32 if mark else 0, y + 14, "words quiet"))
         y += 22
     return parts, room, y
@@ -71,7 +75,7 @@ def _draw_bar(subject: Subject, row: Row, left: float, y: float, width: float) -
         x = left + width * start / size
         wrong_width = max(_NARROWEST, width * (stop - start) / size)
         x = min(x, left + width - wrong_width)
-        drawn.append(_rect("wrong", x, y, wrong_width))
+        drawn.append(_rect(svg.DIFFERENT, x, y, wrong_width))
     return drawn
 
 
@@ -108,7 +112,7 @@ def _legend(subject: Subject) -> list[tuple[str, str]]:
     else:
         items.append(("equal", "copied"))
     if any(row.wrong for row in subject.rows):
-        items.append(("differs", "wrong"))
+        items.append(("differs", svg.DIFFERENT))
     left_out = subject.words_for_left_out()
     if left_out:
         items.append((left_out, ""))

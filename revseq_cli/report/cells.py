@@ -191,7 +191,7 @@ def _cut_marks(table: _Table) -> list[str]:
         if column != table.columns[i - 1] + 1:
             marks.append(svg.text("\u22ef", table.xs[i] - 1 - _CUT / 2, -10, "cell quiet"))
     if table.subject.words_for_left_out() and table.xs:
-        marks.append(svg.text("\u22ee", table.column_width / 2, height + 8, "cell quiet"))
+        marks.append(svg.text("\u2026", table.column_width / 2, height + 8, "cell quiet"))
     return marks
 
 

@@ -42,7 +42,7 @@ rect.reversed { fill: $reversed } text.reversed { fill: $reversed_text }
 rect.clamped { fill: $clamped } text.clamped { fill: $clamped_text }
 rect.different { fill: $different; stroke: $different_text; stroke-width: 2 }
 text.different { fill: $different_text }
-rect.bar { fill: $bar } rect.wrong { fill: url(#hatch) }
+rect.bar { fill: $bar } .bars rect.different { fill: url(#hatch); stroke: none }
 .hatch { fill: $wrong } path.hatch { stroke: $different; stroke-width: 2 }
 """
 # For each name the light colour and the dark one. Text has at least 4.5:1 on what is below it.

@@ -174,7 +174,7 @@ def test_a_long_sequence_is_a_bar_with_its_wrong_part_where_it_is():
     b[4, 30:34] = 1
     root = compared(a, b)
     words, rects = bars(root)
-    assert [i for i, row in enumerate(rects) if "wrong" in [mark for mark, _, _ in row]] == [4]
+    assert [i for i, row in enumerate(rects) if "different" in [mark for mark, _, _ in row]] == [4]
     (_, left, width), (_, x, wrong_width) = rects[4]
     assert abs((x - left) / width - 30 / 40) < 0.01
     assert abs(wrong_width / width - 4 / 40) < 0.01
