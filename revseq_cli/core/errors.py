@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
 
+_SHORTEST_NAME = 4  # letters
 _MOST_COMPARED = 5000  # names, to find the nearest one: 0.1 s
 _LONGEST, _LONGEST_LINE = (
     200,
@@ -73,6 +74,17 @@ def nearest(word: str, words: Iterable[str], least: float = 0.6) -> str:
     ]
     ratios = [difflib.SequenceMatcher(None, name, typed).ratio() for name in near]
     return folded[near[0]] if ratios and ratios.count(ratios[0]) == 1 else ""
+
+
+def nearest_name(name: str, names: Iterable[str], least: float = 0.6) -> str:
+    """The name of a file or a tensor that was most likely meant; none for a short one.
+
+    Of names with fewer than four letters, others are as near by chance: m.npy is not x.npy mistyped.
+    """
+    stem = name.rpartition("/")[2].partition(".")[0]
+    if len(stem) < _SHORTEST_NAME:
+        return ""
+    return nearest(name, names, least)
 
 
 def listed(names: Iterable[str], most: int = 10) -> str:

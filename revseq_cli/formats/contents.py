@@ -15,7 +15,7 @@ from revseq_cli.core.errors import (
     UsageError,
     can_be_typed,
     listed,
-    nearest,
+    nearest_name,
 )
 from revseq_cli.core.tensors import TensorDesc
 
@@ -63,7 +63,7 @@ def chosen(names: Collection[str], key: str | None, path: str, noun: str = "tens
 
 def missing(names: Collection[str], key: str, path: str, found: str) -> FormatError:
     """The error for a key that none of the `names` of a file is, with the one that was probably meant."""
-    near = nearest(key, names)
+    near = nearest_name(key, names)
     hint = try_hint(path, near) if near else ""
     return FormatError(found, f"one of {listed(names)}" if names else "", hint, f"{path}::{key}")
 

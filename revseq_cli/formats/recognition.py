@@ -10,7 +10,7 @@ from pathlib import Path
 
 from revseq_cli import files
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, nearest
+from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, nearest, nearest_name
 from revseq_cli.formats import table
 from revseq_cli.formats.contents import proposed, try_hint
 from revseq_cli.formats.contract import Head
@@ -120,5 +120,5 @@ def _find_names_like(path: Path) -> Sequence[str]:
     same = [name for name in names if wanted in (name.casefold(), Path(name).stem.casefold())]
     if same or not path.suffix:
         return sorted(same)
-    near = nearest(path.name, names, 0.8)
+    near = nearest_name(path.name, names, 0.8)
     return [near] if near else []

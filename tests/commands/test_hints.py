@@ -74,7 +74,7 @@ def test_a_tilde_that_no_shell_expanded(revseq, files):
         ("sub/B", str(Path("sub/b.h5"))),
         ("sub/B::v", f"{Path('sub/b.h5')}::v"),
         ("d", "d.npy, d.npz"),
-        ("mi.npy", "my.npy"),
+        ("mi.npy", ""),
         ("sub/lenghts.h5", str(Path("sub/lengths.h5"))),
         *(
             (name, "")
@@ -147,10 +147,10 @@ def test_the_parts_of_an_error(revseq, tmp_path):
 
 @pytest.mark.needs("POSIX words")
 def test_a_key_with_a_line_break_can_be_typed(revseq, tmp_path):
-    np.savez(tmp_path / "a.npz", **{"a'\nb": np.arange(4.0), "unlike": Z})
-    told = revseq("show", "a.npz::a'b").refused("no such tensor").err
-    assert told.rstrip().endswith(r"try $'a.npz::a\047\012b'")
-    revseq("show", "a.npz::a'\nb").ok()
+    np.savez(tmp_path / "a.npz", **{"may'\nbe": np.arange(4.0), "unlike": Z})
+    told = revseq("show", "a.npz::may'be").refused("no such tensor").err
+    assert told.rstrip().endswith(r"try $'a.npz::may\047\012be'")
+    revseq("show", "a.npz::may'\nbe").ok()
 
 
 @pytest.mark.needs("POSIX words")
