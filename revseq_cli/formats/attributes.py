@@ -59,7 +59,8 @@ class Meaning(NamedTuple):
     """What a file says of a tensor.
 
     `dimensions` are the names of its dimensions, "" for one without, or none at all. `attributes` are those of the file
-    but for what is about storage; `default_fill` is the fill value that NetCDF takes where they have none. `groups` has
+    but for what is about storage; `default_fill` is the fill value that NetCDF takes where they have none, and
+    `storage_fill` the one that somebody chose for elements which were never written. `groups` has
     the attributes of each group on the tensor's path, that of the file first. `coordinates` are the variables of one
     dimension that say where its indices are. `unlimited` names the dimensions that can grow. `left` says in words what
     this form has no place for. `times` are coordinates of datetime64 or timedelta64, which are compared but not copied.
@@ -72,6 +73,7 @@ class Meaning(NamedTuple):
     unlimited: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     default_fill: Any = None
+    storage_fill: Any = None
     times: tuple[Variable, ...] = ()
 
     def without_pointers(self) -> Meaning:

@@ -134,12 +134,13 @@ class NetCDF3Source(RawSource):
     def __init__(self, path: str, key: str | None) -> None:
         (variables, self._of_file), identity = _read(path)
         tensors = [name for name, variable in variables.items() if variable.kind != _TEXT]
-        self.key = chosen(variables if key is not None else tensors, key, path)
-        self._variables, own = variables, variables[self.key]
+        key = chosen(variables if key is not None else tensors, key, path)
+        own = variables[key]
+        self._variables = variables
         if own.kind == _TEXT:
             raise FormatError("its data type is text", "numbers", where=own.tensor.name)
         require_sizes(own.tensor.sizes, own.tensor.name)
-        super().__init__(own.tensor, identity, Storage("nc3", {"variable": self.key}))
+        super().__init__(own.tensor, identity, Storage("nc3", {"variable": key}), key)
         self.dimensions = own.dimensions
         last = sum(
             (size - 1) * step

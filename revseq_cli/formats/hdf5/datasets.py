@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from math import prod
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ from revseq_cli.formats.contents import other_dimension, taken
 from revseq_cli.formats.contract import Original, Source
 from revseq_cli.formats.hdf5 import files, storage
 from revseq_cli.formats.hdf5.files import RAISED, dataset_at, opened
-from revseq_cli.formats.hdf5.source import Hdf5Source, read_coordinate
+from revseq_cli.formats.hdf5.source import Hdf5Source, find_scale, read_coordinate
 from revseq_cli.formats.hdf5.storage import take_filters
 from revseq_cli.formats.table import is_netcdf
 
@@ -135,7 +136,9 @@ class OwnDataset(NewDataset):
     def _find_fill(self) -> Any:  # noqa: ANN401 - a NumPy number, or None
         """The fill value of the dataset that is read, if it is HDF5's and somebody has set it."""
         dtype = self.template.dtype
-        if not self.like or dtype.kind not in "iufc":
+        if not self.like:
+            return self.meaning.storage_fill
+        if dtype.kind not in "iufc":
             return None
         if self.like.properties.fill_value_defined() != h5d.FILL_VALUE_USER_DEFINED:
             return None
@@ -148,11 +151,9 @@ class OwnDataset(NewDataset):
     def create_in(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
         """The dataset, with its attributes, those of its groups, and the scales of its dimensions; and notes."""
         dataset, names, is_coordinate = self._create(file)
-        groups = self.meaning.groups
-        _write_attributes(file, groups[0] if groups else {})
-        for group, attributes in zip(files.groups_of(dataset)[:-1], groups[:0:-1], strict=False):
-            _write_attributes(group, attributes)
-        self._describe(dataset, names, is_coordinate=is_coordinate)
+        with self._open_input() as old:
+            self._describe_groups(dataset, old)
+            self._describe(dataset, names, old, is_coordinate=is_coordinate)
         return dataset, _add_history(file) if self.is_netcdf else []
 
     def _create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str], bool]:
@@ -176,16 +177,47 @@ class OwnDataset(NewDataset):
         dataset = _create_dataset(file, f"{above}/{name}", kind, space, self.properties)
         return dataset, names, is_coordinate
 
-    def _describe(self, dataset: h5py.Dataset, names: list[str], *, is_coordinate: bool) -> None:
-        """Give the dataset its scales, and then its attributes.
+    @contextlib.contextmanager
+    def _open_input(self) -> Iterator[h5py.Dataset | None]:
+        """INPUT's dataset, whose attributes keep their types; None where it is not HDF5, or the output is NetCDF.
+
+        NetCDF's library does not read all types.
+        """
+        if self.like is None or self.is_netcdf:
+            yield None
+            return
+        with opened(self.like.path, self.like.name) as file:
+            yield dataset_at(file, self.like.place, self.like.name)
+
+    def _describe_groups(self, dataset: h5py.Dataset, old: h5py.Dataset | None) -> None:
+        """Give the file, and the groups that the dataset is in, the attributes of those of INPUT."""
+        groups = self.meaning.groups
+        old_groups = files.groups_of(old)[::-1] if old else [None] * len(groups)
+        if groups:
+            _copy_attributes(dataset.file, groups[0], old_groups[0])
+        inner = zip(groups[:0:-1], old_groups[:0:-1], strict=False)
+        for group, (attributes, old_group) in zip(
+            files.groups_of(dataset)[:-1], inner, strict=False
+        ):
+            _copy_attributes(group, attributes, old_group)
+
+    def _describe(
+        self,
+        dataset: h5py.Dataset,
+        names: list[str],
+        old: h5py.Dataset | None,
+        *,
+        is_coordinate: bool,
+    ) -> None:
+        """Give the dataset its scales, and then its attributes, with the types of those of the dataset `old`.
 
         HDF5 attaches no scale to a dataset that has an attribute CLASS already, and a scale has its own.
         """
-        self._attach_scales(dataset, names, is_coordinate=is_coordinate)
+        self._attach_scales(dataset, names, old, is_coordinate=is_coordinate)
         attributes = dict(self.meaning.attributes)
         if is_coordinate:
             attributes.pop("CLASS", None)
-        _write_attributes(dataset, attributes, self.template.dtype)
+        _copy_attributes(dataset, attributes, old, self.template.dtype)
 
     def _name_scales(self, file: h5py.File) -> list[str]:  # noqa: ARG002 - it is new
         """The name of each dimension that HDF5 can have as that of its scale, "" for others."""
@@ -196,10 +228,25 @@ class OwnDataset(NewDataset):
             # A dimension has one size.
             is_one = is_name and sizes.setdefault(name, size) == size
             names.append(name if is_one else "")
+        if self.like and not self.is_netcdf:
+            self._drop_labels(names)
         return names
 
+    def _drop_labels(self, names: list[str]) -> None:
+        """Clear the names that are only labels in INPUT, which need no dataset."""
+        coordinates = {variable.name for variable in self.meaning.coordinates}
+        with self._open_input() as old:
+            for d, name in enumerate(names):
+                if old and name not in coordinates and not files.scales_of(old, d):
+                    names[d] = ""
+
     def _attach_scales(
-        self, dataset: h5py.Dataset, names: list[str], *, is_coordinate: bool
+        self,
+        dataset: h5py.Dataset,
+        names: list[str],
+        old: h5py.Dataset | None,
+        *,
+        is_coordinate: bool,
     ) -> None:
         """Give each dimension of a dataset its scale: its coordinate, or one without values; others a label."""
         scales = dict[str, h5py.Dataset]()
@@ -214,7 +261,8 @@ class OwnDataset(NewDataset):
                 continue
             scale = self._find_scale(dataset.file, name)
             if scale is None:
-                scale = self._create_scale(dataset, d, name, coordinates.get(name))
+                old_scale = find_scale(old, d, name) if old else None
+                scale = self._create_scale(dataset, d, name, coordinates.get(name), old_scale)
                 new.append(scale)
             scales[name] = scale
         for number, scale in enumerate(new, self._first_dimension_id(dataset.file)):
@@ -239,7 +287,12 @@ class OwnDataset(NewDataset):
         return 0
 
     def _create_scale(
-        self, dataset: h5py.Dataset, d: int, name: str, coordinate: Variable | None
+        self,
+        dataset: h5py.Dataset,
+        d: int,
+        name: str,
+        coordinate: Variable | None,
+        old: h5py.Dataset | None,
     ) -> h5py.Dataset:
         """The scale of a dimension: its coordinate, or one without values as NetCDF's library makes it."""
         options: dict[str, Any] = {"track_order": True}
@@ -255,7 +308,7 @@ class OwnDataset(NewDataset):
             options["dtype"] = h5py.string_dtype()
         fill = fill_of(attributes, values.dtype)
         scale = parent.create_dataset(name, data=values, fillvalue=fill, **options)
-        _write_attributes(scale, attributes, values.dtype)
+        _copy_attributes(scale, attributes, old, values.dtype)
         scale.make_scale(name)
         return scale
 
@@ -331,7 +384,8 @@ class AddedDataset(OwnDataset):
                     old.dims[d].detach_scale(scale)
             file.id.unlink(h5i.get_name(old.id))
         dataset, names, is_coordinate = self._create(file)
-        self._describe(dataset, names, is_coordinate=is_coordinate)
+        with self._open_input() as input_dataset:
+            self._describe(dataset, names, input_dataset, is_coordinate=is_coordinate)
         return dataset, _add_history(file) if self.is_netcdf else []
 
     def _name_scales(self, file: h5py.File) -> list[str]:
@@ -538,10 +592,12 @@ def _create_dataset(
 
 
 def _copy_attribute(old: h5d.DatasetID, new: h5d.DatasetID, text: str | bytes) -> None:
-    """Give a dataset an attribute that another one of its file has, of the same type, which may have a name there."""
+    """Give an object an attribute that another one has, of the same type, which may have a name in their file."""
     name = text if isinstance(text, bytes) else text.encode()
     attribute = h5py.h5a.open(old, name)
     kind, dtype = attribute.get_type(), attribute.dtype
+    if h5i.get_file_id(old) != h5i.get_file_id(new) and kind.committed():
+        kind = kind.copy()
     copy = h5py.h5a.create(new, name, kind, attribute.get_space())
     if attribute.shape is None:
         return
@@ -553,6 +609,29 @@ def _copy_attribute(old: h5d.DatasetID, new: h5d.DatasetID, text: str | bytes) -
         values = np.empty(attribute.shape, f"V{kind.get_size()}")
         attribute.read(values, mtype=kind)
         copy.write(values, mtype=kind)
+
+
+def _copy_attributes(
+    item: h5py.HLObject,
+    attributes: Attributes,
+    old: h5py.HLObject | None,
+    dtype: np.dtype[Any] | None = None,
+) -> None:
+    """Write attributes, of a tensor of that dtype: with the types that they have in `old`, an object of INPUT's file.
+
+    Without such an object, and for types that are only in the other file, they are as NetCDF has them.
+    """
+    rest = Attributes()
+    fitting = attributes if dtype is None else typed(attributes, dtype)
+    for name, value in fitting.items():
+        if old is None or name not in old.attrs:
+            rest[name] = value
+            continue
+        try:
+            _copy_attribute(old.id, item.id, name)
+        except RAISED:
+            rest[name] = value
+    _write_attributes(item, rest, dtype)
 
 
 def _write_attributes(

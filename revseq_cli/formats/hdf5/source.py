@@ -168,11 +168,21 @@ class Hdf5Source(Source):
                 and files.is_netcdf(dataset)
             ):
                 fill = dataset.fillvalue
+            storage_fill = None
+            if is_filled and self.dtype.kind in "biufc":
+                storage_fill = dataset.fillvalue
         unlimited = tuple(
             n for n, most in zip(self.dimensions, self.limits, strict=False) if n and most is None
         )
         return Meaning(
-            self.dimensions, attributes, tuple(coordinates), groups, unlimited, tuple(left), fill
+            self.dimensions,
+            attributes,
+            tuple(coordinates),
+            groups,
+            unlimited,
+            tuple(left),
+            fill,
+            storage_fill,
         )
 
     @property
@@ -214,18 +224,22 @@ def _details_of(properties: h5py.h5p.PropDCID, meaning: str) -> dict[str, str]:
 
 
 def _coordinate(dataset: h5py.Dataset, d: int, name: str) -> list[Variable]:
-    """The coordinate of a dimension of that name, if there is one; FormatError for what is none, or is large.
-
-    It is the dimension's scale, or without scales the dataset of its name in the same group.
-    """
-    scales = files.scales_of(dataset, d)
-    attached = [scale for scale in scales if str(scale.name).rpartition("/")[2] == name]
-    scale = attached[0] if attached else files.dataset_in(dataset.parent, name)
-    if scale is None or scale == dataset or files.is_bare(scale):
+    """The coordinate of a dimension of that name, if there is one; FormatError for what is none, or is large."""
+    scale = find_scale(dataset, d, name)
+    if scale is None or files.is_bare(scale):
         return []
     if (scale.shape or ())[:1] != (dataset.shape[d],):
         raise FormatError("no coordinate")
     return [read_coordinate(scale, name)]
+
+
+def find_scale(dataset: h5py.Dataset, d: int, name: str) -> h5py.Dataset | None:
+    """The scale of a dimension of that name, or without scales the dataset of its name in the same group."""
+    for scale in files.scales_of(dataset, d):
+        if str(scale.name).rpartition("/")[2] == name:
+            return None if scale == dataset else scale
+    scale = files.dataset_in(dataset.parent, name)
+    return None if scale == dataset else scale
 
 
 def read_coordinate(scale: h5py.Dataset, name: str) -> Variable:

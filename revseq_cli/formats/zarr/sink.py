@@ -9,6 +9,7 @@ import json
 import struct
 import warnings
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any, cast
 
@@ -47,6 +48,7 @@ from revseq_cli.formats.zarr.metadata import (
 )
 from revseq_cli.formats.zarr.source import Stored, ZarrSource, done, errors_worded, neutral
 
+_MOST_CHUNKS = 100_000  # as many files as a folder takes without slowing down
 _GROUPS: dict[int, dict[str, Any]] = {
     2: {"zarr_format": 2},
     3: {"zarr_format": 3, "node_type": "group", "attributes": {}},
@@ -119,10 +121,30 @@ class ZarrSink(FileSink):
         if dtypes.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
             dtype = np.dtype(f"V{dtype.itemsize}")
         attributes = typed(said.attributes, dtype)
+        chunks = self._choose_chunks(template)
         self.chunks, files = _made(
-            template.sizes, dtype, said.dimensions, attributes, self._version, self.file.name
+            template.sizes,
+            dtype,
+            said.dimensions,
+            attributes,
+            self._version,
+            self.file.name,
+            chunks,
+            said.storage_fill,
         )
         return files
+
+    def _choose_chunks(self, template: Source) -> tuple[int, ...] | None:
+        """The chunks of INPUT, within its sizes; None for those that zarr chooses, since each is a file."""
+        if not template.chunks:
+            return None
+        sizes = [max(1, size) for size in template.sizes]
+        chunks = tuple(map(min, template.chunks, sizes))
+        count = prod(-(-size // chunk) for size, chunk in zip(sizes, chunks, strict=True))
+        if count <= _MOST_CHUNKS:
+            return chunks
+        self.left_out += (f"its chunks {chunks}, which would be {count:,} files",)
+        return None
 
     def _keep_others(self, original: Original) -> None:
         """Choose the files that are copied; UsageError where the store has no room for an array of that name."""
@@ -358,11 +380,14 @@ def _made(
     attributes: Attributes,
     version: Version,
     where: str,
+    chunks: tuple[int, ...] | None = None,
+    storage_fill: Any = None,  # noqa: ANN401 - a NumPy number, or None
 ) -> tuple[tuple[int, ...], dict[str, bytes]]:
-    """The sizes of chunks and the metadata files of a new array, as the package zarr chooses them.
+    """The sizes of chunks and the metadata files of a new array; without `chunks`, as the package zarr chooses them.
 
-    A fill value that marks missing values is that of the array in version 2, and an attribute in version 3, as xarray
-    has it: of floats, eight bytes in base 64.
+    A fill value that marks missing values is that of the array, and in version 3 an attribute, too, as xarray has it:
+    of floats, eight bytes in base 64. In version 2, xarray takes every fill value of an array for one that marks missing
+    values, so that one of the storage only is left out where dimensions have names.
     """
     fill = None if dtype is str else fill_of(attributes, dtype)
     fields = _encoded({name: value for name, value in attributes.items() if name != FILL})
@@ -373,11 +398,18 @@ def _made(
             fields[FILL] = (
                 base64.b64encode(struct.pack("<d", fill)).decode() if is_float else fill.item()
             )
+        array_fill = storage_fill if fill is None else fill
+        if array_fill is not None:
+            more["fill_value"] = array_fill
         if dimensions:
             more["dimension_names"] = [name or None for name in dimensions]
     elif len(dimensions) == len(sizes):
         fields[metadata.DIMENSIONS] = [*dimensions]
         more["fill_value"] = fill
+    elif storage_fill is not None:
+        more["fill_value"] = storage_fill
+    if chunks:
+        more["chunks"] = chunks
     files: dict[str, Any] = {}
     with errors_worded(where, "write"), warnings.catch_warnings():
         warnings.simplefilter(

@@ -177,7 +177,15 @@ class ZarrSource(Source):
             tuple(groups),
             left=tuple(left),
             times=tuple(times),
+            storage_fill=self._find_fill(),
         )
+
+    def _find_fill(self) -> Any:  # noqa: ANN401 - a NumPy number, or None
+        """The value of chunks that were never written, if somebody has chosen one: 0 is zarr's own choice."""
+        fill = self.array.opened().metadata.fill_value
+        if self.dtype.kind not in "biufc" or fill is None or fill == 0:
+            return None
+        return fill
 
     def _coordinate(self, key: str, node: Node, size: int) -> NDArray[Any] | None:
         """The values of the coordinate of a dimension of that name and size; None for what is none, or is large."""
