@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
@@ -130,8 +129,9 @@ def command(
                 entries.append(entry)
             elif _is_up_to_date(entry):
                 skipped.append(Outcome(entry.line, entry.options["output"], None, skipped=True))
-            else:  # an output that is older than its inputs is replaced
-                entries.append(entry._replace(options=entry.options | {"overwrite": True}))
+            else:
+                remakes = files.exists(entry.output)
+                entries.append(entry._replace(remakes=remakes))
         pool = Pool(entries, defaults["cores"], plans=dry_run, shows_errors=console.verbose > 1)
         with (
             signals.begun("batch", len(entries), "jobs") as advance,
@@ -179,19 +179,17 @@ def _jobs(
 
 
 def _is_up_to_date(entry: Entry) -> bool:
-    """Whether the output, which is complete where it exists, is not older than the inputs.
+    """Whether the output, which is complete where it exists, is not older than the inputs."""
+    from revseq_cli.formats.outputs import has_tensor
 
-    Of an output FILE::name, FILE must have a tensor of that name.
-    """
     output = files.time_of_change(entry.output)
-    if output is None:
+    if output is None or not has_tensor(entry.options["output"]):
         return False
     for path in entry.inputs.values():
-        if (files.time_of_change(path) or sys.maxsize) > output:
+        changed = files.time_of_change(path)
+        if changed is None or changed > output:
             return False
-    from revseq_cli.formats.outputs import has_tensor  # --help must not load NumPy
-
-    return has_tensor(entry.options["output"])
+    return True
 
 
 def _print_outcome(outcome: Outcome, jobs: Jobs, console: Console) -> None:

@@ -55,6 +55,7 @@ class Entry(NamedTuple):
     """A job: its number, which is its line in a manifest; its options by the names of their parameters.
 
     `output` and `inputs`, by their columns, are real paths. `bytes` is the size of the inputs.
+    With `remakes`, the output exists and is older than they are.
     """
 
     line: int
@@ -62,6 +63,7 @@ class Entry(NamedTuple):
     output: str
     inputs: dict[str, str]
     bytes: int
+    remakes: bool = False
 
 
 class Jobs(NamedTuple):

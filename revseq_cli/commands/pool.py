@@ -301,7 +301,15 @@ def _write_output(
             plan_reversal(job, resources)
             return outcome._replace(planned=True), None
         files.make_folder(entry.output)
-    sink = run.new_sink(job, request, output, resources, overwrite=overwrite, only=only)
+    sink = run.new_sink(
+        job,
+        request,
+        output,
+        resources,
+        overwrite=overwrite or entry.remakes,
+        only=only,
+        replaces_store=entry.remakes,
+    )
     plan = plan_reversal(job, resources, sink)
     if setup.plans:
         return outcome._replace(planned=True), None

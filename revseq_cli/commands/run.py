@@ -158,9 +158,19 @@ def keep_digits(request: Request, output: str | None, row: Format = table.TEXT) 
 
 
 def new_sink(
-    job: Job, request: Request, output: str, resources: Resources, *, overwrite: bool, only: bool
+    job: Job,
+    request: Request,
+    output: str,
+    resources: Resources,
+    *,
+    overwrite: bool,
+    only: bool,
+    replaces_store: bool = False,
 ) -> FileSink:
-    """The new file of that name for the output of a job; nothing is written yet."""
+    """The new file of that name for the output of a job; nothing is written yet.
+
+    With `replaces_store`, it may be a Zarr store that exists.
+    """
     from revseq_cli.formats.outputs import adds_to_file, create_sink
     from revseq_cli.formats.references import Reference
 
@@ -176,6 +186,7 @@ def new_sink(
         only=only,
         elsewhere=resources.elsewhere,
         axis=job.axis,
+        replaces_store=replaces_store,
     )
 
 

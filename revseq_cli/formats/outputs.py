@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable
 
 from revseq_cli import files
@@ -26,11 +28,13 @@ def create_sink(
     only: bool = False,
     elsewhere: bool = False,
     axis: int | None = None,
+    replaces_store: bool = False,
 ) -> FileSink:
     """The sink of a result with the shape and data type of `template`; RevseqError now for all that could refuse it.
 
     With `only`, it is no copy of INPUT's file. Workers that are `elsewhere` need not see the temporary file of an
-    output at an address. `axis` is the one along which INPUT is reversed, for the note on what is not.
+    output at an address. `axis` is the one along which INPUT is reversed, for the note on what is not. With
+    `replaces_store`, a Zarr store of this machine may be replaced; other folders never are.
     """
     path, key = reference.path, reference.key
     row = _choose_format(reference, template, only=only)
@@ -42,7 +46,10 @@ def create_sink(
     else:
         # A file that another command makes for its own tensor in the meantime is not replaced either.
         replaces = overwrite and not (row.keeps_others and key is not None)
-        file = files.new_file(path, overwrite=replaces, inputs=inputs, is_folder=row is ZARR)
+        if replaces_store and row is ZARR and _is_only_store(path):
+            file = files.new_version(path, None, inputs)
+        else:
+            file = files.new_file(path, overwrite=replaces, inputs=inputs, is_folder=row is ZARR)
         if row.name == template.storage.format and row.keeps_others and not only:
             original = template.original_for(path)
     if key is None:
@@ -58,6 +65,18 @@ def create_sink(
 
         sink.notes += note_on_rest(sink, template, row, original, only=only, axis=axis)
     return sink
+
+
+# What Zarr itself writes: metadata, and chunks such as 0.1, c/0/1 or c.
+_ZARR_FILE = re.compile(r"zarr\.json|\.z(?:array|group|attrs|metadata)|(?:c|\d+)(?:\.\d+)*")
+
+
+def _is_only_store(path: str) -> bool:
+    """Whether it is a Zarr store of this machine, and all files in it are of Zarr."""
+    if not os.path.isdir(path) or not table.is_store(path):
+        return False
+    names = (name for _, _, names in os.walk(path) for name in names)
+    return all(map(_ZARR_FILE.fullmatch, names))
 
 
 def adds_to_file(reference: Reference) -> bool:

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from revseq_cli.core import dtypes
+from revseq_cli.core import dtypes, signals
 from revseq_cli.core.dtypes import bits, word_of
 from revseq_cli.core.errors import FormatError, listed
 from revseq_cli.core.tensors import DataType
 
 LONGEST = 1100  # characters of a number: the longest exact decimal of a FLOAT64 has 1,077
+_RENDERED_AT_ONCE = 1 << 16  # numbers, which take 0.2 s
 _SHOWN = 40  # characters of a number that are repeated in a message
 
 _INTEGER_CHARACTERS = b"0123456789,+-"
@@ -308,11 +309,19 @@ def render(values: NDArray[Any]) -> list[str]:
     """Each value, in C order, as the shortest text that `parse` reads back to the same bits.
 
     Integral floats below 1e16 are written as integers (1, not 1.0), as on Microsoft's pages; -0.0
-    keeps its sign. BOOL is written as 0 and 1.
+    keeps its sign. BOOL is written as 0 and 1. Stopped at a signal.
     """
-    if dtypes.is_minifloat(values.dtype):
-        return dtypes.render(values)
     flat = values.ravel()
+    texts: list[str] = []
+    for start in range(0, flat.size, _RENDERED_AT_ONCE):
+        signals.check()
+        texts += _render_part(flat[start : start + _RENDERED_AT_ONCE])
+    return texts
+
+
+def _render_part(flat: NDArray[Any]) -> list[str]:
+    if dtypes.is_minifloat(flat.dtype):
+        return dtypes.render(flat)
     if flat.dtype.kind == "c":
         return _render_complex(flat)
     if flat.dtype.kind == "f":

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from revseq_cli.core import signals
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.text.numbers import render
 
@@ -36,7 +37,7 @@ def align_cells(texts: Sequence[str], width: int, gap: int = 0) -> list[str]:
     """Rows of `width` elements, from the elements' texts in C order, right-justified.
 
     The first column has its own width, and all others share one, as on the reference page. Dots
-    follow `gap` elements, unless that is 0.
+    follow `gap` elements, unless that is 0. Stopped at a signal.
     """
     lengths = np.array([len(text) for text in texts])
     lengths = lengths.reshape(-1, width)
@@ -49,6 +50,7 @@ def align_cells(texts: Sequence[str], width: int, gap: int = 0) -> list[str]:
     template = ", ".join(cells)
     rows = []
     for start in range(0, len(texts), width):
+        signals.check()
         row = tuple(texts[start : start + width])
         rows.append(template % row)
     return rows

@@ -321,9 +321,16 @@ def test_resume_looks_into_stores(revseq, files):
         key=lambda path: len(path.parts),
     )
     os.utime(chunk, (1 << 31, 1 << 31))
-    revseq("batch", "m.jsonl", "--resume", "--only").failed(
-        "exists already", "a folder is never replaced"
-    )
+    (files / "y.zarr" / "thesis.txt").write_text("three years of work")
+    done = revseq("batch", "m.jsonl", "--resume", "--only")
+    done.failed("exists already", "a folder is never replaced")
+    (files / "y.zarr" / "thesis.txt").unlink()
+    store[:] = INPUT + 1
+    os.utime(chunk, (1 << 31, 1 << 31))
+    revseq("batch", "m.jsonl", "--resume", "--only").ok()
+    output = zarr.open_array(files / "y.zarr", mode="r")
+    assert oracle.same_bits(output[:], oracle.reverse(INPUT + 1, LENGTHS, 1))
+    revseq("batch", "m.jsonl", "--overwrite", "--only").failed("exists already")
 
 
 def test_a_dry_run_checks_all_and_writes_nothing(revseq, files):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import h5py
 import numpy as np
 import pytest
 import tensor_files
@@ -152,3 +153,31 @@ except signals.Stopped:
     until(lambda: process.poll() is not None)
     process.communicate()
     assert process.returncode == -signal.SIGTERM
+
+
+def stop_after(folder, *args, seconds):
+    """Ctrl-C after some time inside the work; the seconds until the command ended."""
+    null = subprocess.DEVNULL
+    with subprocess.Popen([*COMMAND, *args], cwd=folder, stdout=null, stderr=null) as process:
+        time.sleep(seconds)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        process.wait(60)
+    assert process.returncode == -signal.SIGINT
+    return time.monotonic() - began
+
+
+def test_ctrl_c_while_chunks_that_were_never_written_are_read(tmp_path):
+    """HDF5 needs 5 s to find out that 400,000 chunks are not there, in a file of 447 bytes."""
+    with h5py.File(tmp_path / "x.h5", "w", libver="latest") as file:
+        file.create_dataset("x", (30_000_000,), "u1", chunks=(10,), compression="gzip")
+    job = ("run", "x.h5::x", "[3]", "--axis", "0", "-o", "y.h5")
+    assert stop_after(tmp_path, *job, seconds=3) < 3
+    assert names(tmp_path) == {"x.h5"}
+
+
+def test_ctrl_c_while_text_is_made(tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((2000, 2000)))
+    assert stop_after(tmp_path, "convert", "x.npy", "y.json", seconds=3) < 3
+    assert names(tmp_path) == {"x.npy"}

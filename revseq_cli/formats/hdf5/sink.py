@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 from h5py import h5d
 
-from revseq_cli.core import platform
+from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import RevseqError
 from revseq_cli.core.tensors import Region
 from revseq_cli.files import base, local
@@ -179,6 +179,7 @@ class Hdf5Sink(_DatasetSink):
         with alone, cast("Recorder", self._recorder).worded():
             if self.encoded:
                 for chunk in cast("list[Chunk]", write_result):
+                    signals.check()
                     self._dataset.id.write_direct_chunk(*chunk)
             else:
                 region, values = cast("WriteResult", write_result)

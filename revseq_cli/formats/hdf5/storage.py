@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,17 @@ import numpy as np
 from h5py import h5p, h5s, h5t, h5z
 from numpy.typing import NDArray
 
-from revseq_cli.core import dtypes, platform
+from revseq_cli.core import dtypes, platform, signals
 from revseq_cli.core.errors import FormatError, listed
-from revseq_cli.core.tensors import DataType, Region, braced, parts
+from revseq_cli.core.tensors import (
+    DataType,
+    Region,
+    braced,
+    chunk_boxes,
+    inside,
+    parts,
+    sizes_of,
+)
 from revseq_cli.formats.contents import require_whole_frame
 from revseq_cli.formats.hdf5.files import alone
 
@@ -192,10 +200,42 @@ def meaning(kind: h5t.TypeID) -> str:
 
 
 def read(dataset: h5py.Dataset, region: Region, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The values of the region; 0 for chunks that were never written, where there is no fill value."""
+    """The values of the region; 0 for chunks that were never written, where there is no fill value.
+
+    Stopped at a signal.
+    """
     values: NDArray[Any] = np.zeros([part.stop - part.start for part in region], dtype)
-    dataset.id.read(*_spaces(dataset, region), values, in_memory(dataset.id.get_type(), dtype))
+    kind = in_memory(dataset.id.get_type(), dtype)
+    for part in _cut_region(region, dataset.chunks):
+        signals.check()
+        in_values, in_file = _spaces(dataset, part)
+        if part != region:
+            in_values = h5s.create_simple(values.shape)
+            in_values.select_hyperslab(*_bounds(inside(part, region)))
+        dataset.id.read(in_values, in_file, values, kind)
     return values
+
+
+def _cut_region(region: Region, chunks: tuple[int, ...] | None) -> Iterator[Region]:
+    """The region in parts of few chunks each, since HDF5 looks at no signal while it reads one.
+
+    It takes 5 s to find out that 400,000 chunks were never written.
+    """
+    if chunks is None:
+        yield region
+        return
+    extents = list(chunks)
+    left = _CHUNKS_AT_ONCE
+    for d in reversed(range(len(chunks))):
+        count = min(left, (region[d].stop - region[d].start) // chunks[d] + 2)
+        extents[d] = count * chunks[d]
+        left = max(1, left // count)
+    yield from chunk_boxes(region, tuple(extents))
+
+
+def _bounds(region: Region) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The first indices of a region, and its sizes."""
+    return tuple(part.start for part in region), sizes_of(region)
 
 
 def write(dataset: h5py.Dataset, region: Region, values: NDArray[Any]) -> None:
@@ -208,9 +248,8 @@ def _spaces(dataset: h5py.Dataset, region: Region) -> tuple[h5s.SpaceID, h5s.Spa
     space = dataset.id.get_space()
     if not region:  # a scalar
         return space, space
-    sizes = tuple(part.stop - part.start for part in region)
-    space.select_hyperslab(tuple(part.start for part in region), sizes)
-    return h5s.create_simple(sizes), space
+    space.select_hyperslab(*_bounds(region))
+    return h5s.create_simple(sizes_of(region)), space
 
 
 def in_memory(kind: h5t.TypeID, dtype: np.dtype[Any]) -> h5t.TypeID:
@@ -241,6 +280,7 @@ _ASKED_FOR: dict[int, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
 }
 
 _BLOSC = 32001
+_CHUNKS_AT_ONCE = 1 << 12  # of which HDF5 reads a part in one call
 _UNFILTERED = (
     "write another format, such as .npy, or first the input without filters: h5repack -f NONE"
 )
@@ -334,10 +374,12 @@ class ChunkBlockWriter:
         try:
             with alone:
                 scratch = _scratch(self.image)
-                return [
-                    (tuple(part.start for part in box), *self._encoded(scratch, values_of_chunk))
-                    for box, values_of_chunk in parts(region, values, self.chunks)
-                ]
+                encoded: list[Chunk] = []
+                for box, values_of_chunk in parts(region, values, self.chunks):
+                    signals.check()
+                    start = tuple(part.start for part in box)
+                    encoded.append((start, *self._encoded(scratch, values_of_chunk)))
+                return encoded
         except (OSError, RuntimeError, ValueError) as e:
             if isinstance(e, FormatError):
                 raise
