@@ -128,7 +128,12 @@ def _find_examples(text: Text) -> tuple[list[Example], int]:
     return ours, skipped
 
 
-def _judge(number: int, example: Example, text: Text, level: FeatureLevel) -> Verdict:
+def _judge(
+    number: int,
+    example: Example,
+    text: Text,
+    level: FeatureLevel,
+) -> Verdict:
     """Recompute one example."""
     errors: list[PlacedError] = []
     expected = None
@@ -144,7 +149,9 @@ def _judge(number: int, example: Example, text: Text, level: FeatureLevel) -> Ve
 
 
 def _recompute(
-    example: Example, text: Text, level: FeatureLevel
+    example: Example,
+    text: Text,
+    level: FeatureLevel,
 ) -> tuple[list[PlacedError], NDArray[Any] | None]:
     """What is wrong with an example, and its right output, None if its inputs are wrong.
 
@@ -184,7 +191,11 @@ def _outputs_of(example: Example) -> list[TensorText]:
     return [example.tensor(OUTPUT), *example.more_outputs]
 
 
-def _find_start(example: Example, output: TensorText, violation: spec.Constraint) -> int:
+def _find_start(
+    example: Example,
+    output: TensorText,
+    violation: spec.Constraint,
+) -> int:
     """Where the part of an example that violates a rule begins."""
     if violation.property == "Axis" and example.axis_line:
         return example.axis_line.start
@@ -210,7 +221,11 @@ def _compare(output: TensorText, expected: NDArray[Any]) -> Iterator[PlacedError
     yield output.error(output.offset_of(first), message)
 
 
-def fix(text: Text, before: Report, level: FeatureLevel) -> tuple[bytes, Report]:
+def fix(
+    text: Text,
+    before: Report,
+    level: FeatureLevel,
+) -> tuple[bytes, Report]:
     """The bytes of a page with its wrong OutputTensors rewritten, and the new report.
 
     `before` says which are wrong. The rows are written as this program prints them. FormatError, at
@@ -263,7 +278,11 @@ def _find_rows(output: TensorText, text: Text) -> tuple[int, int]:
     return start, stop
 
 
-def _write_rows(output: TensorText, expected: NDArray[Any], text: Text) -> str:
+def _write_rows(
+    output: TensorText,
+    expected: NDArray[Any],
+    text: Text,
+) -> str:
     """The right rows, with the page's line breaks and indent."""
     start = output.opened
     line_break = "\n"

@@ -80,7 +80,11 @@ class Jobs(NamedTuple):
         return f"{printable(self.name)}: {self.noun}s {listed(map(str, sorted(lines)))} ({len(lines):,} jobs)"
 
 
-def read(path: str, columns: Columns, defaults: dict[str, Any]) -> Jobs:
+def read(
+    path: str,
+    columns: Columns,
+    defaults: dict[str, Any],
+) -> Jobs:
     """The jobs of a manifest, or of standard input for -; FormatError for the first thing that is wrong."""
     text = Reference(path).text
     suffix = os.path.splitext(text.name)[1].lower()
@@ -88,7 +92,7 @@ def read(path: str, columns: Columns, defaults: dict[str, Any]) -> Jobs:
         suffix != ".csv" and text.text.lstrip().startswith(("{", "["))
     )
     with about(text.name):
-        rows = (_json_rows if is_json else _csv_rows)(text.text, columns)
+        rows = (_read_json_rows if is_json else _read_csv_rows)(text.text, columns)
         entries = _entries(rows, "line", columns, defaults, files.make_resolver())
         for entry in entries if text.identity else ():
             if files.name_key(entry.output) == files.name_key(files.real_path(path)):
@@ -147,7 +151,11 @@ def of_files(
         return Jobs(name, "job", _entries(numbered, "job", columns, defaults, resolve))
 
 
-def _hint_for_outputs(template: str, paths: Sequence[str], of_names: str) -> str:
+def _hint_for_outputs(
+    template: str,
+    paths: Sequence[str],
+    of_names: str,
+) -> str:
     """The option with the first template like this one that names a file for each input."""
     folder = os.path.dirname(template.partition("{")[0])
     suffix = os.path.splitext(template)[1]
@@ -203,56 +211,69 @@ def _about_job(noun: str, number: int) -> Iterator[None]:
         raise FormatError(f"{noun} {number}: {e.found}", e.wanted, e.hint) from None
 
 
-def _json_rows(text: str, columns: Columns) -> Iterator[Row]:
-    """Each line as a job; numbers stay text, which the types of options read."""
-    for number, line in enumerate(
-        text.split("\n"), 1
-    ):  # not splitlines, which also cuts inside strings
+def _read_json_rows(text: str, columns: Columns) -> Iterator[Row]:
+    """Each line as a job."""
+    # splitlines() would also cut inside strings.
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         with _about_job("line", number):
-            try:
-                row = json.loads(
-                    line,
-                    parse_int=str,
-                    parse_float=str,
-                    parse_constant=str,
-                    object_pairs_hook=tuple,
-                )
-            except json.JSONDecodeError as e:
-                raise FormatError(f"not JSON: {e.msg}, column {e.pos + 1}", _EXAMPLE) from None
-            except RecursionError:
-                row = None
-            if not isinstance(row, tuple):
-                raise FormatError("not a JSON object", _EXAMPLE)
+            pairs = _load_pairs(line)
+            names = _check_names([column for column, _ in pairs], columns)
             cells: dict[str, str] = {}
-            for name, (column, value) in zip(
-                _names([name for name, _ in row], columns), row, strict=True
-            ):
-                if isinstance(value, list) and name in _TENSORS:
-                    cells[name] = _as_tensor(value, column)
-                elif isinstance(value, list | tuple):
-                    found = f"{column} is a list or an object"
-                    raise FormatError(found, "text, a number, true or false")
-                elif isinstance(value, bool):
-                    cells[name] = str(value).lower()
-                elif value is not None:
-                    cells[name] = value
+            for name, (column, value) in zip(names, pairs, strict=True):
+                if value is not None:
+                    cells[name] = _as_cell(value, name, column)
         yield number, cells
 
 
-def _as_tensor(value: Any, column: str) -> str:
+def _load_pairs(line: str) -> tuple[tuple[str, Any], ...]:
+    """The keys and values of an object; numbers stay text, which the types of options read."""
+    try:
+        row = json.loads(
+            line,
+            parse_int=str,
+            parse_float=str,
+            parse_constant=str,
+            object_pairs_hook=tuple,
+        )
+    except json.JSONDecodeError as e:
+        raise FormatError(f"not JSON: {e.msg}, column {e.pos + 1}", _EXAMPLE) from None
+    except RecursionError:
+        row = None
+    if not isinstance(row, tuple):
+        raise FormatError("not a JSON object", _EXAMPLE)
+    return row
+
+
+def _as_cell(
+    value: Any,
+    name: str,
+    column: str,
+) -> str:  # noqa: ANN401 - what JSON has
+    """A value of a JSON line as the text of an argument or an option."""
+    if isinstance(value, list) and name in _TENSORS:
+        return _as_tensor(value, column)
+    if isinstance(value, list | tuple):
+        raise FormatError(f"{column} is a list or an object", "text, a number, true or false")
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
+
+
+def _as_tensor(value: Any, column: str) -> str:  # noqa: ANN401 - what JSON has
     """A list of a JSON line, whose numbers are text, as a tensor in brackets."""
     if isinstance(value, list):
-        return f"[{', '.join(_as_tensor(item, column) for item in value)}]"
+        items = [_as_tensor(item, column) for item in value]
+        return f"[{', '.join(items)}]"
     if isinstance(value, str):
         return value
-    raise FormatError(f"{column} is a list with something else than numbers", "numbers")
+    raise FormatError(f"{column} is a list that does not hold only numbers")
 
 
-def _csv_rows(text: str, columns: Columns) -> Iterator[Row]:
+def _read_csv_rows(text: str, columns: Columns) -> Iterator[Row]:
     """Each row with the number of its last line, since cells may hold line breaks."""
-    csv.field_size_limit(LARGEST)  # a cell may be a whole tensor
+    csv.field_size_limit(LARGEST)  # a cell may be a complete tensor
     first = re.split(r"[\r\n]", text, maxsplit=1)[0]
     separator = next((mark for mark in _SEPARATORS if mark in first), ",")
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
@@ -261,21 +282,18 @@ def _csv_rows(text: str, columns: Columns) -> Iterator[Row]:
         for row in filter(None, rows):
             with _about_job("line", rows.line_num):
                 if not names:
-                    names = _names(row, columns)
-                elif len(row) != len(names):
-                    raise FormatError(
-                        "has too few or too many cells", f"{len(names)}, as the first line has"
-                    )
-                else:
-                    yield (
-                        rows.line_num,
-                        {name: cell for name, cell in zip(names, row, strict=True) if cell},
-                    )
+                    names = _check_names(row, columns)
+                    continue
+                if len(row) != len(names):
+                    found = "has too few or too many cells"
+                    raise FormatError(found, f"{len(names)}, as in the first line")
+                cells = {name: cell for name, cell in zip(names, row, strict=True) if cell}
+                yield rows.line_num, cells
     except csv.Error as e:
         raise FormatError(f"line {rows.line_num}: not CSV: {e}") from None
 
 
-def _names(typed: Sequence[str], columns: Columns) -> list[str]:
+def _check_names(typed: Sequence[str], columns: Columns) -> list[str]:
     """The names of columns as options have them; FormatError for one that is unknown or twice there."""
     names = [name.strip().replace("_", "-") for name in typed]
     for i, name in enumerate(names):
@@ -341,7 +359,11 @@ class _Input(NamedTuple):
     bytes: int
 
 
-def _look_at(resolve: Callable[[str], str], name: str, column: str) -> _Input:
+def _look_at(
+    resolve: Callable[[str], str],
+    name: str,
+    column: str,
+) -> _Input:
     """Look at an input of a job; UsageError if it is a pipe, or is where the reports go."""
     reference = Reference.input(name)
     if reference.inline is not None:

@@ -92,7 +92,11 @@ def too_large(size: str, name: str) -> FormatError:
     return FormatError(f"a text of {size}", wanted, _BINARY_HINT, name)
 
 
-def text_of(data: bytes, name: str, identity: Identity | None = None) -> Text:
+def text_of(
+    data: bytes,
+    name: str,
+    identity: Identity | None = None,
+) -> Text:
     """The text of these bytes, without its mark; a FormatError says what they look like instead."""
     count = data.count(b"[") + data.count(b"{")
     if count > _MOST_BRACKETS:
@@ -106,7 +110,12 @@ def text_of(data: bytes, name: str, identity: Identity | None = None) -> Text:
     return Text(name, text, identity, encoding, mark)
 
 
-def _not_text(data: bytes, name: str, encoding: str, offset: int) -> FormatError:
+def _not_text(
+    data: bytes,
+    name: str,
+    encoding: str,
+    offset: int,
+) -> FormatError:
     wanted = "UTF-8, or UTF-16 with a mark"
     seems, hint = looks_like(data[:64])
     if seems != "something else" and "text" not in seems:
@@ -131,7 +140,12 @@ class TextSource(MemorySource):
     """A tensor of a text, with what the text says besides its numbers."""
 
     def __init__(
-        self, item: Parsed, types: TextTypes, text: Text, storage: Storage, name: str
+        self,
+        item: Parsed,
+        types: TextTypes,
+        text: Text,
+        storage: Storage,
+        name: str,
     ) -> None:
         stated = item.data_type
         values = item.values(stated or types.asked or types.default)
@@ -154,7 +168,11 @@ def _describe_header(table_of_numbers: Table, name: str) -> tuple[str, ...]:
 
 
 def read_numbers(
-    item: Parsed, types: TextTypes, text: Text, storage: Storage, name: str
+    item: Parsed,
+    types: TextTypes,
+    text: Text,
+    storage: Storage,
+    name: str,
 ) -> TextSource:
     """The source of a tensor of a text; `name` is for messages.
 
@@ -202,7 +220,11 @@ class TextFormat:
     require: Callable[[TensorDesc, str], None] = require_text
     contents: Callable[[Address, TextTypes], Contents | None] | None = None
 
-    def open_source(self, address: Address, types: TextTypes) -> Source:
+    def open_source(
+        self,
+        address: Address,
+        types: TextTypes,
+    ) -> Source:
         """The tensor that the key names, or the only one."""
         return self.read(address.text, address.key, types)
 
@@ -229,7 +251,11 @@ class TextFormat:
 
         return WholeSink(file, template, encode, read_back)
 
-    def write_to(self, stream: BinaryIO, source: Source) -> None:
+    def write_to(
+        self,
+        stream: BinaryIO,
+        source: Source,
+    ) -> None:
         """Write the tensor and a line break into a pipe."""
         self.require(source.desc, source.name)
         stream.write(f"{self.write(source.read(), source.columns)}\n".encode())
@@ -278,7 +304,12 @@ def _is_object(text: Text) -> bool:
     return text.text.lstrip()[:1] == "{"
 
 
-def notation_source(text: Text, item: TensorText, types: TextTypes, name: str = "") -> Source:
+def notation_source(
+    text: Text,
+    item: TensorText,
+    types: TextTypes,
+    name: str = "",
+) -> Source:
     """The source of one tensor of a text; FormatError if a value does not fit its data type."""
     if not name:
         name = f"{text.name}: {item.name}" if item.name else text.name
@@ -287,7 +318,11 @@ def notation_source(text: Text, item: TensorText, types: TextTypes, name: str = 
         return read_numbers(item, types, text, storage, name)
 
 
-def open_notation(text: Text, key: str | None, types: TextTypes) -> Source:
+def open_notation(
+    text: Text,
+    key: str | None,
+    types: TextTypes,
+) -> Source:
     """The tensor `key` of a text, or the only one.
 
     FormatError, which lists all, if there is no such one.
@@ -337,7 +372,11 @@ def _write_notation(values: NDArray[Any], _: tuple[str, ...] = ()) -> str:
 # JSON
 
 
-def open_json(text: Text, key: str | None, types: TextTypes) -> Source:
+def open_json(
+    text: Text,
+    key: str | None,
+    types: TextTypes,
+) -> Source:
     """A nested list, or an object with Values and perhaps DataType and Sizes.
 
     With a key, the value of that key.
@@ -375,10 +414,18 @@ def choose_piped_format(text: Text, key: str | None) -> Format:
     return table.TSV if "\t" in line.strip() else table.TEXT
 
 
-def _make_table_format(name: str, separator: str, word: str) -> TextFormat:
+def _make_table_format(
+    name: str,
+    separator: str,
+    word: str,
+) -> TextFormat:
     """A format of tables by its name and the separator between cells, which people call `word`."""
 
-    def read(text: Text, key: str | None, types: TextTypes) -> Source:
+    def read(
+        text: Text,
+        key: str | None,
+        types: TextTypes,
+    ) -> Source:
         source_name = text.name if key is None else f"{text.name}::{key}"
         with about(source_name):
             cells = Table(text.text, separator, key, _file_of(text))

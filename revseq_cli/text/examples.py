@@ -96,7 +96,11 @@ class Example:
             self._add_problem(item.start, f"a second {item.name} in one example")
         self.tensors.setdefault(role or item.name, item)
 
-    def _add_problem(self, offset: int, found: str) -> None:
+    def _add_problem(
+        self,
+        offset: int,
+        found: str,
+    ) -> None:
         if not self.problem:
             self.problem = error_at(self.page, offset, found, "each once")
 
@@ -214,7 +218,11 @@ def _count_parts(example: Example) -> int:
     return len(parts) + bool(example.axis_line)
 
 
-def _refuse_label(page: str, example: Example, item: TensorText) -> FormatError:
+def _refuse_label(
+    page: str,
+    example: Example,
+    item: TensorText,
+) -> FormatError:
     """The error for a tensor that is none of the operator's."""
     missing = [
         label for label, role in LABELS.items() if role not in example.tensors and label != LENGTHS

@@ -150,7 +150,11 @@ def _find_members(text: str) -> dict[str, tuple[int, int]]:
     return numbers.unique(members)
 
 
-def _skip(pattern: re.Pattern[str], text: str, offset: int) -> int:
+def _skip(
+    pattern: re.Pattern[str],
+    text: str,
+    offset: int,
+) -> int:
     match = pattern.match(text, offset)
     return match.end() if match else offset
 

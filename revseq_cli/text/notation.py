@@ -126,7 +126,13 @@ class PlacedError(FormatError):
         return f"{self.problem}; expected {self.wanted}" if self.wanted else self.problem
 
 
-def error_at(text: str, offset: int, problem: str, wanted: str = "", hint: str = "") -> PlacedError:
+def error_at(
+    text: str,
+    offset: int,
+    problem: str,
+    wanted: str = "",
+    hint: str = "",
+) -> PlacedError:
     """A FormatError about that position, with line and column, and the line with a caret."""
     text = lines_of(text)
     start = text.rfind("\n", 0, offset) + 1
@@ -259,7 +265,11 @@ class TensorText:
             return False
         return not _NUMBER.search(self.text, self.opened, self.stop)
 
-    def _may_have(self, shape: tuple[int, ...], sizes: tuple[int, ...]) -> bool:
+    def _may_have(
+        self,
+        shape: tuple[int, ...],
+        sizes: tuple[int, ...],
+    ) -> bool:
         """Whether a body of that shape may have the stated sizes.
 
         Leading sizes of 1 need no brackets, and JSON's Values may be one flat list.
@@ -312,7 +322,11 @@ class TensorText:
             raise self.error(self.opened + dots.start(), found, "all elements")
 
     def _require_order(
-        self, kinds: NDArray[np.uint8], offsets: NDArray[np.intp], *, has_commas: bool
+        self,
+        kinds: NDArray[np.uint8],
+        offsets: NDArray[np.intp],
+        *,
+        has_commas: bool,
     ) -> None:
         """FormatError for the first bracket, comma or number that is not allowed there."""
         before = kinds[:-1]
@@ -327,7 +341,11 @@ class TensorText:
             problem = _NOT_ALLOWED[int(before[i]), int(after[i])]
             raise self.error(int(offsets[i + 1]), problem)
 
-    def _find_shape(self, kinds: NDArray[np.uint8], offsets: NDArray[np.intp]) -> tuple[int, ...]:
+    def _find_shape(
+        self,
+        kinds: NDArray[np.uint8],
+        offsets: NDArray[np.intp],
+    ) -> tuple[int, ...]:
         """The shape.
 
         FormatError where rows of one depth differ in length, or numbers have different depths.
@@ -386,7 +404,12 @@ class TensorText:
         found = f"this row has {_count_elements(int(counts[odd]))}, the others have {usual}"
         raise self.error(int(offsets[parents[odd]]), found)
 
-    def error(self, offset: int, problem: str, wanted: str = "") -> PlacedError:
+    def error(
+        self,
+        offset: int,
+        problem: str,
+        wanted: str = "",
+    ) -> PlacedError:
         """An error about a position of the page."""
         return error_at(self.page, offset, problem, wanted)
 
@@ -435,7 +458,11 @@ def parse_page(page: str, text: str) -> Iterator[TensorText | AxisLine]:
 
 
 def _find_tensor(
-    page: str, text: str, match: re.Match[str], line: int, limit: int
+    page: str,
+    text: str,
+    match: re.Match[str],
+    line: int,
+    limit: int,
 ) -> tuple[TensorText, int]:
     """The tensor whose header begins there, and where an Axis line after it may begin."""
     name = match["name"]
@@ -455,7 +482,11 @@ def _find_tensor(
     return TensorText(name, line, page, text, start, opened, stop), end
 
 
-def _find_axes(text: str, start: int, stop: int) -> Iterator[AxisLine]:
+def _find_axes(
+    text: str,
+    start: int,
+    stop: int,
+) -> Iterator[AxisLine]:
     for line in _AXIS.finditer(text, start, stop):
         value = int(line["value"]) if line["value"] else None
         yield AxisLine(value, line.start("axis"), line["words"].rstrip())
@@ -490,7 +521,11 @@ def _parse_one(page: str, text: str) -> TensorText:
     return TensorText("", 1, page, text, opened, opened, stop, (stated, sizes))
 
 
-def _find_data_type(text: str, start: int, stop: int) -> str:
+def _find_data_type(
+    text: str,
+    start: int,
+    stop: int,
+) -> str:
     """The data type of elements such as True and np.int64(3); "" where they are plain numbers."""
     body = text[start:stop]
     if "True" in body or "False" in body:
@@ -509,7 +544,11 @@ def body_at(text: str, start: int) -> TensorText:
     return TensorText("", 1, text, text, start, start, stop)
 
 
-def _find_body_end(text: str, start: int, limit: int) -> int:
+def _find_body_end(
+    text: str,
+    start: int,
+    limit: int,
+) -> int:
     """The offset after the bracket that closes the one at `start`, or else after possible rows."""
     # A byte for each character.
     codes = np.frombuffer(text[start:limit].encode("ascii", "replace"), np.uint8)

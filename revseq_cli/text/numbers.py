@@ -51,7 +51,11 @@ _BITS = re.compile(r"(\"?)0x(?P<bits>[0-9a-f]{1,4})\1", re.IGNORECASE)
 class LiteralError(ValueError):
     """The number at `index` cannot be held by its data type; `problem` says why."""
 
-    def __init__(self, index: int, problem: str) -> None:
+    def __init__(
+        self,
+        index: int,
+        problem: str,
+    ) -> None:
         super().__init__(index, problem)
         self.index = index
         self.problem = problem
@@ -88,7 +92,9 @@ def _require_short(tokens: Sequence[str]) -> None:
 
 
 def _read_plain(
-    kind: type[int | float], tokens: Sequence[str], characters: bytes
+    kind: type[int | float],
+    tokens: Sequence[str],
+    characters: bytes,
 ) -> list[Any] | None:
     """The numbers as int() or float() reads them.
 
@@ -114,7 +120,11 @@ def _read_exact(token: str) -> Decimal | None:
 # Integers
 
 
-def _parse_integers(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+def _parse_integers(
+    tokens: Sequence[str],
+    dtype: np.dtype[Any],
+    name: str,
+) -> NDArray[Any]:
     least, most = 0, 1
     if dtype.kind != "b":
         least = int(np.iinfo(dtype).min)
@@ -128,7 +138,13 @@ def _parse_integers(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> N
     return np.array(numbers, dtype=dtype)
 
 
-def _read_integer(index: int, token: str, least: int, most: int, name: str) -> int:
+def _read_integer(
+    index: int,
+    token: str,
+    least: int,
+    most: int,
+    name: str,
+) -> int:
     exact = _read_exact(token)
     shown = token[:_SHOWN]
     if exact is None and _SPECIAL.fullmatch(token):
@@ -149,7 +165,11 @@ def _not_a_number(index: int, token: str) -> LiteralError:
 # Floats
 
 
-def _parse_floats(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+def _parse_floats(
+    tokens: Sequence[str],
+    dtype: np.dtype[Any],
+    name: str,
+) -> NDArray[Any]:
     wide, patterns = _read_floats(tokens)
     digits = int(np.finfo(dtype).nmant)
     with np.errstate(over="ignore"):
@@ -182,7 +202,10 @@ def _read_floats(tokens: Sequence[str]) -> tuple[NDArray[np.float64], dict[int, 
 
 
 def _correct_halves(
-    wide: NDArray[np.float64], rounded: NDArray[Any], tokens: Sequence[str], digits: int
+    wide: NDArray[np.float64],
+    rounded: NDArray[Any],
+    tokens: Sequence[str],
+    digits: int,
 ) -> None:
     """Move FLOAT64 numbers half-way between two narrow values towards the exact number.
 
@@ -204,7 +227,11 @@ def _correct_halves(
 
 
 def _require_exact(
-    wide: NDArray[np.float64], values: NDArray[Any], tokens: Sequence[str], digits: int, name: str
+    wide: NDArray[np.float64],
+    values: NDArray[Any],
+    tokens: Sequence[str],
+    digits: int,
+    name: str,
 ) -> None:
     """LiteralError for a number that is too large, and for an integral one that the type rounds."""
     for i in np.flatnonzero(np.abs(wide) >= 2.0 ** (digits + 1)).tolist():
@@ -222,7 +249,10 @@ def _require_exact(
 
 
 def _set_nan_bits(
-    values: NDArray[Any], patterns: dict[int, int], tokens: Sequence[str], name: str
+    values: NDArray[Any],
+    patterns: dict[int, int],
+    tokens: Sequence[str],
+    name: str,
 ) -> None:
     """Give NaNs the bits with which they are written; LiteralError for bits of no NaN."""
     words = values.view(word_of(values.itemsize))
@@ -234,7 +264,11 @@ def _set_nan_bits(
             raise LiteralError(i, f"{tokens[i][:_SHOWN]} is not the bits of a NaN in {name}")
 
 
-def _parse_complex(tokens: Sequence[str], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+def _parse_complex(
+    tokens: Sequence[str],
+    dtype: np.dtype[Any],
+    name: str,
+) -> NDArray[Any]:
     parts: list[str] = []
     for i, token in enumerate(tokens):
         match = _COMPLEX.fullmatch(token)

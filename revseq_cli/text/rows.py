@@ -16,7 +16,11 @@ from revseq_cli.text.numbers import render
 DOTS = "..."  # for what is left out
 
 
-def write_tensor(name: str, desc: TensorDesc, values: NDArray[Any]) -> str:
+def write_tensor(
+    name: str,
+    desc: TensorDesc,
+    values: NDArray[Any],
+) -> str:
     """A tensor's header and body, without a line break at the end."""
     body = put_brackets(make_rows(values), desc.sizes)
     return f"{name}: {desc}\n{body}"
@@ -33,7 +37,11 @@ def make_rows(
     return align_cells(texts, values.shape[-1])
 
 
-def align_cells(texts: Sequence[str], width: int, gap: int = 0) -> list[str]:
+def align_cells(
+    texts: Sequence[str],
+    width: int,
+    gap: int = 0,
+) -> list[str]:
     """Rows of `width` elements, from the elements' texts in C order, right-justified.
 
     The first column has its own width, and all others share one, as on the reference page. Dots
@@ -56,7 +64,11 @@ def align_cells(texts: Sequence[str], width: int, gap: int = 0) -> list[str]:
     return rows
 
 
-def put_brackets(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = ()) -> str:
+def put_brackets(
+    rows: Sequence[str],
+    sizes: tuple[int, ...],
+    gaps: Sequence[int] = (),
+) -> str:
     """A tensor's rows in brackets, one row a line.
 
     A tensor without dimensions has no brackets, and one without elements is []. A row that opens
@@ -90,7 +102,11 @@ def _count_opening(count: int, sizes: tuple[int, ...]) -> list[int]:
     return opening.tolist()
 
 
-def _add_dots(lines: list[str], sizes: tuple[int, ...], gaps: Sequence[int]) -> None:
+def _add_dots(
+    lines: list[str],
+    sizes: tuple[int, ...],
+    gaps: Sequence[int],
+) -> None:
     """Add a line of dots after the last row before each gap."""
     for d in range(len(sizes) - 2, -1, -1):
         if not gaps[d]:

@@ -40,7 +40,11 @@ class Table:
     data_type: DataType | None = None  # it states none
 
     def __init__(
-        self, text: str, separator: str | None = None, column: str | None = None, file: str = ""
+        self,
+        text: str,
+        separator: str | None = None,
+        column: str | None = None,
+        file: str = "",
     ) -> None:
         self.text = lines_of(text)
         self.separator = separator
@@ -147,7 +151,11 @@ class Table:
                 found = f"this line has {cells}, the first line of numbers has {self.width}"
                 raise error_at(self.text, start, found)
 
-    def _refuse_other_separators(self, lines: Sequence[re.Match[str]], file: str) -> None:
+    def _refuse_other_separators(
+        self,
+        lines: Sequence[re.Match[str]],
+        file: str,
+    ) -> None:
         """FormatError for semicolons between cells, and for Excel's line that names a separator."""
         for line in lines:
             excel = _EXCEL_LINE.fullmatch(line[0])
@@ -167,7 +175,11 @@ class Table:
                 hint = _hint("put commas there", words, file)
                 raise error_at(self.text, offset, found, "commas", hint)
 
-    def _refuse_comments(self, lines: Sequence[re.Match[str]], file: str) -> None:
+    def _refuse_comments(
+        self,
+        lines: Sequence[re.Match[str]],
+        file: str,
+    ) -> None:
         """FormatError for a comment after the numbers of a line."""
         for line in lines:
             before, mark, _ = line[0].partition("#")
@@ -192,7 +204,11 @@ def _command(words: str, file: str) -> str:
     return f"{words} < {platform.quoted(file)}" if file else words
 
 
-def _hint(aim: str, commands: Sequence[str], file: str) -> str:
+def _hint(
+    aim: str,
+    commands: Sequence[str],
+    file: str,
+) -> str:
     """What to type for a table that can be read."""
     piped = " | ".join(commands)
     return f"to {aim}, {piped} > new.csv" if file else f"to {aim}, pipe it through {piped}"
@@ -229,7 +245,11 @@ def split_cells(line: str, separator: str | None) -> list[str]:
     return [cell.strip() for cell in cells]
 
 
-def write_table(values: NDArray[Any], header: Sequence[str], separator: str) -> str:
+def write_table(
+    values: NDArray[Any],
+    header: Sequence[str],
+    separator: str,
+) -> str:
     """The lines of a table of two dimensions, with a header if there is one."""
     texts = numbers.render(values)
     width = values.shape[1]
