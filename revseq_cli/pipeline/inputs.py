@@ -15,8 +15,9 @@ from revseq_cli.core.errors import FormatError, RevseqError, UsageError, about, 
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats.contents import number_of, try_hint
 from revseq_cli.formats.contract import Source, TextTypes
+from revseq_cli.formats.raw import MemorySource
 from revseq_cli.formats.references import Reference, open_source
-from revseq_cli.formats.table import TEXT
+from revseq_cli.formats.table import CSV, TEXT, TSV
 from revseq_cli.operator.spec import INPUT, LENGTHS, lengths_sizes
 from revseq_cli.pipeline.lengths import refuse_scaled
 from revseq_cli.pipeline.request import Request
@@ -67,6 +68,7 @@ def open_tensors(request: Request) -> tuple[Source, Source | None, Request]:
     lengths = _open_lengths(request, lengths_reference, complete, values)
     if not request.mask:
         refuse_scaled(lengths)
+        lengths = _flatten_row(lengths)
     return values, lengths, request
 
 
@@ -112,6 +114,15 @@ def _open_lengths(
         _find_attribute_with_lengths(values),
         values.name,
     )
+
+
+def _flatten_row(lengths: Source) -> Source:
+    """Lengths in a table of one row, such as 3,2, have one dimension."""
+    is_table = lengths.storage.format in (CSV.name, TSV.name)
+    if not is_table or len(lengths.sizes) != 2 or lengths.sizes[0] != 1:
+        return lengths
+    row = lengths.read().reshape(-1)
+    return MemorySource(lengths.name, row, lengths.storage, lengths.identity)
 
 
 def _find_attribute(reference: Reference) -> str:

@@ -249,8 +249,13 @@ class TestHeaders:
     def test_a_row_from_a_pipe_is_a_table(self, revseq):
         done = revseq("run", "-", "--padding", 0, "--axis", 1, "-f", "csv", stdin=b"1,2,0\n").ok()
         assert done.out == "2,1,0\n"
-        lengths = revseq("run", "[[1, 2], [3, 4]]", "-", "--axis", 1, stdin=b"2\n1\n").ok()
-        assert lengths.out.endswith("[[2, 1],\n [3, 4]]\n")
+        job = ("run", "[[1, 2], [3, 4]]", "-", "--axis", 1)
+        for text in (b"2\n1\n", b"2,1\n", b"a,b\n2,1\n"):
+            assert revseq(*job, stdin=text).ok().out.endswith("[[2, 1],\n [3, 4]]\n")
+        mask = revseq(*job, "--mask", stdin=b"1,1\n1,0\n").ok()
+        assert mask.out.endswith("[[2, 1],\n [3, 4]]\n")
+        one = revseq("run", "[[1, 2, 3]]", "-", "--axis", 1, "--mask", stdin=b"1,1,0\n").ok()
+        assert one.out.endswith("[[2, 1, 3]]\n")
 
 
 class TestColumns:
