@@ -42,8 +42,9 @@ def judge_node(
     lengths = TensorDesc(lengths_dtype or DataType.INT64, spec.lengths_sizes(sizes, axis))
     lowest = spec.lowest_level(values, lengths, axis)
     failing = spec.violations(values, lengths, axis, level)
-    wrong = [f"{each.label()}: {each.found}" for each in failing]
-    wrong += dict.fromkeys(each.hint for each in failing if each.hint)
+    wrong = [f"{constraint.label()}: {constraint.found}" for constraint in failing]
+    hints = [constraint.hint for constraint in failing if constraint.hint]
+    wrong += dict.fromkeys(hints)
     batch = None if known.sizes is None else known.sizes[batch_axis]
     if misfit := model.misfit(node, batch):
         wrong.append(misfit)
