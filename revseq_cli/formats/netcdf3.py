@@ -51,65 +51,115 @@ class _Variable(NamedTuple):
     attributes: Attributes
     is_record: bool
 
+    @property
+    def is_text(self) -> bool:
+        """Whether it holds characters, and so is no tensor."""
+        return self.kind == _TEXT
+
 
 # What a header says: the variables, and the attributes of the file.
 _Header = tuple[dict[str, _Variable], Attributes]
 
 
-def _parsed(data: bytes, path: str) -> _Header:
-    """The header that the first bytes of a file hold; EOFError where it goes on behind them."""
-    stream, wide, far = io.BytesIO(data[4:]), 8 if data[3] == 5 else 4, 4 if data[3] == 1 else 8
+class _Parser:
+    """Reads a header from the first bytes of a file; EOFError where the header goes on after them.
 
-    def take(count: int) -> bytes:
-        taken = stream.read(min(count, len(data)) + -count % 4)  # and the padding behind it
-        if len(taken) < count + -count % 4:
+    ValueError, KeyError and IndexError come from damage.
+    """
+
+    def __init__(self, data: bytes, path: str) -> None:
+        version = data[3]
+        self._stream = io.BytesIO(data[4:])
+        self._length = len(data)
+        self._path = path
+        # Bytes of a count, and of an offset in the file.
+        self._count_bytes = 8 if version == 5 else 4
+        self._offset_bytes = 4 if version == 1 else 8
+        self._dimensions: list[tuple[str, int]] = []
+
+    def read_header(self) -> _Header:
+        """The variables by their names, and the attributes of the file."""
+        records = self._read_number()
+        self._dimensions = self._read_list(self._read_number)
+        of_file = self._read_attributes()
+        variables = dict(self._read_list(self._read_variable))
+        record_bytes = _count_record_bytes(variables)
+        for name, variable in variables.items():
+            tensor = _place(variable, f"{self._path}::{name}", records, record_bytes)
+            variables[name] = variable._replace(tensor=tensor)
+        return variables, of_file
+
+    def _read_bytes(self, count: int) -> bytes:
+        """So many bytes, after which there is padding up to a multiple of 4."""
+        padded = count + -count % 4
+        data = self._stream.read(min(padded, self._length + 4))
+        if len(data) < padded:
             raise EOFError
-        return taken[:count]
+        return data[:count]
 
-    def number(size: int = wide) -> int:
-        return int.from_bytes(take(size), "big")
+    def _read_number(self, size: int = 0) -> int:
+        return int.from_bytes(self._read_bytes(size or self._count_bytes), "big")
 
-    def named(read: Callable[[], Any]) -> list[tuple[str, Any]]:
-        """A list of dimensions, attributes or variables behind their tag, which is 0 for none."""
-        tag, count = number(4), number()
+    def _read_list(self, read: Callable[[], Any]) -> list[tuple[str, Any]]:
+        """Names with what `read` reads after each; the list begins with a tag, which is 0 for an empty one."""
+        tag = self._read_number(4)
+        count = self._read_number()
         if tag not in (0, 10, 11, 12) or (count and not tag):
             raise ValueError
-        return [(take(number()).decode("utf-8", "replace"), read()) for _ in range(count)]
+        items = []
+        for _ in range(count):
+            name = self._read_bytes(self._read_number()).decode("utf-8", "replace")
+            items.append((name, read()))
+        return items
 
-    def attribute() -> Any:  # noqa: ANN401 - a value of the neutral form
-        dtype = np.dtype(_TYPES[number(4)][0])
-        value = take(number() * dtype.itemsize)
-        return plain(
-            value
-            if dtype.kind == "S"
-            else np.frombuffer(value, dtype).astype(dtype.newbyteorder("="))
-        )
+    def _read_attributes(self) -> Attributes:
+        values = self._read_list(self._read_attribute)
+        return {name: value for name, value in values if value is not None}
 
-    def attributes() -> Attributes:
-        return {name: value for name, value in named(attribute) if value is not None}
+    def _read_attribute(self) -> Any:  # noqa: ANN401 - a value of the neutral form
+        dtype = np.dtype(_TYPES[self._read_number(4)][0])
+        data = self._read_bytes(self._read_number() * dtype.itemsize)
+        if dtype.kind == "S":
+            return plain(data)
+        return plain(np.frombuffer(data, dtype).astype(dtype.newbyteorder("=")))
 
-    def variable() -> _Variable:
-        dims = [dimensions[number()] for _ in range(number())]
-        stated, kind = attributes(), number(4)
-        number()  # its bytes, which are wrong for large ones
-        sizes, dtype = tuple(size for _, size in dims), np.dtype(_TYPES[kind][0])
-        tensor = RawTensor(path, "", number(far), dtype, sizes)
-        return _Variable(tensor, kind, tuple(name for name, _ in dims), stated, sizes[:1] == (0,))
+    def _read_variable(self) -> _Variable:
+        """A variable, whose tensor has no strides yet: those of a record variable depend on the others."""
+        count = self._read_number()
+        dimensions = [self._dimensions[self._read_number()] for _ in range(count)]
+        names = tuple(name for name, _ in dimensions)
+        sizes = tuple(size for _, size in dimensions)
+        attributes = self._read_attributes()
+        kind = self._read_number(4)
+        self._read_number()  # its bytes, which are wrong for large ones
+        offset = self._read_number(self._offset_bytes)
+        tensor = RawTensor(self._path, "", offset, np.dtype(_TYPES[kind][0]), sizes)
+        return _Variable(tensor, kind, names, attributes, is_record=sizes[:1] == (0,))
 
-    records, dimensions = number(), named(number)
-    of_file, variables = attributes(), dict(named(variable))
-    growing = [variable.tensor for variable in variables.values() if variable.is_record]
-    steps = [prod(tensor.sizes[1:]) * tensor.dtype.itemsize for tensor in growing]
-    # One record variable alone has no padding between its records.
-    record = sum(step + -step % 4 * (len(steps) > 1) for step in steps)
-    for name, read in variables.items():
-        sizes, item = read.tensor.sizes, read.tensor.dtype.itemsize
-        strides = tuple(prod(sizes[d + 1 :]) * item for d in range(len(sizes)))
-        if read.is_record:
-            sizes, strides = (records, *sizes[1:]), (record, *strides[1:])
-        placed = replace(read.tensor, name=f"{path}::{name}", sizes=sizes, strides=strides)
-        variables[name] = read._replace(tensor=placed)
-    return variables, of_file
+
+def _count_record_bytes(variables: dict[str, _Variable]) -> int:
+    """The bytes from one record to the next: the record variables one after another, each padded.
+
+    A single record variable has no padding between its records.
+    """
+    steps = []
+    for variable in variables.values():
+        if variable.is_record:
+            tensor = variable.tensor
+            steps.append(prod(tensor.sizes[1:]) * tensor.dtype.itemsize)
+    if len(steps) == 1:
+        return steps[0]
+    return sum(step + -step % 4 for step in steps)
+
+
+def _place(variable: _Variable, name: str, records: int, record_bytes: int) -> RawTensor:
+    """The tensor of a variable, with its name for messages and its strides."""
+    sizes, itemsize = variable.tensor.sizes, variable.tensor.dtype.itemsize
+    strides = tuple(prod(sizes[d + 1 :]) * itemsize for d in range(len(sizes)))
+    if variable.is_record:
+        sizes = (records, *sizes[1:])
+        strides = (record_bytes, *strides[1:])
+    return replace(variable.tensor, name=name, sizes=sizes, strides=strides)
 
 
 def _read(path: str) -> tuple[_Header, base.Identity]:
@@ -120,7 +170,7 @@ def _read(path: str) -> tuple[_Header, base.Identity]:
             if data[:3] != b"CDF" or len(data) < 4:
                 raise FormatError("not a NetCDF-3 file", "CDF as its first bytes", where=path)
             try:
-                return _parsed(data, path), identity
+                return _Parser(data, path).read_header(), identity
             except EOFError:
                 continue
             except (ValueError, KeyError, IndexError):
@@ -133,11 +183,11 @@ class NetCDF3Source(RawSource):
 
     def __init__(self, path: str, key: str | None) -> None:
         (variables, self._of_file), identity = _read(path)
-        tensors = [name for name, variable in variables.items() if variable.kind != _TEXT]
+        tensors = [name for name, variable in variables.items() if not variable.is_text]
         key = chosen(variables if key is not None else tensors, key, path)
         own = variables[key]
         self._variables = variables
-        if own.kind == _TEXT:
+        if own.is_text:
             raise FormatError("its data type is text", "numbers", where=own.tensor.name)
         require_sizes(own.tensor.sizes, own.tensor.name)
         super().__init__(own.tensor, identity, Storage("nc3", {"variable": key}), key)
@@ -158,38 +208,39 @@ class NetCDF3Source(RawSource):
             variable = self._variables.get(name)
             if variable is None or name == self.key or name in self.dimensions[:d]:
                 continue
-            is_text, attributes, tensor = (
-                variable.kind == _TEXT,
-                dict(variable.attributes),
-                variable.tensor,
-            )
-            is_one = variable.dimensions[:1] == (name,) and len(tensor.sizes) == 1 + is_text
-            if (
-                not is_one
-                or tensor.sizes[0] != self.sizes[d]
-                or not is_small(tensor.sizes, tensor.dtype.itemsize)
-            ):
+            if self._is_coordinate(variable, d):
+                coordinates.append(self._read_coordinate(name, variable))
+            else:
                 left.append(f"the variable {name}")
-                continue
-            values = RawReadTask(
-                tensor, self.unchanged, tuple(slice(0, n) for n in tensor.sizes)
-            ).read()
-            if is_text:
-                attributes.pop(ENCODING, None)
-            values = joined(values) if is_text else values.astype(values.dtype.newbyteorder("="))
-            coordinates.append(Variable(name, attributes, values))
         own = self._variables[self.key]
-        unlimited = own.dimensions[:1] if own.is_record else ()
-        fill = _TYPES[own.kind][1]
         return Meaning(
             own.dimensions,
             own.attributes,
             tuple(coordinates),
-            (self._of_file,),
-            unlimited,
-            tuple(left),
-            fill,
+            groups=(self._of_file,),
+            unlimited=own.dimensions[:1] if own.is_record else (),
+            left=tuple(left),
+            default_fill=_TYPES[own.kind][1],
         )
+
+    def _is_coordinate(self, variable: _Variable, d: int) -> bool:
+        """Whether a variable has one small value, or one text, for each index of that dimension."""
+        tensor = variable.tensor
+        rank = 2 if variable.is_text else 1
+        if len(tensor.sizes) != rank or variable.dimensions[0] != self.dimensions[d]:
+            return False
+        is_whole = tensor.sizes[0] == self.sizes[d]
+        return is_whole and is_small(tensor.sizes, tensor.dtype.itemsize)
+
+    def _read_coordinate(self, name: str, variable: _Variable) -> Variable:
+        region = tuple(slice(0, size) for size in variable.tensor.sizes)
+        values = RawReadTask(variable.tensor, self.unchanged, region).read()
+        attributes = dict(variable.attributes)
+        if not variable.is_text:
+            native = values.dtype.newbyteorder("=")
+            return Variable(name, attributes, values.astype(native))
+        attributes.pop(ENCODING, None)
+        return Variable(name, attributes, joined(values))
 
 
 def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 - the file names its types
@@ -204,10 +255,17 @@ def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: AR
     (variables, attributes), _ = _read(address.path)
     items = []
     for name, variable in variables.items():
-        tensor, words = variable.tensor, "text" if variable.kind == _TEXT else ""
-        desc = None if words else TensorDesc(data_type_of(tensor.dtype), tensor.sizes)
-        items.append(
-            Item(name, desc, words, 0, tensor.sizes, variable.dimensions, len(variable.attributes))
+        tensor = variable.tensor
+        item = Item(
+            name,
+            sizes=tensor.sizes,
+            dimensions=variable.dimensions,
+            attributes=len(variable.attributes),
         )
+        if variable.is_text:
+            item = item._replace(what="text")
+        else:
+            item = item._replace(desc=TensorDesc(data_type_of(tensor.dtype), tensor.sizes))
+        items.append(item)
     only = only_of([item for item in items if item.desc])
     return Contents(address.path, "nc3", tuple(items), only, attributes=len(attributes))
