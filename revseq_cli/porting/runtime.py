@@ -14,17 +14,31 @@ from numpy.typing import NDArray
 
 from revseq_cli.core import platform
 from revseq_cli.core.dtypes import bits, data_type_of, native
-from revseq_cli.core.errors import EngineError, FormatError, UsageError, listed
+from revseq_cli.core.errors import (
+    EngineError,
+    FormatError,
+    UsageError,
+    listed,
+)
 from revseq_cli.formats.contents import extra
 from revseq_cli.formats.contract import Source, Storage
-from revseq_cli.formats.onnx import OPERATOR, RUNTIME, package, require_written, saying
+from revseq_cli.formats.onnx import (
+    OPERATOR,
+    RUNTIME,
+    package,
+    require_written,
+    saying,
+)
 from revseq_cli.formats.raw import MemorySource
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline.jobs import Job
 
 _CPU, _DIRECTML = "CPUExecutionProvider", "DmlExecutionProvider"
 _SUFFIX = "executionprovider"
-_PACKAGES = {"dml": "onnxruntime-directml", "cuda": "onnxruntime-gpu"}  # of some providers
+_PACKAGES = {
+    "dml": "onnxruntime-directml",
+    "cuda": "onnxruntime-gpu",
+}  # of some providers
 _COPIES = 4  # of the tensor: as it is read, as sequences in rows, as it comes back, and in place
 
 
@@ -49,7 +63,12 @@ def compute(job: Job, on: str, memory: int) -> Computed:
     if needed > memory:
         found = f"takes {needed} bytes in {RUNTIME}, which gets the whole tensor"
         found += f", and the memory is {memory}"
-        raise EngineError(found, "a job that fits", f"add --memory {needed}", values.name)
+        raise EngineError(
+            found,
+            "a job that fits",
+            f"add --memory {needed}",
+            values.name,
+        )
     array = native(values.read())
     if not array.size:
         return Computed(MemorySource(name, array, Storage("onnxruntime", {})), [])
@@ -62,7 +81,11 @@ def compute(job: Job, on: str, memory: int) -> Computed:
         session = open_session(runtime, provider, rows.dtype)
         [result] = session.run(None, {"x": rows, "n": lengths})
         result = result.view(array.dtype).reshape(moved.shape)
-    output = MemorySource(name, np.moveaxis(result, -1, job.axis), Storage("onnxruntime", {}))
+    output = MemorySource(
+        name,
+        np.moveaxis(result, -1, job.axis),
+        Storage("onnxruntime", {}),
+    )
     notes = of_type + of_lengths
     if provider == _DIRECTML:
         notes += describe_form(job, rows.shape)
@@ -80,7 +103,10 @@ def make_rows(moved: NDArray[Any], job: Job) -> tuple[NDArray[Any], list[str]]:
     data_type = job.values.desc.data_type.name
     words = bits(rows)
     if words.dtype.kind == "V":
-        raise FormatError(f"{RUNTIME} has no {OPERATOR} of {data_type}", where=job.values.name)
+        raise FormatError(
+            f"{RUNTIME} has no {OPERATOR} of {data_type}",
+            where=job.values.name,
+        )
     instead = data_type_of(words.dtype).name
     return words, [f"{RUNTIME} got the {data_type} elements as {instead} with the same bits"]
 
