@@ -312,70 +312,134 @@ def read(node: Node, where: str, asked: DataType | None = None, *, texts: bool =
 
     `asked` is the data type of elements that are stored as bytes without one.
     """
-    fields = node.fields
     try:
-        if node.version == 2:
-            kind, names, chunks = fields["dtype"], node.attributes.get(DIMENSIONS), fields["chunks"]
-            steps = [*(fields["filters"] or []), *filter(None, [fields["compressor"]])]
-            shards, start, separator = chunks, "", str(fields.get("dimension_separator", "."))
-        else:
-            kind, names, grid = (
-                fields["data_type"],
-                fields.get("dimension_names"),
-                fields["chunk_grid"],
-            )
-            if grid["name"] != "regular":
-                raise FormatError(
-                    f"has the chunk grid {str(grid['name'])[:80]}", "regular", where=where
-                )
-            steps, shards = (
-                [*map(_with_name, fields["codecs"])],
-                grid["configuration"]["chunk_shape"],
-            )
-            inner = (
-                step["configuration"]["chunk_shape"] for step in steps if step["name"] == _SHARDING
-            )
-            chunks, keys = next(inner, shards), _with_name(fields["chunk_key_encoding"])
-            is_flat = keys["name"] == "v2"
-            separator = str(keys.get("configuration", {}).get("separator", "." if is_flat else "/"))
-            start = "" if is_flat else f"c{separator}"
-        if separator not in (".", "/"):
-            found = f"has the separator {separator[:80]!r} between the numbers of chunks"
-            raise FormatError(found, "one of . and /", where=where)
-        sizes, chunks, shards = tuple(fields["shape"]), tuple(chunks), tuple(shards)
-        if not all(type(size) is int for size in (*sizes, *chunks, *shards)):
+        fields = _fields_of_2(node) if node.version == 2 else _fields_of_3(node.fields, where)
+        numbers = (*fields.sizes, *fields.chunks, *fields.shards)
+        if not all(type(number) is int for number in numbers):
             raise TypeError
-        dtype = _dtype_of(kind, node.version)
+        dtype = _dtype_of(fields.kind, node.version)
         is_text = texts and dtype.kind in "USOmM"
         if not is_text:
-            try:
-                dtype = named(dtype, asked, where)
-                data_type_of(dtype)
-            except FormatError as e:
-                if not is_nameless(dtype):
-                    e.found = f"its data type is {str(kind)[:80]}"
-                raise e.about(where) from None
-        require_sizes(sizes, where)
-        if not len(sizes) == len(chunks) == len(shards) or not all(
-            0 < size < 1 << 63 for size in (*chunks, *shards)
-        ):
-            wanted = "a size from 1 to 2^63 - 1 for each dimension"
-            raise FormatError(f"has the chunks {braced(chunks)[:200]}", wanted, where=where)
-        codecs = _lossless(
-            node.version, steps, dtype, where, {*_LOSSLESS, _TEXTS} if is_text else _LOSSLESS
-        )
-        if dtype.kind == "O" and _TEXTS not in codecs:
-            raise FormatError(f"its texts are not in {_TEXTS}", where=where)
+            dtype = _require_numbers(dtype, fields.kind, asked, where)
+        require_sizes(fields.sizes, where)
+        _require_chunks(fields, where)
+        known = {*_LOSSLESS, _TEXTS} if is_text else _LOSSLESS
+        codecs = _lossless(node.version, fields.steps, dtype, where, known)
     except (KeyError, TypeError, AttributeError):
-        raise FormatError(
-            "has damaged metadata", "those of a Zarr array", "fetch it again", where
-        ) from None
-    names = names if isinstance(names, list) and len(names) == len(sizes) else []
-    dimensions = tuple(name if isinstance(name, str) else "" for name in names)
-    dimensions = dimensions if any(dimensions) else ()
+        expected = "those of a Zarr array"
+        raise FormatError("has damaged metadata", expected, "fetch it again", where) from None
+    if dtype.kind == "O" and _TEXTS not in codecs:
+        raise FormatError(f"its texts are not in {_TEXTS}", where=where)
     return Metadata(
-        node.version, dtype, sizes, chunks, shards, tuple(codecs), start, separator, dimensions
+        node.version,
+        dtype,
+        fields.sizes,
+        fields.chunks,
+        fields.shards,
+        tuple(codecs),
+        fields.start,
+        fields.separator,
+        _dimensions_of(fields.names, len(fields.sizes)),
     )
+
+
+class _Fields(NamedTuple):
+    """The fields of an array's metadata that both versions have, as they are in JSON.
+
+    `steps` are the codecs, `names` those of the dimensions; the others are as in Metadata.
+    """
+
+    kind: Any
+    sizes: tuple[Any, ...]
+    chunks: tuple[Any, ...]
+    shards: tuple[Any, ...]
+    steps: list[Any]
+    names: Any
+    start: str
+    separator: str
+
+
+def _fields_of_2(node: Node) -> _Fields:
+    fields = node.fields
+    chunks = tuple(fields["chunks"])
+    steps = [*(fields["filters"] or [])]
+    if fields["compressor"]:
+        steps.append(fields["compressor"])
+    return _Fields(
+        fields["dtype"],
+        tuple(fields["shape"]),
+        chunks,
+        chunks,
+        steps,
+        node.attributes.get(DIMENSIONS),
+        start="",
+        separator=str(fields.get("dimension_separator", ".")),
+    )
+
+
+def _fields_of_3(fields: dict[str, Any], where: str) -> _Fields:
+    grid = fields["chunk_grid"]
+    if grid["name"] != "regular":
+        raise FormatError(f"has the chunk grid {str(grid['name'])[:80]}", "regular", where=where)
+    shards = tuple(grid["configuration"]["chunk_shape"])
+    steps = [*map(_with_name, fields["codecs"])]
+    chunks = shards
+    for step in steps:
+        if step["name"] == _SHARDING:
+            chunks = tuple(step["configuration"]["chunk_shape"])
+            break
+    keys = _with_name(fields["chunk_key_encoding"])
+    is_flat = keys["name"] == "v2"
+    usual = "." if is_flat else "/"
+    separator = str(keys.get("configuration", {}).get("separator", usual))
+    return _Fields(
+        fields["data_type"],
+        tuple(fields["shape"]),
+        chunks,
+        shards,
+        steps,
+        fields.get("dimension_names"),
+        start="" if is_flat else f"c{separator}",
+        separator=separator,
+    )
+
+
+def _require_numbers(
+    dtype: np.dtype[Any],
+    kind: Any,  # noqa: ANN401 - of JSON
+    asked: DataType | None,
+    where: str,
+) -> np.dtype[Any]:
+    """The dtype of numbers, or of bytes that have the data type `asked`; FormatError for others."""
+    try:
+        dtype = named(dtype, asked, where)
+        data_type_of(dtype)
+    except FormatError as e:
+        if not is_nameless(dtype):
+            e.found = f"its data type is {str(kind)[:80]}"
+        raise e.about(where) from None
+    return dtype
+
+
+def _require_chunks(fields: _Fields, where: str) -> None:
+    """FormatError for an unknown separator, and for chunks that are not those of the shape."""
+    if fields.separator not in (".", "/"):
+        found = f"has the separator {fields.separator[:80]!r} between the numbers of chunks"
+        raise FormatError(found, "one of . and /", where=where)
+    has_all = len(fields.sizes) == len(fields.chunks) == len(fields.shards)
+    numbers = (*fields.chunks, *fields.shards)
+    if has_all and all(0 < number < 1 << 63 for number in numbers):
+        return
+    expected = "a size from 1 to 2^63 - 1 for each dimension"
+    raise FormatError(f"has the chunks {braced(fields.chunks)[:200]}", expected, where=where)
+
+
+def _dimensions_of(names: Any, count: int) -> tuple[str, ...]:  # noqa: ANN401 - of JSON
+    """The names of that many dimensions, "" for one without; none where no dimension has one."""
+    if not isinstance(names, list) or len(names) != count:
+        return ()
+    dimensions = tuple(name if isinstance(name, str) else "" for name in names)
+    return dimensions if any(dimensions) else ()
 
 
 def _with_name(part: Any) -> Any:  # noqa: ANN401 - of JSON
