@@ -199,6 +199,10 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     def written(self) -> Source:
         """The complete output, open for reading, before it gets its name."""
 
+    def write_in_parent(self) -> None:
+        """Let the parent write all values, as where workers do not see its files."""
+        self.in_workers = False
+
     def receive(self, write_result: object) -> None:  # most sinks have nothing left to do
         """Do what a block writer left for the parent; TensorIOError if it cannot be written."""
 

@@ -36,28 +36,23 @@ def create_sink(
     output at an address. `axis` is the one along which INPUT is reversed, for the note on what is not. With
     `replaces_store`, a Zarr store of this machine may be replaced; other folders never are.
     """
-    path, key = reference.path, reference.key
+    path = reference.path
     row = _choose_format(reference, template, only=only)
     if not row.names:
-        refuse_key(key, f"a {row.suffixes[0]} file", path, f"try {platform.typed(path)}")
+        refuse_key(reference.key, f"a {row.suffixes[0]} file", path, f"try {platform.typed(path)}")
     original = _find_own_file(reference, row, overwrite=overwrite)
-    if original:
-        file = files.new_version(path, original.identity, inputs)
+    if original or (replaces_store and row is ZARR and _is_only_store(path)):
+        file = files.new_version(path, original.identity if original else None, inputs)
     else:
-        # A file that another command makes for its own tensor in the meantime is not replaced either.
-        replaces = overwrite and not (row.keeps_others and key is not None)
-        if replaces_store and row is ZARR and _is_only_store(path):
-            file = files.new_version(path, None, inputs)
-        else:
-            file = files.new_file(path, overwrite=replaces, inputs=inputs, is_folder=row is ZARR)
-        if row.name == template.storage.format and row.keeps_others and not only:
-            original = template.original_for(path)
-    if key is None:
-        is_nameless = original is not None or row in (ZARR, ONNX)
-        key = template.key or ("" if is_nameless else "tensor")
+        # What another command puts there in the meantime for its own tensor is not replaced.
+        replaces = overwrite and (reference.key is None or not row.keeps_others)
+        file = files.new_file(path, overwrite=replaces, inputs=inputs, is_folder=row is ZARR)
+    if not original and not only:
+        original = _find_input_file(template, row, path)
+    key = _choose_key(reference, template, row, original)
     sink = row.load().create_sink(file, template, key, original)
     if elsewhere and not file.reaches_workers:
-        sink.in_workers = False
+        sink.write_in_parent()
     sink.notes += _note_on_type(row, template, file.name)
     own = named(template.storage.format)
     if own and own.names:
@@ -81,9 +76,10 @@ def _is_only_store(path: str) -> bool:
 
 def adds_to_file(reference: Reference) -> bool:
     """Whether the output is a tensor to add to a file that exists."""
+    if reference.key is None or not files.exists(reference.path):
+        return False
     row = named(reference.format) or by_suffix(reference.path)
-    is_several = row is None or row.keeps_others
-    return is_several and reference.key is not None and files.exists(reference.path)
+    return row is None or row.keeps_others
 
 
 def has_tensor(output: str) -> bool:
@@ -115,6 +111,24 @@ def _find_own_file(reference: Reference, row: Format, *, overwrite: bool) -> Ori
         return Original(path, None, overwrite=overwrite)
     with files.open_file(path) as fd:
         return Original(path, fd.identity, overwrite=overwrite)
+
+
+def _find_input_file(template: Source, row: Format, path: str) -> Original | None:
+    """INPUT's file, of which an output of the same format is a copy."""
+    if row.name != template.storage.format or not row.keeps_others:
+        return None
+    return template.original_for(path)
+
+
+def _choose_key(
+    reference: Reference, template: Source, row: Format, original: Original | None
+) -> str:
+    """The name of the tensor in the output: as typed, else INPUT's, else one for a format that needs a name."""
+    if reference.key is not None:
+        return reference.key
+    if template.key or original or row in (ZARR, ONNX):
+        return template.key
+    return "tensor"
 
 
 def _note_on_type(row: Format, template: Source, name: str) -> tuple[str, ...]:

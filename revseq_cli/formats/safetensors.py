@@ -151,10 +151,9 @@ class SafetensorsSource(RawSource):
             raise FormatError(f"its data type is {entry.dtype[:80]}", _WANTED, where=where)
         begin = header.offset + entry.data_offsets[0]
         tensor = RawTensor(path, where, begin, _dtype(_TYPES[entry.dtype]), entry.shape)
-        super().__init__(
-            tensor, header.identity, Storage("safetensors", {"tensor": key, "dtype": entry.dtype})
-        )
-        self.key, self.header = key, header
+        storage = Storage("safetensors", {"tensor": key, "dtype": entry.dtype})
+        super().__init__(tensor, header.identity, storage, key)
+        self.header = header
 
 
 def _dtype(data_type: DataType) -> np.dtype[Any]:

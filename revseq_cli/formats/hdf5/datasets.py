@@ -349,20 +349,18 @@ class AddedDataset(OwnDataset):
         above, _, own = name.rpartition("/")
         scales = dict[str, _Scale]()
         for dimension, size in zip(meaning.dimensions, template.sizes, strict=False):
-            if dimension in ("", own) or dimension in scales:
+            if dimension in ("", own):
                 continue
-            group = above
-            while True:
-                scale = _find_scale(file, group, dimension, size, coordinates.get(dimension))
-                if scale:
-                    scales[dimension] = scale
-                    break
-                is_taken = group == above and _has(file, f"{group}/{dimension}")
-                if is_taken and self._is_netcdf_file:
+            coordinate = coordinates.get(dimension)
+            scale = _find_scale(file, above, dimension, size, coordinate)
+            if scale is None and _has(file, f"{above}/{dimension}"):
+                if self._is_netcdf_file:
                     raise other_dimension(dimension, f"{where}::{name}")
-                if not group:
-                    break
-                group = group.rpartition("/")[0]
+                continue
+            for group in _groups_above(above):
+                scale = scale or _find_scale(file, group, dimension, size, coordinate)
+            if scale:
+                scales[dimension] = scale
         return scales
 
     def _choose_limits(self) -> tuple[int | None, ...]:
@@ -475,6 +473,15 @@ class CopiedDataset(NewDataset):
             except RAISED:  # of a type that h5py lacks
                 lost.append(str(name))
         return dataset, [f"not copied: {listed(lost)}"] if lost else []
+
+
+def _groups_above(path: str) -> list[str]:
+    """The paths of the groups that a group is in, the innermost first, and "" for the root last."""
+    groups = []
+    while path:
+        path = path.rpartition("/")[0]
+        groups.append(path)
+    return groups
 
 
 class _Scale(NamedTuple):
