@@ -32,9 +32,8 @@ def create_sink(
 ) -> FileSink:
     """The sink of a result with the shape and data type of `template`; RevseqError now for all that could refuse it.
 
-    With `only`, it is no copy of INPUT's file. Workers that are `elsewhere` need not see the temporary file of an
-    output at an address. `axis` is the one along which INPUT is reversed, for the note on what is not. With
-    `replaces_store`, a Zarr store of this machine may be replaced; other folders never are.
+    With `only`, it is no copy of INPUT's file. Workers that are `elsewhere` need not see the file of an output at an
+    address. INPUT is reversed along `axis`. With `replaces_store`, a Zarr store of this machine may be replaced.
     """
     path = reference.path
     row = _choose_format(reference, template, only=only)
@@ -54,12 +53,17 @@ def create_sink(
     if elsewhere and not file.reaches_workers:
         sink.write_in_parent()
     sink.notes += _note_on_type(row, template, file.name)
-    own = named(template.storage.format)
-    if own and own.names:
+    if _is_of_several(template):
         from revseq_cli.formats.leftovers import note_on_rest  # most files hold one tensor
 
         sink.notes += note_on_rest(sink, template, row, original, only=only, axis=axis)
     return sink
+
+
+def _is_of_several(template: Source) -> bool:
+    """Whether INPUT's file can hold several tensors."""
+    row = named(template.storage.format)
+    return row is not None and row.names
 
 
 # What Zarr itself writes: metadata, and chunks such as 0.1, c/0/1 or c.
