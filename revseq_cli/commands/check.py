@@ -35,7 +35,7 @@ _COLUMN = 23  # where the text begins behind the names of tensors and the like
 @options.job_options
 @options.level_option
 @Group.PRINT.option("--all", "every", is_flag=True, help="Also print the constraints that pass.")
-@options.format_option
+@options.input_format_option
 @options.output_options
 def command(every: bool, level: FeatureLevel, console: Console, **job_options: Any) -> int:
     """Check a job against every constraint of the operator, or of a feature level of DirectML.
@@ -55,7 +55,7 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report import objects
 
-    reference = Reference.input(job_options["input"], job_options["format_name"], override=True)
+    reference = Reference.input(job_options["input"], job_options["input_format"], override=True)
     if reference.is_onnx_model and not (job_options["feed"] or job_options["lengths"]):
         from revseq_cli.formats.onnx import Model
 

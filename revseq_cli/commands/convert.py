@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 )
 @click.argument("src", metavar="SRC", shell_complete=options.complete_files)
 @click.argument("dst", metavar="DST", shell_complete=options.complete_files)
-@options.format_of("DST, or of a SRC whose first bytes and suffix do not show it")
+@options.output_format_option
+@options.input_format_option
 @options.dtype_option
 @options.sizes_option
 @Group.WRITE.option(
@@ -46,6 +47,7 @@ def command(
     src: str,
     dst: str,
     format_name: str | None,
+    input_format: str | None,
     overwrite: bool,
     full: bool,
     verify: bool,
@@ -77,10 +79,10 @@ def command(
             "-",
         )
     request = options.request_of(
-        input=src, format_name=format_name, absolute=resources.elsewhere, **opening
+        input=src, input_format=input_format, absolute=resources.elsewhere, **opening
     )
     typed = Reference.input(src)
-    reference = Reference.output(dst, format_name, [typed], "revseq convert ... -")
+    reference = Reference.output(dst, format_name, "revseq convert ... -")
     row = table.TEXT
     if dst == "-":
         row = options.printed_format(reference.format, "use {} as DST")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from revseq_cli.report.subject import Mask
 
 # What settings say of tensors, with and without a job.
-_OF_TENSORS = {"dtype", "format_name", "sizes", "atol", "rtol", "ulp", "equal_nan"}
+_OF_TENSORS = {"dtype", "input_format", "sizes", "atol", "rtol", "ulp", "equal_nan"}
 _MOST_DRAWN = 10_000  # differences among which a picture looks for wrong sequences
 _ADD_JOB = "add --job to compare A with the right output of a job, or --on cpu to run INPUT and LENGTHS there"
 
@@ -70,7 +70,7 @@ _ADD_JOB = "add --job to compare A with the right output of a job, or --on cpu t
 @Group.WRITE.option("--overwrite", is_flag=True, help="Replace the picture if it exists.")
 @options.level_option
 @options.job_settings
-@options.format_of("a file, if its first bytes and its suffix do not show it", Group.READ)
+@options.input_format_option
 @options.resource_options
 @options.output_options
 def command(
@@ -196,9 +196,9 @@ def _open_tensors(
     from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline import inputs
 
-    references = [Reference.input(text, settings["format_name"]) for text in tensors]
+    references = [Reference.input(text, settings["input_format"]) for text in tensors]
     inputs.refuse_sizes(references, settings["sizes"])
-    opening = {name: settings[name] for name in ("dtype", "format_name", "sizes")} | {
+    opening = {name: settings[name] for name in ("dtype", "input_format", "sizes")} | {
         "absolute": resources.elsewhere
     }
     a, b = (options.request_of(input=text, **opening) for text in tensors)
@@ -217,7 +217,7 @@ def _open_job(
 
     own, *rest = tensors if on else tensors[1:]
     lengths, absolute = rest[0] if rest else None, resources.elsewhere
-    references = [Reference.input(text, settings["format_name"]) for text in (own, tensors[0])]
+    references = [Reference.input(text, settings["input_format"]) for text in (own, tensors[0])]
     sizes = settings.pop("sizes")
     inputs.refuse_sizes(references, sizes)
     of_input, of_a = (sizes, None) if references[0].is_bare else (None, sizes)
@@ -230,7 +230,7 @@ def _open_job(
         job = suggest.load(request)
         output, notes = runtime.compute(job, on, resources.memory)
         return output, job, notes
-    reading = {name: settings[name] for name in ("dtype", "format_name")}
+    reading = {name: settings[name] for name in ("dtype", "input_format")}
     a = options.request_of(input=tensors[0], sizes=of_a, absolute=absolute, **reading)
     job = suggest.load(inputs.read_like(request, a))
     return inputs.load_output(a, "A", like=job.values.desc), job, []

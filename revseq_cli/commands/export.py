@@ -28,7 +28,7 @@ from revseq_cli.operator.spec import FeatureLevel
 @Group.WRITE.option(
     "--overwrite", is_flag=True, help="Replace MODEL.json and its .npy files if they exist."
 )
-@options.format_option
+@options.input_format_option
 @options.output_options
 def command(
     output: str, overwrite: bool, level: FeatureLevel, console: Console, **job_options: Any

@@ -318,18 +318,18 @@ def together(*decorators: Callable[..., Any]) -> Callable[[Callable[..., Any]], 
     )
 
 
-def format_of(files: str, group: Group = Group.WRITE) -> Callable[..., Any]:
-    """The option --format of these files."""
-    return group.option(
-        "-f",
-        "--format",
-        "format_name",
-        type=click.Choice(table.NAMES),
-        help=f"The format of {files}.",
-    )
-
-
-format_option = format_of("files, in place of what their first bytes and suffixes say", Group.READ)
+output_format_option = Group.WRITE.option(
+    "-f",
+    "--format",
+    "format_name",
+    type=click.Choice([row.name for row in table.written()]),
+    help="The format of the output.  [default: that of its suffix]",
+)
+input_format_option = Group.READ.option(
+    "--input-format",
+    type=click.Choice(table.NAMES),
+    help="The format of an input whose content and suffix do not reveal it.",
+)
 level_option = Group.REVERSE.session_option(
     "--feature-level", "level", type=LEVEL, default="none",
     help="Validate against this feature level of DirectML, such as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0. With none, the "
@@ -398,14 +398,13 @@ job_options = together(
 
 
 def request_of(**fields: Any) -> Request:
-    """The job options as a request: its fields by their names, but for INPUT and the format."""
+    """The job options as a request: its fields by their names, but for INPUT."""
     from revseq_cli.pipeline.request import Request
 
     context = click.get_current_context(silent=True)
     typed = () if context is None or context.info_name == "batch" else tuple(sys.argv[1:])
-    return Request(
-        values=fields.pop("input"), format=fields.pop("format_name"), typed=typed, **fields
-    )
+    output_format = fields.pop("format_name", None)
+    return Request(values=fields.pop("input"), output_format=output_format, typed=typed, **fields)
 
 
 def _combined(

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     "-o", "--output", metavar="OUT", type=click.Path(),
     help="Write the OutputTensor to this new file, or to standard output if it is -.",
 )  # fmt: skip
-@options.format_of("the output, or of an input if its first bytes and suffix do not show it")
+@options.output_format_option
+@options.input_format_option
 @Group.WRITE.option(
     "--overwrite",
     is_flag=True,
@@ -97,7 +98,6 @@ def command(
     if example and (path is not None or (table.named(format_name) or table.TEXT) is not table.TEXT):
         hint = "leave out -o and -f, and add > example.txt"
         raise UsageError("--example prints text", "neither -o nor -f with it", hint)
-    from revseq_cli.formats.references import Reference  # --help must not load NumPy
     from revseq_cli.pipeline import suggest
     from revseq_cli.pipeline.plan import plan_reversal
 
@@ -106,8 +106,7 @@ def command(
     )
     row = table.TEXT
     if path is None and not dry_run:
-        named = Reference.output("-", format_name, filter(None, request.references)).format
-        row = options.printed_format(named, "add -o {}")
+        row = options.printed_format(format_name, "add -o {}")
         if example and row is not table.TEXT:
             raise UsageError("--example prints text, but standard output is a .npy file")
     request = keep_digits(request, path, row)
@@ -150,8 +149,7 @@ def keep_digits(request: Request, output: str | None, row: Format = table.TEXT) 
     if output is None:
         is_text = row.is_text and row is not table.TEXT
     else:
-        inputs = filter(None, request.references)
-        reference = Reference.output(output, request.format, inputs)
+        reference = Reference.output(output, request.output_format)
         chosen = table.named(reference.format) or table.by_suffix(reference.path)
         is_text = chosen is not None and chosen.is_text
     return replace(request, text_type=DataType.FLOAT64) if is_text else request
@@ -174,7 +172,7 @@ def new_sink(
     from revseq_cli.formats.outputs import adds_to_file, create_sink
     from revseq_cli.formats.references import Reference
 
-    reference = Reference.output(output, request.format, filter(None, request.references))
+    reference = Reference.output(output, request.output_format)
     if only and adds_to_file(reference):
         found = f"--only writes a file of one tensor, and {reference.path} exists already"
         raise UsageError(found, "a new file", "to add the tensor to it, leave out --only", output)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     "--stats", is_flag=True,
     help="Also print statistics of all elements: minimum, maximum, mean, and how many are NaN or infinite.",
 )  # fmt: skip
-@options.format_option
+@options.input_format_option
 @options.output_options
 def command(
     tensors: tuple[str, ...],
@@ -52,7 +52,7 @@ def command(
     sizes: tuple[int, ...] | None,
     names: bool,
     stats: bool,
-    format_name: str | None,
+    input_format: str | None,
     console: Console,
 ) -> int:
     """Show the data type, sizes, bytes, storage and attributes of tensors, and a preview of their values.
@@ -79,7 +79,7 @@ def command(
     for name in tensors:
         new, texts, damaged = list[_Shown](), list[str](), dict[str, RevseqError]()
         try:
-            new = [*_shown(name, format_name, types, damaged, headers=names, stats=stats)]
+            new = [*_shown(name, input_format, types, damaged, headers=names, stats=stats)]
             if names and not console.as_json:
                 lines = [tensor["name"] for part in new for tensor in part.tensors]
                 texts = [
@@ -135,7 +135,7 @@ def _text(shown: _Shown, console: Console) -> str:
 
 def _shown(
     name: str,
-    format_name: str | None,
+    input_format: str | None,
     types: TextTypes,
     damaged: dict[str, RevseqError],
     *,
@@ -153,7 +153,7 @@ def _shown(
     from revseq_cli.pipeline import inputs
     from revseq_cli.report import objects
 
-    reference = references.Reference.input(name, format_name, override=True)
+    reference = references.Reference.input(name, input_format, override=True)
     key = reference.key
     if reference.is_onnx_model and not reference.format:
         from revseq_cli.formats.onnx import OPERATOR, Model  # few files are models

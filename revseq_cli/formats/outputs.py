@@ -163,7 +163,7 @@ def _choose_format(reference: Reference, template: Source, *, only: bool) -> For
         # The output is a copy of the input's file, whatever its suffix: MATLAB's .mat may be HDF5.
         row = own
     if row is None:
-        raise unknown_format(path, reference.key)
+        raise unknown_format(path, reference.key, "-f")
     if not row.suffixes:
         known = listed((row.name for row in table.written()), 30)
         found = f"would be a file of {row.name}, which is only read"

@@ -75,8 +75,11 @@ def is_folder(path: str) -> bool:
     return files.is_folder(path, assumed=by_suffix(path) is ZARR)
 
 
-def unknown_format(path: str, key: str | None) -> RevseqError:
-    """The error for a file of which nothing says which format it has; `key` is what was typed after ::."""
+def unknown_format(path: str, key: str | None, option: str = "--input-format") -> RevseqError:
+    """The error for a file of which nothing says which format it has.
+
+    `key` is what was typed after ::, and `option` the one that says the format.
+    """
     if is_folder(path):
         return TensorIOError("a directory", "a tensor file", where=path)
     if path.lower().endswith(".onnx"):
@@ -90,7 +93,7 @@ def unknown_format(path: str, key: str | None) -> RevseqError:
     examples = usual or ".npy, .h5, .nc, .npz, .zarr or .txt"
     wanted = f"one such as {examples}: revseq help formats lists all"
     found = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
-    hint = f"add -f {'|'.join(row.name for row in table.written())}"
+    hint = f"to say what it is, for example .npy, add {option} npy"
     return FormatError(found, wanted, hint, path)
 
 

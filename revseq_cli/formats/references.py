@@ -7,7 +7,7 @@ import functools
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -85,20 +85,14 @@ class Reference:
         cls,
         text: str,
         format_name: str | None,
-        inputs: Iterable[Reference],
         stdout: str = "revseq run ... -o -",
     ) -> Reference:
-        """An output; `format_name` does not count if the suffix is known and the option may be about an input.
+        """An output, in this format or in that of its suffix.
 
         `stdout` is what to type for standard output, for messages.
         """
-        reference = cls.file(text)
+        reference = cls.file(text, format_name)
         path = reference.path
-        is_about_input = (
-            format_name and by_suffix(path) and any(tensor.may_be(format_name) for tensor in inputs)
-        )
-        if format_name and not is_about_input:
-            reference = replace(reference, format=format_name)
         if path == "-":
             return reference
         row = named(reference.format) or by_suffix(path)

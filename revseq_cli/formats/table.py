@@ -219,7 +219,12 @@ def looks_like(head: bytes) -> tuple[str, str]:
         return ("something else" if head else "an empty file"), ""
     if kind.packing:
         return kind.name, f"unpack it: {kind.packing.unpack} -c"
-    return kind.name, f"add -f {kind.format.name}" if kind.format else kind.advice
+    return (
+        kind.name,
+        f"to read it as that, add --input-format {kind.format.name}"
+        if kind.format
+        else kind.advice,
+    )
 
 
 def is_hdf5(fd: InputFile) -> bool:

@@ -24,8 +24,8 @@ class Request:
     NO_BATCH, which says that there is none. With `mask`, a length is the number of ones in a
     sequence of a mask. With `padding`, it is the number of elements of a sequence of INPUT up to
     the last one that differs from that value. `like` names one of SYSTEMS, whose axes are the
-    defaults. `format` is the format of inputs whose first bytes and suffix do not say theirs; with
-    `override`, of all inputs. With `absolute`, paths become absolute, because workers may have
+    defaults. `input_format` is the format of inputs whose first bytes and suffix do not say theirs;
+    with `override`, of all inputs. `output_format` is that of the output, if it is not its suffix's. With `absolute`, paths become absolute, because workers may have
     another working directory. `sizes` is the shape of an INPUT that is a raw buffer. `feed` names
     a tensor for each input of the model in `values`, as NAME=FILE. `typed` is the command line,
     which hints repeat. `in_python` says that a program asks, so that hints name its parameters.
@@ -40,7 +40,8 @@ class Request:
     batch_axis: int | str | None = None
     like: str | None = None
     level: FeatureLevel = FeatureLevel.NONE
-    format: str | None = None
+    input_format: str | None = None
+    output_format: str | None = None
     override: bool = False
     absolute: bool = False
     mask: bool = False
@@ -63,7 +64,7 @@ class Request:
 
     def reference(self, text: str, name: str) -> Reference:
         """A reference to one of the job's tensors; `name` is for messages about a text."""
-        reference = Reference.input(text, self.format, name, override=self.override)
+        reference = Reference.input(text, self.input_format, name, override=self.override)
         return reference.absolute() if self.absolute else reference
 
     def axes(self, values: Source) -> tuple[int | None, int | None]:

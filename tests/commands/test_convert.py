@@ -48,7 +48,7 @@ def test_formats_by_suffix_and_by_option(revseq, files):
     (files / "x.dat").write_bytes((files / "x.npy").read_bytes())
     revseq("convert", "x.npy", "j.dat", "-f", "json").ok()
     assert json.loads((files / "j.dat").read_text())["Values"] == values.tolist()
-    revseq("convert", "x.dat", "y.h5", "-f", "npy").ok()
+    revseq("convert", "x.dat", "y.h5", "--input-format", "npy").ok()
     revseq("convert", "x.dat", "y.dat", "-f", "npy").ok()
     assert (files / "y.dat").read_bytes() == (files / "x.npy").read_bytes()
     revseq("convert", "x.npy", "z.npy", "-f", "json").ok()
@@ -145,3 +145,17 @@ def test_minifloats_and_complex_numbers_are_printed(revseq, tmp_path):
     assert text.endswith("DataType:COMPLEX64)\n[[-0.0-0.5j, 1+2j]]\n")
     (tmp_path / "c.txt").write_text(text)
     revseq("diff", "c.txt", "--job", "c.npy", "[2]", "--axis", 1).ok()
+
+
+def test_formats_of_input_and_output_are_two_options(revseq, files):
+    (files / "x.dat").write_bytes((files / "x.npy").read_bytes())
+    job = ("n.npy", "--axis", 1)
+    right = revseq("run", "x.npy", *job, "-f", "json").ok().out
+    assert revseq("run", "x.dat", *job, "-f", "json").ok().out == right  # its bytes say what it is
+    (files / "y.dat").write_text(right)
+    read = ("show", "y.dat", "--input-format", "json")
+    assert "{3,4}" in revseq(*read).ok().out
+    revseq("run", "x.npy", *job, "-f", "nc3", "-o", "y.nc").refused("-f: 'nc3'")
+    revseq("show", "x.npy", "-f", "npy").refused("unknown option -f")
+    revseq("run", "x.npy", *job, "-f", "h5", "-o", "named.npy").ok()
+    assert (files / "named.npy").read_bytes().startswith(b"\x89HDF")

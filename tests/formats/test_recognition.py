@@ -60,11 +60,13 @@ def test_any_format_under_any_name(revseq, tmp_path, kind, suffix):
 
 def test_the_option_overrides_the_bytes(revseq, tmp_path):
     save(tmp_path / "x.npy")
-    revseq("show", "x.npy", "-f", "json").refused(
-        "x.npy: not text: it looks like a .npy file", "add -f npy"
+    revseq("show", "x.npy", "--input-format", "json").refused(
+        "x.npy: not text: it looks like a .npy file", "--input-format npy\n"
     )
     text(tmp_path / "t.npy")
-    revseq("show", "t.npy", "-f", "npy").refused("t.npy: not a .npy file: it looks like text")
+    revseq("show", "t.npy", "--input-format", "npy").refused(
+        "t.npy: not a .npy file: it looks like text"
+    )
 
 
 def test_an_output_has_the_format_of_its_suffix(revseq, tmp_path):
@@ -73,7 +75,7 @@ def test_an_output_has_the_format_of_its_suffix(revseq, tmp_path):
     revseq("convert", "x.npy", "y.npy", "--overwrite").ok()
     assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "x.npy").read_bytes()
     save(tmp_path / "y")
-    revseq("convert", "x.npy", "y", "--overwrite").refused("y: has no suffix", "add -f")
+    revseq("convert", "x.npy", "y", "--overwrite").refused("y: has no suffix", "-f npy\n")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ def test_an_output_has_the_format_of_its_suffix(revseq, tmp_path):
     [
         (b"\x0e\x03\x13\x01", ("it looks like an HDF4 file", "h4toh5")), (b"\x1f\x8b\x08", ("damaged",)),
         (b"MATLAB 5.0 MAT-file, ", ("a MATLAB file of before 7.3", "-v7.3")), (b"\x80\x04\x95", ("a Python pickle", "numpy.save")),
-        (b"what", ("unknown suffix .dat", "add -f")), (b"", ("unknown suffix .dat", "add -f")), (b"\x89HDF", ("unknown suffix",)),
+        (b"what", ("unknown suffix .dat", "--input-format npy\n")), (b"", ("unknown suffix .dat", "--input-format npy\n")), (b"\x89HDF", ("unknown suffix",)),
         (bytes(600) + b"\x89HDF\r\n\x1a\n", ("unknown suffix",)), (b"\x89HDF\r\n\x1a\n", ("HDF5 cannot read it",)),
     ],
 )  # fmt: skip

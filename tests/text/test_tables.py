@@ -104,7 +104,10 @@ def test_jobs_and_names(revseq, files):
     assert revseq("run", "x.npy", "n.npy", "--axis", 1, "-f", "tsv").ok().out
     assert "storage       tsv, separator tab" in revseq("show", "x.tsv").ok().out
     revseq("show", "x.tsv::x").refused("has no column 'x'")
-    assert revseq("show", "-", "-f", "csv", stdin=b"a,b\n1,2\n").ok().out.count("{1,2}") == 1
+    assert (
+        revseq("show", "-", "--input-format", "csv", stdin=b"a,b\n1,2\n").ok().out.count("{1,2}")
+        == 1
+    )
     (files / "x.txt").write_text("1 2\nX: (Sizes:{2}, DataType:INT8)\n[3, 4]\n")  # a page
     assert "{2}" in revseq("show", "x.txt").ok().out
     assert (
