@@ -46,7 +46,13 @@ from revseq_cli.formats.zarr.metadata import (
     Store,
     Version,
 )
-from revseq_cli.formats.zarr.source import Stored, ZarrSource, done, errors_worded, neutral
+from revseq_cli.formats.zarr.source import (
+    ZarrArray,
+    ZarrSource,
+    neutral,
+    wait_for,
+    wrap_zarr_errors,
+)
 
 _MOST_CHUNKS = 100_000  # as many files as a folder takes without slowing down
 _GROUPS: dict[int, dict[str, Any]] = {
@@ -233,8 +239,8 @@ class ZarrSink(FileSink):
         node = self._store.node(key) if self._store else None
         if node is None or self._store is None:
             return False
-        array = Stored.of(self._store, key, node.version, self._store.path)
-        with errors_worded(self._store.path, "read"):
+        array = ZarrArray.of(self._store, key, node.version, self._store.path)
+        with wrap_zarr_errors(self._store.path, "read"):
             values = array.read((...,))
         if values.dtype.kind in "USO":
             values = as_texts(values)
@@ -245,7 +251,7 @@ class ZarrSink(FileSink):
     def start(self) -> None:
         """Copy the store, or write the metadata of an array that it lacks, and of its groups."""
         folder = Path(self.file.temporary)
-        with errors_worded(self.file.name, "write"):
+        with wrap_zarr_errors(self.file.name, "write"):
             for name in self._copied:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 copy_file(
@@ -267,7 +273,7 @@ class ZarrSink(FileSink):
                 at.mkdir()
                 for name, data in files.items():
                     (at / name).write_bytes(data)
-                Stored(str(at), version, tuple(files.items()), "r+").write(
+                ZarrArray(str(at), version, tuple(files.items()), "r+").write(
                     (...,), values.astype(dtype)
                 )
 
@@ -292,11 +298,11 @@ class ZarrSink(FileSink):
         )
         if not is_consolidated:
             return
-        with errors_worded(self.file.name, "write"), warnings.catch_warnings():
+        with wrap_zarr_errors(self.file.name, "write"), warnings.catch_warnings():
             # zarr warns that version 3 has none in its specification.
             warnings.simplefilter("ignore")
             folder = LocalStore(self.file.temporary)
-            done(
+            wait_for(
                 asynchronous.consolidate_metadata(
                     folder, path=above or None, zarr_format=self._version
                 )
@@ -304,7 +310,7 @@ class ZarrSink(FileSink):
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
         at = join(self.file.address or self.file.temporary, self._key)
-        array = Stored(at, self._version, tuple(self._array.items()), "r+")
+        array = ZarrArray(at, self._version, tuple(self._array.items()), "r+")
         return _ZarrBlockWriter(array, self.file.name, self.chunks or ())
 
     def reopen(self) -> Source:
@@ -317,7 +323,7 @@ class ZarrSink(FileSink):
 class _ZarrBlockWriter:
     """Encodes and writes the chunks of a block, which no other block shares."""
 
-    array: Stored
+    array: ZarrArray
     name: str
     chunks: tuple[int, ...]
 
@@ -326,8 +332,8 @@ class _ZarrBlockWriter:
 
         A chunk is written again where another program, such as a virus scanner, has its new file open for a moment.
         """
-        with errors_worded(self.name, "write"):
-            dtype = self.array.opened().dtype
+        with wrap_zarr_errors(self.name, "write"):
+            dtype = self.array.open().dtype
             for box, part in parts(region, values, self.chunks):
                 if is_nameless(
                     dtype
@@ -411,14 +417,14 @@ def _made(
     if chunks:
         more["chunks"] = chunks
     files: dict[str, Any] = {}
-    with errors_worded(where, "write"), warnings.catch_warnings():
+    with wrap_zarr_errors(where, "write"), warnings.catch_warnings():
         warnings.simplefilter(
             "ignore"
         )  # zarr warns that the specification has no data type for bytes
         made = asynchronous.create_array(
             files, shape=sizes, dtype=dtype, zarr_format=version, attributes=fields or None, **more
         )
-        return done(made).chunks, {name: data.to_bytes() for name, data in files.items()}
+        return wait_for(made).chunks, {name: data.to_bytes() for name, data in files.items()}
 
 
 def _encoded(attributes: Attributes) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class ZarrSource(Source):
     """An array of a Zarr store.
 
     `name` is what to call the store, where that is not its path; `asked` is the data type of elements that are stored
-    as bytes without one. The chunks of a store that is being written may lie `at` an address.
+    as bytes without one. The chunks of a store that is being written may lie at an address, `folder`.
     """
 
     encoded = True
@@ -69,10 +69,11 @@ class ZarrSource(Source):
         key: str | None,
         name: str = "",
         asked: DataType | None = None,
-        at: str = "",
+        folder: str = "",
     ) -> None:
         name = name or path
-        self.store, self.at = Store(path), at or path
+        self.store = Store(path)
+        self.folder = folder or path
         key = key and key.strip("/")
         node = self.store.node(key) if key else None
         if key is None or not node or not node.is_array:  # a store may have very many arrays
@@ -88,34 +89,34 @@ class ZarrSource(Source):
             array.chunks,
             array.dimensions,
         )
-        self.array = Stored.of(self.store, key, array.version, self.at)
+        self.array = ZarrArray.of(self.store, key, array.version, self.folder)
         self.path = files.join(files.join(path, key), ARRAY_FILES[array.version][0])
         if self.store.listing is None:
             with files.open_file(self.path) as fd:
                 self.identity = fd.identity
         details = {"version": str(array.version), "array": f"/{key}", **array.details}
-        listing = self.store.listing_of(key) if at in ("", path) else None
-        self._digest, stored, names = metadata.files_in(self.array.at, self.name, listing)
-        if files.lists_files(self.at):
+        listing = self.store.listing_of(key) if folder in ("", path) else None
+        self._digest, stored, names = metadata.files_in(self.array.folder, self.name, listing)
+        if files.lists_files(self.folder):
             declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
             refuse_bomb(declared, stored, "write it again uncompressed", self.name)
             total = prod(array.counts)
             if absent := total - _count_chunks(array, names, self.name):
                 details["missing"] = f"{absent:,} of {total:,}"  # read as fill value, lost or not
         elif chunks := array.chunk_names():
-            folders.require_one_of(self.array.at, chunks)
-        with errors_worded(self.name, "open"):
-            self.array.opened()
+            folders.require_one_of(self.array.folder, chunks)
+        with wrap_zarr_errors(self.name, "open"):
+            self.array.open()
         self.storage = Storage("zarr", details)
 
     def recheck(self) -> None:
-        if metadata.files_in(self.array.at, self.name)[0] != self._digest:
+        if metadata.files_in(self.array.folder, self.name)[0] != self._digest:
             raise metadata.changed(self.name)
 
     def original_for(self, name: str) -> Original | None:  # noqa: ARG002 - the name says nothing
         """Its store; None at a web server, which lists no files."""
-        if files.lists_files(self.at):
-            return Original(self.at, None, input_key=self.key)
+        if files.lists_files(self.folder):
+            return Original(self.folder, None, input_key=self.key)
         return None
 
     @property
@@ -182,7 +183,7 @@ class ZarrSource(Source):
 
     def _find_fill(self) -> Any:  # noqa: ANN401 - a NumPy number, or None
         """The value of chunks that were never written, if somebody has chosen one: 0 is zarr's own choice."""
-        fill = self.array.opened().metadata.fill_value
+        fill = self.array.open().metadata.fill_value
         if self.dtype.kind not in "biufc" or fill is None or fill == 0:
             return None
         return fill
@@ -191,7 +192,7 @@ class ZarrSource(Source):
         """The values of the coordinate of a dimension of that name and size; None for what is none, or is large."""
         name = key.rpartition("/")[2]
         array = metadata.read(node, name, texts=True)
-        stored = Stored.of(self.store, key, array.version, self.at)
+        stored = ZarrArray.of(self.store, key, array.version, self.folder)
         itemsize = _TEXT_BYTES if array.dtype.kind == "O" else array.dtype.itemsize
         if (
             array.dimensions != (name,)
@@ -199,12 +200,12 @@ class ZarrSource(Source):
             or not is_small(array.sizes, itemsize, array.shards)
         ):
             return None
-        _, size_stored, _ = metadata.files_in(stored.at, name)
+        _, size_stored, _ = metadata.files_in(stored.folder, name)
         if size_stored > MOST_BYTES:
             return None
         if array.dtype.kind not in "USOmM":
-            return ZarrSource(self.store.path, key, at=self.at).read()
-        with errors_worded(stored.at, "read"):
+            return ZarrSource(self.store.path, key, folder=self.folder).read()
+        with wrap_zarr_errors(stored.folder, "read"):
             if array.dtype.kind in "mM":
                 return stored.read((...,))
             return as_texts(stored.read((...,)))
@@ -253,7 +254,7 @@ def neutral(node: Node) -> tuple[Attributes, list[str]]:
 class _ZarrReadTask:
     """Reads one region of an array."""
 
-    array: Stored
+    array: ZarrArray
     name: str
     dtype: np.dtype[Any]
     chunks: tuple[int, ...]
@@ -287,7 +288,7 @@ class _ZarrReadTask:
         return values
 
     def _values(self, region: Region) -> NDArray[Any]:
-        with errors_worded(self.name, "read"):
+        with wrap_zarr_errors(self.name, "read"):
             values = self.array.read(region)
             return (
                 values.view(self.dtype)
@@ -299,47 +300,49 @@ class _ZarrReadTask:
 # The package zarr.
 
 
-class Stored(NamedTuple):
+class ZarrArray(NamedTuple):
     """An array whose chunks are in a folder or at an address; its files of metadata need not be there."""
 
-    at: str
+    folder: str
     version: Version
     files: tuple[tuple[str, bytes], ...]
     mode: Literal["r", "r+"] = "r"
 
     @classmethod
-    def of(cls, store: Store, key: str, version: Version, at: str) -> Stored:
-        """The array of that path in a store whose chunks are `at` a folder or an address."""
-        files = ((name, store.data(f"{key}/{name}".lstrip("/"))) for name in ARRAY_FILES[version])
-        return cls(
-            join(at, key), version, tuple((name, data) for name, data in files if data is not None)
-        )
+    def of(cls, store: Store, key: str, version: Version, folder: str) -> ZarrArray:
+        """The array of that path in a store whose chunks are in a folder or at an address."""
+        files = []
+        for name in ARRAY_FILES[version]:
+            data = store.data(f"{key}/{name}".lstrip("/"))
+            if data is not None:
+                files.append((name, data))
+        return cls(join(folder, key), version, tuple(files))
 
-    def opened(self) -> Any:  # noqa: ANN401 - zarr's AsyncArray
+    def open(self) -> Any:  # noqa: ANN401 - zarr's AsyncArray
         """The array of the package zarr, opened once in each thread of each process."""
-        return _opened(self, calls.thread())
+        return _open_array(self, calls.thread())
 
     def read(self, region: tuple[Any, ...]) -> NDArray[Any]:
         """The elements of a region."""
-        return np.asarray(done(self.opened().getitem(region)))
+        return np.asarray(wait_for(self.open().getitem(region)))
 
     def write(self, region: tuple[Any, ...], values: NDArray[Any]) -> None:
         """Write the elements of a region."""
-        done(self.opened().setitem(region, values))
+        wait_for(self.open().setitem(region, values))
 
 
 @functools.lru_cache(maxsize=8)
-def _opened(array: Stored, _: object) -> Any:  # noqa: ANN401 - zarr's AsyncArray
+def _open_array(array: ZarrArray, _: object) -> Any:  # noqa: ANN401 - zarr's AsyncArray
     """The array, which stores every chunk: to zarr, all NaNs are equal.
 
     Asked to do so for an array that exists, zarr's own function does not.
     """
-    store = _Chunks(array.at, dict(array.files), read_only=array.mode == "r")
+    store = _Chunks(array.folder, dict(array.files), read_only=array.mode == "r")
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore"
         )  # zarr warns about codecs that the specification does not have
-        opened: Any = done(
+        opened: Any = wait_for(
             asynchronous.open_array(store=store, mode=array.mode, zarr_format=array.version)
         )
         return zarr.AsyncArray(opened.metadata, opened.store_path, {"write_empty_chunks": True})
@@ -367,7 +370,7 @@ register_codec("blosc", _WholeBloscCodec)
 zarr.config.set({"codecs.blosc": f"{_WholeBloscCodec.__module__}.{_WholeBloscCodec.__qualname__}"})
 
 
-def done(work: Coroutine[Any, Any, _Result]) -> _Result:
+def wait_for(work: Coroutine[Any, Any, _Result]) -> _Result:
     """Run a coroutine to its end in this thread, and return its result; of errors in a group, the first is raised.
 
     By itself zarr starts a thread for its event loop, and more for files and codecs. Where one cannot be started, or
@@ -392,9 +395,9 @@ class _Chunks(WrapperStore[Any]):
 
     get_sync = None  # some parts of zarr do not wait for a coroutine where a store has it
 
-    def __init__(self, at: str, files: dict[str, bytes], *, read_only: bool) -> None:
+    def __init__(self, folder: str, files: dict[str, bytes], *, read_only: bool) -> None:
         super().__init__(MemoryStore(read_only=read_only))
-        self._folder = folders.open_folder(at)
+        self._folder = folders.open_folder(folder)
         self._files = files
 
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:  # noqa: ANN401 - zarr's Buffer
@@ -424,7 +427,7 @@ class _Chunks(WrapperStore[Any]):
 
 
 @contextlib.contextmanager
-def errors_worded(where: str, doing: str) -> Iterator[None]:
+def wrap_zarr_errors(where: str, doing: str) -> Iterator[None]:
     """Turn any error of zarr and of its codecs into a RevseqError about `where`; `doing` is open, read or write."""
     try:
         yield
