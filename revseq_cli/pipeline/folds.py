@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from revseq_cli.core.dtypes import bits, native, word_of
 from revseq_cli.core.errors import UsageError
 from revseq_cli.operator import kernel
 
+_Number = TypeVar("_Number", int, float)
 _ROUNDING_ULPS = 16  # steps that are as small as rounding
 
 
@@ -72,21 +73,34 @@ class Differences:
     line_count: int = 0
     lines: NDArray[np.bool_] | None = None
 
-    def merged(self, other: Differences, first: int) -> Differences:
-        """The differences of this part and another part of the same arrays, with the `first` of both in C order."""
-        sums = ("total", "count", "nans", "lone_nans", "inside", "line_count")
-        names = (*sums, "largest_absolute", "largest_relative", "largest_ulps")
-        both: dict[str, Any] = {
-            name: _together(name, getattr(self, name), getattr(other, name)) for name in names
-        }
+    def merge(self, other: Differences, first: int) -> Differences:
+        """The differences of this part and another one, with the `first` of both in C order."""
+        merged = replace(
+            self,
+            total=self.total + other.total,
+            count=self.count + other.count,
+            nans=self.nans + other.nans,
+            lone_nans=self.lone_nans + other.lone_nans,
+            inside=self.inside + other.inside,
+            line_count=self.line_count + other.line_count,
+            largest_absolute=_greatest(self.largest_absolute, other.largest_absolute),
+            largest_relative=_greatest(self.largest_relative, other.largest_relative),
+            largest_ulps=_greatest(self.largest_ulps, other.largest_ulps),
+        )
+        if not len(other.indices):
+            return merged
         # Parts mostly come in C order, so that `self` already has the first ones.
-        has_room = len(self.indices) < first
-        if len(other.indices) and (has_room or tuple(other.indices[0]) < tuple(self.indices[-1])):
-            indices = np.concatenate([self.indices, other.indices])
-            order = np.lexsort(indices.T[::-1])[:first] if indices.shape[1] else slice(first)
-            a, b = np.concatenate([self.a, other.a]), np.concatenate([self.b, other.b])
-            both |= {"indices": indices[order], "a": a[order], "b": b[order]}
-        return replace(self, **both)
+        is_full = len(self.indices) >= first
+        if is_full and tuple(other.indices[0]) >= tuple(self.indices[-1]):
+            return merged
+        indices = np.concatenate([self.indices, other.indices])
+        a = np.concatenate([self.a, other.a])
+        b = np.concatenate([self.b, other.b])
+        order = np.arange(len(indices))
+        if indices.shape[1]:
+            order = np.lexsort(indices.T[::-1])
+        order = order[:first]
+        return replace(merged, indices=indices[order], a=a[order], b=b[order])
 
     @property
     def wider(self) -> str:
@@ -118,27 +132,62 @@ def differences(
     bits. With one, floats are compared in FLOAT64, and integers exactly, with a bound in FLOAT64.
     """
     differing = bits(a) != bits(b)
+    shape = differing.shape
     if tolerance:  # a NaN equals nothing, not even a NaN of the same bits
-        differing |= (numbers := dtypes.numbers(a)) != numbers
+        numbers = dtypes.numbers(a)
+        differing |= numbers != numbers
     places = np.flatnonzero(differing)
-    a, b = (native(values).reshape(-1)[places] for values in (a, b))
-    told: dict[str, Any] = {}
+    a = native(a).reshape(-1)[places]
+    b = native(b).reshape(-1)[places]
+    measures: dict[str, Any] = {}
     if tolerance or dtypes.has_numbers(a.dtype):  # else only their bits are known
-        x, y = dtypes.numbers(a), dtypes.numbers(b)
-        nans = (x != x).astype(np.uint8) + (y != y)
-        far, steps = _distance(x, y), _steps(a, b)
-        relative = far / np.abs(_wide(y))
-        relative[far == 0] = 0
-        told["largest_absolute"], told["largest_relative"] = _largest(far), _largest(relative)
-        told["largest_ulps"] = int(steps.max(initial=0, where=nans == 0)) if 0 in nans else None
-        if tolerance:
-            apart = ~_close(x, y, tolerance) & ((nans > 0) | (steps > tolerance.ulps))
-            places, a, b, nans = places[apart], a[apart], b[apart], nans[apart]
-        told["nans"], told["lone_nans"] = (int(np.count_nonzero(nans == count)) for count in (2, 1))
-    indices = np.stack(np.unravel_index(places[:first], differing.shape or (1,)), axis=1)[
-        :, : differing.ndim
-    ]
-    return Differences(differing.size, len(places), indices, a[:first], b[:first], **told), places
+        apart, measures = _measure(a, b, tolerance)
+        places = places[apart]
+        a = a[apart]
+        b = b[apart]
+    indices = np.empty((len(places[:first]), 0), np.intp)
+    if shape:
+        indices = np.stack(np.unravel_index(places[:first], shape), axis=1)
+    kept = Differences(
+        total=differing.size,
+        count=len(places),
+        indices=indices,
+        a=a[:first],
+        b=b[:first],
+        **measures,
+    )
+    return kept, places
+
+
+def _measure(
+    a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None
+) -> tuple[NDArray[np.bool_], dict[str, Any]]:
+    """Which of the elements that differ in bits are apart by more than the tolerance.
+
+    And fields of Differences: how far all of them are apart, and how many of those that are apart
+    are NaNs.
+    """
+    x = dtypes.numbers(a)
+    y = dtypes.numbers(b)
+    nans = (x != x).astype(np.uint8) + (y != y)
+    distance = _distance(x, y)
+    steps = _steps(a, b)
+    relative = distance / np.abs(_wide(y))
+    relative[distance == 0] = 0
+    apart = np.ones(len(a), np.bool_)
+    if tolerance:
+        apart = ~_close(x, y, tolerance)
+        apart &= (nans > 0) | (steps > tolerance.ulps)
+    largest_ulps = None
+    if 0 in nans:
+        largest_ulps = int(steps.max(initial=0, where=nans == 0))
+    return apart, {
+        "largest_absolute": _largest(distance),
+        "largest_relative": _largest(relative),
+        "largest_ulps": largest_ulps,
+        "nans": int(np.count_nonzero(nans[apart] == 2)),
+        "lone_nans": int(np.count_nonzero(nans[apart] == 1)),
+    }
 
 
 def _wide(values: NDArray[Any]) -> NDArray[Any]:
@@ -157,11 +206,12 @@ def _close(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance) -> NDArray[An
     if a.dtype.kind in "fc":
         absolute, relative, equal_nan, _ = tolerance
         return np.asarray(np.isclose(_wide(a), _wide(b), relative, absolute, equal_nan))
-    far, bound = _distance(a, b), tolerance.absolute + tolerance.relative * np.abs(_wide(b))
-    beyond = bound >= 2.0 ** (
-        8 * far.dtype.itemsize
-    )  # a distance of integers must not be rounded to FLOAT64
-    return np.asarray(beyond | (far <= np.floor(np.where(beyond, 0, bound)).astype(far.dtype)))
+    distance = _distance(a, b)
+    bound = tolerance.absolute + tolerance.relative * np.abs(_wide(b))
+    # A distance of integers must not be rounded to FLOAT64, so the bound becomes an integer.
+    beyond = bound >= 2.0 ** (8 * distance.dtype.itemsize)
+    whole = np.floor(np.where(beyond, 0, bound)).astype(distance.dtype)
+    return np.asarray(beyond | (distance <= whole))
 
 
 def _steps(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
@@ -169,19 +219,20 @@ def _steps(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     dtype = a.dtype
     if dtype.kind == "c":
         return np.maximum(_steps(a.real, b.real), _steps(a.imag, b.imag))  # type: ignore[no-any-return]
-    is_signed = dtype.kind == "f" or (
-        dtypes.is_minifloat(dtype) and dtype.names != ("FLOAT8_E8M0FNU",)
-    )
-    if not is_signed:
-        return _distance(
-            *((bits(values) if dtypes.is_minifloat(dtype) else values) for values in (a, b))
-        )
+    is_minifloat = dtypes.is_minifloat(dtype)
+    if dtype.names == ("FLOAT8_E8M0FNU",):  # it has no sign
+        return _distance(bits(a), bits(b))
+    if dtype.kind != "f" and not is_minifloat:
+        return _distance(a, b)
     # The words of floats are a sign and a magnitude, in the order of the numbers; 0.0 and -0.0 are no step apart.
-    x, y = bits(a), bits(b)
+    x = bits(a)
+    y = bits(b)
     sign = x.dtype.type(1 << (8 * x.dtype.itemsize - 1))
     opposite = ((x ^ y) & sign).astype(np.bool_)
-    x, y = x & ~sign, y & ~sign
-    return np.where(opposite, x + y, np.maximum(x, y) - np.minimum(x, y))  # type: ignore[no-any-return]
+    x = x & ~sign
+    y = y & ~sign
+    apart = np.maximum(x, y) - np.minimum(x, y)
+    return np.where(opposite, x + y, apart)  # type: ignore[no-any-return]
 
 
 def _largest(numbers: NDArray[Any]) -> float | None:
@@ -190,16 +241,17 @@ def _largest(numbers: NDArray[Any]) -> float | None:
     return None if largest != largest else largest
 
 
+def _least(*numbers: _Number | None) -> _Number | None:
+    """The least number; None if there is none."""
+    return min((number for number in numbers if number is not None), default=None)
+
+
+def _greatest(*numbers: _Number | None) -> _Number | None:
+    """The greatest number; None if there is none."""
+    return max((number for number in numbers if number is not None), default=None)
+
+
 # Numbers of one array
-
-
-def _together(name: str, a: Any, b: Any) -> Any:  # noqa: ANN401 - a number, or None where there is none
-    """A number of two parts together: the least or the greatest of both, or their sum."""
-    if name == "least" or name.startswith(("greatest", "largest")):
-        return (min if name == "least" else max)(
-            [number for number in (a, b) if number is not None], default=None
-        )
-    return a + b
 
 
 class Statistics(NamedTuple):
@@ -207,7 +259,7 @@ class Statistics(NamedTuple):
 
     `nans` counts the others. `least`, `greatest` and `total` (the sum) are over the numbers. `least` and `greatest` are
     None where there is no number, and for complex numbers, which have no order. `missing` counts elements that stand
-    for none, which are in no other number. Add the statistics of two parts for those of both.
+    for none, which are in no other number.
     """
 
     numbers: int = 0
@@ -246,11 +298,18 @@ class Statistics(NamedTuple):
         mean = self.total / self.numbers if self.numbers else None
         return float(mean) if isinstance(mean, np.floating) else mean
 
-    def __add__(self, other: object) -> Statistics:
-        if not isinstance(other, Statistics):
-            return NotImplemented
-        with np.errstate(all="ignore"):  # a sum that its type cannot hold is infinite
-            return Statistics(*map(_together, self._fields, self, other))
+    @np.errstate(all="ignore")  # a sum that its type cannot hold is infinite
+    def merge(self, other: Statistics) -> Statistics:
+        """The statistics of this part and another one."""
+        return Statistics(
+            numbers=self.numbers + other.numbers,
+            nans=self.nans + other.nans,
+            least=_least(self.least, other.least),
+            greatest=_greatest(self.greatest, other.greatest),
+            total=self.total + other.total,
+            infinite=self.infinite + other.infinite,
+            missing=self.missing + other.missing,
+        )
 
 
 class LengthCounts(NamedTuple):
@@ -269,5 +328,12 @@ class LengthCounts(NamedTuple):
         clamped = kernel.count_clamped(lengths, size)
         return cls(lengths.size, clamped, unchanged, int(lengths.min()), int(lengths.max()))
 
-    def merged(self, other: LengthCounts) -> LengthCounts:
-        return LengthCounts(*map(_together, self._fields, self, other))
+    def merge(self, other: LengthCounts) -> LengthCounts:
+        """The counts of these lengths and others."""
+        return LengthCounts(
+            total=self.total + other.total,
+            clamped=self.clamped + other.clamped,
+            unchanged=self.unchanged + other.unchanged,
+            least=_least(self.least, other.least),
+            greatest=_greatest(self.greatest, other.greatest),
+        )

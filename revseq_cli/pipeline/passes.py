@@ -317,7 +317,7 @@ def compared(
     for region, part in completed(stage, map(task, plan.blocks), plan, a):
         if job and lines is not None and part.lines is not None:
             lines[lengths_region(region, job.axis)] |= part.lines
-        found = found.merged(part, first)
+        found = found.merge(part, first)
     return (
         found
         if lines is None
@@ -371,7 +371,7 @@ def count_lengths(job: Job, resources: Resources) -> LengthCounts:
 def counts_of(lengths: Source, size: int, resources: Resources) -> LengthCounts:
     """The counts and the range of unsigned lengths, for lines of `size` elements."""
     return reduce(
-        LengthCounts.merged,
+        LengthCounts.merge,
         _folded(lengths, partial(LengthCounts.of, size), resources),
         LengthCounts(),
     )
@@ -381,7 +381,7 @@ def statistics(source: Source, resources: Resources) -> Statistics:
     """The statistics of a whole tensor, without the values that its file says are missing."""
     marks = find_missing_values(source) if source.dtype.kind in "iuf" else ()
     step = partial(_without_missing, marks) if marks else Statistics.of
-    return sum(_folded(source, step, resources), Statistics())
+    return reduce(Statistics.merge, _folded(source, step, resources), Statistics())
 
 
 def _without_missing(marks: tuple[Any, ...], values: NDArray[Any]) -> Statistics:

@@ -1,5 +1,6 @@
 """The kernel against the slow loop."""
 
+import functools
 import tracemalloc
 
 import numpy as np
@@ -104,7 +105,7 @@ def test_the_strategies_for_shapes(monkeypatch, shape, one, dtype, strategy):
 def test_counts():
     counts = folds.LengthCounts.of(3, np.array([[0, 1, 2, 3, 4, 2**64 - 1]], np.uint64))
     assert counts == (6, 2, 2, 0, 2**64 - 1)
-    assert counts.merged(folds.LengthCounts()) == counts
+    assert counts.merge(folds.LengthCounts()) == counts
     alone = folds.LengthCounts.of(
         1, np.array([0, 1, 7], np.uint8)
     )  # a line of one element never changes
@@ -117,7 +118,7 @@ def test_statistics_are_those_of_exact_arithmetic(dtype):
     values = (raw.view(np.uint8) > 99)[:4096] if dtype == "?" else raw.view(dtype)
     values = values.reshape(4, 1024)
     parts = [Statistics.of(part) for part in values]
-    found = sum(parts, Statistics())
+    found = functools.reduce(Statistics.merge, parts, Statistics())
     numbers = [v for v in values.ravel().tolist() if v == v]
     assert (found.numbers, found.nans) == (len(numbers), values.size - len(numbers))
     if values.dtype.kind != "c":
@@ -137,5 +138,5 @@ def test_statistics_are_those_of_exact_arithmetic(dtype):
 )  # fmt: skip
 def test_the_mean_of_statistics(values, mean):
     """A Python number, whatever NumPy's type of the sum."""
-    found = (Statistics.of(values[:1]) + Statistics.of(values[1:])).mean
+    found = Statistics.of(values[:1]).merge(Statistics.of(values[1:])).mean
     assert (found, type(found)) == (mean, type(mean))
