@@ -34,7 +34,7 @@ from revseq_cli.core.errors import (
 )
 from revseq_cli.files import base
 from revseq_cli.formats.references import Reference
-from revseq_cli.formats.table import is_store, packing_of
+from revseq_cli.formats.table import by_suffix, is_store, packing_of
 from revseq_cli.formats.text import LARGEST
 
 Columns = Mapping[str, click.Parameter]
@@ -86,7 +86,12 @@ def read(
     defaults: dict[str, Any],
 ) -> Jobs:
     """The jobs of a manifest, or of standard input for -; FormatError for the first thing that is wrong."""
-    text = Reference(path).text
+    reference = Reference(path)
+    row = by_suffix(path)
+    if row is not None and not row.is_text:
+        hint = f"to run one job, type revseq run {platform.typed(path)}"
+        raise UsageError("a tensor, not a manifest", "JSON Lines or CSV", hint, path)
+    text = reference.text
     suffix = os.path.splitext(text.name)[1].lower()
     is_json = suffix in (".json", ".jsonl") or (
         suffix != ".csv" and text.text.lstrip().startswith(("{", "["))
@@ -298,6 +303,9 @@ def _check_names(typed: Sequence[str], columns: Columns) -> list[str]:
     names = [name.strip().replace("_", "-") for name in typed]
     for i, name in enumerate(names):
         if name not in columns:
+            if len(typed) == 1 and files.exists(typed[0].strip()):
+                hint = f"if this is a list of inputs, add -o {OUTPUT}"
+                raise FormatError(f"{typed[0][:80]!r} is the name of a file", _EXAMPLE, hint)
             like = nearest(name, columns) or "input, lengths, axis, output"
             raise FormatError(
                 f"unknown column {typed[i][:40]!r}", f"{like}, or another of revseq batch --help"

@@ -607,3 +607,9 @@ def test_h47_no_process_of_the_jobs_without_its_parent(files, stopped):
     process.kill()
     process.communicate(timeout=60)
     until(lambda: not members(process.pid))
+
+
+def test_a_tensor_and_a_list_are_no_manifests(revseq, files):
+    revseq("batch", "x.npy").refused("x.npy: a tensor, not a manifest", "revseq run x.npy\n")
+    listed = revseq("batch", "-", "--axis", 1, "--padding", 0, stdin=b"x.npy\nn.npy\n")
+    listed.refused("'x.npy' is the name of a file", "-o 'out/{stem}.npy'\n")
