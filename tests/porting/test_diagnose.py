@@ -242,11 +242,16 @@ def test_what_directml_does_comes_with_what_helps():
         (mistake,) = revseq_cli.explain(np.array(clamped, "f4"), x, given, 1).mistakes
         assert "DirectML 1.13 to 1.15" in mistake.text
         assert "clamp the lengths" in mistake.remedy
-    of_low_bits = oracle.reverse(x, lengths, 1)
-    given = np.array([[(1 << 32) + 7], [(1 << 32) + 3], [9]], "u8")
-    (mistake,) = revseq_cli.explain(of_low_bits, x, given, 1).mistakes
-    assert "low 32 bits" in mistake.text
-    assert "clamp the lengths" in mistake.remedy
+    (mistake,) = revseq_cli.explain(
+        np.where([[0], [0], [1]], np.float32(35), x), x, [[0], [0], [1 << 31]], 1
+    ).mistakes
+    assert "DirectML 1.13 to 1.15" in mistake.text  # all that is wrong is the last element
+    for first, second in ((7, 3), (0, 4)):
+        of_low_bits = oracle.reverse(x, np.array([[first], [second], [3]], "u8"), 1)
+        given = np.array([[(1 << 32) + first], [(1 << 32) + second], [3]], "u8")
+        (mistake,) = revseq_cli.explain(of_low_bits, x, given, 1).mistakes
+        assert "low 32 bits" in mistake.text
+        assert "clamp the lengths" in mistake.remedy
 
 
 def test_lengths_that_onnx_runtime_reads_flat_need_two_dimensions():
