@@ -36,59 +36,65 @@ def reverse(
     """
     if not values.size:
         return values.copy()
-    if not values.flags.c_contiguous and values.flags.f_contiguous:
-        return reverse(values.T, lengths.T, values.ndim - 1 - axis, overwrite=overwrite).T
-    outer, size = prod(values.shape[:axis]), values.shape[axis]
-    of_lines, shared = _shared(lengths, axis, _WIDEST_WORD // values.itemsize)
-    clamped = clamp(of_lines, size).reshape(outer, -1)
-    words = (
-        np.ascontiguousarray(values)
-        .reshape(-1)
-        .view(word_of(values.itemsize * shared))
-        .reshape(outer, size, -1)
-    )
+    is_fortran = values.flags.f_contiguous and not values.flags.c_contiguous
+    if is_fortran:
+        last_axis = values.ndim - 1
+        return reverse(values.T, lengths.T, last_axis - axis, overwrite=overwrite).T
+    outer = prod(values.shape[:axis])
+    size = values.shape[axis]
+    distinct, shared = _drop_constant_dimensions(lengths, axis, _WIDEST_WORD // values.itemsize)
+    clamped = clamp(distinct, size).reshape(outer, -1)
+    word = word_of(values.itemsize * shared)
+    words = np.ascontiguousarray(values).reshape(-1).view(word).reshape(outer, size, -1)
     strategy = _choose(words)
-    out = (
-        words
-        if overwrite and values.flags.writeable and strategy is _by_columns
-        else np.empty_like(words)
-    )
+    out = words
+    if not overwrite or not values.flags.writeable or strategy is not _by_columns:
+        out = np.empty_like(words)
     strategy(out, words, clamped)
     return out.reshape(-1).view(values.dtype).reshape(values.shape)
 
 
-def _shared(lengths: NDArray[Any], axis: int, most: int) -> tuple[NDArray[Any], int]:
-    """The lengths without the last dimensions along which they are constant, and how many elements these hold."""
+def _drop_constant_dimensions(
+    lengths: NDArray[Any], axis: int, most: int
+) -> tuple[NDArray[Any], int]:
+    """The lengths without the last dimensions along which they are constant.
+
+    And how many elements these dimensions hold, at most `most`: they are moved as one word.
+    """
     shared = 1
-    while (
-        lengths.ndim > axis + 1
-        and shared * lengths.shape[-1] <= most
-        and (lengths == lengths[..., :1]).all()
-    ):
-        shared *= lengths.shape[-1]
+    while lengths.ndim > axis + 1:
+        count = lengths.shape[-1]
+        is_constant = shared * count <= most and (lengths == lengths[..., :1]).all()
+        if not is_constant:
+            break
+        shared *= count
         lengths = lengths[..., 0]
     return lengths, shared
 
 
 def _choose(words: Words) -> Callable[[Words, Words, Lengths], None]:
     """The fastest strategy for the shape: each is 2 to 12 times as fast in its place."""
-    outer, size, inner = words.shape
+    _, size, inner = words.shape
     if inner == 1:
-        long = size >= thresholds.LONG_LINE or size > outer or outer <= thresholds.FEW_LINES
-        # For bytes in lines of 128, a whole command takes 1.55 times as long with tables.
-        least, most = thresholds.WINDOWS
-        if (
-            words.itemsize <= thresholds.WINDOW_WORD
-            and least <= size < most
-            and outer > thresholds.FEW_LINES
-        ):
-            return _by_windows
-        return _by_slices if long else _by_table
-    # Of wide words, whose rows are long, more are gathered.
-    is_short = size < thresholds.LONG_COLUMN or (
-        words.itemsize >= thresholds.WIDE_WORD and size * inner <= thresholds.TILE_ROW
-    )
+        return _choose_for_sequences(words)
+    is_short = size < thresholds.LONG_COLUMN
+    if words.itemsize >= thresholds.WIDE_WORD:  # their rows are long, so more are gathered
+        is_short = is_short or size * inner <= thresholds.TILE_ROW
     return _by_index if is_short else _by_columns
+
+
+def _choose_for_sequences(words: Words) -> Callable[[Words, Words, Lengths], None]:
+    """The fastest strategy for sequences whose elements lie one after another."""
+    outer, size, _ = words.shape
+    if outer <= thresholds.FEW_LINES:
+        return _by_slices
+    # For bytes in sequences of 128, a whole command takes 1.55 times as long with tables.
+    least, most = thresholds.WINDOWS
+    if words.itemsize <= thresholds.WINDOW_WORD and least <= size < most:
+        return _by_windows
+    if size >= thresholds.LONG_LINE or size > outer:
+        return _by_slices
+    return _by_table
 
 
 def clamp(lengths: NDArray[Any], size: int) -> Lengths:
@@ -118,25 +124,29 @@ def _by_slices(out: Words, words: Words, lengths: Lengths) -> None:
 
 
 def _by_windows(out: Words, words: Words, lengths: Lengths) -> None:
-    """One length for each outer index, small words: whole lines are moved, each as one item.
+    """One length for each outer index, small words: whole sequences are moved, each as one item.
 
-    The reversed line is written over a copy of the line, `length` elements behind the place one line before it: its
-    last elements are then the reversed start, and its first ones lie in room that nobody reads.
+    Each sequence is copied into the second half of a room for two. Then the sequence backwards is
+    written over it, so that it ends `length` elements after the beginning of the copy. Its last
+    `length` elements are the reversed start, and the others are in the first half, which nobody
+    reads.
     """
     outer, size, _ = words.shape
     item = np.dtype((np.void, size * words.itemsize))
-    lines = min(outer, max(1, thresholds.TILE_BYTES // item.itemsize))
-    rooms = np.empty((lines, 2 * size), words.dtype)
+    most = min(outer, max(1, thresholds.TILE_BYTES // item.itemsize))
+    rooms = np.empty((most, 2 * size), words.dtype)
     copies = rooms[:, size:].view(item)[:, 0]
+    # The item that begins at each element of the rooms.
     windows: Words = np.ndarray(rooms.size - size + 1, item, rooms, strides=(words.itemsize,))
-    firsts = np.arange(lines) * (2 * size)
-    for start in range(0, outer, lines):
-        part = words[start : start + lines].reshape(-1)
-        n = len(part) // size
-        copies[:n] = part.view(item)
-        backwards = part[::-1].copy().view(item)  # the last line comes first
-        windows[(firsts[:n] + lengths[start : start + n, 0])[::-1]] = backwards
-        out[start : start + n].reshape(-1).view(item)[...] = copies[:n]
+    room_starts = np.arange(most) * (2 * size)
+    for start in range(0, outer, most):
+        part = words[start : start + most].reshape(-1)
+        count = len(part) // size
+        copies[:count] = part.view(item)
+        backwards = part[::-1].copy().view(item)  # the last sequence comes first
+        places = room_starts[:count] + lengths[start : start + count, 0]
+        windows[places[::-1]] = backwards
+        out[start : start + count].reshape(-1).view(item)[...] = copies[:count]
 
 
 def _by_table(out: Words, words: Words, lengths: Lengths) -> None:
@@ -159,75 +169,85 @@ def _by_table(out: Words, words: Words, lengths: Lengths) -> None:
 
 
 def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
-    """A length for each (outer, inner), long lines: columns are packed, and each reversed start is one strided slice.
+    """A length for each (outer, inner), long columns: each reversed start is one strided slice.
 
-    A few columns at a time: a step along a line of the wide array would leave the cache. `out` may be `words`.
+    A few columns at a time are packed, since a step along a column of the wide array would leave
+    the cache. `out` may be `words`.
     """
     outer, size, inner = words.shape
     least, most = thresholds.PACKED_ROW
-    columns = min(inner, max(1, max(least, min(most, thresholds.PACKED // size)) // words.itemsize))
-    gap = min(_GAP // words.itemsize, inner - columns)  # so that both are no more than two copies
-    source, to = np.empty((2, size, columns + gap), words.dtype)
+    row_bytes = max(least, min(most, thresholds.PACKED // size))
+    columns = min(inner, max(1, row_bytes // words.itemsize))
+    gap = min(_GAP // words.itemsize, inner - columns)  # at most what two copies take
+    packed, reversed_ = np.empty((2, size, columns + gap), words.dtype)
     for i in range(outer):
         for left in range(0, inner, columns):
-            part = slice(left, min(left + columns, inner))
-            few = part.stop - part.start
-            source[:, :few] = words[i, :, part]
-            to[...] = source
-            of_columns = zip(
-                to[:, :few].T, source[::-1, :few].T, lengths[i, part].tolist(), strict=True
-            )
-            for column, backwards, length in of_columns:
+            across = slice(left, min(left + columns, inner))
+            count = across.stop - across.start
+            packed[:, :count] = words[i, :, across]
+            reversed_[...] = packed
+            pairs = zip(reversed_[:, :count].T, packed[::-1, :count].T, strict=True)
+            part_lengths = lengths[i, across].tolist()
+            for (column, backwards), length in zip(pairs, part_lengths, strict=True):
                 column[:length] = backwards[size - length :]
-            out[i, :, part] = to[:, :few]
+            out[i, :, across] = reversed_[:, :count]
 
 
 def _by_index(out: Words, words: Words, lengths: Lengths) -> None:
-    """A length for each (outer, inner), short lines: a tile's index is computed from its lengths, and gathered."""
+    """A length for each (outer, inner), short columns: a tile's elements are gathered by an index."""
     outer, size, inner = words.shape
-    most = inner if size * inner <= thresholds.TILE_ROW else thresholds.TILE_ROW // size
+    most = inner
+    if size * inner > thresholds.TILE_ROW:
+        most = thresholds.TILE_ROW // size
     rows = min(outer, max(1, thresholds.TILE // (size * most)))
     for left in range(0, inner, most):
         columns = min(most, inner - left)
         if left == 0 or columns < most:
-            index_of = _tile_index(rows, size, columns)
+            tile = _TileIndex(rows, size, columns)
         across = slice(left, left + columns)
         for start in range(0, outer, rows):
             part = slice(start, min(start + rows, outer))
-            index = index_of(lengths[part, across])
-            source, to = words[part, :, across], out[part, :, across]
-            if (
-                columns == inner
-            ):  # else a part of every row is not contiguous: it is copied, there and back
-                np.take(source.reshape(-1), index, out=to.reshape(-1), mode="wrap")
-            else:
-                to[...] = source.reshape(-1).take(index, mode="wrap").reshape(to.shape)
+            index = tile.compute(lengths[part, across])
+            source = words[part, :, across]
+            target = out[part, :, across]
+            if columns == inner:
+                np.take(source.reshape(-1), index, out=target.reshape(-1), mode="wrap")
+            else:  # a part of every row is not contiguous: it is copied, there and back
+                gathered = source.reshape(-1).take(index, mode="wrap")
+                target[...] = gathered.reshape(target.shape)
 
 
-def _tile_index(rows: int, size: int, columns: int) -> Callable[[Lengths], NDArray[np.uint16]]:
-    """The function from lengths of shape (rows or fewer, columns) to where each element of their tile comes from.
+class _TileIndex:
+    """Where each element of a tile of (rows, size, columns) comes from.
 
-    Indices are flat, since short inner loops are slow, and have 16 bits, so that little memory moves. Those of a row
-    are below `TILE_ROW`, a quarter of what 16 bits hold.
+    Indices are flat, since short inner loops are slow, and have 16 bits, so that little memory
+    moves. Those of a row are below `TILE_ROW`, a quarter of what 16 bits hold.
     """
-    stays = np.uint16(1 << 15)
-    row, j, column = (i.reshape(-1) for i in np.indices((rows, size, columns), np.uint16))
-    first, offset = row * np.uint16(size * columns) + column, j * np.uint16(columns)
-    stay = offset | stays
 
-    def index_of(lengths: Lengths) -> NDArray[np.uint16]:
-        # The last element that moves, for each row as an item, which is repeated faster than one by one.
-        last = ((lengths - 1) * columns).astype(np.uint16, order="C")
-        index = last.view(f"V{2 * columns}").repeat(size).view(np.uint16)
-        n = len(index)
-        # Where the mirror image lies; where an element stays, that is below 0, and becomes more than any `stay`.
-        index -= offset[:n]
-        np.minimum(index, stay[:n], out=index)
-        index &= ~stays
-        index += first[:n]
+    _STAYS = np.uint16(1 << 15)  # a bit that no index has
+
+    def __init__(self, rows: int, size: int, columns: int) -> None:
+        self._size = size
+        self._columns = columns
+        row, j, column = (i.reshape(-1) for i in np.indices((rows, size, columns), np.uint16))
+        self._first = row * np.uint16(size * columns) + column  # of each element's column
+        self._offset = j * np.uint16(columns)  # from there to the element
+        self._stay = self._offset | self._STAYS
+
+    def compute(self, lengths: Lengths) -> NDArray[np.uint16]:
+        """The index for lengths of shape (rows or fewer, columns)."""
+        # The last element that moves; a row of them is one item, which is repeated faster.
+        last = ((lengths - 1) * self._columns).astype(np.uint16, order="C")
+        item = f"V{2 * self._columns}"
+        index = last.view(item).repeat(self._size).view(np.uint16)
+        count = len(index)
+        # The mirror image of an element that moves. For one that stays, it is below 0, which is
+        # more than any `stay` in unsigned numbers.
+        index -= self._offset[:count]
+        np.minimum(index, self._stay[:count], out=index)
+        index &= ~self._STAYS
+        index += self._first[:count]
         return index
-
-    return index_of
 
 
 def count_clamped(lengths: NDArray[Any], size: int) -> int:
