@@ -1,6 +1,6 @@
-"""What a file says of a tensor beside its elements, in no format's own terms: names, attributes, coordinates.
+"""What a file says of a tensor besides its elements, in a form that belongs to no format: names, attributes, coordinates.
 
-A source tells it in this form, and a sink of another format stores what it has a place for. Sources: the attributes of
+Sources return this form, and a sink of another format stores what that format has a place for. Sources: the attributes of
 the NetCDF Users' Guide and of the CF conventions 1.11, appendix A.
 """
 

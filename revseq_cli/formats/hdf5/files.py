@@ -4,7 +4,7 @@ Every link on a path is looked at before it is followed. Soft links are followed
 stay in the file. External and user-defined links lead to other files or run code, and are never followed.
 
 A dimension is a scale: a dataset of its name, which NetCDF has also where there is no variable. A variable that has the
-name of a dimension and is not its coordinate lies under another name, behind `NOT_COORDINATE`. Sources: the HDF5 High
+name of a dimension and is not its coordinate has another name in the file, which begins with `NOT_COORDINATE`. Sources: the HDF5 High
 Level specification of dimension scales; libhdf5/nc4hdf.c of netCDF-C.
 """
 
@@ -99,7 +99,7 @@ def _number(error: Exception) -> int:
 
 
 def checked(dataset: h5d.DatasetID, where: str) -> h5d.DatasetID:
-    """The dataset, of which nothing was asked before; FormatError if its values stand in other files.
+    """The dataset, of which nothing was asked before; FormatError if its values are in other files.
 
     Every dataset passes here first: HDF5 opens the files of a virtual one as soon as it is asked for its sizes.
     """
@@ -118,7 +118,7 @@ def checked(dataset: h5d.DatasetID, where: str) -> h5d.DatasetID:
 
 
 def dataset_at(file: h5py.File, place: str, where: str) -> h5py.Dataset:
-    """The dataset at a path of hard links; FormatError if its values stand in other files."""
+    """The dataset at a path of hard links; FormatError if its values are in other files."""
     return h5py.Dataset(checked(h5d.open(file.id, as_bytes(place)), where))
 
 

@@ -200,7 +200,7 @@ class Hdf5Source(Source):
 
 
 def _refuse_other_programs(dataset: h5py.Dataset) -> None:
-    """FormatError for numbers that stand for something else: MATLAB's texts, and the sizes of its empty arrays."""
+    """FormatError for numbers that mean something else: MATLAB's texts, and the sizes of its empty arrays."""
     kind = files.attribute(dataset, "MATLAB_class")
     if isinstance(kind, str) and kind not in _MATLAB_NUMBERS:
         raise FormatError(f"its data type is MATLAB's {kind}", "numbers")

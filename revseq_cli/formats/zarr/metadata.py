@@ -240,7 +240,7 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
                 item = item._replace(what=GROUP)
                 pending += [(inside, depth + 1) for inside in store.folders(below)]
             item = item._replace(attributes=len(node.attributes) if node else None)
-        except RevseqError as e:  # what is wrong with its metadata is told in its place
+        except RevseqError as e:  # what is wrong with its metadata is listed instead
             item = item.refused(e)
         items.append(item)
     only = (
@@ -255,7 +255,7 @@ class Metadata(NamedTuple):
     """What an array is: `chunks` are the sizes of what is decoded alone, `shards` of what is written alone.
 
     `start` and `separator` make up the name of a chunk's or shard's file in the folder of the array: what it begins
-    with, and what stands between its numbers. `dimensions` are their names, "" for one without, or nothing.
+    with, and what separates its numbers. `dimensions` are their names, "" for one without, or nothing.
     """
 
     version: Version
