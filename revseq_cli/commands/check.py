@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,10 +19,12 @@ from revseq_cli.report import terminal
 
 if TYPE_CHECKING:
     from revseq_cli.formats.onnx import Model, Node
+    from revseq_cli.operator.directml import Departure
     from revseq_cli.pipeline.folds import LengthCounts
     from revseq_cli.pipeline.jobs import Job
+    from revseq_cli.pipeline.request import Request
 
-_COLUMN = 23  # where the text begins behind the names of tensors and the like
+_INDENT = " " * len("FAIL  ")
 
 
 @options.command(
@@ -40,20 +42,19 @@ _COLUMN = 23  # where the text begins behind the names of tensors and the like
 def command(every: bool, level: FeatureLevel, console: Console, **job_options: Any) -> int:
     """Check a job against every constraint of the operator, or of a feature level of DirectML.
 
-    Name INPUT and LENGTHS as in revseq run. The report begins with the verdict. Each constraint that fails follows,
-    with the wanted value and a hint; --all adds those that pass. Then comes the job: the axis, the batch axis, the
-    range of the lengths, how many of them are clamped or change nothing, and the lowest feature level that accepts it.
+    Name INPUT and LENGTHS as in revseq run. The report begins with the verdict. Each constraint
+    that fails follows, with the expected value and a hint; --all adds those that pass. Then comes
+    the job: the axis, the batch axis, the range of the lengths, how many of them are clamped or
+    change nothing, the lowest feature level that accepts it, and where DirectML itself gives
+    something else than its reference page says.
 
-    An example with an Axis, and model.onnx::node, a ReverseSequence node, need no LENGTHS. Without --feed, the command
-    prints a line for each ReverseSequence node of a model, which it checks by the sizes and the data type that the
-    model states or that follow from it.
+    An example with an Axis, and model.onnx::node, a ReverseSequence node, need no LENGTHS. Without
+    --feed, the command prints a line for each ReverseSequence node of a model. It checks the node
+    by the sizes and the data type that the model states or that follow from it.
 
     The exit status is 0 if every constraint holds, and 1 if one fails.
     """
     from revseq_cli.formats.references import Reference  # --help must not load NumPy
-    from revseq_cli.pipeline import passes, suggest
-    from revseq_cli.pipeline.plan import Resources
-    from revseq_cli.report import objects
 
     reference = Reference.input(job_options["input"], job_options["input_format"], override=True)
     if reference.is_onnx_model and not (job_options["feed"] or job_options["lengths"]):
@@ -63,47 +64,95 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
         key = reference.key
         nodes = [*model.nodes.values()] if key is None else [model.node(key)]
         return _check_nodes(model, nodes, level, job_options["lengths_dtype"], console)
-    job = suggest.open_job(options.request_of(override=True, level=level, **job_options))
-    constraints = spec.constraints(*job.descs, level)
+    return _check_job(options.request_of(override=True, level=level, **job_options), every, console)
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What is known of a job after the check; `counts` is None if no level accepts its lengths."""
+
+    level: FeatureLevel
+    constraints: Sequence[Constraint]
+    hint: str
+    lowest: FeatureLevel | None
+    counts: LengthCounts | None
+    departures: Sequence[Departure]
+    notes: Sequence[str]
+
+    @property
+    def failing(self) -> Sequence[Constraint]:
+        return spec.broken(self.constraints)
+
+
+def _check_job(request: Request, every: bool, console: Console) -> int:
+    """Print the report on a job; the exit status."""
+    from revseq_cli.pipeline import passes, suggest
+    from revseq_cli.pipeline.plan import Resources
+    from revseq_cli.porting.departures import find_departures
+    from revseq_cli.report import objects
+
+    job = suggest.open_job(request)
+    constraints = spec.constraints(*job.descs, request.level)
     lowest = spec.lowest_level(*job.descs)
-    # Lengths that no level accepts have no effects to count.
-    counts = passes.count_lengths(job, Resources()) if lowest else None
-    notes = job.notes
-    if counts:
+    counts = None
+    departures: tuple[Departure, ...] = ()
+    notes = tuple(job.notes)
+    if lowest:
+        counts = passes.count_lengths(job, Resources())
+        departures = tuple(find_departures(job, counts, request.level))
         notes = job.describe_lengths(0, counts.least)  # the report says how many are clamped
-    failing = spec.broken(constraints)
-    hint = suggest.suggestion(job) if failing else ""
+    hint = suggest.suggestion(job) if spec.broken(constraints) else ""
+    result = _Result(request.level, constraints, hint, lowest, counts, departures, notes)
     if console.as_json:
-        report = {
-            "level": level.short,
-            "valid": not failing,
-            **objects.job(job.values.desc, job.descs[1], job.axis),
-        }
-        report |= {
-            "BatchAxis": job.batch_axis,
-            "hint": hint,
-            "lowest_level": lowest and lowest.short,
-        }
-        report |= {
-            "lengths": counts and counts._asdict(),
-            "constraints": [*map(asdict, constraints)],
-            "notes": notes,
-        }
-        click.echo(objects.text_of(report))
+        click.echo(objects.text_of(_as_object(job, result)))
     elif not console.quiet:
-        by, count = "the operator" if level is FeatureLevel.NONE else level, len(constraints)
-        verdict = f"{by} accepts it: all {count} constraints hold"
-        if failing:
-            verdict = f"{by} refuses it: {len(failing)} of {count} constraints {'fail' if failing[1:] else 'fails'}"
-        lines = [console.paint(verdict, terminal.RED if failing else terminal.GREEN)]
-        lines += (
-            ["", *_constraints(constraints, hint, console, every=every)] if failing or every else []
-        )
-        misfits = suggest.describe_misfit(job, failing, "")
-        text = "\n".join([*lines, "", *_about(job, counts, lowest, misfits)])
-        click.echo(text, sys.stdout, color=console.colored)  # or Click would not print in ASCII
-        console.note(*notes)
-    return 1 if failing else 0
+        _print_report(job, result, console, every=every)
+    return 1 if result.failing else 0
+
+
+def _as_object(job: Job, result: _Result) -> dict[str, Any]:
+    """What --json has of the check."""
+    from revseq_cli.report import objects
+
+    report: dict[str, Any] = {"level": result.level.short, "valid": not result.failing}
+    report |= objects.job(job.values.desc, job.descs[1], job.axis)
+    report["BatchAxis"] = job.batch_axis
+    report["hint"] = result.hint
+    report["lowest_level"] = result.lowest and result.lowest.short
+    report["lengths"] = None
+    if result.counts:
+        names = ("total", "clamped", "unchanged", "least", "greatest")
+        report["lengths"] = {name: getattr(result.counts, name) for name in names}
+    report["directml"] = [asdict(departure) for departure in result.departures]
+    report["constraints"] = [asdict(constraint) for constraint in result.constraints]
+    report["notes"] = result.notes
+    return report
+
+
+def _print_report(job: Job, result: _Result, console: Console, *, every: bool) -> None:
+    """The verdict, what fails, and what is known of the job, in the width of the terminal."""
+    from revseq_cli.pipeline import suggest
+
+    width = terminal.width_of(sys.stdout)
+    style = terminal.RED if result.failing else terminal.GREEN
+    lines = [console.paint(terminal.fit(_say_verdict(result), width), style)]
+    if result.failing or every:
+        lines += ["", *_list_constraints(result, console, width, every=every)]
+    misfits = suggest.describe_misfit(job, result.failing, "")
+    lines += ["", *terminal.fit_rows(_describe_job(job, result, misfits), width)]
+    text = "\n".join(lines)
+    click.echo(text, sys.stdout, color=console.colored)  # or Click would not print in ASCII
+    console.note(*result.notes)
+
+
+def _say_verdict(result: _Result) -> str:
+    judge = "the operator" if result.level is FeatureLevel.NONE else str(result.level)
+    count = len(result.constraints)
+    failing = len(result.failing)
+    if not failing:
+        return f"{judge} accepts it: all {count} constraints hold"
+    fail = "fails" if failing == 1 else "fail"
+    return f"{judge} refuses it: {failing} of {count} constraints {fail}"
 
 
 def _check_nodes(
@@ -135,7 +184,8 @@ def _check_nodes(
         }
         rows.append(row)
         word = "pass" if verdict.is_valid else "FAIL"
-        lines.append(printable(f"{word}  {name}: {model.told(node)}: {verdict.text}"))
+        line = printable(f"{word}  {name}: {model.told(node)}: {verdict.text}")
+        lines.append(terminal.fit(line, terminal.width_of(sys.stdout), indent=_INDENT))
     status = 0 if all(row["valid"] for row in rows) else 1
     if console.as_json:
         click.echo(objects.text_of({"command": "check", "exit_status": status, "nodes": rows}))
@@ -144,50 +194,62 @@ def _check_nodes(
     return status
 
 
-def _constraints(
-    constraints: Sequence[Constraint], hint: str, console: Console, *, every: bool
+def _list_constraints(
+    result: _Result, console: Console, width: int | None, *, every: bool
 ) -> Iterator[str]:
     """The lines of what fails, as an error says it, and of a hint for all; with `every`, of what passes, too."""
-    for constraint in spec.broken(constraints):
-        yield f"{console.paint('FAIL', terminal.RED)}  {constraint.label()}: {constraint.found}"
-        yield f"      expected {constraint.wanted} ({constraint.rule})"
-        if constraint.hint and not hint:
-            yield printable(f"      Hint: {constraint.hint}")  # which is copied
-    if hint:
-        yield from (printable(f"      {line}") for line in f"Hint: {hint}".split("\n"))
-    for constraint in constraints if every else ():
-        if constraint.ok:
-            yield f"{console.paint('pass', terminal.GREEN)}  {constraint.label()}: {constraint.found}"
+    for constraint in result.failing:
+        yield _say_constraint("FAIL", terminal.RED, constraint, console, width)
+        yield _indent(f"expected {constraint.wanted} ({constraint.rule})", width)
+        if constraint.hint and not result.hint:
+            yield _indent(printable(f"Hint: {constraint.hint}"), width)
+    if result.hint:
+        lines = f"Hint: {result.hint}".split("\n")
+        yield _indent("\n".join(map(printable, lines)), width)
+    for constraint in result.constraints:
+        if every and constraint.ok:
+            yield _say_constraint("pass", terminal.GREEN, constraint, console, width)
 
 
-def _about(
-    job: Job,
-    counts: LengthCounts | None,
-    lowest: FeatureLevel | None,
-    misfits: Sequence[RevseqError],
-) -> Iterator[str]:
-    """The tensors, the axes, what the lengths do, why they do not fit, and the lowest level."""
+def _say_constraint(
+    word: str, style: str, constraint: Constraint, console: Console, width: int | None
+) -> str:
+    """A constraint with what was found; lines that go on begin under the label."""
+    line = terminal.fit(f"{word}  {constraint.label()}: {constraint.found}", width, indent=_INDENT)
+    return console.paint(word, style) + line.removeprefix(word)
+
+
+def _indent(text: str, width: int | None) -> str:
+    """Lines under a label, in the width; a command stays on one line."""
+    room = width and width - len(_INDENT)
+    return "\n".join(f"{_INDENT}{line}" for line in terminal.fit(text, room).split("\n"))
+
+
+def _describe_job(
+    job: Job, result: _Result, misfits: Sequence[RevseqError]
+) -> Iterator[tuple[str, str]]:
+    """Rows on the tensors, the axes, the lengths, why they do not fit, the lowest level, and DirectML itself."""
     from revseq_cli.porting.nodes import describe_lowest
     from revseq_cli.report.view import axis_text
 
     values, lengths, axis = job.descs
-    rows = {
-        tensor: f"{desc}  {printable(job.names[tensor])}"
-        for tensor, desc in ((INPUT, values), (LENGTHS, lengths))
-    }
-    rows["Axis"] = axis_text(values, axis)
+    yield INPUT, f"{values}  {printable(job.names[INPUT])}"
+    yield LENGTHS, f"{lengths}  {printable(job.names[LENGTHS])}"
+    yield "Axis", axis_text(values, axis)
     if job.batch_axis is not None:
         count = values.sizes[job.batch_axis]
-        rows["batch axis"] = f"{job.batch_axis}, one length for each of its {count:,} indices"
-        if count == 1:
-            rows["batch axis"] = f"{job.batch_axis}, one length for its only index"
-    if counts:
-        rows["lengths"] = _describe_counts(counts, job)
+        indices = "only index" if count == 1 else f"{count:,} indices"
+        each = "its" if count == 1 else "each of its"
+        yield "batch axis", f"{job.batch_axis}, one length for {each} {indices}"
+    if result.counts:
+        yield "lengths", _describe_counts(result.counts, job)
     for error in misfits:
-        rows["reason"] = printable(f"{error.where}: {error.found}, expected {error.wanted}")
-    rows["lowest level"] = describe_lowest(lowest, values, lengths, axis)
-    for name, text in rows.items():
-        yield f"{name:<{_COLUMN}}{text}"
+        yield "reason", printable(f"{error.where}: {error.found}, expected {error.wanted}")
+    yield "lowest level", describe_lowest(result.lowest, values, lengths, axis)
+    name = "DirectML itself"
+    for departure in result.departures:
+        yield name, str(departure)
+        name = ""
 
 
 def _describe_counts(counts: LengthCounts, job: Job) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +46,12 @@ def command(
     from revseq_cli.operator import spec
     from revseq_cli.pipeline import passes, suggest
     from revseq_cli.pipeline.plan import Resources
+    from revseq_cli.porting.departures import find_departures
     from revseq_cli.porting.dxdispatch import write_model
     from revseq_cli.report import objects
 
     output = files.require_path(output)
-    if not output.endswith(".json"):  # DxDispatch compares it so
-        name = platform.quoted(
-            f"{output.removesuffix(Path(output).suffix).rstrip('/.') or 'model'}.json"
-        )
-        raise UsageError(
-            "a model is JSON", "a name that ends in .json, in lower case", f"try -o {name}", output
-        )
+    _require_json_name(output)
     if level is spec.FeatureLevel.NONE:
         level = spec.DIRECTML[-1]  # a model runs on DirectML in any case
     try:
@@ -64,29 +60,48 @@ def command(
         if "--feature-level none" in e.hint:
             e.hint = "no feature level of DirectML runs such a job"
         raise
-    written, result, notes = write_model(job, Path(output), overwrite=overwrite)
     counts = passes.count_lengths(job, Resources())
-    console.note(*job.describe_lengths(counts.clamped, counts.least), *notes)
-    name = Path(output).name
-    argument = f".\\{name}" if name.startswith("-") else name  # else it would be an option there
-    if not re.fullmatch(r"[\w.\\-]+", argument):
-        argument = f'"{argument}"'
-    there = f"dxdispatch.exe {argument}"
+    departures = [*find_departures(job, counts, level)]
+    console.note(*(f"DirectML itself, {departure}" for departure in departures))
+    written, result, notes = write_model(job, Path(output), overwrite=overwrite)
+    console.note(*job.describe_lengths(0, counts.least), *notes)
+    there = _make_command(Path(output).name)
     made, values, lengths = (platform.typed(str(path)) for path in (result, *written[1:]))
     here = f"revseq diff {made} --job {values} {lengths} --axis {job.axis}"
     if console.as_json:
-        report = {"files": written, "command": there, "result": str(result), "comparison": here}
-        click.echo(
-            objects.text_of(objects.job(job.values.desc, job.lengths.desc, job.axis) | report)
-        )
-    elif not console.quiet:
-        lines = [
-            "wrote, to be copied into one folder on Windows:",
-            *(f"  {name}" for name in written),
-        ]
-        lines += [
-            "Type there, with DxDispatch of https://github.com/microsoft/DirectML:",
-            f"  {there}",
-        ]
-        lines += [f"It writes {result.name}. Copy that here as {result}, and type:", f"  {here}"]
-        click.echo("\n".join(map(printable, lines)))
+        report = objects.job(job.values.desc, job.lengths.desc, job.axis)
+        report |= {"files": written, "command": there, "result": str(result), "comparison": here}
+        report["directml"] = [asdict(departure) for departure in departures]
+        click.echo(objects.text_of(report))
+        return
+    if console.quiet:
+        return
+    lines = [
+        "wrote, to be copied into one folder on Windows:",
+        *(f"  {path}" for path in written),
+        "Type there, with DxDispatch of https://github.com/microsoft/DirectML:",
+        f"  {there}",
+        f"It writes {result.name}. Copy that here as {result}, and type:",
+        f"  {here}",
+    ]
+    click.echo("\n".join(map(printable, lines)))
+
+
+def _require_json_name(output: str) -> None:
+    """UsageError for a name that DxDispatch does not take for JSON: it compares the suffix so."""
+    if output.endswith(".json"):
+        return
+    stem = output.removesuffix(Path(output).suffix).rstrip("/.") or "model"
+    name = platform.quoted(f"{stem}.json")
+    wanted = "a name that ends in .json, in lower case"
+    raise UsageError("a model is JSON", wanted, f"try -o {name}", output)
+
+
+def _make_command(name: str) -> str:
+    """What to type on Windows to run the model of that name."""
+    argument = name
+    if name.startswith("-"):
+        argument = f".\\{name}"  # else it would be an option there
+    if not re.fullmatch(r"[\w.\\-]+", argument):
+        argument = f'"{argument}"'
+    return f"dxdispatch.exe {argument}"

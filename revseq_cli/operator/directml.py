@@ -11,6 +11,8 @@ elements as well as a whole tensor.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -22,12 +24,42 @@ Array = NDArray[Any]
 LOW_BITS = 32  # of a length, that count
 MOST_LENGTH = (1 << LOW_BITS) - 1
 
-# The versions of either formula, and what they do with a length above the axis size.
-NEWER, OLDER = "1.13 to 1.15", "1.0 to 1.12"
-EFFECTS = {
-    NEWER: "the last element of the sequence is repeated",
-    OLDER: "the memory after the sequence is read",
-}
+ALL, NEWER, OLDER = "all versions", "1.13 to 1.15", "1.0 to 1.12"
+FORMULA = "out[j] = in[min(length-1-j, size-1)]"  # of the newer ones, for j < length
+
+
+@dataclass(frozen=True)
+class Departure:
+    """What some versions do that is not as the page says, and for how many sequences of a job."""
+
+    versions: str
+    effect: str
+    sequences: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.versions}: {self.effect}"
+
+
+def find_departures(size: int, above: int, wide: int) -> Iterator[Departure]:
+    """How DirectML departs from the page in a job with sequences of `size` elements.
+
+    Of `above` sequences the low 32 bits of the length are above the size; `wide` sequences have a
+    length of more bits. A sequence of one element is right in any case in the newer versions.
+    """
+    unclamped = f"the lengths of {_count(above)} are not clamped"
+    if above and size > 1:
+        effect = f"{unclamped}; the last element is repeated: {FORMULA}"
+        yield Departure(NEWER, effect, above)
+    if above and size:
+        effect = f"{unclamped}; the memory after the sequence is read"
+        yield Departure(OLDER, effect, above)
+    if wide and size > 1:
+        effect = f"only the low 32 bits of the lengths of {_count(wide)} are read"
+        yield Departure(ALL, effect, wide)
+
+
+def _count(sequences: int) -> str:
+    return "1 sequence" if sequences == 1 else f"{sequences:,} sequences"
 
 
 def keep_low_bits(lengths: Array) -> Array:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from revseq_cli.core import dtypes
 from revseq_cli.core.dtypes import bits, native, word_of
 from revseq_cli.core.errors import UsageError
-from revseq_cli.operator import kernel
+from revseq_cli.operator import directml, kernel
 
 _Number = TypeVar("_Number", int, float)
 _ROUNDING_ULPS = 16  # steps that are as small as rounding
@@ -313,20 +313,35 @@ class Statistics(NamedTuple):
 
 
 class LengthCounts(NamedTuple):
-    """How many lengths there are, are above the axis size, and change nothing (0 or 1); the least and the greatest."""
+    """Numbers of lengths: all, those above the axis size, and those that change nothing (0 or 1).
+
+    Then the least and the greatest length. DirectML reads the low 32 bits of a length: `wide`
+    lengths have more bits, and the low bits of `above` lengths are above the axis size.
+    """
 
     total: int = 0
     clamped: int = 0
     unchanged: int = 0
     least: int | None = None
     greatest: int | None = None
+    above: int = 0
+    wide: int = 0
 
     @classmethod
     def of(cls, size: int, lengths: NDArray[Any]) -> LengthCounts:
-        """The counts of unsigned lengths, at least one, of any shape, for lines of `size` elements."""
-        unchanged = lengths.size if size <= 1 else int(np.count_nonzero(lengths <= 1))
+        """The counts of unsigned lengths, at least one, of any shape, for a size of the axis."""
+        unchanged = lengths.size
+        if size > 1:
+            unchanged = int(np.count_nonzero(lengths <= 1))
         clamped = kernel.count_clamped(lengths, size)
-        return cls(lengths.size, clamped, unchanged, int(lengths.min()), int(lengths.max()))
+        least = int(lengths.min())
+        greatest = int(lengths.max())
+        above = clamped
+        wide = 0
+        if greatest > directml.MOST_LENGTH:
+            wide = int(np.count_nonzero(lengths > directml.MOST_LENGTH))
+            above = int(np.count_nonzero(directml.keep_low_bits(lengths) > size))
+        return cls(lengths.size, clamped, unchanged, least, greatest, above, wide)
 
     def merge(self, other: LengthCounts) -> LengthCounts:
         """The counts of these lengths and others."""
@@ -336,4 +351,6 @@ class LengthCounts(NamedTuple):
             unchanged=self.unchanged + other.unchanged,
             least=_least(self.least, other.least),
             greatest=_greatest(self.greatest, other.greatest),
+            above=self.above + other.above,
+            wide=self.wide + other.wide,
         )

@@ -9,7 +9,7 @@ from revseq_cli.core.errors import UsageError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files.base import Identity
 from revseq_cli.formats.contract import Source
-from revseq_cli.operator.spec import INPUT, LENGTHS
+from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel
 from revseq_cli.pipeline.alignment import (
     AxisMap,
     PlacedSource,
@@ -80,9 +80,11 @@ class Job:
             total = self.given_lengths.desc.element_count
             verb = "exceeds" if clamped == 1 else "exceed"
             are = "is" if clamped == 1 else "are"
-            notes.append(
-                f"{clamped:,} of {total:,} lengths {verb} the axis size and {are} clamped to {size:,}"
-            )
+            note = f"{clamped:,} of {total:,} lengths {verb} the axis size and {are} clamped"
+            note += f" to {size:,}"
+            if self.request and self.request.level is not FeatureLevel.NONE:
+                note += ", but DirectML itself does not clamp: to see what it does, type check"
+            notes.append(note)
         if self.is_padded and least is not None and least == size > 0:
             notes.append(self._describe_absent_padding())
         return tuple(notes)

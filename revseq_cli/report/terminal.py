@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 from revseq_cli.core import signals
@@ -55,7 +55,8 @@ def width_of(stream: TextIO) -> int | None:
 def fit(text: str, width: int | None, indent: str = "  ") -> str:
     """The text with long lines wrapped; commands, and lines that are indented, stay as they are.
 
-    A line that goes on is indented. Words are never broken: they may be commands.
+    A line that goes on is indented. Words are never broken: they may be commands. A command at the
+    end of a long line gets a line of its own.
     """
     if width is None:
         return text
@@ -66,15 +67,39 @@ def fit(text: str, width: int | None, indent: str = "  ") -> str:
         is_prose = not line.startswith((" ", "revseq ")) or line.startswith(_EXPECTED)
         if len(line) <= width or not is_prose:
             lines.append(line)
-        else:
-            lines += textwrap.wrap(
-                line,
-                width,
-                subsequent_indent="    " if line.startswith(_EXPECTED) else indent,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
+            continue
+        prose, colon, command = line.partition(": revseq ")
+        lines += textwrap.wrap(
+            prose + colon[:1],
+            width,
+            subsequent_indent="    " if line.startswith(_EXPECTED) else indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        if command:
+            lines.append(f"revseq {command}")
     return "\n".join(lines)
+
+
+_NAMES = 23  # columns of the names in a table of names and texts
+_NARROW = 60  # columns of a terminal in which the text begins under its name
+
+
+def fit_rows(rows: Iterable[tuple[str, str]], width: int | None) -> Iterator[str]:
+    """The lines of a table of names and texts, in which a text goes on under itself."""
+    for name, text in rows:
+        if width is None:
+            yield f"{name:<{_NAMES}}{text}"
+            continue
+        column = _NAMES
+        if width < _NARROW:
+            column = 2
+            if name:
+                yield name
+            name = ""
+        for line in fit(text, width - column).split("\n"):
+            yield f"{name:<{column}}{line}"
+            name = ""
 
 
 def message(

@@ -190,8 +190,9 @@ def batch(outcomes: Sequence[Outcome], jobs: int, seconds: float | None) -> str:
 
 
 def axis_text(values: TensorDesc, axis: int) -> str:
-    """The axis, with the number and the size of its lines if the tensor has it."""
+    """The axis, with the number and the size of its sequences if the tensor has it."""
     if not 0 <= axis < values.dimension_count:
         return str(axis)
-    lines = terminal.counted(prod((*values.sizes[:axis], *values.sizes[axis + 1 :])), "line")
-    return f"{axis} ({lines} of {terminal.counted(values.sizes[axis], 'element')})"
+    count = prod((*values.sizes[:axis], *values.sizes[axis + 1 :]))
+    sequences = terminal.counted(count, "sequence")
+    return f"{axis} ({sequences} of {terminal.counted(values.sizes[axis], 'element')})"

@@ -82,7 +82,7 @@ def test_check(revseq, files):
     done = revseq(*job).ok()
     assert done.out.startswith("the operator accepts it: all 7 constraints hold\n\nInputTensor ")
     assert "3, from 0 to 9; 1 clamped to 4; 2 with no effect" in done.out
-    assert done.out.endswith("\nlowest level           DML_FEATURE_LEVEL_4_0\n")
+    assert "\nlowest level           DML_FEATURE_LEVEL_4_0\n" in done.out
     every = revseq(*job, "--feature-level", "5.0", "--all").ok().out.split("\n")
     labels = [line.partition(":")[0] for line in every if line.startswith("pass  ")]
     assert len(set(labels)) == len(labels) == 12
