@@ -64,19 +64,19 @@ _DEFAULTS = [
 )
 @Group.READ.option(
     "--lengths", metavar="NAME",
-    help="The lengths of each job, such as 'lengths/{stem}.npy', where -o names its output.",
+    help="The lengths of each job, such as 'lengths/{stem}.npy' (with -o).",
 )  # fmt: skip
 @Group.WRITE.option(
-    "-o", "--output", metavar="NAME", help="The output of each job, such as 'out/{stem}.npy', without a manifest.",
+    "-o", "--output", metavar="NAME", help="The output of each job, such as 'out/{stem}.npy' (with --each, or a list of inputs).",
 )  # fmt: skip
-@Group.WORK.option(
+@Group.WRITE.option(
     "--resume", is_flag=True,
-    help="Skip each job whose output exists and is not older than its inputs; one that is older is replaced.",
+    help="Skip jobs whose output is complete and not older than its inputs; replace older outputs.",
 )  # fmt: skip
 @Group.PRINT.option(
     "--dry-run",
     is_flag=True,
-    help="Check all but the values, print how many bytes all jobs write, and write nothing.",
+    help="Check everything except the values, print how many bytes would be written, and write nothing.",
 )
 @options.output_options
 def command(
@@ -89,21 +89,24 @@ def command(
     console: Console,
     **defaults: Any,
 ) -> int:
-    """Run every job of MANIFEST, small jobs side by side.
+    """Run all jobs in MANIFEST; small jobs run in parallel.
 
-    MANIFEST is JSON lines or CSV, or - for standard input. Each line is a job with input, lengths, axis, output, and
-    any option below by its long name. Options on the command line are the defaults for all jobs. Paths are relative to
-    the current folder. The suffix .jsonl, .json or .csv determines the format; with any other suffix, JSON must begin
-    with a brace. Commas, semicolons or tabs separate CSV cells, whichever the first line uses.
+    MANIFEST is a JSON Lines or CSV file, or - for standard input. Each line is a job: input, lengths, axis, output, and
+    any option below under its long name. In JSON, lengths may be a list. Options on the command line are the defaults
+    for all jobs. Paths are relative to the current folder. The suffix .jsonl, .json or .csv determines the format; with
+    any other suffix, a file that begins with a brace is JSON. The cells of CSV are separated by commas, semicolons or
+    tabs, whichever the first line uses.
 
-    With --each there is no MANIFEST: each file that matches is an input, unless it is the output or the lengths of
-    another. With -o but without --each, MANIFEST is a list of inputs, one a line, or with a NUL behind each, as
-    find -print0 writes them. In --lengths and -o, {stem} stands for the input's name without its suffix (s for
-    s.npy.gz), {match} for what the wildcards of the name matched, {name} for the name, {suffix} for the suffix, and
-    {parent} for the folder. ** matches folders of any depth. Type {{ or }} for a brace. Folders of outputs are made.
+    With --each PATTERN instead of MANIFEST, each matching file is an input, unless it is the output or the lengths of
+    another job. With -o but without --each, MANIFEST is a list of inputs, one a line, or each followed by a NUL
+    as find -print0 writes them.
 
-    The command checks the whole MANIFEST before it starts the first job. If a job fails, or if its process dies, the
-    other jobs still run and the exit status is 1. With --json it prints an object for each job.
+    In --lengths and -o, {stem} is replaced by the input's name without its suffix (s for s.npy.gz), {match} by what the
+    wildcards matched, {name} by the name, {suffix} by the suffix, and {parent} by the folder. Type {{ or }} for a
+    literal brace. In a pattern, ** matches any number of folders. Output folders are created.
+
+    The whole MANIFEST is checked before the first job starts. If a job fails or its process dies, the others still run,
+    and the exit status is 1. With --json, the command prints an object for each job.
     """
     from revseq_cli.commands.pool import Pool  # --help must not load NumPy
     from revseq_cli.report import view

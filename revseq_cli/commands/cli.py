@@ -55,9 +55,10 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="revseq", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Reverse the first N elements of each line of padded tensors, as DirectML's DML_REVERSE_SUBSEQUENCES does.
+    """Reverse the sequences in tensor files and leave their padding where it is.
 
-    A line lies along one axis of the tensor; N is the length given for that line. The rest of the line is copied.
+    A sequence runs along one axis of the tensor. Its first N elements are reversed, where N is the length given for
+    that sequence; the rest is copied. DirectML's DML_REVERSE_SUBSEQUENCES and ONNX's ReverseSequence do the same.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -68,10 +69,13 @@ def cli(context: click.Context) -> None:
 def completion(shell: str) -> None:
     """Print the completion script for SHELL.
 
-    It completes commands, options, their values, and the names of files. For bash, put
-    eval "$(revseq completion bash)" into ~/.bashrc; for zsh, the same line with zsh into ~/.zshrc
-    (compinit is run if it has not been). For fish, write the script to
-    ~/.config/fish/completions/revseq.fish.
+    It completes commands, options, their values, and file names.
+
+    bash: add eval "$(revseq completion bash)" to ~/.bashrc
+
+    zsh: add eval "$(revseq completion zsh)" to ~/.zshrc
+
+    fish: write the script to ~/.config/fish/completions/revseq.fish
     """
     from click.shell_completion import get_completion_class
 
@@ -90,7 +94,10 @@ def completion(shell: str) -> None:
 )
 @click.pass_context
 def help_(context: click.Context, name: str | None) -> None:
-    """Show the help of COMMAND, or a page of the manual: TOPIC is formats or porting."""
+    """Show the help of COMMAND, or the manual page on TOPIC (formats or porting).
+
+    On a terminal, a manual page goes through the pager that PAGER names.
+    """
     root = context.find_root()
     if name in TOPICS:
         _print_topic(name)

@@ -55,14 +55,14 @@ def command(
     console: Console,
     **opening: Any,
 ) -> None:
-    """Write the tensor SRC to the new file DST, in the format of its suffix.
+    """Write the tensor SRC to a new file DST, in the format given by DST's suffix.
 
-    Name SRC as in revseq run. x.txt::InputTensor is one of several tensors in a text. The command keeps the data type,
-    the sizes and every bit of every element, also of a NaN, and refuses what DST's format cannot store. From .npy to
-    .npy it keeps memory order and byte order. DST contains only this tensor; but if DST is FILE::name and FILE exists,
-    the tensor is added to FILE. Data are copied in blocks within --memory; text is held in memory whole.
+    SRC is named as in revseq run; x.txt::InputTensor selects one tensor of a text. The command keeps the data type, the
+    shape and every bit, even of NaNs, and refuses what DST's format cannot store. From .npy to .npy it also keeps
+    memory order and byte order. DST contains only this tensor; but if DST is FILE::name and FILE exists, the tensor is
+    added to FILE. Data are copied in blocks within --memory; text is held in memory whole.
 
-    DST is a file, or - for standard output, which gets text, or .npy or JSON with -f npy or -f json, made in memory.
+    DST is a file, or - for standard output, which receives text, or the format that -f names.
     """
     from revseq_cli.formats.outputs import create_sink
     from revseq_cli.formats.references import Reference

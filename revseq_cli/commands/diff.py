@@ -43,11 +43,11 @@ _ADD_JOB = "add --job to compare A with the right output of a job, or --on cpu t
     "--job",
     "is_job",
     is_flag=True,
-    help="Compare A with the right output of a job: A --job INPUT [LENGTHS].",
+    help="Compare A with the expected output of a job: A --job INPUT [LENGTHS].",
 )
 @Group.COMPARE.option(
     "--on", metavar="PROVIDER",
-    help="Compare what the job gives in ONNX Runtime on this provider: cpu, directml, or any other that is installed.",
+    help="Run the job in ONNX Runtime on this provider (cpu, directml or any other installed) and compare the result.",
 )  # fmt: skip
 @Group.COMPARE.option(
     "--atol",
@@ -57,7 +57,8 @@ _ADD_JOB = "add --job to compare A with the right output of a job, or --on cpu t
 @Group.COMPARE.option("--rtol", type=float, help="The relative tolerance, a factor of |B|.")
 @Group.COMPARE.option(
     "--ulp", type=click.IntRange(0, (1 << 64) - 1), metavar="N",
-    help="Accept up to N steps of the data type between equal elements. Infinity follows the largest number.",
+    help="Treat elements as equal if they are at most N representable values apart. Infinity counts as the value after "
+    "the largest number.",
 )  # fmt: skip
 @Group.COMPARE.option(
     "--equal-nan", is_flag=True, help="Treat all NaNs as equal. Values are compared, not bits."
@@ -84,27 +85,27 @@ def command(
     console: Console,
     **settings: Any,
 ) -> int:
-    """Compare two tensors, each in any format, and show where they differ.
+    """Compare two tensors, in any formats, and show where they differ.
 
-    Name A and B as in revseq run. x.txt::InputTensor is one of several tensors in a text. A and B are equal if they
-    have the same data type, the same sizes, and the same bits in every element: a NaN equals only a NaN with the same
-    bits, and -0.0 differs from 0.0. Byte order and memory order do not matter.
+    A and B are named as in revseq run; x.txt::InputTensor selects one tensor of a text. A and B are equal if they have
+    the same data type, the same shape, and the same bits in every element: a NaN equals only a NaN with the same bits,
+    and -0.0 differs from 0.0. Byte order and memory order do not matter. If one of them is text without a data type,
+    it takes the data type of the other.
 
-    With --job, the command compares A with the output that revseq run would write: revseq diff A --job INPUT LENGTHS
-    --axis N. It computes the right elements block by block. The report says which lines are wrong, what stands there in
-    place of what is right, and which mistake explains that: in lengths, in places, or in values. A small A may also be
-    the right output transposed, flattened, with dimensions of size 1 added or left out, cut to the longest length, or
-    in another data type; the command then undoes that and reports it as a mistake.
+    With --job, A is compared with what revseq run would write: revseq diff A --job INPUT LENGTHS --axis N. The report
+    says which sequences are wrong, what they contain instead, and which mistake explains it: wrong lengths, positions
+    or values. If a small A is the expected output transposed, flattened, with dimensions of size 1 added or left out,
+    cut to the longest length, or in another data type, the command undoes that and reports it as a mistake.
 
-    The job may come from a ReverseSequence node of an ONNX model: A --job model.onnx::node --feed x=x.npy.
+    The job may be a ReverseSequence node of an ONNX model: A --job model.onnx::node --feed x=x.npy.
 
-    With --on, A is the result of the job in ONNX Runtime, as ReverseSequence, in memory: revseq diff --on cpu INPUT
-    LENGTHS --axis N. directml is on Windows, with the package onnxruntime-directml.
+    With --on, A is what ONNX Runtime's ReverseSequence computes for the job, in memory: revseq diff --on cpu INPUT
+    LENGTHS --axis N. The provider directml needs Windows and the package onnxruntime-directml.
 
-    With --atol, --rtol, --ulp or --equal-nan, the command compares values: -0.0 equals 0.0, and a NaN equals nothing,
-    or every NaN with --equal-nan. Elements are equal if they are within --atol and --rtol, as in numpy.isclose, with
-    floats in FLOAT64 and integers exact, or if they are at most --ulp steps of their data type apart. Data type and
-    sizes must be the same.
+    With --atol, --rtol, --ulp or --equal-nan, values are compared instead of bits: -0.0 equals 0.0, and NaN equals
+    nothing unless you add --equal-nan. Elements are equal if they are within --atol and --rtol, as in numpy.isclose
+    (computed in FLOAT64, and exactly for integers), or at most --ulp representable values apart. The data types and
+    the shapes must be the same.
 
     The exit status is 0 if the tensors are equal, 1 if they differ, and 2 if an error stopped the command.
     """

@@ -43,9 +43,9 @@ _PRERELEASE = "DirectML's own 2_1, a prerelease, also accepts rank 5"
 @click.argument("level", metavar="[LEVEL]", type=options.LEVEL, required=False)
 @options.output_options
 def command(level: FeatureLevel | None, console: Console) -> None:
-    """Show what the operator accepts at each feature level, or only at LEVEL.
+    """Show what the operator accepts at each DirectML feature level, or at LEVEL.
 
-    A column of the table holds from its level up to the level of the next column.
+    A column of the table applies from its level up to the level of the next column.
     """
     from revseq_cli.report import objects, terminal  # --help must not load NumPy
 

@@ -38,10 +38,11 @@ class Group(Enum):
 
     REVERSE = "What to reverse"
     READ = "What to read"
+    CHECK = "What to check"
     COMPARE = "What to compare"
     WRITE = "What to write"
     PRINT = "What to print"
-    WORK = "How to work"
+    WORK = "Resources"
     HELP = "Help"
 
     def option(self, *names: str, **attributes: Any) -> Callable[..., Any]:
@@ -60,6 +61,15 @@ class _Option(click.Option):
     def __init__(self, *names: Any, group: Group, **attributes: Any) -> None:
         super().__init__(*names, **attributes)
         self.group = group
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The names and the help; a range such as Click's 1<=x<=8 is in words."""
+        record = super().get_help_record(ctx)
+        if record is None:
+            return None
+        names, text = record
+        text = re.sub(r"(\d+)<=x<=\d{19,}", r"\1 or more", text)
+        return names, re.sub(r"(\d+)<=x<=(\d+)", r"\1 to \2", text)
 
 
 class Command(click.Command):
@@ -323,71 +333,74 @@ output_format_option = Group.WRITE.option(
     "--format",
     "format_name",
     type=click.Choice([row.name for row in table.written()]),
-    help="The format of the output.  [default: that of its suffix]",
+    help="The format of the output.  [default: the format of its suffix]",
 )
 input_format_option = Group.READ.option(
     "--input-format",
     type=click.Choice(table.NAMES),
-    help="The format of an input whose content and suffix do not reveal it.",
+    help="The format of inputs whose content and suffix do not show it.",
 )
-level_option = Group.REVERSE.session_option(
+level_option = Group.CHECK.session_option(
     "--feature-level", "level", type=LEVEL, default="none",
-    help="Validate against this feature level of DirectML, such as 5_0, 5.0 or DML_FEATURE_LEVEL_5_0. With none, the "
-    "operator's own rules hold.",
+    help="Check the job against this DirectML feature level: 5_0, 5.0 or DML_FEATURE_LEVEL_5_0. "
+    "With none, only the operator's own rules apply.",
 )  # fmt: skip
 dtype_option = Group.READ.option(
     "--dtype", type=Parsed("type", DataType.parse, [data_type.name for data_type in DataType]),
-    help="The data type of text without a header, or of untyped bytes, such as |V2 in .npy.  [default: FLOAT32]",
+    help="The data type of text without a header, or of untyped bytes such as |V2 in .npy. "
+    " [default: FLOAT32; from text to text FLOAT64]",
 )  # fmt: skip
 sizes_option = Group.READ.option(
     "--sizes", type=Parsed("sizes", parse_numbers), metavar="AxBxC",
-    help="The sizes of a raw buffer, such as x.bin. --dtype is its type.",
+    help="The shape of a raw buffer such as x.bin; --dtype gives its data type.",
 )  # fmt: skip
 picture_option = Group.PRINT.option(
-    "--picture", metavar="FILE.svg", type=click.Path(), help="Also draw the tensors side by side in this new SVG file.",
+    "--picture", metavar="FILE.svg", type=click.Path(), help="Also draw the tensors in this new SVG file.",
 )  # fmt: skip
 full_option = Group.PRINT.option(
-    "--full", is_flag=True, help="Print every element even on a terminal."
+    "--full", is_flag=True, help="Print every element, even on a terminal."
 )
 
 # The options of a job, for `request_of`; and with INPUT and LENGTHS.
 job_settings = together(
     Group.REVERSE.option(
         "--axis", type=_DIMENSION, metavar="N|NAME",
-        help="The dimension to reverse along: its number, negative from the end, or its name, if the file has names, "
-        "as in NetCDF and Zarr. A number always means a position, never a name.",
+        help="The dimension to reverse along: its number (negative numbers count from the end) or, "
+        "if the file names its dimensions, its name. A number is always a position, even if a "
+        "dimension has that name.",
     ),
     dtype_option,
     sizes_option,
     Group.REVERSE.option(
         "--lengths-dtype", type=Parsed("type", DataType.parse_length, ["UINT32", "UINT64"]),
-        help="Cast LENGTHS to this data type, if the feature level does not support theirs. It is an error if that "
-        "changes a value.  [default for text: UINT32]",
+        help="Cast LENGTHS to this data type, if the feature level does not accept theirs. It is an "
+        "error if that changes a value.  [default for text: UINT32]",
     ),
     Group.REVERSE.option(
         "--batch-axis", type=_DIMENSION, metavar="B|NAME",
-        help="The dimension that has one length for each index: LENGTHS then has the shape {B}, or {B} with dimensions "
-        "of size 1. With none, no dimension is one.",
+        help="The dimension that has one length for each index. LENGTHS then has one element for "
+        "each index, and any other dimensions have size 1. With none, every sequence has a "
+        "length of its own.",
     ),
     Group.REVERSE.option(
         "--like", type=click.Choice([*SYSTEMS], case_sensitive=False),
-        help="Use the axes of this system, unless given: axis 0 and batch axis 1 (onnx, pytorch); axis 1 and batch "
-        "axis 0 (tensorflow).",
+        help="Use the default axes of this system: --axis 0 --batch-axis 1 (onnx, pytorch), or "
+        "--axis 1 --batch-axis 0 (tensorflow).",
     ),
     Group.READ.option(
         "--feed", multiple=True, metavar="NAME=FILE",
-        help="A tensor for an input of the ONNX model that INPUT names.",
+        help="A tensor for an input of the ONNX model. May be given several times.",
     ),
     Group.REVERSE.option(
         "--mask", is_flag=True,
-        help="LENGTHS is a mask with the shape of INPUT, or of its batch and reversed axes only. Each sequence is ones "
-        "followed by zeros; the number of ones is the length.",
+        help="LENGTHS is a mask with the shape of INPUT, or of its batch and reversed axes only. "
+        "Each sequence of it is ones followed by zeros; the number of ones is the length.",
     ),
     Group.REVERSE.option(
         "--padding", type=Parsed("number", parse_padding), metavar="VALUE",
-        help="Instead of LENGTHS: reverse each sequence up to its last element that differs from VALUE (a number, or "
-        "nan). With --batch-axis, each index takes the length of its longest sequence; an INPUT of three dimensions or "
-        "more needs --batch-axis B or none.",
+        help="Instead of LENGTHS: reverse each sequence up to its last element that differs from "
+        "VALUE (a number, or nan). With --batch-axis, each index takes the length of its longest "
+        "sequence. If INPUT has three or more dimensions, --batch-axis is required.",
     ),
 )  # fmt: skip
 job_options = together(
@@ -453,39 +466,41 @@ resource_options = _combined(
     take_resources,
     Group.WORK.session_option(
         "--engine", type=click.Choice(("auto", "serial", "processes", "dask")), default="auto",
-        help="The engine that does the work.",
+        help="How to run: serial is in this process, processes in several, and dask on a dask "
+        "cluster.",
     ),
     Group.WORK.session_option(
         "--jobs", "cores", type=click.IntRange(min=1, max=1024), metavar="N",
-        help="The largest number of cores to use.  [default: all that this process may use]",
+        help="Use at most N cores.  [default: all available]",
     ),
     Group.WORK.session_option(
         "--memory", type=Parsed("size", parse_bytes), default="1GiB",
-        help="The limit for the data that all workers together hold in memory. K, M and G are powers of 1024; KB, MB "
-        "and GB are powers of 1000.",
+        help="The most data that all workers together hold in memory. K, M and G are powers of "
+        "1024; KB, MB and GB are powers of 1000.",
     ),
     Group.WORK.session_option(
         "--scheduler", metavar="ADDRESS",
-        help="The scheduler for --engine dask, such as tcp://host:8786. By default it is the one of dask's own "
-        "configuration. --memory then limits each thread of its workers.",
+        help="The scheduler for --engine dask, such as tcp://host:8786. With dask, --memory applies "
+        "to each thread of its workers.  [default: dask's own configuration]",
     ),
 )  # fmt: skip
 output_options = _combined(
     "console",
     _take_console,
-    Group.PRINT.option("--json", "as_json", is_flag=True, help="Print reports and errors as JSON."),
+    Group.PRINT.option("--json", "as_json", is_flag=True, help="Print the report, or the error, as JSON."),
     Group.PRINT.option(
         "-q", "--quiet", is_flag=True,
-        help="Print the result and errors alone: no notes, no progress, no text reports. Overrides -v.",
+        help="Print only results and errors: no notes, progress or text reports. Overrides -v.",
     ),
     Group.PRINT.option(
         "-v", "--verbose", count=True, callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.verbose", value),
-        help="Print each step on standard error. -vv shows tracebacks.",
+        help="Print which files are written, on standard error. -vv also shows tracebacks.",
     ),
     Group.PRINT.session_option(
         "--color", type=click.Choice(["auto", "always", "never"]), default="auto",
         callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.color", value),
-        help="When to use colour. auto uses it on a terminal, unless NO_COLOR or FORCE_COLOR says otherwise.",
+        help="When to print in colour. With auto, only on a terminal; NO_COLOR and FORCE_COLOR "
+        "override that.",
     ),
 )  # fmt: skip
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @options.level_option
 @Group.WRITE.option(
     "-o", "--output", metavar="OUT", type=click.Path(),
-    help="Write the OutputTensor to this new file, or to standard output if it is -.",
+    help="Write the result to this new file, or to standard output if OUT is -.",
 )  # fmt: skip
 @options.output_format_option
 @options.input_format_option
@@ -43,16 +43,20 @@ if TYPE_CHECKING:
     help="Replace files that exist; with -o FILE::name, only that tensor.",
 )
 @Group.PRINT.option(
-    "--example", is_flag=True, help="Print the complete job as an example, not the result."
+    "--example",
+    is_flag=True,
+    help="Print the complete job (inputs, axis and output) in the notation of Microsoft's pages.",
 )
 @options.picture_option
 @options.full_option
 @Group.PRINT.option(
-    "--dry-run", is_flag=True, help="Check all but the values, print the plan, and write nothing."
+    "--dry-run",
+    is_flag=True,
+    help="Check everything except the values, print the plan, and write nothing.",
 )
 @Group.WRITE.option(
     "--verify", is_flag=True,
-    help="Read the output back before it gets its name. Reversed again, it must equal INPUT.",
+    help="Before renaming the output to its final name, read it back and check that reversing it again gives INPUT.",
 )  # fmt: skip
 @Group.WRITE.option(
     "--only", is_flag=True,
@@ -75,18 +79,19 @@ def command(
     console: Console,
     **job_options: Any,
 ) -> None:
-    """Reverse the first N elements of each line of INPUT; LENGTHS gives N. Without -o, print the OutputTensor.
+    """Reverse the first N elements of each sequence of INPUT, where LENGTHS gives N for each sequence.
 
-    INPUT and LENGTHS can each be a file (x.npy, x.h5, x.h5::/group/name, x.npz::name, x.safetensors::name,
-    x.zarr::array, x.json, x.txt, x.csv, x.npy.gz), - for standard input, another pipe such as <(cat x.npy), or the
-    tensor itself, as text that begins with a bracket.
+    The result is printed, or written with -o. INPUT and LENGTHS can each be a file (x.npy, x.h5, x.h5::/group/name,
+    x.npz::name, x.safetensors::name, x.zarr::array, x.json, x.txt, x.csv, x.csv::column, x.npy.gz), - (standard
+    input), a pipe such as <(cat x.npy), an address such as s3://bucket/x.npy, or the tensor itself in brackets.
 
     If OUT has the format of INPUT (HDF5, NetCDF-4, .npz, .safetensors or Zarr), it is a copy of INPUT's file with the
     tensor replaced; with another name, as in -o y.h5::/name, the result is added to the copy. --only writes just the
     tensor. If OUT is FILE::name and FILE exists, the tensor is added to FILE, from any format.
 
-    A complete job needs no LENGTHS: text with InputTensor, SequenceTensor and Axis; page.md::2, the second
-    example of a page; or model.onnx::node, a ReverseSequence node of an ONNX model, whose other inputs --feed gives.
+    LENGTHS is not needed if INPUT is a complete job: text with InputTensor, SequenceTensor and Axis; the second
+    example on a page (page.md::2); or a ReverseSequence node of an ONNX model (model.onnx::node), with the model's
+    inputs given by --feed.
     """
     path = None if output == "-" else output
     if console.as_json and path is None and not dry_run:

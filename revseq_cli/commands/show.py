@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 @options.dtype_option
 @options.sizes_option
 @Group.PRINT.option(
-    "--names", is_flag=True, help="Print only the name of each tensor, as it is typed."
+    "--names", is_flag=True, help="Print only names, in the form that other commands accept."
 )
 @Group.PRINT.option(
     "--stats", is_flag=True,
-    help="Also print statistics of all elements: minimum, maximum, mean, and how many are NaN or infinite.",
+    help="Also print the minimum, maximum and mean of all elements, and count NaNs, infinities and missing values.",
 )  # fmt: skip
 @options.input_format_option
 @options.output_options
@@ -55,18 +55,18 @@ def command(
     input_format: str | None,
     console: Console,
 ) -> int:
-    """Show the data type, sizes, bytes, storage and attributes of tensors, and a preview of their values.
+    """Show the data type, shape, size in bytes, storage and attributes of tensors, with a preview of the values.
 
-    Name TENSOR as in revseq run. page.md::2 shows every tensor of the second example of a page, and model.onnx lists
-    the ReverseSequence nodes of an ONNX model.
+    TENSOR is named as in revseq run. page.md::2 shows every tensor in the second example on a page, and model.onnx
+    lists the ReverseSequence nodes of an ONNX model.
 
     For a file with several tensors, or a group such as x.h5::/group, the command lists each tensor with its data type,
-    its sizes, the names of its dimensions, the number of its attributes, and its storage. It reads no values.
+    its shape, the names of its dimensions, the number of its attributes, and its storage. Values are not read.
 
-    --names prints a line for each tensor, for scripts.
+    --names prints one name per line, for scripts.
 
-    If some of several TENSORs cannot be read, the command shows the others and the exit status is 1. If none can be
-    read, or with --stats a tensor of the only file is damaged, it is 2.
+    If some of several TENSORs cannot be read, the command shows the others, and the exit status is 1. It is 2 if none
+    can be read, or if --stats finds the only file damaged.
     """
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import TextTypes

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 @Group.WRITE.option(
     "--fix",
     is_flag=True,
-    help="Rewrite the rows of wrong OutputTensors in place, of a page completely or not at all.",
+    help="Correct wrong OutputTensors in the pages. A page is corrected completely or not at all.",
 )
-@Group.WORK.option(
+@Group.READ.option(
     "--allow-empty",
     is_flag=True,
-    help="Skip and count pages without examples, also those that are named.",
+    help="Skip and count pages without examples instead of failing.",
 )
 @options.level_option
 @Group.PRINT.option(
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     type=click.Choice(("text", "github", "json")),
     default="text",
     show_default=True,
-    help="The form of the report. github prints annotations for GitHub Actions.",
+    help="The form of the report; github prints annotations for GitHub Actions.",
 )
 @options.output_options
 def command(
@@ -66,19 +66,19 @@ def command(
     form: str,
     console: Console,
 ) -> int:
-    """Recompute every example of the operator in documentation, and compare bit for bit.
+    """Recompute every example of the operator in documentation pages and compare the results bit for bit.
 
-    PAGE is Markdown, HTML, reStructuredText or plain text, in any language, or - for standard
-    input. For a folder, all pages in it and below are checked, except hidden ones. Pages without an
-    example and examples of other operators are skipped and counted.
+    PAGE is a Markdown, HTML, reStructuredText or plain-text file, a folder, or - for standard
+    input. In a folder, all pages are checked, also those in folders below, except hidden ones.
+    Pages without examples and examples of other operators are skipped and counted.
 
-    An example has the parts InputTensor, SequenceTensor or SequenceLengthsTensor, Axis and
-    OutputTensor. The examples after an InputTensor may share it. An example without one of the
-    parts is wrong.
+    An example consists of InputTensor, SequenceTensor or SequenceLengthsTensor, Axis and
+    OutputTensor. Several examples may share the InputTensor above them. An incomplete example
+    counts as wrong.
 
-    The report gives each error as path:line:column. The exit status is 0 if everything is right,
-    1 if something is wrong or if some of several pages cannot be read or have no example, and 2 if
-    this is true of all pages.
+    The report gives each error as path:line:column. The exit status is 0 if all examples are right,
+    1 if one is wrong or if some of several pages cannot be read or have no examples, and 2 if none
+    of the pages can be checked.
     """
     results, skipped = _check_pages(pages, level, console, fix=fix, allow_empty=allow_empty)
     if not results and not allow_empty:
