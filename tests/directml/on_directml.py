@@ -31,7 +31,7 @@ def run_job(number, rng):
     lengths_sizes = tuple(1 if d == axis else n for d, n in enumerate(sizes))
     lengths = rng.integers(0, sizes[axis] + 1, lengths_sizes).astype(np.uint32)
     if is_above:
-        lengths.flat[::2] += sizes[axis]
+        lengths.flat[::2] = sizes[axis] + 1
     np.save("values.npy", rng.permutation(np.prod(sizes)).reshape(sizes).astype(np.float32))
     np.save("lengths.npy", lengths)
     words = ["diff", "--on", "directml", "values.npy", "lengths.npy", "--axis", str(axis)]
