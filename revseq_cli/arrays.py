@@ -262,7 +262,7 @@ def violations(
     -------
     tuple of Constraint
         Empty if DirectML accepts the arrays. Each Constraint has `tensor`, `property`, `found`,
-        `wanted` and `rule`, which names the part of DirectML's documentation.
+        `expected` and `rule`, which names the part of DirectML's documentation.
 
     Examples
     --------
@@ -350,8 +350,8 @@ def _add_hint(error: RevseqError) -> None:
     """Add the hint of an error to what its message says; one of several lines on lines of its own."""
     if not error.hint:
         return
-    if error.wanted and "\n" not in error.hint:
-        error.wanted = f"{error.wanted}; {error.hint}"
+    if error.expected and "\n" not in error.hint:
+        error.expected = f"{error.expected}; {error.hint}"
     else:
         error.context = error.hint
 

@@ -142,7 +142,7 @@ def _judge(
     except PlacedError as e:
         errors = [e]
     except RevseqError as e:
-        errors = [error_at(text.text, example.first.start, e.found, e.wanted)]
+        errors = [error_at(text.text, example.first.start, e.found, e.expected)]
     if not errors:
         expected = None
     return Verdict(number, example.first.line, tuple(errors), expected=expected)
@@ -172,7 +172,7 @@ def _recompute(
             start = _find_start(example, output, violation)
             found = f"{violation.tensor} {violation.property} is {violation.found}"
             errors.append(
-                error_at(text.text, start, found, f"{violation.wanted} ({violation.rule})")
+                error_at(text.text, start, found, f"{violation.expected} ({violation.rule})")
             )
         if errors:
             return errors, None

@@ -200,7 +200,7 @@ def _list_constraints(
     """The lines of what fails, as an error says it, and of a hint for all; with `every`, of what passes, too."""
     for constraint in result.failing:
         yield _say_constraint("FAIL", terminal.RED, constraint, console, width)
-        yield _indent(f"expected {constraint.wanted} ({constraint.rule})", width)
+        yield _indent(f"expected {constraint.expected} ({constraint.rule})", width)
         if constraint.hint and not result.hint:
             yield _indent(printable(f"Hint: {constraint.hint}"), width)
     if result.hint:
@@ -244,7 +244,7 @@ def _describe_job(
     if result.counts:
         yield "lengths", _describe_counts(result.counts, job)
     for error in misfits:
-        yield "reason", printable(f"{error.where}: {error.found}, expected {error.wanted}")
+        yield "reason", printable(f"{error.where}: {error.found}, expected {error.expected}")
     yield "lowest level", describe_lowest(result.lowest, values, lengths, axis)
     name = "DirectML itself"
     for departure in result.departures:

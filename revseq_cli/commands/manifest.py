@@ -213,7 +213,7 @@ def _about_job(noun: str, number: int) -> Iterator[None]:
     try:
         yield
     except (FormatError, UsageError) as e:
-        raise FormatError(f"{noun} {number}: {e.found}", e.wanted, e.hint) from None
+        raise FormatError(f"{noun} {number}: {e.found}", e.expected, e.hint) from None
 
 
 def _read_json_rows(text: str, columns: Columns) -> Iterator[Row]:
@@ -338,9 +338,9 @@ def _entries(
                     options[str(columns[name].name)] = columns[name].type_cast_value(context, text)
                 except click.BadParameter as e:
                     refused = usage.value_error(columns[name], text, e.message)
-                    raise UsageError(f"{name}: {refused.found}", refused.wanted) from None
+                    raise UsageError(f"{name}: {refused.found}", refused.expected) from None
                 except UsageError as e:
-                    raise UsageError(f"{name}: {e.found}", e.wanted) from None
+                    raise UsageError(f"{name}: {e.found}", e.expected) from None
             entries.append(_entry(number, options, resolve, look_at))
     if not entries:
         raise FormatError("contains no job", _EXAMPLE)

@@ -138,7 +138,7 @@ def _bad_value(error: click.BadParameter, arguments: Sequence[str]) -> RevseqErr
         return UsageError(shortened(error.message, 340), hint=_help_of(error.ctx))
     name = name_of(parameter, error.ctx)
     refused = value_error(parameter, _value_of(parameter, name, arguments), error.message)
-    if not refused.wanted and not refused.hint:
+    if not refused.expected and not refused.hint:
         refused.hint = _help_of(error.ctx)
     return refused.about(name)
 

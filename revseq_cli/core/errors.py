@@ -1,4 +1,4 @@
-"""Errors that say what is wrong, what is wanted, and what to do next; and text that is safe to print on a terminal."""
+"""Errors that say what is wrong, what is expected, and what to do next; and text that is safe to print on a terminal."""
 
 from __future__ import annotations
 
@@ -107,17 +107,17 @@ def shown_line(line: str) -> str:
 class RevseqError(Exception):
     """Why the work stops, and what the user can do.
 
-    `found` states the fact, `wanted` says what would be right and by which rule, `hint` what to do next. `where` names
+    `found` states the fact, `expected` says what would be right and by which rule, `hint` what to do next. `where` names
     the file (and dataset). `context` has lines of a text file, with a caret below the place of the error.
     """
 
     def __init__(
-        self, found: str, wanted: str = "", hint: str = "", where: str = "", context: str = ""
+        self, found: str, expected: str = "", hint: str = "", where: str = "", context: str = ""
     ) -> None:
         super().__init__(found)
-        self.found, self.wanted, self.hint, self.where, self.context = (
+        self.found, self.expected, self.hint, self.where, self.context = (
             found,
-            wanted,
+            expected,
             hint,
             where,
             context,
@@ -141,7 +141,7 @@ class RevseqError(Exception):
         if [*self.parts()] != [self]:
             return "\n".join(map(str, self.parts()))
         text = f"{self.where}: {self.found}" if self.where else self.found
-        lines = [f"{text}; expected {self.wanted}" if self.wanted else text]
+        lines = [f"{text}; expected {self.expected}" if self.expected else text]
         return "\n".join(
             map(shown_line, [*lines, *(self.context.split("\n") if self.context else [])])
         )

@@ -130,7 +130,7 @@ class Constraint:
     tensor: str
     property: str
     found: str
-    wanted: str
+    expected: str
     rule: str
     ok: bool = field(repr=False)
     hint: str = field(default="", repr=False)
@@ -182,7 +182,7 @@ class SpecError(RevseqError, ValueError):
             hint = "" if self.hint else v.hint
             name = self.names.get(v.tensor, v.tensor)
             found = f"{v.property} is {v.found}"
-            parts.append(RevseqError(found, f"{v.wanted} ({v.rule})", hint, name))
+            parts.append(RevseqError(found, f"{v.expected} ({v.rule})", hint, name))
         parts[-1].hint = parts[-1].hint or self.hint
         return parts
 

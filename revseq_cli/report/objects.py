@@ -201,7 +201,7 @@ def failure(error: RevseqError, status: int) -> str:
 
 def errors_of(error: RevseqError | None) -> list[dict[str, str]]:
     """The parts of an error as objects; none where there is no error."""
-    names = ("where", "found", "wanted", "hint", "context")
+    names = ("where", "found", "expected", "hint", "context")
     return (
         [{name: getattr(part, name) for name in names} for part in error.parts()] if error else []
     )

@@ -114,8 +114,8 @@ def message(
         lines.append(f"Error: {': '.join(filter(None, (place, part.where, part.found)))}")
         if part.context:
             lines += [f"  {line}" for line in part.context.split("\n")]
-        if part.wanted:
-            lines.append(f"{_EXPECTED}{part.wanted}")
+        if part.expected:
+            lines.append(f"{_EXPECTED}{part.expected}")
         if part.hint:
             lines += f"Hint: {part.hint}".split("\n")
     text = fit("\n".join(map(shown_line, lines)), width)
@@ -124,7 +124,7 @@ def message(
 
 def reason(error: RevseqError) -> Hashable:
     """What is equal for errors that differ only in the files where they are."""
-    return tuple((each.found, each.wanted, each.context, each.hint) for each in error.parts())
+    return tuple((each.found, each.expected, each.context, each.hint) for each in error.parts())
 
 
 def together(errors: Sequence[RevseqError]) -> list[RevseqError]:
@@ -133,7 +133,7 @@ def together(errors: Sequence[RevseqError]) -> list[RevseqError]:
     for alike in zip(*(error.parts() for error in errors), strict=True):
         first, files = alike[0], [*dict.fromkeys(each.where for each in alike)]
         where = listed(files, _MOST_FILES) if files[1:] else first.where
-        made.append(RevseqError(first.found, first.wanted, first.hint, where, first.context))
+        made.append(RevseqError(first.found, first.expected, first.hint, where, first.context))
     return made
 
 

@@ -123,7 +123,7 @@ class PlacedError(FormatError):
     @property
     def message(self) -> str:
         """What is wrong there, and what is expected."""
-        return f"{self.problem}; expected {self.wanted}" if self.wanted else self.problem
+        return f"{self.problem}; expected {self.expected}" if self.expected else self.problem
 
 
 def error_at(
@@ -216,7 +216,7 @@ class TensorText:
         try:
             return TensorDesc(DataType.parse(header["type"]), tuple(map(int, sizes)))
         except UsageError as e:
-            raise self.error(header.start("type"), e.found, e.wanted) from None
+            raise self.error(header.start("type"), e.found, e.expected) from None
 
     @property
     def data_type(self) -> DataType | None:

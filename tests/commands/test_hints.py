@@ -138,7 +138,7 @@ def test_the_parts_of_an_error(revseq, tmp_path):
     (error,) = json.loads(done.out)["errors"]
     words = {
         "found": "no such tensor",
-        "wanted": "one of temp",
+        "expected": "one of temp",
         "hint": "try a.npz::temp",
         "context": "",
     }

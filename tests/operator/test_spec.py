@@ -133,7 +133,7 @@ def test_what_no_level_of_directml_has():
 @pytest.mark.parametrize("lengths", [(), (1,), (2, 1)])
 def test_an_input_without_dimensions_is_one_error_with_no_word_of_levels(lengths, level, wanted):
     (only,) = job(desc(sizes=()), desc("UINT32", lengths), 0, level, desc(sizes=()))
-    assert (only.tensor, only.found, only.wanted, only.hint) == (INPUT, "0", wanted, "")
+    assert (only.tensor, only.found, only.expected, only.hint) == (INPUT, "0", wanted, "")
     assert lowest_level(desc(sizes=()), desc("UINT32", lengths), 0) is None
 
 
