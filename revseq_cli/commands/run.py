@@ -146,7 +146,6 @@ def keep_digits(request: Request, output: str | None, row: Format = table.TEXT) 
     from dataclasses import replace
 
     from revseq_cli.core.tensors import DataType
-    from revseq_cli.formats.references import Reference
     from revseq_cli.operator.spec import FeatureLevel
 
     if request.level is not FeatureLevel.NONE:
@@ -154,8 +153,8 @@ def keep_digits(request: Request, output: str | None, row: Format = table.TEXT) 
     if output is None:
         is_text = row.is_text and row is not table.TEXT
     else:
-        reference = Reference.output(output, request.output_format)
-        chosen = table.named(reference.format) or table.by_suffix(reference.path)
+        path = output.partition("::")[0]
+        chosen = table.named(request.output_format) or table.by_suffix(path)
         is_text = chosen is not None and chosen.is_text
     return replace(request, text_type=DataType.FLOAT64) if is_text else request
 

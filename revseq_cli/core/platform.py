@@ -561,6 +561,7 @@ def keep_freed_memory() -> None:
         mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
 
 
+@functools.cache  # ctypes makes a class each time
 def _c_function(name: str) -> Any:  # noqa: ANN401 - of ctypes
     """A function of Linux's C library; None where it has none of this name."""
     if sys.platform != "linux":

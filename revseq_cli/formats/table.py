@@ -7,6 +7,7 @@ then depend on code that is not tested here, and every command would run whateve
 from __future__ import annotations
 
 import codecs
+import functools
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -131,6 +132,7 @@ def inner_suffix(path: str) -> str:
     return Path(path[: -len(packing.suffix)] if packing else path).suffix.lower()
 
 
+@functools.lru_cache(maxsize=64)  # a job asks some 14 times
 def by_suffix(path: str, *, reading: bool = False) -> Format | None:
     """The format of a file's suffix, in any case of letters; None for one that is unknown, or never written."""
     suffix = inner_suffix(path)
