@@ -197,7 +197,7 @@ def _check_nodes(
 def _list_constraints(
     result: _Result, console: Console, width: int | None, *, every: bool
 ) -> Iterator[str]:
-    """The lines of what fails, as an error says it, and of a hint for all; with `every`, of what passes, too."""
+    """The lines of what fails, and of a hint for all; with `every`, of what passes, too."""
     for constraint in result.failing:
         yield _say_constraint("FAIL", terminal.RED, constraint, console, width)
         yield _indent(f"expected {constraint.expected} ({constraint.rule})", width)
@@ -228,7 +228,7 @@ def _indent(text: str, width: int | None) -> str:
 def _describe_job(
     job: Job, result: _Result, misfits: Sequence[RevseqError]
 ) -> Iterator[tuple[str, str]]:
-    """Rows on the tensors, the axes, the lengths, why they do not fit, the lowest level, and DirectML itself."""
+    """Rows on the tensors, the axes, the lengths, the lowest level, and DirectML itself."""
     from revseq_cli.porting.nodes import describe_lowest
     from revseq_cli.report.view import axis_text
 

@@ -34,14 +34,16 @@ from revseq_cli.operator.spec import FeatureLevel
 def command(
     output: str, overwrite: bool, level: FeatureLevel, console: Console, **job_options: Any
 ) -> None:
-    """Write a job as a model for Microsoft's DxDispatch, which runs it on DirectML itself, on Windows.
+    """Write a job as a model for Microsoft's DxDispatch, which runs it on DirectML on Windows.
 
-    The tensors are in model.InputTensor.npy and model.SequenceLengthsTensor.npy, which must stay beside the model.
+    The tensors are in model.InputTensor.npy and model.SequenceLengthsTensor.npy, which must stay
+    next to the model.
 
-    The job may come from a ReverseSequence node of an ONNX model: revseq export model.onnx::node --feed x=x.npy.
+    The job may come from a ReverseSequence node of an ONNX model: revseq export model.onnx::node
+    --feed x=x.npy.
 
-    This command prints which files to copy to Windows, what to type there, and how to compare the result here.
-    DxDispatch is in https://github.com/microsoft/DirectML, in the folder DxDispatch.
+    This command prints which files to copy to Windows, what to type there, and how to compare the
+    result here. DxDispatch is in https://github.com/microsoft/DirectML, in the folder DxDispatch.
     """
     from revseq_cli.operator import spec
     from revseq_cli.pipeline import passes, suggest

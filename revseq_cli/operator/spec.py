@@ -1,7 +1,7 @@
 """What DirectML accepts, as data: data types, feature levels, the support table, the constraints.
 
-Source of every rule: Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC, sections "Tensor
-constraints" and "Tensor support", and DirectML's general limits on tensors.
+Source of every rule: Microsoft's reference page of DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC, sections
+"Tensor constraints" and "Tensor support", and DirectML's general limits on tensors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SYSTEMS = {
 
 
 class FeatureLevel(IntEnum):
-    """DML_FEATURE_LEVEL_x_y with DirectML's own numbers; NONE, above them all, has only the operator's own rules.
+    """DML_FEATURE_LEVEL_x_y with DirectML's own numbers; NONE has only the operator's own rules.
 
     Every level accepts all that the levels below it accept.
     """
@@ -95,7 +95,8 @@ SUPPORT = (
     Support(FeatureLevel.V3_0, range(4, 6), _FIRST, (_D.UINT32,)),
     Support(FeatureLevel.V4_0, range(1, 9), _FIRST, (_D.UINT32,)),
     Support(FeatureLevel.V5_0, range(1, 9), _ALL, (_D.UINT64, _D.UINT32)),
-    # Not DirectML's: the operator's own rules, within what NumPy can hold. Lengths are whole numbers of any type.
+    # Not DirectML's: the operator's own rules, within what NumPy can hold. Lengths are whole
+    # numbers of any type.
     Support(FeatureLevel.NONE, range(1, 65), tuple(_D), _LENGTHS),
 )
 DIRECTML_ROWS = SUPPORT[:-1]
@@ -113,7 +114,7 @@ def most_elements(data_type: DataType) -> int:
 
 
 def support(level: FeatureLevel) -> Support | None:
-    """The row in force at that level: the newest that is not above it; None before the operator exists."""
+    """The newest row that is not above the level; None before the operator exists."""
     return max(
         (row for row in SUPPORT if row.since <= level), key=lambda row: row.since, default=None
     )
@@ -121,7 +122,7 @@ def support(level: FeatureLevel) -> Support | None:
 
 @dataclass(frozen=True)
 class Constraint:
-    """One rule applied to a tensor: its property, what was found and expected, and if the rule holds.
+    """One rule applied to a tensor: its property, what was found and expected, and whether it holds.
 
     `tensor` is INPUT, LENGTHS or OUTPUT. `matching` says that the property must match
     InputTensor's. A violation is a constraint that is not ok; only violations have hints.
@@ -153,11 +154,11 @@ def broken(constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
 
 
 class SpecError(RevseqError, ValueError):
-    """Tensors that break rules of the operator or of the feature level; `violations` has every broken rule.
+    """Tensors that break rules of the operator or of the feature level, with every broken rule.
 
-    `names` has the user's name for each tensor; a tensor that it lacks has its name in the operator. The `hint` is for
-    all violations together; without one, each has its own. `errors` say in plain words what the violations mean
-    together; they have the hint, and are printed instead.
+    `names` has the user's name for each tensor; a tensor that it lacks has its name in the
+    operator. The `hint` is for all violations together; without one, each has its own. `errors` say
+    in plain words what the violations mean together; they have the hint, and are printed instead.
     """
 
     def __init__(
@@ -194,9 +195,10 @@ def constraints(
     level: FeatureLevel,
     output: TensorDesc | None = None,
 ) -> list[Constraint]:
-    """Every constraint of the operator and of the feature level, passed or failed, in the order of the page.
+    """Every constraint of the operator and of the level, passed or failed, in the page's order.
 
-    `output` describes the OutputTensor where a page or a model states it; otherwise it is like the input.
+    `output` describes the OutputTensor where a page or a model states it; otherwise it is like the
+    input.
     """
     tensors = {INPUT: values, LENGTHS: lengths}
     if output:
@@ -317,7 +319,7 @@ def violations(
 
 
 def lowest_level(values: TensorDesc, lengths: TensorDesc, axis: int) -> FeatureLevel | None:
-    """The lowest level that accepts these tensors, computed from the table; None if no level does."""
+    """The lowest level that accepts these tensors; None if no level does."""
     return next(
         (level for level in FeatureLevel if not violations(values, lengths, axis, level)), None
     )
@@ -333,7 +335,7 @@ _NO_LEVEL = "no feature level of DirectML has it; without one, the operator's ow
 
 
 def _type_hint(tensor: str, data_type: DataType) -> str:
-    """What to type for a data type that the level does not have: a cast of lengths, else the lowest level with it."""
+    """What to type for a data type that the level lacks: a cast, or the lowest level with it."""
     if tensor == LENGTHS and data_type.kind == "bool":
         return "if it is a mask, of ones followed by zeros in each sequence: add --mask"
     if tensor == LENGTHS and data_type is not DataType.UINT64:
