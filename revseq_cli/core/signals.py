@@ -118,5 +118,8 @@ def watched(watcher: Watcher) -> Iterator[None]:
 
 
 def begun(name: str, total: int, unit: str = "bytes") -> AbstractContextManager[Advance]:
-    """A stage, which ends with the context: the function to call with how many more bytes, or other units, are done."""
+    """A stage, which ends with the context: the function to call with how many more units are done.
+
+    A stage with a total of 0 is a wait, of which only the name is shown.
+    """
     return watchers[-1](name, total, unit) if watchers else contextlib.nullcontext(lambda _: None)

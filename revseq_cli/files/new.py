@@ -206,9 +206,11 @@ class FileTransaction:
         with self._undo:
             if kind is not None:
                 return
-            for file in self._files:
-                with trying_to("write", file.name):
-                    file.flush()
+            with signals.begun("flush to disk", 0) as advance:
+                for file in self._files:
+                    advance(0)  # shown at once: a flush may take long, and tells nothing
+                    with trying_to("write", file.name):
+                        file.flush()
             signals.check()
             for file in self._files:
                 with trying_to("write", file.name):

@@ -157,8 +157,9 @@ def progress() -> Iterator[None]:
             done += count
             if time.monotonic() >= due:
                 due = time.monotonic() + _PAUSE
-                bars = bars or _make_bars(unit)
-                task = bars.add_task(name, total=total or None) if task is None else task
+                bars = bars or _make_bars()
+                if task is None:
+                    task = bars.add_task(name, total=total or None, unit=unit)
                 bars.update(task, completed=done, refresh=True)
 
         try:
@@ -174,23 +175,29 @@ def progress() -> Iterator[None]:
         yield
 
 
-def _make_bars(unit: str) -> Any:  # noqa: ANN401 - rich's Progress, which is not loaded yet
-    """Bars of work in that unit. rich gets no thread, since a process with threads cannot be forked safely."""
+def _make_bars() -> Any:  # noqa: ANN401 - rich's Progress, which is not loaded yet
+    """Bars of work. rich gets no thread, since a process with threads cannot be forked safely."""
     from rich import progress as bars
     from rich.console import Console
+    from rich.text import Text
+
+    class Amount(bars.ProgressColumn):
+        """How much of a stage is done, in its unit; nothing for one that is a wait."""
+
+        def render(self, task: bars.Task) -> Text:
+            if task.total is None:
+                return Text("")
+            unit = task.fields["unit"]
+            if unit == "bytes":
+                return bars.DownloadColumn().render(task)
+            return Text(f"{int(task.completed):,}/{int(task.total):,} {unit}")
 
     console = Console(stderr=True)
     columns: list[Any] = [bars.TextColumn("{task.description}", markup=False)]
     if console.width >= _WIDE:
         columns.append(bars.BarColumn(20))
-    if unit == "bytes":
-        columns.append(bars.DownloadColumn())
-    else:
-        columns.append(bars.MofNCompleteColumn())
-        columns.append(bars.TextColumn(unit, markup=False))
+    columns.append(Amount())
     if console.width >= _WIDE:
-        if unit == "bytes":
-            columns.append(bars.TransferSpeedColumn())
         columns.append(bars.TimeRemainingColumn())
     shown = bars.Progress(
         *columns, console=console, transient=True, redirect_stdout=False, auto_refresh=False

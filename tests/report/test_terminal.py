@@ -90,7 +90,7 @@ def large(tmp_path):
 
 
 @pytest.mark.needs("terminal")
-@pytest.mark.parametrize(("options", "names"), [((), {"reverse", "verify"}), (("-q",), set())])
+@pytest.mark.parametrize(("options", "names"), [((), {"reverse", "verify", "flush"}), (("-q",), set())])
 def test_a_bar_on_a_terminal_alone(revseq, large, options, names):
     """As if the work took long; before half a second of it, and in a pipe, nothing is shown."""
     job = [
@@ -145,3 +145,27 @@ def test_commands_stay_on_a_line_of_their_own():
     first, *rest = terminal.fit(text, 30).split("\n")
     assert len(first) <= 30
     assert rest[-2:] == [f"  {command}", command]
+
+
+@pytest.mark.needs("terminal")
+@pytest.mark.parametrize("columns", [30, 80])
+def test_a_line_of_progress_fits_and_names_what_is_waited_for(tmp_path, columns):
+    """A pass with a total, and a wait, which has none."""
+    code = """
+from revseq_cli.core import signals
+from revseq_cli.report import terminal
+terminal._DELAY = terminal._PAUSE = 0
+with terminal.progress():
+    with signals.begun("reverse", 8_000_000) as advance:
+        advance(4_000_000)
+    with signals.begun("batch", 2000, "jobs") as advance:
+        advance(1500)
+    with signals.begun("flush to disk", 0) as advance:
+        advance(0)
+"""
+    out = in_columns(columns, sys.executable, "-c", code, cwd=tmp_path)
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out)
+    lines = [line for line in re.split(r"[\r\n]+", plain) if line.strip()]
+    assert [line for line in lines if len(line.rstrip()) > columns] == []
+    for words in ("4.0/8.0 MB", "1,500/2,000 jobs", "flush to disk"):
+        assert any(words in line for line in lines), (words, lines)
