@@ -90,7 +90,9 @@ def large(tmp_path):
 
 
 @pytest.mark.needs("terminal")
-@pytest.mark.parametrize(("options", "names"), [((), {"reverse", "verify", "flush"}), (("-q",), set())])
+@pytest.mark.parametrize(
+    ("options", "names"), [((), {"reverse", "verify", "flush"}), (("-q",), set())]
+)
 def test_a_bar_on_a_terminal_alone(revseq, large, options, names):
     """As if the work took long; before half a second of it, and in a pipe, nothing is shown."""
     job = [
