@@ -1,6 +1,7 @@
 """The floats that NumPy lacks: files that their own packages make go in, and what comes out is read back by them."""
 
 import json
+import re
 import warnings
 
 import h5py
@@ -142,15 +143,10 @@ def test_zarr_of_bytes(revseq, tmp_path, version):
     assert found.chunks == (1000, 7)
 
 
-def test_neither_directml_nor_text_has_them(revseq, tmp_path, made):
+def test_directml_does_not_have_them(revseq, made):
     revseq("run", *made("BFLOAT16")[:4], "--feature-level", "5_0", "-o", "y.npy").refused(
         "DataType is BFLOAT16"
     )
-    revseq("run", *made("BFLOAT16")).refused(
-        "BFLOAT16 cannot be written as text", "out.safetensors"
-    )
-    (tmp_path / "x.json").write_text('{"DataType": "BFLOAT16", "Values": [1, 2]}')
-    revseq("show", "x.json").refused("cannot be written as text")
 
 
 def test_what_is_shown(revseq, tmp_path):
@@ -159,8 +155,8 @@ def test_what_is_shown(revseq, tmp_path):
     safetensors.numpy.save_file({"x": x}, tmp_path / "x.safetensors")
     shown = revseq("show", "--stats", "x.safetensors").ok().out
     assert "data type     BFLOAT16\n" in shown
-    assert "min              -2.5\n" in shown
-    assert "NaN              2\n" in shown
+    assert re.search(r"min +-2.5\n", shown)
+    assert "NaN           2\n" in shown
     for text in ("0.1001", "3.004e+38", "-0", "inf", "nan(0xff81)"):
         assert text in shown
 

@@ -83,7 +83,9 @@ def test_more_than_protobuf_can_hold(revseq, tmp_path):
     revseq("convert", "x.npy", "y.pb").refused("y.pb: would be a protobuf message", "out.npy")
     os.truncate(tmp_path / "x.npy", 1 << 32)
     os.rename(tmp_path / "x.npy", tmp_path / "x.pb")
-    revseq("show", "x.pb", "-f", "onnx").refused("has 4294967296 bytes", "protobuf's limit")
+    revseq("show", "x.pb", "--input-format", "onnx").refused(
+        "has 4294967296 bytes", "protobuf's limit"
+    )
 
 
 # Models.
@@ -215,7 +217,7 @@ class TestOfAModel:
     @pytest.mark.parametrize(
         ("args", "words"),
         [
-            (["bilstm.onnx::rve", *FEED], ["no such ReverseSequence node", "try bilstm.onnx::rev"]),
+            (["bilstm.onnx::rve", *FEED], ["no such ReverseSequence node", "rev, yb"]),
             (["bilstm.onnx", *FEED], ["has 2 ReverseSequence nodes", "bilstm.onnx::rev"]),
             (["bilstm.onnx::rev", *FEED[:2]], ["no values are given for len", "add --feed len=FILE"]),
             (["bilstm.onnx::rev", "--feed", "X=x.npy"], ["matches no input of the model", "try --feed x=x.npy"]),

@@ -46,7 +46,7 @@ def notation(data):
     """A tensor in the bracket notation, in each type; what is read is read again from its own print."""
     from revseq_cli.formats import text
 
-    _text(data, text.open_notation, text.write_notation)
+    _text(data, text.open_notation, text._write_notation)
 
 
 @reader
@@ -54,7 +54,7 @@ def json(data):
     """A tensor in JSON."""
     from revseq_cli.formats import text
 
-    _text(data, text.open_json, text.write_json)
+    _text(data, text.open_json, text._write_json)
 
 
 @reader
