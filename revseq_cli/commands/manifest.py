@@ -334,6 +334,9 @@ def _entries(
             for name, text in cells.items():
                 if not can_be_typed(text):
                     raise FormatError(f"{name}: {text[:40]!r} contains bytes that are not text")
+                if isinstance(columns[name].type, click.Path):  # which only looks at the file
+                    options[str(columns[name].name)] = text
+                    continue
                 try:
                     options[str(columns[name].name)] = columns[name].type_cast_value(context, text)
                 except click.BadParameter as e:

@@ -168,8 +168,11 @@ def list_matching(pattern: str) -> list[str]:
         from revseq_cli.files.nearby import list_matching
 
         return list_matching(pattern)
-    names = sorted(glob.glob(parse_name(pattern), recursive=True))
-    return [f"{name}/" if os.path.isdir(name) else name for name in names]
+    path = parse_name(pattern)
+    names = sorted(glob.glob(path, recursive=True))
+    # The listing of a folder says which names in it are folders, without a look at each.
+    folders = set(glob.glob(os.path.join(path, ""), recursive=True))
+    return [f"{name}/" if os.path.join(name, "") in folders else name for name in names]
 
 
 def parse_name(text: str) -> str:
