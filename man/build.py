@@ -18,7 +18,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 MAN = Path(__file__).parent
-WIDTH = 69  # columns for code on a terminal of 80
+WIDTH = 71  # columns for code on a terminal of 80
 WRAP: dict[str, Any] = {
     "subsequent_indent": "    ",
     "break_long_words": False,
@@ -58,7 +58,7 @@ def verbatim(text: str) -> str:
 
 def continued(line: str) -> list[str]:
     """A line; a command that a terminal of 80 columns has no room for is cut at blanks."""
-    if len(line) <= WIDTH or not line.startswith(("$ ", "revseq ")):
+    if len(line) <= WIDTH or not line.lstrip().startswith(("$ ", "revseq ")):
         return [line]
     return [
         *(f"{part} \\" for part in textwrap.wrap(line, WIDTH - 2, **WRAP)[:-1]),
@@ -90,7 +90,7 @@ def table(text: str) -> str:
 def block(code: str, text: str) -> str:
     """One block of Markdown, code or text, as roff."""
     if code:
-        return f".PP\n.RS 4\n.nf\n{verbatim(code.rstrip())}\n.fi\n.RE"
+        return f".PP\n.RS 2\n.nf\n{verbatim(code.rstrip())}\n.fi\n.RE"
     if text.startswith("## "):
         return f".SH {escaped(text[3:].strip().upper())}"
     if text.startswith("|"):

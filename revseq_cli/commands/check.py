@@ -42,17 +42,18 @@ _INDENT = " " * len("FAIL  ")
 def command(every: bool, level: FeatureLevel, console: Console, **job_options: Any) -> int:
     """Check a job against every constraint of the operator, or of a feature level of DirectML.
 
-    Name INPUT and LENGTHS as in revseq run. The report begins with the verdict. Each constraint
-    that fails follows, with the expected value and a hint; --all adds those that pass. Then comes
-    the job: the axis, the batch axis, the range of the lengths, how many of them are clamped or
-    change nothing, the lowest feature level that accepts it, and where DirectML itself gives
-    something else than its reference page says.
+    INPUT and LENGTHS are named as in revseq run. The report begins with the verdict. Then it lists
+    each constraint that fails, with the expected value and a hint (--all adds those that pass), and
+    describes the job: its axes, the range of the lengths, how many of them are clamped or have no
+    effect, the lowest feature level that accepts it, and where DirectML itself gives something
+    else than its reference page says.
 
-    An example with an Axis, and model.onnx::node, a ReverseSequence node, need no LENGTHS. Without
-    --feed, the command prints a line for each ReverseSequence node of a model. It checks the node
-    by the sizes and the data type that the model states or that follow from it.
+    LENGTHS is not needed for an example with an Axis, or for a ReverseSequence node
+    (model.onnx::node). Given a model without --feed, the command prints one line per
+    ReverseSequence node, checked by the shapes and data types that the model declares or implies.
 
-    The exit status is 0 if every constraint holds, and 1 if one fails.
+    The exit status is 0 if every constraint holds, 1 if one fails, and 2 if an error stopped the
+    command.
     """
     from revseq_cli.formats.references import Reference  # --help must not load NumPy
 

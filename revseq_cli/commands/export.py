@@ -34,16 +34,17 @@ from revseq_cli.operator.spec import FeatureLevel
 def command(
     output: str, overwrite: bool, level: FeatureLevel, console: Console, **job_options: Any
 ) -> None:
-    """Write a job as a model for Microsoft's DxDispatch, which runs it on DirectML on Windows.
+    """Write a job as a model for Microsoft's DxDispatch, which runs it on DirectML under Windows.
 
-    The tensors are in model.InputTensor.npy and model.SequenceLengthsTensor.npy, which must stay
+    The tensors go into model.InputTensor.npy and model.SequenceLengthsTensor.npy, which must stay
     next to the model.
 
-    The job may come from a ReverseSequence node of an ONNX model: revseq export model.onnx::node
+    The job may be a ReverseSequence node of an ONNX model: revseq export model.onnx::node
     --feed x=x.npy.
 
-    This command prints which files to copy to Windows, what to type there, and how to compare the
-    result here. DxDispatch is in https://github.com/microsoft/DirectML, in the folder DxDispatch.
+    The command prints which files to copy to Windows, what to type there, and how to compare the
+    result afterwards. Get DxDispatch from
+    https://github.com/microsoft/DirectML/tree/master/DxDispatch.
     """
     from revseq_cli.operator import spec
     from revseq_cli.pipeline import passes, suggest
@@ -79,11 +80,13 @@ def command(
     if console.quiet:
         return
     lines = [
-        "wrote, to be copied into one folder on Windows:",
+        "Copy these files into one folder on Windows:",
         *(f"  {path}" for path in written),
-        "Type there, with DxDispatch of https://github.com/microsoft/DirectML:",
+        "Run there, with DxDispatch (https://github.com/microsoft/DirectML):",
         f"  {there}",
-        f"It writes {result.name}. Copy that here as {result}, and type:",
+        f"It writes {result.name}. Copy that file back here, as",
+        f"  {result}",
+        "and run:",
         f"  {here}",
     ]
     click.echo("\n".join(map(printable, lines)))
