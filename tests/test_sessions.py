@@ -1,4 +1,4 @@
-"""README and the manual, typed: every command in them, with what it prints; and hints, typed as they are printed."""
+"""README and the manual, typed: every command in them, with what it prints."""
 
 import os
 import re
