@@ -84,7 +84,7 @@ def move(source: Source, sink: Sink, plan: Plan) -> None:
 @contextlib.contextmanager
 def spooled(source: Source, beside: str, plan: Plan) -> Iterator[Source]:
     """The source; or, if the plan is spooled and the source has chunks, its copy next to the file `beside`."""
-    if not (plan.spooled and source.chunks):
+    if not (plan.detour.copies and source.chunks):
         yield source
         return
     with scratch(beside, source) as spool:
@@ -148,7 +148,7 @@ def reverse(job: Job, sink: Sink, plan: Plan) -> tuple[int, int | None]:
         _read_tasks(ready, sink.beside, plan) as read_task_of,
         # If the plan is spooled and the sink has chunks, blocks go into a temporary file without.
         scratch(sink.beside, ready.values)
-        if plan.spooled and sink.chunks
+        if plan.detour.copies and sink.chunks
         else contextlib.nullcontext(sink) as to,
     ):
         tasks = (
@@ -246,7 +246,7 @@ def made_ready(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = False
 @contextlib.contextmanager
 def _read_tasks(job: Job, beside: str, plan: Plan) -> Iterator[ReadTaskOf]:
     """The read tasks of a job; with a tiling, it is now written in tiles next to the file `beside`."""
-    if not plan.tiling:
+    if not plan.detour.tiling:
         yield partial(_read_task, job)
         return
     from revseq_cli.pipeline import two_pass  # few jobs need it
@@ -255,12 +255,14 @@ def _read_tasks(job: Job, beside: str, plan: Plan) -> Iterator[ReadTaskOf]:
         return (job.lengths.read_task(lengths_region(region, job.axis)),)
 
     values = job.values
-    with two_pass.tiles_beside(beside, values, job.axis, plan.tiling, plan.enough) as tiles:
+    with two_pass.tiles_beside(
+        beside, values, job.axis, plan.detour.tiling, plan.detour.enough
+    ) as tiles:
         tasks = (
             Task(
                 partial(tiles.sort, region, values.read_task(region)), read_lengths(region), region
             )
-            for region in plan.tiling.blocks
+            for region in plan.detour.tiling.blocks
         )
         for _ in completed("sort", tasks, plan, values):
             pass

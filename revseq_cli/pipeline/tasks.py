@@ -62,7 +62,7 @@ def run_tasks(
 
     executor: Cluster | Workers
     if plan.engine == DASK:
-        executor = executors.Cluster(plan.scheduler)
+        executor = executors.Cluster(plan.transport.scheduler)
     else:
         executor = executors.Workers(plan.workers, writers=plan.workers)
     with contextlib.closing(executor):
@@ -85,7 +85,7 @@ def _make_batches(
     tasks = iter(tasks)
     left = plan.blocks.count
     most = 1
-    if not plan.travels:
+    if not plan.transport.carries_values:
         most = min(_BATCH_TASKS, thresholds.BATCH_ELEMENTS // max(1, plan.blocks.elements))
     size = 1  # all workers of dask try the first
     while batch := tuple(itertools.islice(tasks, size)):

@@ -121,10 +121,10 @@ def plan(of: Job, plan: Plan) -> str:
         "blocks": plan.blocks.count,
         "block_bytes": plan.blocks.elements * of.values.dtype.itemsize,
         "engine": plan.engine,
-        "workers": None if plan.scheduler else plan.workers,
-        "scheduler": plan.scheduler or None,
+        "workers": None if plan.transport.scheduler else plan.workers,
+        "scheduler": plan.transport.scheduler or None,
         "memory": plan.bytes,
-        "spooled": bool(plan.spooled or plan.tiling),
+        "spooled": bool(plan.detour.copies or plan.detour.tiling),
     }
     return text_of({**job(of.values.desc, of.lengths.desc, of.axis), "plan": told})
 

@@ -146,8 +146,10 @@ def result_text(job: Job, result: Source, most: float, *, in_color: bool) -> str
 
 def plan(job: Job, plan: Plan) -> str:
     """The text of `run --dry-run`."""
-    values, lengths, tiling = job.values.desc, job.lengths.desc, plan.tiling
-    cut = ", lines are cut" if plan.blocks.cuts_sequences else ""
+    values = job.values.desc
+    lengths = job.lengths.desc
+    detour = plan.detour
+    cut = ", sequences are cut" if plan.blocks.cuts_sequences else ""
     block = plan.blocks.elements * job.values.dtype.itemsize
     lines = [
         f"InputTensor            {values}, {values.total_bytes:,} bytes",
@@ -155,17 +157,18 @@ def plan(job: Job, plan: Plan) -> str:
         f"Axis                   {axis_text(values, job.axis)}",
         f"blocks                 {plan.blocks.count:,} of {block:,} bytes{cut}",
     ]
-    if plan.spooled:
-        lines.append(f"unchunked copies       {plan.spooled} of {values.total_bytes:,} bytes")
-    if tiling:
-        run, enough = tiling.run_length * values.data_type.size, f"--memory {plan.enough}"
+    if detour.copies:
+        lines.append(f"unchunked copies       {detour.copies} of {values.total_bytes:,} bytes")
+    if detour.tiling:
+        run = detour.tiling.run_length * values.data_type.size
+        enough = f"--memory {detour.enough}"
         lines += [
             f"temporary file         {values.total_bytes:,} bytes; none with {enough}",
             f"passes                 2, in runs of {run:,} bytes",
         ]
     engine = f"{plan.engine}, workers: {plan.workers}, {plan.bytes:,} bytes of memory"
     if plan.engine == DASK:
-        where = printable(plan.scheduler) or "dask's own configuration"
+        where = printable(plan.transport.scheduler) or "dask's own configuration"
         engine = f"dask, all workers of {where}, {plan.bytes:,} bytes of memory for each thread"
     return "\n".join([*lines, f"engine                 {engine}"])
 

@@ -92,7 +92,7 @@ def test_chunks_across_too_many_lines_are_read_and_written_once(tmp_path, chunks
     job = Job(Chunked(values, chunks), held(lengths), 1)
     sink = ChunkedSink(job.values, tmp_path / "y.npy", sink_chunks)
     plan = plan_reversal(job, Resources("serial", 1, 30_000), sink)
-    assert plan.spooled == bool(chunks) + bool(sink_chunks)
+    assert plan.detour.copies == bool(chunks) + bool(sink_chunks)
     done = []
     with sink, observed(done.append, "reverse"):
         passes.reverse(job, sink, plan)

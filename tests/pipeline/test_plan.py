@@ -4,6 +4,7 @@ import functools
 import itertools
 import random
 import time
+from dataclasses import replace
 from math import prod
 from types import SimpleNamespace
 
@@ -20,7 +21,16 @@ from revseq_cli.formats.raw import MemorySource, RawSource, RawTensor
 from revseq_cli.pipeline import plan
 from revseq_cli.pipeline.blocks import Blocks, cut
 from revseq_cli.pipeline.jobs import Job
-from revseq_cli.pipeline.plan import Plan, Resources, plan_fold, plan_move, plan_pass, plan_reversal
+from revseq_cli.pipeline.plan import (
+    Detour,
+    Plan,
+    Resources,
+    plan_comparison,
+    plan_fold,
+    plan_move,
+    plan_pass,
+    plan_reversal,
+)
 
 MANY = 1 << 40  # bytes of memory
 
@@ -160,7 +170,7 @@ def test_each_process_takes_memory_of_its_own(mib, workers):
 def test_how_often_an_element_is_held(engine, path, to, copies):
     found = plan_reversal(job((1000, 50), path=path), Resources(engine, 1, MANY), to)
     assert found.bytes == pytest.approx(1000 * (50 * 4 * copies + 20), abs=1)
-    assert found.travels == (copies == 6)
+    assert found.transport.carries_values == (copies == 6)
 
 
 def test_the_least_memory_is_what_the_error_says():
@@ -186,10 +196,10 @@ def test_chunks_count_in_memory_and_cuts():
     )
     # 10 x 100 elements are a chunk; all the lines through it would be 10 x 1000.
     tall, few = job((100, 1000), chunks=(10, 100)), Resources("serial", 1, 30_000)
-    assert plan_reversal(tall, few, Output()).spooled == 1
-    assert not plan_reversal(tall, Resources("serial", 1, MANY), Output()).spooled
-    assert plan_reversal(tall, few, Output((10, 100))).spooled == 2
-    assert not plan_reversal(tall, few).spooled
+    assert plan_reversal(tall, few, Output()).detour.copies == 1
+    assert not plan_reversal(tall, Resources("serial", 1, MANY), Output()).detour.copies
+    assert plan_reversal(tall, few, Output((10, 100))).detour.copies == 2
+    assert not plan_reversal(tall, few).detour.copies
     with pytest.raises(EngineError, match="a block takes 160000"):  # a chunk is decoded whole
         plan_reversal(job((100, 1000), chunks=(100, 100)), few, Output())
 
@@ -231,9 +241,9 @@ def test_a_comparison_a_fold_and_a_copy_on_the_way():
         1,
     )
     for need, elements in ((3 * 4 * 400, 100), (1 << 40, thresholds.BLOCK_BYTES // 4), (3, 1)):
-        before = Plan(Blocks((1,), (1,)), "processes", 3, need, spooled=True)
+        before = Plan(Blocks((1,), (1,)), "processes", 3, need, detour=Detour(copies=1))
         found = plan_move(source((1 << 22,)), Output(), before)
-        assert (found.blocks.elements, found._replace(blocks=before.blocks)) == (elements, before)
+        assert (found.blocks.elements, replace(found, blocks=before.blocks)) == (elements, before)
 
 
 # Long lines across the rows of a file
@@ -263,14 +273,16 @@ def tall(shape, memory, to, dtype="u4"):
 def test_a_tiling_only_where_runs_are_short():
     to = Output()
     few = tall((1 << 14, 1 << 10), 1 << 23, to)
-    assert few.tiling
+    assert few.detour.tiling
     assert few.bytes <= 1 << 23
     # The memory that the error and the plan name is enough, and not much more than that.
-    assert not tall((1 << 14, 1 << 10), few.enough, to).tiling
-    assert tall((1 << 14, 1 << 10), few.enough // 2, to).tiling
-    assert not tall((1 << 14, 1 << 10), 1 << 23, None).tiling  # what is printed is held in memory
-    assert not tall((1 << 24,), 1 << 23, to).tiling  # a single line, which is cut
-    assert not tall((1 << 10, 1 << 10), 1 << 18, to).tiling  # a small tensor
+    assert not tall((1 << 14, 1 << 10), few.detour.enough, to).detour.tiling
+    assert tall((1 << 14, 1 << 10), few.detour.enough // 2, to).detour.tiling
+    assert not tall(
+        (1 << 14, 1 << 10), 1 << 23, None
+    ).detour.tiling  # what is printed is held in memory
+    assert not tall((1 << 24,), 1 << 23, to).detour.tiling  # a single line, which is cut
+    assert not tall((1 << 10, 1 << 10), 1 << 18, to).detour.tiling  # a small tensor
 
 
 # On paper: passes over generated tensors of up to 100 TB
@@ -333,7 +345,7 @@ def generated(rng):
         lambda means: plan_reversal(one, means),
         lambda means: plan_pass(values, to, means),
         lambda means: plan_pass(values, other, means),
-        lambda means: plan_reversal(one, means, other, 8),
+        lambda means: plan_comparison(one, other, means),
     ))  # fmt: skip
     return lambda memory: how(Resources(engine, cores, memory)), shape
 
@@ -370,11 +382,11 @@ def test_plans_on_paper_are_found_at_once_fit_and_cover_all(monkeypatch, shard):
         assert blocks.count == prod(
             -(-size // extent) for size, extent in zip(shape, blocks.extents, strict=True)
         )
-        if found.tiling:
+        if found.detour.tiling:
             counts.tiled += 1
-            direct = planned(found.enough)
-            assert not direct.tiling
-            assert direct.bytes <= found.enough
+            direct = planned(found.detour.enough)
+            assert not direct.detour.tiling
+            assert direct.bytes <= found.detour.enough
     assert slowest < 0.5
     assert counts.refused
     assert counts.tiled
@@ -386,5 +398,5 @@ def test_one_worker_less_makes_a_temporary_file_unnecessary():
     job = Job(raw((1 << 12, 1 << 18), np.dtype("f4")), lengths, 0)
     plan = plan_reversal(job, Resources("auto", 16), Output())
     assert plan.workers == 15
-    assert not plan.tiling
+    assert not plan.detour.tiling
     assert plan.bytes <= 1 << 30

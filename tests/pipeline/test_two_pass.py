@@ -18,7 +18,7 @@ from revseq_cli.formats.raw import MemorySink
 from revseq_cli.pipeline import passes
 from revseq_cli.pipeline.blocks import make_tiling
 from revseq_cli.pipeline.jobs import Job
-from revseq_cli.pipeline.plan import Plan
+from revseq_cli.pipeline.plan import Detour, Plan
 
 JOB = ("run", "x.npy", "n.npy", "--axis", 0, "-o", "y.npy", "--memory", "60K")
 AT_ANY_SIZE = "from revseq_cli.core import thresholds; thresholds.WORTH_TILES = 0"
@@ -66,7 +66,7 @@ def test_any_tiling_gives_the_same(tmp_path_factory, data):
         width=data.draw(st.integers(1, 12)), blocks=replace(tiling.blocks, extents=tuple(extents))
     )
     plan, folder = (
-        Plan(tiling.blocks, "serial", 1, 0, tiling=tiling),
+        Plan(tiling.blocks, "serial", 1, 0, detour=Detour(tiling=tiling)),
         tmp_path_factory.mktemp("tiles"),
     )
     with MemorySink(job.values) as sink:
