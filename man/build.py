@@ -1,7 +1,8 @@
 """What a wheel has besides the package: the manual pages, and the README for PyPI.
 
-A manual page is made for each command, from its help, and for each Markdown file beside this one. pyproject.toml names
-this file as two hooks of hatchling. The wheel installs the pages, in roff, where `man` looks.
+A manual page is made for each command, from its help, and for each Markdown file next to this one.
+pyproject.toml names this file as two hooks of hatchling. The wheel installs the pages, in roff,
+where `man` looks.
 """
 
 import importlib
@@ -39,7 +40,7 @@ An error stopped the command."""
 FILES = """.SH FILES
 .TP
 .B .revseq\\-*.tmp
-What is written next to an output until it is complete. Only a kill leaves such a file, which can be deleted."""
+An output that is not complete yet. Only a kill leaves such a file; it can be deleted."""
 # In code, roff would print these as typographic quotes and accents.
 LITERAL = {"'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
 
@@ -57,13 +58,12 @@ def verbatim(text: str) -> str:
 
 
 def continued(line: str) -> list[str]:
-    """A line; a command that a terminal of 80 columns has no room for is cut at blanks."""
+    """A line; a command that is too long for a terminal of 80 columns is cut at blanks outside quotes."""
     if len(line) <= WIDTH or not line.lstrip().startswith(("$ ", "revseq ")):
         return [line]
-    return [
-        *(f"{part} \\" for part in textwrap.wrap(line, WIDTH - 2, **WRAP)[:-1]),
-        textwrap.wrap(line, WIDTH - 2, **WRAP)[-1],
-    ]
+    joined = re.sub(r"\"[^\"]*\"|'[^']*'", lambda quoted: quoted[0].replace(" ", "\0"), line)
+    parts = [part.replace("\0", " ") for part in textwrap.wrap(joined, WIDTH - 2, **WRAP)]
+    return [*(f"{part} \\" for part in parts[:-1]), parts[-1]]
 
 
 def prose(text: str) -> str:
@@ -80,10 +80,11 @@ def table(text: str) -> str:
     ]
     items = []
     for term, *cells in rows:
-        named = [f"{name}: {cell}" for name, cell in zip(header[1:], cells, strict=True)]
-        items.append(
-            f".TP\n{prose(term)}\n{prose(cells[0] if len(cells) == 1 else '; '.join(named))}"
-        )
+        named = zip(header[1:], cells, strict=True)
+        meaning = cells[0]
+        if len(cells) > 1:
+            meaning = "; ".join(f"{name}: {cell}" for name, cell in named if cell)
+        items.append(f".TP\n{prose(term)}\n{prose(meaning)}")
     return "\n".join(items)
 
 
@@ -159,7 +160,7 @@ def environment(command: click.Command) -> str:
             "NO_COLOR, FORCE_COLOR",
             "Never, or always, print in colour, unless --color says otherwise.",
         ),
-        ("TMPDIR", "The folder for temporary files that no output needs next to it."),
+        ("TMPDIR", "The folder for temporary files that cannot be placed next to an output."),
     ]
     rows = [f".TP\n.B {escaped(name)}\n{escaped(words)}" for name, words in items]
     return ".SH ENVIRONMENT\n" + "\n".join(rows)
@@ -167,7 +168,7 @@ def environment(command: click.Command) -> str:
 
 def command_page(command: click.Command, words: str, version: str) -> tuple[str, str]:
     """The file's name and the text of the page of a command, from its help."""
-    context = click.Context(command, info_name=words)
+    context = click.Context(command, info_name=words, help_option_names=["-h", "--help"])
     usage = escaped(" ".join(command.collect_usage_pieces(context)))
     parts = [f".SH SYNOPSIS\n.B {escaped(words)}\n{usage}", ".SH DESCRIPTION"]
     parts += paragraphs(command.help or "")

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -58,3 +59,17 @@ def test_the_readme_of_the_package_refers_to_no_file_of_the_repository():
     text = metadata["readme"]["text"]
     assert "reverses sequences in tensor files" in text
     assert not re.findall(r"\]\((?!https?:)", text)
+
+
+def test_a_long_command_goes_on_in_the_next_line_but_not_within_quotes():
+    command = "$ revseq run " + '"[[1, 2, 3, 0], [5, 6, 0, 0]]" ' * 3 + "--mask --axis 1"
+    lines = build.continued(command)
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= build.WIDTH
+    assert all(line.endswith(" \\") and line.count('"') % 2 == 0 for line in lines[:-1])
+    assert shlex.split("\n".join(lines)) == shlex.split(command)
+
+
+def test_an_empty_cell_of_a_table_is_left_out():
+    page = build.table("| system | length 0 | remarks |\n|---|---|---|\n| TVM | no change | |")
+    assert page == ".TP\nTVM\nlength 0: no change"
