@@ -67,7 +67,7 @@ def test_a_long_command_goes_on_in_the_next_line_but_not_within_quotes():
     assert len(lines) > 1
     assert max(map(len, lines)) <= build.WIDTH
     assert all(line.endswith(" \\") and line.count('"') % 2 == 0 for line in lines[:-1])
-    assert shlex.split("\n".join(lines)) == shlex.split(command)
+    assert shlex.split("".join(line.removesuffix("\\") for line in lines)) == shlex.split(command)
 
 
 def test_an_empty_cell_of_a_table_is_left_out():
