@@ -466,8 +466,7 @@ resource_options = _combined(
     take_resources,
     Group.WORK.session_option(
         "--engine", type=click.Choice(("auto", "serial", "processes", "dask")), default="auto",
-        help="How to run: serial is in this process, processes in several, and dask on a dask "
-        "cluster.",
+        help="How to run: in this process (serial), in several processes, or on a dask cluster.",
     ),
     Group.WORK.session_option(
         "--jobs", "cores", type=click.IntRange(min=1, max=1024), metavar="N",
