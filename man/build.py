@@ -183,7 +183,7 @@ def command_page(command: click.Command, words: str, version: str) -> tuple[str,
         parts.append(f".SH EXAMPLES\n.nf\n{examples}\n.fi")
     parts.append(EXIT_STATUS)
     parts += [section for section in (environment(command), FILES) if section]
-    others = ["revseq(1)", "revseq-formats(7)", "revseq-porting(7)"]
+    others = ["revseq(1)", "revseq-formats(7)", "revseq-porting(7)", "revseq-json(7)"]
     if isinstance(command, click.Group):
         others = [f"revseq-{name}(1)" for name in COMMANDS] + others[1:]
     parts.append(f".SH SEE ALSO\n{escaped(', '.join(others))}")

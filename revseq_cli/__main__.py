@@ -12,7 +12,6 @@ import contextlib
 import errno
 import io
 import os
-import re
 import sys
 from typing import Any, NoReturn
 
@@ -146,32 +145,36 @@ def _run(settings: dict[str, Any]) -> int:
                 files.close()
     except click.exceptions.Exit as e:
         return e.exit_code
+    except click.UsageError as e:
+        if e.ctx:
+            settings |= e.ctx.meta
+        raise
 
 
 def _tell(error: Exception, settings: dict[str, Any]) -> None:
     """Print the error on standard error, with -vv its traceback, too; and as JSON where the report was to be that."""
-    if settings.get("revseq.verbose", 0) > 1:
+    import click
+
+    from revseq_cli.commands import options, usage
+    from revseq_cli.core.errors import worded
+
+    if settings.get(options.VERBOSE, 0) > 1:
         import traceback
 
         traceback.print_exception(error)
-    import click
-
-    from revseq_cli.commands import usage
-    from revseq_cli.commands.options import print_error
-    from revseq_cli.core.errors import worded
 
     if isinstance(error, click.UsageError):
         error = usage.as_error(error, sys.argv[1:])
     error = worded(error, "standard output")
-    print_error(error, settings.get("revseq.color", "auto"))
-    args = sys.argv[1:]
-    if "--json" in args or (
-        args[:1] == ["verify"] and re.search("--format[ =]json", " ".join(args))
-    ):
+    options.print_error(error, settings.get(options.COLOR, "auto"))
+    if settings.get(options.AS_JSON):
         from revseq_cli.report import objects
 
+        command = settings.get("revseq.command")
+        notes = settings.get(options.NOTES, ())
+        report = objects.write_report(command, _FAILED, notes=notes, errors=[error])
         with contextlib.suppress(OSError):  # where standard output itself is the error
-            click.echo(objects.failure(error, _FAILED))
+            click.echo(report)
 
 
 if __name__ == "__main__":

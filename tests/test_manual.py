@@ -19,9 +19,9 @@ SPEC.loader.exec_module(build)
 PAGES = build.pages()
 
 
-def test_every_command_has_a_page_and_there_are_two_of_reference():
+def test_every_command_has_a_page_and_there_are_three_of_reference():
     commands = {"revseq.1", *(f"revseq-{name}.1" for name in COMMANDS)}
-    assert {*PAGES} == commands | {"revseq-formats.7", "revseq-porting.7"}
+    assert {*PAGES} == commands | {"revseq-formats.7", "revseq-porting.7", "revseq-json.7"}
 
 
 @pytest.mark.skipif(not shutil.which("man"), reason="man is not installed")

@@ -26,7 +26,7 @@ from revseq_cli.core.errors import (
 
 if TYPE_CHECKING:
     from revseq_cli.commands.manifest import Entry, Jobs
-    from revseq_cli.report.objects import Outcome
+    from revseq_cli.report.outcomes import Outcome
 
 # Options of `run` that are no columns of a manifest: those that say what it prints, and one with several values.
 _NO_COLUMNS = {
@@ -109,8 +109,7 @@ def command(
     and the exit status is 1. With --json, the command prints an object for each job.
     """
     from revseq_cli.commands.pool import Pool  # --help must not load NumPy
-    from revseq_cli.report import view
-    from revseq_cli.report.objects import Outcome
+    from revseq_cli.report.outcomes import Outcome, summarize
 
     jobs = _jobs(manifest, each, {"lengths": lengths, "output": output}, defaults)
     if not jobs:
@@ -151,7 +150,7 @@ def command(
                 )
     if not (console.as_json or console.quiet):
         seconds = time.monotonic() - began
-        click.echo(view.batch(outcomes, len(jobs.entries), None if dry_run else seconds))
+        click.echo(summarize(outcomes, len(jobs.entries), None if dry_run else seconds))
     return int(any(outcome.error for outcome in outcomes))
 
 
@@ -195,15 +194,33 @@ def _is_up_to_date(entry: Entry) -> bool:
     return True
 
 
-def _print_outcome(outcome: Outcome, jobs: Jobs, console: Console) -> None:
+def _print_json(outcome: Outcome) -> None:
+    """Print the report on a job; its exit status is what `run` would end with."""
     from revseq_cli.report import objects
 
+    record = objects.OutcomeRecord(
+        outcome.line,
+        outcome.output,
+        outcome.bytes,
+        outcome.clamped,
+        skipped=outcome.skipped,
+        planned=outcome.planned,
+    )
+    errors = [outcome.error] if outcome.error else []
+    status = 2 if errors else 0
+    report = objects.write_report(
+        "batch", status, notes=outcome.notes, errors=errors, record=record
+    )
+    click.echo(report)
+
+
+def _print_outcome(outcome: Outcome, jobs: Jobs, console: Console) -> None:
     if isinstance(outcome.error, FileThereError):
         outcome.error.hint = (
             "add --resume to skip what is done, or --overwrite to do all jobs again"
         )
     if console.as_json:
-        click.echo(objects.outcome(outcome))
+        _print_json(outcome)
     if not outcome.error:
         done = "skipped" if outcome.skipped else "planned" if outcome.planned else "wrote"
         console.detail(f"{jobs.place([outcome.line])}: {done} {outcome.output}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.folds import LengthCounts
     from revseq_cli.pipeline.jobs import Job
     from revseq_cli.pipeline.request import Request
+    from revseq_cli.report.objects import CheckRecord, NodeRecord
 
 _INDENT = " " * len("FAIL  ")
 
@@ -90,7 +91,6 @@ def _check_job(request: Request, every: bool, console: Console) -> int:
     from revseq_cli.pipeline import passes, suggest
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.porting.departures import find_departures
-    from revseq_cli.report import objects
 
     job = suggest.open_job(request)
     constraints = spec.constraints(*job.descs, request.level)
@@ -104,30 +104,33 @@ def _check_job(request: Request, every: bool, console: Console) -> int:
         notes = job.describe_lengths(0, counts.least)  # the report says how many are clamped
     hint = suggest.suggestion(job) if spec.broken(constraints) else ""
     result = _Result(request.level, constraints, hint, lowest, counts, departures, notes)
+    status = 1 if result.failing else 0
     if console.as_json:
-        click.echo(objects.text_of(_as_object(job, result)))
+        console.note(*result.notes)
+        console.report(_describe(job, result), status)
     elif not console.quiet:
         _print_report(job, result, console, every=every)
-    return 1 if result.failing else 0
+    return status
 
 
-def _as_object(job: Job, result: _Result) -> dict[str, Any]:
+def _describe(job: Job, result: _Result) -> CheckRecord:
     """What --json has of the check."""
     from revseq_cli.report import objects
 
-    report: dict[str, Any] = {"level": result.level.short, "valid": not result.failing}
-    report |= objects.job(job.values.desc, job.descs[1], job.axis)
-    report["BatchAxis"] = job.batch_axis
-    report["hint"] = result.hint
-    report["lowest_level"] = result.lowest and result.lowest.short
-    report["lengths"] = None
+    counts = None
     if result.counts:
-        names = ("total", "clamped", "unchanged", "least", "greatest")
-        report["lengths"] = {name: getattr(result.counts, name) for name in names}
-    report["directml"] = [asdict(departure) for departure in result.departures]
-    report["constraints"] = [asdict(constraint) for constraint in result.constraints]
-    report["notes"] = result.notes
-    return report
+        names = [field.name for field in fields(objects.CountsRecord)]
+        counts = objects.CountsRecord(*(getattr(result.counts, name) for name in names))
+    return objects.CheckRecord(
+        **objects.describe_job(job),
+        level=result.level.short,
+        valid=not result.failing,
+        lowest_level=result.lowest.short if result.lowest else None,
+        hint=result.hint,
+        constraints=result.constraints,
+        length_counts=counts,
+        directml=result.departures,
+    )
 
 
 def _print_report(job: Job, result: _Result, console: Console, *, every: bool) -> None:
@@ -167,29 +170,30 @@ def _check_nodes(
     from revseq_cli.porting.nodes import judge_node
     from revseq_cli.report import objects
 
-    rows: list[dict[str, Any]] = []
+    rows: list[NodeRecord] = []
     lines: list[str] = []
     for node in nodes:
         known = model.known[node.values]
         verdict = judge_node(model, node, level, lengths_dtype)
         name = f"{model.path}::{node.key}"
-        row = {
-            "name": name,
-            "time_axis": node.time_axis,
-            "batch_axis": node.batch_axis,
-            "DataType": known.data_type and known.data_type.name,
-            "Sizes": known.sizes,
-            "valid": verdict.is_valid,
-            "lowest_level": verdict.lowest and verdict.lowest.short,
-            "told": verdict.text,
-        }
+        row = objects.NodeRecord(
+            name,
+            known.data_type.name if known.data_type else None,
+            known.sizes,
+            time_axis=node.time_axis,
+            batch_axis=node.batch_axis,
+            valid=verdict.is_valid,
+            lowest_level=verdict.lowest.short if verdict.lowest else None,
+            verdict=verdict.text,
+        )
         rows.append(row)
         word = "pass" if verdict.is_valid else "FAIL"
         line = printable(f"{word}  {name}: {model.told(node)}: {verdict.text}")
         lines.append(terminal.fit(line, terminal.width_of(sys.stdout), indent=_INDENT))
-    status = 0 if all(row["valid"] for row in rows) else 1
+    is_valid = all(row.valid for row in rows)
+    status = 0 if is_valid else 1
     if console.as_json:
-        click.echo(objects.text_of({"command": "check", "exit_status": status, "nodes": rows}))
+        console.report(objects.NodesRecord(level.short, is_valid, rows), status)
     elif not console.quiet:
         click.echo("\n".join(lines))
     return status

@@ -31,6 +31,11 @@ _STYLES = {
 class LazyGroup(click.Group):
     """A group that imports the module of a command only when the command is called."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; an error in them, or an unknown command, is JSON with --json."""
+        ctx.meta[options.AS_JSON] = options.has_json(args)
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return [*COMMANDS]
 
@@ -94,7 +99,7 @@ def completion(shell: str) -> None:
 )
 @click.pass_context
 def help_(context: click.Context, name: str | None) -> None:
-    """Show the help of COMMAND, or the manual page on TOPIC (formats or porting).
+    """Show the help of COMMAND, or the manual page on TOPIC (formats, porting or json).
 
     On a terminal, a manual page goes through the pager that PAGER names.
     """

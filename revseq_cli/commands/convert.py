@@ -109,12 +109,8 @@ def command(
             verify_copy(source, sink, plan)
         source.recheck()
     if console.as_json:
-        report = {"output": reference.path, "notes": sink.notes, "bytes": source.desc.total_bytes}
-        click.echo(
-            objects.text_of(
-                {"input": {"name": source.name, **objects.of_desc(source.desc)}, **report}
-            )
-        )
+        shown = objects.describe_tensor(source.name, source.desc)
+        console.report(objects.ConvertRecord(shown, reference.path, source.desc.total_bytes))
 
 
 def _print(source: Source, row: Format, *, full: bool) -> None:

@@ -114,7 +114,7 @@ def command(
     from revseq_cli.pipeline import folds, passes
     from revseq_cli.pipeline.plan import plan_pass
     from revseq_cli.porting import diagnose
-    from revseq_cli.report import comparison, objects, terminal
+    from revseq_cli.report import comparison, terminal
 
     _require_tensors(tensors, settings, is_job=is_job, on=on)
     limits = [settings.pop(name) for name in ("atol", "rtol", "ulp", "equal_nan")]
@@ -154,15 +154,16 @@ def command(
         notes += together.notes
     lines, mistakes = (diagnosis.lines, diagnosis.mistakes) if diagnosis else (None, ())
     axis = job.axis if job else None
-    done = objects.Comparison(a, b, found, axis, lines, mistakes, notes, sequences)
+    done = comparison.Comparison(a, b, found, axis, lines, mistakes, sequences)
+    status = 0 if done.equal else 1
     console.note(*notes)
     if console.as_json:
-        click.echo(objects.diff(done))
+        console.report(done.as_record(), status)
     elif not console.quiet:
         width = terminal.width_of(sys.stdout)
         text = comparison.text_of(done, width, in_color=console.colored)
         click.echo(text, color=console.colored)
-    return 0 if done.equal else 1
+    return status
 
 
 def _require_tensors(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +71,15 @@ def command(
     made, values, lengths = (platform.typed(str(path)) for path in (result, *written[1:]))
     here = f"revseq diff {made} --job {values} {lengths} --axis {job.axis}"
     if console.as_json:
-        report = objects.job(job.values.desc, job.lengths.desc, job.axis)
-        report |= {"files": written, "command": there, "result": str(result), "comparison": here}
-        report["directml"] = [asdict(departure) for departure in departures]
-        click.echo(objects.text_of(report))
+        record = objects.ExportRecord(
+            **objects.describe_job(job),
+            files=written,
+            dxdispatch=there,
+            result=str(result),
+            comparison=here,
+            directml=departures,
+        )
+        console.report(record)
         return
     if console.quiet:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +13,9 @@ from revseq_cli.commands.options import Console
 from revseq_cli.core.tensors import DataType
 from revseq_cli.operator import spec
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, Support
+
+if TYPE_CHECKING:
+    from revseq_cli.report.objects import LevelRecord
 
 _NOT_YET = f"the operator does not exist before {spec.SUPPORT[0].since.short}"
 # Rows of the matrix: the data types of DirectML that come together, as the page's tables have them.
@@ -51,7 +54,7 @@ def command(level: FeatureLevel | None, console: Console) -> None:
 
     levels = (level,) if level else tuple(FeatureLevel)
     if console.as_json:
-        click.echo(objects.text_of({"levels": [_as_object(each) for each in levels]}))
+        console.report(objects.LevelsRecord([_describe_level(level) for level in levels]))
         return
     if level and not spec.support(level):
         click.echo(_NOT_YET)
@@ -65,21 +68,24 @@ def command(level: FeatureLevel | None, console: Console) -> None:
         click.echo(terminal.fit(note, terminal.width_of(sys.stdout)))
 
 
-def _as_object(level: FeatureLevel) -> dict[str, Any]:
+def _describe_level(level: FeatureLevel) -> LevelRecord:
     """What --json has of a level; before the operator exists, only its name."""
+    from revseq_cli.report.objects import LevelRecord
+
     row = spec.support(level)
-    entry: dict[str, Any] = {"level": level.short}
     if not row:
-        return entry
-    for tensor in (INPUT, LENGTHS):
-        entry[tensor] = [data_type.name for data_type in row.data_types(tensor)]
-    entry["dimension_counts"] = [row.dimension_counts[0], row.dimension_counts[-1]]
-    entry["most_elements"] = None
+        return LevelRecord(level.short, None, None, None, None)
+    most = None
     if level is not FeatureLevel.NONE:
         # By the bytes of an element.
-        most = {str(each.size): spec.most_elements(each) for each in reversed(row.values)}
-        entry["most_elements"] = most
-    return entry
+        most = {str(kind.size): spec.most_elements(kind) for kind in reversed(row.values)}
+    return LevelRecord(
+        level.short,
+        input_data_types=[kind.name for kind in row.data_types(INPUT)],
+        lengths_data_types=[kind.name for kind in row.data_types(LENGTHS)],
+        dimension_counts=[row.dimension_counts[0], row.dimension_counts[-1]],
+        most_elements=most,
+    )
 
 
 def _make_matrix(levels: Sequence[FeatureLevel]) -> list[str]:

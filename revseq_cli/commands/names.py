@@ -14,4 +14,4 @@ COMMANDS = {
     "completion": "Print the completion script for a shell.",
     "help": "Show the help of a command, or a page of the manual.",
 }
-TOPICS = ("formats", "porting")  # pages of the manual that are not about one command
+TOPICS = ("formats", "porting", "json")  # pages of the manual that are not about one command

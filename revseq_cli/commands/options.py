@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
 from typing import TYPE_CHECKING, Any, TextIO
@@ -72,8 +73,27 @@ class _Option(click.Option):
         return names, re.sub(r"(\d+)<=x<=(\d+)", r"\1 to \2", text)
 
 
+# What the context says of the command's output, for errors too: it is in `Context.meta`.
+AS_JSON = "revseq.json"
+NOTES = "revseq.notes"
+VERBOSE = "revseq.verbose"
+COLOR = "revseq.color"
+
+
+def has_json(words: Sequence[str]) -> bool:
+    """Whether --json is among the words of a command line, which may be wrong elsewhere."""
+    return "--json" in itertools.takewhile(lambda word: word != "--", words)
+
+
 class Command(click.Command):
     """A command whose help has its options in groups, and at its end examples, one a line, which run in any folder."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; with --json, an error in them is JSON, too."""
+        ctx.meta[AS_JSON] = has_json(args)
+        rest = super().parse_args(ctx, args)
+        ctx.meta[AS_JSON] = ctx.params.get("as_json", False)
+        return rest
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """What completes the word; of an option, the first words of its help describe it."""
@@ -130,12 +150,14 @@ def typed(*names: str) -> str:
 
 @dataclass(frozen=True)
 class Console:
-    """What the command prints beside its result, on standard error, and its use of colour."""
+    """What the command prints: notes on standard error, its report as JSON, and its use of colour."""
 
+    command: str
     as_json: bool
     quiet: bool
     verbose: int
     color: str
+    notes: list[str] = field(default_factory=list)  # all of them, for the report
 
     def detail(self, text: str) -> None:
         """Print a line about what is done, if -v is given."""
@@ -144,6 +166,7 @@ class Console:
 
     def note(self, *texts: str) -> None:
         """Print notes, for example on what the result lacks, unless -q is given."""
+        self.notes.extend(texts)
         if self.quiet:
             return
         from revseq_cli.report import terminal  # small jobs print nothing
@@ -153,6 +176,15 @@ class Console:
             in_color = is_colored(self.color, sys.stderr)
             words = terminal.paint_labels(note) if in_color else note
             click.echo(words, file=sys.stderr, color=in_color)
+
+    def report(self, record: object, status: int = 0, errors: Iterable[RevseqError] = ()) -> None:
+        """Print the report as JSON: the keys of all reports, and those of the record."""
+        from revseq_cli.report import objects  # few commands print JSON
+
+        text = objects.write_report(
+            self.command, status, notes=self.notes, errors=errors, record=record
+        )
+        click.echo(text)
 
     @contextlib.contextmanager
     def writing(self, sink: FileSink, *others: NewFile) -> Iterator[None]:
@@ -451,12 +483,20 @@ def take_resources(parameters: dict[str, Any]) -> Resources:
 
 
 def _take_console(parameters: dict[str, Any]) -> Console:
-    console = Console(*(parameters.pop(name) for name in ("as_json", "quiet", "verbose", "color")))
+    context = click.get_current_context()
+    console = Console(
+        context.info_name or "",
+        parameters.pop("as_json"),
+        parameters.pop("quiet"),
+        parameters.pop("verbose"),
+        parameters.pop("color"),
+    )
+    context.meta[NOTES] = console.notes
     # Lines of JSON on the same terminal would break the bar of progress, which is shown until the command ends.
     if sys.stderr.isatty() and not console.quiet and not (console.as_json and sys.stdout.isatty()):
         from revseq_cli.report.terminal import progress
 
-        click.get_current_context().with_resource(progress())
+        context.with_resource(progress())
     return console
 
 
@@ -492,12 +532,12 @@ output_options = _combined(
         help="Print only results and errors: no notes, progress or text reports. Overrides -v.",
     ),
     Group.PRINT.option(
-        "-v", "--verbose", count=True, callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.verbose", value),
+        "-v", "--verbose", count=True, callback=lambda ctx, _, value: ctx.meta.setdefault(VERBOSE, value),
         help="Print which files are written, on standard error. -vv also shows tracebacks.",
     ),
     Group.PRINT.session_option(
         "--color", type=click.Choice(["auto", "always", "never"]), default="auto",
-        callback=lambda ctx, _, value: ctx.meta.setdefault("revseq.color", value),
+        callback=lambda ctx, _, value: ctx.meta.setdefault(COLOR, value),
         help="When to print in colour. With auto, only on a terminal; NO_COLOR and FORCE_COLOR "
         "override that.",
     ),

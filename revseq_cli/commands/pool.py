@@ -17,6 +17,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple, cast
 
 from revseq_cli import files
@@ -30,7 +31,7 @@ from revseq_cli.files.new import FileGroup, NewFile
 from revseq_cli.formats import table
 from revseq_cli.pipeline import executors, passes, suggest
 from revseq_cli.pipeline.plan import plan_reversal
-from revseq_cli.report.objects import Outcome
+from revseq_cli.report.outcomes import Outcome
 
 _JOB_WORKERS = 8  # at least, also with fewer cores: workers wait for the disk most of the time
 _JOBS_OF_A_WORKER = 32  # that make another worker worth its start,
@@ -252,7 +253,7 @@ def _run_group(
         outcomes[written[file]] = Outcome(entry.line, entry.options["output"], error)
     for file, note in group.notes.items():
         outcome = cast("Outcome", outcomes[written[file]])
-        outcomes[written[file]] = outcome._replace(notes=(*outcome.notes, note))
+        outcomes[written[file]] = replace(outcome, notes=(*outcome.notes, note))
     return list(outcomes.items())
 
 
@@ -299,7 +300,7 @@ def _write_output(
     if not files.has_folder(entry.output):
         if setup.plans:
             plan_reversal(job, resources)
-            return outcome._replace(planned=True), None
+            return replace(outcome, planned=True), None
         files.make_folder(entry.output)
     sink = run.new_sink(
         job,
@@ -312,7 +313,7 @@ def _write_output(
     )
     plan = plan_reversal(job, resources, sink)
     if setup.plans:
-        return outcome._replace(planned=True), None
+        return replace(outcome, planned=True), None
     with group.create(sink.file), sink:
         clamped = passes.write(job, sink, plan, verified=verify)
-    return outcome._replace(notes=tuple(sink.notes), clamped=clamped), sink.file
+    return replace(outcome, notes=tuple(sink.notes), clamped=clamped), sink.file

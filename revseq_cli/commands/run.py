@@ -125,12 +125,7 @@ def command(
     if picture and path and files.file_key(picture) == files.file_key(path):
         raise UsageError("-o and --picture are the same file", "two names", where=picture)
     if dry_run:
-        from revseq_cli.report import objects, view
-
-        click.echo(
-            (objects if console.as_json else view).plan(job, plan_reversal(job, resources, sink))
-        )
-        console.note(*job.notes)
+        _print_plan(job, plan_reversal(job, resources, sink), path, console)
     elif sink:
         _write(job, sink, plan_reversal(job, resources, sink), drawings, console, verify=verify)
     else:
@@ -205,14 +200,34 @@ def _write(
     if console.as_json:
         from revseq_cli.report import objects
 
-        values = job.values.desc
-        report = {
-            "output": sink.file.name,
-            "notes": sink.notes,
-            "bytes": values.total_bytes,
-            "clamped": clamped,
-        }
-        click.echo(objects.text_of({**objects.job(values, job.lengths.desc, job.axis), **report}))
+        record = objects.RunRecord(
+            **objects.describe_job(job),
+            output=sink.file.name,
+            bytes=job.values.desc.total_bytes,
+            clamped=clamped,
+        )
+        console.report(record)
+
+
+def _print_plan(job: Job, plan: Plan, output: str | None, console: Console) -> None:
+    """Print what --dry-run tells."""
+    from revseq_cli.report import objects, view
+
+    if not console.as_json:
+        click.echo(view.plan(job, plan))
+    console.note(*job.notes)
+    if console.as_json:
+        shown = objects.PlanRecord(
+            blocks=plan.blocks.count,
+            block_bytes=plan.blocks.elements * job.values.dtype.itemsize,
+            engine=plan.engine,
+            workers=None if plan.transport.scheduler else plan.workers,
+            scheduler=plan.transport.scheduler or None,
+            memory=plan.bytes,
+            spooled=bool(plan.detour.copies or plan.detour.tiling),
+        )
+        record = objects.DryRunRecord(**objects.describe_job(job), output=output, plan=shown)
+        console.report(record)
 
 
 def _print(

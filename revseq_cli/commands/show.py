@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +17,7 @@ from revseq_cli.core.tensors import DataType
 if TYPE_CHECKING:
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Source, TextTypes
+    from revseq_cli.report.objects import StatisticsRecord, StoredRecord
 
 
 @options.command(
@@ -81,7 +81,7 @@ def command(
         try:
             new = [*_shown(name, input_format, types, damaged, headers=names, stats=stats)]
             if names and not console.as_json:
-                lines = [tensor["name"] for part in new for tensor in part.tensors]
+                lines = [tensor.name for part in new for tensor in part.tensors]
                 texts = [
                     printable(name) if is_terminal or name.splitlines()[1:] else name
                     for name in lines
@@ -91,29 +91,43 @@ def command(
         except RevseqError as e:
             if len(tensors) == 1:
                 raise
-            new, damaged = [], {name: e}
+            new, damaged = [], {name: e.about(name)}
         if texts:
             click.echo("\n".join(texts) if names else ("\n" if shown else "") + "\n\n".join(texts))
         for error in damaged.values():
             options.print_error(error, console.color)
         shown += new
         errors |= damaged
-    status = (1 if shown and tensors[1:] else 2) if errors else 0
+    status = _choose_status(tensors, shown, errors)
     if console.as_json:
+        described = [tensor for part in shown for tensor in part.tensors]
         files = [part.of for part in shown if isinstance(part.of, Contents)]
-        click.echo(
-            objects.show(
-                [tensor for part in shown for tensor in part.tensors], files, errors, status
-            )
-        )
+        others = [
+            objects.OtherRecord(file.name_of(item), item.what, item.attributes)
+            for file in files
+            for item in file.items
+            if not item.desc
+        ]
+        console.report(objects.ShowRecord(described, others), status, errors.values())
     return status
 
 
-class _Shown(NamedTuple):
-    """A tensor that is open, or what a file holds; and what is told of its tensors."""
+def _choose_status(
+    names: Sequence[str], shown: Sequence[_Shown], errors: Mapping[str, RevseqError]
+) -> int:
+    """The exit status: 1 if some of several tensors cannot be read, 2 if none can."""
+    if not errors:
+        return 0
+    is_partial = bool(shown) and len(names) > 1
+    return 1 if is_partial else 2
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A tensor that is open, or what a file holds; and the records of its tensors."""
 
     of: Source | Contents
-    tensors: Sequence[dict[str, Any]]
+    tensors: Sequence[StoredRecord]
 
 
 def _text(shown: _Shown, console: Console) -> str:
@@ -122,12 +136,11 @@ def _text(shown: _Shown, console: Console) -> str:
 
     if isinstance(shown.of, Contents):
         return contents.file_text(shown.of, terminal.width_of(sys.stdout))
-    [told] = shown.tensors
-    attributes = told.get("attribute_values") or {}
+    [record] = shown.tensors
     return contents.tensor_text(
         shown.of,
-        attributes,
-        told.get("statistics"),
+        record.attribute_values or {},
+        record.statistics,
         preview=not console.quiet,
         width=terminal.width_of(sys.stdout),
     )
@@ -149,9 +162,7 @@ def _shown(
     """
     from revseq_cli.formats import references
     from revseq_cli.formats.contents import Contents, Item, number_of
-    from revseq_cli.formats.contract import Storage
     from revseq_cli.pipeline import inputs
-    from revseq_cli.report import objects
 
     reference = references.Reference.input(name, input_format, override=True)
     key = reference.key
@@ -166,18 +177,11 @@ def _shown(
     example = inputs.find_example(reference) if number_of(key) is not None else None
     if example:
         for role in example.example.tensors:
-            yield _opened(example.tensor(role, types), f"{name}::{role}", stats=stats)
+            yield _describe_tensor(example.tensor(role, types), f"{name}::{role}", stats=stats)
         return
     contents = references.contents(reference, types)
     if contents and not stats and (headers or contents.only is None):
-        told = []
-        for item in contents.tensors:
-            if item.desc:
-                row, storage = contents.name_of(item), Storage(contents.format, item.details)
-                told.append(
-                    objects.described(row, item, item.desc, storage, attributes=item.attributes)
-                )
-        yield _Shown(contents, told)
+        yield _Shown(contents, list(_describe_items(contents)))
         return
     inputs.refuse_sizes([reference], types.sizes)
     keys = (
@@ -188,7 +192,7 @@ def _shown(
     for item_key in keys:
         try:
             source = references.open_source(replace(reference, key=item_key), types)
-            yield _opened(source, source.name if source.key else name, stats=stats)
+            yield _describe_tensor(source, source.name if source.key else name, stats=stats)
         except RevseqError as e:
             if len(keys) == 1:
                 raise
@@ -197,20 +201,74 @@ def _shown(
                 damaged[at] = e.about(at)
 
 
-def _opened(source: Source, name: str, *, stats: bool) -> _Shown:
-    """What is told of a tensor, with `stats` of its statistics, too."""
-    from revseq_cli.pipeline import passes
-    from revseq_cli.pipeline.plan import Resources
+def _describe_items(contents: Contents) -> Iterator[StoredRecord]:
+    """The tensors that a file holds, by its list alone."""
     from revseq_cli.report import objects
 
-    more: dict[str, Any] = {}
-    with contextlib.suppress(RevseqError):  # of attributes that cannot be read
-        if meaning := source.meaning():
-            values = meaning.attributes.items()
-            more["attribute_values"] = {
-                key: v.tolist() if hasattr(v, "tolist") else v for key, v in values
-            }
-            more["attributes"] = len(values)
-    if stats:
-        more["statistics"] = objects.statistics(passes.statistics(source, Resources()))
-    return _Shown(source, [objects.described(name, source, source.desc, source.storage, **more)])
+    for item in contents.tensors:
+        if item.desc:
+            yield objects.StoredRecord(
+                contents.name_of(item),
+                item.desc.data_type.name,
+                item.desc.sizes,
+                bytes=item.desc.total_bytes,
+                dimensions=[name or None for name in item.dimensions],
+                attributes=item.attributes,
+                attribute_values=None,
+                format=contents.format,
+                storage=_as_keys(item.details),
+                statistics=None,
+            )
+
+
+def _describe_tensor(source: Source, name: str, *, stats: bool) -> _Shown:
+    """A tensor with its attributes, and with `stats` its statistics."""
+    from revseq_cli.report import objects
+
+    attributes = _read_attributes(source)
+    record = objects.StoredRecord(
+        name,
+        source.desc.data_type.name,
+        source.desc.sizes,
+        bytes=source.desc.total_bytes,
+        dimensions=[dimension or None for dimension in source.dimensions],
+        attributes=None if attributes is None else len(attributes),
+        attribute_values=attributes,
+        format=source.storage.format,
+        storage=_as_keys(source.storage.details),
+        statistics=_count_statistics(source) if stats else None,
+    )
+    return _Shown(source, [record])
+
+
+def _as_keys(details: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a storage, named as the other keys of a report are."""
+    return {name.lower().replace(" ", "_"): value for name, value in details.items()}
+
+
+def _read_attributes(source: Source) -> dict[str, Any] | None:
+    """The attributes of a tensor; None where it has none, or they cannot be read."""
+    try:
+        meaning = source.meaning()
+    except RevseqError:
+        return None
+    if not meaning:
+        return None
+    values = meaning.attributes.items()
+    return {key: value.tolist() if hasattr(value, "tolist") else value for key, value in values}
+
+
+def _count_statistics(source: Source) -> StatisticsRecord:
+    from revseq_cli.pipeline import passes
+    from revseq_cli.pipeline.plan import Resources
+    from revseq_cli.report.objects import StatisticsRecord
+
+    counts = passes.statistics(source, Resources())
+    return StatisticsRecord(
+        min=counts.least,
+        max=counts.greatest,
+        mean=counts.mean,
+        nan=counts.nans,
+        infinite=counts.infinite,
+        missing=counts.missing,
+    )

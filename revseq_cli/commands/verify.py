@@ -18,6 +18,7 @@ from revseq_cli.operator.spec import FeatureLevel
 if TYPE_CHECKING:
     from revseq_cli.formats.references import Reference
     from revseq_cli.pages import Report, Verdict
+    from revseq_cli.report.objects import ExampleRecord, PageRecord
 
     # Each page by its name, with its report or the error that stopped it.
     Pages = Sequence[tuple[str, Report | RevseqError]]
@@ -50,12 +51,7 @@ if TYPE_CHECKING:
 )
 @options.level_option
 @Group.PRINT.option(
-    "--format",
-    "form",
-    type=click.Choice(("text", "github", "json")),
-    default="text",
-    show_default=True,
-    help="The form of the report; github prints annotations for GitHub Actions.",
+    "--github", is_flag=True, help="Print the report as annotations for GitHub Actions."
 )
 @options.output_options
 def command(
@@ -63,7 +59,7 @@ def command(
     fix: bool,
     allow_empty: bool,
     level: FeatureLevel,
-    form: str,
+    github: bool,
     console: Console,
 ) -> int:
     """Recompute every example of the operator in documentation pages and compare the results bit for bit.
@@ -80,6 +76,8 @@ def command(
     1 if one is wrong or if some of several pages cannot be read or have no examples, and 2 if none
     of the pages can be checked.
     """
+    if github and console.as_json:
+        raise UsageError("--json and --github are two forms of the report", "one of them")
     results, skipped = _check_pages(pages, level, console, fix=fix, allow_empty=allow_empty)
     if not results and not allow_empty:
         found = f"no example of this operator in {skipped} pages"
@@ -89,9 +87,9 @@ def command(
         if isinstance(result, RevseqError):
             options.print_error(result, console.color)
     status = _choose_status(results)
-    if console.as_json or form == "json":
-        _print_json(results, skipped, status)
-    elif form == "github":
+    if console.as_json:
+        _print_json(results, skipped, status, console)
+    elif github:
         click.echo("".join(f"{line}\n" for line in _write_annotations(results)), nl=False)
     elif not console.quiet:
         for line in _write_report(results, skipped, console):
@@ -226,33 +224,24 @@ def _escape(text: str, others: str = "") -> str:
     return printable(escaped)
 
 
-def _print_json(results: Pages, skipped: int, status: int) -> None:
+def _print_json(results: Pages, skipped: int, status: int, console: Console) -> None:
     from revseq_cli.report import objects
 
-    members = [_describe_page(name, page) for name, page in results]
-    report = {"exit_status": status, "pages": members, "skipped": skipped}
-    click.echo(objects.text_of(report))
+    pages: list[PageRecord] = []
+    errors: list[RevseqError] = []
+    for name, result in results:
+        if isinstance(result, RevseqError):
+            errors.append(result)
+        else:
+            examples = [_describe_verdict(verdict) for verdict in result.verdicts]
+            pages.append(objects.PageRecord(name, examples, result.skipped))
+    console.report(objects.VerifyRecord(pages, skipped), status, errors)
 
 
-def _describe_page(name: str, page: Report | RevseqError) -> dict[str, object]:
-    """The members of a page in JSON; that of an error has none of its content."""
-    from revseq_cli.report import objects
+def _describe_verdict(verdict: Verdict) -> ExampleRecord:
+    from revseq_cli.report.objects import ExampleRecord, FindingRecord
 
-    if isinstance(page, RevseqError):
-        return {"page": name, "errors": objects.errors_of(page), "examples": [], "skipped": 0}
-    examples = [_describe_verdict(verdict) for verdict in page.verdicts]
-    return {"page": name, "errors": [], "examples": examples, "skipped": page.skipped}
-
-
-def _describe_verdict(verdict: Verdict) -> dict[str, object]:
     findings = [
-        {"message": finding.message, "line": finding.line, "column": finding.column}
-        for finding in verdict.findings
+        FindingRecord(finding.line, finding.column, finding.message) for finding in verdict.findings
     ]
-    return {
-        "number": verdict.number,
-        "line": verdict.line,
-        "right": verdict.right,
-        "fixed": verdict.fixed,
-        "findings": findings,
-    }
+    return ExampleRecord(verdict.number, verdict.line, verdict.right, verdict.fixed, findings)

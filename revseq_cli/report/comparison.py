@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from revseq_cli.core.errors import printable
 from revseq_cli.formats.contract import Source
 from revseq_cli.pipeline.folds import Differences
-from revseq_cli.report import terminal
-from revseq_cli.report.objects import Comparison, first_differences
+from revseq_cli.report import objects, terminal
 from revseq_cli.report.subject import Row, Subject
 from revseq_cli.text.numbers import render
 from revseq_cli.text.rows import DOTS
+
+if TYPE_CHECKING:
+    from revseq_cli.porting.diagnose import Mistake, WrongLines
 
 _WIDTH = 100  # columns where there is no terminal
 _MOST_ELEMENTS = 12  # of a sequence that are shown, from the first wrong one on
@@ -33,6 +36,84 @@ class WrongSequence:
     a: list[str]
     expected: list[str]
     wrong: list[bool]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of `diff`: `differences` is None for tensors of other data types or sizes.
+
+    `b` is what `a` is compared with: a tensor, or what is right for a job, whose `axis` is reversed. `lines` says
+    which are wrong, and `mistakes` what explains that.
+    """
+
+    a: Source
+    b: Source
+    differences: Differences | None
+    axis: int | None = None
+    lines: WrongLines | None = None
+    mistakes: tuple[Mistake, ...] = ()
+    sequences: tuple[WrongSequence, ...] = ()
+
+    @property
+    def hint(self) -> str:
+        """What helps, if that is known, or with which options all is equal but for rounding."""
+        remedies = [mistake.remedy for mistake in self.mistakes if mistake.remedy]
+        if remedies:
+            return "; ".join(remedies)
+        wider = self.differences.wider if self.differences else ""
+        if wider == "--equal-nan":
+            return "add --equal-nan to treat all NaNs as equal"
+        if wider:
+            return f"the differences are as small as rounding: add {wider}"
+        return ""
+
+    @property
+    def equal(self) -> bool:
+        """Whether no element differs, and none was read otherwise than A has it."""
+        return self.differences is not None and not self.differences.count and not self.mistakes
+
+    @property
+    def roles(self) -> tuple[str, str]:
+        """What `a` and `b` are called."""
+        return ("A", "B") if self.axis is None else ("A", "expected")
+
+    def as_record(self) -> objects.DiffRecord:
+        """What --json has of it."""
+        wrong = None
+        if self.lines:
+            wrong = objects.WrongSequencesRecord(self.lines.count, self.lines.of, self.lines.rule)
+        mistakes = [
+            objects.MistakeRecord(mistake.text, mistake.lines, mistake.remedy)
+            for mistake in self.mistakes
+        ]
+        return objects.DiffRecord(
+            a=objects.describe_tensor(self.a.name, self.a.desc),
+            b=objects.describe_tensor(self.b.name, self.b.desc),
+            equal=self.equal,
+            **_describe(self.differences),
+            axis=self.axis,
+            wrong_sequences=wrong,
+            mistakes=mistakes,
+            hint=self.hint,
+        )
+
+
+_KEPT = ("total", "nans", "inside", "largest_absolute", "largest_relative", "largest_ulps")
+
+
+def _describe(differences: Differences | None) -> dict[str, Any]:
+    """What --json has of the elements that differ."""
+    if differences is None:
+        return dict.fromkeys(("different", "first", *_KEPT))
+    numbers = {name: getattr(differences, name) for name in _KEPT}
+    first = [objects.DifferenceRecord(*row) for row in list_differences(differences)]
+    return {"different": differences.count, "first": first, **numbers}
+
+
+def list_differences(differences: Differences) -> list[tuple[list[int], str, str]]:
+    """The first elements that differ: the index, and the values in a and in b as text."""
+    texts = map(render, (differences.a, differences.b))
+    return list(zip(differences.indices.tolist(), *texts, strict=True))
 
 
 def read_wrong_sequences(subject: Subject, most: int) -> list[WrongSequence]:
@@ -129,7 +210,7 @@ def _count(comparison: Comparison, differences: Differences) -> str:
 
 def _elements(comparison: Comparison, differences: Differences) -> Iterator[str]:
     """The first elements that differ, and how many more there are."""
-    rows = [(str(index), a, b) for index, a, b in first_differences(differences)]
+    rows = [(str(index), a, b) for index, a, b in list_differences(differences)]
     if not rows:
         return
     rows.insert(0, ("index", *comparison.roles))

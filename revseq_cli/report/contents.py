@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from revseq_cli.formats.contents import Contents, Item
 from revseq_cli.formats.contract import Source
 from revseq_cli.report import terminal, view
 from revseq_cli.text.numbers import render
+
+if TYPE_CHECKING:
+    from revseq_cli.report.objects import StatisticsRecord
 
 _HEADS = ("name", "data type", "shape", "dimensions", "attributes", "storage")
 _NAME, _SHAPE, _DIMENSIONS, _ATTRIBUTES, _STORAGE = 0, 2, 3, 4, 5  # columns
@@ -30,8 +34,8 @@ Cells = list[str]
 
 def tensor_text(
     source: Source,
-    attributes: dict[str, Any],
-    statistics: dict[str, Any] | None,
+    attributes: Mapping[str, Any],
+    statistics: StatisticsRecord | None,
     *,
     preview: bool,
     width: int | None = None,
@@ -48,8 +52,8 @@ def tensor_text(
     for name, value in attributes.items():
         rows.append((label, _attribute_text(name, value)))
         label = ""
-    for key, value in (statistics or {}).items():
-        rows.append((key, _number_text(source, key, value)))
+    if statistics:
+        rows += _statistics_rows(source, statistics)
     lines = [printable(source.name)]
     for label, text in rows:
         lines += _wrap_cell(f"  {label:<{_LABEL_WIDTH}}", text, width)
@@ -120,12 +124,19 @@ def _attribute_text(name: str, value: object) -> str:
     return printable(f"{name} = {text}"[:_LONGEST_ATTRIBUTE])
 
 
-def _number_text(source: Source, key: str, value: Any) -> str:  # noqa: ANN401 - any number
-    """A statistic; the minimum and the maximum are printed as an element is."""
+def _statistics_rows(source: Source, statistics: StatisticsRecord) -> Iterator[tuple[str, str]]:
+    """The statistics; the minimum and the maximum are printed as an element is."""
+    yield "min", _element_text(source, statistics.min)
+    yield "max", _element_text(source, statistics.max)
+    yield "mean", "-" if statistics.mean is None else str(statistics.mean)
+    yield "NaN", str(statistics.nan)
+    yield "infinite", str(statistics.infinite)
+    yield "missing", str(statistics.missing)
+
+
+def _element_text(source: Source, value: Any) -> str:  # noqa: ANN401 - any number
     if value is None:
         return "-"
-    if key not in ("min", "max"):
-        return str(value)
     if dtypes.is_minifloat(source.dtype):
         return f"{value:.4g}"
     return render(np.array([value], source.dtype))[0]

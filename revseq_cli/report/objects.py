@@ -1,207 +1,371 @@
-"""Results of commands, and the same as JSON for programs. The manual says what each member means."""
+"""What commands print with --json: one form for all of them, which revseq-json(7) describes.
+
+A report is one object. Four keys are the same for all commands: `command`, `exit_status`, `notes`
+and `errors`. The others are the fields of one of the records below.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
 
 from revseq_cli.core.errors import RevseqError
 from revseq_cli.core.tensors import TensorDesc
-from revseq_cli.operator.spec import INPUT, LENGTHS
-from revseq_cli.report.terminal import message
-from revseq_cli.text.numbers import render
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.contents import Contents, Item
-    from revseq_cli.formats.contract import Source, Storage
-    from revseq_cli.pipeline.folds import Differences, Statistics
+    from revseq_cli.operator.directml import Departure
+    from revseq_cli.operator.spec import Constraint
     from revseq_cli.pipeline.jobs import Job
-    from revseq_cli.pipeline.plan import Plan
-    from revseq_cli.porting.diagnose import Mistake, WrongLines
-    from revseq_cli.report.comparison import WrongSequence
 
 
-class Outcome(NamedTuple):
-    """The result of a job of a batch: `line` is its line in the manifest, `error` is None if its output is written.
+@dataclass(frozen=True)
+class ErrorRecord:
+    """A part of an error; what it does not have is empty."""
 
-    With `skipped`, the output is up to date; it was only `planned` in a dry run.
+    where: str
+    found: str
+    expected: str
+    hint: str
+    context: str
+
+
+@dataclass(frozen=True)
+class TensorRecord:
+    """A tensor; of one in a model, the data type or the shape may be unknown."""
+
+    name: str
+    data_type: str | None
+    shape: Sequence[int | str] | None
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """What every report on a job has."""
+
+    input: TensorRecord
+    lengths: TensorRecord
+    axis: int
+    batch_axis: int | None
+
+
+@dataclass(frozen=True)
+class RunRecord(JobRecord):
+    """`run -o`: the new file, the bytes of its tensor, and how many lengths were clamped."""
+
+    output: str
+    bytes: int
+    clamped: int
+
+
+@dataclass(frozen=True)
+class PlanRecord:
+    """How a job would run; memory and sizes of blocks are in bytes."""
+
+    blocks: int
+    block_bytes: int
+    engine: str
+    workers: int | None
+    scheduler: str | None
+    memory: int
+    spooled: bool
+
+
+@dataclass(frozen=True)
+class DryRunRecord(JobRecord):
+    """`run --dry-run`."""
+
+    output: str | None
+    plan: PlanRecord
+
+
+@dataclass(frozen=True)
+class CountsRecord:
+    """How many lengths a job has, and their range."""
+
+    total: int
+    clamped: int
+    unchanged: int
+    least: int | None
+    greatest: int | None
+
+
+@dataclass(frozen=True)
+class CheckRecord(JobRecord):
+    """`check` of a job; there are no counts if no level accepts its lengths."""
+
+    level: str
+    valid: bool
+    lowest_level: str | None
+    hint: str
+    constraints: Sequence[Constraint]
+    length_counts: CountsRecord | None
+    directml: Sequence[Departure]
+
+
+@dataclass(frozen=True)
+class NodeRecord(TensorRecord):
+    """A ReverseSequence node of a model, with the tensor that it reverses."""
+
+    time_axis: int
+    batch_axis: int
+    valid: bool
+    lowest_level: str | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class NodesRecord:
+    """`check` of a model."""
+
+    level: str
+    valid: bool
+    nodes: Sequence[NodeRecord]
+
+
+@dataclass(frozen=True)
+class DifferenceRecord:
+    """An element that differs."""
+
+    index: Sequence[int]
+    a: str
+    b: str
+
+
+@dataclass(frozen=True)
+class WrongSequencesRecord:
+    """How many sequences are wrong `of` how many, and which."""
+
+    count: int
+    of: int
+    rule: str
+
+
+@dataclass(frozen=True)
+class MistakeRecord:
+    """What explains wrong sequences."""
+
+    text: str
+    sequences: int
+    remedy: str
+
+
+@dataclass(frozen=True)
+class DiffRecord:
+    """`diff`: how many elements differ, how far, and the first of them.
+
+    These are None for tensors of different data types or shapes. `axis`, `wrong_sequences` and
+    `mistakes` are about a job.
     """
+
+    a: TensorRecord
+    b: TensorRecord
+    equal: bool
+    total: int | None
+    different: int | None
+    nans: int | None
+    inside: int | None
+    largest_absolute: float | None
+    largest_relative: float | None
+    largest_ulps: int | None
+    first: Sequence[DifferenceRecord] | None
+    axis: int | None
+    wrong_sequences: WrongSequencesRecord | None
+    mistakes: Sequence[MistakeRecord]
+    hint: str
+
+
+@dataclass(frozen=True)
+class OutcomeRecord:
+    """`batch`: one job, which has a report of its own."""
 
     line: int
     output: str
-    error: RevseqError | None
-    bytes: int = 0
-    notes: Sequence[str] = ()
-    clamped: int = 0
-    skipped: bool = False
-    planned: bool = False
+    bytes: int
+    clamped: int
+    skipped: bool
+    planned: bool
 
 
-class Comparison(NamedTuple):
-    """The result of `diff`: `differences` is None for tensors of other data types or sizes.
+@dataclass(frozen=True)
+class StatisticsRecord:
+    """The statistics of a tensor: minimum, maximum and mean of its numbers, and counts of the rest."""
 
-    `b` is what `a` is compared with: a tensor, or what is right for a job, whose `axis` is reversed. `lines` says
-    which are wrong, and `mistakes` what explains that. `notes` are those of all tensors.
-    """
-
-    a: Source
-    b: Source
-    differences: Differences | None
-    axis: int | None = None
-    lines: WrongLines | None = None
-    mistakes: tuple[Mistake, ...] = ()
-    notes: Sequence[str] = ()
-    sequences: tuple[WrongSequence, ...] = ()
-
-    @property
-    def hint(self) -> str:
-        """What helps, if that is known, or with which options all is equal but for rounding."""
-        remedies = [mistake.remedy for mistake in self.mistakes if mistake.remedy]
-        if remedies:
-            return "; ".join(remedies)
-        wider = self.differences.wider if self.differences else ""
-        if wider == "--equal-nan":
-            return "add --equal-nan to treat all NaNs as equal"
-        return f"the differences are as small as rounding: add {wider}" if wider else ""
-
-    @property
-    def equal(self) -> bool:
-        """Whether no element differs, and none was read otherwise than A has it."""
-        return self.differences is not None and not self.differences.count and not self.mistakes
-
-    @property
-    def roles(self) -> tuple[str, str]:
-        """What `a` and `b` are called."""
-        return ("A", "B") if self.axis is None else ("A", "expected")
+    min: object
+    max: object
+    mean: object
+    nan: int
+    infinite: int
+    missing: int
 
 
-def first_differences(differences: Differences) -> list[tuple[list[int], str, str]]:
-    """The first elements that differ: the index, and the values in a and in b as text."""
-    texts = map(render, (differences.a, differences.b))
-    return list(zip(differences.indices.tolist(), *texts, strict=True))
+@dataclass(frozen=True)
+class StoredRecord(TensorRecord):
+    """A tensor in a file. A list of a file's tensors has no values of attributes, and no statistics."""
+
+    bytes: int
+    dimensions: Sequence[str | None]
+    attributes: int | None
+    attribute_values: Mapping[str, object] | None
+    format: str
+    storage: Mapping[str, object]
+    statistics: StatisticsRecord | None
+
+
+@dataclass(frozen=True)
+class OtherRecord:
+    """What a file holds besides tensors, such as a group."""
+
+    name: str
+    what: str
+    attributes: int | None
+
+
+@dataclass(frozen=True)
+class ShowRecord:
+    """`show`."""
+
+    tensors: Sequence[StoredRecord]
+    others: Sequence[OtherRecord]
+
+
+@dataclass(frozen=True)
+class ConvertRecord:
+    """`convert`: the input, the new file, and the bytes of its tensor."""
+
+    input: TensorRecord
+    output: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class FindingRecord:
+    """A mistake in an example."""
+
+    line: int
+    column: int
+    message: str
+
+
+@dataclass(frozen=True)
+class ExampleRecord:
+    """An example on a page."""
+
+    number: int
+    line: int
+    right: bool
+    fixed: bool
+    findings: Sequence[FindingRecord]
+
+
+@dataclass(frozen=True)
+class PageRecord:
+    """A page; `skipped` counts its examples of other operators."""
+
+    name: str
+    examples: Sequence[ExampleRecord]
+    skipped: int
+
+
+@dataclass(frozen=True)
+class VerifyRecord:
+    """`verify`; `skipped` counts pages without examples."""
+
+    pages: Sequence[PageRecord]
+    skipped: int
+
+
+@dataclass(frozen=True)
+class LevelRecord:
+    """What a feature level accepts; all is None where the operator does not exist."""
+
+    level: str
+    input_data_types: Sequence[str] | None
+    lengths_data_types: Sequence[str] | None
+    dimension_counts: Sequence[int] | None
+    most_elements: Mapping[str, int] | None
+
+
+@dataclass(frozen=True)
+class LevelsRecord:
+    """`levels`."""
+
+    levels: Sequence[LevelRecord]
+
+
+@dataclass(frozen=True)
+class ExportRecord(JobRecord):
+    """`export`: the new files, what to type on Windows, the file it writes, and what to type here."""
+
+    files: Sequence[str]
+    dxdispatch: str
+    result: str
+    comparison: str
+    directml: Sequence[Departure]
+
+
+def write_report(
+    command: str | None,
+    status: int,
+    *,
+    notes: Sequence[str] = (),
+    errors: Iterable[RevseqError] = (),
+    record: object = None,
+) -> str:
+    """The report of a command; `record` has its own keys, and an error that ends it has none."""
+    report: dict[str, object] = {"command": command, "exit_status": status, "notes": notes}
+    report["errors"] = [part for error in errors for part in _describe_error(error)]
+    if is_dataclass(record):
+        report |= _fields_of(record)
+    return text_of(report)
+
+
+def describe_tensor(name: str, desc: TensorDesc) -> TensorRecord:
+    """A tensor of a report."""
+    return TensorRecord(name, desc.data_type.name, desc.sizes)
+
+
+def describe_job(job: Job) -> dict[str, Any]:
+    """The fields of a JobRecord; the lengths are as LENGTHS has them."""
+    values, lengths, axis = job.descs
+    return {
+        "input": describe_tensor(job.values.name, values),
+        "lengths": describe_tensor(job.lengths.name, lengths),
+        "axis": axis,
+        "batch_axis": job.batch_axis,
+    }
+
+
+def _describe_error(error: RevseqError) -> list[ErrorRecord]:
+    names = [field.name for field in fields(ErrorRecord)]
+    return [ErrorRecord(*(getattr(part, name) for name in names)) for part in error.parts()]
 
 
 def text_of(value: object) -> str:
-    """Any value as JSON: a string stands for each NaN, infinity or complex number, and for any other thing."""
+    """Any value as JSON: a string for each NaN, infinity or complex number, and for any other thing."""
     return json.dumps(_plain(value), allow_nan=False)
 
 
 def _plain(value: object) -> object:
     """The value made of Python's own types; NumPy's are not JSON's, though many equal them."""
+    if is_dataclass(value):
+        value = _fields_of(value)
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, str) or value is None:
         return value
     if hasattr(value, "tolist"):  # an array or a number of NumPy's
         value = value.tolist()
     if isinstance(value, Iterable):
-        return [*map(_plain, value)]
-    return (
-        value
-        if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
-        else str(value)
-    )
+        return [_plain(item) for item in value]
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return str(value)
 
 
-def of_desc(desc: TensorDesc) -> dict[str, object]:
-    """The members that reports have of a tensor."""
-    return {"DataType": desc.data_type.name, "Sizes": desc.sizes}
-
-
-def job(values: TensorDesc, lengths: TensorDesc, axis: int) -> dict[str, object]:
-    """The members that reports have of a job."""
-    return {INPUT: of_desc(values), LENGTHS: of_desc(lengths), "Axis": axis}
-
-
-def plan(of: Job, plan: Plan) -> str:
-    """The report of `run --dry-run`; memory and sizes of blocks are in bytes."""
-    told = {
-        "blocks": plan.blocks.count,
-        "block_bytes": plan.blocks.elements * of.values.dtype.itemsize,
-        "engine": plan.engine,
-        "workers": None if plan.transport.scheduler else plan.workers,
-        "scheduler": plan.transport.scheduler or None,
-        "memory": plan.bytes,
-        "spooled": bool(plan.detour.copies or plan.detour.tiling),
-    }
-    return text_of({**job(of.values.desc, of.lengths.desc, of.axis), "plan": told})
-
-
-def outcome(outcome: Outcome) -> str:
-    """The report of `batch` on one job."""
-    error = outcome.error
-    told = {"ok": not error, "errors": errors_of(error), "error": error and message(error)}
-    return text_of(outcome._asdict() | told)
-
-
-def described(
-    name: str, tensor: Source | Item, desc: TensorDesc, storage: Storage, **more: object
-) -> dict[str, Any]:
-    """What `show` tells of a tensor: its names of dimensions, how many attributes it has, and how it is stored."""
-    dimensions = [each or None for each in tensor.dimensions]
-    about = {"bytes": desc.total_bytes, "dimensions": dimensions, "attributes": None}
-    return {
-        "name": name,
-        **of_desc(desc),
-        **about,
-        "format": storage.format,
-        "storage": storage.details,
-        **more,
-    }
-
-
-def statistics(found: Statistics) -> dict[str, object]:
-    """The statistics of a tensor."""
-    ends = {"min": found.least, "max": found.greatest, "mean": found.mean}
-    return {**ends, "NaN": found.nans, "infinite": found.infinite, "missing": found.missing}
-
-
-def show(
-    tensors: Sequence[dict[str, Any]],
-    listed: Collection[Contents],
-    errors: Mapping[str, RevseqError],
-    status: int,
-) -> str:
-    """The report of `show`: tensors, what is listed beside them, and the errors of what cannot be read, by name."""
-    items = [(contents.name_of(item), item) for contents in listed for item in contents.items]
-    others = [
-        {"name": name, "what": item.what, "attributes": item.attributes}
-        for name, item in items
-        if not item.desc
-    ]
-    unread = [
-        {"name": name, "error": message(error), "errors": errors_of(error)}
-        for name, error in errors.items()
-    ]
-    return text_of({"exit_status": status, "tensors": tensors, "others": others, "errors": unread})
-
-
-def diff(comparison: Comparison) -> str:
-    """The report of `diff`; tensors of different data types or sizes have no numbers, and no lines without a job."""
-    a, b, found, axis, wrong, mistakes, notes, _ = comparison
-    report: dict[str, object] = {"equal": comparison.equal, "Axis": axis}
-    report |= {key: {"name": side.name, **of_desc(side.desc)} for key, side in (("A", a), ("B", b))}
-    if found:
-        names = ("total", "nans", "inside", "largest_absolute", "largest_relative", "largest_ulps")
-        report |= {"different": found.count, **{name: getattr(found, name) for name in names}}
-        report["first"] = [
-            {"index": index, "A": x, "B": y} for index, x, y in first_differences(found)
-        ]
-    report["wrong_lines"] = wrong and wrong._asdict()
-    report["mistakes"] = [mistake._asdict() for mistake in mistakes]
-    return text_of(report | {"hint": comparison.hint, "notes": notes})
-
-
-def failure(error: RevseqError, status: int) -> str:
-    """An error that ends the command, with its exit status."""
-    return text_of({"exit_status": status, "errors": errors_of(error)})
-
-
-def errors_of(error: RevseqError | None) -> list[dict[str, str]]:
-    """The parts of an error as objects; none where there is no error."""
-    names = ("where", "found", "expected", "hint", "context")
-    return (
-        [{name: getattr(part, name) for name in names} for part in error.parts()] if error else []
-    )
+def _fields_of(record: Any) -> dict[str, object]:  # noqa: ANN401 - any dataclass
+    return {field.name: getattr(record, field.name) for field in fields(record)}

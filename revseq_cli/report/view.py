@@ -17,7 +17,6 @@ from revseq_cli.operator import kernel
 from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.plan import DASK, Plan
 from revseq_cli.report import terminal
-from revseq_cli.report.objects import Outcome
 from revseq_cli.text.numbers import render
 from revseq_cli.text.rows import align_cells, make_rows, put_brackets
 
@@ -171,25 +170,6 @@ def plan(job: Job, plan: Plan) -> str:
         where = printable(plan.transport.scheduler) or "dask's own configuration"
         engine = f"dask, all workers of {where}, {plan.bytes:,} bytes of memory for each thread"
     return "\n".join([*lines, f"engine                 {engine}"])
-
-
-def batch(outcomes: Sequence[Outcome], jobs: int, seconds: float | None) -> str:
-    """How many of all jobs are done, skipped, failed or not begun, with their bytes, and the seconds of no dry run."""
-    failed, skipped = (
-        sum(each.error is not None for each in outcomes),
-        sum(each.skipped for each in outcomes),
-    )
-    done, wrong = ("done", "failed") if seconds is not None else ("to do", "wrong")
-    counts = {
-        done: len(outcomes) - failed - skipped,
-        "skipped": skipped,
-        wrong: failed,
-        "not begun": jobs - len(outcomes),
-    }
-    told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-    size = sum(outcome.bytes for outcome in outcomes)
-    took = f" in {seconds:.2f} s" if seconds is not None else ""
-    return f"{terminal.counted(jobs, 'job')}: {told or 'nothing'}; {size:,} bytes{took}"
 
 
 def axis_text(values: TensorDesc, axis: int) -> str:

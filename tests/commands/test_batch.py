@@ -80,8 +80,8 @@ def test_options_are_defaults_for_every_job(revseq, files):
     )
     done = revseq("batch", "-", "--overwrite", "--json", stdin=text.encode())
     found = reports(done)
-    assert [(each["ok"], each["bytes"]) for each in found] == [(True, 48), (False, 0), (False, 0)]
-    assert found[1]["error"].startswith("Error: y2.npy: exists already\n")
+    assert [(each["exit_status"], each["bytes"]) for each in found] == [(0, 48), (2, 0), (2, 0)]
+    assert found[1]["errors"][0]["where"] == "y2.npy"
     assert "line 2: y2.npy: exists already" in done.err
     assert "line 3: x.npy: its data type is FLOAT32, not INT8" in done.err
     assert (files / "y2.npy").read_bytes() == b"old"
@@ -345,7 +345,7 @@ def test_a_dry_run_checks_all_and_writes_nothing(revseq, files):
     done = revseq("batch", "m.jsonl", "--dry-run", "--json").failed(
         "line 4: y3.npy: exists already"
     )
-    assert [each["ok"] for each in reports(done)] == [True, True, True, False]
+    assert [each["exit_status"] for each in reports(done)] == [0, 0, 0, 2]
 
 
 # jobs that fail
@@ -385,7 +385,7 @@ def test_larger_jobs_have_the_engine_to_themselves(revseq, files):
     jobs = [{"output": "y0.npy"}, job | {"output": "y1.npy", "engine": "processes", "jobs": 2, "verify": True},
             {"output": "y2.npy"}, job | {"output": "y3.npy", "memory": "1MiB"}, job | {"output": "y4.npy", "memory": 9}]  # fmt: skip
     done = revseq("batch", "-", "--json", stdin=lines(*jobs).encode())
-    assert [each["ok"] for each in reports(done)] == [True] * 4 + [False]
+    assert [each["exit_status"] for each in reports(done)] == [0] * 4 + [2]
     assert "line 5: large.npy: the memory is 9 bytes" in done.err
     for name in ("y1.npy", "y3.npy"):
         assert oracle.same_bits(np.load(files / name), oracle.reverse(large, lengths, 1))
@@ -471,7 +471,9 @@ def test_h67_a_job_that_ends_its_process(revseq, files, suffix):
     done = revseq("batch", "-", "--json", code=MANY + DEADLY + UNTOLD, stdin=lines(*jobs).encode())
     done.failed("(5 jobs): its process died")
     assert [each["output"] for each in reports(done)] == names
-    wrong = {each["output"]: each["errors"][0]["found"] for each in reports(done) if not each["ok"]}
+    wrong = {
+        each["output"]: each["errors"][0]["found"] for each in reports(done) if each["exit_status"]
+    }
     taken = {"y9.npy": "exists already"} if there else {}
     assert wrong == {names[i]: "its process died" for i in deadly} | taken
     good = {*names} - wrong.keys()
@@ -523,7 +525,7 @@ new.FileGroup.take_names = take_names
 @pytest.mark.needs("fork")
 def test_outputs_with_names_are_done_though_their_worker_died(revseq, files):
     done = revseq("batch", "-", "--json", stdin=numbered(5).encode(), code=NAMED_THEN_DEAD).ok()
-    assert [report["ok"] for report in reports(done)] == [True] * 5
+    assert [report["exit_status"] for report in reports(done)] == [0] * 5
     assert (files / "died").exists()
     assert outputs(files) == {f"y{i}.npy" for i in range(5)}
 

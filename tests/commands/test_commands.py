@@ -101,7 +101,7 @@ def test_check_json(revseq, files):
     job = ("check", "x.npy", "n.npy", "--axis", 1)
     report = json.loads(revseq(*job, "--feature-level", "2_1", "--json").failed().out)
     assert (report["valid"], report["lowest_level"]) == (False, "4_0")
-    assert report["lengths"] == {
+    assert report["length_counts"] == {
         "total": 3,
         "clamped": 0,
         "unchanged": 0,
@@ -138,7 +138,7 @@ def test_levels_is_a_matrix_of_40_columns(revseq):
 def test_levels_as_json(revseq):
     levels = json.loads(revseq("levels", "--json").ok().out)["levels"]
     assert len(levels) == 16
-    assert levels[2]["SequenceLengthsTensor"] == ["UINT32"]
+    assert levels[2]["lengths_data_types"] == ["UINT32"]
     assert levels[2]["most_elements"] == {"1": 2**32 - 4, "2": 2**32 - 2, "4": 2**32 - 1}
     assert levels[-1]["most_elements"] is None
 

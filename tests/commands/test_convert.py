@@ -69,8 +69,8 @@ def test_through_pipes(revseq, files):
     assert oracle.same_bits(np.load(io.BytesIO(binary)), values)
     done = revseq("convert", "-", "y.h5", "--verify", "--json", stdin=binary).ok()
     assert json.loads(done.out) == {
-        "input": {"name": "standard input", "DataType": "FLOAT32", "Sizes": [3, 4]}, "output": "y.h5", "bytes": 48,
-        "notes": [],
+        "command": "convert", "exit_status": 0, "notes": [], "errors": [],
+        "input": {"name": "standard input", "data_type": "FLOAT32", "shape": [3, 4]}, "output": "y.h5", "bytes": 48,
     }  # fmt: skip
 
 

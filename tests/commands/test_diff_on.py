@@ -77,7 +77,7 @@ def test_random_jobs_of_all_types_and_ranks_are_equal(revseq, tmp_path):
         )
         done = revseq(*ON, "x.npy", "n.npy", *options, "--feature-level", "none", "--json").ok()
         found = json.loads(done.out)
-        assert (found["equal"], found["different"], found["A"]["name"]) == (True, 0, CPU), options
+        assert (found["equal"], found["different"], found["a"]["name"]) == (True, 0, CPU), options
 
 
 def test_what_does_not_fit_into_the_memory(revseq, tmp_path):
@@ -135,7 +135,7 @@ def test_types_that_it_lacks(revseq, tmp_path):
     options = ("[[3]]", "--axis", 1, "--feature-level", "none")
     done = revseq(*ON, "x.npy", *options, "--json", code=WRONG.format("feed['x']")).failed()
     first = json.loads(done.out)["first"]
-    assert [(each["A"], each["B"]) for each in first] == [
+    assert [(element["a"], element["b"]) for element in first] == [
         ("1+0j", "3+0j"),
         ("3+0j", "1+0j"),
     ]

@@ -29,7 +29,7 @@ def test_there_and_back(revseq, tmp_path, data_type):
         "export", "x.npy", "n.npy", "--axis", 1, "-o", "model.json", "--json", cwd=here
     ).ok()
     report = json.loads(done.out)
-    assert report["command"] == "dxdispatch.exe model.json"
+    assert report["dxdispatch"] == "dxdispatch.exe model.json"
     for file in report["files"]:
         shutil.copy(here / file, there)
     dxdispatch.run(there, "model.json")

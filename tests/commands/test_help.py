@@ -40,9 +40,9 @@ def test_the_command_help(revseq):
         assert revseq("help", name).ok().out == revseq(name, "--help").out == revseq(name, "-h").out
     overview = revseq("help").ok().out
     assert overview == revseq("--help").out == revseq().ok().out
-    for topic in ("formats", "porting"):
+    for topic in ("formats", "porting", "json"):
         assert len(revseq("help", topic).ok().out.splitlines()) > 20
-    revseq("help", "json").refused("'json' is not a choice")
+    revseq("help", "jsn").refused("'jsn' is not a choice")
 
 
 @pytest.mark.needs("terminal")

@@ -103,12 +103,11 @@ class TestPages:
 
 class TestForms:
     def test_json(self, revseq, docs):
-        done = revseq("verify", docs.name, "--format", "json")
-        assert done.out == revseq("verify", "docs", "--json").out
+        done = revseq("verify", docs.name, "--json")
         report = json.loads(done.out)
         assert (report["skipped"], report["exit_status"], done.status) == (3, 1, 1)
         names = ("docs/a.md", "docs/b/wrong.HTML", "docs/c/x.markdown")
-        assert [page["page"] for page in report["pages"]] == [str(Path(name)) for name in names]
+        assert [page["name"] for page in report["pages"]] == [str(Path(name)) for name in names]
         assert [[each["right"] for each in page["examples"]] for page in report["pages"]] == [
             [True, True], [False, True], [True, True],
         ]  # fmt: skip
@@ -124,21 +123,21 @@ class TestForms:
     def test_github(self, revseq, tmp_path):
         name = "50%, a:b.md"
         (tmp_path / name).write_text(WRONG)
-        done = revseq("verify", name, "gone.md", "--format", "github").failed()
+        done = revseq("verify", name, "gone.md", "--github").failed()
         assert done.out.splitlines() == [
             f"::error file=50%25%2C a%3Ab.md,line=22,col=14,title=revseq::{TOLD.partition(' ')[2]}",
             "::error file=gone.md,title=revseq::no such file",
         ]
 
     @pytest.mark.needs("colons")
-    @pytest.mark.parametrize("form", ["text", "github", "json"])
+    @pytest.mark.parametrize("form", [(), ("--github",), ("--json",)])
     def test_hostile_names_and_texts(self, revseq, tmp_path, form):
         name = "a\x1b[31m\r\n::warning::x.md"
         page = PAGE.replace("Axis: 3", "Axis: %0A\x1b[31m::error::x](http://x)").replace(
             "[ 3,", "[ \x1b[31m3,"
         )
         (tmp_path / name).write_text(page)
-        done = revseq("verify", name, "--format", form)
+        done = revseq("verify", name, *form)
         assert done.status == 1
         assert "\x1b" not in done.out + done.err
         assert not re.search(r"^::(?!error file=)", done.out, re.MULTILINE)

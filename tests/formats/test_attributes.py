@@ -265,7 +265,7 @@ def test_statistics_leave_out_missing_values_and_say_how_many(tmp_path, revseq):
         "min": 1.5,
         "max": 9.0,
         "mean": 5.25,
-        "NaN": 1,
+        "nan": 1,
         "infinite": 0,
         "missing": 3,
     }

@@ -187,7 +187,7 @@ class TestOfAModel:
     def test_check_knows_sizes_without_values(self, revseq):
         assert revseq("check", "bilstm.onnx").ok().out.count("pass  bilstm.onnx::") == 2
         (node,) = json.loads(revseq("check", "bilstm.onnx::rev", "--json").ok().out)["nodes"]
-        assert (node["Sizes"], node["valid"], node["lowest_level"]) == (["T", "N", 3], True, "none")
+        assert (node["shape"], node["valid"], node["lowest_level"]) == (["T", "N", 3], True, "none")
         # ONNX has lengths of INT64, which no level takes.
         level = ("check", "bilstm.onnx::rev", "--feature-level", "4_0")
         refused = revseq(*level).failed().out

@@ -281,7 +281,7 @@ def test_a_number_is_never_a_name(revseq, tmp_path):
             x.dims[0].label, x.dims[1].label, x.dims[2].label = labels
     for axis in ("0", " 0 ", "+0", "0.0", "-3"):
         assert (
-            json.loads(revseq("check", "x.h5::x", "[[[1]]]", "--axis", axis, "--json").out)["Axis"]
+            json.loads(revseq("check", "x.h5::x", "[[[1]]]", "--axis", axis, "--json").out)["axis"]
             == 0
         )
     revseq("run", "x.h5::twice", "1", "--axis", "\x1b").refused(
@@ -336,7 +336,7 @@ def test_padding_tells_the_lengths(revseq, tmp_path, dtype):
     assert oracle.same_bits(result(tmp_path), right)
     revseq("diff", "y.npy", "--job", *job).ok()
     counts = {"total": 3, "clamped": 0, "unchanged": 1, "least": 0, "greatest": 5}
-    assert json.loads(revseq("check", *job, "--json").ok().out)["lengths"] == counts
+    assert json.loads(revseq("check", *job, "--json").ok().out)["length_counts"] == counts
 
 
 @pytest.mark.parametrize(
@@ -421,7 +421,7 @@ def test_padding_of_three_dimensions(revseq, tmp_path, options, lengths):
     (tmp_path / "jobs.jsonl").write_text(json.dumps(typed))
     revseq("batch", "jobs.jsonl").ok()
     assert oracle.same_bits(np.load(tmp_path / "z.npy"), right)
-    counts = json.loads(revseq("check", *job, "--json").ok().out)["lengths"]
+    counts = json.loads(revseq("check", *job, "--json").ok().out)["length_counts"]
     assert (counts["least"], counts["greatest"]) == (np.min(lengths), 4)
     least = np.min(lengths)
     assert f"from {least} to 4, found by the padding 0" in revseq("check", *job).ok().out
@@ -451,7 +451,7 @@ def test_padding_that_the_data_type_does_not_hold(revseq, tmp_path, dtype, value
         assert done.status == 2
         assert "does not hold the padding" in done.out
         return
-    counts = json.loads(done.ok().out)["lengths"]
+    counts = json.loads(done.ok().out)["length_counts"]
     assert (counts["least"], counts["greatest"]) == (1, 2)
 
 
