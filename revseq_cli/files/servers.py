@@ -45,6 +45,8 @@ def server_of(path: str) -> Store:
 
 def _kind_of(address: Address) -> Any:
     store = address.parts.store
+    if store == "gs":  # gcsfs would ask for more by gRPC, whose threads let a forked worker hang
+        os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     try:
         import fsspec
 

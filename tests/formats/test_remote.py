@@ -3,6 +3,7 @@
 import gzip
 import io
 import itertools
+import json
 import os
 import re
 import shutil
@@ -508,65 +509,108 @@ def test_a_signal_ends_a_wait(web, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["far"]
 
 
-# S3
+# Real servers of the three kinds
+
+KINDS = {"s3": ("moto_server", servers.s3), "gs": ("gcp-storage-emulator", servers.google), "az": ("azurite-blob", servers.azure)}  # fmt: skip
+PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs"}
 
 
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory):
-    """The environment of a client of an S3 server with the bucket box, and a filesystem of it."""
-    if not shutil.which("moto_server"):
-        pytest.skip("moto_server, an S3 server for tests, is not on PATH")
-    with servers.s3(tmp_path_factory.mktemp("s3") / "log") as env:
-        keys = {"key": env["AWS_ACCESS_KEY_ID"], "secret": env["AWS_SECRET_ACCESS_KEY"]}
-        files = fsspec.filesystem(
-            "s3", endpoint_url=env["AWS_ENDPOINT_URL"], use_listings_cache=False, **keys
-        )
-        files.mkdir("box")
-        yield env, files
+@pytest.fixture(scope="module", params=KINDS)
+def store(request, tmp_path_factory):
+    """The scheme of a store with the container box, the environment of a client, and a filesystem of fsspec."""
+    kind = request.param
+    program, server = KINDS[kind]
+    if not shutil.which(program):
+        pytest.skip(f"{program}, a server for tests, is not on PATH")
+    with server() as env, pytest.MonkeyPatch.context() as patch:
+        for name, value in env.items():
+            patch.setenv(name, value)
+        if kind == "gs":  # gcsfs looks at it when it is imported
+            patch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+        pytest.importorskip(PACKAGES[kind], reason=f"{PACKAGES[kind]} is not installed")
+        options = {"use_listings_cache": False, "skip_instance_cache": True}
+        if kind == "s3":
+            options["endpoint_url"] = env["AWS_ENDPOINT_URL"]
+        if kind == "gs":
+            options |= json.loads(env["FSSPEC_GS"])
+        files = fsspec.filesystem(kind, **options)
+        if kind != "gs":
+            files.mkdir("box")
+        yield kind, env, files
 
 
 @pytest.fixture
-def box(s3, far):
-    env, files = s3
+def box(store, far):
+    kind, env, files = store
     files.put(f"{far}/", "box/in/", recursive=True)
-    yield env, files
-    files.rm("box/*", recursive=True)
+    yield kind, env, files
+    for folder in ("box/in", "box/out"):
+        if files.exists(folder):
+            files.rm(folder, recursive=True)
 
 
 @pytest.mark.long
 def test_a_bucket(revseq, box, tmp_path):
-    env, files = box
+    kind, env, files = box
     for name, engine in (("x.npy", "serial"), ("x.h5", "processes"), ("x.zarr", "processes")):
         words = ("--engine", engine, "--jobs", 2, "--memory", "8M", "--verify")
-        output = f"s3://box/out/y{name[1:]}"
-        revseq(
-            "run", f"s3://box/in/{name}", "s3://box/in/n.npy", *JOB, "-o", output, *words, env=env
-        ).ok()
-        files.get(
-            f"box/out/y{name[1:]}", str(tmp_path / f"y{name[1:]}"), recursive=name == "x.zarr"
-        )
+        output = f"{kind}://box/out/y{name[1:]}"
+        job = (f"{kind}://box/in/{name}", f"{kind}://box/in/n.npy", *JOB)
+        revseq("run", *job, "-o", output, *words, env=env).ok()
+        here = str(tmp_path / f"y{name[1:]}")
+        files.get(f"box/out/y{name[1:]}", here, recursive=name == "x.zarr")
         assert np.array_equal(stored(tmp_path / f"y{name[1:]}"), RIGHT)
     assert not [name for name in files.find("box") if ".revseq" in name]
+    job = ("--lengths", f"{kind}://box/in/n.npy", *JOB, "-o", f"{kind}://box/out/new-{{name}}")
+    words = ("batch", "--each", f"{kind}://box/in/x.*y", *job)
+    revseq(*words, env=env).ok()
+    assert "1 skipped" in revseq(*words, "--resume", env=env).ok().out
+
+
+ALIASES = {"s3": ("s3a://box", "s3n://box"), "gs": ("gcs://box", "GS://box"), "az": ("abfs://box", "abfss://box")}  # fmt: skip
 
 
 @pytest.mark.long
 def test_what_a_bucket_refuses(revseq, box):
-    env, files = box
+    kind, env, files = box
     before = files.find("box", detail=True)
-    job = ("run", "s3://box/in/x.npy", "s3://box/in/n.npy", *JOB)
-    without = {name: value for name, value in env.items() if "KEY" not in name} | {
-        "HOME": os.devnull
-    }
-    for words, environment, told in (
-        (("show", "s3://box/none.npy"), env, "no such file, or no such bucket"),
-        ((*job, "-o", "s3://none/y.npy"), env, "no such bucket"),
-        ((*job, "-o", "s3://box/in/x.h5"), env, "exists already"),
-        ((*job, "-o", "s3://box/in/x.zarr"), env, "exists already"),
-        (("show", "s3://me:SECRET@box/in/x.npy"), env, "cannot read"),
-        (("show", "s3://box/in/x.npy"), without, "there are no credentials"),
-    ):
-        assert "SECRET" not in revseq(*words, env=environment).refused(told).err
+    job = ("run", f"{kind}://box/in/x.npy", f"{kind}://box/in/n.npy", *JOB)
+    refused = [
+        (("show", f"{kind}://box/none.npy"), "no such file, or no such bucket"),
+        ((*job, "-o", f"{kind}://none/y.npy"), "no such bucket"),
+        ((*job, "-o", f"{kind}://box/in/x.h5"), "exists already"),
+        ((*job, "-o", f"{kind}://box/in/x.zarr"), "exists already"),
+    ]
+    for alias in (f"{kind}://box", *ALIASES[kind]):
+        refused.append(((*job, "-o", f"{alias}/in/x.npy", "--overwrite"), "also an input"))
+    for words, told in refused:
+        assert "SECRET" not in revseq(*words, env=env).refused(told).err
     assert files.find("box", detail=True) == before
+
+
+@pytest.mark.long
+def test_a_large_object(revseq, box, tmp_path):
+    """In several parts."""
+    kind, env, files = box
+    values = np.arange(5 << 20, dtype=np.float32).reshape(5, -1)
+    np.save(tmp_path / "big.npy", values)
+    revseq("convert", "big.npy", f"{kind}://box/out/big.npy", env=env).ok()
+    revseq("convert", f"{kind}://box/out/big.npy", "y.npy", "--memory", "16M", env=env).ok()
+    assert np.array_equal(np.load(tmp_path / "y.npy"), values)
+
+
+@pytest.mark.long
+def test_without_credentials(revseq, box):
+    kind, env, _ = box
+    if kind == "gs":
+        pytest.skip("the client of an emulator of Google's kind has no credentials")
+    left = ("ENDPOINT", "REGION", "METADATA")
+    without = {name: value for name, value in env.items() if any(part in name for part in left)}
+    gone = dict.fromkeys(env.keys() - without.keys(), "")
+    hints = {"s3": "FSSPEC_S3_ANON=true", "az": "AZURE_STORAGE_ACCOUNT_NAME"}
+    revseq("show", f"{kind}://box/in/x.npy", env=gone | without | {"HOME": os.devnull}).refused(
+        hints[kind]
+    )
 
 
 # A scheduler with two workers, to which no file of a folder is there.
@@ -592,7 +636,7 @@ asyncio.run(main())
 @pytest.mark.parametrize("name", ["x.npy", "x.h5", "x.zarr"])
 def test_dask_without_a_shared_folder(revseq, box, tmp_path, name):
     pytest.importorskip("distributed", reason="distributed, the extra dask, is not installed")
-    env, files = box
+    kind, env, files = box
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
@@ -610,16 +654,25 @@ def test_dask_without_a_shared_folder(revseq, box, tmp_path, name):
             "4M",
             "--verify",
         )
-        output = f"s3://box/out/y{name[1:]}"
+        output = f"{kind}://box/out/y{name[1:]}"
         env = env | {"TMPDIR": str(here)}
         revseq(
-            "run", f"s3://box/in/{name}", "s3://box/in/n.npy", *JOB, "-o", output, *words, env=env
+            "run",
+            f"{kind}://box/in/{name}",
+            f"{kind}://box/in/n.npy",
+            *JOB,
+            "-o",
+            output,
+            *words,
+            env=env,
         ).ok()
     finally:
         cluster.kill()
         cluster.wait()
     files.get(
-        output.removeprefix("s3://"), str(tmp_path / f"y{name[1:]}"), recursive=name == "x.zarr"
+        output.removeprefix(f"{kind}://"),
+        str(tmp_path / f"y{name[1:]}"),
+        recursive=name == "x.zarr",
     )
     assert np.array_equal(stored(tmp_path / f"y{name[1:]}"), RIGHT)
     assert not os.listdir(here)

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import http.server
 import itertools
+import json
 import re
 import socket
 import subprocess
@@ -337,21 +338,69 @@ def running(server):
         thread.join()
 
 
-@contextlib.contextmanager
-def s3(log):
-    """The environment of a client of a new S3 server, which writes what it does to `log`, a file."""
+def _free_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with (
-        open(log, "wb") as told,
-        subprocess.Popen(["moto_server", f"-p{port}"], stdout=told, stderr=told) as server,
-    ):
+        return free.getsockname()[1]
+
+
+@contextlib.contextmanager
+def _program(words, port):
+    """Run a server until the end of the block; it has started when it listens."""
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(words, **silent) as server:
         try:
-            until(lambda: server.poll() is not None or b"Running on" in Path(log).read_bytes())
-            yield {
-                "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ACCESS_KEY_ID": "key",
-                "AWS_SECRET_ACCESS_KEY": "SECRET", "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true",
-            }  # fmt: skip
+            until(lambda: server.poll() is not None or _listens(port))
+            yield
         finally:
             server.terminate()
+
+
+def _listens(port):
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextlib.contextmanager
+def s3():
+    """The environment of a client of a new S3 server, by moto."""
+    port = _free_port()
+    with _program(["moto_server", f"-p{port}"], port):
+        yield {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "SECRET",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+
+@contextlib.contextmanager
+def google():
+    """The environment of a client of a new server of Google's kind, by gcp-storage-emulator, with the bucket box."""
+    port = _free_port()
+    words = ["gcp-storage-emulator", "start", "--host=127.0.0.1", f"--port={port}", "--in-memory"]
+    address = f"http://127.0.0.1:{port}"
+    options = {"token": "anon", "endpoint_url": address, "project": "test"}
+    with _program([*words, "--default-bucket=box"], port):
+        yield {"STORAGE_EMULATOR_HOST": address, "FSSPEC_GS": json.dumps(options)}
+
+
+# The account that Azurite has, as its documentation says.
+_AZURITE = "devstoreaccount1"
+_AZURITE_KEY = (
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+
+
+@contextlib.contextmanager
+def azure():
+    """The environment of a client of a new server of Azure's kind, by Azurite."""
+    port = _free_port()
+    words = ["azurite-blob", "--inMemoryPersistence", "--blobHost", "127.0.0.1", "--blobPort"]
+    text = (
+        f"DefaultEndpointsProtocol=http;AccountName={_AZURITE};AccountKey={_AZURITE_KEY};"
+        f"BlobEndpoint=http://127.0.0.1:{port}/{_AZURITE};"
+    )
+    with _program([*words, str(port), "--skipApiVersionCheck", "--silent"], port):
+        yield {"AZURE_STORAGE_CONNECTION_STRING": text}
