@@ -284,6 +284,7 @@ def _run_job(
 def _write_output(
     entry: Entry, setup: _Setup, sharing: int, group: FileGroup
 ) -> tuple[Outcome, NewFile | None]:
+    files.forget_folders()
     settings = dict(entry.options)
     output = settings.pop("output")
     overwrite = settings.pop("overwrite")

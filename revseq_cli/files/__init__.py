@@ -139,6 +139,15 @@ def list_files(path: str) -> dict[str, Identity] | None:
     return list_files(path)
 
 
+def take_listing(path: str) -> dict[str, Identity] | None:
+    """The same as `list_files`, where `has_any` was just asked for the folder without another request."""
+    if not is_address(path):
+        return None
+    from revseq_cli.files.folders import take_listing
+
+    return take_listing(path)
+
+
 def lists_files(path: str) -> bool:
     """Whether the files below are known: a web server lists none."""
     return not (is_address(path) and is_web(path))
@@ -314,3 +323,10 @@ def close() -> None:
     """Close what this thread has open at addresses, and remove what was fetched."""
     if far := sys.modules.get("revseq_cli.files.nearby"):
         far.close()
+    forget_folders()
+
+
+def forget_folders() -> None:
+    """Forget what was listed at addresses, as before another job of the same process."""
+    if folders := sys.modules.get("revseq_cli.files.folders"):
+        folders.forget()

@@ -173,8 +173,41 @@ def require_one_of(path: str, names: Collection[str]) -> None:
     raise TensorIOError(found, hint="download the store first", where=Address(path))
 
 
+# Of this job: listings that were just made, for the next that needs one, and what was made of them.
+_fresh: dict[str, dict[str, Identity]] = {}
+_kept: dict[str, object] = {}
+
+
+def forget() -> None:
+    """Forget all that was listed."""
+    _fresh.clear()
+    _kept.clear()
+    _names.clear()
+
+
+def keep(path: str, listed: object) -> None:
+    """Keep what was read of a folder at an address."""
+    _kept[canonical(path)] = listed
+
+
+def find_kept(path: str) -> object:
+    """What was read of a folder at an address by this job, or None."""
+    return _kept.get(canonical(path)) if is_address(path) else None
+
+
+def take_listing(path: str) -> dict[str, Identity]:
+    """The states of the files below an address, as `has_any` has just listed them, or now."""
+    states = _fresh.pop(canonical(path), None)
+    return list_files(path) if states is None else states
+
+
 def has_any(path: str, names: Collection[str]) -> bool:
-    """Whether one of these files is below an address; all are asked for together."""
+    """Whether one of these files is below an address. The listing is kept for `take_listing`."""
+    if not is_web(path):
+        key = canonical(path)
+        if key not in _names:
+            _fresh[key] = list_files(path)
+        return any(name in _names[key] for name in names)
     return any(ask(path, *(functools.partial(_has, name) for name in names)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, Self
@@ -135,6 +136,10 @@ class Source(ABC):
     @abstractmethod
     def read_task(self, region: Region) -> ReadTask:
         """What reads a region, in this process or in another one; RevseqError if it is clear that it cannot be read."""
+
+    def read_each(self, regions: Sequence[Region]) -> list[NDArray[Any]]:
+        """The elements of a few small regions, which a store at an address is asked for together."""
+        return [self.read_task(region).read() for region in regions]
 
     def recheck(self) -> None:
         """TensorIOError if the file is not as it was when its header was read."""

@@ -66,15 +66,21 @@ def elements(source: Source, ends: Ends) -> NDArray[Any]:
         is_apart = edge and shown[0] // size != shown[-1] // size
         groups.append([shown[:edge], shown[edge:]] if is_apart else [shown])
     pieces = np.empty([len(parts) for parts in groups], dtype=object)
-    for place, parts in zip(np.ndindex(pieces.shape), itertools.product(*groups), strict=True):
-        piece = source.read_task(tuple(slice(part[0], part[-1] + 1) for part in parts)).read()
-        for d, part in enumerate(
-            parts
-        ):  # one dimension after another: NumPy takes no 64 arrays of indices at once
-            if len(part) < piece.shape[d]:
-                piece = piece.take(np.array(part) - part[0], axis=d)
-        pieces[place] = piece
+    corners = [*itertools.product(*groups)]
+    regions = [tuple(slice(part[0], part[-1] + 1) for part in parts) for parts in corners]
+    values = source.read_each(regions)
+    for index, parts, piece in zip(np.ndindex(pieces.shape), corners, values, strict=True):
+        pieces[index] = _take(piece, parts)
     return np.block(pieces.tolist())
+
+
+def _take(piece: NDArray[Any], parts: Sequence[Sequence[int]]) -> NDArray[Any]:
+    """The elements at these indices of a piece, which begins with the first of them."""
+    # One dimension after another: NumPy takes no 64 arrays of indices at once.
+    for d, part in enumerate(parts):
+        if len(part) < piece.shape[d]:
+            piece = piece.take(np.array(part) - part[0], axis=d)
+    return piece
 
 
 def example_text(

@@ -29,6 +29,7 @@ import zarr  # noqa: E402
 from click.testing import CliRunner  # noqa: E402
 
 from revseq_cli.commands.cli import cli  # noqa: E402
+from revseq_cli.core import thresholds  # noqa: E402
 from revseq_cli.core.errors import RevseqError, without_secrets  # noqa: E402
 from revseq_cli.files import calls, upload  # noqa: E402
 from revseq_cli.files import close as close_files  # noqa: E402
@@ -129,6 +130,7 @@ def bucket(buckets, monkeypatch):
 def here(*args):
     """Run a command in this process; what it prints, or the error that it raises."""
     done = CliRunner().invoke(cli, [*map(str, args)])
+    close_files()
     if done.exception and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == 0, done.output
@@ -239,6 +241,83 @@ def test_a_failure_leaves_no_object(bucket, far):
         with pytest.raises(RevseqError, match=r"cannot write: .*Broken"):
             here("convert", far / "x.npy", f"s3://box/{name}")
     assert bucket.objects == {}
+
+
+def count(bucket, *words):
+    """The requests of a command, how many of them in a row waited for an earlier one, and the bytes that were read."""
+    bucket.requests.clear()
+    bucket.sent = 0
+    bucket.latency = 0.2
+    here(*words)
+    counts = bucket.count()
+    bucket.latency = 0
+    return *counts, bucket.sent
+
+
+@pytest.fixture
+def large(bucket, tmp_path):
+    """A tensor of 8 MiB in four formats, with pieces of 1 MiB in place of 8, as one of 64 MiB has with those."""
+    values = np.random.default_rng(0).standard_normal((128, 64, 256)).astype("f4")
+    np.save(tmp_path / "x.npy", values)
+    with h5py.File(tmp_path / "chunks.h5", "w") as file:
+        file.create_dataset("x", data=values, chunks=(16, 16, 64))
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["x"] = values
+    array = zarr.create_array(
+        tmp_path / "x.zarr", shape=values.shape, chunks=(32, 16, 64), dtype="f4"
+    )
+    array[...] = values
+    np.save(tmp_path / "first.npy", np.full((64, 256), 99))
+    np.save(tmp_path / "last.npy", np.full((128, 64), 99))
+    np.save(tmp_path / "small.npy", values[:8])
+    for path in tmp_path.iterdir():
+        if path.suffix in (".npy", ".h5", ".zarr"):
+            bucket.put(path.name, path)
+    return bucket
+
+
+REQUESTS = [
+    ("x.npy", "last.npy", 2, "1G", (26, 12, 10)),
+    ("x.npy", "first.npy", 0, "2M", (28, 18, 10)),
+    ("chunks.h5", "first.npy", 0, "1G", (32, 16, 10)),
+    ("x.h5", "first.npy", 0, "1G", (26, 14, 10)),
+    ("x.zarr", "last.npy", 2, "1G", (160, 50, 10)),
+    ("small.npy", "[99]", 2, "1G", (6, 6, 1)),
+]
+
+
+@pytest.mark.parametrize(("name", "lengths", "axis", "memory", "most"), REQUESTS)
+def test_requests_of_a_run(large, monkeypatch, name, lengths, axis, memory, most):
+    """The data are read once, in ranges that are fetched together."""
+    for threshold in ("FAR_PIECE", "FAR_SMALL"):
+        value = getattr(thresholds, threshold)
+        monkeypatch.setattr(thresholds, threshold, value >> 3)
+    monkeypatch.setattr("revseq_cli.files.s3._LEAST_PART", 1 << 20)
+    monkeypatch.setattr(thresholds, "BLOCK_BYTES", 1 << 19)
+    given = lengths if lengths.startswith("[") else f"s3://box/{lengths}"
+    output = f"s3://box/y{name[name.index('.') :]}"
+    words = ("run", f"s3://box/{name}", given, "--axis", axis, "-o", output, "--memory", memory)
+    requests, rounds, size = count(large, *words)
+    assert requests <= most[0]
+    assert rounds <= most[1]
+    assert size <= most[2] << 20
+
+
+@pytest.mark.parametrize(("name", "most"), [("x.zarr", 6), ("chunks.h5::x", 10)])
+def test_requests_of_show(large, name, most):
+    _, rounds, _ = count(large, "show", f"s3://box/{name}")
+    assert rounds <= most
+
+
+def test_requests_of_a_batch(bucket, far):
+    for i in range(20):
+        bucket.put(f"in/{i}.npy", far / "n.npy")
+    words = ("batch", "--each", "s3://box/in/*.npy", "--lengths", "[3]", "--axis", 0, "-o")
+    output = "s3://box/out/{name}"
+    requests, *_ = count(bucket, *words, output, "--jobs", 1)
+    assert requests <= 4 * 20 + 8
+    requests, *_ = count(bucket, *words, output, "--resume")
+    assert requests <= 7
 
 
 @pytest.fixture
@@ -591,7 +670,7 @@ def test_what_a_bucket_refuses(revseq, box):
 @pytest.mark.long
 def test_a_large_object(revseq, box, tmp_path):
     """In several parts."""
-    kind, env, files = box
+    kind, env, _ = box
     values = np.arange(5 << 20, dtype=np.float32).reshape(5, -1)
     np.save(tmp_path / "big.npy", values)
     revseq("convert", "big.npy", f"{kind}://box/out/big.npy", env=env).ok()

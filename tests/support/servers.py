@@ -99,7 +99,7 @@ class Bucket(http.server.ThreadingHTTPServer):
     """S3 in memory, with the bucket `box`: its `objects` by their keys, and the parts of `uploads` that are not ended.
 
     `requests` has all requests: method, path with its query, range, and when it came. Each takes `latency` seconds more.
-    `fault` gets the method and the path of each, and returns None, or an action: (status, code) to answer so, "reset"
+    `sent` counts bytes. `fault` gets the method and the path of each, and returns None, or an action: (status, code) to answer so, "reset"
     to end the connection, "lose" to do what is asked for and then end it, or "hang" to wait for `open`.
     """
 
@@ -115,7 +115,7 @@ class Bucket(http.server.ThreadingHTTPServer):
     def empty(self):
         """Make a new bucket, without faults."""
         self.objects, self.uploads, self.requests = {}, {}, []
-        self.latency = 0
+        self.latency = self.sent = 0
         self.fault = lambda method, path: None
         self.open.clear()
 
@@ -319,6 +319,7 @@ class _BucketHandler(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Length", len(data))
         self.end_headers()
         if self.command != "HEAD":
+            self.server.sent += len(data)
             self.wfile.write(data)
 
     def log_message(self, *_):

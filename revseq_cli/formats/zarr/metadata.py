@@ -84,7 +84,7 @@ class Store:
     def __init__(self, path: str) -> None:
         self.path = path
         self._fetched: dict[str, bytes] | None = None
-        self.listing = files.list_files(path)
+        self.listing = files.take_listing(path)
         if self.listing is None:
             return
         known = {*FILES, CONSOLIDATED[2]}
@@ -218,9 +218,19 @@ def create_sink(file: NewFile, template: Source, key: str, original: Original | 
     return ZarrSink(file, template, key, original)
 
 
+def open_store(path: str) -> Store:
+    """The store; one at an address is read once by each job."""
+    store = folders.find_kept(path)
+    if not isinstance(store, Store):
+        store = Store(path)
+    if store.listing is not None:
+        folders.keep(path, store)
+    return store
+
+
 def contents(address: Address, types: TextTypes) -> Contents | None:
     """What the store or the group holds; None where the address is that of an array, or of nothing."""
-    store, key = Store(address.path), (address.key or "").strip("/")
+    store, key = open_store(address.path), (address.key or "").strip("/")
     group = store.node(key)
     if group is None or group.is_array:
         return None

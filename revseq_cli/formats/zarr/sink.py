@@ -328,22 +328,23 @@ class _ZarrBlockWriter:
     chunks: tuple[int, ...]
 
     def deliver(self, region: Region, values: NDArray[Any]) -> None:
-        """Write the values chunk by chunk: given several, zarr would write the others after one has failed.
+        """Write the values chunk by chunk: a few at once, since each may be a request.
 
-        A chunk is written again where another program, such as a virus scanner, has its new file open for a moment.
+        They are written again where another program, such as a virus scanner, has its new file open for a moment.
         """
         with wrap_zarr_errors(self.name, "write"):
             dtype = self.array.open().dtype
-            for box, part in parts(region, values, self.chunks):
-                if is_nameless(
-                    dtype
-                ):  # elements of a type that zarr lacks become bytes, little-endian
-                    stored = np.ascontiguousarray(part, part.dtype.newbyteorder("<")).view(dtype)
-                else:
-                    stored = np.asarray(part, dtype)
-                base.patiently(
-                    functools.partial(self.array.write, box, stored), platform.keeps_name
-                )
+            chunks = [
+                (box, _as_stored(part, dtype)) for box, part in parts(region, values, self.chunks)
+            ]
+            base.patiently(functools.partial(self.array.write_each, chunks), platform.keeps_name)
+
+
+def _as_stored(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The elements as zarr stores them: those of a type that it lacks become bytes, little-endian."""
+    if is_nameless(dtype):
+        return np.ascontiguousarray(values, values.dtype.newbyteorder("<")).view(dtype)
+    return np.asarray(values, dtype)
 
 
 def _node_of(version: Version, files: dict[str, bytes]) -> Node:

@@ -11,7 +11,7 @@ import errno
 import functools
 import struct
 import warnings
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -72,7 +72,7 @@ class ZarrSource(Source):
         folder: str = "",
     ) -> None:
         name = name or path
-        self.store = Store(path)
+        self.store = metadata.open_store(path)
         self.folder = folder or path
         key = key and key.strip("/")
         node = self.store.node(key) if key else None
@@ -129,6 +129,14 @@ class ZarrSource(Source):
     @property
     def container(self) -> str:
         return self.store.path
+
+    def read_each(self, regions: Sequence[Region]) -> list[NDArray[Any]]:
+        try:
+            with wrap_zarr_errors(self.name, "read"):
+                values = self.array.read_each(regions)
+        except (FormatError, *MEMORY_ENDED):  # the tasks find the chunk to blame
+            return super().read_each(regions)
+        return [_as_dtype(part, self.dtype) for part in values]
 
     def read_task(self, region: Region) -> ReadTask:
         return _ZarrReadTask(self.array, self.name, self.dtype, self.metadata.chunks, region)
@@ -289,12 +297,14 @@ class _ZarrReadTask:
 
     def _values(self, region: Region) -> NDArray[Any]:
         with wrap_zarr_errors(self.name, "read"):
-            values = self.array.read(region)
-            return (
-                values.view(self.dtype)
-                if is_nameless(values.dtype)
-                else np.asarray(values, self.dtype)
-            )
+            return _as_dtype(self.array.read(region), self.dtype)
+
+
+def _as_dtype(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The elements with their data type, which zarr lacks for some."""
+    if is_nameless(values.dtype):
+        return values.view(dtype)
+    return np.asarray(values, dtype)
 
 
 # The package zarr.
@@ -326,9 +336,20 @@ class ZarrArray(NamedTuple):
         """The elements of a region."""
         return np.asarray(wait_for(self.open().getitem(region)))
 
+    def read_each(self, regions: Sequence[Region]) -> list[NDArray[Any]]:
+        """The elements of several regions, which are asked for together."""
+        array = self.open()
+        works = [array.getitem(region) for region in regions]
+        return [np.asarray(values) for values in wait_for_all(works)]
+
     def write(self, region: tuple[Any, ...], values: NDArray[Any]) -> None:
         """Write the elements of a region."""
-        wait_for(self.open().setitem(region, values))
+        self.write_each([(region, values)])
+
+    def write_each(self, chunks: Sequence[tuple[Any, NDArray[Any]]]) -> None:
+        """Write the elements of several regions, a few at once."""
+        array = self.open()
+        wait_for_all([array.setitem(region, values) for region, values in chunks])
 
 
 @functools.lru_cache(maxsize=8)
@@ -371,14 +392,19 @@ zarr.config.set({"codecs.blosc": f"{_WholeBloscCodec.__module__}.{_WholeBloscCod
 
 
 def wait_for(work: Coroutine[Any, Any, _Result]) -> _Result:
-    """Run a coroutine to its end in this thread, and return its result; of errors in a group, the first is raised.
+    """Run a coroutine to its end in this thread, and return its result."""
+    return wait_for_all([work])[0]
+
+
+def wait_for_all(works: Sequence[Coroutine[Any, Any, _Result]]) -> list[_Result]:
+    """Run coroutines to their ends in this thread, and return their results; of errors in a group, the first is raised.
 
     By itself zarr starts a thread for its event loop, and more for files and codecs. Where one cannot be started, or
     ends because memory is out, its caller waits forever. And a process with threads cannot be forked: two workers were
     ready after 0.05 s, and after 2.3 s where they had to load zarr again. This program's workers do blocks in parallel.
     """
     try:
-        return calls.run(work)[0]
+        return calls.run(*works, most=calls.requests_at_once())
     except ExceptionGroup as group:
         error: Exception = group
         while isinstance(error, ExceptionGroup):
