@@ -60,7 +60,7 @@ class _OutputStream(io.FileIO):
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
         """Write some bytes of `data`; how many, or all if nobody reads them any more. Stopped at a signal meanwhile."""
         try:
-            with signals.waiting():
+            with signals.stop_at_once():
                 return super().write(data)
         except OSError as e:
             if (

@@ -120,7 +120,7 @@ def command(
         )
         return 0
     began, outcomes = time.monotonic(), list[Outcome]()
-    with signals.deferred():
+    with signals.defer():
         skipped: list[Outcome] = []
         entries: list[Entry] = []
         files.learn_states(
@@ -136,7 +136,7 @@ def command(
                 entries.append(entry._replace(remakes=remakes))
         pool = Pool(entries, defaults["cores"], plans=dry_run, shows_errors=console.verbose > 1)
         with (
-            signals.begun("batch", len(entries), "jobs") as advance,
+            signals.begin_stage("batch", len(entries), "jobs") as advance,
             contextlib.closing(pool.run()) as ended,
         ):
             try:

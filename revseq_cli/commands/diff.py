@@ -120,7 +120,7 @@ def command(
     limits = [settings.pop(name) for name in ("atol", "rtol", "ulp", "equal_nan")]
     tolerance = folds.tolerance_of(*limits)
 
-    with signals.deferred(), contextlib.ExitStack() as stack:
+    with signals.defer(), contextlib.ExitStack() as stack:
         job, pair, found, svg, diagnosis, notes = None, None, None, "", None, list[str]()
         if is_job or on:
             a, job, notes = _open_job(tensors, settings, on, resources)
@@ -137,7 +137,7 @@ def command(
                 pair, found, b = diagnosis.pair, diagnosis.differences, diagnosis.pair.right
         elif a.desc == b.desc:
             pair = passes.Pair(a, b, plan_pass(a, b, resources))
-            found = passes.compared("compare", pair, tolerance, first)
+            found = passes.compare("compare", pair, tolerance, first)
         if drawing and pair and found:
             causes = tuple(one.text for one in diagnosis.mistakes) if diagnosis else ()
             svg = _picture(pair, found, tolerance, causes)
@@ -277,7 +277,7 @@ def _picture(
     job = pair.job
     if job is None:
         # The report may show fewer differences than the picture, or none.
-        differences = passes.compared("draw", pair, tolerance, _MOST_DRAWN)
+        differences = passes.compare("draw", pair, tolerance, _MOST_DRAWN)
         return picture.of_difference(tensors, differences, mask)
     return picture.of_difference(
         tensors,

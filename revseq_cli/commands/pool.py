@@ -235,7 +235,7 @@ def _run_group(
     new.mark_temporary_files(setup.mark)
     outcomes: dict[int, Outcome | None] = {}
     written: dict[NewFile, int] = {}
-    with signals.deferred():
+    with signals.defer():
         with new.FileGroup() as group:
             for job, entry in jobs:
                 outcomes[job], file = _run_job(entry, setup, sharing, group)

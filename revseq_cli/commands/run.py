@@ -242,7 +242,7 @@ def _print(
 
     if row.is_text:
         require_text(job.values.desc, job.values.name)
-    result, notes = passes.reversed_in_memory(job, resources)
+    result, notes = passes.reverse_in_memory(job, resources)
     most = options.most_elements(full=full)
     if row is not table.TEXT:
         row.load().write_to(sys.stdout.buffer, result)

@@ -263,7 +263,7 @@ def _count_statistics(source: Source) -> StatisticsRecord:
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.report.objects import StatisticsRecord
 
-    counts = passes.statistics(source, Resources())
+    counts = passes.compute_statistics(source, Resources())
     return StatisticsRecord(
         min=counts.least,
         max=counts.greatest,

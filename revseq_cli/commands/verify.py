@@ -116,7 +116,7 @@ def _check_pages(
     found = _find_pages(names)
     results: list[tuple[str, Report | RevseqError]] = []
     skipped = 0
-    with signals.begun("verify", len(found), "pages") as advance:
+    with signals.begin_stage("verify", len(found), "pages") as advance:
         for page, is_named in found:
             advance(1)
             try:

@@ -455,18 +455,30 @@ def pip(words: str) -> str:
 # Signals and streams
 
 
-def handle_one(number: int) -> None:
-    """Leave a signal after the next one to the system, where that can be: it ends C code, too, which calls no handler.
+# struct sigaction of Linux on 64-bit machines: where its flags are, a flag, and more than its size.
+_SA_FLAGS_AT = 136
+_SA_RESETHAND = 0x80000000
+_SIGACTION_BYTES = 256
 
-    Linux can, by SA_RESETHAND among the flags of a struct sigaction, at byte 136 of it on machines of 64 bits.
+
+def end_by_second(number: int) -> None:
+    """Let the second signal of this number end the process, also in the middle of C code.
+
+    Python calls a handler only between two steps of Python code, so that a second Ctrl-C does
+    nothing as long as HDF5 waits for a disk. With the flag SA_RESETHAND, Linux itself puts back the
+    default action after the first signal. Python has no function for that flag. On other systems,
+    the handler alone acts.
     """
-    if (sigaction := _c_function("sigaction")) and sys.maxsize > 1 << 32:
-        import ctypes  # few commands write files
+    sigaction = _c_function("sigaction")
+    if sigaction is None or sys.maxsize <= 1 << 32:
+        return
+    import ctypes  # few commands write files
 
-        action = ctypes.create_string_buffer(256)
-        if sigaction(number, None, action) == 0:
-            ctypes.c_uint32.from_buffer(action, 136).value |= 0x80000000
-            sigaction(number, action, None)
+    action = ctypes.create_string_buffer(_SIGACTION_BYTES)
+    if sigaction(number, None, action) == 0:
+        flags = ctypes.c_uint32.from_buffer(action, _SA_FLAGS_AT)
+        flags.value |= _SA_RESETHAND
+        sigaction(number, action, None)
 
 
 def end_by(number: int) -> NoReturn:

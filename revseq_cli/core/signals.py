@@ -1,10 +1,13 @@
-"""Long work: how the user stops it, and sees how far it is.
+"""Long work: how the user stops it, and how its progress is shown.
 
-On Ctrl-C, SIGTERM and SIGHUP, on Windows on Ctrl-C and Ctrl-Break, it stops in an orderly way.
+Ctrl-C, SIGTERM and SIGHUP stop it in an orderly way; on Windows, Ctrl-C and Ctrl-Break.
 
-While there is nothing to undo, the system ends the process. Inside `deferred`, the first signal is noted, and `check`,
-which all that takes long calls, raises Stopped; a second one ends the process at once. No handler raises an exception,
-but where code waits for the reader of a pipe: it could leave a lock held, and h5py would swallow it.
+While there is nothing to undo, the system ends the process. Inside `defer`, the first signal is
+only noted: `check`, which all long work calls, then raises Stopped. A second signal ends the
+process at once.
+
+A handler raises no exception, because that could leave a lock held, and h5py would swallow it. The
+exception is code that waits for the reader of a pipe, inside `stop_at_once`.
 """
 
 from __future__ import annotations
@@ -18,68 +21,87 @@ from typing import Any, NoReturn
 
 from revseq_cli.core import platform
 
-Advance = Callable[[int], None]  # is called with how many more are done
-# What shows a stage: it gets the name, the bytes or jobs in all (0 if nobody knows) and what they are.
+Advance = Callable[[int], None]  # is called with how many more units are done
+# Shows a stage: it gets the name, the number of units (0 if it is not known) and the unit.
 Watcher = Callable[[str, int, str], AbstractContextManager[Advance]]
 
 PATIENCE = 0.1  # seconds between two calls of `check` in all code that waits
-_TWICE = 0.2  # seconds: a signal to a process and to its group, as `timeout` sends it, comes twice and is one
+# Seconds within which signals count as one: `timeout` sends one to a process and to its group.
+_ONE_SIGNAL = 0.2
 _received: list[tuple[int, float]] = []  # signals, and when they came
-_is_command = _is_waiting = False
-_depth = 0  # of contexts of `deferred`
+_is_command = False
+_stops_at_once = False
+_depth = 0  # of contexts of `defer`
 
 
 class Stopped(BaseException):
-    """A signal has asked the process to end. No Exception, so that no `except Exception` swallows it."""
+    """A signal has asked the process to end.
+
+    It is no Exception, so that no `except Exception` swallows it.
+    """
 
 
 def watch() -> None:
-    """Let this process stop in an orderly way: it is the command, and not a program that uses the functions."""
+    """Let signals stop this process in an orderly way.
+
+    Only the command does so, not a program that imports the package.
+    """
     global _is_command
     _is_command = True
 
 
 @contextlib.contextmanager
-def deferred() -> Iterator[None]:
-    """Only note signals inside, where there is work to undo: `check`, or the end of the block, raises Stopped."""
+def defer() -> Iterator[None]:
+    """Only note signals inside, where there is work to undo.
+
+    `check`, or the end of the context, then raises Stopped.
+    """
     global _depth
     _depth += 1
     if _depth == 1:
-        _handle(_note)
+        _set_handler(_note)
     try:
         yield
     finally:
         _depth -= 1
         if not _depth:
-            _handle(signal.SIG_DFL)
+            _set_handler(signal.SIG_DFL)
     check()
 
 
-def _handle(handler: Any) -> None:  # noqa: ANN401 - a function, or what `signal` has for one
-    for number in platform.SIGNALS if _is_command else ():
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as SIGHUP under nohup
-            signal.signal(number, handler)
-            if handler is _note and number == signal.SIGINT:
-                platform.handle_one(number)
+def _set_handler(handler: Any) -> None:  # noqa: ANN401 - a function, or a constant of `signal`
+    if not _is_command:
+        return
+    for number in platform.SIGNALS:
+        if signal.getsignal(number) is signal.SIG_IGN:  # as SIGHUP under nohup
+            continue
+        signal.signal(number, handler)
+        if handler is _note and number == signal.SIGINT:
+            platform.end_by_second(number)
 
 
 def _note(number: int, _frame: object) -> None:
     _received.append((number, time.monotonic()))
-    if _received[-1][1] - _received[0][1] > _TWICE:
+    _, first = _received[0]
+    _, last = _received[-1]
+    if last - first > _ONE_SIGNAL:
         die()
-    if _is_waiting:
+    if _stops_at_once:
         raise Stopped
 
 
 @contextlib.contextmanager
-def waiting() -> Iterator[None]:
-    """Raise Stopped at once inside, where nothing but a call of the system is done, which may wait for another."""
-    global _is_waiting
-    _is_waiting = True
+def stop_at_once() -> Iterator[None]:
+    """Raise Stopped in the handler itself.
+
+    It is for code that only waits in a system call, for as long as another process likes.
+    """
+    global _stops_at_once
+    _stops_at_once = True
     try:
         yield
     finally:
-        _is_waiting = False
+        _stops_at_once = False
 
 
 def check() -> None:
@@ -90,26 +112,34 @@ def check() -> None:
 
 def die() -> NoReturn:
     """End the process by the signal that came, or by SIGINT."""
-    platform.end_by(_received[0][0] if _received else signal.SIGINT)
+    number: int = signal.SIGINT
+    if _received:
+        number, _ = _received[0]
+    platform.end_by(number)
 
 
 def leave_to_parent() -> None:
-    """In a worker: ignore what a terminal sends to the whole group, since the parent acts. SIGTERM ends the worker."""
+    """In a worker: ignore the signals of a terminal, which go to the whole group.
+
+    The parent acts on them, and ends its workers. SIGTERM ends a worker.
+    """
     global _depth
     _depth = 0  # of the parent, whose fork this may be
     _received.clear()
     watchers.clear()
     for number in platform.SIGNALS:
-        signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
+        if number != signal.SIGTERM:
+            signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-# Passes tell how far their stages are, such as "reverse" and "verify". The last watcher shows it; a worker has none.
+# The last of these shows the progress of stages, such as "reverse" and "verify". A worker has none.
 watchers: list[Watcher] = []
 
 
 @contextlib.contextmanager
-def watched(watcher: Watcher) -> Iterator[None]:
-    """Show the stages that begin inside by `watcher`."""
+def show_stages_by(watcher: Watcher) -> Iterator[None]:
+    """Let a watcher show the stages that begin inside."""
     watchers.append(watcher)
     try:
         yield
@@ -117,9 +147,13 @@ def watched(watcher: Watcher) -> Iterator[None]:
         watchers.pop()
 
 
-def begun(name: str, total: int, unit: str = "bytes") -> AbstractContextManager[Advance]:
-    """A stage, which ends with the context: the function to call with how many more units are done.
+def begin_stage(name: str, total: int, unit: str = "bytes") -> AbstractContextManager[Advance]:
+    """A stage, which ends with the context.
 
-    A stage with a total of 0 is a wait, of which only the name is shown.
+    The context gives the function to call with how many more units are done. A stage with a total
+    of 0 is a wait, of which only the name is shown.
     """
-    return watchers[-1](name, total, unit) if watchers else contextlib.nullcontext(lambda _: None)
+    if not watchers:
+        return contextlib.nullcontext(lambda _: None)
+    show = watchers[-1]
+    return show(name, total, unit)

@@ -86,7 +86,7 @@ def run(*works: Coroutine[Any, Any, _Result], most: int = 0, stops: bool = True)
         tasks = [asyncio.ensure_future(wait_for_room(work)) for work in works]
         all_tasks = asyncio.gather(*tasks)
         try:
-            with signals.begun("wait for the server", 0) as advance:
+            with signals.begin_stage("wait for the server", 0) as advance:
                 while True:
                     done, _ = await asyncio.wait({all_tasks}, timeout=signals.PATIENCE)
                     if done:

@@ -103,7 +103,7 @@ def _fetch(path: str, identity: Identity) -> UnnamedFile:
     step = thresholds.FAR_PIECE
     starts = range(0, identity.size, step)
     ranges = [(start, min(start + step, identity.size)) for start in starts]
-    with signals.begun("fetch", identity.size) as advance:
+    with signals.begin_stage("fetch", identity.size) as advance:
         new.allocate(identity.size)
 
         def take(start: int, data: bytes) -> None:

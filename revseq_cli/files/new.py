@@ -194,7 +194,7 @@ class FileTransaction:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
-            stack.enter_context(signals.deferred())
+            stack.enter_context(signals.defer())
             for file in self._files:
                 stack.callback(self._remove, file)
                 with trying_to("write", file.name):
@@ -206,7 +206,7 @@ class FileTransaction:
         with self._undo:
             if kind is not None:
                 return
-            with signals.begun("flush to disk", 0) as advance:
+            with signals.begin_stage("flush to disk", 0) as advance:
                 for file in self._files:
                     advance(0)  # shown at once: a flush may take long, and tells nothing
                     with trying_to("write", file.name):

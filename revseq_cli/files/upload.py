@@ -83,7 +83,7 @@ class NewObject(NewFile):
 
     def take_name(self) -> None:
         """Put the file."""
-        with signals.begun("put", os.path.getsize(self.temporary)) as advance:
+        with signals.begin_stage("put", os.path.getsize(self.temporary)) as advance:
 
             async def put(server: Store) -> None:
                 await server.put(self.temporary, creates=not self._overwrite, advance=advance)

@@ -56,7 +56,7 @@ class Differences:
     bits, and None where that is a number for none of them; `nans` of these are a NaN in both, and `lone_nans` in one.
 
     Where a and b are the output of a job, `inside` of those that differ are before the lengths. `lines` says for each
-    line whether it differs; it is None where lines are too many for the memory. `line_count` lines differ.
+    line whether it differs; it is None where lines are too many for the memory. `sequence_count` lines differ.
     """
 
     total: int
@@ -70,8 +70,8 @@ class Differences:
     nans: int = 0
     lone_nans: int = 0
     inside: int = 0
-    line_count: int = 0
-    lines: NDArray[np.bool_] | None = None
+    sequence_count: int = 0
+    sequences: NDArray[np.bool_] | None = None
 
     def merge(self, other: Differences, first: int) -> Differences:
         """The differences of this part and another one, with the `first` of both in C order."""
@@ -82,7 +82,7 @@ class Differences:
             nans=self.nans + other.nans,
             lone_nans=self.lone_nans + other.lone_nans,
             inside=self.inside + other.inside,
-            line_count=self.line_count + other.line_count,
+            sequence_count=self.sequence_count + other.sequence_count,
             largest_absolute=_greatest(self.largest_absolute, other.largest_absolute),
             largest_relative=_greatest(self.largest_relative, other.largest_relative),
             largest_ulps=_greatest(self.largest_ulps, other.largest_ulps),

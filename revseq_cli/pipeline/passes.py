@@ -1,4 +1,4 @@
-"""The passes over data, in a task for each block: to copy, to reverse, to compare, to verify, to count."""
+"""The passes over data: copy, reverse, compare, verify and count, with one task for each block."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from revseq_cli import files
 from revseq_cli.core import signals, thresholds
+from revseq_cli.core.dtypes import Array
 from revseq_cli.core.errors import EngineError
 from revseq_cli.core.tensors import Region, sizes_of
-from revseq_cli.formats.contract import FileSink, Sink, Source
+from revseq_cli.formats.contract import FileSink, ReadTask, Sink, Source
 from revseq_cli.formats.npy import scratch
 from revseq_cli.formats.raw import MemorySink, MemorySource
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline.alignment import PlacedSource
-from revseq_cli.pipeline.blocks import cut, lengths_region
+from revseq_cli.pipeline.blocks import Blocks, cut, lengths_region
 from revseq_cli.pipeline.folds import Differences, LengthCounts, Statistics, Tolerance, differences
 from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.lengths import ScannedSource, find_missing_values
@@ -36,33 +36,47 @@ from revseq_cli.pipeline.plan import (
 from revseq_cli.pipeline.tasks import Task, run_tasks
 from revseq_cli.pipeline.views import ComputedTask, DerivedSource
 
-ReadTaskOf = Callable[[Region], ComputedTask]
+MakeReadTask = Callable[[Region], ComputedTask]
 
-_FEW_LINES = 4096  # are few in any memory
-_LINE_BYTES = 48  # that are kept of a line, and computed with
+_FEW_SEQUENCES = 4096  # so few are marked within any memory limit
+_SEQUENCE_BYTES = 48  # that a mark of a sequence takes, and what is computed with it
+_COUNTED_BYTES = 24  # that a length takes while it is cast and compared
 
 
-def completed(
-    stage: str, tasks: Iterable[Task], plan: Plan, source: Source, *, in_order: bool = False
+def run_stage(
+    stage: str,
+    tasks: Iterable[Task],
+    plan: Plan,
+    source: Source,
+    *,
+    in_order: bool = False,
 ) -> Generator[tuple[Region, Any], None, None]:
-    """Run a stage of tasks, which together read all of the source: region and result, in the order of `run_tasks`."""
-    with signals.begun(stage, source.desc.total_bytes) as advance:
+    """Run the tasks of a stage, which together read all of the source, and show the progress.
+
+    Yields the region and the result of each task, in the order of `run_tasks`.
+    """
+    with signals.begin_stage(stage, source.desc.total_bytes) as advance:
         for region, result in run_tasks(tasks, plan, in_order=in_order):
             yield region, result
             advance(prod(sizes_of(region)) * source.dtype.itemsize)
 
 
 def deliver_all(stage: str, tasks: Iterable[Task], sink: Sink, plan: Plan, source: Source) -> None:
-    """Run a stage of tasks, and let the sink finish each."""
-    for _, write_result in completed(stage, tasks, plan, source, in_order=sink.in_order):
+    """Run the tasks of a stage, and let the sink finish each of them."""
+    for _, write_result in run_stage(stage, tasks, plan, source, in_order=sink.in_order):
         if write_result is not None:
             sink.receive(write_result)
 
 
 def bring_near(plan: Plan, *sources: Source) -> None:
-    """Fetch the files of which a pass reads all; dask's workers read at the address, since they have other folders."""
+    """Fetch the files of which a pass reads all.
+
+    Workers of dask have other folders, and so read at the address.
+    """
+    if plan.engine == DASK:
+        return
     for source in sources:
-        if plan.engine != DASK and source.path and source.identity:
+        if source.path and source.identity:
             files.bring_near(source.path, source.identity)
 
 
@@ -82,58 +96,77 @@ def move(source: Source, sink: Sink, plan: Plan) -> None:
 
 
 @contextlib.contextmanager
-def spooled(source: Source, beside: str, plan: Plan) -> Iterator[Source]:
-    """The source; or, if the plan is spooled and the source has chunks, its copy next to the file `beside`."""
-    if not (plan.detour.copies and source.chunks):
+def open_unchunked(source: Source, beside: str, plan: Plan) -> Iterator[Source]:
+    """The source; or, if the plan asks for it, a copy without chunks next to the file `beside`."""
+    if not source.chunks or plan.detour.copies == 0:
         yield source
         return
-    with scratch(beside, source) as spool:
-        move(source, spool, plan)
-        yield spool.written()
+    with scratch(beside, source) as unchunked:
+        move(source, unchunked, plan)
+        yield unchunked.written()
 
 
-def untrue(found: str, where: str) -> EngineError:
-    """The error for a file that does not hold what was written to it; one at the same place twice is a bug."""
-    hint = "run it again: if it fails at the same place, report it; if not, test the disk and the memory"
-    return EngineError(f"what was written {found}", "the same bits", hint, where)
+def make_storage_error(problem: str, name: str) -> EngineError:
+    """The error for a file that does not have the bits that were written to it."""
+    hint = "run it again: if it fails at the same index, report it, else test the disk"
+    return EngineError(f"what was written {problem}", "the same bits", hint, name)
 
 
 # To reverse
 
 
-def reversed_output(job: Job, read_task_of: ReadTaskOf | None = None) -> Source:
-    """The output of a job, which is computed where it is read, by read tasks that read the job's files unless given."""
-    return DerivedSource(job.values, job.values.dtype, read_task_of or partial(_read_task, job))
+def derive_output(job: Job, make_read_task: MakeReadTask | None = None) -> Source:
+    """The output of a job, which is computed where it is read.
+
+    Its read tasks read the files of the job, if no others are given.
+    """
+    make = make_read_task or partial(_make_read_task, job)
+    return DerivedSource(job.values, job.values.dtype, make)
 
 
-def _read_task(job: Job, region: Region) -> ComputedTask:
-    """What reads of the job's own files what a region of the output needs, and reverses it."""
-    lengths, part = job.lengths.read_task(lengths_region(region, job.axis)), region[job.axis]
-    if part.stop - part.start < job.values.sizes[job.axis]:
-        return ComputedTask(partial(_reverse_cut, job.values, job.axis, region), (lengths,))
-    step = partial(kernel.reverse, axis=job.axis, overwrite=True)
-    return ComputedTask(step, (job.values.read_task(region), lengths))
+def _make_read_task(job: Job, region: Region) -> ComputedTask:
+    """The task that reads what a region of the output needs, and reverses it."""
+    lengths = _read_lengths_task(job, region)
+    part = region[job.axis]
+    is_whole = part.stop - part.start == job.values.sizes[job.axis]
+    if not is_whole:
+        step = partial(_reverse_cut, job.values, job.axis, region)
+        return ComputedTask(step, (lengths,))
+    reverse_block = partial(kernel.reverse, axis=job.axis, overwrite=True)
+    return ComputedTask(reverse_block, (job.values.read_task(region), lengths))
 
 
-def _reverse_cut(source: Source, axis: int, region: Region, lengths: NDArray[Any]) -> NDArray[Any]:
-    """A reversed block of parts of lines: a copy of the input, then for each length one read of what is reversed."""
+def _read_lengths_task(job: Job, region: Region) -> ReadTask:
+    """The task that reads the lengths for a region of the values."""
+    return job.lengths.read_task(lengths_region(region, job.axis))
+
+
+def _reverse_cut(source: Source, axis: int, region: Region, lengths: Array) -> Array:
+    """A reversed block that has only a part of its sequences.
+
+    It is a copy of the input, into which the reversed elements are read: once for each length.
+    """
     part = region[axis]
     clamped = kernel.clamp(lengths, source.sizes[axis])
     out = source.read_task(region).read().copy()  # a source in memory returns a view of itself
     for length in np.unique(clamped[clamped > part.start]).tolist():
-        lines = clamped == length
-        box = [slice(int(i.min()), int(i.max()) + 1) for i in lines.nonzero()]
+        has_length = clamped == length
+        # The box around the sequences of this length, in the block and in the whole tensor.
+        box = [slice(int(i.min()), int(i.max()) + 1) for i in has_length.nonzero()]
         box[axis] = slice(0, 1)
-        of_file = [
-            slice(r.start + b.start, r.start + b.stop) for r, b in zip(region, box, strict=True)
-        ]
-        # Below `length`, element j of the reversal is element length - 1 - j of the line.
-        of_file[axis] = slice(max(0, length - part.stop), length - part.start)
-        reversed_part = np.flip(source.read_task(tuple(of_file)).read(), axis)
-        chosen = lines[tuple(box)]
+        chosen = has_length[tuple(box)]
+        source_box = list(map(_shift, box, region))
+        # Before `length`, element j of the output is element length - 1 - j of the sequence.
+        source_box[axis] = slice(max(0, length - part.stop), length - part.start)
+        reversed_part = np.flip(source.read_task(tuple(source_box)).read(), axis)
         box[axis] = slice(0, reversed_part.shape[axis])
         np.copyto(out[tuple(box)], reversed_part, where=chosen)
     return out
+
+
+def _shift(inner: slice, outer: slice) -> slice:
+    """A slice of a slice, as one of the whole dimension."""
+    return slice(outer.start + inner.start, outer.start + inner.stop)
 
 
 def reverse(job: Job, sink: Sink, plan: Plan) -> tuple[int, int | None]:
@@ -143,35 +176,41 @@ def reverse(job: Job, sink: Sink, plan: Plan) -> tuple[int, int | None]:
     values gives the lengths, else None.
     """
     bring_near(plan, job.values, job.lengths)
+    is_in_memory = not sink.beside
     with (
-        made_ready(job, sink.beside, plan, holds_lengths=not sink.beside) as ready,
-        _read_tasks(ready, sink.beside, plan) as read_task_of,
-        # If the plan is spooled and the sink has chunks, blocks go into a temporary file without.
-        scratch(sink.beside, ready.values)
-        if plan.detour.copies and sink.chunks
-        else contextlib.nullcontext(sink) as to,
+        prepare_job(job, sink.beside, plan, holds_lengths=is_in_memory) as ready,
+        _open_read_tasks(ready, sink.beside, plan) as make_read_task,
+        _open_unchunked_sink(sink, ready.values, plan) as target,
     ):
         tasks = (
-            Task(read_task_of(region).read, (), region, to.block_writer(region))
+            Task(make_read_task(region).read, (), region, target.block_writer(region))
             for region in plan.blocks
         )
-        deliver_all("reverse", tasks, to, plan, ready.values)
-        if to is not sink:
-            move(to.written(), sink, plan)
+        deliver_all("reverse", tasks, target, plan, ready.values)
+        if target is not sink:
+            move(target.written(), sink, plan)
         if job.is_padded:
             return 0, _find_least(ready.lengths)
-        return _clamped(job, ready.lengths, plan), None
+        return _count_clamped(job, ready.lengths, plan), None
+
+
+def _open_unchunked_sink(
+    sink: Sink, values: Source, plan: Plan
+) -> contextlib.AbstractContextManager[Sink]:
+    """The sink; or, if the plan asks for it, a temporary file without chunks next to it."""
+    if not sink.chunks or plan.detour.copies == 0:
+        return contextlib.nullcontext(sink)
+    return scratch(sink.beside, values)
 
 
 def _find_least(lengths: Source) -> int | None:
     """The least of these lengths, which are cheap to read; None if there are none."""
-    blocks = cut(
-        lengths.sizes,
-        None,
-        most=thresholds.LENGTHS_AT_ONCE,
-        alignment=lengths.cut_alignments[0],
-    )
+    blocks = _cut_lengths(lengths, thresholds.LENGTHS_AT_ONCE)
     return min((int(lengths.read_task(region).read().min()) for region in blocks), default=None)
+
+
+def _cut_lengths(lengths: Source, most: int) -> Blocks:
+    return cut(lengths.sizes, None, most=most, alignment=lengths.cut_alignments[0])
 
 
 def write(job: Job, sink: FileSink, plan: Plan, *, verified: bool) -> int:
@@ -187,29 +226,28 @@ def write(job: Job, sink: FileSink, plan: Plan, *, verified: bool) -> int:
     return clamped
 
 
-def _clamped(job: Job, lengths: Source, plan: Plan) -> int:
-    """How many of the lengths that the user gave are above the axis size; these are the same, repeated for lines."""
-    size, own, count = (
-        job.values.sizes[job.axis],
-        job.given_lengths.desc.element_count,
-        lengths.desc.element_count,
-    )
-    if (
-        isinstance(job.given_lengths, ScannedSource)
-        or not own
-        or not count
-        or np.iinfo(lengths.dtype).max <= size
-    ):
+def _count_clamped(job: Job, lengths: Source, plan: Plan) -> int:
+    """How many of the lengths that the user gave are above the axis size.
+
+    `lengths` are those of all sequences: each of the user's lengths, equally often.
+    """
+    size = job.values.sizes[job.axis]
+    own_count = job.given_lengths.desc.element_count
+    count = lengths.desc.element_count
+    if own_count == 0 or count == 0:
         return 0
-    most = max(
-        1, min(thresholds.LENGTHS_AT_ONCE, plan.bytes // 24)
-    )  # a cast holds a length some three times
-    blocks = cut(lengths.sizes, None, most=most, alignment=lengths.cut_alignments[0])
-    clamped = sum(kernel.count_clamped(lengths.read_task(region).read(), size) for region in blocks)
-    return clamped // (count // own)
+    if isinstance(job.given_lengths, ScannedSource):  # they are counted up to the axis size
+        return 0
+    if np.iinfo(lengths.dtype).max <= size:
+        return 0
+    most = max(1, min(thresholds.LENGTHS_AT_ONCE, plan.bytes // _COUNTED_BYTES))
+    clamped = 0
+    for region in _cut_lengths(lengths, most):
+        clamped += kernel.count_clamped(lengths.read_task(region).read(), size)
+    return clamped // (count // own_count)
 
 
-def reversed_in_memory(job: Job, resources: Resources) -> tuple[Source, tuple[str, ...]]:
+def reverse_in_memory(job: Job, resources: Resources) -> tuple[Source, tuple[str, ...]]:
     """The result in memory, for printing, and the notes on the lengths."""
     with MemorySink(job.values) as sink:
         clamped, least = reverse(job, sink, plan_reversal(job, resources))
@@ -218,56 +256,66 @@ def reversed_in_memory(job: Job, resources: Resources) -> tuple[Source, tuple[st
 
 
 @contextlib.contextmanager
-def made_ready(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = False) -> Iterator[Job]:
-    """The job with tensors of which any region is cheap to read: in memory or temporary files if need be.
+def prepare_job(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = False) -> Iterator[Job]:
+    """The job with tensors of which any region is cheap to read.
 
-    With `holds_lengths`, the lengths are never in a file, as where the whole output is in memory.
+    If need be, they are copied into memory or into temporary files next to the file `beside`. With
+    `holds_lengths`, the lengths are never in a file, as where the whole output is in memory.
     """
-    lengths = (
-        job.lengths.in_memory(plan.bytes // 8)
-        if isinstance(job.lengths, PlacedSource)
-        else job.lengths
-    )
-    with spooled(job.values, beside, plan) as values, contextlib.ExitStack() as stack:
-        fits = lengths.desc.total_bytes <= plan.bytes // 8
-        is_small = lengths.desc.element_count <= thresholds.LENGTHS_AT_ONCE
-        if (
-            fits and is_small
-        ) or lengths.chunks is not None:  # else every block would read or decode them again
-            if fits or holds_lengths:
-                lengths = MemorySource(lengths.name, lengths.read(), lengths.storage)
-            else:
-                spool = stack.enter_context(scratch(beside, lengths))
-                move(lengths, spool, plan)
-                lengths = spool.written()
-        yield replace(job, values=values, lengths=lengths)
+    most_bytes = plan.bytes // 8
+    lengths = job.lengths
+    if isinstance(lengths, PlacedSource):
+        lengths = lengths.in_memory(most_bytes)
+    with (
+        open_unchunked(job.values, beside, plan) as values,
+        _open_cheap_lengths(lengths, beside, plan, most_bytes, holds_lengths) as cheap_lengths,
+    ):
+        yield replace(job, values=values, lengths=cheap_lengths)
 
 
 @contextlib.contextmanager
-def _read_tasks(job: Job, beside: str, plan: Plan) -> Iterator[ReadTaskOf]:
-    """The read tasks of a job; with a tiling, it is now written in tiles next to the file `beside`."""
-    if not plan.detour.tiling:
-        yield partial(_read_task, job)
+def _open_cheap_lengths(
+    lengths: Source, beside: str, plan: Plan, most_bytes: int, holds_lengths: bool
+) -> Iterator[Source]:
+    """The lengths; in memory or a file if every block would otherwise read or decode them again."""
+    fits = lengths.desc.total_bytes <= most_bytes
+    is_small = lengths.desc.element_count <= thresholds.LENGTHS_AT_ONCE
+    is_worth_memory = fits and is_small
+    if lengths.chunks is None and not is_worth_memory:
+        yield lengths
+        return
+    if fits or holds_lengths:
+        yield MemorySource(lengths.name, lengths.read(), lengths.storage)
+        return
+    with scratch(beside, lengths) as unchunked:
+        move(lengths, unchunked, plan)
+        yield unchunked.written()
+
+
+@contextlib.contextmanager
+def _open_read_tasks(job: Job, beside: str, plan: Plan) -> Iterator[MakeReadTask]:
+    """The read tasks of a job; with a tiling, it is first written in tiles next to `beside`."""
+    detour = plan.detour
+    if detour.tiling is None:
+        yield partial(_make_read_task, job)
         return
     from revseq_cli.pipeline import two_pass  # few jobs need it
 
-    def read_lengths(region: Region) -> tuple[Any]:
-        return (job.lengths.read_task(lengths_region(region, job.axis)),)
-
     values = job.values
-    with two_pass.tiles_beside(
-        beside, values, job.axis, plan.detour.tiling, plan.detour.enough
-    ) as tiles:
+    with two_pass.open_tiles(beside, values, job.axis, detour.tiling, detour.enough) as tiles:
         tasks = (
             Task(
-                partial(tiles.sort, region, values.read_task(region)), read_lengths(region), region
+                partial(tiles.sort, region, values.read_task(region)),
+                (_read_lengths_task(job, region),),
+                region,
             )
-            for region in plan.detour.tiling.blocks
+            for region in detour.tiling.blocks
         )
-        for _ in completed("sort", tasks, plan, values):
+        for _ in run_stage("sort", tasks, plan, values):
             pass
         yield lambda region: ComputedTask(
-            partial(tiles.reverse, values.dtype, region), read_lengths(region)
+            partial(tiles.reverse, values.dtype, region),
+            (_read_lengths_task(job, region),),
         )
 
 
@@ -276,9 +324,10 @@ def _read_tasks(job: Job, beside: str, plan: Plan) -> Iterator[ReadTaskOf]:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two tensors of the same sizes and data type, cheap to read in the blocks of the plan.
+    """Two tensors of the same shape and data type, cheap to read in the blocks of the plan.
 
-    With a `job`, `right` is what is right for it, and `free_bytes` of memory are left for its lines.
+    With a `job`, `right` is the expected output of it, and `free_bytes` of memory are left to mark
+    its wrong sequences.
     """
 
     a: Source
@@ -289,77 +338,107 @@ class Pair:
 
 
 def verify_copy(source: Source, sink: Sink, plan: Plan) -> None:
-    """Compare what was written with the source, in the copy's blocks; EngineError where a bit differs."""
-    written, plan = sink.written(), plan.to_read_back(sink)
+    """Compare what was written with the source; EngineError where a bit differs."""
+    written = sink.written()
     if written.desc != source.desc:
-        raise untrue("differs from the input in DataType or Sizes", written.name)
-    found = compared("verify", Pair(source, written, plan))
-    if found.count:
-        raise untrue(f"differs from the input at {found.indices[0].tolist()}", written.name)
+        raise make_storage_error("differs from the input in shape or data type", written.name)
+    differing = compare("verify", Pair(source, written, plan.to_read_back(sink)))
+    if differing.count:
+        index = differing.indices[0].tolist()
+        raise make_storage_error(f"differs from the input at {index}", written.name)
 
 
-def compared(
+def compare(
     stage: str, pair: Pair, tolerance: Tolerance | None = None, first: int = 1
 ) -> Differences:
-    """How a pair differs, in blocks; of a job's output, also in which lines."""
-    a, plan, job = pair.a, pair.plan, pair.job
-    bring_near(plan, a, pair.right, *([job.lengths] if job else []))
+    """How a pair differs, block by block; of a job's output, also in which sequences.
 
-    def task(region: Region) -> Task:
-        lengths = (job.lengths.read_task(lengths_region(region, job.axis)),) if job else ()
-        compare = partial(_compare, tolerance, first, region, job.axis if job else None)
-        return Task(compare, (a.read_task(region), pair.right.read_task(region), *lengths), region)
+    The `first` differences are kept. Sequences are not marked where they are too many.
+    """
+    a = pair.a
+    job = pair.job
+    bring_near(pair.plan, a, pair.right)
+    marks = None
+    axis = None
+    if job:
+        bring_near(pair.plan, job.lengths)
+        axis = job.axis
+        if _can_mark_sequences(pair, job):
+            marks = np.zeros(job.lengths.sizes, np.bool_)
+
+    def make_task(region: Region) -> Task:
+        read_tasks = [a.read_task(region), pair.right.read_task(region)]
+        if job:
+            read_tasks.append(_read_lengths_task(job, region))
+        step = partial(_compare_block, tolerance, first, region, axis)
+        return Task(step, tuple(read_tasks), region)
 
     none = np.empty(0, a.dtype.newbyteorder("="))
-    found = Differences(0, 0, np.empty((0, len(a.sizes)), np.intp), none, none)
-    lines = None
-    most_lines = max(_FEW_LINES, pair.free_bytes // _LINE_BYTES)
-    if job and (plan.blocks.cuts_sequences or job.lengths.desc.element_count <= most_lines):
-        lines = np.zeros(job.lengths.sizes, np.bool_)
-    for region, part in completed(stage, map(task, plan.blocks), plan, a):
-        if job and lines is not None and part.lines is not None:
-            lines[lengths_region(region, job.axis)] |= part.lines
-        found = found.merge(part, first)
-    return (
-        found
-        if lines is None
-        else replace(found, lines=lines, line_count=int(np.count_nonzero(lines)))
-    )
+    total = Differences(0, 0, np.empty((0, len(a.sizes)), np.intp), none, none)
+    tasks = map(make_task, pair.plan.blocks)
+    for region, part in run_stage(stage, tasks, pair.plan, a):
+        if job and marks is not None and part.sequences is not None:
+            marks[lengths_region(region, job.axis)] |= part.sequences
+        total = total.merge(part, first)
+    if marks is None:
+        return total
+    return replace(total, sequences=marks, sequence_count=int(np.count_nonzero(marks)))
 
 
-def _compare(
-    tolerance: Tolerance | None, first: int, region: Region, axis: int | None, *arrays: NDArray[Any]
-) -> Differences:
-    """The differences of two tensors' blocks at `region`, with the indices of the `first` in the whole tensor.
+def _can_mark_sequences(pair: Pair, job: Job) -> bool:
+    """Whether there is memory to mark each sequence.
 
-    With an `axis`, and the lengths as the third array, also in which lines of the block they are.
+    Blocks of parts of sequences always mark them, since they could not count a sequence once
+    otherwise; such sequences are long, and so few.
     """
-    part, places = differences(arrays[0], arrays[1], tolerance, first)
-    part = replace(part, indices=part.indices + np.array([side.start for side in region], np.intp))
-    if axis is None or not len(places):
+    if pair.plan.blocks.cuts_sequences:
+        return True
+    most = max(_FEW_SEQUENCES, pair.free_bytes // _SEQUENCE_BYTES)
+    return job.lengths.desc.element_count <= most
+
+
+def _compare_block(
+    tolerance: Tolerance | None, first: int, region: Region, axis: int | None, *arrays: Array
+) -> Differences:
+    """The differences of a block of two tensors, with the `first` indices in the whole tensor.
+
+    With an axis, and the lengths as the third array, also which sequences of the block differ.
+    """
+    part, positions = differences(arrays[0], arrays[1], tolerance, first)
+    starts = np.array([side.start for side in region], np.intp)
+    part = replace(part, indices=part.indices + starts)
+    if axis is None or not len(positions):
         return part
-    mask = np.zeros(sizes_of(region), np.bool_)
-    mask.reshape(-1)[places] = True
-    j = np.arange(region[axis].start, region[axis].stop).reshape(
-        [-1 if d == axis else 1 for d in range(mask.ndim)]
+    differs = np.zeros(sizes_of(region), np.bool_)
+    differs.reshape(-1)[positions] = True
+    shape = [1] * differs.ndim
+    shape[axis] = -1
+    j = np.arange(region[axis].start, region[axis].stop).reshape(shape)
+    is_inside = j < kernel.clamp(arrays[2], region[axis].stop)
+    sequences = np.asarray(differs.any(axis, keepdims=True))
+    return replace(
+        part,
+        inside=int(np.count_nonzero(differs & is_inside)),
+        sequences=sequences,
+        sequence_count=int(np.count_nonzero(sequences)),
     )
-    inside = int(np.count_nonzero(mask & (j < kernel.clamp(arrays[2], region[axis].stop))))
-    lines = np.asarray(mask.any(axis, keepdims=True))
-    return replace(part, inside=inside, lines=lines, line_count=int(np.count_nonzero(lines)))
 
 
 def verify(job: Job, sink: Sink, plan: Plan) -> None:
-    """Reverse the output again and compare it with the input; EngineError with the first index where they differ."""
-    written, plan = sink.written(), plan.to_read_back(sink)
+    """Reverse the output again and compare it with the input; EngineError where they differ."""
+    written = sink.written()
+    plan = plan.to_read_back(sink)
     with (
-        made_ready(job, sink.beside, plan) as ready,
-        spooled(written, sink.beside, plan) as turned,
-        _read_tasks(replace(ready, values=turned), sink.beside, plan) as read_task_of,
+        prepare_job(job, sink.beside, plan) as ready,
+        open_unchunked(written, sink.beside, plan) as output,
     ):
-        again = reversed_output(replace(ready, values=turned), read_task_of)
-        found = compared("verify", Pair(again, ready.values, plan))
-    if found.count:
-        raise untrue(f"does not reverse to the input at {found.indices[0].tolist()}", written.name)
+        job_back = replace(ready, values=output)
+        with _open_read_tasks(job_back, sink.beside, plan) as make_read_task:
+            again = derive_output(job_back, make_read_task)
+            differing = compare("verify", Pair(again, ready.values, plan))
+    if differing.count:
+        index = differing.indices[0].tolist()
+        raise make_storage_error(f"does not reverse to the input at {index}", written.name)
 
 
 # To count
@@ -367,37 +446,37 @@ def verify(job: Job, sink: Sink, plan: Plan) -> None:
 
 def count_lengths(job: Job, resources: Resources) -> LengthCounts:
     """The counts of the job's lengths, each as often as the user gave it."""
-    return counts_of(job.given_lengths, job.values.sizes[job.axis], resources)
+    return count_for_size(job.given_lengths, job.values.sizes[job.axis], resources)
 
 
-def counts_of(lengths: Source, size: int, resources: Resources) -> LengthCounts:
-    """The counts and the range of unsigned lengths, for lines of `size` elements."""
-    return reduce(
-        LengthCounts.merge,
-        _folded(lengths, partial(LengthCounts.of, size), resources),
-        LengthCounts(),
-    )
+def count_for_size(lengths: Source, size: int, resources: Resources) -> LengthCounts:
+    """The counts and the range of unsigned lengths, for sequences of `size` elements."""
+    parts = _fold(lengths, partial(LengthCounts.of, size), resources)
+    return reduce(LengthCounts.merge, parts, LengthCounts())
 
 
-def statistics(source: Source, resources: Resources) -> Statistics:
+def compute_statistics(source: Source, resources: Resources) -> Statistics:
     """The statistics of a whole tensor, without the values that its file says are missing."""
-    marks = find_missing_values(source) if source.dtype.kind in "iuf" else ()
-    step = partial(_without_missing, marks) if marks else Statistics.of
-    return reduce(Statistics.merge, _folded(source, step, resources), Statistics())
+    step: Callable[[Array], Statistics] = Statistics.of
+    if source.dtype.kind in "iuf":
+        missing_values = find_missing_values(source)
+        if missing_values:
+            step = partial(_compute_without, missing_values)
+    return reduce(Statistics.merge, _fold(source, step, resources), Statistics())
 
 
-def _without_missing(marks: tuple[Any, ...], values: NDArray[Any]) -> Statistics:
-    missing = np.any([values == mark for mark in marks], axis=0)
-    return Statistics.of(values[~missing])._replace(missing=int(np.count_nonzero(missing)))
+def _compute_without(missing_values: tuple[Any, ...], values: Array) -> Statistics:
+    """The statistics of a block without missing values, which are only counted."""
+    is_missing = np.any([values == value for value in missing_values], axis=0)
+    statistics = Statistics.of(values[~is_missing])
+    return statistics._replace(missing=int(np.count_nonzero(is_missing)))
 
 
-def _folded(
-    source: Source, step: Callable[[NDArray[Any]], Any], resources: Resources
-) -> Iterator[Any]:
-    """What the step makes of each block."""
+def _fold(source: Source, step: Callable[[Array], Any], resources: Resources) -> Iterator[Any]:
+    """The result of the step for each block."""
     plan = plan_fold(source, resources)
     bring_near(plan, source)
     tasks = (Task(step, (source.read_task(region),), region) for region in plan.blocks)
-    for _, share in completed("read", tasks, plan, source):
-        yield share
+    for _, part in run_stage("read", tasks, plan, source):
+        yield part
     source.recheck()

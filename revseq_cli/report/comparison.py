@@ -205,7 +205,7 @@ def _count(comparison: Comparison, differences: Differences) -> str:
         part = "only after the reversed part"
     if not after:
         part = "only in the reversed part"
-    return f"{count}, in {differences.line_count:,} of {sequences:,} sequences, {part}"
+    return f"{count}, in {differences.sequence_count:,} of {sequences:,} sequences, {part}"
 
 
 def _elements(comparison: Comparison, differences: Differences) -> Iterator[str]:
@@ -233,10 +233,10 @@ def _sequences(
     rows = _rows(sequences, shown, in_color=in_color)
     if _widest(sequences, shown) > width:
         rows = [line for sequence in sequences for line in _stack(sequence, in_color=in_color)]
-    more = differences.line_count - len(sequences)
+    more = differences.sequence_count - len(sequences)
     if more > 0:
         words = terminal.counted(more, "more sequence")
-        rest = f"{words}: to see them, add --first {differences.line_count}"
+        rest = f"{words}: to see them, add --first {differences.sequence_count}"
         rows.append(terminal.fit(rest, width))
     return rows
 

@@ -45,8 +45,8 @@ def of_difference(
     """Two tensors of one shape, with what differs marked; `causes` say what explains it."""
     (a_name, a), (b_name, b) = tensors
     count = f"{differences.count:,} of {differences.total:,} elements differ"
-    if axis is not None and differences.lines is not None:
-        count += f", in {differences.line_count:,} of {differences.lines.size:,} sequences"
+    if axis is not None and differences.sequences is not None:
+        count += f", in {differences.sequence_count:,} of {differences.sequences.size:,} sequences"
     about = shortened(f"{braced(a.sizes)} {a.desc.data_type.name}", 60)
     sentences = [f"Explained by: {cause}" for cause in causes]
     sentences.append(f"{a_name}: {a.name}, {about}")

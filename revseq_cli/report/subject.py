@@ -150,8 +150,8 @@ class Subject:
         if self.differences is None:
             return []
         in_row = tuple(d for d, size in enumerate(self.row_sizes) if size == 1)
-        if self.differences.lines is not None:
-            are_wrong = self.differences.lines.any(axis=in_row)
+        if self.differences.sequences is not None:
+            are_wrong = self.differences.sequences.any(axis=in_row)
             return np.flatnonzero(are_wrong).tolist()
         indices = self.differences.indices.copy()
         indices[:, list(in_row)] = 0

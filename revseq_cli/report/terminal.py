@@ -171,7 +171,7 @@ def progress() -> Iterator[None]:
                     bars.stop()
                     bars = None
 
-    with signals.watched(stage):
+    with signals.show_stages_by(stage):
         yield
 
 

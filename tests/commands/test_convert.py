@@ -39,7 +39,7 @@ def test_verify_finds_other_sizes_and_another_data_type(other):
     like = held(np.zeros((30, 40), np.uint16))
     with MemorySink(like) as sink:
         sink.values = other
-        with pytest.raises(EngineError, match="differs from the input in DataType or Sizes"):
+        with pytest.raises(EngineError, match="differs from the input in shape or data type"):
             passes.verify_copy(like, sink, plan_pass(like, sink, SERIAL))
 
 

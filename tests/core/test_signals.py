@@ -25,7 +25,7 @@ LOOP = """
 import ctypes, time
 from revseq_cli.core import signals
 signals.watch()
-with signals.deferred():
+with signals.defer():
     print("begun", flush=True)
     {}
 """
@@ -138,7 +138,7 @@ from revseq_cli.core import signals
 signals.watch()
 sys.stdout = m._text_stream(sys.stdout)
 try:
-    with signals.deferred():
+    with signals.defer():
         sys.stderr.write("begun\\n")
         sys.stderr.flush()
         while True:

@@ -149,9 +149,9 @@ def test_every_pass_asks_at_its_end_whether_its_input_has_changed(which):
     tensors = {name: held(values) for name, values in arrays.items()}
     tensors[which] = Changed(which, arrays[which], Storage("held", {}))
     job, serial = Job(**tensors, axis=0), Resources("serial", 1)
-    asking = [job.recheck, lambda: passes.reversed_in_memory(job, serial)]
+    asking = [job.recheck, lambda: passes.reverse_in_memory(job, serial)]
     asking.append(
-        lambda: passes.statistics(job.values if which == "values" else job.lengths, serial)
+        lambda: passes.compute_statistics(job.values if which == "values" else job.lengths, serial)
     )
     if which == "lengths":
         asking.append(lambda: passes.count_lengths(job, serial))

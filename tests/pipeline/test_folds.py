@@ -114,7 +114,7 @@ def test_any_blocks_give_the_same(data):
     sources = held(a), held(b)
     first = data.draw(st.integers(0, 20))
     plan = plan_pass(*sources, Resources("serial", 1, data.draw(st.integers(80, 9999))))
-    found = passes.compared("compare", Pair(*sources, plan), None, first)
+    found = passes.compare("compare", Pair(*sources, plan), None, first)
     whole = differences(a, b, None, first)
     for name in ("total", "count", "largest_absolute", "largest_relative", "largest_ulps"):
         assert getattr(found, name) == getattr(whole, name)

@@ -299,7 +299,7 @@ def test_a_large_tensor_is_explained_by_a_sample(words, sizes, memory):
     a = revseq_cli.arrays._ArraySource("a", LARGE[words](x, n))
     with diagnosed(a, job, None, Resources("serial", memory=memory)) as found:
         _, differences, lines, mistakes = found
-    assert lines.count == differences.line_count
+    assert lines.count == differences.sequence_count
     explained = [mistake for mistake in mistakes if words in mistake.text]
     assert explained, mistakes
     assert re.search(r"; this explains all \d+ sampled wrong sequences", explained[0].text)

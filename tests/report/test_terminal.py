@@ -158,11 +158,11 @@ from revseq_cli.core import signals
 from revseq_cli.report import terminal
 terminal._DELAY = terminal._PAUSE = 0
 with terminal.progress():
-    with signals.begun("reverse", 8_000_000) as advance:
+    with signals.begin_stage("reverse", 8_000_000) as advance:
         advance(4_000_000)
-    with signals.begun("batch", 2000, "jobs") as advance:
+    with signals.begin_stage("batch", 2000, "jobs") as advance:
         advance(1500)
-    with signals.begun("flush to disk", 0) as advance:
+    with signals.begin_stage("flush to disk", 0) as advance:
         advance(0)
 """
     out = in_columns(columns, sys.executable, "-c", code, cwd=tmp_path)

@@ -7,6 +7,6 @@ from revseq_cli.core import signals
 
 def observed(function, stage=""):
     """Passes inside this context call `function` with how many more bytes are done, in that stage or in any."""
-    return signals.watched(
+    return signals.show_stages_by(
         lambda name, *_: contextlib.nullcontext(function if stage in ("", name) else lambda _: None)
     )
