@@ -155,10 +155,11 @@ def _tell(error: Exception, settings: dict[str, Any]) -> None:
     """Print the error on standard error, with -vv its traceback, too; and as JSON where the report was to be that."""
     import click
 
-    from revseq_cli.commands import options, usage
+    from revseq_cli.commands import groups, usage
+    from revseq_cli.commands.console import print_error
     from revseq_cli.core.errors import worded
 
-    if settings.get(options.VERBOSE, 0) > 1:
+    if settings.get(groups.VERBOSE, 0) > 1:
         import traceback
 
         traceback.print_exception(error)
@@ -166,12 +167,12 @@ def _tell(error: Exception, settings: dict[str, Any]) -> None:
     if isinstance(error, click.UsageError):
         error = usage.as_error(error, sys.argv[1:])
     error = worded(error, "standard output")
-    options.print_error(error, settings.get(options.COLOR, "auto"))
-    if settings.get(options.AS_JSON):
+    print_error(error, settings.get(groups.COLOR, "auto"))
+    if settings.get(groups.AS_JSON):
         from revseq_cli.report import objects
 
         command = settings.get("revseq.command")
-        notes = settings.get(options.NOTES, ())
+        notes = settings.get(groups.NOTES, ())
         report = objects.write_report(command, _FAILED, notes=notes, errors=[error])
         with contextlib.suppress(OSError):  # where standard output itself is the error
             click.echo(report)

@@ -14,7 +14,9 @@ import click
 
 from revseq_cli import files
 from revseq_cli.commands import options, run
-from revseq_cli.commands.options import Console, Group
+from revseq_cli.commands.console import Console, print_error
+from revseq_cli.commands.groups import Group, make_command
+from revseq_cli.commands.values import complete_files
 from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import (
     DiskFullError,
@@ -48,7 +50,7 @@ _DEFAULTS = [
 ]
 
 
-@options.command(
+@make_command(
     "batch",
     params=_DEFAULTS,
     examples=(
@@ -56,9 +58,7 @@ _DEFAULTS = [
         "revseq batch jobs.csv",
     ),
 )
-@click.argument(
-    "manifest", metavar="[MANIFEST]", required=False, shell_complete=options.complete_files
-)
+@click.argument("manifest", metavar="[MANIFEST]", required=False, shell_complete=complete_files)
 @Group.READ.option(
     "--each", metavar="PATTERN", help="Run a job for each file that matches, such as 'data/*.npy'."
 )
@@ -247,4 +247,4 @@ def _print_notes_and_errors(outcomes: Iterable[Outcome], jobs: Jobs, console: Co
         console.note(f"{jobs.place(lines_of_notes[subject])}: {note}")
     for alike in errors.values():
         for part in together([*alike.values()]):
-            options.print_error(part, console.color, jobs.place([*alike]))
+            print_error(part, console.color, jobs.place([*alike]))

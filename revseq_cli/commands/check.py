@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import options
-from revseq_cli.commands.options import Console, Group
+from revseq_cli.commands.console import Console
+from revseq_cli.commands.groups import Group, make_command
 from revseq_cli.core.errors import RevseqError, printable
 from revseq_cli.core.tensors import DataType
 from revseq_cli.operator import spec
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _INDENT = " " * len("FAIL  ")
 
 
-@options.command(
+@make_command(
     "check",
     examples=(
         'revseq check "[[1, 2, 3], [4, 5, 6]]" "[[2], [3]]" --axis 1',
@@ -145,7 +146,7 @@ def _print_report(job: Job, result: _Result, console: Console, *, every: bool) -
     misfits = suggest.describe_misfit(job, result.failing, "")
     lines += ["", *terminal.fit_rows(_describe_job(job, result, misfits), width)]
     text = "\n".join(lines)
-    click.echo(text, sys.stdout, color=console.colored)  # or Click would not print in ASCII
+    click.echo(text, sys.stdout, color=console.in_color)  # or Click would not print in ASCII
     console.note(*result.notes)
 
 

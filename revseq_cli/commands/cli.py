@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 
 from revseq_cli import __version__
-from revseq_cli.commands import options
+from revseq_cli.commands.console import is_colored
+from revseq_cli.commands.groups import AS_JSON, Command, has_json
 from revseq_cli.commands.names import COMMANDS, TOPICS
 
 # The completion of zsh has no `compdef` before this.
@@ -33,7 +34,7 @@ class LazyGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; an error in them, or an unknown command, is JSON with --json."""
-        ctx.meta[options.AS_JSON] = options.has_json(args)
+        ctx.meta[AS_JSON] = has_json(args)
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -69,7 +70,7 @@ def cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-@cli.command("completion", cls=options.Command, epilog='eval "$(revseq completion bash)"')
+@cli.command("completion", cls=Command, epilog='eval "$(revseq completion bash)"')
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the completion script for SHELL.
@@ -93,7 +94,7 @@ def completion(shell: str) -> None:
     click.echo(script)
 
 
-@cli.command("help", cls=options.Command, epilog="revseq help run\nrevseq help formats")
+@cli.command("help", cls=Command, epilog="revseq help run\nrevseq help formats")
 @click.argument(
     "name", metavar="[COMMAND|TOPIC]", required=False, type=click.Choice([*COMMANDS, *TOPICS])
 )
@@ -124,7 +125,7 @@ def _print_topic(name: str) -> None:
     if not page.is_file():  # in a checkout
         page = Path(__file__).parents[2] / "man" / f"{name}.md"
     is_terminal = sys.stdout.isatty()
-    in_color = options.is_colored(os.environ.get("REVSEQ_COLOR") or "auto", sys.stdout)
+    in_color = is_colored(os.environ.get("REVSEQ_COLOR") or "auto", sys.stdout)
     # rich draws lines of tables with characters that the encoding of the file has.
     written = io.BytesIO()
     encoding = sys.stdout.encoding or "utf-8"

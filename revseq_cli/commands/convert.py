@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import options
-from revseq_cli.commands.options import Console, Group
+from revseq_cli.commands.console import Console, choose_printed_format, most_elements
+from revseq_cli.commands.groups import Group, make_command
 from revseq_cli.commands.run import keep_digits
+from revseq_cli.commands.values import complete_files
 from revseq_cli.core.errors import UsageError
 from revseq_cli.formats import table
 from revseq_cli.formats.table import Format
@@ -19,15 +21,15 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.plan import Resources
 
 
-@options.command(
+@make_command(
     "convert",
     examples=(
         'revseq convert "[[1, 2], [3, 4]]" x.npy --dtype INT8',
         'revseq convert "[[1, 2], [3, 4]]" - -f json',
     ),
 )
-@click.argument("src", metavar="SRC", shell_complete=options.complete_files)
-@click.argument("dst", metavar="DST", shell_complete=options.complete_files)
+@click.argument("src", metavar="SRC", shell_complete=complete_files)
+@click.argument("dst", metavar="DST", shell_complete=complete_files)
 @options.output_format_option
 @options.input_format_option
 @options.dtype_option
@@ -85,7 +87,7 @@ def command(
     reference = Reference.output(dst, format_name, "revseq convert ... -")
     row = table.TEXT
     if dst == "-":
-        row = options.printed_format(reference.format, "use {} as DST")
+        row = choose_printed_format(reference.format, "use {} as DST")
     request = keep_digits(request, None if dst == "-" else dst, row)
     source = inputs.load_tensor(request, "SRC")
     inputs.refuse_sizes([typed], request.sizes)
@@ -122,7 +124,7 @@ def _print(source: Source, row: Format, *, full: bool) -> None:
     if row.is_text:
         require_text(source.desc, source.name)
     if row is table.TEXT and sys.stdout.isatty() and not full:
-        text = view.tensor_text("OutputTensor", source, options.most_elements(full=full))
+        text = view.tensor_text("OutputTensor", source, most_elements(full=full))
         source.recheck()
         click.echo(text)
         return

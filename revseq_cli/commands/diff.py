@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import options
-from revseq_cli.commands.options import Console, Group
+from revseq_cli.commands.console import Console
+from revseq_cli.commands.groups import Group, make_command
+from revseq_cli.commands.values import complete_files
 from revseq_cli.core.errors import UsageError
 from revseq_cli.core.tensors import Region
 
@@ -31,14 +33,14 @@ _MOST_DRAWN = 10_000  # differences among which a picture looks for wrong sequen
 _ADD_JOB = "add --job to compare A with the right output of a job, or --on cpu to run INPUT and LENGTHS there"
 
 
-@options.command(
+@make_command(
     "diff",
     examples=(
         'revseq diff "[1, 2]" "[1, 2.0000001]" --rtol 1e-6',
         'revseq diff "[[2, 1, 3]]" --job "[[1, 2, 3]]" "[[2]]" --axis 1',
     ),
 )
-@click.argument("tensors", metavar="A B", nargs=-1, shell_complete=options.complete_files)
+@click.argument("tensors", metavar="A B", nargs=-1, shell_complete=complete_files)
 @Group.COMPARE.option(
     "--job",
     "is_job",
@@ -161,8 +163,8 @@ def command(
         console.report(done.as_record(), status)
     elif not console.quiet:
         width = terminal.width_of(sys.stdout)
-        text = comparison.text_of(done, width, in_color=console.colored)
-        click.echo(text, color=console.colored)
+        text = comparison.text_of(done, width, in_color=console.in_color)
+        click.echo(text, color=console.in_color)
     return status
 
 
@@ -170,7 +172,7 @@ def _require_tensors(
     tensors: Sequence[str], settings: dict[str, Any], *, is_job: bool, on: str | None
 ) -> None:
     """UsageError for too few or too many tensors, and for options of a job without --job or --on."""
-    of_job = options.typed(*settings.keys() - _OF_TENSORS)
+    of_job = options.find_typed_option(*settings.keys() - _OF_TENSORS)
     wanted = "A B, or A --job INPUT LENGTHS, or --on PROVIDER INPUT LENGTHS, where INPUT may be a complete job"
     if is_job and on:
         raise UsageError(

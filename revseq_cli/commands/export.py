@@ -10,13 +10,14 @@ import click
 
 from revseq_cli import files
 from revseq_cli.commands import options
-from revseq_cli.commands.options import Console, Group
+from revseq_cli.commands.console import Console
+from revseq_cli.commands.groups import Group, make_command
 from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError, UsageError, printable
 from revseq_cli.operator.spec import FeatureLevel
 
 
-@options.command(
+@make_command(
     "export",
     examples=('revseq export "[[1, 2, 3]]" "[[2]]" --axis 1 -o model.json',),
 )

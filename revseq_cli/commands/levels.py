@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from revseq_cli.commands import options
-from revseq_cli.commands.options import Console
+from revseq_cli.commands.console import Console
+from revseq_cli.commands.groups import make_command
 from revseq_cli.core.tensors import DataType
 from revseq_cli.operator import spec
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel, Support
@@ -42,7 +43,7 @@ _DEVICE = "FLOAT64 also needs a device that has it, as CheckFeatureSupport says"
 _PRERELEASE = "DirectML's own 2_1, a prerelease, also accepts rank 5"
 
 
-@options.command("levels", examples=("revseq levels 4_0", "revseq levels --json"))
+@make_command("levels", examples=("revseq levels 4_0", "revseq levels --json"))
 @click.argument("level", metavar="[LEVEL]", type=options.LEVEL, required=False)
 @options.output_options
 def command(level: FeatureLevel | None, console: Console) -> None:

@@ -9,7 +9,8 @@ import click
 
 from revseq_cli import files
 from revseq_cli.commands import options
-from revseq_cli.commands.options import Console, Group
+from revseq_cli.commands.console import Console, choose_printed_format, most_elements
+from revseq_cli.commands.groups import Group, make_command
 from revseq_cli.core.errors import UsageError
 from revseq_cli.formats import table
 from revseq_cli.formats.table import Format
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.request import Request
 
 
-@options.command(
+@make_command(
     "run",
     examples=(
         'revseq run "[[1, 2, 3, 4], [5, 6, 7, 8]]" "[[3], [2]]" --axis 1',
@@ -111,7 +112,7 @@ def command(
     )
     row = table.TEXT
     if path is None and not dry_run:
-        row = options.printed_format(format_name, "add -o {}")
+        row = choose_printed_format(format_name, "add -o {}")
         if example and row is not table.TEXT:
             raise UsageError("--example prints text, but standard output is a .npy file")
     request = keep_digits(request, path, row)
@@ -243,14 +244,14 @@ def _print(
     if row.is_text:
         require_text(job.values.desc, job.values.name)
     result, notes = passes.reverse_in_memory(job, resources)
-    most = options.most_elements(full=full)
+    most = most_elements(full=full)
     if row is not table.TEXT:
         row.load().write_to(sys.stdout.buffer, result)
     elif example:
         click.echo(view.example_text(job.values, job.lengths, job.axis, result, most))
     else:
-        text = view.result_text(job, result, most, in_color=console.colored)
-        click.echo(text, color=console.colored)
+        text = view.result_text(job, result, most, in_color=console.in_color)
+        click.echo(text, color=console.in_color)
     sys.stdout.flush()
     console.note(*notes)
     for drawing in drawings:

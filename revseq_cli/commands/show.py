@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import options
-from revseq_cli.commands.options import Console, Group
+from revseq_cli.commands.console import Console, print_error
+from revseq_cli.commands.groups import Group, make_command
+from revseq_cli.commands.values import complete_files, expand_patterns
 from revseq_cli.core.errors import NoTensorError, RevseqError, printable
 from revseq_cli.core.tensors import DataType
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from revseq_cli.report.objects import StatisticsRecord, StoredRecord
 
 
-@options.command(
+@make_command(
     "show",
     examples=(
         'revseq show "[[1, 2], [3, 4]]"',
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
     metavar="TENSOR...",
     nargs=-1,
     required=True,
-    callback=options.expanded,
-    shell_complete=options.complete_files,
+    callback=expand_patterns,
+    shell_complete=complete_files,
 )
 @options.dtype_option
 @options.sizes_option
@@ -95,7 +97,7 @@ def command(
         if texts:
             click.echo("\n".join(texts) if names else ("\n" if shown else "") + "\n\n".join(texts))
         for error in damaged.values():
-            options.print_error(error, console.color)
+            print_error(error, console.color)
         shown += new
         errors |= damaged
     status = _choose_status(tensors, shown, errors)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from revseq_cli.commands import options
-from revseq_cli.commands.options import Console, Group
+from revseq_cli.commands.console import Console, print_error
+from revseq_cli.commands.groups import Group, make_command
+from revseq_cli.commands.values import complete_files, expand_patterns
 from revseq_cli.core import signals
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed, printable
 from revseq_cli.operator.spec import FeatureLevel
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     Pages = Sequence[tuple[str, Report | RevseqError]]
 
 
-@options.command(
+@make_command(
     "verify",
     examples=(
         'revseq run "[[1, 2, 3]]" "[[2]]" --axis 1 --example > page.md',
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
     metavar="PAGE...",
     nargs=-1,
     required=True,
-    callback=options.expanded,
-    shell_complete=options.complete_files,
+    callback=expand_patterns,
+    shell_complete=complete_files,
 )
 @Group.WRITE.option(
     "--fix",
@@ -85,7 +87,7 @@ def command(
         raise UsageError(found, hint=hint, where=listed(pages))
     for _, result in results:
         if isinstance(result, RevseqError):
-            options.print_error(result, console.color)
+            print_error(result, console.color)
     status = _choose_status(results)
     if console.as_json:
         _print_json(results, skipped, status, console)
@@ -93,7 +95,7 @@ def command(
         click.echo("".join(f"{line}\n" for line in _write_annotations(results)), nl=False)
     elif not console.quiet:
         for line in _write_report(results, skipped, console):
-            click.echo(line, sys.stdout, color=console.colored)
+            click.echo(line, sys.stdout, color=console.in_color)
     return status
 
 

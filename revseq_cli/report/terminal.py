@@ -103,15 +103,15 @@ def fit_rows(rows: Iterable[tuple[str, str]], width: int | None) -> Iterator[str
 
 
 def message(
-    error: RevseqError, *, color: bool = False, place: str = "", width: int | None = None
+    error: RevseqError, *, color: bool = False, origin: str = "", width: int | None = None
 ) -> str:
     """The lines that a command prints for an error: for each part what is wrong, what is expected, and a hint.
 
-    `place` has the lines of the job in its manifest.
+    `origin` has the lines of the job in its manifest.
     """
     lines = []
     for part in error.parts():
-        lines.append(f"Error: {': '.join(filter(None, (place, part.where, part.found)))}")
+        lines.append(f"Error: {': '.join(filter(None, (origin, part.where, part.found)))}")
         if part.context:
             lines += [f"  {line}" for line in part.context.split("\n")]
         if part.expected:

@@ -12,7 +12,7 @@ from conftest import COMMAND, SAMPLES
 from folders import content
 from terminals import on_terminal
 
-from revseq_cli.commands.options import parse_bytes
+from revseq_cli.commands.values import parse_bytes
 from revseq_cli.core.errors import UsageError
 
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)

@@ -1,0 +1,144 @@
+"""What a command prints next to its result: notes, errors and reports; and where colours are."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from revseq_cli.core import platform
+from revseq_cli.core.errors import RevseqError, UsageError, printable
+from revseq_cli.formats import table
+from revseq_cli.formats.table import Format
+
+if TYPE_CHECKING:
+    from revseq_cli.files.new import NewFile
+    from revseq_cli.formats.contract import FileSink
+
+
+@dataclass(frozen=True)
+class Console:
+    """What the command prints: notes on standard error, its report as JSON, and its use of colour."""
+
+    command: str
+    as_json: bool
+    quiet: bool
+    verbose: int
+    color: str
+    notes: list[str] = field(default_factory=list)  # all of them, for the report
+
+    def detail(self, text: str) -> None:
+        """Print a line about what is done, if -v is given."""
+        if self.verbose and not self.quiet:
+            click.echo(printable(text), file=sys.stderr)
+
+    def note(self, *texts: str) -> None:
+        """Print notes, for example on what the result lacks, unless -q is given."""
+        self.notes.extend(texts)
+        if self.quiet:
+            return
+        from revseq_cli.report import terminal  # small jobs print nothing
+
+        for text in texts:
+            note = terminal.fit(printable(f"Note: {text}"), terminal.width_of(sys.stderr))
+            in_color = is_colored(self.color, sys.stderr)
+            words = terminal.paint_labels(note) if in_color else note
+            click.echo(words, file=sys.stderr, color=in_color)
+
+    def report(self, record: object, status: int = 0, errors: Iterable[RevseqError] = ()) -> None:
+        """Print the report as JSON: the keys of all reports, and those of the record."""
+        from revseq_cli.report import objects  # few commands print JSON
+
+        text = objects.write_report(
+            self.command, status, notes=self.notes, errors=errors, record=record
+        )
+        click.echo(text)
+
+    @contextlib.contextmanager
+    def writing(self, sink: FileSink, *others: NewFile) -> Iterator[None]:
+        """Write a new file, and others with it, inside, and print what there is to say of it."""
+        with write_file(sink, *others):
+            yield
+        self.note(*sink.notes)
+        self.detail(f"wrote {sink.file.name}")
+
+    @property
+    def in_color(self) -> bool:
+        """Whether standard output gets colour."""
+        return is_colored(self.color, sys.stdout)
+
+    def paint(self, text: str, style: str) -> str:
+        """The text for standard output, in that style if it gets colour."""
+        from revseq_cli.report import terminal  # small jobs print nothing
+
+        return terminal.paint(text, style) if self.in_color else text
+
+
+@contextlib.contextmanager
+def write_file(sink: FileSink, *others: NewFile) -> Iterator[None]:
+    """New files, which get their content inside, and their names at the end."""
+    from revseq_cli.files.new import FileTransaction  # --help must not load NumPy
+
+    with FileTransaction(sink.file, *others) as transaction, sink:
+        yield
+    sink.notes += tuple(transaction.notes)
+
+
+def is_colored(color: str, stream: TextIO) -> bool:
+    """Whether a stream gets colour, by the value of --color, NO_COLOR, FORCE_COLOR and the terminal, in that order."""
+    if color != "auto":
+        return color == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (
+        stream.isatty() and os.environ.get("TERM") != "dumb"
+    )
+
+
+def print_error(error: RevseqError, color: str, origin: str = "") -> None:
+    """Print an error on standard error.
+
+    `color` is the value of --color, and `origin` has the lines of the job in its manifest.
+    """
+    from revseq_cli.report.terminal import message, width_of
+
+    in_color = is_colored(color, sys.stderr)
+    text = message(error, color=in_color, origin=origin, width=width_of(sys.stderr))
+    click.echo(text, file=sys.stderr, color=in_color)
+
+
+def most_elements(*, full: bool) -> float:
+    """How many elements of a tensor are printed: all in a pipe, and with `full`."""
+    from revseq_cli.report import view  # --help must not load NumPy
+
+    return view.MOST_ON_TERMINAL if sys.stdout.isatty() and not full else inf
+
+
+def choose_printed_format(format_name: str | None, file_hint: str) -> Format:
+    """The format for standard output; UsageError for one that needs a file, or no terminal.
+
+    Without a name it is text, or .npy where standard output is a file whose name ends in .npy.
+    `file_hint` says what to type for a file, with {} for its name.
+    """
+    row = table.named(format_name) or table.TEXT
+    if not format_name and platform.name_of_standard_output().lower().endswith(".npy"):
+        row = table.NPY
+    hint = file_hint.format(f"out{table.suffix_to_write(row.name)}")
+    if not row.prints:
+        printing = "|".join(format_.name for format_ in table.FORMATS if format_.prints)
+        raise UsageError(
+            f"{row.name} cannot be written to a pipe", f"a file, or -f {printing}", hint
+        )
+    if not row.is_text and sys.stdout.isatty():
+        raise UsageError(
+            "a terminal cannot show binary data",
+            "a pipe or a file",
+            f"{hint}, or add | and a command",
+        )
+    return row

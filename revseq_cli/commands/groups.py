@@ -1,0 +1,107 @@
+"""Commands whose help has its options in groups, and what their context says for errors."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+
+class Group(Enum):
+    """The groups of options in a help, with their titles. Click's own options are in the last one."""
+
+    REVERSE = "What to reverse"
+    READ = "What to read"
+    CHECK = "What to check"
+    COMPARE = "What to compare"
+    WRITE = "What to write"
+    PRINT = "What to print"
+    WORK = "Resources"
+    HELP = "Help"
+
+    def option(self, *names: str, **attributes: Any) -> Callable[..., Any]:
+        """A decorator that adds an option of this group to a command, as Click's."""
+        return click.option(*names, cls=_Option, group=self, **attributes)
+
+    def session_option(self, name: str, *more: str, **attributes: Any) -> Callable[..., Any]:
+        """One that an environment variable sets, too: REVSEQ_MEMORY for --memory. Help shows both."""
+        variable = f"REVSEQ_{name.lstrip('-').replace('-', '_').upper()}"
+        return self.option(
+            name, *more, envvar=variable, show_default=True, show_envvar=True, **attributes
+        )
+
+
+class _Option(click.Option):
+    def __init__(self, *names: Any, group: Group, **attributes: Any) -> None:
+        super().__init__(*names, **attributes)
+        self.group = group
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The names and the help; a range such as Click's 1<=x<=8 is in words."""
+        record = super().get_help_record(ctx)
+        if record is None:
+            return None
+        names, text = record
+        text = re.sub(r"(\d+)<=x<=\d{19,}", r"\1 or more", text)
+        return names, re.sub(r"(\d+)<=x<=(\d+)", r"\1 to \2", text)
+
+
+# What the context says of the command's output, for errors too: it is in `Context.meta`.
+AS_JSON = "revseq.json"
+NOTES = "revseq.notes"
+VERBOSE = "revseq.verbose"
+COLOR = "revseq.color"
+
+
+def has_json(words: Sequence[str]) -> bool:
+    """Whether --json is among the words of a command line, which may be wrong elsewhere."""
+    return "--json" in itertools.takewhile(lambda word: word != "--", words)
+
+
+class Command(click.Command):
+    """A command whose help has its options in groups, and at its end examples, one a line, which run in any folder."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; with --json, an error in them is JSON, too."""
+        ctx.meta[AS_JSON] = has_json(args)
+        rest = super().parse_args(ctx, args)
+        ctx.meta[AS_JSON] = ctx.params.get("as_json", False)
+        return rest
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """What completes the word; of an option, the first words of its help describe it."""
+        items = super().shell_complete(ctx, incomplete)
+        for item in items:
+            if item.help:
+                item.help = re.split(r"[.:;] ", item.help)[0].rstrip(".")
+        return items
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in their groups."""
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        for group in Group:
+            rows = [
+                o.get_help_record(ctx) for o in options if getattr(o, "group", Group.HELP) is group
+            ]
+            if rows:
+                with formatter.section(group.value):
+                    formatter.write_dl([*filter(None, rows)])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the examples, which are commands and stay on their lines."""
+        with formatter.section("Examples"):
+            formatter.write(
+                "".join(f"  {example}\n" for example in (self.epilog or "").split("\n"))
+            )
+
+
+def make_command(
+    name: str, examples: Sequence[str], **attributes: Any
+) -> Callable[[Callable[..., Any]], Command]:
+    """A decorator that makes a command of a function, whose docstring is the help."""
+    return click.command(name, cls=Command, epilog="\n".join(examples), **attributes)
