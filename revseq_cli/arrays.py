@@ -23,7 +23,7 @@ from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.plan import Resources
 from revseq_cli.pipeline.request import Request
 from revseq_cli.pipeline.suggest import make_with_hint, require_valid
-from revseq_cli.porting.diagnose import Mistake, WrongLines, diagnosed
+from revseq_cli.porting.diagnose import Mistake, WrongSequences, open_diagnosis
 
 Axis = int | str | None
 
@@ -36,13 +36,13 @@ class Explanation(NamedTuple):
     """How an array differs from the expected output.
 
     `differing` is the number of elements that differ, and `first` is the index of the first one.
-    `lines` describes the wrong sequences. Without a difference, `first` and `lines` are None.
+    `wrong_sequences` describes the wrong sequences. Without a difference, `first` and `wrong_sequences` are None.
     `mistakes` explain the differences; what was undone before the comparison comes first.
     """
 
     differing: int
     first: tuple[int, ...] | None
-    lines: WrongLines | None
+    wrong_sequences: WrongSequences | None
     mistakes: tuple[Mistake, ...]
 
 
@@ -210,10 +210,10 @@ def explain(
     Returns
     -------
     Explanation
-        How many elements are `differing`; the index of the `first` one; the wrong `lines` (`count`
-        of `of` sequences, and the simplest `rule` that separates them from the right ones); and the
-        `mistakes` that explain them (each with a `text` and the number of `lines` that it
-        explains), beginning with what was undone.
+        `differing` is the number of elements that differ, and `first` the index of the first one.
+        `wrong_sequences` has a `count`, the number `of` all sequences, and the simplest `rule` that
+        separates the wrong ones from the right ones. Each of the `mistakes` has a `text` and the
+        number of wrong `sequences` that it explains; what was undone comes first.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def explain(
     >>> explanation = explain(values[:, ::-1], values, lengths, axis=1)
     >>> explanation.differing, explanation.first
     (8, (0, 0))
-    >>> explanation.lines.rule
+    >>> explanation.wrong_sequences.rule
     'all sequences'
     >>> [mistake.text for mistake in explanation.mistakes]
     ['whole sequences are reversed']
@@ -234,15 +234,17 @@ def explain(
     _require_valid(job)
     a = _ArraySource("output", output)
     tolerance = tolerance_of(atol, rtol, ulp, equal_nan)
-    with diagnosed(a, job, tolerance, Resources("serial")) as diagnosis:
+    with open_diagnosis(a, job, tolerance, Resources("serial")) as diagnosis:
         if diagnosis is None:
             raise FormatError(
                 f"a tensor {a.desc}", f"one like the values, {job.values.desc}", where="output"
             )
-        _, differences, lines, mistakes = diagnosis
+        differences = diagnosis.differences
     if not differences.count:
-        return Explanation(0, None, None, mistakes)
-    return Explanation(differences.count, tuple(differences.indices[0].tolist()), lines, mistakes)
+        return Explanation(0, None, None, diagnosis.mistakes)
+    first = tuple(differences.indices[0].tolist())
+    wrong_sequences = diagnosis.wrong_sequences
+    return Explanation(differences.count, first, wrong_sequences, diagnosis.mistakes)
 
 
 def violations(

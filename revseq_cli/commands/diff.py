@@ -134,7 +134,8 @@ def command(
         if job:
             counts = passes.count_lengths(job, resources)
             notes += job.describe_lengths(counts.clamped, counts.least)
-            diagnosis = stack.enter_context(diagnose.diagnosed(a, job, tolerance, resources, first))
+            opened = diagnose.open_diagnosis(a, job, tolerance, resources, first)
+            diagnosis = stack.enter_context(opened)
             if diagnosis:
                 pair, found, b = diagnosis.pair, diagnosis.differences, diagnosis.pair.right
         elif a.desc == b.desc:
@@ -154,9 +155,10 @@ def command(
         with FileTransaction(drawing) as together:
             drawing.write(svg.encode())
         notes += together.notes
-    lines, mistakes = (diagnosis.lines, diagnosis.mistakes) if diagnosis else (None, ())
+    wrong = diagnosis.wrong_sequences if diagnosis else None
+    mistakes = diagnosis.mistakes if diagnosis else ()
     axis = job.axis if job else None
-    done = comparison.Comparison(a, b, found, axis, lines, mistakes, sequences)
+    done = comparison.Comparison(a, b, found, axis, wrong, mistakes, sequences)
     status = 0 if done.equal else 1
     console.note(*notes)
     if console.as_json:

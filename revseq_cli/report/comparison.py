@@ -15,7 +15,7 @@ from revseq_cli.text.numbers import render
 from revseq_cli.text.rows import DOTS
 
 if TYPE_CHECKING:
-    from revseq_cli.porting.diagnose import Mistake, WrongLines
+    from revseq_cli.porting.diagnose import Mistake, WrongSequences
 
 _WIDTH = 100  # columns where there is no terminal
 _MOST_ELEMENTS = 12  # of a sequence that are shown, from the first wrong one on
@@ -42,7 +42,7 @@ class WrongSequence:
 class Comparison:
     """The result of `diff`: `differences` is None for tensors of other data types or sizes.
 
-    `b` is what `a` is compared with: a tensor, or what is right for a job, whose `axis` is reversed. `lines` says
+    `b` is what `a` is compared with: a tensor, or what is right for a job, whose `axis` is reversed. `wrong_sequences` says
     which are wrong, and `mistakes` what explains that.
     """
 
@@ -50,7 +50,7 @@ class Comparison:
     b: Source
     differences: Differences | None
     axis: int | None = None
-    lines: WrongLines | None = None
+    wrong_sequences: WrongSequences | None = None
     mistakes: tuple[Mistake, ...] = ()
     sequences: tuple[WrongSequence, ...] = ()
 
@@ -80,10 +80,12 @@ class Comparison:
     def as_record(self) -> objects.DiffRecord:
         """What --json has of it."""
         wrong = None
-        if self.lines:
-            wrong = objects.WrongSequencesRecord(self.lines.count, self.lines.of, self.lines.rule)
+        if self.wrong_sequences:
+            wrong = objects.WrongSequencesRecord(
+                self.wrong_sequences.count, self.wrong_sequences.of, self.wrong_sequences.rule
+            )
         mistakes = [
-            objects.MistakeRecord(mistake.text, mistake.lines, mistake.remedy)
+            objects.MistakeRecord(mistake.text, mistake.sequences, mistake.remedy)
             for mistake in self.mistakes
         ]
         return objects.DiffRecord(
@@ -149,7 +151,7 @@ def text_of(comparison: Comparison, width: int | None = None, *, in_color: bool 
         lines.append(f"{_unlike(comparison)} differ")
         return terminal.fit("\n".join(lines), width)
     lines.append(_count(comparison, differences))
-    wrong = comparison.lines
+    wrong = comparison.wrong_sequences
     if wrong and wrong.rule and wrong.count < wrong.of:
         lines.append(f"only {wrong.rule} are wrong")
     for i, mistake in enumerate(comparison.mistakes):

@@ -11,7 +11,7 @@ import revseq_cli.arrays
 from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.tensors import DataType
 from revseq_cli.pipeline.plan import Resources
-from revseq_cli.porting.diagnose import diagnosed
+from revseq_cli.porting.diagnose import open_diagnosis
 
 
 def lengths(rng, sizes, axis, least=0):
@@ -31,7 +31,9 @@ def a_job(sizes=(8, 16, 3), axis=1, seed=1, of_batch=True):
 def told(x, n, axis, got, **tolerance):
     """The rule of the wrong lines, and all sentences."""
     found = revseq_cli.explain(got, x, n, axis, **tolerance)
-    return found.lines and found.lines.rule, [mistake.text for mistake in found.mistakes]
+    return found.wrong_sequences and found.wrong_sequences.rule, [
+        mistake.text for mistake in found.mistakes
+    ]
 
 
 @pytest.mark.parametrize("name", MISTAKES)
@@ -45,7 +47,9 @@ def test_each_mistake_of_the_list_is_explained(name):
         found = revseq_cli.explain(got, job.x, job.given, job.axis, batch_axis=job.batch)
         texts = [mistake.text for mistake in found.mistakes]
         assert any(re.search(words, text) for text in texts), (of_job, texts)
-        assert all(mistake.lines == found.lines.count for mistake in found.mistakes), (
+        assert all(
+            mistake.sequences == found.wrong_sequences.count for mistake in found.mistakes
+        ), (
             of_job,
             texts,
         )
@@ -186,7 +190,7 @@ def test_what_explains_most_lines_is_told_with_its_count():
     got = -oracle.reverse(x, n, 1)
     got[5, 0, 0] = 77
     found = revseq_cli.explain(got, x, n, 1)
-    assert [mistake.lines for mistake in found.mistakes] == [found.lines.count - 1]
+    assert [mistake.sequences for mistake in found.mistakes] == [found.wrong_sequences.count - 1]
     assert found.mistakes[0].text == "values are negated; this explains 79 of 80 wrong sequences"
 
 
@@ -297,7 +301,7 @@ def test_a_large_tensor_is_explained_by_a_sample(words, sizes, memory):
     n = np.minimum(n, sizes[1])
     job = revseq_cli.arrays.make_array_job(x, n, 1, None, mask=False, padding=None)
     a = revseq_cli.arrays._ArraySource("a", LARGE[words](x, n))
-    with diagnosed(a, job, None, Resources("serial", memory=memory)) as found:
+    with open_diagnosis(a, job, None, Resources("serial", memory=memory)) as found:
         _, differences, lines, mistakes = found
     assert lines.count == differences.sequence_count
     explained = [mistake for mistake in mistakes if words in mistake.text]
@@ -351,5 +355,5 @@ def test_any_shape_is_diagnosed(seed):
         found = revseq_cli.explain(
             np.ascontiguousarray(got), x, n, axis, ulp=None if seed % 3 else 1
         )
-        assert bool(found.differing) is (found.lines is not None)
+        assert bool(found.differing) is (found.wrong_sequences is not None)
         assert found.differing or not found.mistakes
