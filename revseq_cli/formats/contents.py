@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import NamedTuple, Self
@@ -40,23 +40,31 @@ def proposed(names: Sequence[str]) -> str:
     return f"{'one of' if len(names) > 1 else 'try'} {words}" if names else ""
 
 
-def chosen(names: Collection[str], key: str | None, path: str, noun: str = "tensor") -> str:
-    """`key` if the file has such a tensor, or without a key its only tensor; else FormatError, which lists the names.
+def chosen(
+    names: Collection[str],
+    key: str | None,
+    path: str,
+    noun: str = "tensor",
+    is_tensor: Callable[[str], bool] | None = None,
+) -> str:
+    """`key` if the file has such a tensor, or without a key its only tensor; else FormatError.
 
-    `noun` is the format's word for a tensor.
+    The error lists the names. Its hint has only those for which `is_tensor` holds, where a format
+    has others, such as texts. `noun` is the format's word for a tensor.
     """
     if key is None and len(names) == 1:
         return next(iter(names))
     if key is not None and key in names:
         return key
+    tensors = [name for name in names if is_tensor is None or is_tensor(name)]
     if key is not None:
-        raise missing(names, key, path, f"no such {noun}")
+        raise missing(tensors, key, path, f"no such {noun}")
     if not names:
         raise FormatError(f"has no {noun}", f"a {noun}", where=path)
     raise FormatError(
         f"has {len(names)} {noun}s: {listed(names)}",
         "the name of one",
-        try_hint(path, *names),
+        try_hint(path, *tensors),
         path,
     )
 
@@ -173,7 +181,7 @@ class Contents(NamedTuple):
     """What is in a file, or in a group of it: `key` is the group's name, "" for the whole file.
 
     `only` is the key of the tensor that the name of the file alone means; None where there are several, or none. In a
-    tree, the parts of a key are the groups that the item is in.
+    tree, the parts of a key are the groups that the item is in. `label` is as in a Storage.
     """
 
     path: str
@@ -183,6 +191,7 @@ class Contents(NamedTuple):
     key: str = ""
     attributes: int | None = None
     is_tree: bool = False
+    label: str = ""
 
     @property
     def name(self) -> str:

@@ -28,10 +28,14 @@ WriteResult = tuple[Region, "NDArray[Any]"]
 
 
 class Storage(NamedTuple):
-    """How a tensor is stored, in words for the user: the format, and a word or two for each property."""
+    """How a tensor is stored, in words for the user: the format, and a word or two for each property.
+
+    `label` is what people call the file, where that is not the name of the format: "NetCDF-4".
+    """
 
     format: str
     details: dict[str, str]
+    label: str = ""
 
 
 class ReadTask(Protocol):

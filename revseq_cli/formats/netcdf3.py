@@ -40,6 +40,7 @@ _TYPES: dict[int, tuple[str, float | None]] = {
     10: (">i8", -9223372036854775806), 11: (">u8", 18446744073709551614),
 }  # fmt: skip
 _TEXT = 2
+_LABEL = "NetCDF-3"  # what people call such a file
 
 
 class _Variable(NamedTuple):
@@ -190,7 +191,7 @@ class NetCDF3Source(RawSource):
         if own.is_text:
             raise FormatError("its data type is text", "numbers", where=own.tensor.name)
         require_sizes(own.tensor.sizes, own.tensor.name)
-        super().__init__(own.tensor, identity, Storage("nc3", {"variable": key}), key)
+        super().__init__(own.tensor, identity, Storage("nc3", {"variable": key}, _LABEL), key)
         self.dimensions = own.dimensions
         last = sum(
             (size - 1) * step
@@ -268,4 +269,5 @@ def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: AR
             item = item._replace(desc=TensorDesc(data_type_of(tensor.dtype), tensor.sizes))
         items.append(item)
     only = only_of([item for item in items if item.desc])
-    return Contents(address.path, "nc3", tuple(items), only, attributes=len(attributes))
+    count = len(attributes)
+    return Contents(address.path, "nc3", tuple(items), only, attributes=count, label=_LABEL)

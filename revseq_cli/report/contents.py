@@ -85,7 +85,7 @@ def _head(contents: Contents) -> str:
         "other": len(contents.items) - tensors - groups,
         "attribute": contents.attributes or 0,
     }
-    words = [contents.format]
+    words = [contents.label or contents.format]
     for noun, count in counts.items():
         if count or noun == "tensor":
             words.append(terminal.counted(count, noun))
@@ -105,8 +105,12 @@ def _choose_items(contents: Contents) -> tuple[tuple[Item, ...], str]:
 
 
 def _storage_text(source: Source) -> str:
-    details = _details_text(source.storage.details)
-    return f"{source.storage.format}, {details}" if details else source.storage.format
+    storage = source.storage
+    words = [storage.label or storage.format]
+    details = _details_text(storage.details)
+    if details:
+        words.append(details)
+    return ", ".join(words)
 
 
 def _details_text(details: dict[str, str]) -> str:

@@ -5,8 +5,10 @@ Soft links inside the file are followed, others are named.
 
 import json
 import os
+import re
 
 import h5py
+import netCDF4
 import numpy as np
 import oracle
 import pytest
@@ -335,3 +337,47 @@ def test_an_attribute_class_next_to_a_scale(files, revseq):
         with h5py.File(files / name) as file:
             assert file[key].attrs["CLASS"] in ("mine", b"mine")
             assert file[key].dims[1][0].name == "/t"
+
+
+def test_hints_name_only_what_can_be_read(folder, revseq):
+    with h5py.File(folder / "x.h5", "w") as f:
+        f["text"] = "text"
+        f["pairs"] = np.zeros(2, "i4,f8")
+        f["null"] = h5py.Empty("f4")
+        for name in ("values", "weights", "group/values"):
+            f[name] = np.zeros(3)
+        f["group/text"] = "text"
+        f["textual"] = h5py.SoftLink("/nowhere")
+    several = revseq("run", "x.h5", "[1]", "--axis", 0, "-o", "y.h5")
+    several.refused("/text", "x.h5::/values", "x.h5::/weights")
+    near = revseq("run", "x.h5::/texts", "[1]", "--axis", 0, "-o", "y.h5")
+    near.refused("no such dataset", "/values")
+    group = revseq("run", "x.h5::group", "[1]", "--axis", 0, "-o", "y.h5")
+    group.refused("try x.h5::/group/values")
+    link = revseq("run", "x.h5::textual", "[1]", "--axis", 0, "-o", "y.h5")
+    link.refused("/textual is a soft link to /nowhere")
+    for result in (several, near, group, link):
+        for name in ("text", "pairs", "null", "group/text"):
+            assert not re.search(rf"x\.h5::/{name}\b", result.err)
+    assert "Hint" not in link.err
+
+
+def test_attributes_are_counted_without_those_of_storage(folder, revseq):
+    with netCDF4.Dataset(folder / "x.nc", "w") as f:
+        f.title = "title"
+        f.createDimension("t", 4)
+        for name in ("air", "wind", "t"):
+            f.createVariable(name, "f4", ("t",))[:] = 1
+        f["air"].units = "K"
+    counts = {
+        tensor["name"]: tensor["attributes"]
+        for tensor in json.loads(revseq("show", "x.nc", "--json").ok().out)["tensors"]
+    }
+    assert counts == {"x.nc::/air": 1, "x.nc::/wind": 0, "x.nc::/t": 0}
+    for name, count in counts.items():
+        [tensor] = json.loads(revseq("show", name, "--json").ok().out)["tensors"]
+        assert tensor["attributes"] == count
+        assert tensor["format"] == "h5"
+    for name in ("x.nc", "x.nc::/air"):
+        assert "NetCDF-4" in revseq("show", name).ok().out
+    assert "1 attribute" in revseq("show", "x.nc").ok().out

@@ -557,3 +557,21 @@ def test_an_empty_separator_is_refused(revseq, tmp_path):
     make(tmp_path, zarr_format=2)
     edit(tmp_path / "x.zarr/.zarray", dimension_separator="")
     revseq(*RUN).refused("x.zarr: has the separator ''")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_list_counts_attributes_as_a_tensor_does_and_hints_name_no_texts(
+    tmp_path, revseq, version
+):
+    data = {"air": ("t", np.ones(3, "f4"), {"units": "K"}), "wind": ("t", np.ones(3, "f4"))}
+    store = xarray.Dataset(data | {"names": ("t", np.array(["a", "b", "c"]))})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # version 3 has no specification of texts
+        store.to_zarr(tmp_path / "x.zarr", zarr_format=version, consolidated=False)
+    listed = json.loads(revseq("show", "x.zarr", "--json").ok().out)["tensors"]
+    for tensor in listed:
+        [alone] = json.loads(revseq("show", tensor["name"], "--json").ok().out)["tensors"]
+        assert alone["attributes"] == tensor["attributes"]
+    result = revseq("run", "x.zarr", "[1]", "--axis", 0, "-o", "y.zarr")
+    result.refused("x.zarr::air, x.zarr::wind")
+    assert "x.zarr::names" not in result.err

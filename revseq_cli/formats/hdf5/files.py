@@ -12,23 +12,25 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import re
-import threading
 from collections.abc import Iterator
 from math import prod
 from typing import Any, BinaryIO
 
 import h5py
 import numpy as np
-from h5py import h5a, h5d, h5g, h5l, h5o
+from h5py import h5a, h5d, h5g, h5l, h5o, h5t
 
 from revseq_cli import files
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, NoTensorError, RevseqError, TensorIOError, listed
+from revseq_cli.core.tensors import DataType
 from revseq_cli.files import base
 from revseq_cli.formats.attributes import Attributes, count_bytes, plain
 from revseq_cli.formats.contents import chosen, missing, not_a_name, try_hint
+from revseq_cli.formats.hdf5 import storage
 
 # What h5py raises, for HDF5 or of its own.
 RAISED = (OSError, RuntimeError, KeyError, ValueError, TypeError)
@@ -40,13 +42,15 @@ OWN_ID, IDS = "_Netcdf4Dimid", "_Netcdf4Coordinates"
 BARE = "This is a netCDF dimension but not a netCDF variable."
 LABELS = "DIMENSION_LABELS"
 OF_SCALES = {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", OWN_ID}
-_STORAGE = {*OF_SCALES, LABELS, IDS, "_nc3_strict", "_NCProperties"}
+_NETCDF_MARKS = ("_NCProperties", "_nc3_strict")
+_STORAGE = {*OF_SCALES, LABELS, IDS, *_NETCDF_MARKS}
+_MATLAB_NUMBERS = {
+    "double", "single", "logical", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
+    "uint64",
+}  # fmt: skip
 # Of the attributes of one object, and of the texts of one attribute where more could take so many bytes.
 _MOST_ATTRIBUTE_BYTES, _MOST_TEXTS = 1 << 24, 64
 _MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
-
-# Held by what passes do with HDF5: workers of dask have several threads, and some functions of h5py take no lock.
-alone = threading.RLock()
 
 
 @contextlib.contextmanager
@@ -122,6 +126,26 @@ def dataset_at(file: h5py.File, place: str, where: str) -> h5py.Dataset:
     return h5py.Dataset(checked(h5d.open(file.id, as_bytes(place)), where))
 
 
+def require_numbers(dataset: h5py.Dataset, asked: DataType | None) -> np.dtype[Any]:
+    """The dtype of a dataset of numbers; FormatError for others, such as texts.
+
+    `asked` is the data type of opaque elements, which have no name.
+    """
+    _refuse_other_programs(dataset)
+    return storage.dtype_of(dataset.id.get_type(), asked)
+
+
+def _refuse_other_programs(dataset: h5py.Dataset) -> None:
+    """FormatError for numbers that mean something else: MATLAB's texts, and the sizes of its empty arrays."""
+    kind = attribute(dataset, "MATLAB_class")
+    if isinstance(kind, str) and kind not in _MATLAB_NUMBERS:
+        raise FormatError(f"its data type is MATLAB's {kind}", "numbers")
+    empty = attribute(dataset, "MATLAB_empty")
+    if empty is not None and np.all(empty == 1):
+        found = "an empty array of MATLAB, whose numbers are its sizes"
+        raise NoTensorError(found, "an array with elements")
+
+
 # Attributes and dimensions
 
 
@@ -170,6 +194,15 @@ def attributes_of(item: h5py.HLObject) -> tuple[Attributes, list[str]]:
     return attributes, lost
 
 
+def count_attributes(item: h5py.HLObject) -> int:
+    """The number of attributes of a dataset or a group that say something of its tensors."""
+    count = 0
+    for name in item.attrs:
+        if isinstance(name, bytes) or has_meaning(item, name):
+            count += 1
+    return count
+
+
 def has_meaning(item: h5py.HLObject, name: str) -> bool:
     """Whether an attribute says something of the tensor, and is not about HDF5's or NetCDF's storage."""
     return name not in _STORAGE or (name == "CLASS" and not is_scale(item))
@@ -187,7 +220,7 @@ def is_bare(dataset: h5py.Dataset) -> bool:
 
 def is_netcdf(dataset: h5py.Dataset) -> bool:
     """Whether NetCDF wrote the dataset's file: by a mark that it has since 2016, or by the number of a dimension."""
-    if any(name in dataset.file.attrs for name in ("_NCProperties", "_nc3_strict")):
+    if has_mark(dataset.file):
         return True
     return any(
         OWN_ID in scale.attrs for d in range(dataset.ndim) for scale in scales_of(dataset, d)
@@ -196,8 +229,12 @@ def is_netcdf(dataset: h5py.Dataset) -> bool:
 
 def is_netcdf_file(file: h5py.File) -> bool:
     """Whether NetCDF wrote the file, by its mark or by the number of any dimension."""
-    has_mark = any(name in file.attrs for name in ("_NCProperties", "_nc3_strict"))
-    return has_mark or bool(dimension_ids(file))
+    return has_mark(file) or bool(dimension_ids(file))
+
+
+def has_mark(file: h5py.File) -> bool:
+    """Whether a file has the mark of NetCDF's library, which it writes since 2016."""
+    return any(name in file.attrs for name in _NETCDF_MARKS)
 
 
 def dimension_ids(file: h5py.File) -> list[int]:
@@ -300,13 +337,31 @@ def find(file: h5py.File, key: str | None, path: str) -> tuple[h5py.Dataset, str
 
     With it come its path as it was typed, and a path to it of hard links alone.
     """
-    key = chosen(to_choose(_datasets(file)), None, path, "dataset") if key is None else key
+    if key is None:
+        datasets = _find_datasets(file)
+        is_tensor = functools.partial(_is_tensor, file)
+        key = chosen(to_choose(datasets), None, path, "dataset", is_tensor)
     item, name, place = follow(file, key, path)
     if isinstance(item, h5d.DatasetID):
         return h5py.Dataset(item), name, place
-    inside = [inner for inner in _datasets(file) if inner.startswith(f"{place}/")]
+    inside = [inner for inner in _find_datasets(file) if inner.startswith(f"{place}/")]
     found = f"a group with {listed(inside)}" if inside else "a group"
-    raise FormatError(found, "a dataset", try_hint(path, *inside), f"{path}::{name}")
+    tensors = [inner for inner in inside if _is_tensor(file, inner)]
+    raise FormatError(found, "a dataset", try_hint(path, *tensors), f"{path}::{name}")
+
+
+def _is_tensor(file: h5py.File, key: str) -> bool:
+    """Whether a dataset can be read as a tensor, as far as its header says."""
+    try:
+        item, _, _ = follow(file, key, "")
+        dataset = h5py.Dataset(item)
+        if dataset.shape is None:
+            return False
+        if not isinstance(item.get_type(), h5t.TypeOpaqueID):  # which --dtype makes a tensor
+            require_numbers(dataset, None)
+    except (*RAISED, RevseqError):
+        return False
+    return True
 
 
 def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
@@ -335,8 +390,12 @@ def follow(file: h5py.File, key: str, path: str) -> tuple[h5g.GroupID | h5d.Data
         if links and links.exists(as_bytes(NOT_COORDINATE + part)):
             part = NOT_COORDINATE + part
         if not links or not links.exists(as_bytes(part)):
-            found = f"{', and '.join(ways)}, which does not exist" if ways else "no such dataset"
-            raise missing(list(_datasets(file)), name, path, found)
+            tensors = [inner for inner in _find_datasets(file) if _is_tensor(file, inner)]
+            if not ways:
+                raise missing(tensors, name, path, "no such dataset")
+            # The name is right, so that none like it is meant.
+            found = f"{', and '.join(ways)}, which does not exist"
+            raise FormatError(found, f"one of {listed(tensors)}", where=where)
         kind = links.get_info(as_bytes(part)).type
         if kind == h5l.TYPE_HARD:
             item, place = h5o.open(item, as_bytes(part)), f"{place}/{part}"
@@ -376,7 +435,7 @@ def to_choose(datasets: dict[str, bool]) -> list[str]:
     return [name for name, scale in datasets.items() if not scale] or list(datasets)
 
 
-def _datasets(file: h5py.File) -> dict[str, bool]:
+def _find_datasets(file: h5py.File) -> dict[str, bool]:
     """The path of each dataset, and whether it is a scale; one that has several paths is named once."""
     datasets = {
         path: isinstance(item, h5d.DatasetID) and is_scale(h5py.Dataset(item))

@@ -27,9 +27,8 @@ from revseq_cli.formats.hdf5.datasets import (
     NewDataset,
     OwnDataset,
 )
-from revseq_cli.formats.hdf5.files import alone
 from revseq_cli.formats.hdf5.source import Hdf5Source
-from revseq_cli.formats.hdf5.storage import Chunk, ChunkBlockWriter
+from revseq_cli.formats.hdf5.storage import LOCK, Chunk, ChunkBlockWriter
 from revseq_cli.formats.raw import Handing, RawSink
 
 _ALIGNED = {"alignment_threshold": 1 << 12, "alignment_interval": 1 << 12}
@@ -176,7 +175,7 @@ class Hdf5Sink(_DatasetSink):
         return self._writer
 
     def receive(self, write_result: object) -> None:
-        with alone, cast("Recorder", self._recorder).worded():
+        with LOCK, cast("Recorder", self._recorder).worded():
             if self.encoded:
                 for chunk in cast("list[Chunk]", write_result):
                     signals.check()

@@ -12,7 +12,7 @@ from h5py import h5d, h5g, h5t
 from numpy.typing import NDArray
 
 from revseq_cli.core.dtypes import data_type_of, require_sizes
-from revseq_cli.core.errors import FormatError, NoTensorError, about
+from revseq_cli.core.errors import FormatError, about
 from revseq_cli.core.tensors import DataType, Region, TensorDesc, chunk_boxes, chunk_start
 from revseq_cli.files import base, open_file
 from revseq_cli.files.new import NewFile
@@ -44,17 +44,14 @@ from revseq_cli.formats.contract import (
     TextTypes,
 )
 from revseq_cli.formats.hdf5 import files, storage
-from revseq_cli.formats.hdf5.files import RAISED, alone, dataset_at, opened
-from revseq_cli.formats.hdf5.storage import filters_of, require_filters
+from revseq_cli.formats.hdf5.files import RAISED, dataset_at, opened
+from revseq_cli.formats.hdf5.storage import LOCK, filters_of, require_filters
 from revseq_cli.formats.raw import RawReadTask, RawTensor, cut_alignments_of
 from revseq_cli.formats.table import is_hdf5, is_netcdf, looks_like
 
-_MATLAB_NUMBERS = {
-    "double", "single", "logical", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"
-}  # fmt: skip
-_TEXTS_AT_ONCE = (
-    8  # that are read before their lengths are looked at: many may lie at one place in the file
-)
+NETCDF4 = "NetCDF-4"  # what people call an HDF5 file that NetCDF wrote
+# Texts that are read before their lengths are looked at: many may lie at one place in the file.
+_TEXTS_AT_ONCE = 8
 
 
 def open_source(address: Address, types: TextTypes) -> Source:
@@ -96,8 +93,7 @@ class Hdf5Source(Source):
             self.key, self.name, self.path = own_name.lstrip("/"), f"{name}::{own_name}", path
             self.properties, kind = dataset.id.get_create_plist(), dataset.id.get_type()
             with about(self.name):
-                _refuse_other_programs(dataset)
-                self.dtype = storage.dtype_of(kind, asked)
+                self.dtype = files.require_numbers(dataset, asked)
                 self._check(dataset)
             self.chunks, self.sizes, self.limits = dataset.chunks, dataset.shape, dataset.maxshape
             self.encoded = self.properties.get_nfilters() > 0
@@ -114,7 +110,9 @@ class Hdf5Source(Source):
                     found = f"truncated: {self.identity.size} bytes, and its values end at {self.raw.end}"
                     raise not_whole(found, self.name)
             details = _details_of(self.properties, storage.meaning(kind))
-            self.storage = Storage("h5", {"dataset": f"/{self.key}"} | details)
+            details = {"dataset": f"/{self.key}"} | details
+            label = NETCDF4 if files.has_mark(file) else ""
+            self.storage = Storage("h5", details, label)
 
     def _check(self, dataset: h5py.Dataset) -> None:
         """FormatError for a dataset that cannot be read as a tensor."""
@@ -199,17 +197,6 @@ class Hdf5Source(Source):
         return Hdf5ReadTask(self.path, self.name, self.place, self.dtype, self.identity, region)
 
 
-def _refuse_other_programs(dataset: h5py.Dataset) -> None:
-    """FormatError for numbers that mean something else: MATLAB's texts, and the sizes of its empty arrays."""
-    kind = files.attribute(dataset, "MATLAB_class")
-    if isinstance(kind, str) and kind not in _MATLAB_NUMBERS:
-        raise FormatError(f"its data type is MATLAB's {kind}", "numbers")
-    if (empty := files.attribute(dataset, "MATLAB_empty")) is not None and np.all(empty == 1):
-        raise NoTensorError(
-            "an empty array of MATLAB, whose numbers are its sizes", "an array with elements"
-        )
-
-
 def _details_of(properties: h5py.h5p.PropDCID, meaning: str) -> dict[str, str]:
     """How a dataset is stored: what its type says beyond its data type, chunks or layout, and filters."""
     layout = properties.get_layout()
@@ -282,7 +269,7 @@ class Hdf5ReadTask:
 
     def read(self) -> NDArray[Any]:
         """The values of the region; FormatError with the first chunk that cannot be read."""
-        with alone, opened(self.path, self.name, self.unchanged) as file:
+        with LOCK, opened(self.path, self.name, self.unchanged) as file:
             dataset = dataset_at(file, self.place, self.name)
             require_filters(dataset, self.name)
             if storage.ends_in_blosc(dataset):
@@ -328,7 +315,9 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
             item = Item(path, depth=path.count("/") - place.count("/") - 1)
             match entry:
                 case h5g.GroupID():
-                    item = item._replace(what=GROUP, attributes=h5py.h5a.get_num_attrs(entry))
+                    item = item._replace(
+                        what=GROUP, attributes=files.count_attributes(h5py.Group(entry))
+                    )
                 case h5t.TypeID():
                     item = item._replace(what="a data type")
                 case h5d.DatasetID():
@@ -338,10 +327,11 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
                 case str():
                     item = item._replace(what=entry)
             items.append(item)
-        count = h5py.h5a.get_num_attrs(group)
+        count = files.count_attributes(h5py.Group(group))
+        label = NETCDF4 if files.has_mark(file) else ""
     meant = {*files.to_choose(datasets)} if address.key is None else set()
     only = only_of([item for item in items if item.key in meant])
-    return Contents(address.path, "h5", tuple(items), only, place, count, is_tree=True)
+    return Contents(address.path, "h5", tuple(items), only, place, count, is_tree=True, label=label)
 
 
 def _unreadable(item: Item, error: Exception) -> Item:
@@ -353,15 +343,12 @@ def _unreadable(item: Item, error: Exception) -> Item:
 def _tensor(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tuple[Item, bool]:
     """The item of a dataset, with what its header says, or why it is no tensor; and whether it is a scale."""
     try:
-        sizes, attributes, kind = (
-            dataset.id.shape,
-            h5py.h5a.get_num_attrs(dataset.id),
-            dataset.id.get_type(),
-        )
+        sizes = dataset.id.shape
+        kind = dataset.id.get_type()
         item = item._replace(
             sizes=sizes,
             dimensions=files.names_of(dataset),
-            attributes=attributes,
+            attributes=files.count_attributes(dataset),
             details=_details_of(dataset.id.get_create_plist(), storage.meaning(kind)),
         )
         is_scale = files.is_scale(dataset)
@@ -370,8 +357,7 @@ def _tensor(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tuple[
         if is_scale and files.is_bare(dataset):
             return item._replace(what=DIMENSION), True
         try:
-            _refuse_other_programs(dataset)
-            data_type = data_type_of(storage.dtype_of(kind, asked))
+            data_type = data_type_of(files.require_numbers(dataset, asked))
         except FormatError as e:
             return item.refused(e), is_scale
         require_sizes(sizes, item.key)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import io
 import re
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,10 @@ from revseq_cli.core.tensors import (
     sizes_of,
 )
 from revseq_cli.formats.contents import require_whole_frame
-from revseq_cli.formats.hdf5.files import alone
+
+# Passes hold it while they use HDF5: workers of dask have several threads, and some functions of
+# h5py take no lock.
+LOCK = threading.RLock()
 
 # Types
 
@@ -372,7 +376,7 @@ class ChunkBlockWriter:
     def deliver(self, region: Region, values: NDArray[Any]) -> list[Chunk]:
         """The encoded chunks of a region that begins at a chunk, and ends at one or at the tensor's end."""
         try:
-            with alone:
+            with LOCK:
                 scratch = _scratch(self.image)
                 encoded: list[Chunk] = []
                 for box, values_of_chunk in parts(region, values, self.chunks):

@@ -7,10 +7,12 @@ format: the specifications of versions 2 and 3 on zarr-specs.readthedocs.io.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import json
 import os
+import struct
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
@@ -25,6 +27,7 @@ from revseq_cli.core.errors import FormatError, MissingFileError, RevseqError, T
 from revseq_cli.core.tensors import DataType, TensorDesc, braced
 from revseq_cli.files import base, folders
 from revseq_cli.files.new import NewFile
+from revseq_cli.formats.attributes import FILL, MISSING, VALID, Attributes, plain
 from revseq_cli.formats.contents import GROUP, Contents, Item, extra, only_of
 from revseq_cli.formats.contract import Address, FileSink, Original, Source, TextTypes
 from revseq_cli.text.numbers import unique
@@ -249,7 +252,8 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
             elif node:
                 item = item._replace(what=GROUP)
                 pending += [(inside, depth + 1) for inside in store.folders(below)]
-            item = item._replace(attributes=len(node.attributes) if node else None)
+            if node:
+                item = item._replace(attributes=len(attributes_of(node)[0]))
         except RevseqError as e:  # what is wrong with its metadata is listed instead
             item = item.refused(e)
         items.append(item)
@@ -257,8 +261,43 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
         None if address.key is not None else only_of([item for item in items if not item.is_group])
     )
     return Contents(
-        address.path, "zarr", tuple(items), only, key, len(group.attributes), is_tree=True
+        address.path, "zarr", tuple(items), only, key, len(attributes_of(group)[0]), is_tree=True
     )
+
+
+def attributes_of(node: Node) -> tuple[Attributes, list[str]]:
+    """The attributes of an array or a group, and the names of those without a place in the neutral form.
+
+    In version 2, xarray's fill value is that of the array, where a 0 is nobody's choice; in version
+    3 one of floats is eight bytes, in base 64.
+    """
+    attributes = Attributes()
+    lost = []
+    for name, stored in node.attributes.items():
+        if name == DIMENSIONS:
+            continue
+        value = plain(stored)
+        if value is None:
+            lost.append(name)
+        else:
+            attributes[name] = value
+    fill = node.fields.get("fill_value") if node.version == 2 else None
+    if fill and DIMENSIONS in node.attributes and FILL not in attributes:
+        attributes[FILL] = plain(fill)
+    for name in {*MISSING, *VALID} & attributes.keys():
+        text = attributes[name]
+        if isinstance(text, str):
+            attributes[name] = _number_in(text)
+    return attributes, lost
+
+
+def _number_in(text: str) -> Any:  # noqa: ANN401 - a NumPy number, or the text
+    """The number that a text holds, in digits or in base 64; the text where it holds none."""
+    with contextlib.suppress(ValueError):
+        return plain(float(text))
+    with contextlib.suppress(ValueError, struct.error):
+        return plain(struct.unpack("<d", base64.b64decode(text))[0])
+    return text
 
 
 class Metadata(NamedTuple):

@@ -45,11 +45,11 @@ from revseq_cli.formats.zarr.metadata import (
     Node,
     Store,
     Version,
+    attributes_of,
 )
 from revseq_cli.formats.zarr.source import (
     ZarrArray,
     ZarrSource,
-    neutral,
     wait_for,
     wrap_zarr_errors,
 )
@@ -244,7 +244,7 @@ class ZarrSink(FileSink):
             values = array.read((...,))
         if values.dtype.kind in "USO":
             values = as_texts(values)
-        if not variable.is_same_as(Variable(variable.name, neutral(node)[0], values)):
+        if not variable.is_same_as(Variable(variable.name, attributes_of(node)[0], values)):
             raise other_dimension(variable.name, f"{self.file.name}::{self._key}")
         return True
 

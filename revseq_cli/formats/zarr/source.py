@@ -5,11 +5,9 @@ The package zarr decodes chunks: strict, so that only an absent chunk is read as
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import errno
 import functools
-import struct
 import warnings
 from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
@@ -34,21 +32,24 @@ from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, Region, chunk_boxes, chunk_start, inside
 from revseq_cli.files import base, calls, folders, join
 from revseq_cli.formats.attributes import (
-    FILL,
-    MISSING,
     MOST_BYTES,
-    VALID,
     Attributes,
     Meaning,
     Variable,
     as_texts,
     is_small,
-    plain,
 )
 from revseq_cli.formats.contents import chosen, refuse_bomb, require_whole_frame
 from revseq_cli.formats.contract import Original, ReadTask, Source, Storage
 from revseq_cli.formats.zarr import metadata
-from revseq_cli.formats.zarr.metadata import ARRAY_FILES, Metadata, Node, Store, Version
+from revseq_cli.formats.zarr.metadata import (
+    ARRAY_FILES,
+    Metadata,
+    Node,
+    Store,
+    Version,
+    attributes_of,
+)
 
 _Result = TypeVar("_Result")
 _TEXT_BYTES = 1 << 6  # of a text without a fixed length, as far as a header says
@@ -77,7 +78,7 @@ class ZarrSource(Source):
         key = key and key.strip("/")
         node = self.store.node(key) if key else None
         if key is None or not node or not node.is_array:  # a store may have very many arrays
-            key = chosen(self.store.arrays(), key, name)
+            key = chosen(self.store.arrays(), key, name, is_tensor=self._is_tensor)
             node = self.store.node(key)
         if node is None:
             raise metadata.changed(name)
@@ -108,6 +109,18 @@ class ZarrSource(Source):
         with wrap_zarr_errors(self.name, "open"):
             self.array.open()
         self.storage = Storage("zarr", details)
+
+    def _is_tensor(self, key: str) -> bool:
+        """Whether an array can be read as a tensor, as far as its metadata say."""
+        node = self.store.node(key)
+        if node is None:
+            return False
+        try:
+            # Bytes without a data type are a tensor with --dtype.
+            metadata.read(node, key, DataType.UINT8)
+        except FormatError:
+            return False
+        return True
 
     def recheck(self) -> None:
         if metadata.files_in(self.array.folder, self.name)[0] != self._digest:
@@ -142,7 +155,7 @@ class ZarrSource(Source):
         return _ZarrReadTask(self.array, self.name, self.dtype, self.metadata.chunks, region)
 
     def meaning(self) -> Meaning:
-        attributes, left = neutral(self.node)
+        attributes, left = attributes_of(self.node)
         coordinates: list[Variable] = []
         times: list[Variable] = []
         groups: list[Attributes] = []
@@ -168,10 +181,10 @@ class ZarrSource(Source):
                 times.append(Variable(name, {}, values))
                 left.append(f"the variable {name} (its data type is {values.dtype})")
             else:
-                coordinates.append(Variable(name, neutral(node)[0], values))
+                coordinates.append(Variable(name, attributes_of(node)[0], values))
         for i in range(len(parts) + 1 if self.key else 0):
             group = self.store.node("/".join(parts[:i]))
-            stated = neutral(group)[0] if group else {}
+            stated = attributes_of(group)[0] if group else {}
             groups.append(
                 {
                     attribute: value
@@ -234,28 +247,6 @@ def _count_chunks(array: Metadata, names: list[str], where: str) -> int:
             found, f'"{field}": "{other}" in its metadata, or files of other names', where=where
         )
     return sum(map(array.is_chunk, names))
-
-
-def neutral(node: Node) -> tuple[Attributes, list[str]]:
-    """The attributes of an array or a group, and the names of those that have no place in the neutral form.
-
-    In version 2, xarray's fill value is that of the array, where a 0 is nobody's choice; in version 3 one of floats is
-    eight bytes, in base 64.
-    """
-    values = {
-        name: plain(value) for name, value in node.attributes.items() if name != metadata.DIMENSIONS
-    }
-    attributes = {name: value for name, value in values.items() if value is not None}
-    fill = node.fields.get("fill_value") if node.version == 2 else None
-    if fill and metadata.DIMENSIONS in node.attributes and FILL not in attributes:
-        attributes[FILL] = plain(fill)
-    for name in {*MISSING, *VALID} & attributes.keys():
-        if isinstance(text := attributes[name], str):
-            with contextlib.suppress(ValueError, struct.error):
-                attributes[name] = plain(struct.unpack("<d", base64.b64decode(text))[0])
-            with contextlib.suppress(ValueError):
-                attributes[name] = plain(float(text))
-    return attributes, [name for name, value in values.items() if value is None]
 
 
 @dataclass(frozen=True)
