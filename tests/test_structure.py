@@ -141,3 +141,9 @@ def test_every_hazard_has_its_test():
     text = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     named = re.findall(r"^ *def test_((?:h\d+_)+)", text, re.MULTILINE)
     assert {int(n) for name in named for n in re.findall(r"\d+", name)} == set(listed)
+
+
+def test_the_guide_names_files_that_exist():
+    names = re.findall(r"`((?:[\w.-]+/)+[\w.-]+\.\w+)[`, ]", GUIDE)
+    assert len(names) > 30
+    assert [n for n in names if not (ROOT / n).exists() and not (PACKAGE / n).exists()] == []
