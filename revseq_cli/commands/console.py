@@ -123,13 +123,18 @@ def most_elements(*, full: bool) -> float:
 def choose_printed_format(format_name: str | None, file_hint: str) -> Format:
     """The format for standard output; UsageError for one that needs a file, or no terminal.
 
-    Without a name it is text, or .npy where standard output is a file whose name ends in .npy.
-    `file_hint` says what to type for a file, with {} for its name.
+    Without a name it is that of the suffix where standard output is a file, as in > y.csv, and
+    text elsewhere. `file_hint` says what to type for a file, with {} for its name.
     """
-    row = table.named(format_name) or table.TEXT
-    if not format_name and platform.name_of_standard_output().lower().endswith(".npy"):
-        row = table.NPY
+    name = "" if format_name else platform.name_of_standard_output()
+    if table.packing_of(name):
+        name = ""
+    row = table.named(format_name) or table.by_suffix(name) or table.TEXT
     hint = file_hint.format(f"out{table.suffix_to_write(row.name)}")
+    if not row.prints and name:
+        file = platform.quoted(name.removeprefix(os.getcwd() + os.sep))
+        hint = f"leave out >, and {file_hint.format(file)} --overwrite"
+        raise UsageError(f"{row.name} cannot be written to a pipe", "a file", hint, file)
     if not row.prints:
         printing = "|".join(format_.name for format_ in table.FORMATS if format_.prints)
         raise UsageError(

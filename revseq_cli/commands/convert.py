@@ -87,7 +87,7 @@ def command(
     reference = Reference.output(dst, format_name, "revseq convert ... -")
     row = table.TEXT
     if dst == "-":
-        row = choose_printed_format(reference.format, "use {} as DST")
+        row = choose_printed_format(reference.format, "type instead of - {}")
     request = keep_digits(request, None if dst == "-" else dst, row)
     source = inputs.load_tensor(request, "SRC")
     inputs.refuse_sizes([typed], request.sizes)

@@ -114,7 +114,7 @@ def command(
     if path is None and not dry_run:
         row = choose_printed_format(format_name, "add -o {}")
         if example and row is not table.TEXT:
-            raise UsageError("--example prints text, but standard output is a .npy file")
+            raise UsageError(f"--example prints text, but standard output is a .{row.name} file")
     request = keep_digits(request, path, row)
     job = suggest.load(request)
     sink = (

@@ -134,6 +134,27 @@ def test_no_text_gets_into_a_name_that_ends_in_npy(tmp_path, words):
     assert (tmp_path / "y.npy").read_text().startswith("OutputTensor: ")
 
 
+@pytest.mark.parametrize(
+    "words", [("run", "x.csv", "[3, 2]", "--axis", "1"), ("convert", "x.csv", "-")]
+)
+@pytest.mark.needs("shell")
+def test_standard_output_has_the_format_of_its_suffix(tmp_path, words):
+    """A table stays a table, and no text gets into a file of HDF5."""
+    (tmp_path / "x.csv").write_text("a,b,c\n1,2,3\n0.1,0.25,3e-7\n")
+    outputs = {}
+    for name in ("y.csv", "y.json", "y.h5"):
+        with open(tmp_path / name, "wb") as output:
+            outputs[name] = subprocess.run(
+                [*COMMAND, *words], cwd=tmp_path, stdout=output, stderr=-1, env=environment()
+            )
+    assert (tmp_path / "y.csv").read_text().startswith("a,b,c\n")
+    assert "0.1" in (tmp_path / "y.csv").read_text()
+    assert json.loads((tmp_path / "y.json").read_text())["DataType"] == "FLOAT64"
+    assert outputs["y.h5"].returncode == 2
+    assert outputs["y.h5"].stderr.strip().endswith(b"y.h5 --overwrite")
+    assert (tmp_path / "y.h5").read_bytes() == b""
+
+
 def test_minifloats_and_complex_numbers_are_printed(revseq, tmp_path):
     pytest.importorskip("ml_dtypes")
     revseq("convert", "[[0, 1, 2, 3]]", "b.safetensors", "--dtype", "BFLOAT16").ok()
