@@ -161,9 +161,14 @@ def _hint_for_outputs(
     paths: Sequence[str],
     of_names: str,
 ) -> str:
-    """The option with the first template like this one that names a file for each input."""
-    folder = os.path.dirname(template.partition("{")[0])
+    """The option with the first template like this one that names a file for each input.
+
+    A template without a suffix is the name of a folder, and the outputs have the inputs' suffix.
+    """
     suffix = os.path.splitext(template)[1]
+    folder = os.path.dirname(template.partition("{")[0])
+    if not suffix:
+        folder, suffix = template.partition("{")[0], "{suffix}"
     for name in ("{stem}", "{match}", "{name}", "{parent}/{stem}", "{parent}/{name}"):
         other = os.path.join(folder, name + suffix)
         outputs = {other.format(**placeholders(path, of_names)) for path in paths}
@@ -356,11 +361,21 @@ def _entries(
             if writer := next(
                 (w for w in _writers(path, writers) if w is not entry or not is_output), None
             ):
-                found = f"{noun} {entry.line}: its {name} {entry.options[name]} is the output of {noun} {writer.line}"
-                raise FormatError(
-                    found, "an output of its own" if is_output else "a file that no job here writes"
-                )
+                raise _refuse_file_of_another(noun, entry, name, writer)
     return entries
+
+
+def _refuse_file_of_another(noun: str, entry: Entry, column: str, writer: Entry) -> FormatError:
+    """The error for a file of a job that another job writes."""
+    typed = entry.options[column]
+    found = f"{noun} {entry.line}: its {column} {typed} is the output of {noun} {writer.line}"
+    if column != "output":
+        return FormatError(found, "a file that no job here writes")
+    if typed == writer.options[column] or "::" not in typed:
+        return FormatError(found, "an output of its own")
+    found = f"{noun} {entry.line}: its output {typed} is in the file that {noun} {writer.line} writes"
+    hint = f"to collect results in one file, write one after another: revseq run ... -o {platform.quoted(typed)}"
+    return FormatError(found, "a file of its own", hint)
 
 
 class _Input(NamedTuple):

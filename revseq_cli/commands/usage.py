@@ -13,7 +13,7 @@ from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError, UsageError, listed, nearest, shortened
 
 _LONGEST_VALUE = 60  # characters of a value that are printed
-# What other tools call an option, or a tensor, of ours.
+# What other tools call an option, a command, or a tensor, of ours.
 _OTHER_NAMES = {
     "--force": "--overwrite",
     "--dim": "--axis",
@@ -33,6 +33,17 @@ _OTHER_NAMES = {
     "--level": "--feature-level",
     "--shape": "--sizes",
     "--type": "--dtype",
+}
+_OTHER_COMMANDS = {
+    "reverse": "run",
+    "flip": "run",
+    "compare": "diff",
+    "cmp": "diff",
+    "validate": "check",
+    "info": "show",
+    "inspect": "show",
+    "list": "show",
+    "ls": "show",
 }
 _OTHER_ARGUMENTS = {
     "--input": "INPUT",
@@ -196,12 +207,14 @@ def _unknown_command(arguments: Sequence[str]) -> RevseqError:
 
 
 def _nearest_command(typed: str) -> str:
-    """The command that was meant: one of the same letters, or the one that is most alike."""
+    """The command that was meant: by another name, of the same letters, or the one most alike."""
+    if typed in _OTHER_COMMANDS:
+        return _OTHER_COMMANDS[typed]
     letters = sorted(typed.lower())
     for command in COMMANDS:
         if sorted(command) == letters:
             return command
-    return nearest(typed, COMMANDS)
+    return nearest(typed, COMMANDS, 0.7)
 
 
 def _too_many(error: click.UsageError, arguments: Sequence[str]) -> RevseqError:

@@ -209,6 +209,26 @@ def test_the_hint_for_one_output_of_several_inputs_can_be_typed(revseq, files):
     assert len(list((files / "out").rglob("*.npy"))) == 2
 
 
+@pytest.mark.parametrize("output", ["out", "out/"])
+def test_the_hint_for_a_folder_as_the_output_can_be_typed(revseq, folders, output):
+    job = ("batch", "--each", "data/**/*.npy", "--lengths", "n.npy", "--axis", 1)
+    err = revseq(*job, "-o", output).refused(f"-o {output} is one file for several").err
+    option, name = err.rpartition("use ")[2].split()
+    revseq(*job, option, name.strip("'")).ok()
+    outputs = [path for path in (folders / "out").rglob("*") if path.is_file()]
+    assert len(outputs) > 1
+    assert {path.suffix for path in outputs} == {".npy"}
+
+
+def test_two_jobs_that_add_to_one_file(revseq, folders):
+    """The second output is not the first one; what helps is one command after another."""
+    job = ("batch", "--each", "data/**/*.npy", "--lengths", "n.npy", "--axis", 1)
+    error = revseq(*job, "-o", "all.h5::{stem}").refused("is in the file that job 1 writes").err
+    assert "Hint: " in error
+    assert "revseq run" in error
+    assert not (folders / "all.h5").exists()
+
+
 def test_what_a_batch_writes_or_takes_lengths_from_is_no_input(revseq, folders):
     """So that the same line can be typed twice."""
     job = (

@@ -75,6 +75,7 @@ def test_a_page_of_the_manual_on_a_terminal(forked, tmp_path, env, in_color):
         ("convert x.npy -o y.csv", ["unknown option -o", "convert x.npy y.csv\n"]),
         ("rnu x.npy", ["unknown command rnu", "revseq run x.npy\n"]),
         ("shwo x.npy", ["unknown command shwo", "revseq show x.npy\n"]),
+        ("reverse x.npy n.npy", ["unknown command reverse", "revseq run x.npy n.npy\n"]),
         ("x.npy --axis 1", ["unknown command x.npy", "revseq run x.npy --axis 1\n"]),
         ("run", ["INPUT is missing", "revseq run --help\n"]),
         ("convert x.npy", ["DST is missing", "revseq convert --help\n"]),
