@@ -373,7 +373,9 @@ def _refuse_file_of_another(noun: str, entry: Entry, column: str, writer: Entry)
         return FormatError(found, "a file that no job here writes")
     if typed == writer.options[column] or "::" not in typed:
         return FormatError(found, "an output of its own")
-    found = f"{noun} {entry.line}: its output {typed} is in the file that {noun} {writer.line} writes"
+    found = (
+        f"{noun} {entry.line}: its output {typed} is in the file that {noun} {writer.line} writes"
+    )
     hint = f"to collect results in one file, write one after another: revseq run ... -o {platform.quoted(typed)}"
     return FormatError(found, "a file of its own", hint)
 

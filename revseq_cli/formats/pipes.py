@@ -24,6 +24,8 @@ from revseq_cli.formats.npy import HEAD_BYTES, Header
 from revseq_cli.formats.raw import MemorySource
 from revseq_cli.formats.table import Format
 
+_MOST_HEADER_BYTES = 1 << 40  # of safetensors; its own limit is 100 MB
+
 if TYPE_CHECKING:
     import io
 
@@ -96,9 +98,16 @@ def read_pipe(path: str) -> bytes | PipedNpy:
             return read_npy(name, stream, head)
         if kind and kind.format in (table.HDF5, table.NPZ):
             raise needs_file(kind.format, name)
+        if _begins_safetensors(head):
+            raise needs_file(table.SAFETENSORS, name)
         from revseq_cli.formats.text import join  # few pipes have text
 
         return head + join(iter(lambda: stream.read(thresholds.PIECE), b""), name)
+
+
+def _begins_safetensors(head: bytes) -> bool:
+    """Whether it is the size of a header of safetensors and its first brace: text has no size so small."""
+    return head[8:9] == b"{" and int.from_bytes(head[:8], "little") < _MOST_HEADER_BYTES
 
 
 def read_npy(name: str, stream: BinaryIO, head: bytes = b"") -> PipedNpy:

@@ -81,6 +81,7 @@ def test_the_jobs_of_a_batch_share_no_pipe(revseq, folder):
     ("data", "words"),
     [
         (b"", ["contains no tensor"]), (b"\x89HDF\r\n\x1a\n" + bytes(99), [".h5 cannot be read from a pipe", "save it to a file first"]),
+        (b"\x40\0\0\0\0\0\0\0" + b'{"x":' + bytes(99), [".safetensors cannot be read from a pipe", "save it to a file first"]),
         (b"\xff\xff\xff", ["not text: byte 0 is not UTF-8"]), (b"\x93NUMPY\1\0", ["truncated"]), (b"\x1f\x8b" + bytes(99), ["it looks like a gzip file", "Hint: unpack it: gunzip -c"]),
     ],
 )  # fmt: skip
