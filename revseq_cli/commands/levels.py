@@ -35,12 +35,11 @@ _LENGTH_TYPES = {
     "other lengths": (DataType.INT64, DataType.FLOAT32),
 }
 _NEWEST = spec.DIRECTML_ROWS[-1].since.short
-_BETWEEN = (
-    f"A level between two columns is as the one before it; all above {_NEWEST} are as {_NEWEST}"
-)
-_NONE = "none is without DirectML: only the operator's own rules hold"
-_DEVICE = "FLOAT64 also needs a device that has it, as CheckFeatureSupport says"
-_PRERELEASE = "DirectML's own 2_1, a prerelease, also accepts rank 5"
+_BETWEEN = "A level between two columns accepts what the column before it accepts"
+_ABOVE = f"Levels above {_NEWEST} accept what {_NEWEST} accepts"
+_NONE = "With none, only the operator's own rules apply, and not DirectML's"
+_DEVICE = "FLOAT64 also needs a device that supports it: see CheckFeatureSupport"
+_PRERELEASE = "The prerelease of DirectML with level 2_1 also accepts rank 5"
 
 
 @make_command("levels", examples=("revseq levels 4_0", "revseq levels --json"))
@@ -123,13 +122,15 @@ def _make_notes(levels: Sequence[FeatureLevel]) -> Iterator[str]:
     """What the table cannot say."""
     if len(levels) > 1:
         yield _BETWEEN
+        yield _ABOVE
     rows = [row for row in map(spec.support, levels) if row]
     rows_of_directml = [row for row in rows if row.since is not FeatureLevel.NONE]
     if rows_of_directml:
         most = spec.MOST_ELEMENTS
         bits_16 = spec.most_elements(DataType.UINT16)
         bits_8 = spec.most_elements(DataType.UINT8)
-        yield f"A tensor has at most {most} elements; of 16 bits {bits_16}, and of 8 bits {bits_8}"
+        yield f"A tensor has at most {most} elements,"
+        yield f"  or {bits_16} of 16 bits, or {bits_8} of 8 bits"
     if any(DataType.FLOAT64 in row.values for row in rows_of_directml):
         yield _DEVICE
     if FeatureLevel.V2_1 in levels:
