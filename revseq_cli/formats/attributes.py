@@ -1,7 +1,7 @@
-"""What a file says of a tensor besides its elements, in a form that belongs to no format: names, attributes, coordinates.
+"""Attributes, coordinates and names of dimensions, in a form that belongs to no format.
 
-Sources return this form, and a sink of another format stores what that format has a place for. Sources: the attributes of
-the NetCDF Users' Guide and of the CF conventions 1.11, appendix A.
+Sources return this form, and a sink of another format stores what that format has a place for.
+Sources: the attributes of the NetCDF Users' Guide and of the CF conventions 1.11, appendix A.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ Attributes = dict[str, Any]
 
 
 class Variable(NamedTuple):
-    """A small array that goes with a tensor, along its dimension of that name: numbers, or Python's texts."""
+    """A small array that goes with a tensor, along its dimension of that name.
+
+    It has numbers, or Python's texts.
+    """
 
     name: str
     attributes: Attributes
@@ -58,12 +61,14 @@ class Variable(NamedTuple):
 class Meaning(NamedTuple):
     """What a file says of a tensor.
 
-    `dimensions` are the names of its dimensions, "" for one without, or none at all. `attributes` are those of the file
-    but for what is about storage; `default_fill` is the fill value that NetCDF takes where they have none, and
-    `storage_fill` the one that somebody chose for elements which were never written. `groups` has
-    the attributes of each group on the tensor's path, that of the file first. `coordinates` are the variables of one
-    dimension that say where its indices are. `unlimited` names the dimensions that can grow. `left` says in words what
-    this form has no place for. `times` are coordinates of datetime64 or timedelta64, which are compared but not copied.
+    `dimensions` are the names of its dimensions, "" for one without, or none at all. `attributes`
+    are those of the file but for what is about storage; `default_fill` is the fill value that
+    NetCDF takes where they have none, and `storage_fill` the one that somebody chose for elements
+    which were never written. `groups` has the attributes of each group on the tensor's path, that
+    of the file first. `coordinates` are the variables of one dimension that say where its indices
+    are. `unlimited` names the dimensions that can grow. `left` says in words what this form has no
+    place for. `times` are coordinates of datetime64 or timedelta64, which are compared but not
+    copied.
     """
 
     dimensions: tuple[str, ...] = ()
@@ -79,8 +84,8 @@ class Meaning(NamedTuple):
     def without_pointers(self) -> Meaning:
         """What goes into another file: without attributes that name variables which stay behind.
 
-        `left` says which attributes those are. xarray's attribute of the whole file is left out without a word, since
-        what it names is named as a variable that stays behind.
+        `left` says which attributes those are. xarray's attribute of the whole file is left out
+        without a word, since what it names is named as a variable that stays behind.
         """
         copied = {variable.name for variable in self.coordinates}
         attributes, dropped = _drop_pointers(self.attributes, copied)
@@ -99,7 +104,10 @@ class Meaning(NamedTuple):
 
 
 def _drop_pointers(attributes: Attributes, copied: set[str]) -> tuple[Attributes, list[str]]:
-    """The attributes but for those that name a variable which is not copied, and the names of these."""
+    """The attributes without those that name a variable which is not copied.
+
+    With them come the names of those that were left out.
+    """
     kept = dict(attributes)
     dropped = []
     for name in _NAMING:
@@ -131,12 +139,18 @@ def lost_in(meaning: Meaning) -> list[str]:
 
 
 def is_small(sizes: tuple[int, ...], itemsize: int, chunks: tuple[int, ...] | None = None) -> bool:
-    """Whether a variable may go with a tensor: neither its elements nor one of its chunks take much memory."""
+    """Whether a variable may go with a tensor.
+
+    Neither all of its elements nor one of its chunks may take much memory.
+    """
     return max(prod(sizes), prod(chunks or ())) * itemsize <= MOST_BYTES
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - of any library
-    """The value of an attribute as NumPy or JSON has it, in the neutral form; None for what has no place there."""
+    """The value of an attribute as NumPy or JSON has it, in the neutral form.
+
+    None for what has no place there.
+    """
     if isinstance(value, str):
         return value
     try:
@@ -185,13 +199,18 @@ def joined(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def fill_of(attributes: Attributes, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a NumPy number, or None
-    """The fill value of a tensor in its data type; None without one, and for one that the data type does not hold."""
+    """The fill value of a tensor in its data type.
+
+    None without one, and for one that the data type does not hold.
+    """
     value = _exactly(attributes.get(FILL), dtype)
     return None if np.ndim(value) else value
 
 
 def typed(attributes: Attributes, dtype: np.dtype[Any]) -> Attributes:
-    """The attributes, of which those that hold values of the tensor get its data type, where that holds them.
+    """The attributes with the data type of the tensor, where they are values of it.
+
+    Those whose values that data type does not hold stay as they are.
 
     A fill value that it does not hold is left out.
     """
@@ -205,7 +224,10 @@ def typed(attributes: Attributes, dtype: np.dtype[Any]) -> Attributes:
 
 
 def _exactly(value: Any, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a NumPy number or array, or None
-    """Numbers in another data type of numbers; None where one of them would change, and for what is no number."""
+    """Numbers in another data type of numbers.
+
+    None where one of them would change, and for what is no number.
+    """
     values = np.asarray(value)
     if dtype.kind not in "biuf" or values.dtype.kind not in "biuf":
         return None

@@ -1,4 +1,7 @@
-"""What is in a file: how its tensors are named, the one that a name means, lists of all; what is refused anywhere."""
+"""What is in a file: how its tensors are named, the one that a name means, and lists of all.
+
+Refusals that several formats share are here, too.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ from revseq_cli.core.errors import (
 from revseq_cli.core.tensors import TensorDesc
 
 _MOST_PROPOSED = 10  # words to type, in a hint
-# Keras's definition of a decompression bomb: more than so many bytes, and more than so many times what is stored.
+# Keras's definition of a decompression bomb: more than so many bytes, and more than so many times
+# what is stored.
 _BOMB_BYTES, _BOMB_RATIO = 4 << 30, 1000
 # A frame of Blosc begins with a header, which has the bytes of the whole frame at this place.
 _BLOSC_HEADER, _BLOSC_LENGTH = 16, slice(12, 16)
@@ -70,31 +74,40 @@ def chosen(
 
 
 def missing(names: Collection[str], key: str, path: str, found: str) -> FormatError:
-    """The error for a key that none of the `names` of a file is, with the one that was probably meant."""
+    """The error for a key that is none of the `names` of a file.
+
+    Its hint has the name that was probably meant.
+    """
     near = nearest_name(key, names)
     hint = try_hint(path, near) if near else ""
     return FormatError(found, f"one of {listed(names)}" if names else "", hint, f"{path}::{key}")
 
 
 def refuse_key(key: str | None, file: str, where: str, hint: str = "") -> None:
-    """UsageError for a key where a file, such as a .npy file, contains one tensor without a name."""
+    """UsageError for a key where a file, such as .npy, contains one tensor without a name."""
     if key is not None:
         raise UsageError(f"{file} has one tensor without a name", "no name after ::", hint, where)
 
 
 def not_a_name(key: str, noun: str, wanted: str, where: str) -> UsageError:
-    """The error for a key that no tensor of a format can have; `noun` is the format's word for a tensor."""
+    """The error for a key that no tensor of a format can have.
+
+    `noun` is the format's word for a tensor.
+    """
     return UsageError(f"{key[:80]!r} is not a valid {noun} name", wanted, where=where)
 
 
 def taken(key: str, path: str) -> UsageError:
-    """The error for a new tensor in a copy of INPUT's file, which has something else of that name."""
+    """The error for a new tensor of a name that INPUT's file already has for something else."""
     found = f"has another tensor {key}"
     return UsageError(found, "a name that is free", "to leave out the copy, add --only", path)
 
 
 def other_dimension(name: str, where: str) -> UsageError:
-    """The error for a tensor to add where a dimension of that name has another size, or other coordinates."""
+    """The error for a tensor to add to a file with another dimension of that name.
+
+    That dimension has another size, or other coordinates.
+    """
     path, _, key = where.partition("::")
     key = key.strip("/").rpartition("/")[2]
     found = f"its dimension {name} has another size or other coordinates than {name} there"
@@ -103,7 +116,10 @@ def other_dimension(name: str, where: str) -> UsageError:
 
 
 def refuse_bomb(unpacked: int, stored: int, remedy: str, where: str) -> None:
-    """FormatError if a file unpacks to far more bytes than it stores; `remedy` is for who wants it nevertheless."""
+    """FormatError if a file unpacks to far more bytes than it stores.
+
+    `remedy` is for who wants it nevertheless.
+    """
     if unpacked > _BOMB_BYTES and unpacked > _BOMB_RATIO * stored:
         wanted, hint = (
             f"at most {_BOMB_RATIO} times what is stored",
@@ -145,10 +161,10 @@ def not_whole(found: str, where: str) -> FormatError:
 class Item(NamedTuple):
     """One thing in a file.
 
-    `key` is its name behind `::`, and `depth` the number of groups between it and the place that is listed. A tensor
-    has a `desc`, unless it `is_damaged`. `what` says what else it is: a group, a link, or the data type or the fault
-    for which it is no tensor. `dimensions`, `attributes` and `details` are as in a Source; the latter are those of its
-    storage.
+    `key` is its name behind `::`, and `depth` the number of groups between it and the place that is
+    listed. A tensor has a `desc`, unless it `is_damaged`. `what` says what else it is: a group, a
+    link, or the data type or the fault for which it is no tensor. `dimensions`, `attributes` and
+    `details` are as in a Source; the latter are those of its storage.
     """
 
     key: str
@@ -162,7 +178,10 @@ class Item(NamedTuple):
     is_damaged: bool = False
 
     def refused(self, error: RevseqError) -> Self:
-        """The item with the reason for which it is no tensor: a data type that no tensor has, or else damage."""
+        """The item with the reason why it is no tensor.
+
+        The reason is a data type that no tensor has, or else damage.
+        """
         what = error.found.removeprefix("its data type is ")
         return self._replace(what=what, is_damaged=what == error.found)
 
@@ -173,15 +192,19 @@ class Item(NamedTuple):
 
 
 def only_of(items: Sequence[Item]) -> str | None:
-    """The key of the only item, which the name of its file means; None for one of a data type that no tensor has."""
+    """The key of the only item, which the name of its file means.
+
+    None for one of a data type that no tensor has.
+    """
     return items[0].key if len(items) == 1 and (items[0].desc or items[0].is_damaged) else None
 
 
 class Contents(NamedTuple):
     """What is in a file, or in a group of it: `key` is the group's name, "" for the whole file.
 
-    `only` is the key of the tensor that the name of the file alone means; None where there are several, or none. In a
-    tree, the parts of a key are the groups that the item is in. `label` is as in a Storage.
+    `only` is the key of the tensor that the name of the file alone means; None where there are
+    several, or none. In a tree, the parts of a key are the groups that the item is in. `label` is
+    as in a Storage.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""What of INPUT's file does not get into an output, or is in it without being reversed: the one note on that."""
+"""The note on what of INPUT's file is not in an output, or is there without being reversed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ STARTS = ("not kept in ", "not copied: ", "not reversed: ")
 
 
 def subject_of(note: str) -> str:
-    """What notes of one kind have in common, of which a batch prints the first one only; others are their own."""
+    """What notes of one kind have in common, of which a batch prints the first one only.
+
+    Another note is its own subject.
+    """
     return note.partition(":")[0] if note.startswith(STARTS) else note
 
 
@@ -31,10 +34,12 @@ def note_on_rest(
     only: bool,
     axis: int | None,
 ) -> tuple[str, ...]:
-    """The note on what stays behind in INPUT's file, or is in a copy of it without being reversed; none for nothing.
+    """The note on what stays behind in INPUT's file, or is in a copy of it without being reversed.
 
-    `original` is the file that an output of the format `row` is a copy of. `axis` is the one of the reversal, or None
-    where the tensor is only converted; tensors along it come first.
+    There is no note where nothing stays behind.
+
+    `original` is the file that an output of the format `row` is a copy of. `axis` is the one of the
+    reversal, or None where the tensor is only converted; tensors along it come first.
     """
     if original and original.is_input:
         return _note_on_unreversed(source, axis)
@@ -96,7 +101,7 @@ def _find_others(source: Source) -> list[Item]:
 
 
 def _name_variables(source: Source) -> set[str]:
-    """The coordinates of a tensor, and the variables of which its own part of the note says why they stay behind."""
+    """The names of a tensor's coordinates, and of variables that the note explains already."""
     meaning = source.meaning()
     if meaning is None:
         return set()
@@ -122,7 +127,10 @@ def _find_along(others: Sequence[Item], source: Source, axis: int | None) -> lis
 
 
 def _name_bounds(source: Source) -> set[str]:
-    """The variables that belong to coordinates: those of the cells between their values, which nobody reverses."""
+    """The names of the variables that belong to coordinates.
+
+    They are the bounds of the cells around the coordinates' values, which nobody reverses.
+    """
     meaning = source.meaning()
     if meaning is None:
         return set()
@@ -136,7 +144,8 @@ def _name_bounds(source: Source) -> set[str]:
 def _advise(source: Source, output: str, axis: int | None, *, only: bool) -> str:
     """What to type to keep the other tensors, or to see them where the command is about one tensor.
 
-    `output` is the path of the output. Nothing helps where that has the suffix of INPUT's file already.
+    `output` is the path of the output. Nothing helps where that has the suffix of INPUT's file
+    already.
     """
     path = source.container
     file = platform.quoted(path)

@@ -1,7 +1,8 @@
 """Datasets of new HDF5 files, which are made before their values are written.
 
-Each is in a file of its own, in a copy of INPUT's file, or in a copy of the output's own file. What is not copied has
-what the neutral form says of it, with the scales of its dimensions as NetCDF's library makes them.
+Each is in a file of its own, in a copy of INPUT's file, or in a copy of the output's own file. What
+is not copied has what the neutral form says of it, with the scales of its dimensions as NetCDF's
+library makes them.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ _MOST_HISTORY = 60_000
 class NewDataset(ABC):
     """A new dataset `name`, for a tensor like `template`, in a file that messages call `where`.
 
-    `options` are those with which h5py opens the file, and `original` is the file of which that is a copy, or None.
-    `properties` are those of the dataset's creation. With `is_raw`, workers write elements at their offset without HDF5.
-    `left_out` says what of the tensor has no place in it.
+    `options` are those with which h5py opens the file, and `original` is the file of which that is
+    a copy, or None. `properties` are those of the dataset's creation. With `is_raw`, workers write
+    elements at their offset without HDF5. `left_out` says what of the tensor has no place in it.
     """
 
     name: str
@@ -74,7 +75,8 @@ class OwnDataset(NewDataset):
         self.meaning = (template.meaning() or NOTHING).without_pointers()
         self.left_out = self.meaning.left
         self.is_netcdf = is_netcdf(where)
-        # NetCDF's library opens a file for writing only if all groups remember the order of their links.
+        # NetCDF's library opens a file for writing only if all groups remember the order of their
+        # links.
         tracks = True if self.is_netcdf or self.meaning.dimensions else None
         self.options = {"mode": "w", "libver": _VERSIONS, "track_order": tracks}
         self.like = template if isinstance(template, Hdf5Source) else None
@@ -148,7 +150,7 @@ class OwnDataset(NewDataset):
         return fill
 
     def create_in(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
-        """The dataset, with its attributes, those of its groups, and the scales of its dimensions; and notes."""
+        """The dataset with its attributes, those of its groups, and its scales; and notes."""
         dataset, names, is_coordinate = self._create(file)
         with self._open_input() as old:
             self._describe_groups(dataset, old)
@@ -178,7 +180,9 @@ class OwnDataset(NewDataset):
 
     @contextlib.contextmanager
     def _open_input(self) -> Iterator[h5py.Dataset | None]:
-        """INPUT's dataset, whose attributes keep their types; None where it is not HDF5, or the output is NetCDF.
+        """INPUT's dataset, whose attributes keep their types.
+
+        None where it is not HDF5, or the output is NetCDF.
 
         NetCDF's library does not read all types.
         """
@@ -189,7 +193,7 @@ class OwnDataset(NewDataset):
             yield dataset_at(file, self.like.place, self.like.name)
 
     def _describe_groups(self, dataset: h5py.Dataset, old: h5py.Dataset | None) -> None:
-        """Give the file, and the groups that the dataset is in, the attributes of those of INPUT."""
+        """Give the file and the groups above the dataset the attributes of those of INPUT."""
         groups = self.meaning.groups
         old_groups = files.groups_of(old)[::-1] if old else [None] * len(groups)
         if groups:
@@ -208,9 +212,12 @@ class OwnDataset(NewDataset):
         *,
         is_coordinate: bool,
     ) -> None:
-        """Give the dataset its scales, and then its attributes, with the types of those of the dataset `old`.
+        """Give the dataset its scales, and then its attributes.
 
-        HDF5 attaches no scale to a dataset that has an attribute CLASS already, and a scale has its own.
+        They get the types that they have in the dataset `old`.
+
+        HDF5 attaches no scale to a dataset that has an attribute CLASS already, and a scale has its
+        own.
         """
         self._attach_scales(dataset, names, old, is_coordinate=is_coordinate)
         attributes = dict(self.meaning.attributes)
@@ -247,7 +254,10 @@ class OwnDataset(NewDataset):
         *,
         is_coordinate: bool,
     ) -> None:
-        """Give each dimension of a dataset its scale: its coordinate, or one without values; others a label."""
+        """Give each dimension of a dataset its scale, or else a label.
+
+        The scale is the dimension's coordinate, or one without values.
+        """
         scales = dict[str, h5py.Dataset]()
         new = list[h5py.Dataset]()
         if is_coordinate:
@@ -293,7 +303,10 @@ class OwnDataset(NewDataset):
         coordinate: Variable | None,
         old: h5py.Dataset | None,
     ) -> h5py.Dataset:
-        """The scale of a dimension: its coordinate, or one without values as NetCDF's library makes it."""
+        """The scale of a dimension, which is new.
+
+        It is the dimension's coordinate, or one without values as NetCDF's library makes it.
+        """
         options: dict[str, Any] = {"track_order": True}
         if self.limits[d] is None:
             options["maxshape"] = (None,)
@@ -313,7 +326,9 @@ class OwnDataset(NewDataset):
 
 
 class AddedDataset(OwnDataset):
-    """A dataset in a copy of the output's own file, next to all that is there; it uses the scales that fit it.
+    """A dataset in a copy of the output's own file, next to all that is there.
+
+    It uses the scales that fit it.
 
     A dataset of its name is replaced with `overwrite`, and its space in the file is used again.
     """
@@ -342,7 +357,8 @@ class AddedDataset(OwnDataset):
     ) -> dict[str, _Scale]:
         """The scales of the file that the dataset gets, by the names of its dimensions.
 
-        UsageError where another one has such a name in a NetCDF file, whose names are those of its dimensions.
+        UsageError where another one has such a name in a NetCDF file, whose names are those of its
+        dimensions.
         """
         meaning = template.meaning() or NOTHING
         coordinates = {coordinate.name: coordinate for coordinate in meaning.coordinates}
@@ -402,7 +418,9 @@ class AddedDataset(OwnDataset):
 
 
 class CopiedDataset(NewDataset):
-    """A dataset of INPUT's file in a copy of that file: with other values, or one like it under another name.
+    """A dataset in a copy of INPUT's file.
+
+    It is INPUT's dataset with other values, or one like it under another name.
 
     All else stays as it is, byte by byte, except for a NetCDF history.
     """
@@ -457,7 +475,10 @@ class CopiedDataset(NewDataset):
         return dataset, notes
 
     def _create_like(self, file: h5py.File, old: h5py.Dataset) -> tuple[h5py.Dataset, list[str]]:
-        """A dataset like the old one, with its attributes and scales; HDF5's own copy has all values, too."""
+        """A dataset like the old one, with its attributes and scales, and without its values.
+
+        HDF5's own function for copies copies the values, too.
+        """
         kind, space = old.id.get_type(), old.id.get_space()
         dataset = _create_dataset(file, self.name, kind, space, self.properties)
         for d in range(old.ndim):
@@ -485,7 +506,10 @@ def _groups_above(path: str) -> list[str]:
 
 
 class _Scale(NamedTuple):
-    """A scale of a file that another dataset can use: its path, and its largest size, or None if it can grow."""
+    """A scale of a file that another dataset can use.
+
+    `limit` is its largest size, or None if it can grow.
+    """
 
     path: str
     limit: int | None
@@ -494,7 +518,10 @@ class _Scale(NamedTuple):
 def _find_scale(
     file: h5py.File, group: str, name: str, size: int, coordinate: Variable | None
 ) -> _Scale | None:
-    """The scale of that name and size in the group at that path; None where there is none, or it has other values."""
+    """The scale of that name and size in the group at that path.
+
+    None where there is none, or it has other values.
+    """
     path = f"{group}/{name}"
     if not _has(file, path):
         return None
@@ -524,7 +551,10 @@ def _has(file: h5py.File, path: str) -> bool:
 
 
 def _member(group: h5g.GroupID, name: str) -> h5o.ObjectID | None:
-    """The group, dataset or data type of that name in a group; None for a link, and where there is none."""
+    """The group, dataset or data type of that name in a group.
+
+    None for a link, and where there is none.
+    """
     part = files.as_bytes(name)
     if not group.links.exists(part) or group.links.get_info(part).type != h5l.TYPE_HARD:
         return None
@@ -532,7 +562,10 @@ def _member(group: h5g.GroupID, name: str) -> h5o.ObjectID | None:
 
 
 def _find_old(file: h5py.File, name: str, original: Original) -> h5py.Dataset | None:
-    """The dataset of that name, or None; UsageError where something else has it, or is on the way to it."""
+    """The dataset of that name, or None.
+
+    UsageError where something else has it, or is on the way to it.
+    """
     item = h5g.open(file.id, b"/")
     path = ""
     for part in name.strip("/").split("/"):
@@ -568,9 +601,9 @@ def _shrink_chunks(dataset: h5py.Dataset) -> None:
 
     Stopped at a signal: a file may have millions of chunks.
 
-    Then HDF5 joins the free space of neighbours, which new chunks of other sizes fill: a copy of a file of 7 MB has
-    0.3 % of dead space, instead of 5 %. It also drops the old filter mask, which HDF5 keeps where a chunk replaces one
-    of the same size, and with which nobody could read it.
+    Then HDF5 joins the free space of neighbours, which new chunks of other sizes fill: a copy of a
+    file of 7 MB has 0.3 % of dead space, instead of 5 %. It also drops the old filter mask, which
+    HDF5 keeps where a chunk replaces one of the same size, and with which nobody could read it.
     """
     is_byte = prod(dataset.chunks) * dataset.id.get_type().get_size() == 1
     starts: list[tuple[int, ...]] = []
@@ -602,7 +635,10 @@ def _create_dataset(
 
 
 def _copy_attribute(old: h5d.DatasetID, new: h5d.DatasetID, text: str | bytes) -> None:
-    """Give an object an attribute that another one has, of the same type, which may have a name in their file."""
+    """Give an object an attribute that another one has.
+
+    It has the same type, which may have a name in their file.
+    """
     name = text if isinstance(text, bytes) else text.encode()
     attribute = h5py.h5a.open(old, name)
     kind, dtype = attribute.get_type(), attribute.dtype
@@ -627,9 +663,12 @@ def _copy_attributes(
     old: h5py.HLObject | None,
     dtype: np.dtype[Any] | None = None,
 ) -> None:
-    """Write attributes, of a tensor of that dtype: with the types that they have in `old`, an object of INPUT's file.
+    """Write the attributes of a tensor of that dtype.
 
-    Without such an object, and for types that are only in the other file, they are as NetCDF has them.
+    They get the types that they have in `old`, an object of INPUT's file.
+
+    Without such an object, and for types that are only in the other file, they are as NetCDF has
+    them.
     """
     rest = Attributes()
     fitting = attributes if dtype is None else typed(attributes, dtype)
@@ -647,7 +686,10 @@ def _copy_attributes(
 def _write_attributes(
     item: h5py.HLObject, attributes: Attributes, dtype: np.dtype[Any] | None = None
 ) -> None:
-    """Write attributes, of a tensor of that dtype, as NetCDF does: texts of their length, and numbers in arrays."""
+    """Write the attributes of a tensor of that dtype as NetCDF does.
+
+    Texts have their length, and numbers are in arrays.
+    """
     for name, value in (attributes if dtype is None else typed(attributes, dtype)).items():
         if isinstance(value, list):
             item.attrs.create(name, np.array(value, object), dtype=h5py.string_dtype())
@@ -668,7 +710,10 @@ def _of_netcdf(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _add_history(file: h5py.File) -> list[str]:
-    """Put a line before those of the global attribute `history`, as NCO does; a note where it is no text, or full."""
+    """Put a line before those of the global attribute `history`, as NCO does.
+
+    Returns a note instead where the attribute is no text, or is full.
+    """
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     try:
         moment = time.gmtime(int(epoch)) if epoch else time.localtime()

@@ -1,11 +1,13 @@
 """HDF5 files, opened for reading: how a dataset is found, and what its dimensions are called.
 
-Every link on a path is looked at before it is followed. Soft links are followed here and not by HDF5, as long as they
-stay in the file. External and user-defined links lead to other files or run code, and are never followed.
+Every link on a path is looked at before it is followed. Soft links are followed here and not by
+HDF5, as long as they stay in the file. External and user-defined links lead to other files or run
+code, and are never followed.
 
-A dimension is a scale: a dataset of its name, which NetCDF has also where there is no variable. A variable that has the
-name of a dimension and is not its coordinate has another name in the file, which begins with `NOT_COORDINATE`. Sources: the HDF5 High
-Level specification of dimension scales; libhdf5/nc4hdf.c of netCDF-C.
+A dimension is a scale: a dataset of its name, which NetCDF has also where there is no variable. A
+variable that has the name of a dimension and is not its coordinate has another name in the file,
+which begins with `NOT_COORDINATE`. Sources: the HDF5 High Level specification of dimension scales;
+libhdf5/nc4hdf.c of netCDF-C.
 """
 
 from __future__ import annotations
@@ -35,10 +37,12 @@ from revseq_cli.formats.hdf5 import storage
 # What h5py raises, for HDF5 or of its own.
 RAISED = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 NOT_COORDINATE = "_nc4_non_coord_"
-# NetCDF-4 numbers the dimensions of a file from 0 on: a dimension's scale has its own number, and a variable the
-# numbers of its dimensions. A scale of several dimensions names the further ones in no other way.
+# NetCDF-4 numbers the dimensions of a file from 0 on: a dimension's scale has its own number, and a
+# variable the numbers of its dimensions. A scale of several dimensions names the further ones in no
+# other way.
 OWN_ID, IDS = "_Netcdf4Dimid", "_Netcdf4Coordinates"
-# How the attribute NAME of a dimension begins that has no variable of its name: its dataset has no values.
+# How the attribute NAME of a dimension begins that has no variable of its name: its dataset has no
+# values.
 BARE = "This is a netCDF dimension but not a netCDF variable."
 LABELS = "DIMENSION_LABELS"
 OF_SCALES = {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", OWN_ID}
@@ -48,7 +52,8 @@ _MATLAB_NUMBERS = {
     "double", "single", "logical", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
     "uint64",
 }  # fmt: skip
-# Of the attributes of one object, and of the texts of one attribute where more could take so many bytes.
+# Of the attributes of one object, and of the texts of one attribute where more could take so many
+# bytes.
 _MOST_ATTRIBUTE_BYTES, _MOST_TEXTS = 1 << 24, 64
 _MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
 
@@ -57,7 +62,9 @@ _MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
 def opened(
     path: str, name: str = "", unchanged: base.Identity | None = None
 ) -> Iterator[h5py.File]:
-    """The file, for reading, which must be as it was at `unchanged`; `name` is what to call it, or the tensor in it.
+    """The file, for reading, which must be as it was at `unchanged`.
+
+    `name` is what to call it, or the tensor in it.
 
     What h5py raises inside the block becomes a RevseqError.
     """
@@ -84,7 +91,10 @@ def _open(path: str | BinaryIO) -> h5py.File:
 
 
 def worded_error(error: Exception, path: str, where: str, verb: str = "read") -> RevseqError:
-    """What h5py raised as it read or wrote the file at that path, in words; `where` is what to call it."""
+    """What h5py raised as it read or wrote the file at that path, in words.
+
+    `where` is what to call it.
+    """
     words = str(error)
     # The latter is a mark in the file, which a writer that was killed leaves behind.
     if "unable to lock file" in words or "already open for" in words:
@@ -105,7 +115,8 @@ def _number(error: Exception) -> int:
 def checked(dataset: h5d.DatasetID, where: str) -> h5d.DatasetID:
     """The dataset, of which nothing was asked before; FormatError if its values are in other files.
 
-    Every dataset passes here first: HDF5 opens the files of a virtual one as soon as it is asked for its sizes.
+    Every dataset passes here first: HDF5 opens the files of a virtual one as soon as it is asked
+    for its sizes.
     """
     properties = dataset.get_create_plist()
     if properties.get_layout() == h5d.VIRTUAL:
@@ -136,7 +147,10 @@ def require_numbers(dataset: h5py.Dataset, asked: DataType | None) -> np.dtype[A
 
 
 def _refuse_other_programs(dataset: h5py.Dataset) -> None:
-    """FormatError for numbers that mean something else: MATLAB's texts, and the sizes of its empty arrays."""
+    """FormatError for numbers that mean something else.
+
+    They are MATLAB's texts, and the sizes of its empty arrays.
+    """
     kind = attribute(dataset, "MATLAB_class")
     if isinstance(kind, str) and kind not in _MATLAB_NUMBERS:
         raise FormatError(f"its data type is MATLAB's {kind}", "numbers")
@@ -150,7 +164,10 @@ def _refuse_other_programs(dataset: h5py.Dataset) -> None:
 
 
 def attribute(item: h5py.HLObject, name: str) -> Any:  # noqa: ANN401 - of any type
-    """An attribute in the neutral form; None where there is none, or that form has no place for it."""
+    """An attribute in the neutral form.
+
+    None where there is none, or that form has no place for it.
+    """
     try:
         if not h5a.exists(item.id, name.encode()):  # to ask is much faster than the error
             return None
@@ -163,10 +180,12 @@ def attribute(item: h5py.HLObject, name: str) -> Any:  # noqa: ANN401 - of any t
 
 
 def is_small_attribute(item: h5py.HLObject, name: bytes) -> bool:
-    """Whether the values of an attribute take little memory. HDF5 can only read all of them at once.
+    """Whether the values of an attribute take little memory.
 
-    Many texts may lie at one place in the file, so that a file of 350 kB holds one of 600 MB. How long they are is not
-    known before they are read, but none is longer than the file.
+    HDF5 can only read all of them at once.
+
+    Many texts may lie at one place in the file, so that a file of 350 kB holds one of 600 MB. How
+    long they are is not known before they are read, but none is longer than the file.
     """
     held = h5a.open(item.id, name)
     if not held.dtype.hasobject:
@@ -176,7 +195,10 @@ def is_small_attribute(item: h5py.HLObject, name: bytes) -> bool:
 
 
 def attributes_of(item: h5py.HLObject) -> tuple[Attributes, list[str]]:
-    """The attributes of a dataset or a group, and the names of those that have no place in the neutral form."""
+    """The attributes of a dataset or a group.
+
+    With them come the names of those that have no place in the neutral form.
+    """
     attributes, lost = Attributes(), list[str]()
     left_bytes = _MOST_ATTRIBUTE_BYTES
     for name in item.attrs:
@@ -204,7 +226,7 @@ def count_attributes(item: h5py.HLObject) -> int:
 
 
 def has_meaning(item: h5py.HLObject, name: str) -> bool:
-    """Whether an attribute says something of the tensor, and is not about HDF5's or NetCDF's storage."""
+    """Whether an attribute is about the tensor, and not about the storage of HDF5 or NetCDF."""
     return name not in _STORAGE or (name == "CLASS" and not is_scale(item))
 
 
@@ -219,7 +241,10 @@ def is_bare(dataset: h5py.Dataset) -> bool:
 
 
 def is_netcdf(dataset: h5py.Dataset) -> bool:
-    """Whether NetCDF wrote the dataset's file: by a mark that it has since 2016, or by the number of a dimension."""
+    """Whether NetCDF wrote the dataset's file.
+
+    It is known by a mark that NetCDF writes since 2016, or by the number of a dimension.
+    """
     if has_mark(dataset.file):
         return True
     return any(
@@ -251,8 +276,8 @@ def dimension_ids(file: h5py.File) -> list[int]:
 def scales_of(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
     """The scales of that dimension, in their order; none where the references to them are damaged.
 
-    A scale is that of its first dimension, and may name those of others by their numbers. h5py's `dims` would open the
-    files of a scale that is a virtual dataset.
+    A scale is that of its first dimension, and may name those of others by their numbers. h5py's
+    `dims` would open the files of a scale that is a virtual dataset.
     """
     with contextlib.suppress(*RAISED, FormatError, IndexError):
         if is_scale(dataset):
@@ -302,8 +327,8 @@ def _scale_of(number: int, dataset: h5py.Dataset) -> h5py.Dataset | None:
 def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
     """The name of each dimension, "" for one without; nothing where none has one.
 
-    It is the dimension's label, which h5py sets, or else the last part of the path of its first scale, which is how
-    NetCDF names dimensions. A scale itself is the scale of its first dimension.
+    It is the dimension's label, which h5py sets, or else the last part of the path of its first
+    scale, which is how NetCDF names dimensions. A scale itself is the scale of its first dimension.
     """
     if not any(
         h5a.exists(dataset.id, name) for name in (b"CLASS", b"DIMENSION_LIST", LABELS.encode())
@@ -325,7 +350,10 @@ def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
 
 
 def parts_of(key: str, path: str) -> list[str]:
-    """The parts of a dataset's path; UsageError for one that is empty, . or .., which mean more to HDF5."""
+    """The parts of a dataset's path.
+
+    UsageError for a part that is empty, "." or "..", which have another meaning in HDF5.
+    """
     parts = key.strip("/").split("/")
     if any(part in ("", ".", "..") for part in parts):
         raise not_a_name(key, "dataset", "a path such as /group/name", path)
@@ -378,7 +406,10 @@ def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
 
 
 def follow(file: h5py.File, key: str, path: str) -> tuple[h5g.GroupID | h5d.DatasetID, str, str]:
-    """The group or dataset that the path `key` leads to, that path from the root on, and a path of hard links to it."""
+    """The group or dataset that the path `key` leads to.
+
+    With it come that path from the root on, and a path to it of hard links only.
+    """
     todo = parts_of(key, path) if key else []
     name = "/" + "/".join(todo)
     where = f"{path}::{name}"
@@ -431,12 +462,18 @@ def _link(group: h5g.GroupID, name: bytes, kind: int) -> str:
 
 
 def to_choose(datasets: dict[str, bool]) -> list[str]:
-    """The datasets to choose from where none is named: all but the scales, unless there are only scales."""
+    """The datasets to choose from where none is named.
+
+    They are all but the scales, unless there are only scales.
+    """
     return [name for name, scale in datasets.items() if not scale] or list(datasets)
 
 
 def _find_datasets(file: h5py.File) -> dict[str, bool]:
-    """The path of each dataset, and whether it is a scale; one that has several paths is named once."""
+    """The path of each dataset, and whether it is a scale.
+
+    One that has several paths is named once.
+    """
     datasets = {
         path: isinstance(item, h5d.DatasetID) and is_scale(h5py.Dataset(item))
         for path, item in entries(h5g.open(file.id, b"/"))
@@ -450,8 +487,8 @@ def entries(
 ) -> Iterator[tuple[str, h5o.ObjectID | str | Exception]]:
     """Everything in the group at that path, depth first.
 
-    At each path there is an object, or what else there is in words, or why it cannot be read. An object may have
-    several names, and a group may be a member of itself.
+    At each path there is an object, or what else there is in words, or why it cannot be read. An
+    object may have several names, and a group may be a member of itself.
     """
     seen = {h5o.get_info(group).addr: path or "/"}
     pending = _links(group, path)
@@ -476,7 +513,9 @@ def entries(
 
 
 def _links(group: h5g.GroupID, path: str) -> list[tuple[h5g.GroupID, str, bytes, int, int]]:
-    """Each link of the group at that path, the last one first: its path, name, HDF5's number of its kind, and address.
+    """Each link of the group at that path, the last one first.
+
+    It has its group, path, name, HDF5's number of its kind, and address in the file.
 
     A dimension is left out where a variable has its name.
     """

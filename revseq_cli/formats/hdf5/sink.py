@@ -1,4 +1,7 @@
-"""New HDF5 files: workers encode chunks, which the parent stores, or write contiguous elements where they belong."""
+"""New HDF5 files.
+
+Workers encode chunks, which the parent stores, or write contiguous elements at their offset.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ _ALIGNED = {"alignment_threshold": 1 << 12, "alignment_interval": 1 << 12}
 
 
 def create(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:
-    """A new file for a tensor like `template` under the path `key`, or a copy of `original` with it."""
+    """A new file for a tensor like `template` named `key`, or a copy of `original` with it."""
     name = "/" + "/".join(files.parts_of(key, file.name))
     dataset: NewDataset
     if original is None:
@@ -50,8 +53,8 @@ def create(file: NewFile, template: Source, key: str, original: Original | None)
 class Recorder(io.FileIO):
     """A file that keeps the first error of a write in `error`, and reports success to HDF5.
 
-    HDF5 does not survive a failed write: it reports it late, and may crash when the process ends. `worded` raises the
-    error instead.
+    HDF5 does not survive a failed write: it reports it late, and may crash when the process ends.
+    `worded` raises the error instead.
     """
 
     error: OSError | None = None
@@ -142,8 +145,8 @@ class _DatasetSink(FileSink):
 class Hdf5Sink(_DatasetSink):
     """A new HDF5 file with a dataset that HDF5 stores; it has one writer, which is the parent.
 
-    Workers encode chunks that have filters; all other blocks go to the parent as they are. HDF5 gives chunks their
-    places in the order in which they are written, which is that of the blocks.
+    Workers encode chunks that have filters; all other blocks go to the parent as they are. HDF5
+    gives chunks their places in the order in which they are written, which is that of the blocks.
     """
 
     in_workers = False
@@ -190,9 +193,12 @@ class Hdf5Sink(_DatasetSink):
 
 
 class ContiguousSink(_DatasetSink, RawSink):
-    """A new HDF5 file with a contiguous dataset, whose elements the workers write themselves at their offset.
+    """A new HDF5 file with a contiguous dataset.
 
-    Through HDF5 in the parent, 256 MiB took 1.3 times as long in one process, and 1.4 times with two.
+    The workers write its elements themselves, at their offset.
+
+    Through HDF5 in the parent, 256 MiB took 1.3 times as long in one process, and 1.4 times with
+    two.
     """
 
     def start(self) -> None:

@@ -1,4 +1,7 @@
-"""HDF5 datasets as inputs: `file.h5::/group/name`, or the file's only dataset; and what a file holds, as a tree."""
+"""HDF5 datasets as inputs, and lists of what a file holds.
+
+A name is `file.h5::/group/name`, or that of a file with only one dataset.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,10 @@ def open_source(address: Address, types: TextTypes) -> Source:
 
 
 def create_sink(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:
-    """The sink for a tensor like `template`, with the path `key`; RevseqError for every reason to refuse it."""
+    """The sink for a tensor like `template`, with the path `key`.
+
+    RevseqError for every reason to refuse it.
+    """
     from revseq_cli.formats.hdf5 import sink  # most commands only read
 
     return sink.create(file, template, key, original)
@@ -69,10 +75,11 @@ def create_sink(file: NewFile, template: Source, key: str, original: Original | 
 class Hdf5Source(Source):
     """A dataset of an HDF5 file.
 
-    `name` is what to call the file, where that is not its path; `asked` is the data type of opaque elements, whose type
-    has no name in the file. `place` is a path to it of hard links. `properties` are those of its creation, and `limits`
-    the largest sizes that it can have, None for a dimension that can grow. Elements that lie in the file as they are,
-    at the offset of `raw`, are read and written without HDF5.
+    `name` is what to call the file, where that is not its path; `asked` is the data type of opaque
+    elements, whose type has no name in the file. `place` is a path to it of hard links.
+    `properties` are those of its creation, and `limits` the largest sizes that it can have, None
+    for a dimension that can grow. Elements that lie in the file as they are, at the offset of
+    `raw`, are read and written without HDF5.
     """
 
     identity: base.Identity
@@ -130,7 +137,7 @@ class Hdf5Source(Source):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """What workers get: all but the properties, which are about new files, and do not pickle."""
+        """What workers get: all but the properties, which cannot be pickled."""
         return {name: value for name, value in self.__dict__.items() if name != "properties"}
 
     def original_for(self, name: str) -> Original | None:
@@ -185,7 +192,10 @@ class Hdf5Source(Source):
 
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
-        """The chunk's sizes, so that no chunk is decoded twice; without chunks, those of elements as they are."""
+        """The chunk's sizes, so that no chunk is decoded twice.
+
+        Without chunks, those of elements as they are.
+        """
         return cut_alignments_of(self.dtype, self.sizes) if self.raw else super().cut_alignments
 
     def is_item(self, key: str) -> bool:
@@ -198,7 +208,10 @@ class Hdf5Source(Source):
 
 
 def _details_of(properties: h5py.h5p.PropDCID, meaning: str) -> dict[str, str]:
-    """How a dataset is stored: what its type says beyond its data type, chunks or layout, and filters."""
+    """How a dataset is stored.
+
+    This is what its type says beyond its data type, its chunks or layout, and its filters.
+    """
     layout = properties.get_layout()
     details = {"stored as": meaning} if meaning else {}
     if layout == h5d.CHUNKED:
@@ -211,7 +224,10 @@ def _details_of(properties: h5py.h5p.PropDCID, meaning: str) -> dict[str, str]:
 
 
 def _coordinate(dataset: h5py.Dataset, d: int, name: str) -> list[Variable]:
-    """The coordinate of a dimension of that name, if there is one; FormatError for what is none, or is large."""
+    """The coordinate of a dimension of that name, if there is one.
+
+    FormatError for what is none, or is large.
+    """
     scale = find_scale(dataset, d, name)
     if scale is None or files.is_bare(scale):
         return []
@@ -221,7 +237,10 @@ def _coordinate(dataset: h5py.Dataset, d: int, name: str) -> list[Variable]:
 
 
 def find_scale(dataset: h5py.Dataset, d: int, name: str) -> h5py.Dataset | None:
-    """The scale of a dimension of that name, or without scales the dataset of its name in the same group."""
+    """The scale of a dimension of that name.
+
+    Without scales, it is the dataset of that name in the same group.
+    """
     for scale in files.scales_of(dataset, d):
         if str(scale.name).rpartition("/")[2] == name:
             return None if scale == dataset else scale
@@ -230,7 +249,10 @@ def find_scale(dataset: h5py.Dataset, d: int, name: str) -> h5py.Dataset | None:
 
 
 def read_coordinate(scale: h5py.Dataset, name: str) -> Variable:
-    """The coordinate of that name that a dataset holds; FormatError for what is none, or is large."""
+    """The coordinate of that name that a dataset holds.
+
+    FormatError for what is none, or is large.
+    """
     kind, sizes = scale.dtype.kind, scale.shape or ()
     is_of_characters = scale.dtype == "S1" and len(sizes) == 2  # NetCDF's way
     is_text = is_of_characters or kind == "S" or h5py.check_string_dtype(scale.dtype)
@@ -258,7 +280,10 @@ def _read_texts(scale: h5py.Dataset) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Hdf5ReadTask:
-    """One region of a dataset of a file that must be as it was when its header was read; `name` is for messages."""
+    """One region of a dataset of a file that must be as it was when its header was read.
+
+    `name` is for messages.
+    """
 
     path: str
     name: str
@@ -286,7 +311,10 @@ class Hdf5ReadTask:
                 raise
 
     def _require_whole_frames(self, dataset: h5py.Dataset) -> None:
-        """FormatError with the first chunk whose Blosc frame is cut short, which Blosc itself does not notice."""
+        """FormatError with the first chunk whose Blosc frame is truncated.
+
+        Blosc itself does not notice that.
+        """
         for box in chunk_boxes(self.region, dataset.chunks):
             start = tuple(part.start // n * n for part, n in zip(box, dataset.chunks, strict=True))
             try:
@@ -341,7 +369,10 @@ def _unreadable(item: Item, error: Exception) -> Item:
 
 
 def _tensor(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tuple[Item, bool]:
-    """The item of a dataset, with what its header says, or why it is no tensor; and whether it is a scale."""
+    """The item of a dataset, and whether the dataset is a scale.
+
+    It has what the header says, or why the dataset is no tensor.
+    """
     try:
         sizes = dataset.id.shape
         kind = dataset.id.get_type()

@@ -1,10 +1,11 @@
-"""How HDF5 stores a tensor: the dtype for each of its types, elements as they are, filters, and encoded chunks.
+"""How HDF5 stores a tensor: dtypes, elements, filters, and encoded chunks.
 
-HDF5 gets the file's own type as the type in memory. So no bit changes, and bitfields, enumerations and complex numbers
-are read and written as words of their size, whatever else their types say. An exception are integers that have fewer
-bits than their bytes: HDF5 makes plain ones of them.
+HDF5 gets the file's own type as the type in memory. So no bit changes, and bitfields, enumerations
+and complex numbers are read and written as words of their size, whatever else their types say. An
+exception are integers that have fewer bits than their bytes: HDF5 makes plain ones of them.
 
-Chunks are encoded in the workers: HDF5 does it, in a file in memory, and the parent stores the bytes as they are.
+Chunks are encoded in the workers: HDF5 does it, in a file in memory, and the parent stores the
+bytes as they are.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ LOCK = threading.RLock()
 
 # Types
 
-# Floats that NumPy lacks and HDF5 can describe: where sign, exponent and mantissa are, the bits of the latter two, and
-# the exponent's bias. HDF5 cannot say that a float has no infinities; such ones are opaque bytes, as in h5py.
+# Floats that NumPy lacks and HDF5 can describe: where sign, exponent and mantissa are, the bits of
+# the latter two, and the exponent's bias. HDF5 cannot say that a float has no infinities; such ones
+# are opaque bytes, as in h5py.
 _MINIFLOATS = {
     DataType.BFLOAT16: ((15, 7, 8, 0, 7), 127),
     DataType.FLOAT8_E5M2: ((7, 2, 5, 0, 2), 15),
@@ -82,7 +84,10 @@ def dtype_of(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
 
 
 def _dtype_of_enumeration(kind: h5t.TypeEnumID) -> np.dtype[Any] | None:
-    """That of the integers behind the names, or bool for the names that h5py and netCDF give booleans."""
+    """The dtype of the integers that have names.
+
+    It is bool where the names are those that h5py and netCDF give to booleans.
+    """
     if is_narrow(kind.get_super()):
         return None
     dtype = dtype_of(kind.get_super())
@@ -123,7 +128,10 @@ def _dtype_of_float(kind: h5t.TypeFloatID) -> np.dtype[Any] | None:
 
 
 def _dtype_of_complex(kind: h5t.TypeID) -> np.dtype[Any] | None:
-    """That of a complex number: HDF5's own since 2.0, or two floats of one type, the real one first."""
+    """The dtype of complex numbers.
+
+    They are HDF5's own since 2.0, or two floats of one type, the real one first.
+    """
     size = kind.get_size()
     if size not in (8, 16):
         return None
@@ -165,7 +173,10 @@ def _hint_for_texts(size: int) -> str:
 
 
 def is_narrow(kind: h5t.TypeID) -> bool:
-    """Whether integers have fewer bits than their bytes, so that HDF5 converts them as it reads and writes."""
+    """Whether integers have fewer bits than their bytes.
+
+    HDF5 converts such integers when it reads and writes them.
+    """
     return isinstance(kind, h5t.TypeIntegerID) and kind.get_precision() < 8 * kind.get_size()
 
 
@@ -257,7 +268,10 @@ def _spaces(dataset: h5py.Dataset, region: Region) -> tuple[h5s.SpaceID, h5s.Spa
 
 
 def in_memory(kind: h5t.TypeID, dtype: np.dtype[Any]) -> h5t.TypeID:
-    """The type in memory for elements in a file: their own, but for integers that HDF5 makes plain ones of."""
+    """The type in memory for elements in a file.
+
+    It is their own type, except for integers that HDF5 converts to plain ones.
+    """
     return h5t.py_create(dtype) if is_narrow(kind) else kind
 
 
@@ -268,12 +282,14 @@ _NAMES = {
     1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 32004: "lz4", 32008: "bitshuffle",
     32013: "zfp", 32015: "zstd", 32017: "sz",
 }  # fmt: skip
-# Filters that never lose anything; chunks that pass any other filter are decoded again and compared.
+# Filters that never lose anything; chunks that pass any other filter are decoded again and
+# compared.
 _LOSSLESS = frozenset({1, 2, 3, 4, 32000})
-# Some filters change their parameters when a dataset is created: it then stores others than were asked for, and asking
-# for the stored ones would change them twice. For each such filter, the parameters that were asked for, from those that
-# are stored: bitshuffle puts three numbers first, SZ and SZ3 the sizes of a chunk, JPEG-LS and HTJ2K need none, and
-# SPERR packs its second one into the first.
+# Some filters change their parameters when a dataset is created: it then stores others than were
+# asked for, and asking for the stored ones would change them twice. For each such filter, the
+# parameters that were asked for, from those that are stored: bitshuffle puts three numbers first,
+# SZ and SZ3 the sizes of a chunk, JPEG-LS and HTJ2K need none, and SPERR packs its second one into
+# the first.
 _ASKED_FOR: dict[int, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
     32008: lambda stored: stored[3:],
     32017: lambda stored: stored[-9:],
@@ -316,14 +332,14 @@ def require_filters(dataset: h5py.Dataset, where: str) -> None:
 
 
 def ends_in_blosc(dataset: h5py.Dataset) -> bool:
-    """Whether Blosc is the last filter of a dataset, so that its stored chunks are frames of Blosc."""
+    """Whether Blosc is the last filter of a dataset: its stored chunks are then Blosc frames."""
     properties = dataset.id.get_create_plist()
     count = properties.get_nfilters()
     return bool(count > 0 and properties.get_filter(count - 1)[0] == _BLOSC)
 
 
 def require_whole_chunk(dataset: h5py.Dataset, start: tuple[int, ...]) -> None:
-    """FormatError if the chunk that begins there is stored as a frame of Blosc that is cut short."""
+    """FormatError if the chunk that begins there is stored as a truncated Blosc frame."""
     last = dataset.id.get_create_plist().get_nfilters() - 1
     if dataset.id.get_chunk_info_by_coord(start).byte_offset is None:  # never written
         return
@@ -341,7 +357,8 @@ def take_filters(properties: h5p.PropDCID, like: h5p.PropDCID, but: int = 0) -> 
             properties.set_filter(code, flags, _ASKED_FOR.get(code, tuple)(stored))
 
 
-# An encoded chunk: its first index in each dimension, its bytes, and the filters that it skipped, as bits.
+# An encoded chunk: its first index in each dimension, its bytes, and the filters that it skipped,
+# as bits.
 Chunk = tuple[tuple[int, ...], bytes, int]
 
 
@@ -349,9 +366,9 @@ Chunk = tuple[tuple[int, ...], bytes, int]
 class ChunkBlockWriter:
     """Encodes the chunks of a block.
 
-    Property lists cannot be pickled, but the image of a file can: `image` is a file with a dataset of one chunk and of
-    the same storage. Each chunk is written into that, and read back as HDF5 stores it. `may_lose` says whether some
-    filters may lose something.
+    Property lists cannot be pickled, but the image of a file can: `image` is a file with a dataset
+    of one chunk and of the same storage. Each chunk is written into that, and read back as HDF5
+    stores it. `may_lose` says whether some filters may lose something.
     """
 
     chunks: tuple[int, ...]
@@ -374,7 +391,10 @@ class ChunkBlockWriter:
         return cls(chunks, dtype, image.getvalue(), name, may_lose)
 
     def deliver(self, region: Region, values: NDArray[Any]) -> list[Chunk]:
-        """The encoded chunks of a region that begins at a chunk, and ends at one or at the tensor's end."""
+        """The encoded chunks of a region.
+
+        It begins at a chunk, and ends at the end of a chunk or of the tensor.
+        """
         try:
             with LOCK:
                 scratch = _scratch(self.image)
@@ -393,8 +413,8 @@ class ChunkBlockWriter:
     def _encoded(self, scratch: h5py.h5d.DatasetID, values: NDArray[Any]) -> tuple[bytes, int]:
         """The bytes of a chunk as HDF5 stores them, and the filters that it skipped.
 
-        The values end at the tensor's end. HDF5 fills up a chunk beyond the end, and decides whether such a chunk
-        passes through the filters.
+        The values end at the tensor's end. HDF5 fills up a chunk beyond the end, and decides
+        whether such a chunk passes through the filters.
         """
         values = np.ascontiguousarray(values, self.dtype)
         kind, sizes = in_memory(scratch.get_type(), self.dtype), values.shape

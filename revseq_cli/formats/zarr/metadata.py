@@ -1,8 +1,11 @@
-"""The format Zarr, versions 2 and 3: what a store says, read without the package zarr, which source and sink import.
+"""The format Zarr, versions 2 and 3: the metadata of stores.
 
-A store is a folder with metadata in JSON and a file for each chunk or shard. Arrays are refused unless they hold plain
-numbers, in regular chunks, encoded by codecs that lose nothing and unpickle nothing. No link is followed. Source of the
-format: the specifications of versions 2 and 3 on zarr-specs.readthedocs.io.
+They are read without the package zarr, which only source and sink import.
+
+A store is a folder with metadata in JSON and a file for each chunk or shard. Arrays are refused
+unless they hold plain numbers, in regular chunks, encoded by codecs that lose nothing and unpickle
+nothing. No link is followed. Source of the format: the specifications of versions 2 and 3 on
+zarr-specs.readthedocs.io.
 """
 
 from __future__ import annotations
@@ -35,17 +38,20 @@ from revseq_cli.text.numbers import unique
 Version = Literal[2, 3]
 _ATTRIBUTES = ".zattrs"
 DIMENSIONS = "_ARRAY_DIMENSIONS"  # in version 2, an attribute has their names
-# The files of metadata and of attributes in the folder of an array and of a group, by the format's version.
+# The files of metadata and of attributes in the folder of an array and of a group, by the format's
+# version.
 ARRAY_FILES: dict[int, tuple[str, ...]] = {2: (".zarray", _ATTRIBUTES), 3: ("zarr.json",)}
 GROUP_FILES: dict[int, tuple[str, ...]] = {2: (".zgroup", _ATTRIBUTES), 3: ("zarr.json",)}
 FILES = {name for names in (*ARRAY_FILES.values(), *GROUP_FILES.values()) for name in names}
-# The copy of the metadata of all arrays of a group: a file in version 2, and in version 3 a field of the group.
+# The copy of the metadata of all arrays of a group: a file in version 2, and in version 3 a field
+# of the group.
 CONSOLIDATED = {2: ".zmetadata", 3: "consolidated_metadata"}
 _LINKS = "files in the store itself; links are not followed"
 _FEW_CHUNKS = 64  # of which one should be there
 _LARGEST, _LONGEST_TYPE = 1 << 24, 16  # bytes of a file of metadata; characters of a dtype
 
-# The codecs that lose nothing, by their names in both versions: of zarr itself, of numcodecs, and its checksums.
+# The codecs that lose nothing, by their names in both versions: of zarr itself, of numcodecs, and
+# its checksums.
 _LOSSLESS = {
     "bytes", "transpose", "blosc", "bz2", "gzip", "zlib", "lz4", "lzma", "zstd", "shuffle", "base64",
     "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3",
@@ -70,7 +76,10 @@ _TIME_TYPES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
 
 
 class Node(NamedTuple):
-    """An array or a group in a store: its version, metadata and attributes; a folder with none may have arrays, too."""
+    """An array or a group in a store: its version, metadata and attributes.
+
+    A folder with none may have arrays, too.
+    """
 
     version: Version
     fields: dict[str, Any]
@@ -79,9 +88,12 @@ class Node(NamedTuple):
 
 
 class Store:
-    """The metadata of a store in a folder; or at an address, from where all of them are fetched at once.
+    """The metadata of a store in a folder, or at an address.
 
-    A web server lists no files: its stores have copies of all metadata at one place, or are one array.
+    From an address, all of them are fetched at once.
+
+    A web server lists no files: its stores have copies of all metadata at one place, or are one
+    array.
     """
 
     def __init__(self, path: str) -> None:
@@ -99,7 +111,10 @@ class Store:
             self._fetched |= self._copies()
 
     def listing_of(self, key: str) -> dict[str, base.Identity] | None:
-        """The states of the files of an array, as the store was listed; None for a folder of this machine."""
+        """The states of the files of an array, as the store was listed.
+
+        None for a folder of this machine.
+        """
         if self.listing is None:
             return None
         start = f"{key}/" if key else ""
@@ -120,7 +135,10 @@ class Store:
         return {}
 
     def data(self, name: str) -> bytes | None:
-        """A file of metadata; None where there is none, FormatError for a link, or a file that is too large."""
+        """A file of metadata.
+
+        None where there is none, FormatError for a link, or a file that is too large.
+        """
         if self._fetched is not None:
             return self._fetched.get(name)
         path = Path(self.path, name)
@@ -153,7 +171,10 @@ class Store:
         return fields
 
     def node(self, key: str) -> Node | None:
-        """What is at that path inside the store; None where nothing is, or the path leads out of it or over a link."""
+        """What is at that path inside the store.
+
+        None where nothing is, or the path leads out of it or over a link.
+        """
         start = f"{key}/" if key else ""
         if self._fetched is None:
             folder = Path(self.path)
@@ -232,7 +253,10 @@ def open_store(path: str) -> Store:
 
 
 def contents(address: Address, types: TextTypes) -> Contents | None:
-    """What the store or the group holds; None where the address is that of an array, or of nothing."""
+    """What the store or the group holds.
+
+    None where the address is that of an array, or of nothing.
+    """
     store, key = open_store(address.path), (address.key or "").strip("/")
     group = store.node(key)
     if group is None or group.is_array:
@@ -266,7 +290,9 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
 
 
 def attributes_of(node: Node) -> tuple[Attributes, list[str]]:
-    """The attributes of an array or a group, and the names of those without a place in the neutral form.
+    """The attributes of an array or a group.
+
+    With them come the names of those that have no place in the neutral form.
 
     In version 2, xarray's fill value is that of the array, where a 0 is nobody's choice; in version
     3 one of floats is eight bytes, in base 64.
@@ -301,10 +327,13 @@ def _number_in(text: str) -> Any:  # noqa: ANN401 - a NumPy number, or the text
 
 
 class Metadata(NamedTuple):
-    """What an array is: `chunks` are the sizes of what is decoded alone, `shards` of what is written alone.
+    """What an array is.
 
-    `start` and `separator` make up the name of a chunk's or shard's file in the folder of the array: what it begins
-    with, and what separates its numbers. `dimensions` are their names, "" for one without, or nothing.
+    `chunks` are the sizes of what is decoded at once, `shards` of what is written at once.
+
+    `start` and `separator` make up the name of a chunk's or shard's file in the folder of the
+    array: what it begins with, and what separates its numbers. `dimensions` are their names, "" for
+    one without, or nothing.
     """
 
     version: Version
@@ -328,7 +357,10 @@ class Metadata(NamedTuple):
         return [-(-size // shard) for size, shard in zip(self.sizes, self.shards, strict=True)]
 
     def chunk_names(self) -> list[str]:
-        """The paths of up to 64 chunks or shards in the folder of the array, from the first one to the last."""
+        """The paths of up to 64 chunks or shards in the folder of the array.
+
+        They are spread from the first one to the last.
+        """
         count = prod(self.counts)
         start = self.start and f"c{self.separator}"
         if not self.sizes:
@@ -341,7 +373,10 @@ class Metadata(NamedTuple):
         ]
 
     def is_chunk(self, name: str, separator: str = "") -> bool:
-        """Whether a path in the array's folder is that of a chunk or shard, or would be with another separator."""
+        """Whether a path in the array's folder is that of a chunk or shard.
+
+        With `separator`, whether it would be with that one.
+        """
         separator = separator or self.separator
         start = self.start and f"c{separator}"
         if not self.sizes:
@@ -357,7 +392,9 @@ class Metadata(NamedTuple):
 
 
 def read(node: Node, where: str, asked: DataType | None = None, *, texts: bool = False) -> Metadata:
-    """The metadata of an array of numbers, or with `texts` also of texts and times; FormatError for other arrays.
+    """The metadata of an array of numbers, or with `texts` also of texts and times.
+
+    FormatError for other arrays.
 
     `asked` is the data type of elements that are stored as bytes without one.
     """
@@ -520,7 +557,10 @@ def _dtype_of(kind: Any, version: Version) -> np.dtype[Any]:  # noqa: ANN401 - o
 def _lossless(
     version: Version, steps: list[Any], dtype: np.dtype[Any], where: str, known: set[str]
 ) -> list[str]:
-    """The names of codecs, also of those inside a shard; FormatError for one that may change elements of that type."""
+    """The names of codecs, also of those inside a shard.
+
+    FormatError for one that may change elements of that type.
+    """
     names = []
     for step in steps:
         name = str(step["id" if version == 2 else "name"])
@@ -550,10 +590,12 @@ def _lossless(
 def files_in(
     folder: str, where: str, listing: dict[str, base.Identity] | None = None
 ) -> tuple[str, int, list[str]]:
-    """Of the files in a folder or at an address: a digest of names, sizes and times, the bytes of all, and their names.
+    """A digest of the files in a folder or at an address, their bytes in all, and their names.
 
-    `listing` has their states where they are known already. FormatError for links, and for anything else but files and
-    folders.
+    The digest is of names, sizes and times.
+
+    `listing` has their states where they are known already. FormatError for links, and for anything
+    else but files and folders.
     """
     digest, stored, names = hashlib.sha256(), 0, []
     for name, identity in _identities(folder, where, listing):

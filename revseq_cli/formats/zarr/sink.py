@@ -1,4 +1,7 @@
-"""New Zarr stores: one array, or a copy of the input's store; workers encode and write the chunks."""
+"""New Zarr stores: one array, or a copy of the input's store.
+
+Workers encode and write the chunks.
+"""
 
 from __future__ import annotations
 
@@ -141,7 +144,10 @@ class ZarrSink(FileSink):
         return files
 
     def _choose_chunks(self, template: Source) -> tuple[int, ...] | None:
-        """The chunks of INPUT, within its sizes; None for those that zarr chooses, since each is a file."""
+        """The chunks of INPUT, within its sizes.
+
+        None for those that zarr chooses, since each is a file.
+        """
         if not template.chunks:
             return None
         sizes = [max(1, size) for size in template.sizes]
@@ -153,7 +159,10 @@ class ZarrSink(FileSink):
         return None
 
     def _keep_others(self, original: Original) -> None:
-        """Choose the files that are copied; UsageError where the store has no room for an array of that name."""
+        """Choose the files that are copied.
+
+        UsageError where the store has no room for an array of that name.
+        """
         key, store = self._key, cast("Store", self._store)
         self._digest, _, names = metadata.files_in(original.path, original.path)
         start = f"{key}/" if key else ""
@@ -182,8 +191,8 @@ class ZarrSink(FileSink):
     def _add_groups(self, groups: tuple[Attributes, ...]) -> None:
         """Add the metadata files of every group on the array's path.
 
-        A group that INPUT's store has at the same path keeps its attributes; those of another format are in `groups`.
-        In a copy of another store, new groups have none.
+        A group that INPUT's store has at the same path keeps its attributes; those of another
+        format are in `groups`. In a copy of another store, new groups have none.
         """
         like = self._like
         if self._original and not self._original.is_input:
@@ -204,7 +213,10 @@ class ZarrSink(FileSink):
                 self._files[f"{above}/{name}".lstrip("/")] = json.dumps(fields).encode()
 
     def _add_coordinates(self, coordinates: tuple[Variable, ...]) -> None:
-        """Choose the coordinates that go next to the array; UsageError where others of their names are there."""
+        """Choose the coordinates that go next to the array.
+
+        UsageError where others of their names are there.
+        """
         above, _, own = self._key.rpartition("/")
         if self._store:
             self._refuse_other_sizes(above, own)
@@ -218,7 +230,10 @@ class ZarrSink(FileSink):
             self.left_out += (f"{listed(lost)}, for which there is no room next to the array",)
 
     def _refuse_other_sizes(self, above: str, own: str) -> None:
-        """UsageError where a dimension has another size in the group: xarray opens no such group."""
+        """UsageError where a dimension has another size in the group.
+
+        xarray opens no such group.
+        """
         store = cast("Store", self._store)
         if store.node(above) is None:
             return
@@ -278,7 +293,10 @@ class ZarrSink(FileSink):
                 )
 
     def finish(self) -> None:
-        """Add the array to the copies of metadata above it; TensorIOError if INPUT's store has changed."""
+        """Add the array to the copies of metadata above it.
+
+        TensorIOError if INPUT's store has changed.
+        """
         if not self._original:
             return
         if not self._keeps_own_name:
@@ -290,7 +308,7 @@ class ZarrSink(FileSink):
                 raise metadata.changed(path)
 
     def _consolidate(self, above: str) -> None:
-        """Write the metadata of all that is in a group into the group's again, where the store has them so."""
+        """Write the copy of all metadata in a group again, where the store has such a copy."""
         store, start = cast("Store", self._store), f"{above}/" if above else ""
         is_consolidated = (
             CONSOLIDATED[3] in store.read(f"{start}zarr.json")
@@ -330,7 +348,8 @@ class _ZarrBlockWriter:
     def deliver(self, region: Region, values: NDArray[Any]) -> None:
         """Write the values chunk by chunk: a few at once, since each may be a request.
 
-        They are written again where another program, such as a virus scanner, has its new file open for a moment.
+        They are written again where another program, such as a virus scanner, has its new file open
+        for a moment.
         """
         with wrap_zarr_errors(self.name, "write"):
             dtype = self.array.open().dtype
@@ -341,7 +360,10 @@ class _ZarrBlockWriter:
 
 
 def _as_stored(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The elements as zarr stores them: those of a type that it lacks become bytes, little-endian."""
+    """The elements as zarr stores them.
+
+    Those of a type that it lacks become little-endian bytes.
+    """
     if is_nameless(dtype):
         return np.ascontiguousarray(values, values.dtype.newbyteorder("<")).view(dtype)
     return np.asarray(values, dtype)
@@ -357,19 +379,28 @@ def _node_of(version: Version, files: dict[str, bytes]) -> Node:
 
 
 def _above(key: str) -> list[str]:
-    """The path of every group that an array at that path is in, "" for the store itself first; none for the store."""
+    """The path of every group that an array at that path is in, "" for the store itself first.
+
+    None for the store.
+    """
     parts = key.split("/")
     return ["/".join(parts[:i]) for i in range(len(parts))] if key else []
 
 
 def _is_name(name: str) -> bool:
-    """Whether that may be the name of a new array or group; the format reserves those with two underscores."""
+    """Whether that may be the name of a new array or group.
+
+    The format reserves those with two underscores.
+    """
     is_reserved = name in metadata.FILES or name.startswith("__")
     return bool(name.strip(".")) and not is_reserved and not {*"\0/\\"} & {*name}
 
 
 def _checked(key: str, where: str, old: str) -> str:
-    """The path of a new array; UsageError for a part that no folder may have, or that is reserved and not in `old`."""
+    """The path of a new array.
+
+    UsageError for a part that no folder may have, or that is reserved and not in `old`.
+    """
     key = key.strip("/")
     for part in key.split("/") if key else ():
         if not _is_name(part) and (part not in old.split("/") or not part.startswith("__")):
@@ -390,11 +421,14 @@ def _made(
     chunks: tuple[int, ...] | None = None,
     storage_fill: Any = None,  # noqa: ANN401 - a NumPy number, or None
 ) -> tuple[tuple[int, ...], dict[str, bytes]]:
-    """The sizes of chunks and the metadata files of a new array; without `chunks`, as the package zarr chooses them.
+    """The sizes of chunks and the metadata files of a new array.
 
-    A fill value that marks missing values is that of the array, and in version 3 an attribute, too, as xarray has it:
-    of floats, eight bytes in base 64. In version 2, xarray takes every fill value of an array for one that marks missing
-    values, so that one of the storage only is left out where dimensions have names.
+    Without `chunks`, as the package zarr chooses them.
+
+    A fill value that marks missing values is that of the array, and in version 3 an attribute, too,
+    as xarray has it: of floats, eight bytes in base 64. In version 2, xarray takes every fill value
+    of an array for one that marks missing values, so that one of the storage only is left out where
+    dimensions have names.
     """
     fill = None if dtype is str else fill_of(attributes, dtype)
     fields = _encoded({name: value for name, value in attributes.items() if name != FILL})

@@ -1,6 +1,7 @@
 """Zarr arrays as inputs: `store.zarr::array/path`, or the only array of the store.
 
-The package zarr decodes chunks: strict, so that only an absent chunk is read as fill value, and in the calling thread.
+The package zarr decodes chunks: strict, so that only an absent chunk is read as fill value, and in
+the calling thread.
 """
 
 from __future__ import annotations
@@ -58,8 +59,9 @@ _TEXT_BYTES = 1 << 6  # of a text without a fixed length, as far as a header say
 class ZarrSource(Source):
     """An array of a Zarr store.
 
-    `name` is what to call the store, where that is not its path; `asked` is the data type of elements that are stored
-    as bytes without one. The chunks of a store that is being written may lie at an address, `folder`.
+    `name` is what to call the store, where that is not its path; `asked` is the data type of
+    elements that are stored as bytes without one. The chunks of a store that is being written may
+    lie at an address, `folder`.
     """
 
     encoded = True
@@ -134,7 +136,10 @@ class ZarrSource(Source):
 
     @property
     def least_bytes(self) -> int:
-        """A chunk, what is read of it, and what its codecs hold: gzip's the stored bytes twice, and decoded parts."""
+        """The bytes of a chunk, of what is read of it, and of what its codecs hold.
+
+        The codec gzip holds the stored bytes twice, and decoded parts.
+        """
         codecs = {*self.metadata.codecs} - {"bytes"}  # which only says the byte order
         copies = 6 if "gzip" in codecs else 1 + 2 * bool(codecs)
         return copies * prod(self.metadata.chunks) * self.dtype.itemsize
@@ -203,14 +208,20 @@ class ZarrSource(Source):
         )
 
     def _find_fill(self) -> Any:  # noqa: ANN401 - a NumPy number, or None
-        """The value of chunks that were never written, if somebody has chosen one: 0 is zarr's own choice."""
+        """The value of chunks that were never written, if somebody has chosen one.
+
+        0 is zarr's own choice.
+        """
         fill = self.array.open().metadata.fill_value
         if self.dtype.kind not in "biufc" or fill is None or fill == 0:
             return None
         return fill
 
     def _coordinate(self, key: str, node: Node, size: int) -> NDArray[Any] | None:
-        """The values of the coordinate of a dimension of that name and size; None for what is none, or is large."""
+        """The values of the coordinate of a dimension of that name and size.
+
+        None for what is none, or is large.
+        """
         name = key.rpartition("/")[2]
         array = metadata.read(node, name, texts=True)
         stored = ZarrArray.of(self.store, key, array.version, self.folder)
@@ -233,7 +244,10 @@ class ZarrSource(Source):
 
 
 def _count_chunks(array: Metadata, names: list[str], where: str) -> int:
-    """The number of files that are chunks or shards; FormatError where they have the names of another separator."""
+    """The number of files that are chunks or shards.
+
+    FormatError where they have the names of another separator.
+    """
     other = "." if array.separator == "/" else "/"
     are_several = array.sizes and len(array.sizes) + bool(array.start) > 1
     if (
@@ -302,7 +316,10 @@ def _as_dtype(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 class ZarrArray(NamedTuple):
-    """An array whose chunks are in a folder or at an address; its files of metadata need not be there."""
+    """An array whose chunks are in a folder or at an address.
+
+    Its files of metadata need not be there.
+    """
 
     folder: str
     version: Version
@@ -361,7 +378,10 @@ def _open_array(array: ZarrArray, _: object) -> Any:  # noqa: ANN401 - zarr's As
 
 
 class _WholeBlosc(numcodecs.Blosc):  # type: ignore[misc, unused-ignore]
-    """Blosc as Zarr 2 calls it. It refuses a frame that is cut short: Blosc itself reads past the end of one."""
+    """Blosc as Zarr 2 calls it.
+
+    It refuses a frame that is cut short: Blosc itself reads past the end of one.
+    """
 
     def decode(self, buf: Any, out: Any = None) -> Any:  # noqa: ANN401 - any buffer
         """The decoded bytes of a frame; FormatError if some of the frame is missing."""
@@ -388,11 +408,14 @@ def wait_for(work: Coroutine[Any, Any, _Result]) -> _Result:
 
 
 def wait_for_all(works: Sequence[Coroutine[Any, Any, _Result]]) -> list[_Result]:
-    """Run coroutines to their ends in this thread, and return their results; of errors in a group, the first is raised.
+    """Run coroutines to their ends in this thread, and return their results.
 
-    By itself zarr starts a thread for its event loop, and more for files and codecs. Where one cannot be started, or
-    ends because memory is out, its caller waits forever. And a process with threads cannot be forked: two workers were
-    ready after 0.05 s, and after 2.3 s where they had to load zarr again. This program's workers do blocks in parallel.
+    Of errors in a group, the first is raised.
+
+    By itself zarr starts a thread for its event loop, and more for files and codecs. Where one
+    cannot be started, or ends because memory is out, its caller waits forever. And a process with
+    threads cannot be forked: two workers were ready after 0.05 s, and after 2.3 s where they had to
+    load zarr again. This program's workers do blocks in parallel.
     """
     try:
         return calls.run(*works, most=calls.requests_at_once())
@@ -404,10 +427,12 @@ def wait_for_all(works: Sequence[Coroutine[Any, Any, _Result]]) -> list[_Result]
 
 
 class _Chunks(WrapperStore[Any]):
-    """The chunks of an array; what is neither absent nor a whole file is an error, and a link is none.
+    """The chunks of an array.
 
-    Zarr's own stores take other things for absent chunks: a folder in place of a file, a file in place of a folder, an
-    empty shard, and a chunk that lies beyond the end of its shard.
+    What is neither absent nor a whole file is an error, and a link is none.
+
+    Zarr's own stores take other things for absent chunks: a folder in place of a file, a file in
+    place of a folder, an empty shard, and a chunk that lies beyond the end of its shard.
     """
 
     get_sync = None  # some parts of zarr do not wait for a coroutine where a store has it
@@ -418,7 +443,10 @@ class _Chunks(WrapperStore[Any]):
         self._files = files
 
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:  # noqa: ANN401 - zarr's Buffer
-        """The bytes of a file or a range of it; None where there is no file, FormatError for anything else."""
+        """The bytes of a file or a range of it.
+
+        None where there is no file, FormatError for anything else.
+        """
         prototype = prototype or default_buffer_prototype()
         if key.rpartition("/")[2] in metadata.FILES:
             return prototype.buffer.from_bytes(self._files[key]) if key in self._files else None
@@ -445,7 +473,10 @@ class _Chunks(WrapperStore[Any]):
 
 @contextlib.contextmanager
 def wrap_zarr_errors(where: str, doing: str) -> Iterator[None]:
-    """Turn any error of zarr and of its codecs into a RevseqError about `where`; `doing` is open, read or write."""
+    """Turn any error of zarr and of its codecs into a RevseqError about `where`.
+
+    `doing` is open, read or write.
+    """
     try:
         yield
     except (RevseqError, *MEMORY_ENDED):
