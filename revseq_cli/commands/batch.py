@@ -229,7 +229,7 @@ def _print_outcome(outcome: Outcome, jobs: Jobs, console: Console) -> None:
 def _print_notes_and_errors(outcomes: Iterable[Outcome], jobs: Jobs, console: Console) -> None:
     """Print the notes, and then the errors: those that are alike once, with the lines of all their jobs."""
     from revseq_cli.formats.leftovers import subject_of
-    from revseq_cli.report.terminal import reason, together
+    from revseq_cli.report.terminal import combine, reason
 
     notes: dict[str, str] = {}
     lines_of_notes: dict[str, list[int]] = defaultdict(list)
@@ -246,5 +246,5 @@ def _print_notes_and_errors(outcomes: Iterable[Outcome], jobs: Jobs, console: Co
     for subject, note in notes.items():
         console.note(f"{jobs.place(lines_of_notes[subject])}: {note}")
     for alike in errors.values():
-        for part in together([*alike.values()]):
+        for part in combine([*alike.values()]):
             print_error(part, console.color, jobs.place([*alike]))

@@ -239,9 +239,9 @@ def _take_console(parameters: dict[str, Any]) -> Console:
     context.meta[NOTES] = console.notes
     # Lines of JSON on the same terminal would break the bar of progress, which is shown until the command ends.
     if sys.stderr.isatty() and not console.quiet and not (console.as_json and sys.stdout.isatty()):
-        from revseq_cli.report.terminal import progress
+        from revseq_cli.report.progress import show_progress
 
-        context.with_resource(progress())
+        context.with_resource(show_progress())
     return console
 
 

@@ -19,6 +19,7 @@ from revseq_cli.core.tensors import DataType
 if TYPE_CHECKING:
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Source, TextTypes
+    from revseq_cli.formats.references import Reference
     from revseq_cli.report.objects import StatisticsRecord, StoredRecord
 
 
@@ -76,29 +77,29 @@ def command(
 
     types = TextTypes(dtype, DataType.FLOAT32, sizes=sizes)
     shown: list[_Shown] = []
-    is_terminal = sys.stdout.isatty()
     errors: dict[str, RevseqError] = {}
     for name in tensors:
-        new, texts, damaged = list[_Shown](), list[str](), dict[str, RevseqError]()
+        damaged: dict[str, RevseqError] = {}
+        text = ""
         try:
-            new = [*_shown(name, input_format, types, damaged, headers=names, stats=stats)]
+            parts = list(
+                _open_parts(name, input_format, types, damaged, headers=names, stats=stats)
+            )
             if names and not console.as_json:
-                lines = [tensor.name for part in new for tensor in part.tensors]
-                texts = [
-                    printable(name) if is_terminal or name.splitlines()[1:] else name
-                    for name in lines
-                ]
+                text = "\n".join(_list_names(parts))
             elif not console.as_json:
-                texts = [_text(part, console) for part in new]
+                text = "\n\n".join(_write_text(part, console) for part in parts)
         except RevseqError as e:
             if len(tensors) == 1:
                 raise
-            new, damaged = [], {name: e.about(name)}
-        if texts:
-            click.echo("\n".join(texts) if names else ("\n" if shown else "") + "\n\n".join(texts))
+            parts = []
+            damaged = {name: e.about(name)}
+        if text:
+            is_apart = bool(shown) and not names
+            click.echo(f"\n{text}" if is_apart else text)
         for error in damaged.values():
             print_error(error, console.color)
-        shown += new
+        shown += parts
         errors |= damaged
     status = _choose_status(tensors, shown, errors)
     if console.as_json:
@@ -132,7 +133,17 @@ class _Shown:
     tensors: Sequence[StoredRecord]
 
 
-def _text(shown: _Shown, console: Console) -> str:
+def _list_names(parts: Sequence[_Shown]) -> Iterator[str]:
+    """The names of all tensors; on a terminal, or in several lines, without control characters."""
+    is_terminal = sys.stdout.isatty()
+    for part in parts:
+        for tensor in part.tensors:
+            has_lines = len(tensor.name.splitlines()) > 1
+            yield printable(tensor.name) if is_terminal or has_lines else tensor.name
+
+
+def _write_text(shown: _Shown, console: Console) -> str:
+    """What the terminal shows of a tensor or a file."""
     from revseq_cli.formats.contents import Contents
     from revseq_cli.report import contents, terminal
 
@@ -148,7 +159,7 @@ def _text(shown: _Shown, console: Console) -> str:
     )
 
 
-def _shown(
+def _open_parts(
     name: str,
     input_format: str | None,
     types: TextTypes,
@@ -157,50 +168,59 @@ def _shown(
     headers: bool,
     stats: bool,
 ) -> Iterator[_Shown]:
-    """What a name stands for: a tensor, those of an example, or what a file, a group or a model holds.
+    """What has that name: a tensor, those of an example, or what a file, a group or a model holds.
 
-    With `headers`, a file of one tensor is shown as its contents, too; with `stats`, each tensor of a file by itself.
-    The errors of some of several go into `damaged`.
+    With `headers`, a file of one tensor is shown as its contents, too; with `stats`, each tensor of
+    a file by itself. If some of several cannot be read, their errors go into `damaged`.
     """
     from revseq_cli.formats import references
-    from revseq_cli.formats.contents import Contents, Item, number_of
+    from revseq_cli.formats.contents import number_of
     from revseq_cli.pipeline import inputs
 
     reference = references.Reference.input(name, input_format, override=True)
-    key = reference.key
     if reference.is_onnx_model and not reference.format:
-        from revseq_cli.formats.onnx import OPERATOR, Model  # few files are models
-
-        model = Model(reference.path)
-        nodes = model.nodes.values() if key is None else [model.node(key)]
-        items = tuple(Item(node.key, what=f"{OPERATOR}, {model.told(node)}") for node in nodes)
-        yield _Shown(Contents(reference.path, "onnx", items), ())
+        yield _Shown(_list_nodes(reference), ())
         return
-    example = inputs.find_example(reference) if number_of(key) is not None else None
+    example = None
+    if number_of(reference.key) is not None:
+        example = inputs.find_example(reference)
     if example:
         for role in example.example.tensors:
             yield _describe_tensor(example.tensor(role, types), f"{name}::{role}", stats=stats)
         return
     contents = references.contents(reference, types)
-    if contents and not stats and (headers or contents.only is None):
+    has_list = contents is not None and (headers or contents.only is None)
+    if contents and has_list and not stats:
         yield _Shown(contents, list(_describe_items(contents)))
         return
     inputs.refuse_sizes([reference], types.sizes)
-    keys = (
-        [item.key for item in contents.items if item.desc or item.is_damaged]
-        if contents and stats
-        else [key]
-    )
-    for item_key in keys:
+    keys = [reference.key]
+    if contents and stats:
+        keys = [item.key for item in contents.items if item.desc or item.is_damaged]
+    for key in keys:
         try:
-            source = references.open_source(replace(reference, key=item_key), types)
-            yield _describe_tensor(source, source.name if source.key else name, stats=stats)
+            source = references.open_source(replace(reference, key=key), types)
+            shown_name = source.name if source.key else name
+            yield _describe_tensor(source, shown_name, stats=stats)
         except RevseqError as e:
             if len(keys) == 1:
                 raise
             if not isinstance(e, NoTensorError):
-                at = f"{reference.path}::{item_key}"
-                damaged[at] = e.about(at)
+                where = f"{reference.path}::{key}"
+                damaged[where] = e.about(where)
+
+
+def _list_nodes(reference: Reference) -> Contents:
+    """The ReverseSequence nodes of a model, or the one that is named."""
+    from revseq_cli.formats.contents import Contents, Item
+    from revseq_cli.formats.onnx import OPERATOR, Model  # few files are models
+
+    model = Model(reference.path)
+    nodes = list(model.nodes.values())
+    if reference.key is not None:
+        nodes = [model.node(reference.key)]
+    items = tuple(Item(node.key, what=f"{OPERATOR}, {model.told(node)}") for node in nodes)
+    return Contents(reference.path, "onnx", items)
 
 
 def _describe_items(contents: Contents) -> Iterator[StoredRecord]:
@@ -256,8 +276,10 @@ def _read_attributes(source: Source) -> dict[str, Any] | None:
         return None
     if not meaning:
         return None
-    values = meaning.attributes.items()
-    return {key: value.tolist() if hasattr(value, "tolist") else value for key, value in values}
+    attributes = {}
+    for name, value in meaning.attributes.items():
+        attributes[name] = value.tolist() if hasattr(value, "tolist") else value
+    return attributes
 
 
 def _count_statistics(source: Source) -> StatisticsRecord:

@@ -181,10 +181,10 @@ def _write_report(pages: Pages, skipped: int, console: Console) -> Iterator[str]
         verdicts = [verdict for _, page in reports for verdict in page.verdicts]
         wrong = sum(not verdict.right for verdict in verdicts)
         others = sum(page.skipped for _, page in reports)
-        summary = f"{terminal.counted(len(verdicts), 'example')}, {wrong} wrong"
+        summary = f"{terminal.say_count(len(verdicts), 'example')}, {wrong} wrong"
         yield f"{summary}, {others} of other operators skipped" if others else summary
     if skipped:
-        yield f"{terminal.counted(skipped, 'page')} without an example skipped"
+        yield f"{terminal.say_count(skipped, 'page')} without an example skipped"
 
 
 def _write_verdict(name: str, verdict: Verdict, console: Console) -> Iterator[str]:

@@ -104,7 +104,7 @@ def _words(subject: Subject, row: Row) -> str:
 
 
 def _legend(subject: Subject) -> list[tuple[str, str]]:
-    """What the parts of the bars mean, and what is left out: sentences, each with its mark or ""."""
+    """What the parts of the bars mean, and what is left out: sentences with their marks, or ""."""
     items = []
     if subject.lengths is not None:
         items.append(("reversed", "bar"))

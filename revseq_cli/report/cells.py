@@ -83,7 +83,7 @@ def describe(subject: Subject) -> list[str]:
     lines = []
     for name, source, more in sources:
         ends = view.ends_of(source.sizes, view.PREVIEW)
-        lines += [f"{name}: {source.desc}", *view.shown(source, ends).split("\n"), ""]
+        lines += [f"{name}: {source.desc}", *view.show_rows(source, ends).split("\n"), ""]
         if more:
             lines += [more, ""]
     return lines

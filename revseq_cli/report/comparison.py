@@ -1,4 +1,4 @@
-"""The text of `diff`: two tensors, how many elements differ, which sequences, and what explains them."""
+"""The result of `diff`: how many elements differ, in which sequences, and what explains them."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class WrongSequence:
 class Comparison:
     """The result of `diff`: `differences` is None for tensors of other data types or sizes.
 
-    `b` is what `a` is compared with: a tensor, or what is right for a job, whose `axis` is reversed. `wrong_sequences` says
-    which are wrong, and `mistakes` what explains that.
+    `b` is what `a` is compared with: a tensor, or the expected output of a job, whose `axis` is
+    reversed. `wrong_sequences` says which are wrong, and `mistakes` what explains that.
     """
 
     a: Source
@@ -193,7 +193,7 @@ def _unlike(comparison: Comparison) -> str:
 def _count(comparison: Comparison, differences: Differences) -> str:
     """How many elements differ, and where these are."""
     if comparison.equal:
-        return f"equal: {terminal.counted(differences.total, 'element')}"
+        return f"equal: {terminal.say_count(differences.total, 'element')}"
     count = f"{differences.count:,} of {differences.total:,} elements differ"
     axis = comparison.axis
     if axis is None or not differences.count:
@@ -237,7 +237,7 @@ def _sequences(
         rows = [line for sequence in sequences for line in _stack(sequence, in_color=in_color)]
     more = differences.sequence_count - len(sequences)
     if more > 0:
-        words = terminal.counted(more, "more sequence")
+        words = terminal.say_count(more, "more sequence")
         rest = f"{words}: to see them, add --first {differences.sequence_count}"
         rows.append(terminal.fit(rest, width))
     return rows

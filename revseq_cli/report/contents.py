@@ -1,4 +1,4 @@
-"""The text of `show`: a tensor with its storage, its attributes and a preview; and what a file holds."""
+"""The text of `show`: a tensor with its storage, attributes and a preview; what a file holds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from revseq_cli.report.objects import StatisticsRecord
 
 _HEADS = ("name", "data type", "shape", "dimensions", "attributes", "storage")
-_NAME, _SHAPE, _DIMENSIONS, _ATTRIBUTES, _STORAGE = 0, 2, 3, 4, 5  # columns
+_SHAPE = 2  # columns
+_DIMENSIONS = 3
+_ATTRIBUTES = 4
+_STORAGE = 5
 _LEAST_NEEDED = (_STORAGE, _ATTRIBUTES, _DIMENSIONS)  # those that a narrow terminal does without
 _GAP = 2  # blanks between two columns
 _LONGEST_ATTRIBUTE = 100  # characters of an attribute's name and value
@@ -88,12 +91,15 @@ def _head(contents: Contents) -> str:
     words = [contents.label or contents.format]
     for noun, count in counts.items():
         if count or noun == "tensor":
-            words.append(terminal.counted(count, noun))
+            words.append(terminal.say_count(count, noun))
     return f"{printable(contents.name)}: {', '.join(words)}"
 
 
 def _choose_items(contents: Contents) -> tuple[tuple[Item, ...], str]:
-    """Some of very many items: those that are in no further group, or the first; and what to type for the rest."""
+    """Some of very many items, and what to type for the rest.
+
+    They are those that are in no further group, or the first ones.
+    """
     outermost = [item for item in contents.items if item.depth == 0]
     groups = [item for item in outermost if item.is_group]
     if groups and len(outermost) <= _MOST_ROWS:
@@ -150,7 +156,7 @@ def _preview(source: Source) -> str:
     chunk = prod(source.chunks or ()) * source.dtype.itemsize
     if chunk > _PREVIEW_CHUNK:
         return f"// no preview: a chunk has {chunk:,} bytes"
-    return view.shown(source, view.ends_of(source.sizes, view.PREVIEW))
+    return view.show_rows(source, view.ends_of(source.sizes, view.PREVIEW))
 
 
 def _row(contents: Contents, item: Item) -> Cells:
@@ -162,7 +168,7 @@ def _row(contents: Contents, item: Item) -> Cells:
     attributes = "" if item.attributes is None else f"{item.attributes:,}"
     if item.is_group:
         inside = [other for other in contents.tensors if other.key.startswith(f"{item.key}/")]
-        return [f"{name}/", terminal.counted(len(inside), "tensor"), "", "", attributes, ""]
+        return [f"{name}/", terminal.say_count(len(inside), "tensor"), "", "", attributes, ""]
     if item.sizes is None:
         return [name, printable(item.what), "", "", "", ""]
     kind = item.desc.data_type.name if item.desc else printable(item.what)
@@ -173,7 +179,7 @@ def _row(contents: Contents, item: Item) -> Cells:
 
 
 def _table(rows: list[Cells], width: int | None) -> list[str]:
-    """The rows below the heads of their columns; empty columns are left out, and those with no room."""
+    """The rows under the heads of their columns, without columns that are empty or have no room."""
     columns = [i for i in range(len(_HEADS)) if any(row[i] for row in rows)]
     if _SHAPE in columns:
         rows = [[*_HEADS], *rows]

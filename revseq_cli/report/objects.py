@@ -191,7 +191,7 @@ class OutcomeRecord:
 
 @dataclass(frozen=True)
 class StatisticsRecord:
-    """The statistics of a tensor: minimum, maximum and mean of its numbers, and counts of the rest."""
+    """The statistics of a tensor: those of its numbers, and how many elements are none."""
 
     min: object
     max: object
@@ -203,7 +203,7 @@ class StatisticsRecord:
 
 @dataclass(frozen=True)
 class StoredRecord(TensorRecord):
-    """A tensor in a file. A list of a file's tensors has no values of attributes, and no statistics."""
+    """A tensor in a file; a list of a file has neither values of attributes nor statistics."""
 
     bytes: int
     dimensions: Sequence[str | None]
@@ -297,7 +297,7 @@ class LevelsRecord:
 
 @dataclass(frozen=True)
 class ExportRecord(JobRecord):
-    """`export`: the new files, what to type on Windows, the file it writes, and what to type here."""
+    """`export`: the new files, what to type on Windows, what that writes, and what to type here."""
 
     files: Sequence[str]
     dxdispatch: str
@@ -344,7 +344,7 @@ def _describe_error(error: RevseqError) -> list[ErrorRecord]:
 
 
 def text_of(value: object) -> str:
-    """Any value as JSON: a string for each NaN, infinity or complex number, and for any other thing."""
+    """Any value as JSON; NaN, infinities, complex numbers and any other thing are strings."""
     return json.dumps(_plain(value), allow_nan=False)
 
 

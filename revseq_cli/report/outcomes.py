@@ -11,9 +11,10 @@ from revseq_cli.report import terminal
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a job: `line` is its line in the manifest, `error` is None if its output is written.
+    """The result of a job, which is in that `line` of the manifest.
 
-    With `skipped`, the output is up to date; it was only `planned` in a dry run.
+    `error` is None if its output is written. With `skipped`, the output is up to date; with
+    `planned`, it is not written, since this is a dry run.
     """
 
     line: int
@@ -49,4 +50,4 @@ def summarize(outcomes: Sequence[Outcome], jobs: int, seconds: float | None) -> 
     }
     words = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
     size = sum(outcome.bytes for outcome in outcomes)
-    return f"{terminal.counted(jobs, 'job')}: {words or 'nothing'}; {size:,} bytes{time}"
+    return f"{terminal.say_count(jobs, 'job')}: {words or 'nothing'}; {size:,} bytes{time}"

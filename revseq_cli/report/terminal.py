@@ -1,19 +1,15 @@
-"""The terminal: its colours and its width, errors, and how far long work is."""
+"""The terminal: its colours, its width, and the text of errors."""
 
 from __future__ import annotations
 
-import contextlib
 import re
-import time
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
-from revseq_cli.core import signals
 from revseq_cli.core.errors import RevseqError, listed, shown_line
-from revseq_cli.core.signals import Advance
 
-# Styles of a terminal. The colours are the user's own sixteen, which their theme makes readable, and
-# none says anything that the words do not say.
+# Styles of a terminal. The colours are the user's own sixteen, which their theme makes readable.
+# None says anything that the words do not say.
 BOLD = "1"
 DIM = "2"
 RED = "1;31"  # an error, and what is wrong
@@ -28,9 +24,10 @@ _EXPECTED = "  expected "
 _MOST_FILES = 3  # that an error of several jobs names
 
 
-def counted(count: int, what: str) -> str:
+def say_count(count: int, noun: str) -> str:
     """A number of things, in words."""
-    return f"{count:,} {what if count == 1 else what + 's'}"
+    plural = "" if count == 1 else "s"
+    return f"{count:,} {noun}{plural}"
 
 
 def paint(text: str, style: str) -> str:
@@ -44,7 +41,7 @@ def paint_labels(text: str) -> str:
 
 
 def width_of(stream: TextIO) -> int | None:
-    """The columns of a terminal; None for a stream that is not one, whose lines may have any length."""
+    """The columns of a terminal; None for a stream that is not one: its lines may be long."""
     if not stream.isatty():
         return None
     import shutil  # small jobs print nothing
@@ -105,7 +102,9 @@ def fit_rows(rows: Iterable[tuple[str, str]], width: int | None) -> Iterator[str
 def message(
     error: RevseqError, *, color: bool = False, origin: str = "", width: int | None = None
 ) -> str:
-    """The lines that a command prints for an error: for each part what is wrong, what is expected, and a hint.
+    """The lines that a command prints for an error.
+
+    For each part, they say what is wrong, what is expected, and what to type.
 
     `origin` has the lines of the job in its manifest.
     """
@@ -124,83 +123,17 @@ def message(
 
 def reason(error: RevseqError) -> Hashable:
     """What is equal for errors that differ only in the files where they are."""
-    return tuple((each.found, each.expected, each.context, each.hint) for each in error.parts())
+    return tuple((part.found, part.expected, part.context, part.hint) for part in error.parts())
 
 
-def together(errors: Sequence[RevseqError]) -> list[RevseqError]:
+def combine(errors: Sequence[RevseqError]) -> list[RevseqError]:
     """The parts of errors with one reason, each part once, with the files of all."""
-    made = []
+    combined = []
     for alike in zip(*(error.parts() for error in errors), strict=True):
-        first, files = alike[0], [*dict.fromkeys(each.where for each in alike)]
-        where = listed(files, _MOST_FILES) if files[1:] else first.where
-        made.append(RevseqError(first.found, first.expected, first.hint, where, first.context))
-    return made
-
-
-_DELAY = 0.5  # seconds of work before a bar appears
-_PAUSE = 0.1  # seconds between two drawings
-_WIDE = 60  # columns of a terminal with room for a bar, a speed and a time
-
-
-@contextlib.contextmanager
-def progress() -> Iterator[None]:
-    """Show the stages that begin inside the context as bars on standard error, which must be a terminal."""
-    due, bars = time.monotonic() + _DELAY, None
-
-    @contextlib.contextmanager
-    def stage(name: str, total: int, unit: str) -> Iterator[Advance]:
-        nonlocal bars
-        done, task = 0, None
-
-        def advance(count: int) -> None:
-            nonlocal due, bars, done, task
-            done += count
-            if time.monotonic() >= due:
-                due = time.monotonic() + _PAUSE
-                bars = bars or _make_bars()
-                if task is None:
-                    task = bars.add_task(name, total=total or None, unit=unit)
-                bars.update(task, completed=done, refresh=True)
-
-        try:
-            yield advance
-        finally:
-            if bars and task is not None:  # the bar goes before anything else is printed
-                bars.remove_task(task)
-                if not bars.tasks:
-                    bars.stop()
-                    bars = None
-
-    with signals.show_stages_by(stage):
-        yield
-
-
-def _make_bars() -> Any:  # noqa: ANN401 - rich's Progress, which is not loaded yet
-    """Bars of work. rich gets no thread, since a process with threads cannot be forked safely."""
-    from rich import progress as bars
-    from rich.console import Console
-    from rich.text import Text
-
-    class Amount(bars.ProgressColumn):
-        """How much of a stage is done, in its unit; nothing for one that is a wait."""
-
-        def render(self, task: bars.Task) -> Text:
-            if task.total is None:
-                return Text("")
-            unit = task.fields["unit"]
-            if unit == "bytes":
-                return bars.DownloadColumn().render(task)
-            return Text(f"{int(task.completed):,}/{int(task.total):,} {unit}")
-
-    console = Console(stderr=True)
-    columns: list[Any] = [bars.TextColumn("{task.description}", markup=False)]
-    if console.width >= _WIDE:
-        columns.append(bars.BarColumn(20))
-    columns.append(Amount())
-    if console.width >= _WIDE:
-        columns.append(bars.TimeRemainingColumn())
-    shown = bars.Progress(
-        *columns, console=console, transient=True, redirect_stdout=False, auto_refresh=False
-    )
-    shown.start()
-    return shown
+        first = alike[0]
+        files = list(dict.fromkeys(part.where for part in alike))
+        where = first.where
+        if len(files) > 1:
+            where = listed(files, _MOST_FILES)
+        combined.append(RevseqError(first.found, first.expected, first.hint, where, first.context))
+    return combined

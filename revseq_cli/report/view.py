@@ -1,9 +1,9 @@
-"""How tensors and results look as text: their rows, shortened; what files hold; plans; differences."""
+"""How tensors and plans look as text: the rows of a tensor, of which many may be left out."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import inf, prod
 from typing import Any
 
@@ -25,39 +25,44 @@ MOST_ON_TERMINAL = 1000
 PREVIEW = 200
 _MORE = "; --full prints all"
 _EDGE = 3  # indices shown at either end of a dimension that is shortened
-_HEADS = ("name", "DataType", "Sizes", "dimensions", "attributes", "storage")
-_LONGEST_ATTRIBUTE = 100  # characters of an attribute's name and value
-_PREVIEW_CHUNK = (
-    1 << 28
-)  # bytes; of larger chunks no preview is shown, since they are decoded whole
 
-Ends = list[
-    "Sequence[int]"
-]  # for each dimension the indices that are shown: all, those at both ends, or the first
+# For each dimension the indices that are shown: all, those at both ends, or the first.
+Ends = list["Sequence[int]"]
 
 
 def ends_of(sizes: tuple[int, ...], most: float) -> Ends:
-    """The indices that are shown of a tensor: all, or so few that there are at most so many elements."""
+    """The indices that are shown of a tensor: those of at most so many elements."""
     if prod(sizes) <= most:
         return [range(size) for size in sizes]
     ends: Ends = []
     for size in reversed(sizes):  # the innermost are whole if there is room
-        choices: Ends = [] if size > 2 * _EDGE + 1 else [range(size)]
-        choices += [
-            [*range(edge), *range(size - edge, size)] for edge in (_EDGE, 1) if 2 * edge < size
-        ]
-        kept = prod(map(len, ends))
-        ends.append(next((shown for shown in choices if kept * len(shown) <= most), range(1)))
+        count = prod(map(len, ends))
+        fitting = (indices for indices in _choices(size) if count * len(indices) <= most)
+        ends.append(next(fitting, range(1)))
     return ends[::-1]
 
 
+def _choices(size: int) -> Iterator[Sequence[int]]:
+    """What can be shown of a dimension: all of a short one, or some indices at both ends."""
+    if size <= 2 * _EDGE + 1:
+        yield range(size)
+    for edge in (_EDGE, 1):
+        if 2 * edge < size:
+            yield [*range(edge), *range(size - edge, size)]
+
+
 def _gap(shown: Sequence[int]) -> int:
-    """Behind how many shown indices of a dimension others are left out; 0 if none are, or only the first is shown."""
-    return len(shown) // 2 if shown and shown[-1] - shown[0] >= len(shown) else 0
+    """After how many of the shown indices others are left out; 0 if there is no gap."""
+    if shown and shown[-1] - shown[0] >= len(shown):
+        return len(shown) // 2
+    return 0
 
 
 def elements(source: Source, ends: Ends) -> NDArray[Any]:
-    """The elements of a tensor at the indices in `ends`, as one array; both ends of a chunk at once: it is decoded."""
+    """The elements of a tensor at the indices in `ends`, as one array.
+
+    Both ends of one chunk are read at once, since a chunk is decoded whole.
+    """
     if not prod(source.sizes) or not source.sizes:
         return source.read()
     groups: list[list[Sequence[int]]] = []
@@ -97,10 +102,10 @@ def example_text(
 
 def tensor_text(name: str, source: Source, most: float) -> str:
     """A tensor with its header; of one with more than `most` elements, so many of them."""
-    return f"{name}: {source.desc}\n{shown(source, ends_of(source.sizes, most), _MORE)}"
+    return f"{name}: {source.desc}\n{show_rows(source, ends_of(source.sizes, most), _MORE)}"
 
 
-def shown(
+def show_rows(
     source: Source, ends: Ends, more: str = "", marks: NDArray[np.bool_] | None = None
 ) -> str:
     """The rows of the indices in `ends`: only these are read.
@@ -108,7 +113,8 @@ def shown(
     If they are not all elements, a line below says how many they are, and `more`. Elements that
     `marks` selects are bold for a terminal, and the others dim.
     """
-    sizes, values = source.sizes, elements(source, ends)
+    sizes = source.sizes
+    values = elements(source, ends)
     if not prod(sizes) or not sizes:
         return put_brackets(make_rows(values), sizes)
     gaps = [*map(_gap, ends)]
@@ -146,7 +152,7 @@ def result_text(job: Job, result: Source, most: float, *, in_color: bool) -> str
     shape[job.axis] = -1
     index = np.array(ends[job.axis]).reshape(shape)
     marks = (index < lengths) & (lengths > 1)
-    return f"OutputTensor: {result.desc}\n{shown(result, ends, _MORE, marks)}"
+    return f"OutputTensor: {result.desc}\n{show_rows(result, ends, _MORE, marks)}"
 
 
 def plan(job: Job, plan: Plan) -> str:
@@ -183,5 +189,5 @@ def axis_text(values: TensorDesc, axis: int) -> str:
     if not 0 <= axis < values.dimension_count:
         return str(axis)
     count = prod((*values.sizes[:axis], *values.sizes[axis + 1 :]))
-    sequences = terminal.counted(count, "sequence")
-    return f"{axis} ({sequences} of {terminal.counted(values.sizes[axis], 'element')})"
+    sequences = terminal.say_count(count, "sequence")
+    return f"{axis} ({sequences} of {terminal.say_count(values.sizes[axis], 'element')})"

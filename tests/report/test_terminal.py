@@ -108,7 +108,7 @@ def test_a_bar_on_a_terminal_alone(revseq, large, options, names):
         *options,
     ]
     main, sub = pty.openpty()
-    code = "from revseq_cli.report import terminal; terminal._DELAY = terminal._PAUSE = 0\n"
+    code = "from revseq_cli.report import progress; progress._DELAY = progress._PAUSE = 0\n"
     whole = (
         f"{code}import sys; sys.argv[0] = 'revseq'\nfrom revseq_cli.__main__ import main; main()"
     )
@@ -155,9 +155,9 @@ def test_a_line_of_progress_fits_and_names_what_is_waited_for(tmp_path, columns)
     """A pass with a total, and a wait, which has none."""
     code = """
 from revseq_cli.core import signals
-from revseq_cli.report import terminal
-terminal._DELAY = terminal._PAUSE = 0
-with terminal.progress():
+from revseq_cli.report import progress
+progress._DELAY = progress._PAUSE = 0
+with progress.show_progress():
     with signals.begin_stage("reverse", 8_000_000) as advance:
         advance(4_000_000)
     with signals.begin_stage("batch", 2000, "jobs") as advance:

@@ -35,7 +35,7 @@ _SIZES = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 40)), min_size=1,
 
 
 def preview(source, elements):
-    return view.shown(source, view.ends_of(source.sizes, elements))
+    return view.show_rows(source, view.ends_of(source.sizes, elements))
 
 
 @given(_SIZES, st.sampled_from([1, 10, 200]))
