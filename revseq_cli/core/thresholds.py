@@ -1,63 +1,63 @@
-"""The numbers that choose between paths: what is large, long or many enough for another way to pay.
+"""The numbers that choose between ways of working: what is large, long or many enough for each.
 
-No number here changes a result. So a test makes them smaller, and then a tensor of a kilobyte takes the paths of a
-terabyte. What uses one looks it up each time, as `thresholds.SHORT_RUN`, and keeps no copy. Sizes are in bytes, where
-nothing else is said.
+No number here changes a result. So a test can make them smaller, and a tensor of a kilobyte takes
+the way of a terabyte. Code looks each one up where it uses it, as `thresholds.SHORT_RUN`, and keeps
+no copy. Numbers are bytes if nothing else is said.
 """
 
 from __future__ import annotations
 
-# For smaller tensors, starting processes takes longer than they save; with filters, they pay from the second size on.
+# Smaller tensors take less time than it takes to start processes; with filters, the second holds.
 WORTH_PROCESSES = 1 << 28
 WORTH_PROCESSES_WITH_FILTERS = 1 << 25
-PROCESS_BYTES = 16 << 20  # memory for each process: beside its blocks, it has some 5 MiB of its own
-# Elements of tasks that are submitted together: it costs little beside their work, and they are soon done again.
+PROCESS_BYTES = 16 << 20  # memory for each process: its blocks, and some 5 MiB of its own
+# Elements of tasks that are submitted together: it costs little, and they are soon done.
 BATCH_ELEMENTS = 1 << 23
 
-# A block's input, where the memory allows: so large that opening a file costs little beside it, and so small that it is
-# still in the cache when it is written. It was the fastest of 1, 4 and 16 MiB.
+# The input of a block, where the memory allows. It is so large that it costs little to open a file
+# for it, and so small that it is still in the cache when it is written. Of 1, 4 and 16 MiB, this
+# was the fastest.
 BLOCK_BYTES = 1 << 22
 CHEAP_RUN = 1 << 14  # of a file: worth a system call
 CACHE_LINE = 1 << 6  # of a CPU: runs are whole lines even where memory is short
 LENGTHS_AT_ONCE = 1 << 20  # lengths that are read together
 SCANNED_AT_ONCE = 1 << 14  # elements of masks and casts, which take several times their memory
 
-# Shorter runs are not read or written one by one, but through a temporary file, unless the tensor is small. In memory,
-# 2 GiB by two processes took 3.8, 5.1, 6.4 and 10.4 s of processor time in runs of 8, 4, 2 and 1 KiB, and 5.7 to 6.5 s
-# through a temporary file.
+# Shorter runs are not read or written one by one, but through a temporary file, unless the tensor
+# is small. 2 GiB in memory by two processes took 3.8, 5.1, 6.4 and 10.4 s of processor time in runs
+# of 8, 4, 2 and 1 KiB, and 5.7 to 6.5 s through a temporary file.
 SHORT_RUN = 1 << 12
 WORTH_TILES = 1 << 25  # a tensor that is large enough for a temporary file
 LONG_RUN = 1 << 16  # of that file, where the memory allows
 
 # The kernel
 
-TILE_BYTES = 1 << 18  # a tile, with what is made of it in a core's second cache
+TILE_BYTES = 1 << 18  # a tile that fits a core's second cache, with what is made of it
 TILE = 1 << 16  # elements of a tile whose indices have 16 bits
-TILE_ROW = (
-    1 << 14
-)  # elements of a tile at one outer index: a bit must be left, and those below 0 must differ
-FEW_LINES = 8  # are written one by one
-LONG_LINE = 384  # elements: such lines are written one by one
+# Elements of a tile at one outer index: one bit of an index must be free, and indices below 0 must
+# differ from all others.
+TILE_ROW = 1 << 14
+FEW_SEQUENCES = 8  # are reversed one by one
+LONG_SEQUENCE = 384  # elements: such sequences, too
 LONG_COLUMN = 512  # elements: such columns, too
-WINDOWS = (32, 2048)  # elements of lines that are moved whole
+WINDOWS = (32, 2048)  # elements of sequences that are moved whole
 WINDOW_WORD = 4  # the largest word in which they are
-WIDE_WORD = (
-    32  # words that are gathered from anywhere: each brings half a line of the cache or more
-)
+# Words that are gathered from anywhere: each brings half a cache line or more.
+WIDE_WORD = 32
 PACKED_ROW = (64, 512)  # the least and the most of a row of packed columns
 PACKED = 1 << 22  # all such rows, which stay in the cache
 
 # Files
 
-# Runs that are written past the page cache, two pages at least: for smaller ones, the calls cost more than the cache.
+# Runs that are written past the page cache, at least two pages: smaller ones cost more in calls
+# than the cache does.
 LARGE_RUN = 1 << 20
 BOUNCE_BYTES = 1 << 20  # of memory that they go through, a multiple of a page
 # So many processes write a file in memory one after another; more of them write through mappings.
 WRITERS_IN_TURN = 4
 MOST_EDGES = 1 << 10  # of large runs, each less than a page, that are written together
-RUNS_AT_ONCE = (
-    1 << 12
-)  # of a block whose places are computed together: each takes some 100 bytes, and may have few
+# Runs of a block whose positions are computed together: each takes some 100 bytes.
+RUNS_AT_ONCE = 1 << 12
 COPIED_AT_ONCE = 1 << 26  # of a file that is copied whole
 PIECE = 1 << 20  # of what is read, unpacked or encoded piece by piece
 

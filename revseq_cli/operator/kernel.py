@@ -1,38 +1,41 @@
-"""The reversal of arrays, and what lengths do to lines.
+"""The reversal of arrays, and what lengths do to sequences.
 
-The kernel sees an array as one of shape (outer, axis, inner), and its lengths as one of shape (outer, inner). It moves
-elements as words, that is, as their bytes, and computes nothing with them: data type and byte order do not matter. It
-clamps lengths before it converts them to signed indices.
+The kernel sees an array as one of shape (outer, axis, inner), and its lengths as one of shape
+(outer, inner). It moves elements as words, which are just their bytes, and computes nothing with
+them: data type and byte order do not matter. It clamps lengths before it converts them to signed
+indices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from revseq_cli.core import thresholds
-from revseq_cli.core.dtypes import word_of
+from revseq_cli.core.dtypes import Array, word_of
 
-Words = NDArray[Any]
+Words = Array
 Lengths = NDArray[np.intp]
+Index = NDArray[np.uint16]
+Strategy = Callable[[Words, Words, Lengths], None]
 
-_WIDEST_WORD = (1 << 31) - 1  # bytes, or less, that NumPy has
-# Bytes between two rows of packed columns, since rows at multiples of 256 would share a few places of the cache.
+_WIDEST_WORD = (1 << 31) - 1  # bytes; NumPy has no wider one
+# Bytes between two rows of packed columns: rows at multiples of 256 would share a few cache lines.
 _GAP = 16
 
 
-def reverse(
-    values: NDArray[Any], lengths: NDArray[Any], axis: int, *, overwrite: bool = False
-) -> NDArray[Any]:
-    """A copy of `values` in which the first `length` elements of each line along `axis` are reversed.
+def reverse(values: Array, lengths: Array, axis: int, *, overwrite: bool = False) -> Array:
+    """A copy of `values` in which the first `length` elements of each sequence are reversed.
 
-    `lengths` is unsigned, of any width, and has the shape of `values` but 1 along `axis`; a length above the axis size
-    is clamped to it. The result has the memory order of `values`. With `overwrite`, it may use their memory, unless
-    it is read-only: blocks of a long first axis are so large that the system would have to clear the pages of others.
+    Sequences run along `axis`. `lengths` is unsigned, of any width, and has the shape of `values`
+    but 1 along `axis`; a length above the axis size is clamped to it. The result has the memory
+    order of `values`.
+
+    With `overwrite`, it may use their memory, unless it is read-only: blocks of a long first axis
+    are so large that the system would have to clear the pages of others.
     """
     if not values.size:
         return values.copy()
@@ -42,21 +45,22 @@ def reverse(
         return reverse(values.T, lengths.T, last_axis - axis, overwrite=overwrite).T
     outer = prod(values.shape[:axis])
     size = values.shape[axis]
-    distinct, shared = _drop_constant_dimensions(lengths, axis, _WIDEST_WORD // values.itemsize)
+    most_shared = _WIDEST_WORD // values.itemsize
+    distinct, shared = _drop_constant_dimensions(lengths, axis, most_shared)
     clamped = clamp(distinct, size).reshape(outer, -1)
     word = word_of(values.itemsize * shared)
-    words = np.ascontiguousarray(values).reshape(-1).view(word).reshape(outer, size, -1)
+    flat = np.ascontiguousarray(values).reshape(-1)
+    words = flat.view(word).reshape(outer, size, -1)
     strategy = _choose(words)
     out = words
-    if not overwrite or not values.flags.writeable or strategy is not _by_columns:
+    can_overwrite = strategy is _by_columns and values.flags.writeable
+    if not overwrite or not can_overwrite:
         out = np.empty_like(words)
     strategy(out, words, clamped)
     return out.reshape(-1).view(values.dtype).reshape(values.shape)
 
 
-def _drop_constant_dimensions(
-    lengths: NDArray[Any], axis: int, most: int
-) -> tuple[NDArray[Any], int]:
+def _drop_constant_dimensions(lengths: Array, axis: int, most: int) -> tuple[Array, int]:
     """The lengths without the last dimensions along which they are constant.
 
     And how many elements these dimensions hold, at most `most`: they are moved as one word.
@@ -72,7 +76,7 @@ def _drop_constant_dimensions(
     return lengths, shared
 
 
-def _choose(words: Words) -> Callable[[Words, Words, Lengths], None]:
+def _choose(words: Words) -> Strategy:
     """The fastest strategy for the shape: each is 2 to 12 times as fast in its place."""
     _, size, inner = words.shape
     if inner == 1:
@@ -80,47 +84,66 @@ def _choose(words: Words) -> Callable[[Words, Words, Lengths], None]:
     is_short = size < thresholds.LONG_COLUMN
     if words.itemsize >= thresholds.WIDE_WORD:  # their rows are long, so more are gathered
         is_short = is_short or size * inner <= thresholds.TILE_ROW
-    return _by_index if is_short else _by_columns
+    if is_short:
+        return _by_index
+    return _by_columns
 
 
-def _choose_for_sequences(words: Words) -> Callable[[Words, Words, Lengths], None]:
+def _choose_for_sequences(words: Words) -> Strategy:
     """The fastest strategy for sequences whose elements lie one after another."""
     outer, size, _ = words.shape
-    if outer <= thresholds.FEW_LINES:
+    if outer <= thresholds.FEW_SEQUENCES:
         return _by_slices
     # For bytes in sequences of 128, a whole command takes 1.55 times as long with tables.
     least, most = thresholds.WINDOWS
     if words.itemsize <= thresholds.WINDOW_WORD and least <= size < most:
         return _by_windows
-    if size >= thresholds.LONG_LINE or size > outer:
+    if size >= thresholds.LONG_SEQUENCE or size > outer:
         return _by_slices
     return _by_table
 
 
-def clamp(lengths: NDArray[Any], size: int) -> Lengths:
-    """Lengths as indices, none above `size`; they are compared as unsigned integers, so that 2^64-1 is not -1."""
-    once = _once(lengths)
-    clamped: Lengths = np.minimum(once, min(size, np.iinfo(once.dtype).max)).astype(np.intp)
-    return clamped if clamped.shape == lengths.shape else np.broadcast_to(clamped, lengths.shape)
+def clamp(lengths: Array, size: int) -> Lengths:
+    """Lengths as indices, none above `size`.
+
+    They are compared as unsigned integers, so that 2^64-1 is not -1.
+    """
+    distinct = _drop_repeated(lengths)
+    most = min(size, np.iinfo(distinct.dtype).max)
+    clamped: Lengths = np.minimum(distinct, most).astype(np.intp)
+    if clamped.shape == lengths.shape:
+        return clamped
+    return np.broadcast_to(clamped, lengths.shape)
 
 
-def _once(lengths: NDArray[Any]) -> NDArray[Any]:
-    """The lengths without repetitions: along a dimension of stride 0, all elements are one, and one is kept."""
+def _drop_repeated(lengths: Array) -> Array:
+    """The lengths without repetitions: along a dimension of stride 0, one element is kept."""
     if 0 not in lengths.strides:
         return lengths
-    return lengths[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in lengths.strides)]
+    kept = [slice(None)] * lengths.ndim
+    for d, stride in enumerate(lengths.strides):
+        if stride == 0:
+            kept[d] = slice(0, 1)
+    return lengths[tuple(kept)]
 
 
 def _by_slices(out: Words, words: Words, lengths: Lengths) -> None:
-    """One length for each outer index, long lines: copy a tile, then write each reversed start as one slice."""
+    """One length for each outer index, long sequences: each reversed start is one slice.
+
+    First a tile of sequences is copied, which is still in the cache when their starts are written.
+    """
     size = words.shape[1]
-    to, backwards, total = out.reshape(-1), words.reshape(-1)[::-1], words.size
-    lines = max(1, thresholds.TILE_BYTES // (size * words.itemsize))
-    for line, length in enumerate(lengths[:, 0].tolist()):
-        if line % lines == 0:
-            out[line : line + lines] = words[line : line + lines]
-        start = line * size
-        to[start : start + length] = backwards[total - start - length : total - start]
+    total = words.size
+    target = out.reshape(-1)
+    backwards = words.reshape(-1)[::-1]
+    at_once = max(1, thresholds.TILE_BYTES // (size * words.itemsize))
+    for i, length in enumerate(lengths[:, 0].tolist()):
+        if i % at_once == 0:
+            tile = slice(i, i + at_once)
+            out[tile] = words[tile]
+        start = i * size
+        stop = start + length
+        target[start:stop] = backwards[total - stop : total - start]
 
 
 def _by_windows(out: Words, words: Words, lengths: Lengths) -> None:
@@ -133,39 +156,55 @@ def _by_windows(out: Words, words: Words, lengths: Lengths) -> None:
     """
     outer, size, _ = words.shape
     item = np.dtype((np.void, size * words.itemsize))
-    most = min(outer, max(1, thresholds.TILE_BYTES // item.itemsize))
-    rooms = np.empty((most, 2 * size), words.dtype)
+    at_once = max(1, thresholds.TILE_BYTES // item.itemsize)
+    at_once = min(outer, at_once)
+    rooms = np.empty((at_once, 2 * size), words.dtype)
     copies = rooms[:, size:].view(item)[:, 0]
     # The item that begins at each element of the rooms.
-    windows: Words = np.ndarray(rooms.size - size + 1, item, rooms, strides=(words.itemsize,))
-    room_starts = np.arange(most) * (2 * size)
-    for start in range(0, outer, most):
-        part = words[start : start + most].reshape(-1)
-        count = len(part) // size
-        copies[:count] = part.view(item)
-        backwards = part[::-1].copy().view(item)  # the last sequence comes first
-        places = room_starts[:count] + lengths[start : start + count, 0]
-        windows[places[::-1]] = backwards
-        out[start : start + count].reshape(-1).view(item)[...] = copies[:count]
+    count = rooms.size - size + 1
+    windows: Words = np.ndarray(count, item, rooms, strides=(words.itemsize,))
+    room_starts = np.arange(at_once) * (2 * size)
+    for start in range(0, outer, at_once):
+        part = slice(start, start + at_once)
+        source = words[part].reshape(-1)
+        target = out[part].reshape(-1).view(item)
+        count = len(target)
+        copies[:count] = source.view(item)
+        backwards = source[::-1].copy().view(item)  # the last sequence comes first
+        positions = room_starts[:count] + lengths[part, 0]
+        windows[positions[::-1]] = backwards
+        target[...] = copies[:count]
 
 
 def _by_table(out: Words, words: Words, lengths: Lengths) -> None:
-    """One length for each outer index, short lines: a table of all permutations gives a tile's index row by row."""
+    """One length for each outer index, short sequences: a tile's elements are gathered.
+
+    A table has the permutation for each length, and so gives the index of a tile row by row.
+    """
     outer, size, _ = words.shape
-    position, length = np.arange(size), np.arange(size + 1)[:, None]
-    table = np.where(position < length, length - 1 - position, position).astype(np.uint16)
-    lines = min(outer, max(1, thresholds.TILE // size))
-    firsts = np.repeat(np.arange(lines, dtype=np.uint16) * np.uint16(size), size).reshape(
-        lines, size
-    )
-    index = np.empty((lines, size), np.uint16)
-    for start in range(0, outer, lines):
-        part = slice(start, min(start + lines, outer))
+    table = _make_permutations(size)
+    at_once = max(1, thresholds.TILE // size)
+    at_once = min(outer, at_once)
+    starts = np.arange(at_once, dtype=np.uint16) * np.uint16(size)
+    firsts = np.repeat(starts, size).reshape(at_once, size)
+    index = np.empty((at_once, size), np.uint16)
+    for start in range(0, outer, at_once):
+        part = slice(start, min(start + at_once, outer))
         tile = index[: part.stop - part.start]
         # "wrap", since "raise" would gather into a buffer first; no index is out of range.
         np.take(table, lengths[part, 0], axis=0, out=tile, mode="wrap")
         tile += firsts[: len(tile)]
-        np.take(words[part].reshape(-1), tile.reshape(-1), out=out[part].reshape(-1), mode="wrap")
+        source = words[part].reshape(-1)
+        target = out[part].reshape(-1)
+        np.take(source, tile.reshape(-1), out=target, mode="wrap")
+
+
+def _make_permutations(size: int) -> Index:
+    """For each length from 0 to `size`, where each element of a sequence comes from."""
+    position = np.arange(size)
+    length = np.arange(size + 1)[:, None]
+    mirrored = length - 1 - position
+    return np.where(position < length, mirrored, position).astype(np.uint16)
 
 
 def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
@@ -177,7 +216,8 @@ def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
     outer, size, inner = words.shape
     least, most = thresholds.PACKED_ROW
     row_bytes = max(least, min(most, thresholds.PACKED // size))
-    columns = min(inner, max(1, row_bytes // words.itemsize))
+    columns = max(1, row_bytes // words.itemsize)
+    columns = min(inner, columns)
     gap = min(_GAP // words.itemsize, inner - columns)  # at most what two copies take
     packed, reversed_ = np.empty((2, size, columns + gap), words.dtype)
     for i in range(outer):
@@ -186,23 +226,26 @@ def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
             count = across.stop - across.start
             packed[:, :count] = words[i, :, across]
             reversed_[...] = packed
-            pairs = zip(reversed_[:, :count].T, packed[::-1, :count].T, strict=True)
+            targets = reversed_[:, :count].T
+            backwards = packed[::-1, :count].T
             part_lengths = lengths[i, across].tolist()
-            for (column, backwards), length in zip(pairs, part_lengths, strict=True):
-                column[:length] = backwards[size - length :]
+            for column, back, length in zip(targets, backwards, part_lengths, strict=True):
+                column[:length] = back[size - length :]
             out[i, :, across] = reversed_[:, :count]
 
 
 def _by_index(out: Words, words: Words, lengths: Lengths) -> None:
-    """A length for each (outer, inner), short columns: a tile's elements are gathered by an index."""
+    """A length for each (outer, inner), short columns: a tile's elements are gathered."""
     outer, size, inner = words.shape
     most = inner
     if size * inner > thresholds.TILE_ROW:
         most = thresholds.TILE_ROW // size
-    rows = min(outer, max(1, thresholds.TILE // (size * most)))
+    rows = max(1, thresholds.TILE // (size * most))
+    rows = min(outer, rows)
     for left in range(0, inner, most):
         columns = min(most, inner - left)
-        if left == 0 or columns < most:
+        is_first_or_last = left == 0 or columns < most
+        if is_first_or_last:
             tile = _TileIndex(rows, size, columns)
         across = slice(left, left + columns)
         for start in range(0, outer, rows):
@@ -229,12 +272,13 @@ class _TileIndex:
     def __init__(self, rows: int, size: int, columns: int) -> None:
         self._size = size
         self._columns = columns
-        row, j, column = (i.reshape(-1) for i in np.indices((rows, size, columns), np.uint16))
+        indices = np.indices((rows, size, columns), np.uint16)
+        row, j, column = indices.reshape(3, -1)
         self._first = row * np.uint16(size * columns) + column  # of each element's column
         self._offset = j * np.uint16(columns)  # from there to the element
         self._stay = self._offset | self._STAYS
 
-    def compute(self, lengths: Lengths) -> NDArray[np.uint16]:
+    def compute(self, lengths: Lengths) -> Index:
         """The index for lengths of shape (rows or fewer, columns)."""
         # The last element that moves; a row of them is one item, which is repeated faster.
         last = ((lengths - 1) * self._columns).astype(np.uint16, order="C")
@@ -250,10 +294,11 @@ class _TileIndex:
         return index
 
 
-def count_clamped(lengths: NDArray[Any], size: int) -> int:
+def count_clamped(lengths: Array, size: int) -> int:
     """How many of these lengths, unsigned and of any shape, are above `size`."""
-    once = _once(lengths)
+    distinct = _drop_repeated(lengths)
     # The maximum takes a fifth of the time of the comparison, and mostly no length is above.
-    if int(once.max(initial=0)) <= size:
+    if int(distinct.max(initial=0)) <= size:
         return 0
-    return int(np.count_nonzero(once > np.uint64(size))) * (lengths.size // once.size)
+    repeats = lengths.size // distinct.size
+    return int(np.count_nonzero(distinct > np.uint64(size))) * repeats

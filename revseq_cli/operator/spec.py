@@ -122,7 +122,7 @@ def support(level: FeatureLevel) -> Support | None:
 
 @dataclass(frozen=True)
 class Constraint:
-    """One rule applied to a tensor: its property, what was found and expected, and whether it holds.
+    """One rule for a tensor: its property, what was found and expected, and whether it holds.
 
     `tensor` is INPUT, LENGTHS or OUTPUT. `matching` says that the property must match
     InputTensor's. A violation is a constraint that is not ok; only violations have hints.
