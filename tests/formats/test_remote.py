@@ -532,8 +532,10 @@ def test_a_server_that_will_not(revseq, of_web, web, fault, words):
         assert "39000" in revseq("show", f"{web.address}/n.npy").ok().out
 
 
-def test_no_credentials_anywhere(revseq, web):
-    secret = f"{web.address.replace('//', '//me:SECRET@')}/x.nc?token=SECRET"
+@pytest.mark.parametrize("value", ["SECRET", "a'SECRET"])
+def test_no_credentials_anywhere(revseq, web, value):
+    """A shell writes a quote in another way, so that the history has the second one otherwise."""
+    secret = f"{web.address.replace('//', f'//me:{value}@')}/x.nc?token={value}"
     done = [revseq("run", f"{secret}::x", "far/n.npy", *JOB, "-o", "y.nc", "-vv").ok()]
     done += [revseq("run", f"{secret}::x", "far/n.npy", *JOB, "-o", "z.npy", "--json").ok()]
     done += [
