@@ -96,11 +96,11 @@ def command(
     """
     path = None if output == "-" else output
     if console.as_json and path is None and not dry_run:
-        raise UsageError(
-            "--json reports on a file", "-o or --dry-run with it", "use -f json in place of --json"
-        )
+        hint = "to print the tensor as JSON, replace --json with -f json"
+        raise UsageError("--json reports on a new file", "-o or --dry-run with it", hint)
     if (verify or only) and path is None:
-        raise UsageError("--verify and --only are about a file", "-o with it", "add -o out.npy")
+        option = "--verify" if verify else "--only"
+        raise UsageError(f"{option} is about a new file", "-o with it", "add -o out.npy")
     if example and (path is not None or (table.named(format_name) or table.TEXT) is not table.TEXT):
         hint = "leave out -o and -f, and add > example.txt"
         raise UsageError("--example prints text", "neither -o nor -f with it", hint)

@@ -389,7 +389,7 @@ class Model:
                 found = f"has {count} bytes at {start} of {printable(location)}, which has {identity.size}"
                 raise FormatError(found, "bytes of the file", "fetch it again", where)
             if count > room:
-                found = f"what lies before the node has more than {_LARGEST} bytes of elements"
+                found = f"what the node needs has more than {_LARGEST} bytes of elements"
                 raise FormatError(found, "a model that protobuf can hold", where=self.path)
             tensor.raw_data = fd.read(count, start)
         tensor.ClearField("data_location")

@@ -208,7 +208,7 @@ def test_what_other_tools_call_otherwise(revseq, files):
 @pytest.mark.parametrize(
     ("typed", "hint", "meant"),
     [
-        ("--json", "use -f json in place of --json", "-f json"), ("--verify", "add -o out.npy", "--verify -o out.npy"),
+        ("--json", "to print the tensor as JSON, replace --json with -f json", "-f json"), ("--verify", "add -o out.npy", "--verify -o out.npy"),
         ("--only", "add -o out.npy", "--only -o out.npy"), ("-f h5", "add -o out.h5", "-f h5 -o out.h5"),
         ("--example -o y.txt", "leave out -o and -f, and add > example.txt", "--example"),
         ("-o y.npy --scheduler tcp://a:1 --dry-run", "add --engine dask", "-o y.npy --scheduler tcp://a:1 --dry-run --engine dask"),

@@ -157,14 +157,14 @@ def test_lines_of_which_little_is_known():
     got[1, :, 2] = got[4, :, 0] = 0
     assert told(x, n, 1, got) == (
         "sequences [1, 2], [4, 0]",
-        ["the output is only 0, in the wrong sequences alone"],
+        ["the output is only 0, in only the wrong sequences"],
     )
     x, n = a_job((6, 9, 1))
     other = n.copy()
     n[:, 0, 0], other[:, 0, 0] = (5, 5, 7, 9, 3, 4), (5, 2, 7, 4, 3, 4)
     _, texts = told(x, n, 1, oracle.reverse(x, other, 1))
     assert texts == [
-        "sequences are reversed by other lengths: 2 in place of 5 in batch 1, 4 in place of 9 in batch 3"
+        "sequences are reversed by other lengths: 2 instead of 5 in batch 1, 4 instead of 9 in batch 3"
     ]
 
 

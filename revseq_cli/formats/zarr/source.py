@@ -255,7 +255,7 @@ def _count_chunks(array: Metadata, names: list[str], where: str) -> int:
         if are_several
         else ""
     ):
-        found = f"has the chunk file {wrong}, and by its metadata {array.separator} stands between the numbers"
+        found = f"has the chunk file {wrong}, but its metadata say that {array.separator} separates the numbers"
         field = "dimension_separator" if array.version == 2 else "separator"
         raise FormatError(
             found, f'"{field}": "{other}" in its metadata, or files of other names', where=where
