@@ -125,6 +125,10 @@ def _run(settings: dict[str, Any]) -> int:
     import click  # here, since it takes a while
 
     from revseq_cli.commands.cli import cli
+    from revseq_cli.files.address import hide_secrets_of
+
+    for argument in sys.argv[1:]:
+        hide_secrets_of(argument)
 
     instruction = os.environ.get("_REVSEQ_COMPLETE", "")
     if instruction.endswith("_complete") and "COMP_WORDS" not in os.environ:

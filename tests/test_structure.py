@@ -55,6 +55,22 @@ def test_packages_import_what_the_table_of_the_guide_allows():
         }, module
 
 
+def test_no_modules_of_a_package_import_each_other_in_a_circle():
+    """Imports inside functions count, too."""
+    arrows = {}
+    for module, path in MODULES.items():
+        names = {name if name in MODULES else f"{name}.__init__" for name in imports(path)}
+        arrows[module] = {
+            name for name in names if package(name) == package(module) and name in MODULES
+        }
+    while leaves := [module for module, names in arrows.items() if not names - {module}]:
+        for leaf in leaves:
+            del arrows[leaf]
+        for names in arrows.values():
+            names.difference_update(leaves)
+    assert not arrows
+
+
 # Asks for one help after another, and says on standard error what is loaded after each.
 _MODULES = """
 import json, os, sys

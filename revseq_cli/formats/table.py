@@ -52,11 +52,11 @@ _HDF5_SUFFIXES = (
 _PAGES = (".markdown", ".text", ".rst", ".html", ".htm", ".xhtml")
 
 NPY = Format("npy", (".npy",), "npy", prints=True)
-HDF5 = Format("h5", _HDF5_SUFFIXES, "hdf5.source", names=True, keeps_others=True)
+HDF5 = Format("h5", _HDF5_SUFFIXES, "hdf5.format", names=True, keeps_others=True)
 NPZ = Format("npz", (".npz",), "npz", names=True, keeps_others=True)
 SAFETENSORS = Format("safetensors", (".safetensors",), "safetensors", names=True, keeps_others=True)
 ZARR = Format(
-    "zarr", (".zarr", ".zspy"), "zarr.metadata", names=True, keeps_others=True
+    "zarr", (".zarr", ".zspy"), "zarr.format", names=True, keeps_others=True
 )  # its files are folders
 # A tensor of ONNX can do without a name.
 ONNX = Format("onnx", (".pb",), "onnx", names=True, prints=True)

@@ -33,6 +33,7 @@ from revseq_cli.core import thresholds  # noqa: E402
 from revseq_cli.core.errors import RevseqError, without_secrets  # noqa: E402
 from revseq_cli.files import calls, upload  # noqa: E402
 from revseq_cli.files import close as close_files  # noqa: E402
+from revseq_cli.files.address import Address  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:Consolidated metadata")
 SIZES, LENGTHS = (6, 40_000), np.array([3, 0, 40_000, 2, 39_000, 1], np.uint32)
@@ -546,6 +547,31 @@ def test_no_credentials_anywhere(revseq, web, value):
     assert b"SECRET" not in (web.folder.parent / "y.nc").read_bytes()
     assert without_secrets("a https://me:S@h/x?S#S b") == "a https://h/x b"
     assert without_secrets("https://h/x.nc?S=a:b::air") == "https://h/x.nc::air"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "HTTP://h/x?sig=SECRET",
+        "https://h/x.npy?token=SECRET&a=SECRET#SECRET",
+        "https://me:p@ss 'w\"SECRET@h/x.npy",
+        "https://me:SECRET%21@h/x.npy",
+        "s3://key:SECRET@box/x.npy",
+        "az://box/x.npy?sig=SECRET",
+    ],
+)
+def test_secrets_of_an_address(revseq, address):
+    """They are hidden by value, whatever they have been through: quotes, an option, a manifest."""
+    for words in (
+        ("run", address, "--axis", "x", "--nothing"),
+        ("run", "x.npy", f"--lengths-dtype={address}", "--axis", 0),
+        ("show", address, "-vv", "--json"),
+    ):
+        done = revseq(*words, env={"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"})  # fmt: skip
+        assert done.status == 2
+        assert "SECRET" not in done.out + done.err
+    Address(address)
+    assert "SECRET" not in without_secrets(f"cannot open {address!r} or {address}")
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.h5", "x.zarr"])

@@ -18,7 +18,6 @@ from revseq_cli.core.dtypes import data_type_of, require_sizes
 from revseq_cli.core.errors import FormatError, about
 from revseq_cli.core.tensors import DataType, Region, TensorDesc, chunk_boxes, chunk_start
 from revseq_cli.files import base, open_file
-from revseq_cli.files.new import NewFile
 from revseq_cli.formats.attributes import (
     ENCODING,
     FILL,
@@ -39,7 +38,6 @@ from revseq_cli.formats.contents import (
 )
 from revseq_cli.formats.contract import (
     Address,
-    FileSink,
     Original,
     ReadTask,
     Source,
@@ -60,16 +58,6 @@ _TEXTS_AT_ONCE = 8
 def open_source(address: Address, types: TextTypes) -> Source:
     """The named dataset of a file, or its only one."""
     return Hdf5Source(address.path, address.key, asked=types.asked)
-
-
-def create_sink(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:
-    """The sink for a tensor like `template`, with the path `key`.
-
-    RevseqError for every reason to refuse it.
-    """
-    from revseq_cli.formats.hdf5 import sink  # most commands only read
-
-    return sink.create(file, template, key, original)
 
 
 class Hdf5Source(Source):

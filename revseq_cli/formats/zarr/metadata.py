@@ -29,10 +29,9 @@ from revseq_cli.core.dtypes import data_type_of, dtype_of, is_nameless, named, r
 from revseq_cli.core.errors import FormatError, MissingFileError, RevseqError, TensorIOError
 from revseq_cli.core.tensors import DataType, TensorDesc, braced
 from revseq_cli.files import base, folders
-from revseq_cli.files.new import NewFile
 from revseq_cli.formats.attributes import FILL, MISSING, VALID, Attributes, plain
-from revseq_cli.formats.contents import GROUP, Contents, Item, extra, only_of
-from revseq_cli.formats.contract import Address, FileSink, Original, Source, TextTypes
+from revseq_cli.formats.contents import GROUP, Contents, Item, only_of
+from revseq_cli.formats.contract import Address, TextTypes
 from revseq_cli.text.numbers import unique
 
 Version = Literal[2, 3]
@@ -224,22 +223,6 @@ class Store:
             else:
                 pending += self.folders(key)
         return sorted(arrays)
-
-
-def open_source(address: Address, types: TextTypes) -> Source:
-    """The named array of a store, or its only one."""
-    extra("zarr", "a Zarr store", address.path)
-    from revseq_cli.formats.zarr.source import ZarrSource
-
-    return ZarrSource(address.path, address.key, asked=types.asked)
-
-
-def create_sink(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:
-    """A new store of one array, or a copy of a store with that array replaced or added."""
-    extra("zarr", "a Zarr store", file.name)
-    from revseq_cli.formats.zarr.sink import ZarrSink
-
-    return ZarrSink(file, template, key, original)
 
 
 def open_store(path: str) -> Store:

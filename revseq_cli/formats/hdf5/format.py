@@ -1,0 +1,16 @@
+"""The format HDF5, as `formats.table` finds it."""
+
+from __future__ import annotations
+
+from revseq_cli.files.new import NewFile
+from revseq_cli.formats.contract import FileSink, Original, Source
+from revseq_cli.formats.hdf5.source import contents, open_source
+
+__all__ = ["contents", "create_sink", "open_source"]
+
+
+def create_sink(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:
+    """The sink for a tensor like `template`, with the path `key`; RevseqError for every reason to refuse it."""
+    from revseq_cli.formats.hdf5 import sink  # most commands only read
+
+    return sink.create(file, template, key, original)
