@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import re
@@ -220,13 +219,23 @@ class Reference:
         return row, packing, head
 
     def may_be(self, format_name: str) -> bool:
-        """Whether an option with that format may be about this input: neither its suffix nor its bytes say another."""
-        if self.inline is not None or self.is_piped or by_suffix(self.path, reading=True):
+        """Whether an option with that format may be about this input.
+
+        It is about a pipe, and about a file whose first bytes say that format. Where the bytes say
+        nothing, it counts unless the suffix names a format that can be recognised by nothing else.
+        """
+        if self.inline is not None:
             return False
-        with contextlib.suppress(RevseqError):  # raised again when it is opened
-            row = self._kind[0]
-            return row is None or row.name == format_name
-        return True
+        if self.is_piped:
+            return True
+        try:
+            by_bytes = self._kind[0]
+        except RevseqError:  # raised again when it is opened
+            by_bytes = None
+        if by_bytes is not None:
+            return by_bytes.name == format_name
+        by_name = by_suffix(self.path, reading=True)
+        return by_name is None or not (by_name.is_text or by_name is RAW)
 
     @functools.cached_property
     def text(self) -> Text:

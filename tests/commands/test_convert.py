@@ -180,3 +180,15 @@ def test_formats_of_input_and_output_are_two_options(revseq, files):
     revseq("show", "x.npy", "-f", "npy").refused("unknown option -f")
     revseq("run", "x.npy", *job, "-f", "h5", "-o", "named.npy").ok()
     assert (files / "named.npy").read_bytes().startswith(b"\x89HDF")
+
+
+def test_the_format_of_inputs_counts_for_those_that_may_have_it(revseq, files):
+    job = ("n.npy", "--axis", 1, "-f", "json")
+    right = revseq("run", "x.npy", *job).ok().out
+    text = revseq("run", "x.npy", *job).ok().out
+    (files / "text.npy").write_text(text)
+    again = revseq("run", "text.npy", *job, "--input-format", "json").ok().out
+    assert again == revseq("run", "-", *job, stdin=right.encode()).ok().out
+    piped = b"1,2,3,4\n5,6,7,8\n9,10,11,12\n"
+    csv = revseq("run", "-", *job, "--input-format", "csv", stdin=piped).ok().out
+    assert json.loads(csv)["Sizes"] == [3, 4]
