@@ -60,7 +60,10 @@ _DEFAULTS = [
 )
 @click.argument("manifest", metavar="[MANIFEST]", required=False, shell_complete=complete_files)
 @Group.READ.option(
-    "--each", metavar="PATTERN", help="Run a job for each file that matches, such as 'data/*.npy'."
+    "--each",
+    "pattern",
+    metavar="PATTERN",
+    help="Run a job for each file that matches, such as 'data/*.npy'.",
 )
 @Group.READ.option(
     "--lengths", metavar="NAME",
@@ -81,7 +84,7 @@ _DEFAULTS = [
 @options.output_options
 def command(
     manifest: str | None,
-    each: str | None,
+    pattern: str | None,
     lengths: str | None,
     output: str | None,
     resume: bool,
@@ -109,75 +112,93 @@ def command(
     and the exit status is 1. With --json, the command prints an object for each job.
     """
     from revseq_cli.commands.pool import Pool  # --help must not load NumPy
-    from revseq_cli.report.outcomes import Outcome, summarize
+    from revseq_cli.report.outcomes import summarize
 
-    jobs = _jobs(manifest, each, {"lengths": lengths, "output": output}, defaults)
+    jobs = _read_jobs(manifest, pattern, {"lengths": lengths, "output": output}, defaults)
     if not jobs:
-        console.note(
-            f"{manifest} names no file"
-            if each is None
-            else f"no file matches --each {each or repr(each)}"
-        )
+        if pattern is None:
+            console.note(f"{manifest} names no file")
+        else:
+            console.note(f"no file matches --each {pattern or repr(pattern)}")
         return 0
-    began, outcomes = time.monotonic(), list[Outcome]()
+    start = time.monotonic()
+    outcomes: list[Outcome] = []
     with signals.defer():
+        entries = jobs.entries
         skipped: list[Outcome] = []
-        entries: list[Entry] = []
         files.learn_states(
-            [path for entry in jobs.entries for path in (*entry.inputs.values(), entry.output)]
+            [path for entry in entries for path in (*entry.inputs.values(), entry.output)]
         )
-        for entry in jobs.entries:
-            if not resume:
-                entries.append(entry)
-            elif _is_up_to_date(entry):
-                skipped.append(Outcome(entry.line, entry.options["output"], None, skipped=True))
-            else:
-                remakes = files.exists(entry.output)
-                entries.append(entry._replace(remakes=remakes))
+        if resume:
+            entries, skipped = _skip_complete(entries)
         pool = Pool(entries, defaults["cores"], plans=dry_run, shows_errors=console.verbose > 1)
         with (
             signals.begin_stage("batch", len(entries), "jobs") as advance,
-            contextlib.closing(pool.run()) as ended,
+            contextlib.closing(pool.run()) as results,
         ):
             try:
-                for outcome in itertools.chain(skipped, ended):
+                for outcome in itertools.chain(skipped, results):
                     outcomes.append(outcome)
                     _print_outcome(outcome, jobs, console)
                     advance(0 if outcome.skipped else 1)
             finally:
-                _print_notes_and_errors(
-                    sorted(outcomes, key=lambda outcome: outcome.line), jobs, console
-                )
-    if not (console.as_json or console.quiet):
-        seconds = time.monotonic() - began
-        click.echo(summarize(outcomes, len(jobs.entries), None if dry_run else seconds))
+                in_order = sorted(outcomes, key=lambda outcome: outcome.line)
+                _print_notes_and_errors(in_order, jobs, console)
+    if not console.as_json and not console.quiet:
+        seconds = None if dry_run else time.monotonic() - start
+        click.echo(summarize(outcomes, len(jobs.entries), seconds))
     return int(any(outcome.error for outcome in outcomes))
 
 
-def _jobs(
+def _skip_complete(entries: Iterable[Entry]) -> tuple[list[Entry], list[Outcome]]:
+    """The jobs to do with --resume, and the outcomes of those that are done."""
+    from revseq_cli.report.outcomes import Outcome
+
+    left: list[Entry] = []
+    skipped: list[Outcome] = []
+    for entry in entries:
+        if _is_up_to_date(entry):
+            skipped.append(Outcome(entry.line, entry.options["output"], None, skipped=True))
+        else:
+            left.append(entry._replace(remakes=files.exists(entry.output)))
+    return left, skipped
+
+
+def _read_jobs(
     path: str | None, pattern: str | None, templates: dict[str, Any], defaults: dict[str, Any]
 ) -> Jobs | None:
-    """The jobs; None where no file matches or is named. UsageError for both of MANIFEST and --each, or neither."""
+    """The jobs; None where no file matches or is named.
+
+    UsageError if both MANIFEST and --each are there, or neither.
+    """
     from revseq_cli.commands import manifest  # --help must not load NumPy
 
-    if path is not None and pattern is not None:
-        quoted = f"quote the pattern, so that the shell does not put names in its place: --each {manifest.PATTERN}"
-        raise UsageError("--each and MANIFEST are two ways to name jobs", "one of them", quoted)
-    if path and re.search(r"[*?]", path) and not files.exists(path):
-        hint = f"to run a job for each file that matches, use --each {platform.quoted(path)}"
-        raise MissingFileError("no such file", hint=hint, where=path)
-    if path is not None and not any(templates.values()):
-        return manifest.read(path, _COLUMNS, defaults)
-    if path is not None and path.lower().endswith((".csv", ".json", ".jsonl")):
-        found = "-o and --lengths are for --each, and for a list of names"
-        raise UsageError(found, "columns of the manifest", "leave out -o and --lengths", path)
     if path is None and pattern is None:
         hint = f"add jobs.csv, or --each {manifest.PATTERN} -o {manifest.OUTPUT}"
         raise UsageError("no manifest is given", "one MANIFEST, or --each", hint)
+    if path is not None and pattern is not None:
+        quoted = "quote the pattern, so that the shell does not put names in its place"
+        hint = f"{quoted}: --each {manifest.PATTERN}"
+        raise UsageError("--each and MANIFEST are two ways to name jobs", "one of them", hint)
+    if path is not None:
+        if re.search(r"[*?]", path) and not files.exists(path):
+            hint = f"to run a job for each file that matches, use --each {platform.quoted(path)}"
+            raise MissingFileError("no such file", hint=hint, where=path)
+        if not any(templates.values()):
+            return manifest.read(path, _COLUMNS, defaults)
+        if path.lower().endswith((".csv", ".json", ".jsonl")):
+            problem = "-o and --lengths are for --each, and for a list of names"
+            hint = "leave out -o and --lengths"
+            raise UsageError(problem, "columns of the manifest", hint, path)
     if not templates["output"]:
         raise UsageError("the jobs have no output", "a name for each", f"add -o {manifest.OUTPUT}")
-    paths = manifest.names_in(path) if path is not None else manifest.matching(pattern or "")
-    return manifest.of_files(paths, pattern or "", templates, _COLUMNS, defaults) if paths else None
+    if path is not None:
+        paths = manifest.read_names(path)
+    else:
+        paths = manifest.list_inputs(pattern or "")
+    if not paths:
+        return None
+    return manifest.make_jobs(paths, pattern or "", templates, _COLUMNS, defaults)
 
 
 def _is_up_to_date(entry: Entry) -> bool:
@@ -215,19 +236,25 @@ def _print_json(outcome: Outcome) -> None:
 
 
 def _print_outcome(outcome: Outcome, jobs: Jobs, console: Console) -> None:
+    """Print the report on a job, or with -v what is written."""
     if isinstance(outcome.error, FileThereError):
         outcome.error.hint = (
             "add --resume to skip what is done, or --overwrite to do all jobs again"
         )
     if console.as_json:
         _print_json(outcome)
-    if not outcome.error:
-        done = "skipped" if outcome.skipped else "planned" if outcome.planned else "wrote"
-        console.detail(f"{jobs.place([outcome.line])}: {done} {outcome.output}")
+    if outcome.error:
+        return
+    verb = "wrote"
+    if outcome.skipped:
+        verb = "skipped"
+    elif outcome.planned:
+        verb = "planned"
+    console.detail(f"{jobs.name_jobs([outcome.line])}: {verb} {outcome.output}")
 
 
 def _print_notes_and_errors(outcomes: Iterable[Outcome], jobs: Jobs, console: Console) -> None:
-    """Print the notes, and then the errors: those that are alike once, with the lines of all their jobs."""
+    """Print the notes, and then the errors; those that are alike once, with the lines of all."""
     from revseq_cli.formats.leftovers import subject_of
     from revseq_cli.report.terminal import combine, reason
 
@@ -239,12 +266,13 @@ def _print_notes_and_errors(outcomes: Iterable[Outcome], jobs: Jobs, console: Co
             subject = subject_of(note)
             notes.setdefault(subject, note)
             lines_of_notes[subject].append(outcome.line)
-        if error := outcome.error:
-            errors[DiskFullError if isinstance(error, DiskFullError) else reason(error)][
-                outcome.line
-            ] = error
+        error = outcome.error
+        if isinstance(error, DiskFullError):
+            errors[DiskFullError][outcome.line] = error
+        elif error:
+            errors[reason(error)][outcome.line] = error
     for subject, note in notes.items():
-        console.note(f"{jobs.place(lines_of_notes[subject])}: {note}")
+        console.note(f"{jobs.name_jobs(lines_of_notes[subject])}: {note}")
     for alike in errors.values():
         for part in combine([*alike.values()]):
-            print_error(part, console.color, jobs.place([*alike]))
+            print_error(part, console.color, jobs.name_jobs([*alike]))

@@ -24,13 +24,21 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.jobs import Job
     from revseq_cli.pipeline.passes import Pair
     from revseq_cli.pipeline.plan import Resources
-    from revseq_cli.report.comparison import WrongSequence
+    from revseq_cli.porting.diagnose import Diagnosis
+    from revseq_cli.report.comparison import Comparison, WrongSequence
     from revseq_cli.report.subject import Mask
 
 # What settings say of tensors, with and without a job.
 _OF_TENSORS = {"dtype", "input_format", "sizes", "atol", "rtol", "ulp", "equal_nan"}
 _MOST_DRAWN = 10_000  # differences among which a picture looks for wrong sequences
-_ADD_JOB = "add --job to compare A with the right output of a job, or --on cpu to run INPUT and LENGTHS there"
+_FORMS = (
+    "A B, or A --job INPUT LENGTHS, or --on PROVIDER INPUT LENGTHS, "
+    "where INPUT may be a complete job"
+)
+_ADD_JOB = (
+    "add --job to compare A with the right output of a job, "
+    "or --on cpu to run INPUT and LENGTHS there"
+)
 
 
 @make_command(
@@ -116,56 +124,79 @@ def command(
     from revseq_cli.pipeline import folds, passes
     from revseq_cli.pipeline.plan import plan_pass
     from revseq_cli.porting import diagnose
-    from revseq_cli.report import comparison, terminal
+    from revseq_cli.report import comparison
 
     _require_tensors(tensors, settings, is_job=is_job, on=on)
     limits = [settings.pop(name) for name in ("atol", "rtol", "ulp", "equal_nan")]
     tolerance = folds.tolerance_of(*limits)
 
     with signals.defer(), contextlib.ExitStack() as stack:
-        job, pair, found, svg, diagnosis, notes = None, None, None, "", None, list[str]()
+        job: Job | None = None
+        notes: list[str] = []
         if is_job or on:
             a, job, notes = _open_job(tensors, settings, on, resources)
             b = job.values
         else:
             a, b = _open_tensors(tensors, settings, resources)
-        files = [*a.files, *(job or b).files]
-        drawing = options.new_picture(picture, files, overwrite=overwrite) if picture else None
+        right = job or b
+        drawing = None
+        if picture:
+            inputs = [*a.files, *right.files]
+            drawing = options.new_picture(picture, inputs, overwrite=overwrite)
+        pair: Pair | None = None
+        differences: Differences | None = None
+        diagnosis: Diagnosis | None = None
         if job:
             counts = passes.count_lengths(job, resources)
             notes += job.describe_lengths(counts.clamped, counts.least)
-            opened = diagnose.open_diagnosis(a, job, tolerance, resources, first)
-            diagnosis = stack.enter_context(opened)
-            if diagnosis:
-                pair, found, b = diagnosis.pair, diagnosis.differences, diagnosis.pair.right
+            diagnosis = stack.enter_context(
+                diagnose.open_diagnosis(a, job, tolerance, resources, first)
+            )
         elif a.desc == b.desc:
             pair = passes.Pair(a, b, plan_pass(a, b, resources))
-            found = passes.compare("compare", pair, tolerance, first)
-        if drawing and pair and found:
-            causes = tuple(one.text for one in diagnosis.mistakes) if diagnosis else ()
-            svg = _picture(pair, found, tolerance, causes)
-        elif drawing:
-            notes.append("no picture is drawn: the tensors differ in sizes or data types")
+            differences = passes.compare("compare", pair, tolerance, first)
+        if diagnosis:
+            pair = diagnosis.pair
+            differences = diagnosis.differences
+            b = pair.right
+        svg = ""
         sequences: tuple[WrongSequence, ...] = ()
-        if pair and found and not (console.as_json or console.quiet):
-            sequences = _read_wrong_sequences(pair, found, tolerance, first)
+        if pair and differences:
+            if drawing:
+                svg = _draw(pair, differences, tolerance, diagnosis)
+            if not console.as_json and not console.quiet:
+                sequences = _read_wrong_sequences(pair, differences, tolerance, first)
+        elif drawing:
+            notes.append("no picture is drawn: the tensors differ in shapes or data types")
         a.recheck()
-        (job or b).recheck()
-    if drawing and pair:
-        with FileTransaction(drawing) as together:
+        right.recheck()
+    if drawing and svg:
+        with FileTransaction(drawing) as transaction:
             drawing.write(svg.encode())
-        notes += together.notes
-    wrong = diagnosis.wrong_sequences if diagnosis else None
-    mistakes = diagnosis.mistakes if diagnosis else ()
-    axis = job.axis if job else None
-    done = comparison.Comparison(a, b, found, axis, wrong, mistakes, sequences)
-    status = 0 if done.equal else 1
+        notes += transaction.notes
+    result = comparison.Comparison(
+        a,
+        b,
+        differences,
+        axis=job.axis if job else None,
+        wrong_sequences=diagnosis.wrong_sequences if diagnosis else None,
+        mistakes=diagnosis.mistakes if diagnosis else (),
+        sequences=sequences,
+    )
+    return _print_result(result, notes, console)
+
+
+def _print_result(result: Comparison, notes: Sequence[str], console: Console) -> int:
+    """Print the report; the exit status."""
+    from revseq_cli.report import comparison, terminal
+
+    status = 0 if result.equal else 1
     console.note(*notes)
     if console.as_json:
-        console.report(done.as_record(), status)
+        console.report(result.as_record(), status)
     elif not console.quiet:
         width = terminal.width_of(sys.stdout)
-        text = comparison.text_of(done, width, in_color=console.in_color)
+        text = comparison.text_of(result, width, in_color=console.in_color)
         click.echo(text, color=console.in_color)
     return status
 
@@ -173,26 +204,29 @@ def command(
 def _require_tensors(
     tensors: Sequence[str], settings: dict[str, Any], *, is_job: bool, on: str | None
 ) -> None:
-    """UsageError for too few or too many tensors, and for options of a job without --job or --on."""
+    """UsageError for too few or too many tensors, and for options of a job where there is none."""
+    has_job = is_job or on is not None
     of_job = options.find_typed_option(*settings.keys() - _OF_TENSORS)
-    wanted = "A B, or A --job INPUT LENGTHS, or --on PROVIDER INPUT LENGTHS, where INPUT may be a complete job"
     if is_job and on:
-        raise UsageError(
-            "--on computes A, and --job reads it from a file", wanted, "leave out --job"
-        )
-    if of_job and not (is_job or on):
-        raise UsageError(f"{of_job} applies only to a job", wanted, _ADD_JOB)
-    least, most = (1, 2) if on else (2, 2 + is_job)
-    if not least <= len(tensors) <= most:
-        hint = _ADD_JOB if len(tensors) == 3 and not (is_job or on) else ""
-        raise UsageError(f"tensors given: {len(tensors)}", wanted, hint)
+        found = "--on computes A, and --job reads it from a file"
+        raise UsageError(found, _FORMS, "leave out --job")
+    if of_job and not has_job:
+        raise UsageError(f"{of_job} applies only to a job", _FORMS, _ADD_JOB)
+    names = ["A", "B"]
+    least = 2
+    if is_job:
+        names = ["A", "INPUT", "LENGTHS"]
+    if on:
+        names = ["INPUT", "LENGTHS"]
+        least = 1
+    if not least <= len(tensors) <= len(names):
+        hint = _ADD_JOB if len(tensors) == 3 and not has_job else ""
+        raise UsageError(f"tensors given: {len(tensors)}", _FORMS, hint)
     from revseq_cli.formats.pipes import refuse_shared  # --help must not load NumPy
     from revseq_cli.formats.references import Reference
 
-    names = ("INPUT", "LENGTHS") if on else ("A", "INPUT", "LENGTHS") if is_job else ("A", "B")
-    refuse_shared(
-        [(name, Reference.input(typed)) for name, typed in zip(names, tensors, strict=False)]
-    )
+    references = [Reference.input(text) for text in tensors]
+    refuse_shared(list(zip(names, references, strict=False)))
 
 
 def _open_tensors(
@@ -204,9 +238,8 @@ def _open_tensors(
 
     references = [Reference.input(text, settings["input_format"]) for text in tensors]
     inputs.refuse_sizes(references, settings["sizes"])
-    opening = {name: settings[name] for name in ("dtype", "input_format", "sizes")} | {
-        "absolute": resources.elsewhere
-    }
+    opening = {name: settings[name] for name in ("dtype", "input_format", "sizes")}
+    opening["absolute"] = resources.elsewhere
     a, b = (options.request_of(input=text, **opening) for text in tensors)
     return inputs.load_pair(a, b)
 
@@ -221,14 +254,19 @@ def _open_job(
     from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline import inputs, suggest
 
-    own, *rest = tensors if on else tensors[1:]
-    lengths, absolute = rest[0] if rest else None, resources.elsewhere
-    references = [Reference.input(text, settings["input_format"]) for text in (own, tensors[0])]
+    of_job = tensors if on else tensors[1:]
+    lengths = of_job[1] if len(of_job) > 1 else None
+    references = [
+        Reference.input(text, settings["input_format"]) for text in (of_job[0], tensors[0])
+    ]
     sizes = settings.pop("sizes")
     inputs.refuse_sizes(references, sizes)
-    of_input, of_a = (sizes, None) if references[0].is_bare else (None, sizes)
+    # --sizes is about INPUT if that is a raw buffer, and else about A.
+    sizes_of_input = sizes if references[0].is_bare else None
+    sizes_of_a = None if references[0].is_bare else sizes
+    absolute = resources.elsewhere
     request = options.request_of(
-        input=own, lengths=lengths, sizes=of_input, absolute=absolute, **settings
+        input=of_job[0], lengths=lengths, sizes=sizes_of_input, absolute=absolute, **settings
     )
     if on:
         from revseq_cli.porting import runtime
@@ -237,7 +275,7 @@ def _open_job(
         output, notes = runtime.compute(job, on, resources.memory)
         return output, job, notes
     reading = {name: settings[name] for name in ("dtype", "input_format")}
-    a = options.request_of(input=tensors[0], sizes=of_a, absolute=absolute, **reading)
+    a = options.request_of(input=tensors[0], sizes=sizes_of_a, absolute=absolute, **reading)
     job = suggest.load(inputs.read_like(request, a))
     return inputs.load_output(a, "A", like=job.values.desc), job, []
 
@@ -269,16 +307,19 @@ def _read_wrong_sequences(
     return tuple(comparison.read_wrong_sequences(subject, most))
 
 
-def _picture(
-    pair: Pair, differences: Differences, tolerance: Tolerance | None, causes: tuple[str, ...]
+def _draw(
+    pair: Pair,
+    differences: Differences,
+    tolerance: Tolerance | None,
+    diagnosis: Diagnosis | None,
 ) -> str:
     """Both tensors, with what differs marked, and what explains it."""
     from revseq_cli.pipeline import passes
     from revseq_cli.report import picture
 
     mask = _mask_of(pair, tolerance)
-    tensors = (("A", pair.a), ("expected" if pair.job else "B", pair.right))
     job = pair.job
+    tensors = (("A", pair.a), ("expected" if job else "B", pair.right))
     if job is None:
         # The report may show fewer differences than the picture, or none.
         differences = passes.compare("draw", pair, tolerance, _MOST_DRAWN)
@@ -290,5 +331,5 @@ def _picture(
         axis=job.axis,
         lengths=job.lengths,
         batch_axis=job.batch_axis,
-        causes=causes,
+        causes=tuple(mistake.text for mistake in diagnosis.mistakes) if diagnosis else (),
     )

@@ -1,7 +1,7 @@
-"""The jobs of a batch: from a manifest in JSON lines or CSV, or one for each file that matches a pattern.
+"""The jobs of a batch: from a manifest in JSON lines or CSV, or one for each of some files.
 
-A column of a manifest is an argument or an option of `run`, by its long name and with its type. All is checked before
-any job runs.
+A column of a manifest is an argument or an option of `run`, by its long name and with its type. All
+is checked before any job runs.
 """
 
 from __future__ import annotations
@@ -45,14 +45,13 @@ _EXAMPLE = (
 )
 _TENSORS = ("input", "lengths")  # the columns that may be lists in JSON
 _SEPARATORS = ",;\t"  # of cells: Excel writes semicolons where a comma stands in numbers
-PATTERN, OUTPUT = (
-    platform.quoted("data/*.npy"),
-    platform.quoted("out/{stem}.npy"),
-)  # examples, for hints
+# Examples, for hints.
+PATTERN = platform.quoted("data/*.npy")
+OUTPUT = platform.quoted("out/{stem}.npy")
 
 
 class Entry(NamedTuple):
-    """A job: its number, which is its line in a manifest; its options by the names of their parameters.
+    """A job: its number, which is its line in a manifest, and its options by their parameters.
 
     `output` and `inputs`, by their columns, are real paths. `bytes` is the size of the inputs.
     With `remakes`, the output exists and is older than they are.
@@ -73,11 +72,13 @@ class Jobs(NamedTuple):
     noun: str
     entries: list[Entry]
 
-    def place(self, lines: Sequence[int]) -> str:
-        """What messages call these jobs: "jobs.csv: line 2", or "jobs.csv: lines 2, 3, 5 (3 jobs)"."""
+    def name_jobs(self, lines: Sequence[int]) -> str:
+        """What messages call these jobs: "m.csv: line 2", or "m.csv: lines 2, 3, 5 (3 jobs)"."""
+        name = printable(self.name)
         if len(lines) == 1:
-            return f"{printable(self.name)}: {self.noun} {lines[0]}"
-        return f"{printable(self.name)}: {self.noun}s {listed(map(str, sorted(lines)))} ({len(lines):,} jobs)"
+            return f"{name}: {self.noun} {lines[0]}"
+        numbers = listed(map(str, sorted(lines)))
+        return f"{name}: {self.noun}s {numbers} ({len(lines):,} jobs)"
 
 
 def read(
@@ -85,7 +86,10 @@ def read(
     columns: Columns,
     defaults: dict[str, Any],
 ) -> Jobs:
-    """The jobs of a manifest, or of standard input for -; FormatError for the first thing that is wrong."""
+    """The jobs of a manifest, or of standard input for -.
+
+    FormatError for the first thing that is wrong.
+    """
     reference = Reference(path)
     row = by_suffix(path)
     if row is not None and not row.is_text:
@@ -93,30 +97,40 @@ def read(
         raise UsageError("a tensor, not a manifest", "JSON Lines or CSV", hint, path)
     text = reference.text
     suffix = os.path.splitext(text.name)[1].lower()
-    is_json = suffix in (".json", ".jsonl") or (
-        suffix != ".csv" and text.text.lstrip().startswith(("{", "["))
-    )
+    read_rows = _read_csv_rows
+    has_brace = text.text.lstrip().startswith(("{", "["))
+    if suffix in (".json", ".jsonl") or (has_brace and suffix != ".csv"):
+        read_rows = _read_json_rows
     with about(text.name):
-        rows = (_read_json_rows if is_json else _read_csv_rows)(text.text, columns)
-        entries = _entries(rows, "line", columns, defaults, files.make_resolver())
-        for entry in entries if text.identity else ():
-            if files.name_key(entry.output) == files.name_key(files.real_path(path)):
-                found = f"line {entry.line}: its output {entry.options['output']} is the manifest itself"
-                raise FormatError(found, "another name")
+        rows = read_rows(text.text, columns)
+        entries = _make_entries(rows, "line", columns, defaults, files.make_resolver())
+        if text.identity:
+            _refuse_output(path, entries)
     return Jobs(text.name, "line", entries)
 
 
-def of_files(
+def _refuse_output(path: str, entries: Iterable[Entry]) -> None:
+    """FormatError if the manifest itself is the output of a job."""
+    manifest = files.name_key(files.real_path(path))
+    for entry in entries:
+        if files.name_key(entry.output) == manifest:
+            output = entry.options["output"]
+            problem = f"line {entry.line}: its output {output} is the manifest itself"
+            raise FormatError(problem, "another name")
+
+
+def make_jobs(
     paths: Sequence[str],
     pattern: str,
     templates: dict[str, str | None],
     columns: Columns,
     defaults: dict[str, Any],
 ) -> Jobs:
-    """A job for each of these files: `templates` has the names of its other files, by their columns.
+    """A job for each of these files.
 
-    `pattern` is the one that they match, which may end with ::key, or empty. What is an output, or the lengths, of
-    another job is no input. UsageError for a wrong placeholder, and for two jobs with one output.
+    `templates` has the names of its other files, by their columns. `pattern` is the one that the
+    files match, which may end with ::key, or it is empty. The output or the lengths of another job
+    are no input. UsageError for a wrong placeholder, and for two jobs with one output.
     """
     of_names, colons, key = pattern.partition("::")
     rows: dict[str, dict[str, str]] = {}
@@ -127,19 +141,7 @@ def of_files(
         return files.name_key(resolve(name))
 
     for path in paths:
-        values = placeholders(path, of_names)
-        try:
-            names = {
-                column: template.format(**values)
-                for column, template in templates.items()
-                if template is not None
-            }
-        except (LookupError, ValueError, AttributeError) as e:
-            wanted = (
-                f"one of {listed(f'{{{name}}}' for name in values)}; a brace itself is {{{{ or }}}}"
-            )
-            found = f"a wrong placeholder in {' or '.join(filter(None, templates.values()))}: {e}"
-            raise UsageError(found, wanted) from None
+        names = _fill_templates(templates, find_placeholders(path, of_names))
         # A name that looks like a typed tensor, or like standard input, is one of this folder.
         folder = f"{os.curdir}{os.sep}" if path.lstrip().startswith("[") or path == "-" else ""
         others = {file_key(name.partition("::")[0]) for name in names.values()}
@@ -148,12 +150,29 @@ def of_files(
     jobs = {path: row for path, row in rows.items() if file_key(path) not in used}
     if len({row["output"] for row in jobs.values()}) < len(jobs):
         template = str(templates["output"])
-        found = f"-o {template} is one file for several inputs"
-        raise UsageError(found, hint=_hint_for_outputs(template, [*jobs], of_names))
+        hint = _hint_for_outputs(template, [*jobs], of_names)
+        raise UsageError(f"-o {template} is one file for several inputs", hint=hint)
     name = f"--each {platform.quoted(pattern)}" if pattern else "the list of names"
     with about(name):
         numbered = enumerate(jobs.values(), 1)
-        return Jobs(name, "job", _entries(numbered, "job", columns, defaults, resolve))
+        return Jobs(name, "job", _make_entries(numbered, "job", columns, defaults, resolve))
+
+
+def _fill_templates(
+    templates: Mapping[str, str | None], values: Mapping[str, str]
+) -> dict[str, str]:
+    """The names of a job's other files; UsageError for a placeholder that there is not."""
+    names = {}
+    for column, template in templates.items():
+        if template is None:
+            continue
+        try:
+            names[column] = template.format(**values)
+        except (LookupError, ValueError, AttributeError) as e:
+            choices = listed(f"{{{name}}}" for name in values)
+            expected = f"one of {choices}; a brace itself is {{{{ or }}}}"
+            raise UsageError(f"a wrong placeholder in {template}: {e}", expected) from None
+    return names
 
 
 def _hint_for_outputs(
@@ -168,23 +187,24 @@ def _hint_for_outputs(
     suffix = os.path.splitext(template)[1]
     folder = os.path.dirname(template.partition("{")[0])
     if not suffix:
-        folder, suffix = template.partition("{")[0], "{suffix}"
+        folder = template.partition("{")[0]
+        suffix = "{suffix}"
     for name in ("{stem}", "{match}", "{name}", "{parent}/{stem}", "{parent}/{name}"):
         other = os.path.join(folder, name + suffix)
-        outputs = {other.format(**placeholders(path, of_names)) for path in paths}
+        outputs = {other.format(**find_placeholders(path, of_names)) for path in paths}
         if len(outputs) == len(paths):
             return f"to name a file for each input, use -o {platform.quoted(other)}"
     return ""
 
 
-def matching(pattern: str) -> list[str]:
+def list_inputs(pattern: str) -> list[str]:
     """The files and Zarr stores that match, in the order of their names."""
     names = files.list_matching(pattern.partition("::")[0])
     return [name.rstrip("/") for name in names if not name.endswith("/") or is_store(name)]
 
 
-def names_in(path: str) -> list[str]:
-    """The names in a file, or on standard input for -: one a line, or with a NUL behind each."""
+def read_names(path: str) -> list[str]:
+    """The names in a file, or on standard input for -: one a line, or with a NUL after each."""
     if path == "-":
         data = sys.stdin.buffer.read()
     else:
@@ -194,15 +214,19 @@ def names_in(path: str) -> list[str]:
     return [os.fsdecode(name) for name in names if name]
 
 
-def placeholders(path: str, pattern: str) -> dict[str, str]:
+def find_placeholders(path: str, pattern: str) -> dict[str, str]:
     """What each placeholder becomes for a file that matches the pattern, which may be empty."""
     parent, name = os.path.split(path.rstrip(os.sep))
     compression = packing_of(name)
     packed = name[-len(compression.suffix) :] if compression else ""
     stem, suffix = os.path.splitext(name.removesuffix(packed))
     of_name = os.path.basename(pattern)
-    before, after = re.split(r"[*?\[]", of_name)[0], re.split(r"[*?\]]", of_name)[-1]
-    match = stem if before == of_name else name[len(before) : len(name) - len(after)]
+    match = stem
+    # What is before the first wildcard of the pattern, and after the last one.
+    before = re.split(r"[*?\[]", of_name)[0]
+    after = re.split(r"[*?\]]", of_name)[-1]
+    if before != of_name:
+        match = name[len(before) : len(name) - len(after)]
     return {
         "stem": stem,
         "match": match,
@@ -295,8 +319,8 @@ def _read_csv_rows(text: str, columns: Columns) -> Iterator[Row]:
                     names = _check_names(row, columns)
                     continue
                 if len(row) != len(names):
-                    found = "has too few or too many cells"
-                    raise FormatError(found, f"{len(names)}, as in the first line")
+                    expected = f"{len(names)}, as in the first line"
+                    raise FormatError("has too few or too many cells", expected)
                 cells = {name: cell for name, cell in zip(names, row, strict=True) if cell}
                 yield rows.line_num, cells
     except csv.Error as e:
@@ -320,64 +344,78 @@ def _check_names(typed: Sequence[str], columns: Columns) -> list[str]:
     return names
 
 
-def _entries(
+def _make_entries(
     rows: Iterable[Row],
     noun: str,
     columns: Columns,
     defaults: dict[str, Any],
     resolve: Callable[[str], str],
 ) -> list[Entry]:
-    """The jobs of rows; FormatError for an output that is another job's output, and for an input that a job writes."""
+    """The jobs of rows; FormatError for a file of one job that another job writes."""
     context = click.get_current_context()
     entries: list[Entry] = []
     look_at = functools.cache(functools.partial(_look_at, resolve))
     for number, cells in rows:
         with _about_job(noun, number):
-            if lacking := next((name for name in ("input", "output") if name not in cells), None):
-                raise FormatError(f"no {lacking}", "an input and an output for every job")
+            for name in ("input", "output"):
+                if name not in cells:
+                    raise FormatError(f"no {name}", "an input and an output for every job")
             options = dict(defaults)
             for name, text in cells.items():
-                if not can_be_typed(text):
-                    raise FormatError(f"{name}: {text[:40]!r} contains bytes that are not text")
-                if isinstance(columns[name].type, click.Path):  # which only looks at the file
-                    options[str(columns[name].name)] = text
-                    continue
-                try:
-                    options[str(columns[name].name)] = columns[name].type_cast_value(context, text)
-                except click.BadParameter as e:
-                    refused = usage.value_error(columns[name], text, e.message)
-                    raise UsageError(f"{name}: {refused.found}", refused.expected) from None
-                except UsageError as e:
-                    raise UsageError(f"{name}: {e.found}", e.expected) from None
-            entries.append(_entry(number, options, resolve, look_at))
+                options[str(columns[name].name)] = _parse_cell(context, columns[name], name, text)
+            entries.append(_make_entry(number, options, resolve, look_at))
     if not entries:
         raise FormatError("contains no job", _EXAMPLE)
+    _refuse_shared_files(noun, entries)
+    return entries
+
+
+def _parse_cell(
+    context: click.Context,
+    parameter: click.Parameter,
+    name: str,
+    text: str,
+) -> Any:  # noqa: ANN401 - what the type of the parameter gives
+    """The value of a cell, as if it were typed; an error names the column."""
+    if not can_be_typed(text):
+        raise FormatError(f"{name}: {text[:40]!r} contains bytes that are not text")
+    if isinstance(parameter.type, click.Path):  # which only looks at the file
+        return text
+    try:
+        return parameter.type_cast_value(context, text)
+    except click.BadParameter as e:
+        refused = usage.value_error(parameter, text, e.message)
+        raise UsageError(f"{name}: {refused.found}", refused.expected) from None
+    except UsageError as e:
+        raise UsageError(f"{name}: {e.found}", e.expected) from None
+
+
+def _refuse_shared_files(noun: str, entries: Sequence[Entry]) -> None:
+    """FormatError for a file of one job that another job writes."""
     writers: dict[str, Entry] = {}
     for entry in entries:
         writers.setdefault(files.name_key(entry.output), entry)
     for entry in entries:
         for name, path in {"output": entry.output, **entry.inputs}.items():
-            is_output = name == "output"
-            if writer := next(
-                (w for w in _writers(path, writers) if w is not entry or not is_output), None
-            ):
-                raise _refuse_file_of_another(noun, entry, name, writer)
-    return entries
+            for writer in _find_writers(path, writers):
+                if writer is not entry or name != "output":
+                    raise _make_refusal(noun, entry, name, writer)
 
 
-def _refuse_file_of_another(noun: str, entry: Entry, column: str, writer: Entry) -> FormatError:
+def _make_refusal(noun: str, entry: Entry, column: str, writer: Entry) -> FormatError:
     """The error for a file of a job that another job writes."""
     typed = entry.options[column]
-    found = f"{noun} {entry.line}: its {column} {typed} is the output of {noun} {writer.line}"
+    job = f"{noun} {entry.line}"
+    other = f"{noun} {writer.line}"
+    problem = f"{job}: its {column} {typed} is the output of {other}"
     if column != "output":
-        return FormatError(found, "a file that no job here writes")
+        return FormatError(problem, "a file that no job here writes")
     if typed == writer.options[column] or "::" not in typed:
-        return FormatError(found, "an output of its own")
-    found = (
-        f"{noun} {entry.line}: its output {typed} is in the file that {noun} {writer.line} writes"
-    )
-    hint = f"to collect results in one file, write one after another: revseq run ... -o {platform.quoted(typed)}"
-    return FormatError(found, "a file of its own", hint)
+        return FormatError(problem, "an output of its own")
+    problem = f"{job}: its output {typed} is in the file that {other} writes"
+    command = f"revseq run ... -o {platform.quoted(typed)}"
+    hint = f"to collect results in one file, write one after another: {command}"
+    return FormatError(problem, "a file of its own", hint)
 
 
 class _Input(NamedTuple):
@@ -415,20 +453,18 @@ def _size_of_folder(path: str) -> int:
 
 def _refuse_pipe(reference: Reference, column: str) -> None:
     if reference.is_piped:
-        found = f"{column} is {reference.path}, a pipe"
-        raise UsageError(found, "a file: the jobs of a batch share no pipe")
+        problem = f"{column} is {reference.path}, a pipe"
+        raise UsageError(problem, "a file: the jobs of a batch share no pipe")
 
 
-def _entry(
+def _make_entry(
     line: int,
     options: dict[str, Any],
     resolve: Callable[[str], str],
     look_at: Callable[[str, str], _Input],
 ) -> Entry:
-    """The job with these options; UsageError if one of its files is a pipe, or is where the reports go."""
-    inputs = {
-        name: look_at(options[name], name) for name in ("input", "lengths") if options.get(name)
-    }
+    """The job with these options; UsageError for a pipe, and for a file that the reports go to."""
+    inputs = {name: look_at(options[name], name) for name in _TENSORS if options.get(name)}
     output = Reference.file(options["output"])
     _refuse_pipe(output, "output")
     paths = {name: item.path for name, item in inputs.items() if item.path}
@@ -436,10 +472,13 @@ def _entry(
     return Entry(line, options, resolve(output.path), paths, size)
 
 
-def _writers(path: str, writers: Mapping[str, Entry]) -> Iterator[Entry]:
+def _find_writers(path: str, writers: Mapping[str, Entry]) -> Iterator[Entry]:
     """The jobs whose outputs are that real path, or folders above it."""
-    key, below = files.name_key(path), ""
-    while key != below:
+    key = files.name_key(path)
+    while True:
         if key in writers:
             yield writers[key]
-        key, below = os.path.dirname(key), key
+        parent = os.path.dirname(key)
+        if parent == key:
+            return
+        key = parent

@@ -95,15 +95,10 @@ def command(
     inputs given by --feed.
     """
     path = None if output == "-" else output
-    if console.as_json and path is None and not dry_run:
-        hint = "to print the tensor as JSON, replace --json with -f json"
-        raise UsageError("--json reports on a new file", "-o or --dry-run with it", hint)
-    if (verify or only) and path is None:
-        option = "--verify" if verify else "--only"
-        raise UsageError(f"{option} is about a new file", "-o with it", "add -o out.npy")
-    if example and (path is not None or (table.named(format_name) or table.TEXT) is not table.TEXT):
-        hint = "leave out -o and -f, and add > example.txt"
-        raise UsageError("--example prints text", "neither -o nor -f with it", hint)
+    if path is None:
+        _require_file(dry_run=dry_run)
+    if example:
+        _require_printed_text(path, format_name)
     from revseq_cli.pipeline import suggest
     from revseq_cli.pipeline.plan import plan_reversal
 
@@ -117,20 +112,39 @@ def command(
             raise UsageError(f"--example prints text, but standard output is a .{row.name} file")
     request = keep_digits(request, path, row)
     job = suggest.load(request)
-    sink = (
-        None
-        if path is None
-        else new_sink(job, request, path, resources, overwrite=overwrite, only=only)
-    )
-    drawings = [options.new_picture(picture, job.files, overwrite=overwrite)] if picture else []
-    if picture and path and files.file_key(picture) == files.file_key(path):
-        raise UsageError("-o and --picture are the same file", "two names", where=picture)
+    sink: FileSink | None = None
+    if path is not None:
+        sink = new_sink(job, request, path, resources, overwrite=overwrite, only=only)
+    drawings = []
+    if picture:
+        drawings.append(options.new_picture(picture, job.files, overwrite=overwrite))
+        if path and files.file_key(picture) == files.file_key(path):
+            raise UsageError("-o and --picture are the same file", "two names", where=picture)
     if dry_run:
         _print_plan(job, plan_reversal(job, resources, sink), path, console)
     elif sink:
         _write(job, sink, plan_reversal(job, resources, sink), drawings, console, verify=verify)
     else:
         _print(job, row, resources, console, drawings, example=example, full=full)
+
+
+def _require_file(*, dry_run: bool) -> None:
+    """UsageError for options that are about a file, without one."""
+    if not dry_run and options.find_typed_option("as_json"):
+        hint = "to print the tensor as JSON, replace --json with -f json"
+        raise UsageError("--json needs -o or --dry-run", hint=hint)
+    about_files = options.find_typed_option("verify", "only")
+    if about_files:
+        raise UsageError(f"{about_files} needs -o", hint="add -o out.npy")
+
+
+def _require_printed_text(path: str | None, format_name: str | None) -> None:
+    """UsageError for --example with a file, or with a format."""
+    row = table.named(format_name) or table.TEXT
+    if path is None and row is table.TEXT:
+        return
+    hint = "leave out -o and -f, and add > example.txt"
+    raise UsageError("--example prints text", "neither -o nor -f with it", hint)
 
 
 def keep_digits(request: Request, output: str | None, row: Format = table.TEXT) -> Request:

@@ -275,9 +275,9 @@ def test_what_a_batch_writes_or_takes_lengths_from_is_no_input(revseq, folders):
     ],
 )  # fmt: skip
 def test_what_the_wildcards_matched(pattern, path, match):
-    assert manifest.placeholders(path, pattern)["match"] == match
+    assert manifest.find_placeholders(path, pattern)["match"] == match
     for name, stem, suffix in (("x.NPY.GZ", "x", ".NPY.GZ"), ("a.b.h5.zst", "a.b", ".h5.zst")):
-        values = manifest.placeholders(name, pattern)
+        values = manifest.find_placeholders(name, pattern)
         assert (values["stem"], values["suffix"], values["name"]) == (stem, suffix, name)
 
 

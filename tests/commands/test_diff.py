@@ -243,7 +243,7 @@ def test_a_picture_marks_what_differs(revseq, tmp_path):
     done = revseq("diff", "a.npy", "[1]", "--picture", "no.svg")
     assert (done.status, done.err) == (
         1,
-        "Note: no picture is drawn: the tensors differ in sizes or data types\n",
+        "Note: no picture is drawn: the tensors differ in shapes or data types\n",
     )
     assert not (tmp_path / "no.svg").exists()
 
