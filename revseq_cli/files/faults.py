@@ -204,6 +204,9 @@ def _about_server(address: Address, doing: str, fault: Fault) -> TensorIOError:
     elif fault.status or fault.code:
         found = f"the store answers {fault.status or ''} {fault.code}: {fault.words}"
         hint = "try again later" if is_passing(fault) else ""
+    elif "Payload" in fault.kind or "Stream" in fault.kind:
+        found = "the connection ended in the middle of an answer"
+        hint = "try again later"
     elif is_passing(fault):
         found = fault.words or "the connection failed"
         hint = "check the address and the network"

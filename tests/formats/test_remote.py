@@ -534,6 +534,58 @@ def test_a_server_that_will_not(revseq, of_web, web, fault, words):
 
 
 @pytest.mark.parametrize("value", ["SECRET", "a'SECRET"])
+def other_start(head, body):
+    return {**head, "Content-Range": "bytes 64-191/960128"}, body
+
+
+def another_total(head, body):
+    start = head["Content-Range"].partition("/")[0]
+    return {**head, "Content-Range": f"{start}/5"}, body
+
+
+def no_range(head, body):
+    return {name: value for name, value in head.items() if name != "Content-Range"}, body
+
+
+@pytest.mark.parametrize("changes", [other_start, another_total, no_range])
+def test_ranges_that_were_not_asked_for(of_web, web, changes):
+    web.changes = changes
+    of_web("x.npy", "Error: ")
+
+
+def test_a_body_that_is_too_long_is_cut_off(of_web, web):
+    web.changes = lambda head, body: ({**head, "Connection": "close"}, body + bytes(1 << 20))
+    of_web("x.npy")
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.zarr"])
+def test_a_silent_server(of_web, web, name):
+    web.fails = lambda number: web.open.clear()
+    impatient = f"{QUICK}\nimport revseq_cli.files.web as w; w.MOST_SILENCE = 0.2"
+    of_web(name, "did not answer", code=impatient)
+
+
+@pytest.mark.parametrize("chunks", ["none", "some"])
+def test_a_store_of_a_web_server_without_chunks(of_web, revseq, web, chunks):
+    shutil.rmtree(web.folder / "x.zarr/x/c")
+    if chunks == "none":
+        of_web("x.zarr", "none of the 24 chunks")
+        return
+    other = web.folder / "x.zarr/x/c/2"
+    other.mkdir(parents=True)
+    shutil.copy(zarr_chunk(web.folder), other / "1")
+    revseq("show", f"{web.address}/x.zarr").ok()
+
+
+def zarr_chunk(folder):
+    """A file with a chunk of zeros."""
+    array = zarr.create_array(
+        folder / "one.zarr", shape=(1, 10_000), chunks=(1, 10_000), dtype="f4"
+    )
+    array[...] = 1
+    return folder / "one.zarr/c/0/0"
+
+
 def test_no_credentials_anywhere(revseq, web, value):
     """A shell writes a quote in another way, so that the history has the second one otherwise."""
     secret = f"{web.address.replace('//', f'//me:{value}@')}/x.nc?token={value}"

@@ -24,7 +24,7 @@ class Files(http.server.ThreadingHTTPServer):
     """The files of a folder, with ranges and ETags.
 
     Each request of the numbers that `fails` takes is answered by 503, and each that `breaks` takes ends in its middle.
-    Requests wait for `open`. `requests` has all of them: method, path, range.
+    `changes` gets the headers and the body of an answer, and returns others. Requests wait for `open`. `requests` has all of them: method, path, range.
     """
 
     daemon_threads = True
@@ -33,6 +33,7 @@ class Files(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.folder, self.requests, self.with_ranges, self.status = Path(folder), [], True, 0
         self.fails = self.breaks = lambda number: False
+        self.changes = lambda head, body: (head, body)
         self.open = threading.Event()
         self.open.set()
         self.address = f"http://127.0.0.1:{self.server_address[1]}"
@@ -69,17 +70,19 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             head["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
         with open(file, "rb") as opened:
             opened.seek(start)
-            self._answer(206 if match else 200, opened.read(stop - start), head, breaks)
+            head, body = self.server.changes(head, opened.read(stop - start))
+        self._answer(206 if match else 200, body, head, breaks)
 
     def _answer(self, status, body, head=(), breaks=False):
         self.send_response(status)
         for name, value in dict(head).items():
             self.send_header(name, value)
-        self.send_header("Content-Length", len(body))
+        if "Connection" not in dict(head):  # else the body ends with the connection
+            self.send_header("Content-Length", len(body))
         self.end_headers()
         if self.command == "GET":
             self.wfile.write(body[: len(body) // 2] if breaks else body)
-            if breaks:
+            if breaks or "Connection" in dict(head):
                 self.close_connection = True
 
     def log_message(self, *_):
