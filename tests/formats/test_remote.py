@@ -595,8 +595,13 @@ def test_no_credentials_anywhere(revseq, web, value):
         revseq("show", f"{secret}::x", "--json").ok(),
         revseq("show", f"{secret}::none").refused("no such"),
     ]
+    npy = secret.replace("/x.nc", "/x.npy")
+    done += [revseq("run", npy, "far/n.npy", *JOB, "-o", "h.nc").ok()]
     assert not [each for each in done if "SECRET" in each.out + each.err]
-    assert b"SECRET" not in (web.folder.parent / "y.nc").read_bytes()
+    for name in ("y.nc", "h.nc"):
+        data = (web.folder.parent / name).read_bytes()
+        assert b"SECRET" not in data
+    assert b"revseq run" in data  # in its history
     assert without_secrets("a https://me:S@h/x?S#S b") == "a https://h/x b"
     assert without_secrets("https://h/x.nc?S=a:b::air") == "https://h/x.nc::air"
 
