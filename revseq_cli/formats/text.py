@@ -153,18 +153,33 @@ class TextSource(MemorySource):
         self.assumes_type = not stated and not types.asked
         if isinstance(item, Table):
             self.columns = item.header
-            self.notes = _describe_header(item, text.name)
+            self.notes = _describe_header(item, text)
 
 
-def _describe_header(table_of_numbers: Table, name: str) -> tuple[str, ...]:
-    """A note on a first line that is probably a header."""
-    if not table_of_numbers.counts_columns:
-        return ()
-    note = (
-        f"the first line of {name}, 0, 1, 2 and so on, is read as data; "
-        "if it is a header, remove it"
+def _describe_header(table_of_numbers: Table, text: Text) -> tuple[str, ...]:
+    """A note on a first line that is probably a header, and on a first column that is an index."""
+    start, rest = "the first", f"of {text.name}, 0, 1, 2 and so on, is read as data; if it is"
+    if table_of_numbers.counts_columns:
+        command = table_of_numbers.command_without_header(_file_of(text))
+        return (f"{start} line {rest} a header, remove it: {command}",)
+    if table_of_numbers.counts_rows:
+        command = table_of_numbers.command_without_index(_file_of(text))
+        words = f": {command}" if command else ""
+        return (f"{start} column {rest} an index, remove it{words}",)
+    return ()
+
+
+def _hint_for_columns(table_of_numbers: Table, file: str) -> str:
+    """What to type for a table with words in it: one of its columns, or those after an index."""
+    columns = table_of_numbers.columns_of_numbers
+    command = table_of_numbers.command_without_index(file)
+    if not table_of_numbers.has_index_of_words or not command:
+        return try_hint(file, *columns)
+    return (
+        "this can mean two things:\n"
+        f"  all columns but the first: {command}\n"
+        f"  one column: {try_hint(file, *columns)}"
     )
-    return (note,)
 
 
 def read_numbers(
@@ -434,7 +449,7 @@ def _make_table_format(
                 return read_numbers(cells, types, text, storage, source_name)
             except FormatError as e:
                 if cells.header and _file_of(text) and not e.hint:
-                    e.hint = try_hint(text.name, *cells.columns_of_numbers)
+                    e.hint = _hint_for_columns(cells, _file_of(text))
                 raise
 
     def write(values: NDArray[Any], columns: tuple[str, ...]) -> str:

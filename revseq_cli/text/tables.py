@@ -54,7 +54,7 @@ class Table:
         self._starts = [line.start() for line in lines]
         self._rows = [split_cells(line[0], separator) for line in lines]
         if separator and self._rows:
-            self._take_header(column)
+            self._take_header(column, file)
         if not self._rows:
             raise FormatError("contains no number", "a table of numbers")
         self._refuse_comments(lines[-len(self._rows) :], file)
@@ -74,6 +74,32 @@ class Table:
         if self.header or not self.separator or len(first) < _FEWEST_COUNTED:
             return False
         return len(self._rows) > 1 and first == [str(i) for i in range(self.width)]
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether the first column is 0, 1, 2 and so on, which pandas writes as an index."""
+        is_long = len(self._rows) >= _FEWEST_COUNTED
+        if not self.separator or self._has_one_dimension or self.width < 2:
+            return False
+        return is_long and all(row[0] == str(i) for i, row in enumerate(self._rows))
+
+    @property
+    def has_index_of_words(self) -> bool:
+        """Whether all columns after the first one hold numbers, and the first one does not."""
+        if len(self.columns_of_numbers) < 2 or len(self.columns_of_numbers) != self.width - 1:
+            return False
+        return not all(is_number(row[0]) for row in self._rows)
+
+    def command_without_index(self, file: str) -> str:
+        """What to type for the table without its first column; "" if a cell may have a comma."""
+        if '"' in self.text:
+            return ""
+        words = "cut -f2-" if self.separator == "\t" else f"cut -d{self.separator} -f2-"
+        return _to_new_file(_command(words, file), file)
+
+    def command_without_header(self, file: str) -> str:
+        """What to type for the table without its first line."""
+        return _to_new_file(_command("tail -n +2", file), file)
 
     @property
     def columns_of_numbers(self) -> list[str]:
@@ -97,7 +123,10 @@ class Table:
             wanted = ""
             if not is_number(cells[e.index]):
                 wanted = "a number in each cell, or nan for a missing one"
-            problem = e.problem if cells[e.index] else "this cell is empty"
+            problem = e.problem
+            if not cells[e.index]:
+                problem = "this cell is empty"
+                wanted += ', which to_csv("x.csv", na_rep="nan") of pandas writes'
             raise error_at(self.text, self._offset_of(e.index), problem, wanted) from None
         return values if self._has_one_dimension else values.reshape(-1, self.width)
 
@@ -112,7 +141,7 @@ class Table:
         before = re.compile(rf"{cell}{{{column}}} *").match(self.text, start)
         return before.end() if before else start
 
-    def _take_header(self, column: str | None) -> None:
+    def _take_header(self, column: str | None, file: str) -> None:
         """Take a first line without a number, or with the name of the column, as the header."""
         first = self._rows[0]
         if column is not None and column in first:
@@ -125,7 +154,9 @@ class Table:
                     "above the column of its index"
                 )
                 wanted = 'what to_csv("x.csv", index=False) writes'
-                raise error_at(self.text, self._starts[0], found, wanted)
+                command = self.command_without_index(file)
+                hint = f"to remove that column, {command}" if command else ""
+                raise error_at(self.text, self._starts[0], found, wanted, hint)
         if is_header:
             self.header = tuple(first)
             del self._rows[0]
@@ -200,6 +231,10 @@ def _replace_semicolons(text: str) -> str:
     return "tr ',;' '.,'" if _DECIMAL_COMMA.search(text) else "tr ';' ','"
 
 
+def _to_new_file(words: str, file: str) -> str:
+    return f"{words} > new.csv" if file else f"pipe it through {words}"
+
+
 def _command(words: str, file: str) -> str:
     return f"{words} < {platform.quoted(file)}" if file else words
 
@@ -211,7 +246,7 @@ def _hint(
 ) -> str:
     """What to type for a table that can be read."""
     piped = " | ".join(commands)
-    return f"to {aim}, {piped} > new.csv" if file else f"to {aim}, pipe it through {piped}"
+    return f"to {aim}, {_to_new_file(piped, file)}"
 
 
 def is_table(text: str) -> bool:

@@ -2,6 +2,8 @@
 
 import csv
 import io
+import re
+import subprocess
 
 import numpy as np
 import oracle
@@ -248,6 +250,30 @@ class TestHeaders:
             assert "0, 1, 2" in revseq(*command).ok().err
         (tmp_path / "x.csv").write_text("0,1,3\n5,6,7\n")
         assert revseq("convert", "x.csv", "-").ok().err == ""
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("id,a,b\n0,1,2\n1,3,4\n2,5,6\n", "Note: the first column of x.csv, 0, 1, 2 "),
+            ("0,7,2\n1,3,4\n2,5,6\n", "Note: the first column of x.csv, 0, 1, 2 "),
+            (",a,b\n0,1,2\n1,3,4\n2,5,6\n", "above the column of its index"),
+            ("id,a,b\nx,1,2\ny,3,4\nz,5,6\n", "'x' is not a number"),
+        ],
+    )
+    @pytest.mark.needs("shell")
+    def test_the_index_of_pandas_can_be_removed_as_printed(self, revseq, tmp_path, text, words):
+        (tmp_path / "x.csv").write_text(text)
+        err = revseq("run", "x.csv", "2", "--axis", 1, "-f", "csv").err
+        assert words in err
+        (command,) = re.findall(r"cut -d, -f2- .*", err)
+        subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+        done = revseq("run", "new.csv", "2", "--axis", 1, "-f", "csv").ok()
+        assert done.out.endswith("4,3\n6,5\n")
+        assert done.err == ""
+
+    def test_a_column_by_its_name_is_no_index(self, revseq, tmp_path):
+        (tmp_path / "x.csv").write_text("a,b\n0,1\n1,3\n2,5\n")
+        assert revseq("run", "x.csv::a", "3", "--axis", 0).ok().err == ""
 
     def test_a_row_from_a_pipe_is_a_table(self, revseq):
         done = revseq("run", "-", "--padding", 0, "--axis", 1, "-f", "csv", stdin=b"1,2,0\n").ok()
