@@ -6,6 +6,7 @@ Sources: the attributes of the NetCDF Users' Guide and of the CF conventions 1.1
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any, NamedTuple
 
@@ -30,9 +31,8 @@ _NAMING = (
     "ancillary_variables", "bounds", "cell_measures", "climatology", "coordinates", "formula_terms", "geometry",
     "grid_mapping",
 )  # fmt: skip
-MOST_BYTES = (
-    1 << 18
-)  # of a coordinate that goes with a tensor, and of one of its chunks: it is read at once
+# Of a coordinate that goes with a tensor, and of one of its chunks: it is read at once.
+MOST_BYTES = 1 << 18
 
 # The values of attributes are texts, lists of texts, numbers, or arrays of numbers.
 Attributes = dict[str, Any]
@@ -51,8 +51,8 @@ class Variable(NamedTuple):
     def is_same_as(self, other: Variable) -> bool:
         """Whether both say the same of the indices: equal values, in the same units."""
         for name in _OF_UNITS:
-            mine, others = self.attributes.get(name), other.attributes.get(name)
-            if not np.array_equal(np.asarray(mine), np.asarray(others)):
+            own_value = np.asarray(self.attributes.get(name))
+            if not np.array_equal(own_value, np.asarray(other.attributes.get(name))):
                 return False
         is_float = self.values.dtype.kind == "f" and other.values.dtype.kind == "f"
         return np.array_equal(self.values, other.values, equal_nan=is_float)
@@ -101,6 +101,52 @@ class Meaning(NamedTuple):
         return self._replace(
             attributes=attributes, coordinates=tuple(coordinates), groups=groups, left=left
         )
+
+
+class NoCoordinateError(Exception):
+    """The variable of a dimension's name is not its coordinate, or cannot go with a tensor."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Coordinates(NamedTuple):
+    """The coordinates of a tensor's dimensions, with `times` and `left` as in a Meaning."""
+
+    variables: tuple[Variable, ...]
+    times: tuple[Variable, ...]
+    left: tuple[str, ...]
+
+
+def find_coordinates(
+    dimensions: tuple[str, ...], read: Callable[[int, str], Variable | None]
+) -> Coordinates:
+    """The coordinates of the named dimensions of a tensor.
+
+    `read` gets the number and the name of a dimension, and reads its variable. It returns None
+    where there is none, and raises NoCoordinateError.
+    """
+    variables = []
+    times = []
+    left = []
+    for d, name in enumerate(dimensions):
+        if not name or name in dimensions[:d]:
+            continue
+        try:
+            variable = read(d, name)
+        except NoCoordinateError as e:
+            reason = f" ({e.reason})" if e.reason else ""
+            left.append(f"the variable {name}{reason}")
+            continue
+        if variable is None:
+            continue
+        if variable.values.dtype.kind in "mM":
+            times.append(variable)
+            left.append(f"the variable {name} (its data type is {variable.values.dtype})")
+        else:
+            variables.append(variable)
+    return Coordinates(tuple(variables), tuple(times), tuple(left))
 
 
 def _drop_pointers(attributes: Attributes, copied: set[str]) -> tuple[Attributes, list[str]]:
@@ -156,17 +202,27 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - of any library
     try:
         array = np.asarray(value)
         if array.dtype.kind in "SUO":
-            texts = array.ravel().tolist()
-            texts = [
-                text.rstrip(b"\0").decode() if isinstance(text, bytes) else text for text in texts
-            ]
-            are_texts = texts and all(isinstance(text, str) for text in texts)
-            return (texts if len(texts) > 1 else texts[0]) if are_texts else None
+            return _plain_texts(array.ravel().tolist())
     except (ValueError, OverflowError):  # lists of several lengths, or bytes that are not UTF-8
         return None
     if array.dtype.kind not in "biuf" or not array.size:
         return None
-    return array.reshape(-1)[0] if array.size == 1 else array
+    if array.size == 1:
+        return array.reshape(-1)[0]
+    return array
+
+
+def _plain_texts(values: list[Any]) -> list[str] | str | None:
+    """A text, or a list of several; None without one, and for values of another kind."""
+    texts = []
+    for value in values:
+        text = value.rstrip(b"\0").decode() if isinstance(value, bytes) else value
+        if not isinstance(text, str):
+            return None
+        texts.append(text)
+    if len(texts) == 1:
+        return texts[0]
+    return texts or None
 
 
 def count_bytes(value: Any) -> int:  # noqa: ANN401 - of the neutral form
@@ -180,22 +236,21 @@ def count_bytes(value: Any) -> int:  # noqa: ANN401 - of the neutral form
 
 def as_texts(values: NDArray[Any]) -> NDArray[Any]:
     """Bytes or texts of a file as an array of Python's texts."""
-    texts = [
-        text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-        for text in values.reshape(-1)
-    ]
+    texts = []
+    for value in values.reshape(-1):
+        if isinstance(value, bytes):
+            texts.append(value.decode("utf-8", "replace"))
+        else:
+            texts.append(str(value))
     return np.array(texts, object).reshape(values.shape)
 
 
 def joined(values: NDArray[Any]) -> NDArray[Any]:
     """Texts whose single characters, as NetCDF has them, lie along the last dimension."""
-    values = np.ascontiguousarray(values)
-    texts = (
-        values.view(f"S{values.shape[-1]}")[..., 0]
-        if values.size
-        else np.zeros(values.shape[:-1], "S1")
-    )
-    return as_texts(texts)
+    if not values.size:
+        return as_texts(np.zeros(values.shape[:-1], "S1"))
+    texts = np.ascontiguousarray(values).view(f"S{values.shape[-1]}")
+    return as_texts(texts[..., 0])
 
 
 def fill_of(attributes: Attributes, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a NumPy number, or None
@@ -204,7 +259,9 @@ def fill_of(attributes: Attributes, dtype: np.dtype[Any]) -> Any:  # noqa: ANN40
     None without one, and for one that the data type does not hold.
     """
     value = _exactly(attributes.get(FILL), dtype)
-    return None if np.ndim(value) else value
+    if np.ndim(value):
+        return None
+    return value
 
 
 def typed(attributes: Attributes, dtype: np.dtype[Any]) -> Attributes:
@@ -214,13 +271,14 @@ def typed(attributes: Attributes, dtype: np.dtype[Any]) -> Attributes:
 
     A fill value that it does not hold is left out.
     """
-    found = dict(attributes)
+    fitting = dict(attributes)
     for name in _OF_ITS_TYPE:
-        if (value := _exactly(attributes.get(name), dtype)) is not None:
-            found[name] = value
+        value = _exactly(attributes.get(name), dtype)
+        if value is not None:
+            fitting[name] = value
     if fill_of(attributes, dtype) is None:
-        found.pop(FILL, None)
-    return found
+        fitting.pop(FILL, None)
+    return fitting
 
 
 def _exactly(value: Any, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a NumPy number or array, or None
@@ -233,4 +291,7 @@ def _exactly(value: Any, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a NumPy
         return None
     with np.errstate(all="ignore"):
         cast = values.astype(dtype)
-    return cast[()] if np.all((cast == values) | ((cast != cast) & (values != values))) else None
+    are_nan = (cast != cast) & (values != values)
+    if not np.all((cast == values) | are_nan):
+        return None
+    return cast[()]

@@ -23,7 +23,9 @@ from revseq_cli.formats.attributes import (
     ENCODING,
     Attributes,
     Meaning,
+    NoCoordinateError,
     Variable,
+    find_coordinates,
     is_small,
     joined,
     plain,
@@ -204,25 +206,25 @@ class NetCDF3Source(RawSource):
             )
 
     def meaning(self) -> Meaning:
-        coordinates, left = list[Variable](), list[str]()
-        for d, name in enumerate(self.dimensions):
-            variable = self._variables.get(name)
-            if variable is None or name == self.key or name in self.dimensions[:d]:
-                continue
-            if self._is_coordinate(variable, d):
-                coordinates.append(self._read_coordinate(name, variable))
-            else:
-                left.append(f"the variable {name}")
+        coordinates = find_coordinates(self.dimensions, self._find_coordinate)
         own = self._variables[self.key]
         return Meaning(
             own.dimensions,
             own.attributes,
-            tuple(coordinates),
+            coordinates.variables,
             groups=(self._of_file,),
             unlimited=own.dimensions[:1] if own.is_record else (),
-            left=tuple(left),
+            left=coordinates.left,
             default_fill=_TYPES[own.kind][1],
         )
+
+    def _find_coordinate(self, d: int, name: str) -> Variable | None:
+        variable = self._variables.get(name)
+        if variable is None or name == self.key:
+            return None
+        if not self._is_coordinate(variable, d):
+            raise NoCoordinateError
+        return self._read_coordinate(name, variable)
 
     def _is_coordinate(self, variable: _Variable, d: int) -> bool:
         """Whether a variable has one small value, or one text, for each index of that dimension."""

@@ -252,7 +252,7 @@ def test_a_batch_adds_to_files(tmp_path, revseq, form):
     job = {"input": "x.npy", "lengths": "n.npy", "axis": 1, "output": f"FILE{suffix}::a"}
     rows = [job, job | {"output": f"FILE{suffix}::b"}]
     text = "\n".join(map(json.dumps, rows)).encode()
-    revseq("batch", "-", stdin=text).refused("is the output of line 1")
+    revseq("batch", "-", stdin=text).refused("is in the file that line 1 writes")
     for row in rows:
         revseq("batch", "-", "--resume", stdin=json.dumps(row).encode()).ok()
     require(read(tmp_path / f"FILE{suffix}"), old=OLD, x=X, a=EXPECTED, b=EXPECTED)

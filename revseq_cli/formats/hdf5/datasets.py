@@ -92,10 +92,11 @@ class OwnDataset(NewDataset):
             return limits
         sizes = self.template.sizes
         names = self.meaning.dimensions or [""] * len(sizes)
-        return tuple(
-            None if name in self.meaning.unlimited else size
-            for name, size in zip(names, sizes, strict=True)
-        )
+        own_limits = list[int | None](sizes)
+        for d, name in enumerate(names):
+            if name in self.meaning.unlimited:
+                own_limits[d] = None
+        return tuple(own_limits)
 
     def _make_properties(self) -> h5p.PropDCID:
         """The properties of its creation: chunks, filters, and the fill value."""
@@ -121,18 +122,21 @@ class OwnDataset(NewDataset):
         return properties
 
     def _choose_chunks(self) -> tuple[int, ...] | None:
-        sizes, chunks = self.template.sizes, self.template.chunks
+        sizes = self.template.sizes
+        chunks = self.template.chunks
         if not chunks and None in self.limits:
             with h5py.File(io.BytesIO(), "w") as scratch:
                 dataset = scratch.create_dataset("x", sizes, self.template.dtype, chunks=True)
                 chunks = dataset.chunks
         if not chunks:
             return None
-        # A chunk may be larger than what cannot grow.
-        return tuple(
-            chunk if most is None else min(chunk, max(1, size, most))
-            for chunk, size, most in zip(chunks, sizes, self.limits, strict=True)
-        )
+        fitting = []
+        for chunk, size, limit in zip(chunks, sizes, self.limits, strict=True):
+            if limit is None:
+                fitting.append(chunk)
+            else:  # a chunk may be larger than what cannot grow
+                fitting.append(min(chunk, max(1, size, limit)))
+        return tuple(fitting)
 
     def _find_fill(self) -> Any:  # noqa: ANN401 - a NumPy number, or None
         """The fill value of the dataset that is read, if it is HDF5's and somebody has set it."""
@@ -155,7 +159,8 @@ class OwnDataset(NewDataset):
         with self._open_input() as old:
             self._describe_groups(dataset, old)
             self._describe(dataset, names, old, is_coordinate=is_coordinate)
-        return dataset, _add_history(file) if self.is_netcdf else []
+        notes = _add_history(file) if self.is_netcdf else []
+        return dataset, notes
 
     def _create(self, file: h5py.File) -> tuple[h5py.Dataset, list[str], bool]:
         """The dataset, the name of the scale of each dimension, and whether it is a coordinate."""
@@ -166,15 +171,17 @@ class OwnDataset(NewDataset):
             if self.is_netcdf:
                 name = files.NOT_COORDINATE + name
             else:  # where only h5netcdf would understand such a name
-                names = ["" if dimension == name else dimension for dimension in names]
+                for d, dimension in enumerate(names):
+                    if dimension == name:
+                        names[d] = ""
         if self.is_netcdf and any(names):
             # NetCDF's library opens no file where only some of a variable's dimensions have scales.
             used = {*names, name}
             free = (f"dim_{i}" for i in itertools.count() if f"dim_{i}" not in used)
             names = [dimension or next(free) for dimension in names]
-        sizes = self.template.sizes
-        limits = tuple(h5s.UNLIMITED if size is None else size for size in self.limits)
-        kind, space = storage.kind_of(self.template.dtype), h5s.create_simple(sizes, limits)
+        limits = tuple(h5s.UNLIMITED if limit is None else limit for limit in self.limits)
+        space = h5s.create_simple(self.template.sizes, limits)
+        kind = storage.kind_of(self.template.dtype)
         dataset = _create_dataset(file, f"{above}/{name}", kind, space, self.properties)
         return dataset, names, is_coordinate
 
@@ -195,13 +202,15 @@ class OwnDataset(NewDataset):
     def _describe_groups(self, dataset: h5py.Dataset, old: h5py.Dataset | None) -> None:
         """Give the file and the groups above the dataset the attributes of those of INPUT."""
         groups = self.meaning.groups
-        old_groups = files.groups_of(old)[::-1] if old else [None] * len(groups)
+        old_groups = list[h5py.Group | None]([None] * len(groups))
+        if old:
+            old_groups = files.groups_of(old)[::-1]
         if groups:
             _copy_attributes(dataset.file, groups[0], old_groups[0])
-        inner = zip(groups[:0:-1], old_groups[:0:-1], strict=False)
-        for group, (attributes, old_group) in zip(
-            files.groups_of(dataset)[:-1], inner, strict=False
-        ):
+        # The innermost groups correspond, and only some of them may be there.
+        new_groups = files.groups_of(dataset)[:-1]
+        inner = zip(new_groups, groups[:0:-1], old_groups[:0:-1], strict=False)
+        for group, attributes, old_group in inner:
             _copy_attributes(group, attributes, old_group)
 
     def _describe(
@@ -310,12 +319,14 @@ class OwnDataset(NewDataset):
         options: dict[str, Any] = {"track_order": True}
         if self.limits[d] is None:
             options["maxshape"] = (None,)
-        size, parent = dataset.shape[d], dataset.parent
+        size = dataset.shape[d]
+        parent = dataset.parent
         if coordinate is None:
             scale = parent.create_dataset(name, (size,), ">f4", **options)
             scale.make_scale(f"{files.BARE}{size:10d}")
             return scale
-        values, attributes = _of_netcdf(coordinate.values), coordinate.attributes
+        attributes = coordinate.attributes
+        values = _of_netcdf(coordinate.values)
         if values.dtype == object:
             options["dtype"] = h5py.string_dtype()
         fill = fill_of(attributes, values.dtype)
@@ -384,10 +395,11 @@ class AddedDataset(OwnDataset):
         limits = super()._choose_limits()
         if not self.meaning.dimensions:
             return limits
-        return tuple(
-            self._scales[name].limit if name in self._scales else limit
-            for name, limit in zip(self.meaning.dimensions, limits, strict=True)
-        )
+        own_limits = list(limits)
+        for d, name in enumerate(self.meaning.dimensions):
+            if name in self._scales:
+                own_limits[d] = self._scales[name].limit
+        return tuple(own_limits)
 
     def create_in(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
         old = _find_old(file, self.name, self.original)
@@ -399,15 +411,17 @@ class AddedDataset(OwnDataset):
         dataset, names, is_coordinate = self._create(file)
         with self._open_input() as input_dataset:
             self._describe(dataset, names, input_dataset, is_coordinate=is_coordinate)
-        return dataset, _add_history(file) if self.is_netcdf else []
+        notes = _add_history(file) if self.is_netcdf else []
+        return dataset, notes
 
     def _name_scales(self, file: h5py.File) -> list[str]:
         """As in a file of its own, but for names that something else in the file has."""
         above = self.name.rpartition("/")[0]
-        return [
-            "" if name not in self._scales and _has(file, f"{above}/{name}") else name
-            for name in super()._name_scales(file)
-        ]
+        names = super()._name_scales(file)
+        for d, name in enumerate(names):
+            if name not in self._scales and _has(file, f"{above}/{name}"):
+                names[d] = ""
+        return names
 
     def _find_scale(self, file: h5py.File, name: str) -> h5py.Dataset | None:
         scale = self._scales.get(name)
@@ -479,7 +493,8 @@ class CopiedDataset(NewDataset):
 
         HDF5's own function for copies copies the values, too.
         """
-        kind, space = old.id.get_type(), old.id.get_space()
+        kind = old.id.get_type()
+        space = old.id.get_space()
         dataset = _create_dataset(file, self.name, kind, space, self.properties)
         for d in range(old.ndim):
             for scale in files.scales_of(old, d):
@@ -493,7 +508,8 @@ class CopiedDataset(NewDataset):
                 _copy_attribute(old.id, dataset.id, name)
             except RAISED:  # of a type that h5py lacks
                 lost.append(str(name))
-        return dataset, [f"not copied: {listed(lost)}"] if lost else []
+        notes = [f"not copied: {listed(lost)}"] if lost else []
+        return dataset, notes
 
 
 def _groups_above(path: str) -> list[str]:
@@ -641,14 +657,14 @@ def _copy_attribute(old: h5d.DatasetID, new: h5d.DatasetID, text: str | bytes) -
     """
     name = text if isinstance(text, bytes) else text.encode()
     attribute = h5py.h5a.open(old, name)
-    kind, dtype = attribute.get_type(), attribute.dtype
+    kind = attribute.get_type()
     if h5i.get_file_id(old) != h5i.get_file_id(new) and kind.committed():
         kind = kind.copy()
     copy = h5py.h5a.create(new, name, kind, attribute.get_space())
     if attribute.shape is None:
         return
-    if dtype.hasobject:
-        values = np.empty(attribute.shape, dtype)
+    if attribute.dtype.hasobject:
+        values = np.empty(attribute.shape, attribute.dtype)
         attribute.read(values)
         copy.write(values)
     else:  # the bytes as they are
@@ -690,23 +706,27 @@ def _write_attributes(
 
     Texts have their length, and numbers are in arrays.
     """
-    for name, value in (attributes if dtype is None else typed(attributes, dtype)).items():
+    fitting = attributes if dtype is None else typed(attributes, dtype)
+    for name, value in fitting.items():
         if isinstance(value, list):
             item.attrs.create(name, np.array(value, object), dtype=h5py.string_dtype())
         elif isinstance(value, str):
             data = value.encode()
             length = len(data) if data and b"\0" not in data else None
-            item.attrs.create(
-                name, data, dtype=h5py.string_dtype("ascii" if value.isascii() else "utf-8", length)
-            )
+            encoding = "ascii" if value.isascii() else "utf-8"
+            item.attrs.create(name, data, dtype=h5py.string_dtype(encoding, length))
         else:
             array = _of_netcdf(np.atleast_1d(value))
-            item.attrs.create(name, array.astype("i1") if array.dtype.kind == "b" else array)
+            if array.dtype.kind == "b":
+                array = array.astype("i1")
+            item.attrs.create(name, array)
 
 
 def _of_netcdf(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """FLOAT16 as FLOAT32, since NetCDF's library crashes on the former; other values unchanged."""
-    return values.astype(np.float32) if values.dtype.newbyteorder("=") == np.float16 else values
+    if values.dtype.newbyteorder("=") == np.float16:
+        return values.astype(np.float32)
+    return values
 
 
 def _add_history(file: h5py.File) -> list[str]:
@@ -718,8 +738,8 @@ def _add_history(file: h5py.File) -> list[str]:
     try:
         moment = time.gmtime(int(epoch)) if epoch else time.localtime()
     except (ValueError, OverflowError, OSError):
-        wanted = "seconds since 1970-01-01 UTC, such as 1700000000"
-        raise UsageError(f"SOURCE_DATE_EPOCH is {str(epoch)[:40]!r}", wanted) from None
+        expected = "seconds since 1970-01-01 UTC, such as 1700000000"
+        raise UsageError(f"SOURCE_DATE_EPOCH is {str(epoch)[:40]!r}", expected) from None
     command = printable(" ".join(map(platform.quoted, ["revseq", *sys.argv[1:]])))
     line = f"{time.asctime(moment)}: {shortened(command, _LONGEST_COMMAND)}"
     old = files.attribute(file, "history")

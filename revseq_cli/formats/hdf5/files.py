@@ -17,7 +17,7 @@ import errno
 import functools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any, BinaryIO
 
@@ -40,7 +40,8 @@ NOT_COORDINATE = "_nc4_non_coord_"
 # NetCDF-4 numbers the dimensions of a file from 0 on: a dimension's scale has its own number, and a
 # variable the numbers of its dimensions. A scale of several dimensions names the further ones in no
 # other way.
-OWN_ID, IDS = "_Netcdf4Dimid", "_Netcdf4Coordinates"
+OWN_ID = "_Netcdf4Dimid"
+IDS = "_Netcdf4Coordinates"
 # How the attribute NAME of a dimension begins that has no variable of its name: its dataset has no
 # values.
 BARE = "This is a netCDF dimension but not a netCDF variable."
@@ -54,7 +55,8 @@ _MATLAB_NUMBERS = {
 }  # fmt: skip
 # Of the attributes of one object, and of the texts of one attribute where more could take so many
 # bytes.
-_MOST_ATTRIBUTE_BYTES, _MOST_TEXTS = 1 << 24, 64
+_MOST_ATTRIBUTE_BYTES = 1 << 24
+_MOST_TEXTS = 64
 _MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
 
 
@@ -100,16 +102,22 @@ def worded_error(error: Exception, path: str, where: str, verb: str = "read") ->
     if "unable to lock file" in words or "already open for" in words:
         hint = f"try again later; if nobody writes it: h5clear -s {platform.quoted(path)}"
         return TensorIOError("being written by another process", hint=hint, where=path)
-    if number := _number(error):
+    number = _number(error)
+    if number:
         return base.failed(where, verb, OSError(number, os.strerror(number)))
-    wanted = f"a whole file, of HDF5 {h5py.version.hdf5_version} or older" if verb == "read" else ""
-    return TensorIOError(f"HDF5 cannot {verb} it: {words[:200]}", wanted, where=where)
+    expected = ""
+    if verb == "read":
+        expected = f"a whole file, of HDF5 {h5py.version.hdf5_version} or older"
+    return TensorIOError(f"HDF5 cannot {verb} it: {words[:200]}", expected, where=where)
 
 
 def _number(error: Exception) -> int:
     """The system's error number, which HDF5 has in its message; 0 where there is none."""
+    number = getattr(error, "errno", None)
+    if number:
+        return int(number)
     match = re.search(r"errno = (\d+)", str(error))
-    return getattr(error, "errno", None) or (int(match[1]) if match else 0)
+    return int(match[1]) if match else 0
 
 
 def checked(dataset: h5d.DatasetID, where: str) -> h5d.DatasetID:
@@ -176,7 +184,9 @@ def attribute(item: h5py.HLObject, name: str) -> Any:  # noqa: ANN401 - of any t
         value = item.attrs[name]
     except RAISED:  # of a type that h5py lacks
         return None
-    return "" if isinstance(value, h5py.Empty) and value.dtype.kind == "S" else plain(value)
+    if isinstance(value, h5py.Empty) and value.dtype.kind == "S":
+        return ""
+    return plain(value)
 
 
 def is_small_attribute(item: h5py.HLObject, name: bytes) -> bool:
@@ -199,7 +209,8 @@ def attributes_of(item: h5py.HLObject) -> tuple[Attributes, list[str]]:
 
     With them come the names of those that have no place in the neutral form.
     """
-    attributes, lost = Attributes(), list[str]()
+    attributes = Attributes()
+    lost = list[str]()
     left_bytes = _MOST_ATTRIBUTE_BYTES
     for name in item.attrs:
         if isinstance(name, bytes):
@@ -247,9 +258,11 @@ def is_netcdf(dataset: h5py.Dataset) -> bool:
     """
     if has_mark(dataset.file):
         return True
-    return any(
-        OWN_ID in scale.attrs for d in range(dataset.ndim) for scale in scales_of(dataset, d)
-    )
+    for d in range(dataset.ndim):
+        for scale in scales_of(dataset, d):
+            if OWN_ID in scale.attrs:
+                return True
+    return False
 
 
 def is_netcdf_file(file: h5py.File) -> bool:
@@ -284,21 +297,24 @@ def scales_of(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
             if dimension == 0:
                 return [dataset]
             numbers = np.ravel(attribute(dataset, IDS))
-            if len(numbers) == dataset.ndim and (
-                scale := _scale_of(int(numbers[dimension]), dataset)
-            ):
-                return [scale]
+            if len(numbers) == dataset.ndim:
+                scale = _find_dimension(int(numbers[dimension]), dataset)
+                if scale:
+                    return [scale]
         if "DIMENSION_LIST" in dataset.attrs:
-            items = [
-                dataset.file[reference] for reference in dataset.attrs["DIMENSION_LIST"][dimension]
-            ]
-            scales = [
-                item
-                for item in items
-                if isinstance(item, h5py.Dataset) and checked(item.id, "scale")
-            ]
-            return [scale for scale in scales if scale != dataset]
+            return _follow_references(dataset, dataset.attrs["DIMENSION_LIST"][dimension])
     return []
+
+
+def _follow_references(dataset: h5py.Dataset, references: Iterable[Any]) -> list[h5py.Dataset]:
+    """The other datasets of the file to which references lead."""
+    scales = []
+    for item in [dataset.file[reference] for reference in references]:
+        if isinstance(item, h5py.Dataset):
+            checked(item.id, "scale")
+            if item != dataset:
+                scales.append(item)
+    return scales
 
 
 def groups_of(dataset: h5py.Dataset) -> list[h5py.Group]:
@@ -309,17 +325,18 @@ def groups_of(dataset: h5py.Dataset) -> list[h5py.Group]:
     return groups
 
 
-def _scale_of(number: int, dataset: h5py.Dataset) -> h5py.Dataset | None:
+def _find_dimension(number: int, dataset: h5py.Dataset) -> h5py.Dataset | None:
     """The scale of the dimension with that number, which is visible from the dataset's group."""
     for group in groups_of(dataset):
         for name in group:
-            with contextlib.suppress(
-                *RAISED, FormatError
-            ):  # damage there matters only where it is asked for
-                scale = dataset_in(group, name) if isinstance(name, str) else None
-                if (
-                    scale and attribute(scale, OWN_ID) == number and is_scale(scale)
-                ):  # variables have such numbers, too
+            if not isinstance(name, str):
+                continue
+            # Damage there matters only where it is asked for.
+            with contextlib.suppress(*RAISED, FormatError):
+                scale = dataset_in(group, name)
+                if scale is None or attribute(scale, OWN_ID) != number:
+                    continue
+                if is_scale(scale):  # variables have such numbers, too
                     return scale
     return None
 
@@ -330,20 +347,24 @@ def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
     It is the dimension's label, which h5py sets, or else the last part of the path of its first
     scale, which is how NetCDF names dimensions. A scale itself is the scale of its first dimension.
     """
-    if not any(
-        h5a.exists(dataset.id, name) for name in (b"CLASS", b"DIMENSION_LIST", LABELS.encode())
-    ):
+    attributes = (b"CLASS", b"DIMENSION_LIST", LABELS.encode())
+    if not any(h5a.exists(dataset.id, name) for name in attributes):
         return ()
     labels = attribute(dataset, LABELS)
-    labels = [labels] if isinstance(labels, str) else labels
-    names = (
-        labels if isinstance(labels, list) and len(labels) == dataset.ndim else [""] * dataset.ndim
-    )
+    if isinstance(labels, str):
+        labels = [labels]
+    names = [""] * dataset.ndim
+    if isinstance(labels, list) and len(labels) == dataset.ndim:
+        names = labels
     for d, name in enumerate(names):
-        names[d] = name or next(
-            (str(scale.name).rpartition("/")[2] for scale in scales_of(dataset, d)), ""
-        )
-    return tuple(names) if any(names) else ()
+        if name:
+            continue
+        scales = scales_of(dataset, d)
+        if scales:
+            names[d] = str(scales[0].name).rpartition("/")[2]
+    if not any(names):
+        return ()
+    return tuple(names)
 
 
 # The way to a dataset
@@ -395,14 +416,14 @@ def _is_tensor(file: h5py.File, key: str) -> bool:
 def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
     """The dataset of that name in a group; None where there is none, or a link leads elsewhere."""
     part = as_bytes(name)
-    if (
-        "/" in name
-        or not group.id.links.exists(part)
-        or group.id.links.get_info(part).type != h5l.TYPE_HARD
-    ):
+    if "/" in name or not group.id.links.exists(part):
+        return None
+    if group.id.links.get_info(part).type != h5l.TYPE_HARD:
         return None
     item = h5o.open(group.id, part)
-    return h5py.Dataset(checked(item, name)) if isinstance(item, h5d.DatasetID) else None
+    if not isinstance(item, h5d.DatasetID):
+        return None
+    return h5py.Dataset(checked(item, name))
 
 
 def follow(file: h5py.File, key: str, path: str) -> tuple[h5g.GroupID | h5d.DatasetID, str, str]:
@@ -414,7 +435,8 @@ def follow(file: h5py.File, key: str, path: str) -> tuple[h5g.GroupID | h5d.Data
     name = "/" + "/".join(todo)
     where = f"{path}::{name}"
     root = item = h5g.open(file.id, b"/")
-    place, ways = "", list[str]()
+    place = ""
+    ways = list[str]()  # that the path has taken over links, in words
     while todo:
         part = todo.pop(0)
         links = item.links if isinstance(item, h5g.GroupID) else None
@@ -429,7 +451,8 @@ def follow(file: h5py.File, key: str, path: str) -> tuple[h5g.GroupID | h5d.Data
             raise FormatError(found, f"one of {listed(tensors)}", where=where)
         kind = links.get_info(as_bytes(part)).type
         if kind == h5l.TYPE_HARD:
-            item, place = h5o.open(item, as_bytes(part)), f"{place}/{part}"
+            item = h5o.open(item, as_bytes(part))
+            place = f"{place}/{part}"
             if isinstance(item, h5d.DatasetID):
                 checked(item, where)
             elif not isinstance(item, h5g.GroupID):
@@ -437,18 +460,15 @@ def follow(file: h5py.File, key: str, path: str) -> tuple[h5g.GroupID | h5d.Data
             continue
         ways.append(f"{place}/{part} is {_link(item, as_bytes(part), kind)}")
         if kind != h5l.TYPE_SOFT:
-            raise FormatError(
-                ", and ".join(ways),
-                "a dataset inside the file: other files are not opened",
-                where=where,
-            )
+            expected = "a dataset inside the file: other files are not opened"
+            raise FormatError(", and ".join(ways), expected, where=where)
         if len(ways) > _MOST_SOFT_LINKS:
-            raise FormatError(
-                f"{ways[0]}, and more soft links follow than HDF5 allows", "a dataset", where=where
-            )
+            found = f"{ways[0]}, and more soft links follow than HDF5 allows"
+            raise FormatError(found, "a dataset", where=where)
         target = text(item.links.get_val(as_bytes(part)))
         if target.startswith("/"):
-            item, place = root, ""
+            item = root
+            place = ""
         todo = [step for step in target.split("/") if step not in ("", ".")] + todo
     return item, name, place
 
@@ -466,7 +486,8 @@ def to_choose(datasets: dict[str, bool]) -> list[str]:
 
     They are all but the scales, unless there are only scales.
     """
-    return [name for name, scale in datasets.items() if not scale] or list(datasets)
+    names = [name for name, is_scale in datasets.items() if not is_scale]
+    return names or list(datasets)
 
 
 def _find_datasets(file: h5py.File) -> dict[str, bool]:
@@ -474,11 +495,12 @@ def _find_datasets(file: h5py.File) -> dict[str, bool]:
 
     One that has several paths is named once.
     """
-    datasets = {
-        path: isinstance(item, h5d.DatasetID) and is_scale(h5py.Dataset(item))
-        for path, item in entries(h5g.open(file.id, b"/"))
-        if isinstance(item, (h5d.DatasetID, Exception))  # naming the latter raises the reason
-    }
+    datasets = dict[str, bool]()
+    for path, item in entries(h5g.open(file.id, b"/")):
+        if isinstance(item, h5d.DatasetID):
+            datasets[path] = is_scale(h5py.Dataset(item))
+        elif isinstance(item, Exception):  # to open it raises the reason
+            datasets[path] = False
     return dict(sorted(datasets.items()))
 
 

@@ -10,7 +10,10 @@ __all__ = ["contents", "create_sink", "open_source"]
 
 
 def create_sink(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:
-    """The sink for a tensor like `template`, with the path `key`; RevseqError for every reason to refuse it."""
+    """The sink for a tensor like `template`, with the path `key`.
+
+    RevseqError for every reason to refuse it.
+    """
     from revseq_cli.formats.hdf5 import sink  # most commands only read
 
     return sink.create(file, template, key, original)

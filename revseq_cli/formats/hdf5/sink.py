@@ -47,7 +47,9 @@ def create(file: NewFile, template: Source, key: str, original: Original | None)
         dataset = CopiedDataset(name, cast("Hdf5Source", template), file.name, original)
     else:
         dataset = AddedDataset(name, template, file.name, original)
-    return ContiguousSink(file, dataset) if dataset.is_raw else Hdf5Sink(file, dataset)
+    if dataset.is_raw:
+        return ContiguousSink(file, dataset)
+    return Hdf5Sink(file, dataset)
 
 
 class Recorder(io.FileIO):
@@ -115,7 +117,8 @@ class _DatasetSink(FileSink):
 
     def _begin(self, **options: int) -> h5py.Dataset:
         """Create the file with the dataset, whose values are still to be written."""
-        if original := self._new.original:
+        original = self._new.original
+        if original:
             identity = cast("Identity", original.identity)
             fill_from(self.file, original.path, identity, [(0, identity.size, 0)])
         self._recorder = Recorder(self.file)
@@ -162,17 +165,21 @@ class Hdf5Sink(_DatasetSink):
     def start(self) -> None:
         self._dataset = self._begin()
         if self.encoded:
-            name, dtype = self.file.name, self._template.dtype
-            self._writer = ChunkBlockWriter.like(self._dataset, self._new.properties, dtype, name)
-        elif self.chunks:  # their size is known, so a full disk is an error before the work
-            counts = (
-                -(-size // chunk)
-                for size, chunk in zip(self._template.sizes, self.chunks, strict=True)
+            self._writer = ChunkBlockWriter.like(
+                self._dataset, self._new.properties, self._template.dtype, self.file.name
             )
-            whole = prod(counts) * prod(self.chunks) * self._template.dtype.itemsize
-            missing = max(0, whole - self._dataset.id.get_storage_size())
-            with local.open_to_write(self.file.temporary, self.file.name) as fd:
-                fd.allocate(self._dataset.file.id.get_filesize() + missing)
+        elif self.chunks:
+            self._reserve_space(self.chunks)
+
+    def _reserve_space(self, chunks: tuple[int, ...]) -> None:
+        """Reserve space for chunks without filters, so that a full disk is an error before the work."""
+        count = 1
+        for size, chunk in zip(self._template.sizes, chunks, strict=True):
+            count *= -(-size // chunk)
+        whole = count * prod(chunks) * self._template.dtype.itemsize
+        missing = max(0, whole - self._dataset.id.get_storage_size())
+        with local.open_to_write(self.file.temporary, self.file.name) as fd:
+            fd.allocate(self._dataset.file.id.get_filesize() + missing)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
         return self._writer

@@ -5,6 +5,7 @@ A name is `file.h5::/group/name`, or that of a file with only one dataset.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -22,8 +23,10 @@ from revseq_cli.formats.attributes import (
     ENCODING,
     FILL,
     Meaning,
+    NoCoordinateError,
     Variable,
     as_texts,
+    find_coordinates,
     is_small,
     joined,
 )
@@ -85,29 +88,37 @@ class Hdf5Source(Source):
                 raise FormatError(found, "an HDF5 file by its suffix", hint, name)
         with opened(path, name, self.identity) as file:
             dataset, own_name, self.place = files.find(file, key, name)
-            self.key, self.name, self.path = own_name.lstrip("/"), f"{name}::{own_name}", path
-            self.properties, kind = dataset.id.get_create_plist(), dataset.id.get_type()
+            self.key = own_name.lstrip("/")
+            self.name = f"{name}::{own_name}"
+            self.path = path
+            self.properties = dataset.id.get_create_plist()
+            kind = dataset.id.get_type()
             with about(self.name):
                 self.dtype = files.require_numbers(dataset, asked)
                 self._check(dataset)
-            self.chunks, self.sizes, self.limits = dataset.chunks, dataset.shape, dataset.maxshape
+            self.chunks = dataset.chunks
+            self.sizes = dataset.shape
+            self.limits = dataset.maxshape
             self.encoded = self.properties.get_nfilters() > 0
             self.dimensions = files.names_of(dataset)
-            # Of values that were never written, HDF5 would name a place, too.
-            is_contiguous = (
-                self.properties.get_layout() == h5d.CONTIGUOUS and dataset.id.get_storage_size() > 0
-            )
-            if is_contiguous and not storage.is_narrow(kind):
-                self.raw = RawTensor(
-                    path, self.name, dataset.id.get_offset(), self.dtype, self.sizes
-                )
-                if self.raw.end > self.identity.size:
-                    found = f"truncated: {self.identity.size} bytes, and its values end at {self.raw.end}"
-                    raise not_whole(found, self.name)
+            if not storage.is_narrow(kind):
+                self.raw = self._find_raw(dataset)
             details = _details_of(self.properties, storage.meaning(kind))
             details = {"dataset": f"/{self.key}"} | details
             label = NETCDF4 if files.has_mark(file) else ""
             self.storage = Storage("h5", details, label)
+
+    def _find_raw(self, dataset: h5py.Dataset) -> RawTensor | None:
+        """The elements that lie in the file as they are; None where they do not."""
+        if self.properties.get_layout() != h5d.CONTIGUOUS:
+            return None
+        if dataset.id.get_storage_size() == 0:  # HDF5 has an offset of unwritten values, too
+            return None
+        raw = RawTensor(self.path, self.name, dataset.id.get_offset(), self.dtype, self.sizes)
+        size = self.identity.size
+        if raw.end > size:
+            raise not_whole(f"truncated: {size} bytes, and its values end at {raw.end}", self.name)
+        return raw
 
     def _check(self, dataset: h5py.Dataset) -> None:
         """FormatError for a dataset that cannot be read as a tensor."""
@@ -119,10 +130,9 @@ class Hdf5Source(Source):
                 "none of its values was ever written, and it has no fill value", "values"
             )
         require_filters(dataset, self.name)
-        declared, stored = prod(dataset.shape) * self.dtype.itemsize, dataset.id.get_storage_size()
-        refuse_bomb(
-            declared, stored, "write it again without compression: h5repack -f NONE", self.name
-        )
+        declared = prod(dataset.shape) * self.dtype.itemsize
+        remedy = "write it again without compression: h5repack -f NONE"
+        refuse_bomb(declared, dataset.id.get_storage_size(), remedy, self.name)
 
     def __getstate__(self) -> dict[str, Any]:
         """What workers get: all but the properties, which cannot be pickled."""
@@ -142,39 +152,32 @@ class Hdf5Source(Source):
             attributes, left = files.attributes_of(dataset)
             if dataset.id.get_type().get_class() == h5t.ENUM and self.dtype.kind != "b":
                 left.append("the names of its enumeration")
-            coordinates = list[Variable]()
-            for d, name in enumerate(self.dimensions):
-                if name and name not in self.dimensions[:d]:
-                    try:
-                        coordinates += _coordinate(dataset, d, name)
-                    except (*RAISED, FormatError):  # damage matters where it is asked for
-                        left.append(f"the variable {name}")
-            groups = tuple(
-                files.attributes_of(group)[0] for group in reversed(files.groups_of(dataset))
-            )
-            fill = None
-            is_filled = self.properties.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
-            if (
-                is_filled
-                and FILL not in attributes
-                and self.dtype.itemsize > 1
-                and files.is_netcdf(dataset)
-            ):
-                fill = dataset.fillvalue
+            read = functools.partial(_read_coordinate_of, dataset)
+            coordinates = find_coordinates(self.dimensions, read)
+            groups = []
+            for group in reversed(files.groups_of(dataset)):
+                group_attributes, _ = files.attributes_of(group)
+                groups.append(group_attributes)
+            default_fill = None
             storage_fill = None
-            if is_filled and self.dtype.kind in "biufc":
-                storage_fill = dataset.fillvalue
-        unlimited = tuple(
-            n for n, most in zip(self.dimensions, self.limits, strict=False) if n and most is None
-        )
+            if self.properties.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
+                if self.dtype.kind in "biufc":
+                    storage_fill = dataset.fillvalue
+                has_default = FILL not in attributes and self.dtype.itemsize > 1
+                if has_default and files.is_netcdf(dataset):
+                    default_fill = dataset.fillvalue
+        unlimited = []
+        for name, limit in zip(self.dimensions, self.limits, strict=False):
+            if name and limit is None:
+                unlimited.append(name)
         return Meaning(
             self.dimensions,
             attributes,
-            tuple(coordinates),
-            groups,
-            unlimited,
-            tuple(left),
-            fill,
+            coordinates.variables,
+            tuple(groups),
+            tuple(unlimited),
+            (*left, *coordinates.left),
+            default_fill,
             storage_fill,
         )
 
@@ -211,17 +214,18 @@ def _details_of(properties: h5py.h5p.PropDCID, meaning: str) -> dict[str, str]:
     return details
 
 
-def _coordinate(dataset: h5py.Dataset, d: int, name: str) -> list[Variable]:
-    """The coordinate of a dimension of that name, if there is one.
-
-    FormatError for what is none, or is large.
-    """
-    scale = find_scale(dataset, d, name)
-    if scale is None or files.is_bare(scale):
-        return []
-    if (scale.shape or ())[:1] != (dataset.shape[d],):
-        raise FormatError("no coordinate")
-    return [read_coordinate(scale, name)]
+def _read_coordinate_of(dataset: h5py.Dataset, d: int, name: str) -> Variable | None:
+    """The coordinate of a dimension of that name; None where the dimension has no variable."""
+    try:
+        scale = find_scale(dataset, d, name)
+        if scale is None or files.is_bare(scale):
+            return None
+        sizes = scale.shape or ()
+        if sizes[:1] != (dataset.shape[d],):
+            raise NoCoordinateError
+        return read_coordinate(scale, name)
+    except (*RAISED, FormatError):  # damage matters where it is asked for
+        raise NoCoordinateError from None
 
 
 def find_scale(dataset: h5py.Dataset, d: int, name: str) -> h5py.Dataset | None:
@@ -231,9 +235,12 @@ def find_scale(dataset: h5py.Dataset, d: int, name: str) -> h5py.Dataset | None:
     """
     for scale in files.scales_of(dataset, d):
         if str(scale.name).rpartition("/")[2] == name:
-            return None if scale == dataset else scale
-    scale = files.dataset_in(dataset.parent, name)
-    return None if scale == dataset else scale
+            break
+    else:
+        scale = files.dataset_in(dataset.parent, name)
+    if scale == dataset:
+        return None
+    return scale
 
 
 def read_coordinate(scale: h5py.Dataset, name: str) -> Variable:
@@ -241,19 +248,24 @@ def read_coordinate(scale: h5py.Dataset, name: str) -> Variable:
 
     FormatError for what is none, or is large.
     """
-    kind, sizes = scale.dtype.kind, scale.shape or ()
+    sizes = scale.shape or ()
+    kind = scale.dtype.kind
     is_of_characters = scale.dtype == "S1" and len(sizes) == 2  # NetCDF's way
-    is_text = is_of_characters or kind == "S" or h5py.check_string_dtype(scale.dtype)
-    is_one = len(sizes) == 1 + is_of_characters and (kind in "biuf" or is_text)
-    if not is_one or not is_small(sizes, scale.dtype.itemsize, scale.chunks):
-        raise FormatError("no coordinate, or a large one")
+    is_text = kind == "S" or h5py.check_string_dtype(scale.dtype)
+    rank = 2 if is_of_characters else 1
+    if len(sizes) != rank or not (kind in "biuf" or is_text):
+        raise FormatError("no coordinate")
+    if not is_small(sizes, scale.dtype.itemsize, scale.chunks):
+        raise FormatError("a large coordinate")
     require_filters(scale, name)
     attributes, _ = files.attributes_of(scale)
     values = _read_texts(scale) if kind == "O" else scale[()]
     if is_of_characters:
         attributes.pop(ENCODING, None)
         values = joined(values)
-    return Variable(name, attributes, as_texts(values) if is_text else values)
+    if is_text:
+        values = as_texts(values)
+    return Variable(name, attributes, values)
 
 
 def _read_texts(scale: h5py.Dataset) -> NDArray[Any]:
@@ -290,13 +302,19 @@ class Hdf5ReadTask:
             try:
                 return storage.read(dataset, self.region, self.dtype)
             except RAISED:
-                for box in chunk_boxes(self.region, dataset.chunks) if dataset.chunks else ():
-                    try:
-                        storage.read(dataset, box, self.dtype)
-                    except RAISED:
-                        reason = "it fails its checksum or its filter"
-                        raise self._damaged(box, dataset, reason) from None
+                self._refuse_damaged_chunk(dataset)
                 raise
+
+    def _refuse_damaged_chunk(self, dataset: h5py.Dataset) -> None:
+        """FormatError with the first chunk that cannot be read."""
+        if not dataset.chunks:
+            return
+        for box in chunk_boxes(self.region, dataset.chunks):
+            try:
+                storage.read(dataset, box, self.dtype)
+            except RAISED:
+                reason = "it fails its checksum or its filter"
+                raise self._damaged(box, dataset, reason) from None
 
     def _require_whole_frames(self, dataset: h5py.Dataset) -> None:
         """FormatError with the first chunk whose Blosc frame is truncated.
@@ -320,14 +338,14 @@ class Hdf5ReadTask:
 
 def contents(address: Address, types: TextTypes) -> Contents | None:
     """What the file or the group holds; None where the address is that of a dataset."""
-    items, datasets = list[Item](), dict[str, bool]()
+    items = list[Item]()
+    datasets = dict[str, bool]()
     with opened(address.path) as file:
         group, _, place = files.follow(file, (address.key or "").strip("/"), address.path)
         if not isinstance(group, h5g.GroupID):
             return None
-        for path, entry in files.entries(
-            group, place
-        ):  # one at a time: HDF5 is slow with many open objects
+        # One at a time: HDF5 is slow with many open objects.
+        for path, entry in files.entries(group, place):
             item = Item(path, depth=path.count("/") - place.count("/") - 1)
             match entry:
                 case h5g.GroupID():
@@ -339,14 +357,17 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
                 case h5d.DatasetID():
                     item, datasets[path] = _tensor(h5py.Dataset(entry), item, types.asked)
                 case Exception():
-                    item, datasets[path] = _unreadable(item, entry), False
+                    item = _unreadable(item, entry)
+                    datasets[path] = False
                 case str():
                     item = item._replace(what=entry)
             items.append(item)
         count = files.count_attributes(h5py.Group(group))
         label = NETCDF4 if files.has_mark(file) else ""
-    meant = {*files.to_choose(datasets)} if address.key is None else set()
-    only = only_of([item for item in items if item.key in meant])
+    only = None
+    if address.key is None:
+        choices = {*files.to_choose(datasets)}
+        only = only_of([item for item in items if item.key in choices])
     return Contents(address.path, "h5", tuple(items), only, place, count, is_tree=True, label=label)
 
 

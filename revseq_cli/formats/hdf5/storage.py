@@ -55,10 +55,17 @@ _FLOATS = [np.dtype(f"f{size}") for size in (2, 4, 8)] + [
 _WORD_SIZES = (1, 2, 4, 8)
 _BOOLEANS = {b"FALSE": 0, b"TRUE": 1}  # as h5py and netCDF write them
 _IMAGINARY = re.compile(r"i$|im", re.IGNORECASE)  # matches the name of an imaginary part
-_OTHERS = {  # that no tensor has, by the class of a type
-    h5t.TIME: "a time", h5t.STRING: "text", h5t.OPAQUE: "opaque", h5t.REFERENCE: "a reference", h5t.VLEN: "lists of variable length",
-    h5t.BITFIELD: "a bitfield", h5t.INTEGER: "integers of unusual bits", h5t.FLOAT: "floats of unusual bits",
-}  # fmt: skip
+# Types that no tensor has, by their classes.
+_OTHERS = {
+    h5t.TIME: "a time",
+    h5t.STRING: "text",
+    h5t.OPAQUE: "opaque",
+    h5t.REFERENCE: "a reference",
+    h5t.VLEN: "lists of variable length",
+    h5t.BITFIELD: "a bitfield",
+    h5t.INTEGER: "integers of unusual bits",
+    h5t.FLOAT: "floats of unusual bits",
+}
 
 
 def dtype_of(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
@@ -203,15 +210,22 @@ def meaning(kind: h5t.TypeID) -> str:
     match kind:
         case h5t.TypeBitfieldID():
             return "bitfield"
-        case h5t.TypeEnumID() | h5t.TypeCompoundID():
-            names = (
-                kind.get_member_name(i).decode("utf-8", "replace")
-                for i in range(kind.get_nmembers())
-            )
-            return f"{'enumeration' if isinstance(kind, h5t.TypeEnumID) else 'compound'} of {listed(names, 5)}"
+        case h5t.TypeEnumID():
+            return f"enumeration of {_list_members(kind)}"
+        case h5t.TypeCompoundID():
+            return f"compound of {_list_members(kind)}"
         case h5t.TypeArrayID():
             return f"array of sizes {braced(kind.get_array_dims())}"
-    return f"integers of {kind.get_precision()} bits" if is_narrow(kind) else ""
+    if is_narrow(kind):
+        return f"integers of {kind.get_precision()} bits"
+    return ""
+
+
+def _list_members(kind: h5t.TypeEnumID | h5t.TypeCompoundID) -> str:
+    names = []
+    for i in range(kind.get_nmembers()):
+        names.append(kind.get_member_name(i).decode("utf-8", "replace"))
+    return listed(names, 5)
 
 
 def read(dataset: h5py.Dataset, region: Region, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -272,15 +286,17 @@ def in_memory(kind: h5t.TypeID, dtype: np.dtype[Any]) -> h5t.TypeID:
 
     It is their own type, except for integers that HDF5 converts to plain ones.
     """
-    return h5t.py_create(dtype) if is_narrow(kind) else kind
+    if is_narrow(kind):
+        return h5t.py_create(dtype)
+    return kind
 
 
 # Filters and chunks
 
 # Short names for HDF5's own filters and some others, whose names in files are long, or empty.
 _NAMES = {
-    1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 32004: "lz4", 32008: "bitshuffle",
-    32013: "zfp", 32015: "zstd", 32017: "sz",
+    1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 32004: "lz4",
+    32008: "bitshuffle", 32013: "zfp", 32015: "zstd", 32017: "sz",
 }  # fmt: skip
 # Filters that never lose anything; chunks that pass any other filter are decoded again and
 # compared.
@@ -382,11 +398,12 @@ class ChunkBlockWriter:
         cls, dataset: h5py.Dataset, properties: h5p.PropDCID, dtype: np.dtype[Any], name: str
     ) -> ChunkBlockWriter:
         """The one for chunks of a dataset made with these properties; `name` is for messages."""
-        kind, chunks, image = dataset.id.get_type(), properties.get_chunk(), io.BytesIO()
+        kind = dataset.id.get_type().copy()
+        chunks = properties.get_chunk()
+        image = io.BytesIO()
         with h5py.File(image, "w") as file:
-            h5py.h5d.create(
-                file.id, b"chunk", kind.copy(), h5s.create_simple(chunks, chunks), properties
-            )
+            space = h5s.create_simple(chunks, chunks)
+            h5py.h5d.create(file.id, b"chunk", kind, space, properties)
         may_lose = not _LOSSLESS.issuperset(filters_of(properties))
         return cls(chunks, dtype, image.getvalue(), name, may_lose)
 
@@ -417,15 +434,17 @@ class ChunkBlockWriter:
         whether such a chunk passes through the filters.
         """
         values = np.ascontiguousarray(values, self.dtype)
-        kind, sizes = in_memory(scratch.get_type(), self.dtype), values.shape
+        kind = in_memory(scratch.get_type(), self.dtype)
+        sizes = values.shape
         if scratch.shape != sizes:
-            scratch.set_extent(
-                self.chunks
-            )  # shrinking it next fills up what is cut off, and no more
+            # Shrinking it next fills up what is cut off, and no more.
+            scratch.set_extent(self.chunks)
             scratch.write(h5s.ALL, h5s.ALL, np.zeros(self.chunks, self.dtype), kind)
             scratch.set_extent(sizes)
         scratch.write(h5s.ALL, h5s.ALL, values, kind)
-        scratch.flush()  # else, in files of HDF5's latest layout, h5py reserves 0 bytes below and overruns them
+        # Without a flush, in files of HDF5's latest layout, h5py reserves 0 bytes below, and
+        # overruns them.
+        scratch.flush()
         start = (0,) * scratch.rank
         mask, data = scratch.read_direct_chunk(start)
         if self.may_lose:

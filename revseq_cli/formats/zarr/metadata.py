@@ -47,7 +47,8 @@ FILES = {name for names in (*ARRAY_FILES.values(), *GROUP_FILES.values()) for na
 CONSOLIDATED = {2: ".zmetadata", 3: "consolidated_metadata"}
 _LINKS = "files in the store itself; links are not followed"
 _FEW_CHUNKS = 64  # of which one should be there
-_LARGEST, _LONGEST_TYPE = 1 << 24, 16  # bytes of a file of metadata; characters of a dtype
+_LARGEST = 1 << 24  # bytes of a file of metadata
+_LONGEST_TYPE = 16  # characters of a dtype
 
 # The codecs that lose nothing, by their names in both versions: of zarr itself, of numcodecs, and
 # its checksums.
@@ -55,11 +56,9 @@ _LOSSLESS = {
     "bytes", "transpose", "blosc", "bz2", "gzip", "zlib", "lz4", "lzma", "zstd", "shuffle", "base64",
     "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3",
 }  # fmt: skip
-_SHARDING, _TEXTS, _PREFIX = (
-    "sharding_indexed",
-    "vlen-utf8",
-    "numcodecs.",
-)  # the last one of names in version 3
+_SHARDING = "sharding_indexed"
+_TEXTS = "vlen-utf8"
+_PREFIX = "numcodecs."  # of names in version 3
 _TYPES = {
     str(dtype_of(data_type)): dtype_of(data_type)
     for data_type in DataType
@@ -128,8 +127,8 @@ class Store:
         with contextlib.suppress(KeyError, TypeError, AttributeError):
             copies = self.read(CONSOLIDATED[2]).get("metadata")
             if copies is None:
-                below = self.read("zarr.json")[CONSOLIDATED[3]]["metadata"]
-                copies = {f"{key}/zarr.json": fields for key, fields in below.items()}
+                nodes = self.read("zarr.json")[CONSOLIDATED[3]]["metadata"]
+                copies = {f"{key}/zarr.json": fields for key, fields in nodes.items()}
             return {name: json.dumps(fields).encode() for name, fields in copies.items()}
         return {}
 
@@ -155,12 +154,12 @@ class Store:
 
     def read(self, name: str) -> dict[str, Any]:
         """The JSON object in a file of metadata, empty where there is no file."""
-        data, where = (
-            self.data(name),
-            f"{self.path}/{name}" if self._fetched else str(Path(self.path, name)),
-        )
+        data = self.data(name)
+        if data is None:
+            return {}
+        where = f"{self.path}/{name}" if self._fetched else str(Path(self.path, name))
         try:
-            fields = json.loads(data, object_pairs_hook=unique) if data is not None else {}
+            fields = json.loads(data, object_pairs_hook=unique)
         except FormatError as e:
             raise e.about(where) from None
         except (ValueError, RecursionError):
@@ -185,10 +184,12 @@ class Store:
                 return None
         elif not any(name.startswith(start) for name in self._fetched):
             return None
-        if fields := self.read(f"{start}zarr.json"):
+        fields = self.read(f"{start}zarr.json")
+        if fields:
             attributes = fields.get("attributes")
-            is_array = fields.get("node_type") == "array"
-            return Node(3, fields, attributes if isinstance(attributes, dict) else {}, is_array)
+            if not isinstance(attributes, dict):
+                attributes = {}
+            return Node(3, fields, attributes, is_array=fields.get("node_type") == "array")
         fields = self.read(f"{start}.zarray")
         return Node(2, fields, self.read(f"{start}{_ATTRIBUTES}"), bool(fields))
 
@@ -214,7 +215,8 @@ class Store:
 
     def arrays(self) -> list[str]:
         """The path of every array inside the store, "" for the store itself."""
-        arrays, pending = [], [""]
+        arrays = []
+        pending = [""]
         while pending:
             key = pending.pop()
             node = self.node(key)
@@ -240,33 +242,35 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
 
     None where the address is that of an array, or of nothing.
     """
-    store, key = open_store(address.path), (address.key or "").strip("/")
+    store = open_store(address.path)
+    key = (address.key or "").strip("/")
     group = store.node(key)
     if group is None or group.is_array:
         return None
-    items, pending = [], [(below, 0) for below in store.folders(key)]
+    items = []
+    pending = [(path, 0) for path in store.folders(key)]
     while pending:  # depth first and by name
-        below, depth = pending.pop()
-        item = Item(below, depth=depth)
+        path, depth = pending.pop()
+        item = Item(path, depth=depth)
         try:
-            node = store.node(below)
+            node = store.node(path)
             if node and node.is_array:
-                array = read(node, below, types.asked)
+                array = read(node, path, types.asked)
                 desc = TensorDesc(data_type_of(array.dtype), array.sizes)
                 item = item._replace(
                     desc=desc, sizes=array.sizes, dimensions=array.dimensions, details=array.details
                 )
             elif node:
                 item = item._replace(what=GROUP)
-                pending += [(inside, depth + 1) for inside in store.folders(below)]
+                pending += [(inside, depth + 1) for inside in store.folders(path)]
             if node:
                 item = item._replace(attributes=len(attributes_of(node)[0]))
         except RevseqError as e:  # what is wrong with its metadata is listed instead
             item = item.refused(e)
         items.append(item)
-    only = (
-        None if address.key is not None else only_of([item for item in items if not item.is_group])
-    )
+    only = None
+    if address.key is None:
+        only = only_of([item for item in items if not item.is_group])
     return Contents(
         address.path, "zarr", tuple(items), only, key, len(attributes_of(group)[0]), is_tree=True
     )
@@ -393,7 +397,7 @@ def read(node: Node, where: str, asked: DataType | None = None, *, texts: bool =
         require_sizes(fields.sizes, where)
         _require_chunks(fields, where)
         known = {*_LOSSLESS, _TEXTS} if is_text else _LOSSLESS
-        codecs = _lossless(node.version, fields.steps, dtype, where, known)
+        codecs = _require_lossless(node.version, fields.steps, dtype, where, known)
     except (KeyError, TypeError, AttributeError):
         expected = "those of a Zarr array"
         raise FormatError("has damaged metadata", expected, "fetch it again", where) from None
@@ -524,12 +528,14 @@ def _dtype_of(kind: Any, version: Version) -> np.dtype[Any]:  # noqa: ANN401 - o
         except (TypeError, ValueError, SyntaxError):
             return np.dtype(object)
     kind = _with_name(kind)
-    name, size = kind["name"], kind.get("configuration", {}).get("length_bytes")
+    name = kind["name"]
+    size = kind.get("configuration", {}).get("length_bytes")
     if name in _TEXT_TYPES and type(size) is int and 0 < size < 1 << 20:
         letter, width = _TEXT_TYPES[name]
         return np.dtype(f"{letter}{size // width}")
     if name in _TIME_TYPES:
-        unit, count = kind["configuration"]["unit"], kind["configuration"].get("scale_factor", 1)
+        unit = kind["configuration"]["unit"]
+        count = kind["configuration"].get("scale_factor", 1)
         try:
             return np.dtype(f"{_TIME_TYPES[name]}[{int(count)}{unit}]")
         except (TypeError, ValueError):
@@ -537,7 +543,7 @@ def _dtype_of(kind: Any, version: Version) -> np.dtype[Any]:  # noqa: ANN401 - o
     return _TYPES.get(name if size is None else f"{name} {size}", np.dtype(object))
 
 
-def _lossless(
+def _require_lossless(
     version: Version, steps: list[Any], dtype: np.dtype[Any], where: str, known: set[str]
 ) -> list[str]:
     """The names of codecs, also of those inside a shard.
@@ -550,24 +556,29 @@ def _lossless(
         fields = step if version == 2 else step.get("configuration") or {}
         names.append(name)
         if name == _SHARDING:
-            names += _lossless(version, fields["codecs"], dtype, where, known)
-            names += _lossless(version, fields["index_codecs"], np.dtype(np.uint64), where, known)
+            names += _require_lossless(version, fields["codecs"], dtype, where, known)
+            names += _require_lossless(
+                version, fields["index_codecs"], np.dtype(np.uint64), where, known
+            )
             continue
-        codec, is_kept = (
-            name.removeprefix(_PREFIX),
-            fields.get("astype") in (None, fields.get("dtype")),
-        )
-        # Differences of integers wrap around, and their sums back; those of floats are rounded.
-        is_delta = (
-            codec == "delta" and dtype.kind in "iu" and fields.get("dtype") == dtype.str and is_kept
-        )
-        if codec not in known and not is_delta and not (codec == "packbits" and dtype.kind == "b"):
+        codec = name.removeprefix(_PREFIX)
+        if codec not in known and not _keeps(codec, fields, dtype):
             found = f"has the codec {name[:80]}, which may change values of {dtype}"
             hint = "write the array again with one of these"
-            raise FormatError(
-                found, "lossless codecs, such as zstd, gzip, blosc or shuffle", hint, where
-            )
+            expected = "lossless codecs, such as zstd, gzip, blosc or shuffle"
+            raise FormatError(found, expected, hint, where)
     return names
+
+
+def _keeps(codec: str, fields: dict[str, Any], dtype: np.dtype[Any]) -> bool:
+    """Whether a codec that is lossless only for some types keeps elements of this one."""
+    if codec == "packbits":
+        return dtype.kind == "b"
+    if codec != "delta" or dtype.kind not in "iu":
+        return False
+    # Differences of integers wrap around, and their sums back; those of floats are rounded.
+    stored = fields.get("astype") in (None, fields.get("dtype"))
+    return stored and fields.get("dtype") == dtype.str
 
 
 def files_in(
@@ -580,15 +591,17 @@ def files_in(
     `listing` has their states where they are known already. FormatError for links, and for anything
     else but files and folders.
     """
-    digest, stored, names = hashlib.sha256(), 0, []
-    for name, identity in _identities(folder, where, listing):
+    digest = hashlib.sha256()
+    stored = 0
+    names = []
+    for name, identity in _list_identities(folder, where, listing):
         digest.update(f"{name!r} {identity}".encode("utf-8", "surrogateescape"))
         names.append(name)
         stored += identity.size
     return digest.hexdigest(), stored, names
 
 
-def _identities(
+def _list_identities(
     folder: str, where: str, listing: dict[str, base.Identity] | None
 ) -> Iterator[tuple[str, base.Identity]]:
     """The state of each file by its path in the folder, in an order that does not change."""
@@ -601,10 +614,10 @@ def _identities(
     with base.trying_to("read", where):
         try:
             while pending:
-                below = pending.pop()
+                inner = pending.pop()
                 signals.check()
-                for entry in sorted(os.scandir(Path(folder, below)), key=lambda entry: entry.name):
-                    name = below + entry.name
+                for entry in sorted(os.scandir(Path(folder, inner)), key=lambda entry: entry.name):
+                    name = inner + entry.name
                     if entry.is_dir(follow_symlinks=False):
                         pending.append(f"{name}/")
                         continue
@@ -615,6 +628,17 @@ def _identities(
                     yield name, base.identity_of(status)
         except FileNotFoundError:
             raise changed(where) from None
+
+
+def groups_above(key: str) -> list[str]:
+    """The path of every group that an array is in, "" for the store itself first.
+
+    An array that is the store itself is in none.
+    """
+    if not key:
+        return []
+    parts = key.split("/")
+    return ["/".join(parts[:i]) for i in range(len(parts))]
 
 
 def changed(where: str) -> TensorIOError:

@@ -78,8 +78,8 @@ class ZarrSink(FileSink):
         self._like = template if isinstance(template, ZarrSource) else None
         self._store = self._find_store()
         self._version = self._choose_version()
-        self._key = _checked(key, file.name, self._like.key if self._like else "")
-        self._above = _above(self._key)
+        self._key = _require_path(key, file.name, self._like.key if self._like else "")
+        self._groups = metadata.groups_above(self._key)
         said = template.meaning()
         if said is None or (original and original.is_input):
             said = NOTHING
@@ -124,14 +124,13 @@ class ZarrSink(FileSink):
         if self._like and self._like.metadata.version == self._version:
             self.chunks = self._like.metadata.shards
             return dict(self._like.array.files)
-        dtype = template.dtype.newbyteorder(
-            "="
-        )  # codecs have a byte order, and data types have none
+        # Codecs have a byte order, and data types have none.
+        dtype = template.dtype.newbyteorder("=")
         if dtypes.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
             dtype = np.dtype(f"V{dtype.itemsize}")
         attributes = typed(said.attributes, dtype)
         chunks = self._choose_chunks(template)
-        self.chunks, files = _made(
+        self.chunks, files = _create_metadata(
             template.sizes,
             dtype,
             said.dimensions,
@@ -163,7 +162,8 @@ class ZarrSink(FileSink):
 
         UsageError where the store has no room for an array of that name.
         """
-        key, store = self._key, cast("Store", self._store)
+        key = self._key
+        store = cast("Store", self._store)
         self._digest, _, names = metadata.files_in(original.path, original.path)
         start = f"{key}/" if key else ""
         if self._keeps_own_name:
@@ -181,7 +181,7 @@ class ZarrSink(FileSink):
                 found = f"{key} is a group" if node else f"{key} is a file or a folder"
                 raise UsageError(found, "a name that is free, or an array's", where=original.path)
         self._copied = [name for name in names if not name.startswith(start)]
-        for above in self._above:
+        for above in self._groups:
             node = store.node(above)
             if node and node.is_array:
                 found = f"would lie inside an array of {original.path}"
@@ -196,11 +196,12 @@ class ZarrSink(FileSink):
         """
         like = self._like
         if self._original and not self._original.is_input:
-            like, groups = None, ()
+            like = None
+            groups = ()
         main = GROUP_FILES[self._version][0]
-        for i, above in enumerate(self._above):
+        for i, above in enumerate(self._groups):
             files = {main: _GROUPS[self._version]}
-            if like and above in _above(like.key):
+            if like and above in metadata.groups_above(like.key):
                 stored = {
                     name: like.store.read(f"{above}/{name}".lstrip("/"))
                     for name in GROUP_FILES[self._version]
@@ -208,7 +209,7 @@ class ZarrSink(FileSink):
                 stored[main].pop(CONSOLIDATED[3], None)
                 files |= {name: fields for name, fields in stored.items() if fields}
             elif i < len(groups) and not like:
-                files[main] = _GROUPS[3] | {"attributes": _encoded(groups[i])}
+                files[main] = _GROUPS[3] | {"attributes": _as_json(groups[i])}
             for name, fields in files.items():
                 self._files[f"{above}/{name}".lstrip("/")] = json.dumps(fields).encode()
 
@@ -279,18 +280,25 @@ class ZarrSink(FileSink):
                 if not (folder / name).exists():
                     (folder / name).write_bytes(data)
             for variable in self._variables:
-                at, values = (folder / self._key).with_name(variable.name), variable.values
-                dtype = str if values.dtype == object else values.dtype.newbyteorder("=")
-                attributes, version = variable.attributes, self._version
-                _, files = _made(
-                    values.shape, dtype, (variable.name,), attributes, version, self.file.name
-                )
-                at.mkdir()
-                for name, data in files.items():
-                    (at / name).write_bytes(data)
-                ZarrArray(str(at), version, tuple(files.items()), "r+").write(
-                    (...,), values.astype(dtype)
-                )
+                self._write_variable(variable, (folder / self._key).with_name(variable.name))
+
+    def _write_variable(self, variable: Variable, folder: Path) -> None:
+        """Write a coordinate as a new array in that folder."""
+        values = variable.values
+        dtype = str if values.dtype == object else values.dtype.newbyteorder("=")
+        _, files = _create_metadata(
+            values.shape,
+            dtype,
+            (variable.name,),
+            variable.attributes,
+            self._version,
+            self.file.name,
+        )
+        folder.mkdir()
+        for name, data in files.items():
+            (folder / name).write_bytes(data)
+        array = ZarrArray(str(folder), self._version, tuple(files.items()), "r+")
+        array.write((...,), values.astype(dtype))
 
     def finish(self) -> None:
         """Add the array to the copies of metadata above it.
@@ -300,7 +308,7 @@ class ZarrSink(FileSink):
         if not self._original:
             return
         if not self._keeps_own_name:
-            for above in self._above:
+            for above in self._groups:
                 self._consolidate(above)
         if self._original.is_input:
             path = self._original.path
@@ -309,12 +317,10 @@ class ZarrSink(FileSink):
 
     def _consolidate(self, above: str) -> None:
         """Write the copy of all metadata in a group again, where the store has such a copy."""
-        store, start = cast("Store", self._store), f"{above}/" if above else ""
-        is_consolidated = (
-            CONSOLIDATED[3] in store.read(f"{start}zarr.json")
-            or store.data(f"{start}{CONSOLIDATED[2]}") is not None
-        )
-        if not is_consolidated:
+        store = cast("Store", self._store)
+        start = f"{above}/" if above else ""
+        in_field = CONSOLIDATED[3] in store.read(f"{start}zarr.json")
+        if not in_field and store.data(f"{start}{CONSOLIDATED[2]}") is None:
             return
         with wrap_zarr_errors(self.file.name, "write"), warnings.catch_warnings():
             # zarr warns that version 3 has none in its specification.
@@ -327,8 +333,8 @@ class ZarrSink(FileSink):
             )
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
-        at = join(self.file.address or self.file.temporary, self._key)
-        array = ZarrArray(at, self._version, tuple(self._array.items()), "r+")
+        folder = join(self.file.address or self.file.temporary, self._key)
+        array = ZarrArray(folder, self._version, tuple(self._array.items()), "r+")
         return _ZarrBlockWriter(array, self.file.name, self.chunks or ())
 
     def reopen(self) -> Source:
@@ -378,15 +384,6 @@ def _node_of(version: Version, files: dict[str, bytes]) -> Node:
     return Node(version, fields, attributes, is_array=True)
 
 
-def _above(key: str) -> list[str]:
-    """The path of every group that an array at that path is in, "" for the store itself first.
-
-    None for the store.
-    """
-    parts = key.split("/")
-    return ["/".join(parts[:i]) for i in range(len(parts))] if key else []
-
-
 def _is_name(name: str) -> bool:
     """Whether that may be the name of a new array or group.
 
@@ -396,7 +393,7 @@ def _is_name(name: str) -> bool:
     return bool(name.strip(".")) and not is_reserved and not {*"\0/\\"} & {*name}
 
 
-def _checked(key: str, where: str, old: str) -> str:
+def _require_path(key: str, where: str, old: str) -> str:
     """The path of a new array.
 
     UsageError for a part that no folder may have, or that is reserved and not in `old`.
@@ -411,7 +408,7 @@ def _checked(key: str, where: str, old: str) -> str:
     return key
 
 
-def _made(
+def _create_metadata(
     sizes: tuple[int, ...],
     dtype: Any,  # noqa: ANN401 - of NumPy, or str
     dimensions: tuple[str, ...],
@@ -431,14 +428,14 @@ def _made(
     dimensions have names.
     """
     fill = None if dtype is str else fill_of(attributes, dtype)
-    fields = _encoded({name: value for name, value in attributes.items() if name != FILL})
+    fields = _as_json({name: value for name, value in attributes.items() if name != FILL})
     more: dict[str, Any] = {}
     if version == 3:
         if fill is not None:
             is_float = fill.dtype.kind == "f"
-            fields[FILL] = (
-                base64.b64encode(struct.pack("<d", fill)).decode() if is_float else fill.item()
-            )
+            fields[FILL] = fill.item()
+            if is_float:
+                fields[FILL] = base64.b64encode(struct.pack("<d", fill)).decode()
         array_fill = storage_fill if fill is None else fill
         if array_fill is not None:
             more["fill_value"] = array_fill
@@ -453,19 +450,19 @@ def _made(
         more["chunks"] = chunks
     files: dict[str, Any] = {}
     with wrap_zarr_errors(where, "write"), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # zarr warns that the specification has no data type for bytes
-        made = asynchronous.create_array(
+        # zarr warns that the specification has no data type for bytes.
+        warnings.simplefilter("ignore")
+        work = asynchronous.create_array(
             files, shape=sizes, dtype=dtype, zarr_format=version, attributes=fields or None, **more
         )
-        return wait_for(made).chunks, {name: data.to_bytes() for name, data in files.items()}
+        array = wait_for(work)
+        return array.chunks, {name: data.to_bytes() for name, data in files.items()}
 
 
-def _encoded(attributes: Attributes) -> dict[str, Any]:
+def _as_json(attributes: Attributes) -> dict[str, Any]:
     """Attributes as JSON has them."""
-    arrays = (np.generic, np.ndarray)
-    return {
-        name: value.tolist() if isinstance(value, arrays) else value
-        for name, value in attributes.items()
-    }
+    fields = {}
+    for name, value in attributes.items():
+        is_array = isinstance(value, (np.generic, np.ndarray))
+        fields[name] = value.tolist() if is_array else value
+    return fields

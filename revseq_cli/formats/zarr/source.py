@@ -34,10 +34,11 @@ from revseq_cli.core.tensors import DataType, Region, chunk_boxes, chunk_start, 
 from revseq_cli.files import base, calls, folders, join
 from revseq_cli.formats.attributes import (
     MOST_BYTES,
-    Attributes,
     Meaning,
+    NoCoordinateError,
     Variable,
     as_texts,
+    find_coordinates,
     is_small,
 )
 from revseq_cli.formats.contents import chosen, refuse_bomb, require_whole_frame
@@ -84,14 +85,15 @@ class ZarrSource(Source):
             node = self.store.node(key)
         if node is None:
             raise metadata.changed(name)
-        self.key, self.node, self.name = key, node, f"{name}::{key}" if key else name
-        array = self.metadata = metadata.read(node, self.name, asked)
-        self.dtype, self.sizes, self.chunks, self.dimensions = (
-            array.dtype,
-            array.sizes,
-            array.chunks,
-            array.dimensions,
-        )
+        self.key = key
+        self.node = node
+        self.name = f"{name}::{key}" if key else name
+        array = metadata.read(node, self.name, asked)
+        self.metadata = array
+        self.dtype = array.dtype
+        self.sizes = array.sizes
+        self.chunks = array.chunks
+        self.dimensions = array.dimensions
         self.array = ZarrArray.of(self.store, key, array.version, self.folder)
         self.path = files.join(files.join(path, key), ARRAY_FILES[array.version][0])
         if self.store.listing is None:
@@ -104,10 +106,13 @@ class ZarrSource(Source):
             declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
             refuse_bomb(declared, stored, "write it again uncompressed", self.name)
             total = prod(array.counts)
-            if absent := total - _count_chunks(array, names, self.name):
+            absent = total - _count_chunks(array, names, self.name)
+            if absent:
                 details["missing"] = f"{absent:,} of {total:,}"  # read as fill value, lost or not
-        elif chunks := array.chunk_names():
-            folders.require_one_of(self.array.folder, chunks)
+        else:
+            chunks = array.chunk_names()
+            if chunks:
+                folders.require_one_of(self.array.folder, chunks)
         with wrap_zarr_errors(self.name, "open"):
             self.array.open()
         self.storage = Storage("zarr", details)
@@ -161,49 +166,20 @@ class ZarrSource(Source):
 
     def meaning(self) -> Meaning:
         attributes, left = attributes_of(self.node)
-        coordinates: list[Variable] = []
-        times: list[Variable] = []
-        groups: list[Attributes] = []
-        parts = self.key.split("/")[:-1]
-        for name, size in zip(self.dimensions, self.sizes, strict=False):
-            key = "/".join([*parts, name])
-            if not name or "/" in name or not self.key or key == self.key:
-                continue
-            try:
-                if self.store.is_link(key):
-                    left.append(f"the variable {name} (a link)")
-                    continue
-                node = self.store.node(key)
-                if not node or not node.is_array:
-                    continue
-                values = self._coordinate(key, node, size)
-            except RevseqError as e:
-                left.append(f"the variable {name} ({e.found})")
-                continue
-            if values is None:
-                left.append(f"the variable {name}")
-            elif values.dtype.kind in "mM":
-                times.append(Variable(name, {}, values))
-                left.append(f"the variable {name} (its data type is {values.dtype})")
-            else:
-                coordinates.append(Variable(name, attributes_of(node)[0], values))
-        for i in range(len(parts) + 1 if self.key else 0):
-            group = self.store.node("/".join(parts[:i]))
-            stated = attributes_of(group)[0] if group else {}
-            groups.append(
-                {
-                    attribute: value
-                    for attribute, value in stated.items()
-                    if attribute != "coordinates"
-                }
-            )
+        coordinates = find_coordinates(self.dimensions, self._find_coordinate)
+        groups = []
+        for key in metadata.groups_above(self.key):
+            group = self.store.node(key)
+            group_attributes = attributes_of(group)[0] if group else {}
+            group_attributes.pop("coordinates", None)
+            groups.append(group_attributes)
         return Meaning(
             self.dimensions,
             attributes,
-            tuple(coordinates),
+            coordinates.variables,
             tuple(groups),
-            left=tuple(left),
-            times=tuple(times),
+            left=(*left, *coordinates.left),
+            times=coordinates.times,
             storage_fill=self._find_fill(),
         )
 
@@ -217,30 +193,50 @@ class ZarrSource(Source):
             return None
         return fill
 
-    def _coordinate(self, key: str, node: Node, size: int) -> NDArray[Any] | None:
+    def _find_coordinate(self, d: int, name: str) -> Variable | None:
+        """The array of a dimension's name next to this one; None where there is none."""
+        if not self.key or "/" in name:
+            return None
+        *groups, own_name = self.key.split("/")
+        if name == own_name:
+            return None
+        key = "/".join([*groups, name])
+        try:
+            if self.store.is_link(key):
+                raise NoCoordinateError("a link")
+            node = self.store.node(key)
+            if not node or not node.is_array:
+                return None
+            values = self._read_coordinate(key, node, self.sizes[d])
+        except RevseqError as e:
+            raise NoCoordinateError(e.found) from None
+        if values.dtype.kind in "mM":  # these are compared, but not copied
+            return Variable(name, {}, values)
+        return Variable(name, attributes_of(node)[0], values)
+
+    def _read_coordinate(self, key: str, node: Node, size: int) -> NDArray[Any]:
         """The values of the coordinate of a dimension of that name and size.
 
-        None for what is none, or is large.
+        NoCoordinateError for an array that is none, or that is large.
         """
         name = key.rpartition("/")[2]
         array = metadata.read(node, name, texts=True)
         stored = ZarrArray.of(self.store, key, array.version, self.folder)
         itemsize = _TEXT_BYTES if array.dtype.kind == "O" else array.dtype.itemsize
-        if (
-            array.dimensions != (name,)
-            or array.sizes != (size,)
-            or not is_small(array.sizes, itemsize, array.shards)
-        ):
-            return None
-        _, size_stored, _ = metadata.files_in(stored.folder, name)
-        if size_stored > MOST_BYTES:
-            return None
+        if array.dimensions != (name,) or array.sizes != (size,):
+            raise NoCoordinateError
+        if not is_small(array.sizes, itemsize, array.shards):
+            raise NoCoordinateError
+        _, bytes_stored, _ = metadata.files_in(stored.folder, name)
+        if bytes_stored > MOST_BYTES:
+            raise NoCoordinateError
         if array.dtype.kind not in "USOmM":
             return ZarrSource(self.store.path, key, folder=self.folder).read()
         with wrap_zarr_errors(stored.folder, "read"):
+            values = stored.read((...,))
             if array.dtype.kind in "mM":
-                return stored.read((...,))
-            return as_texts(stored.read((...,)))
+                return values
+            return as_texts(values)
 
 
 def _count_chunks(array: Metadata, names: list[str], where: str) -> int:
@@ -249,17 +245,17 @@ def _count_chunks(array: Metadata, names: list[str], where: str) -> int:
     FormatError where they have the names of another separator.
     """
     other = "." if array.separator == "/" else "/"
-    are_several = array.sizes and len(array.sizes) + bool(array.start) > 1
-    if (
-        wrong := next((name for name in names if array.is_chunk(name, other)), "")
-        if are_several
-        else ""
-    ):
-        found = f"has the chunk file {wrong}, but its metadata say that {array.separator} separates the numbers"
-        field = "dimension_separator" if array.version == 2 else "separator"
-        raise FormatError(
-            found, f'"{field}": "{other}" in its metadata, or files of other names', where=where
-        )
+    parts = len(array.sizes) + bool(array.start)
+    if array.sizes and parts > 1:
+        wrong = next((name for name in names if array.is_chunk(name, other)), "")
+        if wrong:
+            found = (
+                f"has the chunk file {wrong}, but its metadata say that {array.separator} "
+                "separates the numbers"
+            )
+            field = "dimension_separator" if array.version == 2 else "separator"
+            expected = f'"{field}": "{other}" in its metadata, or files of other names'
+            raise FormatError(found, expected, where=where)
     return sum(map(array.is_chunk, names))
 
 
