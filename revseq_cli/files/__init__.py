@@ -255,6 +255,11 @@ def waits_for_servers(path: str) -> bool:
     return is_address(path)
 
 
+def count_requests(path: str, size: int) -> int:
+    """How many requests fetch a file of that size; 0 for a file of this machine."""
+    return -(-size // thresholds.FAR_PIECE) if is_address(path) else 0
+
+
 def is_replaceable(path: str) -> bool:
     """Whether a new version of the file can take its name, or the file has changed in the meantime."""
     return not is_address(path)

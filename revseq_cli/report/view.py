@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from revseq_cli import files
 from revseq_cli.core.errors import printable
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats.contract import Source
@@ -168,6 +169,11 @@ def plan(job: Job, plan: Plan) -> str:
         f"Axis                   {axis_text(values, job.axis)}",
         f"blocks                 {plan.blocks.count:,} of {block:,} bytes{cut}",
     ]
+    for source in (job.values, job.lengths):
+        size = source.identity.size if source.identity else 0
+        requests = files.count_requests(source.path, size)
+        if requests:
+            lines.append(f"download               {requests:,} requests, {size:,} bytes")
     if detour.copies:
         lines.append(f"unchunked copies       {detour.copies} of {values.total_bytes:,} bytes")
     if detour.tiling:

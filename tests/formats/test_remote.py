@@ -310,6 +310,13 @@ def test_requests_of_show(large, name, most):
     assert rounds <= most
 
 
+def test_a_dry_run_tells_requests(bucket, far):
+    bucket.put("x.npy", far / "x.npy")
+    text = here("run", "s3://box/x.npy", far / "n.npy", *JOB, "--dry-run")
+    assert re.search(r"download +1 requests, 960,128 bytes", text)
+    assert "download" not in here("run", far / "x.npy", far / "n.npy", *JOB, "--dry-run")
+
+
 def test_requests_of_a_batch(bucket, far):
     for i in range(20):
         bucket.put(f"in/{i}.npy", far / "n.npy")
