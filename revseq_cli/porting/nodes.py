@@ -23,17 +23,19 @@ class Verdict(NamedTuple):
 def judge_node(
     model: Model, node: Node, level: FeatureLevel, lengths_dtype: DataType | None
 ) -> Verdict:
-    """The verdict on a node.
+    """The verdict on a node; FormatError if it needs a sparse initializer, as when it is run.
 
-    Of what is not known, anything that fits is assumed: dimensions that have the axes, sizes of 1,
-    FLOAT32. Lengths are INT64 in ONNX.
+    Where the model does not state them, the data type and the shape are assumed to fit: FLOAT32,
+    dimensions that have the axes, sizes of 1. Lengths are INT64 in ONNX.
     """
+    needed, _ = model.needed([node.values, node.lengths], ())
+    model.refuse_sparse(needed)
     known = model.known[node.values]
     open_sizes = known.sizes
     if open_sizes is None:
         rank = max(2, -node.time_axis, -node.batch_axis)  # has the axes, if any has
         open_sizes = (1,) * min(rank, MOST_DIMENSIONS)
-    sizes = tuple(size if isinstance(size, int) else 1 for size in open_sizes)
+    sizes = tuple(map(_as_size, open_sizes))
     try:
         axis, batch_axis = node.axes(len(sizes), model.path)
     except FormatError as e:
@@ -45,8 +47,11 @@ def judge_node(
     wrong = [f"{constraint.label()}: {constraint.found}" for constraint in failing]
     hints = [constraint.hint for constraint in failing if constraint.hint]
     wrong += dict.fromkeys(hints)
-    batch = None if known.sizes is None else known.sizes[batch_axis]
-    if misfit := model.misfit(node, batch):
+    batch = None
+    if known.sizes is not None:
+        batch = known.sizes[batch_axis]
+    misfit = model.misfit(node, batch)
+    if misfit:
         wrong.append(misfit)
     if wrong:
         return Verdict(False, lowest, "; ".join(wrong))
@@ -56,13 +61,22 @@ def judge_node(
     return Verdict(True, lowest, text)
 
 
+def _as_size(size: int | str | None) -> int:
+    """The size of a dimension; 1 if the model leaves it open."""
+    if isinstance(size, int):
+        return size
+    return 1
+
+
 def describe_lowest(
     lowest: FeatureLevel | None, values: TensorDesc, lengths: TensorDesc, axis: int
 ) -> str:
-    """The lowest level, and where DirectML has none, that for lengths of UINT32."""
+    """The lowest level; if DirectML has none, also the lowest one for lengths of UINT32."""
     if lowest not in (None, FeatureLevel.NONE):
         return str(lowest)
-    text = "no feature level of DirectML accepts it" if lowest else "the operator itself refuses it"
+    text = "the operator itself refuses it"
+    if lowest:
+        text = "no feature level of DirectML accepts it"
     if lengths.data_type.kind in ("int", "uint", "float"):
         with_cast = spec.lowest_level(values, replace(lengths, data_type=DataType.UINT32), axis)
         if with_cast not in (None, FeatureLevel.NONE):

@@ -359,6 +359,8 @@ def test_a_sparse_initializer_is_named(revseq, tmp_path):
     model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, where, [3]))
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     revseq("run", "m.onnx", *VALUES[:2]).refused("n: stored as a sparse initializer")
+    # Without values, too: the check of a model looks at no tensor.
+    revseq("check", "m.onnx").refused("n: stored as a sparse initializer")
 
 
 def test_nodes_of_the_graph_count(revseq, tmp_path):
