@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found, unused-ignore] # `signal` takes longer to import
 
-# Ctrl-C ends the process at once while there is nothing to undo, and prints no traceback from one of the imports below.
+# Ctrl-C ends the process at once while there is nothing to undo: no traceback from an import.
 if _signal.getsignal(_signal.SIGINT) is not _signal.SIG_IGN:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
@@ -23,10 +23,10 @@ _ANSWERED_BY_STATUS = ("batch", "check", "diff", "verify")
 
 
 def main() -> NoReturn:
-    """Run the command, and end the process with its exit status, or by the signal that stopped it."""
+    """Run the command, and end the process with its exit status, or by the signal that came."""
     signals.watch()
     _open_streams()
-    # revseq needs no linear algebra; its threads would cost start-up time and memory, in workers too.
+    # revseq needs no linear algebra, whose threads cost start-up time and memory, in workers too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ["PYTHONSAFEPATH"] = "1"  # workers import nothing from the current folder
     settings: dict[str, Any] = {}
@@ -50,15 +50,21 @@ def main() -> NoReturn:
                 os.write(2, b"Error: out of memory\n")
     except signals.Stopped:
         signals.die()
-    # All is flushed and closed. The exit functions of libraries are not called: they could change the status.
+    # All is flushed and closed. Exit functions of libraries could change the status.
     os._exit(status)
 
 
 class _OutputStream(io.FileIO):
-    """Standard output or standard error. If its reader ends, output is dropped, and the exit status stays the same."""
+    """Standard output or standard error. If its reader ends, output is dropped.
+
+    The exit status stays the same.
+    """
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
-        """Write some bytes of `data`; how many, or all if nobody reads them any more. Stopped at a signal meanwhile."""
+        """Write some bytes of `data`; how many, or all if nobody reads them any more.
+
+        Stopped at a signal meanwhile.
+        """
         try:
             with signals.stop_at_once():
                 return super().write(data)
@@ -71,7 +77,7 @@ class _OutputStream(io.FileIO):
 
 
 class _ClosedStream(io.RawIOBase):
-    """Standard output or standard error that was closed from the beginning: what goes there is lost."""
+    """Standard output or standard error that was closed from the beginning: output is lost."""
 
     has_lost = False
 
@@ -102,14 +108,14 @@ def _open_streams() -> None:
 
 
 def _has_lost_result(settings: dict[str, Any]) -> bool:
-    """Whether the result went to a closed standard output; of some commands, it is the exit status."""
+    """Whether the result is lost: it went to a closed standard output, and is no exit status."""
     raw = getattr(sys.stdout.buffer, "raw", None)
     is_lost = isinstance(raw, _ClosedStream) and raw.has_lost
     return is_lost and settings.get("revseq.command") not in _ANSWERED_BY_STATUS
 
 
 def _text_stream(stream: Any) -> Any:  # noqa: ANN401 - what Python has opened, or None
-    """A text stream on an _OutputStream; characters that its encoding lacks become backslash escapes."""
+    """A text stream on an _OutputStream; characters that its encoding lacks are escaped."""
     if stream is None:
         return io.TextIOWrapper(io.BufferedWriter(_ClosedStream()), "utf-8", "backslashreplace")
     encoding = platform.text_encoding(stream)
@@ -121,7 +127,10 @@ def _text_stream(stream: Any) -> Any:  # noqa: ANN401 - what Python has opened, 
 
 
 def _run(settings: dict[str, Any]) -> int:
-    """Run the command, or answer a completion script; the exit status. `settings` gets what the options say."""
+    """Run the command, or answer a completion script; the exit status.
+
+    `settings` gets what the options say.
+    """
     import click  # here, since it takes a while
 
     from revseq_cli.commands.cli import cli
@@ -156,7 +165,7 @@ def _run(settings: dict[str, Any]) -> int:
 
 
 def _tell(error: Exception, settings: dict[str, Any]) -> None:
-    """Print the error on standard error, with -vv its traceback, too; and as JSON where the report was to be that."""
+    """Print the error on standard error, with -vv its traceback, too; with --json also as JSON."""
     import click
 
     from revseq_cli.commands import groups, usage

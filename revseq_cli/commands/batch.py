@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from revseq_cli.commands.manifest import Entry, Jobs
     from revseq_cli.report.outcomes import Outcome
 
-# Options of `run` that are no columns of a manifest: those that say what it prints, and one with several values.
+# Options of `run` that are no columns of a manifest: those for what it prints, and one that may be
+# given several times.
 _NO_COLUMNS = {
     "feed",
     "example",
@@ -70,7 +71,8 @@ _DEFAULTS = [
     help="The lengths of each job, such as 'lengths/{stem}.npy' (with -o).",
 )  # fmt: skip
 @Group.WRITE.option(
-    "-o", "--output", metavar="NAME", help="The output of each job, such as 'out/{stem}.npy' (with --each, or a list of inputs).",
+    "-o", "--output", metavar="NAME",
+    help="The output of each job, such as 'out/{stem}.npy' (with --each, or a list of inputs).",
 )  # fmt: skip
 @Group.WRITE.option(
     "--resume", is_flag=True,
@@ -79,7 +81,8 @@ _DEFAULTS = [
 @Group.PRINT.option(
     "--dry-run",
     is_flag=True,
-    help="Check everything except the values, print how many bytes would be written, and write nothing.",
+    help="Check everything except the values, print how many bytes would be written, "
+    "and write nothing.",
 )
 @options.output_options
 def command(
@@ -94,22 +97,25 @@ def command(
 ) -> int:
     """Run all jobs in MANIFEST; small jobs run in parallel.
 
-    MANIFEST is a JSON Lines or CSV file, or - for standard input. Each line is a job: input, lengths, axis, output, and
-    any option below under its long name. In JSON, lengths may be a list. Options on the command line are the defaults
-    for all jobs. Paths are relative to the current folder. The suffix .jsonl, .json or .csv determines the format; with
-    any other suffix, a file that begins with a brace is JSON. The cells of CSV are separated by commas, semicolons or
-    tabs, whichever the first line uses.
+    MANIFEST is a JSON Lines or CSV file, or - for standard input. Each line is a job: input,
+    lengths, axis, output, and any option below under its long name. In JSON, lengths may be a list.
+    Options on the command line are the defaults for all jobs. Paths are relative to the current
+    folder. The suffix .jsonl, .json or .csv determines the format; with any other suffix, a file
+    that begins with a brace is JSON. The cells of CSV are separated by commas, semicolons or tabs,
+    whichever the first line uses.
 
-    With --each PATTERN instead of MANIFEST, each matching file is an input, unless it is the output or the lengths of
-    another job. With -o but without --each, MANIFEST is a list of inputs, one a line, or each followed by a NUL
-    as find -print0 writes them.
+    With --each PATTERN instead of MANIFEST, each matching file is an input, unless it is the output
+    or the lengths of another job. With -o but without --each, MANIFEST is a list of inputs, one a
+    line, or each followed by a NUL as find -print0 writes them.
 
-    In --lengths and -o, {stem} is replaced by the input's name without its suffix (s for s.npy.gz), {match} by what the
-    wildcards matched, {name} by the name, {suffix} by the suffix, and {parent} by the folder. Type {{ or }} for a
-    literal brace. In a pattern, ** matches any number of folders. Output folders are created.
+    In --lengths and -o, {stem} is replaced by the input's name without its suffix (s for s.npy.gz),
+    {match} by what the wildcards matched, {name} by the name, {suffix} by the suffix, and {parent}
+    by the folder. Type {{ or }} for a literal brace. In a pattern, ** matches any number of
+    folders. Output folders are created.
 
-    The whole MANIFEST is checked before the first job starts. If a job fails or its process dies, the others still run,
-    and the exit status is 1. With --json, the command prints an object for each job.
+    The whole MANIFEST is checked before the first job starts. If a job fails or its process dies,
+    the others still run, and the exit status is 1. With --json, the command prints an object for
+    each job.
     """
     from revseq_cli.commands.pool import Pool  # --help must not load NumPy
     from revseq_cli.report.outcomes import summarize

@@ -60,7 +60,8 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     from revseq_cli.formats.references import Reference  # --help must not load NumPy
 
     reference = Reference.input(job_options["input"], job_options["input_format"], override=True)
-    if reference.is_onnx_model and not (job_options["feed"] or job_options["lengths"]):
+    has_inputs = job_options["feed"] or job_options["lengths"]
+    if reference.is_onnx_model and not has_inputs:
         from revseq_cli.formats.onnx import Model
 
         model = Model(reference.path)
@@ -245,8 +246,8 @@ def _describe_job(
     if job.batch_axis is not None:
         count = values.sizes[job.batch_axis]
         indices = "only index" if count == 1 else f"{count:,} indices"
-        each = "its" if count == 1 else "each of its"
-        yield "batch axis", f"{job.batch_axis}, one length for {each} {indices}"
+        owner = "its" if count == 1 else "each of its"
+        yield "batch axis", f"{job.batch_axis}, one length for {owner} {indices}"
     if result.counts:
         yield "lengths", _describe_counts(result.counts, job)
     for error in misfits:

@@ -1,4 +1,4 @@
-"""The group `revseq`, which loads the module of a command when the command is called; its help and completion."""
+"""The group `revseq`, which loads the module of a command when it is called; help, completion."""
 
 from __future__ import annotations
 
@@ -46,7 +46,11 @@ class LazyGroup(click.Group):
             self.add_command(module.command)
         return super().get_command(ctx, cmd_name)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - Click passes it
+        formatter: click.HelpFormatter,
+    ) -> None:
         """Write the table of commands into the help; no command is imported."""
         with formatter.section("Commands"):
             formatter.write_dl([*COMMANDS.items()])
@@ -63,8 +67,9 @@ class LazyGroup(click.Group):
 def cli(context: click.Context) -> None:
     """Reverse the sequences in tensor files and leave their padding where it is.
 
-    A sequence runs along one axis of the tensor. Its first N elements are reversed, where N is the length given for
-    that sequence; the rest is copied. DirectML's DML_REVERSE_SUBSEQUENCES and ONNX's ReverseSequence do the same.
+    A sequence runs along one axis of the tensor. Its first N elements are reversed, where N is the
+    length given for that sequence; the rest is copied. DirectML's DML_REVERSE_SUBSEQUENCES and
+    ONNX's ReverseSequence do the same.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Console:
-    """What the command prints: notes on standard error, its report as JSON, and its use of colour."""
+    """What the command prints: notes, and its report as JSON; and its use of colour."""
 
     command: str
     as_json: bool
@@ -91,7 +91,10 @@ def write_file(sink: FileSink, *others: NewFile) -> Iterator[None]:
 
 
 def is_colored(color: str, stream: TextIO) -> bool:
-    """Whether a stream gets colour, by the value of --color, NO_COLOR, FORCE_COLOR and the terminal, in that order."""
+    """Whether a stream gets colour.
+
+    --color decides, then NO_COLOR, then FORCE_COLOR, then whether it is a terminal.
+    """
     if color != "auto":
         return color == "always"
     if os.environ.get("NO_COLOR"):

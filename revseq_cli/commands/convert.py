@@ -59,10 +59,11 @@ def command(
 ) -> None:
     """Write the tensor SRC to a new file DST, in the format given by DST's suffix.
 
-    SRC is named as in revseq run; x.txt::InputTensor selects one tensor of a text. The command keeps the data type, the
-    shape and every bit, even of NaNs, and refuses what DST's format cannot store. From .npy to .npy it also keeps
-    memory order and byte order. DST contains only this tensor; but if DST is FILE::name and FILE exists, the tensor is
-    added to FILE. Data are copied in blocks within --memory; text is held in memory whole.
+    SRC is named as in revseq run; x.txt::InputTensor selects one tensor of a text. The command
+    keeps the data type, the shape and every bit, even of NaNs, and refuses what DST's format cannot
+    store. From .npy to .npy it also keeps memory order and byte order. DST contains only this
+    tensor; but if DST is FILE::name and FILE exists, the tensor is added to FILE. Data are copied
+    in blocks within --memory; text is held in memory whole.
 
     DST is a file, or - for standard output, which receives text, or the format that -f names.
     """
@@ -116,7 +117,7 @@ def command(
 
 
 def _print(source: Source, row: Format, *, full: bool) -> None:
-    """Print the tensor in the format of `row`; on a terminal a long text is shortened, unless `full` is set."""
+    """Print the tensor in that format; on a terminal, a long text is shortened without `full`."""
     from revseq_cli.formats.raw import MemorySource
     from revseq_cli.formats.text import require_text
     from revseq_cli.report import view

@@ -57,7 +57,8 @@ _ADD_JOB = (
 )
 @Group.COMPARE.option(
     "--on", metavar="PROVIDER",
-    help="Run the job in ONNX Runtime on this provider (cpu, directml or any other installed) and compare the result.",
+    help="Run the job in ONNX Runtime on this provider (cpu, directml or any other installed) "
+    "and compare the result.",
 )  # fmt: skip
 @Group.COMPARE.option(
     "--atol",
@@ -67,8 +68,8 @@ _ADD_JOB = (
 @Group.COMPARE.option("--rtol", type=float, help="The relative tolerance, a factor of |B|.")
 @Group.COMPARE.option(
     "--ulp", type=click.IntRange(0, (1 << 64) - 1), metavar="N",
-    help="Treat elements as equal if they are at most N representable values apart. Infinity counts as the value after "
-    "the largest number.",
+    help="Treat elements as equal if they are at most N representable values apart. Infinity "
+    "counts as the value after the largest number.",
 )  # fmt: skip
 @Group.COMPARE.option(
     "--equal-nan", is_flag=True, help="Treat all NaNs as equal. Values are compared, not bits."
@@ -97,27 +98,30 @@ def command(
 ) -> int:
     """Compare two tensors, in any formats, and show where they differ.
 
-    A and B are named as in revseq run; x.txt::InputTensor selects one tensor of a text. A and B are equal if they have
-    the same data type, the same shape, and the same bits in every element: a NaN equals only a NaN with the same bits,
-    and -0.0 differs from 0.0. Byte order and memory order do not matter. If one of them is text without a data type,
-    it takes the data type of the other.
+    A and B are named as in revseq run; x.txt::InputTensor selects one tensor of a text. A and B are
+    equal if they have the same data type, the same shape, and the same bits in every element: a NaN
+    equals only a NaN with the same bits, and -0.0 differs from 0.0. Byte order and memory order do
+    not matter. If one of them is text without a data type, it takes the data type of the other.
 
-    With --job, A is compared with what revseq run would write: revseq diff A --job INPUT LENGTHS --axis N. The report
-    says which sequences are wrong, what they contain instead, and which mistake explains it: wrong lengths, positions
-    or values. If a small A is the expected output transposed, flattened, with dimensions of size 1 added or left out,
-    cut to the longest length, or in another data type, the command undoes that and reports it as a mistake.
+    With --job, A is compared with what revseq run would write: revseq diff A --job INPUT LENGTHS
+    --axis N. The report says which sequences are wrong, what they contain instead, and which
+    mistake explains it: wrong lengths, positions or values. If a small A is the expected output
+    transposed, flattened, with dimensions of size 1 added or left out, cut to the longest length,
+    or in another data type, the command undoes that and reports it as a mistake.
 
     The job may be a ReverseSequence node of an ONNX model: A --job model.onnx::node --feed x=x.npy.
 
-    With --on, A is what ONNX Runtime's ReverseSequence computes for the job, in memory: revseq diff --on cpu INPUT
-    LENGTHS --axis N. The provider directml needs Windows and the package onnxruntime-directml.
+    With --on, A is what ONNX Runtime's ReverseSequence computes for the job, in memory: revseq diff
+    --on cpu INPUT LENGTHS --axis N. The provider directml needs Windows and the package
+    onnxruntime-directml.
 
-    With --atol, --rtol, --ulp or --equal-nan, values are compared instead of bits: -0.0 equals 0.0, and NaN equals
-    nothing unless you add --equal-nan. Elements are equal if they are within --atol and --rtol, as in numpy.isclose
-    (computed in FLOAT64, and exactly for integers), or at most --ulp representable values apart. The data types and
-    the shapes must be the same.
+    With --atol, --rtol, --ulp or --equal-nan, values are compared instead of bits: -0.0 equals 0.0,
+    and NaN equals nothing unless you add --equal-nan. Elements are equal if they are within --atol
+    and --rtol, as in numpy.isclose (computed in FLOAT64, and exactly for integers), or at most
+    --ulp representable values apart. The data types and the shapes must be the same.
 
-    The exit status is 0 if the tensors are equal, 1 if they differ, and 2 if an error stopped the command.
+    The exit status is 0 if the tensors are equal, 1 if they differ, and 2 if an error stopped the
+    command.
     """
     from revseq_cli.core import signals
     from revseq_cli.files.new import FileTransaction  # --help must not load NumPy

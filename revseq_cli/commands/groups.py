@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 
 class Group(Enum):
-    """The groups of options in a help, with their titles. Click's own options are in the last one."""
+    """The groups of options in a help, with their titles; Click's own are in the last one."""
 
     REVERSE = "What to reverse"
     READ = "What to read"
@@ -29,7 +29,7 @@ class Group(Enum):
         return click.option(*names, cls=_Option, group=self, **attributes)
 
     def session_option(self, name: str, *more: str, **attributes: Any) -> Callable[..., Any]:
-        """One that an environment variable sets, too: REVSEQ_MEMORY for --memory. Help shows both."""
+        """One that a variable sets, too: REVSEQ_MEMORY for --memory. Help shows both."""
         variable = f"REVSEQ_{name.lstrip('-').replace('-', '_').upper()}"
         return self.option(
             name, *more, envvar=variable, show_default=True, show_envvar=True, **attributes
@@ -64,7 +64,10 @@ def has_json(words: Sequence[str]) -> bool:
 
 
 class Command(click.Command):
-    """A command whose help has its options in groups, and at its end examples, one a line, which run in any folder."""
+    """A command whose help has its options in groups, and examples at its end.
+
+    Each example is a line, and runs in any folder.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; with --json, an error in them is JSON, too."""
@@ -84,15 +87,21 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in their groups."""
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
-        for group in Group:
-            rows = [
-                o.get_help_record(ctx) for o in options if getattr(o, "group", Group.HELP) is group
-            ]
-            if rows:
+        rows: dict[Group, list[tuple[str, str]]] = {group: [] for group in Group}
+        for option in options:
+            record = option.get_help_record(ctx)
+            if record:
+                rows[getattr(option, "group", Group.HELP)].append(record)
+        for group, records in rows.items():
+            if records:
                 with formatter.section(group.value):
-                    formatter.write_dl([*filter(None, rows)])
+                    formatter.write_dl(records)
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def format_epilog(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - Click passes it
+        formatter: click.HelpFormatter,
+    ) -> None:
         """Write the examples, which are commands and stay on their lines."""
         with formatter.section("Examples"):
             formatter.write(

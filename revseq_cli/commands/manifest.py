@@ -328,7 +328,10 @@ def _read_csv_rows(text: str, columns: Columns) -> Iterator[Row]:
 
 
 def _check_names(typed: Sequence[str], columns: Columns) -> list[str]:
-    """The names of columns as options have them; FormatError for one that is unknown or twice there."""
+    """The names of columns, as options have them.
+
+    FormatError for one that is unknown, or there twice.
+    """
     names = [name.strip().replace("_", "-") for name in typed]
     for i, name in enumerate(names):
         if name not in columns:

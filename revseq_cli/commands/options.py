@@ -63,7 +63,8 @@ sizes_option = Group.READ.option(
     help="The shape of a raw buffer such as x.bin; --dtype gives its data type.",
 )  # fmt: skip
 picture_option = Group.PRINT.option(
-    "--picture", metavar="FILE.svg", type=click.Path(), help="Also draw the tensors in this new SVG file.",
+    "--picture", metavar="FILE.svg", type=click.Path(),
+    help="Also draw the tensors in this new SVG file.",
 )  # fmt: skip
 full_option = Group.PRINT.option(
     "--full", is_flag=True, help="Print every element, even on a terminal."
@@ -80,8 +81,8 @@ _JOB_SETTINGS = (
     sizes_option,
     Group.REVERSE.option(
         "--lengths-dtype", type=Parsed("type", DataType.parse_length, ["UINT32", "UINT64"]),
-        help="Cast LENGTHS to this data type, if the feature level does not accept theirs. It is an "
-        "error if that changes a value.  [default for text: UINT32]",
+        help="Cast LENGTHS to this data type, if the feature level does not accept theirs. It is "
+        "an error if that changes a value.  [default for text: UINT32]",
     ),
     Group.REVERSE.option(
         "--batch-axis", type=_DIMENSION, metavar="B|NAME",
@@ -142,18 +143,21 @@ _RESOURCE_OPTIONS = (
     ),
     Group.WORK.session_option(
         "--scheduler", metavar="ADDRESS",
-        help="The scheduler for --engine dask, such as tcp://host:8786. With dask, --memory applies "
-        "to each thread of its workers.  [default: dask's own configuration]",
+        help="The scheduler for --engine dask, such as tcp://host:8786. With dask, --memory "
+        "applies to each thread of its workers.  [default: dask's own configuration]",
     ),
 )  # fmt: skip
 _OUTPUT_OPTIONS = (
-    Group.PRINT.option("--json", "as_json", is_flag=True, help="Print the report, or the error, as JSON."),
+    Group.PRINT.option(
+        "--json", "as_json", is_flag=True, help="Print the report, or the error, as JSON."
+    ),
     Group.PRINT.option(
         "-q", "--quiet", is_flag=True,
         help="Print only results and errors: no notes, progress or text reports. Overrides -v.",
     ),
     Group.PRINT.option(
-        "-v", "--verbose", count=True, callback=lambda ctx, _, value: ctx.meta.setdefault(VERBOSE, value),
+        "-v", "--verbose", count=True,
+        callback=lambda ctx, _, value: ctx.meta.setdefault(VERBOSE, value),
         help="Print which files are written, on standard error. -vv also shows tracebacks.",
     ),
     Group.PRINT.session_option(
@@ -195,7 +199,7 @@ def _add(options: Sequence[Callable[..., Any]], function: Callable[..., Any]) ->
 
 
 def find_typed_option(*names: str) -> str:
-    """The first of these options that was typed, or set by its variable, as the user types it; else nothing."""
+    """The first of these options that was typed, or set by its variable; "" if none was."""
     context = click.get_current_context()
     options = {param.name: max(param.opts, key=len) for param in context.command.params}
     default = (click.core.ParameterSource.DEFAULT, click.core.ParameterSource.DEFAULT_MAP, None)
@@ -215,7 +219,10 @@ def request_of(**fields: Any) -> Request:
 
 
 def take_resources(parameters: dict[str, Any]) -> Resources:
-    """Remove the resource options from the parameters, and combine them; UsageError for --scheduler without dask."""
+    """Remove the resource options from the parameters, and combine them.
+
+    UsageError for --scheduler without dask.
+    """
     from revseq_cli.pipeline.plan import Resources  # it loads NumPy
 
     engine, cores, memory, scheduler = (
@@ -237,7 +244,7 @@ def _take_console(parameters: dict[str, Any]) -> Console:
         parameters.pop("color"),
     )
     context.meta[NOTES] = console.notes
-    # Lines of JSON on the same terminal would break the bar of progress, which is shown until the command ends.
+    # Lines of JSON on the same terminal would break the bar, which is there until the command ends.
     if sys.stderr.isatty() and not console.quiet and not (console.as_json and sys.stdout.isatty()):
         from revseq_cli.report.progress import show_progress
 

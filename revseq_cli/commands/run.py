@@ -57,12 +57,13 @@ if TYPE_CHECKING:
 )
 @Group.WRITE.option(
     "--verify", is_flag=True,
-    help="Before renaming the output to its final name, read it back and check that reversing it again gives INPUT.",
+    help="Before renaming the output to its final name, read it back and check that reversing it "
+    "again gives INPUT.",
 )  # fmt: skip
 @Group.WRITE.option(
     "--only", is_flag=True,
-    help="Write just this tensor. By default, an output in INPUT's format is a copy of INPUT's file with this tensor "
-    "replaced or added.",
+    help="Write just this tensor. By default, an output in INPUT's format is a copy of INPUT's "
+    "file with this tensor replaced or added.",
 )  # fmt: skip
 @options.resource_options
 @options.output_options
@@ -80,19 +81,21 @@ def command(
     console: Console,
     **job_options: Any,
 ) -> None:
-    """Reverse the first N elements of each sequence of INPUT, where LENGTHS gives N for each sequence.
+    """Reverse the first N elements of each sequence of INPUT; LENGTHS gives N for each sequence.
 
-    The result is printed, or written with -o. INPUT and LENGTHS can each be a file (x.npy, x.h5, x.h5::/group/name,
-    x.npz::name, x.safetensors::name, x.zarr::array, x.json, x.txt, x.csv, x.csv::column, x.npy.gz), - (standard
-    input), a pipe such as <(cat x.npy), an address such as s3://bucket/x.npy, or the tensor itself in brackets.
+    The result is printed, or written with -o. INPUT and LENGTHS can each be a file (x.npy, x.h5,
+    x.h5::/group/name, x.npz::name, x.safetensors::name, x.zarr::array, x.json, x.txt, x.csv,
+    x.csv::column, x.npy.gz), - (standard input), a pipe such as <(cat x.npy), an address such as
+    s3://bucket/x.npy, or the tensor itself in brackets.
 
-    If OUT has the format of INPUT (HDF5, NetCDF-4, .npz, .safetensors or Zarr), it is a copy of INPUT's file with the
-    tensor replaced; with another name, as in -o y.h5::/name, the result is added to the copy. --only writes just the
-    tensor. If OUT is FILE::name and FILE exists, the tensor is added to FILE, from any format.
+    If OUT has the format of INPUT (HDF5, NetCDF-4, .npz, .safetensors or Zarr), it is a copy of
+    INPUT's file with the tensor replaced; with another name, as in -o y.h5::/name, the result is
+    added to the copy. --only writes just the tensor. If OUT is FILE::name and FILE exists, the
+    tensor is added to FILE, from any format.
 
-    LENGTHS is not needed if INPUT is a complete job: text with InputTensor, SequenceTensor and Axis; the second
-    example on a page (page.md::2); or a ReverseSequence node of an ONNX model (model.onnx::node), with the model's
-    inputs given by --feed.
+    LENGTHS is not needed if INPUT is a complete job: text with InputTensor, SequenceTensor and
+    Axis; the second example on a page (page.md::2); or a ReverseSequence node of an ONNX model
+    (model.onnx::node), with the model's inputs given by --feed.
     """
     path = None if output == "-" else output
     if path is None:
@@ -246,9 +249,15 @@ def _print_plan(job: Job, plan: Plan, output: str | None, console: Console) -> N
 
 
 def _print(
-    job: Job, row: Format, resources: Resources, console: Console, drawings: list[NewFile], *, example: bool,
+    job: Job,
+    row: Format,
+    resources: Resources,
+    console: Console,
+    drawings: list[NewFile],
+    *,
+    example: bool,
     full: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Reverse in memory, and print the output in the format of `row`, or the job as an example."""
     from revseq_cli.files.new import FileTransaction
     from revseq_cli.formats.text import require_text

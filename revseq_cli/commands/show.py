@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 )
 @Group.PRINT.option(
     "--stats", is_flag=True,
-    help="Also print the minimum, maximum and mean of all elements, and count NaNs, infinities and missing values.",
+    help="Also print the minimum, maximum and mean of all elements, and count NaNs, infinities "
+    "and missing values.",
 )  # fmt: skip
 @options.input_format_option
 @options.output_options
@@ -58,18 +59,19 @@ def command(
     input_format: str | None,
     console: Console,
 ) -> int:
-    """Show the data type, shape, size in bytes, storage and attributes of tensors, with a preview of the values.
+    """Show the data type, shape, bytes, storage and attributes of tensors, with a preview.
 
-    TENSOR is named as in revseq run. page.md::2 shows every tensor in the second example on a page, and model.onnx
-    lists the ReverseSequence nodes of an ONNX model.
+    TENSOR is named as in revseq run. page.md::2 shows every tensor in the second example on a page,
+    and model.onnx lists the ReverseSequence nodes of an ONNX model.
 
-    For a file with several tensors, or a group such as x.h5::/group, the command lists each tensor with its data type,
-    its shape, the names of its dimensions, the number of its attributes, and its storage. Values are not read.
+    For a file with several tensors, or a group such as x.h5::/group, the command lists each tensor
+    with its data type, its shape, the names of its dimensions, the number of its attributes, and
+    its storage. Values are not read.
 
     --names prints one name per line, for scripts.
 
-    If some of several TENSORs cannot be read, the command shows the others, and the exit status is 1. It is 2 if none
-    can be read, or if --stats finds the only file damaged.
+    If some of several TENSORs cannot be read, the command shows the others, and the exit status is
+    1. It is 2 if none can be read, or if --stats finds the only file damaged.
     """
     from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import TextTypes

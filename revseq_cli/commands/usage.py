@@ -55,7 +55,7 @@ _OTHER_ARGUMENTS = {
 
 
 def as_error(error: click.UsageError, arguments: Sequence[str]) -> RevseqError:
-    """The error that says the same; `arguments` are what was typed after the name of the program."""
+    """The error that says the same; `arguments` were typed after the name of the program."""
     if isinstance(error, click.NoSuchOption):
         return _unknown_option(error)
     if isinstance(error, click.MissingParameter):
@@ -76,7 +76,7 @@ def as_error(error: click.UsageError, arguments: Sequence[str]) -> RevseqError:
 
 
 def name_of(parameter: click.Parameter, context: click.Context | None) -> str:
-    """What the user called a parameter: the option that was typed, its variable, or the argument."""
+    """What the user called a parameter: the option as typed, its variable, or the argument."""
     if isinstance(parameter, click.Argument):
         return parameter.human_readable_name.strip("[].")
     source = context.get_parameter_source(parameter.name) if context and parameter.name else None

@@ -74,7 +74,7 @@ def parse_dimension(text: str) -> int | str:
 
 
 def parse_bytes(text: str) -> int:
-    """A number of bytes from text such as 1GiB, 0.5G, 10KB or 4096; UsageError for other text, and for 0."""
+    """A number of bytes from text such as 1GiB, 0.5G, 10KB or 4096; or UsageError."""
     match = re.fullmatch(
         r"(\d{1,18}(?:\.\d{1,18})?)\s*(?:([KMGT])(I?B)?|B)?", text.strip().upper(), re.ASCII
     )

@@ -64,7 +64,7 @@ def command(
     github: bool,
     console: Console,
 ) -> int:
-    """Recompute every example of the operator in documentation pages and compare the results bit for bit.
+    """Recompute every example of the operator in documentation, and compare them bit for bit.
 
     PAGE is a Markdown, HTML, reStructuredText or plain-text file, a folder, or - for standard
     input. In a folder, all pages are checked, also those in folders below, except hidden ones.
@@ -115,17 +115,17 @@ def _check_pages(
     """The name, and the report or the error, of each page; how many pages have no example."""
     from revseq_cli.text.examples import NoExampleError  # --help must not load NumPy
 
-    found = _find_pages(names)
+    all_pages = _find_pages(names)
     results: list[tuple[str, Report | RevseqError]] = []
     skipped = 0
-    with signals.begin_stage("verify", len(found), "pages") as advance:
-        for page, is_named in found:
+    with signals.begin_stage("verify", len(all_pages), "pages") as advance:
+        for page, is_named in all_pages:
             advance(1)
             try:
                 results.append((page.name, _check_page(page, level, console, fix=fix)))
             except RevseqError as e:
-                is_empty = isinstance(e, NoExampleError)
-                if is_empty and (allow_empty or not is_named):
+                may_be_empty = allow_empty or not is_named
+                if may_be_empty and isinstance(e, NoExampleError):
                     skipped += 1
                 else:
                     results.append((page.name, e.about(page.name)))
@@ -138,17 +138,17 @@ def _find_pages(names: Sequence[str]) -> list[tuple[Reference, bool]]:
     from revseq_cli.formats.references import Reference
     from revseq_cli.formats.table import TEXT
 
-    found: list[tuple[Reference, bool]] = []
+    all_pages: list[tuple[Reference, bool]] = []
     for name in names:
         page = Reference.file(name, TEXT.name)
         if page.key is not None:
             hint = f"leave out ::{page.key}"
             raise UsageError("verify checks complete pages", hint=hint, where=page.path)
         if not page.is_piped and os.path.isdir(page.path):
-            found += [(Reference(path), False) for path in pages.find_pages(page.path)]
+            all_pages += [(Reference(path), False) for path in pages.find_pages(page.path)]
         else:
-            found.append((page, True))
-    return found
+            all_pages.append((page, True))
+    return all_pages
 
 
 def _check_page(page: Reference, level: FeatureLevel, console: Console, *, fix: bool) -> Report:
