@@ -91,7 +91,8 @@ class Source(ABC):
     `name` is the user's name for it, `key` its name inside its file. `order` is the memory order, "C" or "F". `chunks`
     are the sizes of what is decoded as one, or None, and `encoded` says that filters decode it. `path` and `identity`
     are its file and that file's state; without a path it is in memory. `dimensions` are the names of its dimensions, ""
-    for a nameless one, or none at all. `assumes_type` says that it is of text which states no data type. `columns` are
+    for a nameless one, or none at all. `assumes_type` says that it is of text which states no data type. `others` are
+    the names of the other columns of a table, or keys of a JSON object. `columns` are
     the names in the header of a table. `notes` are for the user, about what was read.
     """
 
@@ -107,6 +108,7 @@ class Source(ABC):
     identity: Identity | None = None
     dimensions: tuple[str, ...] = ()
     assumes_type = False
+    others: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

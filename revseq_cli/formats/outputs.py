@@ -16,7 +16,7 @@ from revseq_cli.formats.contents import refuse_key
 from revseq_cli.formats.contract import FileSink, Original, Source, TextTypes
 from revseq_cli.formats.recognition import find_format, unknown_format
 from revseq_cli.formats.references import Reference, open_source
-from revseq_cli.formats.table import HDF5, ONNX, ZARR, Format, by_suffix, named
+from revseq_cli.formats.table import HDF5, JSON, ONNX, ZARR, Format, by_suffix, named
 
 
 def create_sink(
@@ -52,7 +52,7 @@ def create_sink(
     sink = row.load().create_sink(file, template, key, original)
     if elsewhere and not file.reaches_workers:
         sink.write_in_parent()
-    sink.notes += _note_on_type(row, template, file.name)
+    sink.notes += _note_on_type(row, template, file.name) + _note_on_others(template)
     if _is_of_several(template):
         from revseq_cli.formats.leftovers import note_on_rest  # most files hold one tensor
 
@@ -144,6 +144,15 @@ def _note_on_type(row: Format, template: Source, name: str) -> tuple[str, ...]:
         f"{template.name} states no data type: it is {data_type} in {name}; --dtype names another"
     )
     return (note,)
+
+
+def _note_on_others(template: Source) -> tuple[str, ...]:
+    """The note on other columns of a table, or keys of an object, which are not in the output."""
+    if not template.others:
+        return ()
+    noun = "key" if template.storage.format == JSON.name else "column"
+    nouns = f"{noun}{'' if len(template.others) == 1 else 's'}"
+    return (f"not copied: {len(template.others):,} other {nouns} ({listed(template.others)})",)
 
 
 def _choose_format(reference: Reference, template: Source, *, only: bool) -> Format:

@@ -133,6 +133,8 @@ class Parsed(Protocol):
 
     @property
     def data_type(self) -> DataType | None: ...
+    @property
+    def others(self) -> tuple[str, ...]: ...
     def values(self, data_type: DataType) -> NDArray[Any]: ...
 
 
@@ -151,6 +153,7 @@ class TextSource(MemorySource):
         values = item.values(stated or types.asked or types.default)
         super().__init__(name, values, storage, text.identity)
         self.assumes_type = not stated and not types.asked
+        self.others = item.others
         if isinstance(item, Table):
             self.columns = item.header
             self.notes = _describe_header(item, text)

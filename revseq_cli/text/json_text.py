@@ -121,9 +121,9 @@ def _parse_member(text: str, key: str) -> TensorText:
     start, stop = members[key]
     before = _NO_LINE_BREAK.sub(" ", text[:start])
     member = before + text[start:stop]
-    if text[start] in '[{"':
-        return replace(parse(member), page=text)
-    return replace(body_at(member, start), page=text)  # a number
+    tensor = parse(member) if text[start] in '[{"' else body_at(member, start)  # a number
+    others = tuple(name for name in members if name != key)
+    return replace(tensor, page=text, others=others)
 
 
 def _find_members(text: str) -> dict[str, tuple[int, int]]:

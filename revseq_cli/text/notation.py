@@ -184,7 +184,7 @@ class TensorText:
     body has opened == stop. `line` counts from 1. Mistakes in header or body are errors only when
     `desc` or `values` is asked for, since pages have examples of other operators, too. `stated` has
     the data type and the shape that JSON has next to a tensor, or that NumPy and PyTorch print
-    after it.
+    after it. `others` are the other keys of an object of JSON from which it is one.
     """
 
     name: str
@@ -195,6 +195,7 @@ class TensorText:
     opened: int
     stop: int
     stated: tuple[DataType | None, tuple[int, ...] | None] = (None, None)
+    others: tuple[str, ...] = ()
 
     @functools.cached_property
     def desc(self) -> TensorDesc | None:

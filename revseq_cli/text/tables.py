@@ -38,6 +38,7 @@ class Table:
     """
 
     data_type: DataType | None = None  # it states none
+    others: tuple[str, ...] = ()  # the columns that were left out
 
     def __init__(
         self,
@@ -170,6 +171,7 @@ class Table:
         if self.header.count(column) > 1:
             raise FormatError(f"has {self.header.count(column)} columns {column!r}", "one")
         self._first_column = self.header.index(column)
+        self.others = tuple(name for name in self.header if name != column)
         self._rows = [[row[self._first_column]] for row in self._rows]
         self._has_one_dimension = True
         self.header = ()

@@ -15,7 +15,8 @@ def batch(tmp_path):
 
 
 def test_keys_of_an_object(revseq, batch):
-    revseq("run", "d.json::values", "d.json::lengths", "--axis", 1, "-o", "y.json").ok()
+    done = revseq("run", "d.json::values", "d.json::lengths", "--axis", 1, "-o", "y.json").ok()
+    assert "not copied: 3 other keys (name, lengths, n)" in done.err
     assert json.loads((batch / "y.json").read_text())["Values"] == [[3, 2, 1], [5, 4, 6]]
     piped = revseq("convert", "--", "-::lengths", "-", stdin=(batch / "d.json").read_bytes())
     assert piped.ok().out.endswith("\n[3, 2]\n")
@@ -26,7 +27,7 @@ def test_keys_of_an_object(revseq, batch):
 def test_a_key_may_hold_a_typed_tensor(revseq, tmp_path):
     typed = {"x": {"DataType": "INT8", "Sizes": [1, 2], "Values": [1, 2]}}
     (tmp_path / "x.json").write_text(json.dumps(typed))
-    revseq("convert", "x.json::x", "y.npy").ok()
+    assert revseq("convert", "x.json::x", "y.npy").ok().err == ""
     assert np.load(tmp_path / "y.npy").dtype == np.int8
 
 

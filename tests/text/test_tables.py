@@ -294,7 +294,10 @@ class TestColumns:
         (tmp_path / "reads.csv").write_text(self.READS)
         x = np.arange(27, dtype=np.float32).reshape(3, 9)
         np.save(tmp_path / "x.npy", x)
-        revseq("run", "x.npy", "reads.csv::length", "--axis", 1, "-o", "y.npy").ok()
+        done = revseq("run", "x.npy", "reads.csv::length", "--axis", 1, "-o", "y.npy").ok()
+        assert done.err == ""  # of lengths, nothing is in the output
+        err = revseq("convert", "reads.csv::length", "n.npy").ok().err
+        assert "not copied: 2 other columns (read_id, mapq)" in err
         result = oracle.expected(x, np.array([[5], [9], [1]]), 1)
         assert oracle.same_bits(np.load(tmp_path / "y.npy"), result)
         columns = revseq("convert", "--", "-::mapq", "-", stdin=self.READS.encode()).ok().out
