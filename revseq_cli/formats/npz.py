@@ -248,7 +248,17 @@ def open_member(
         infos = _tensors(archive, path)
         if key is not None and key not in infos:
             key = key.removesuffix(_SUFFIX)
-        key = chosen(infos, key, name)
+
+        def is_tensor(member_name: str) -> bool:
+            """Whether a member has numbers, as far as its header says."""
+            try:
+                member = _Member.of(fd, archive, infos[member_name], member_name)
+                data_type_of(member.header.named(asked, member_name).dtype)
+            except RevseqError:
+                return False
+            return True
+
+        key = chosen(infos, key, name, is_tensor=is_tensor)
         info, where = infos[key], f"{name}::{key}"
         refuse_bomb(info.file_size, info.compress_size, "unzip it", where)
         member = _Member.of(fd, archive, info, where)

@@ -131,6 +131,14 @@ def test_members_without_npy_in_their_names(revseq, tmp_path):
     revseq("run", "x.npz", "[[1]]", "--axis", 1).refused("has 2 tensors: x, n")
 
 
+def test_the_hint_lists_members_of_numbers_alone(revseq, tmp_path):
+    np.savez(
+        tmp_path / "x.npz", x=np.ones((2, 3)), ids=np.array(["a", "b"]), days=np.zeros(2, "M8[D]")
+    )
+    err = revseq("run", "x.npz", "[[1]]", "--axis", 1).refused("has 3 tensors: x, ids, days").err
+    assert err.strip().endswith("Hint: try x.npz::x")
+
+
 def test_a_huge_directory_is_not_read(refused, tmp_path):
     end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, 0xFFFFFF00, 4, 0)
     with open(tmp_path / "x.npz", "wb") as file:
