@@ -8,6 +8,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -166,7 +167,7 @@ def _skip_complete(entries: Iterable[Entry]) -> tuple[list[Entry], list[Outcome]
         if _is_up_to_date(entry):
             skipped.append(Outcome(entry.line, entry.options["output"], None, skipped=True))
         else:
-            left.append(entry._replace(remakes=files.exists(entry.output)))
+            left.append(replace(entry, remakes=files.exists(entry.output)))
     return left, skipped
 
 

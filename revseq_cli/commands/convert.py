@@ -74,25 +74,24 @@ def command(
     from revseq_cli.pipeline.plan import plan_pass
     from revseq_cli.report import objects
 
-    if dst == "-" and (console.as_json or verify):
-        raise UsageError(
-            "--json and --verify apply only to a file",
-            "a DST that is a file",
-            "give DST a name",
-            "-",
-        )
+    is_printed = dst == "-"
+    if is_printed:
+        about_files = options.find_typed_option("as_json", "verify")
+        if about_files:
+            problem = f"{about_files} is about a new file"
+            raise UsageError(problem, "a DST that is a file", "give DST a name", "-")
     request = options.request_of(
         input=src, input_format=input_format, absolute=resources.elsewhere, **opening
     )
     typed = Reference.input(src)
     reference = Reference.output(dst, format_name, "revseq convert ... -")
     row = table.TEXT
-    if dst == "-":
+    if is_printed:
         row = choose_printed_format(reference.format, "type instead of - {}")
-    request = keep_digits(request, None if dst == "-" else dst, row)
+    request = keep_digits(request, None if is_printed else dst, row)
     source = inputs.load_tensor(request, "SRC")
     inputs.refuse_sizes([typed], request.sizes)
-    if dst == "-":
+    if is_printed:
         _print(source, row, full=full)
         console.note(*source.notes)
         return

@@ -212,8 +212,8 @@ def _require_tensors(
     has_job = is_job or on is not None
     of_job = options.find_typed_option(*settings.keys() - _OF_TENSORS)
     if is_job and on:
-        found = "--on computes A, and --job reads it from a file"
-        raise UsageError(found, _FORMS, "leave out --job")
+        problem = "--on computes A, and --job reads it from a file"
+        raise UsageError(problem, _FORMS, "leave out --job")
     if of_job and not has_job:
         raise UsageError(f"{of_job} applies only to a job", _FORMS, _ADD_JOB)
     names = ["A", "B"]

@@ -103,8 +103,8 @@ def _require_json_name(output: str) -> None:
         return
     stem = output.removesuffix(Path(output).suffix).rstrip("/.") or "model"
     name = platform.quoted(f"{stem}.json")
-    wanted = "a name that ends in .json, in lower case"
-    raise UsageError("a model is JSON", wanted, f"try -o {name}", output)
+    expected = "a name that ends in .json, in lower case"
+    raise UsageError("a model is JSON", expected, f"try -o {name}", output)
 
 
 def _make_command(name: str) -> str:

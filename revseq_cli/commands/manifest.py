@@ -15,8 +15,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -50,7 +51,8 @@ PATTERN = platform.quoted("data/*.npy")
 OUTPUT = platform.quoted("out/{stem}.npy")
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True)
+class Entry:
     """A job: its number, which is its line in a manifest, and its options by their parameters.
 
     `output` and `inputs`, by their columns, are real paths. `bytes` is the size of the inputs.
@@ -65,7 +67,8 @@ class Entry(NamedTuple):
     remakes: bool = False
 
 
-class Jobs(NamedTuple):
+@dataclass(frozen=True)
+class Jobs:
     """All jobs of a batch: `name` is the manifest's, and `noun` what messages call a job of it."""
 
     name: str
@@ -421,7 +424,8 @@ def _make_refusal(noun: str, entry: Entry, column: str, writer: Entry) -> Format
     return FormatError(problem, "a file of its own", hint)
 
 
-class _Input(NamedTuple):
+@dataclass(frozen=True)
+class _Input:
     """An input of a job: its real path, "" for a tensor that is typed, and its size in bytes."""
 
     path: str

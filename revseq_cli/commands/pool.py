@@ -17,8 +17,8 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import replace
-from typing import NamedTuple, cast
+from dataclasses import dataclass, replace
+from typing import cast
 
 from revseq_cli import files
 from revseq_cli.commands import options, run
@@ -43,7 +43,8 @@ _GROUP_JOBS = 64  # at most, whose outputs are flushed together,
 _GROUP_BYTES = 1 << 25  # with so many bytes of inputs
 
 
-class _Setup(NamedTuple):
+@dataclass(frozen=True)
+class _Setup:
     """What jobs do: with `plans`, only plan; with `shows_errors`, print tracebacks.
 
     Their temporary files carry the `mark`. `journal` is the path of a `_Journal`.
@@ -55,8 +56,9 @@ class _Setup(NamedTuple):
     journal: str
 
 
-class _Finished(NamedTuple):
-    """A job of which only the name of its output is missing; `identity` says what will have that name."""
+@dataclass(frozen=True)
+class _Finished:
+    """A job whose output has only its name left to get; `identity` says which file will have it."""
 
     job: int
     identity: tuple[int, int] | None
@@ -106,15 +108,15 @@ class Pool:
         return max(1, min(most, len(self._small), int(worth)))
 
     def run(self) -> Generator[Outcome, None, None]:
-        """The outcomes of the jobs, as they end; what is under way is undone where this is closed."""
+        """The outcomes of the jobs, as they end; closing this undoes what is under way."""
         while self._alone or self._small:
             is_alone = bool(self._alone)
             try:
                 yield from self._run_alone() if is_alone else self._run_small()
             except executors.DiedError:
-                yield from self._read_finished()
+                yield from self._read_journal()
                 if is_alone:
-                    yield from map(self._died, self._under_way)
+                    yield from map(self._describe_death, self._under_way)
                 else:
                     self._alone += sorted(self._under_way)
                 self._under_way.clear()
@@ -149,7 +151,7 @@ class Pool:
     def _run_groups(
         self, groups: Iterable[list[int]], *, workers: int, sharing: int, ahead: int
     ) -> Iterator[Outcome]:
-        """The outcomes of groups of jobs; DiedError if a worker died, with its jobs in `_under_way`."""
+        """The outcomes of groups of jobs; DiedError if a worker died: its jobs are `_under_way`."""
         executor = executors.Workers(workers)
         try:
             tasks = (self._begin(group, sharing) for group in groups)
@@ -171,7 +173,7 @@ class Pool:
         jobs = [(job, self._entries[job]) for job in group]
         return functools.partial(_run_group, jobs, self._setup, sharing)
 
-    def _read_finished(self) -> Iterator[Outcome]:
+    def _read_journal(self) -> Iterator[Outcome]:
         """The outcomes of jobs whose outputs got their names before their worker died."""
         for finished in self._journal.read():
             if finished.job not in self._under_way or not finished.identity:
@@ -182,10 +184,12 @@ class Pool:
                     self._under_way.remove(finished.job)
                     yield finished.outcome
 
-    def _died(self, job: int) -> Outcome:
+    def _describe_death(self, job: int) -> Outcome:
         entry = self._entries[job]
-        wanted = "files that the library can read, and enough memory"
-        return Outcome(entry.line, entry.options["output"], EngineError("its process died", wanted))
+        expected = "files that the library can read, and enough memory"
+        return Outcome(
+            entry.line, entry.options["output"], EngineError("its process died", expected)
+        )
 
     def _remove_temporary_files(self) -> None:
         """Remove what killed workers have left of the jobs that were under way."""
@@ -211,14 +215,18 @@ def _is_far(entry: Entry) -> bool:
 
 
 def _is_large(entry: Entry) -> bool:
-    """Whether a job has the machine for itself: by its inputs, of which texts and packed files are held whole."""
+    """Whether a job has the machine for itself, by the size of its inputs.
+
+    Texts and packed files are held whole in memory.
+    """
     if entry.options["engine"] not in ("auto", "serial"):
         return True
-    rows = [table.by_suffix(path, reading=True) for path in (*entry.inputs.values(), entry.output)]
-    is_held = any(row and row.is_text for row in rows) or any(
-        map(table.packing_of, entry.inputs.values())
-    )
-    return entry.bytes > (_SMALL_HELD if is_held else _SMALL_IN_FILES)
+    paths = [*entry.inputs.values(), entry.output]
+    rows = [table.by_suffix(path, reading=True) for path in paths]
+    has_text = any(row is not None and row.is_text for row in rows)
+    is_packed = any(map(table.packing_of, entry.inputs.values()))
+    most = _SMALL_HELD if has_text or is_packed else _SMALL_IN_FILES
+    return entry.bytes > most
 
 
 # In the workers
@@ -245,7 +253,7 @@ def _run_group(
                 _Finished(written[file], file.identify(), cast("Outcome", outcomes[written[file]]))
                 for file in group.flush()
             ]
-            _note_finished(setup.journal, finished)
+            _write_journal(setup.journal, finished)
             group.take_names()
         files.close()
     for file, error in group.errors.items():
@@ -257,7 +265,7 @@ def _run_group(
     return list(outcomes.items())
 
 
-def _note_finished(journal: str, finished: list[_Finished]) -> None:
+def _write_journal(journal: str, finished: list[_Finished]) -> None:
     fd = os.open(journal, os.O_WRONLY | os.O_APPEND)
     try:
         os.write(fd, pickle.dumps(finished))
@@ -268,7 +276,10 @@ def _note_finished(journal: str, finished: list[_Finished]) -> None:
 def _run_job(
     entry: Entry, setup: _Setup, sharing: int, group: FileGroup
 ) -> tuple[Outcome | None, NewFile | None]:
-    """Run a job into a file of the group: its outcome, and that file; None for both as in `_run_group`."""
+    """Run a job into a file of the group: its outcome, and that file.
+
+    Both are None as in `_run_group`.
+    """
     try:
         return _write_output(entry, setup, sharing, group)
     except Exception as e:  # noqa: BLE001 - any error ends this job alone

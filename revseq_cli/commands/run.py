@@ -191,8 +191,8 @@ def new_sink(
 
     reference = Reference.output(output, request.output_format)
     if only and adds_to_file(reference):
-        found = f"--only writes a file of one tensor, and {reference.path} exists already"
-        raise UsageError(found, "a new file", "to add the tensor to it, leave out --only", output)
+        problem = f"--only writes a file of one tensor, and {reference.path} exists already"
+        raise UsageError(problem, "a new file", "to add the tensor to it, leave out --only", output)
     return create_sink(
         reference,
         job.values,

@@ -63,10 +63,10 @@ def as_error(error: click.UsageError, arguments: Sequence[str]) -> RevseqError:
     if isinstance(error, click.BadParameter):
         return _bad_value(error, arguments)
     if isinstance(error, click.BadOptionUsage):
-        found = f"{error.option_name} needs a value"
+        problem = f"{error.option_name} needs a value"
         if "does not take" in error.message:
-            found = f"{error.option_name} takes no value"
-        return UsageError(found, hint=_help_of(error.ctx, arguments))
+            problem = f"{error.option_name} takes no value"
+        return UsageError(problem, hint=_help_of(error.ctx, arguments))
     words = " ".join(error.format_message().split())
     if words.startswith("No such command"):
         return _unknown_command(arguments)
@@ -79,9 +79,11 @@ def name_of(parameter: click.Parameter, context: click.Context | None) -> str:
     """What the user called a parameter: the option as typed, its variable, or the argument."""
     if isinstance(parameter, click.Argument):
         return parameter.human_readable_name.strip("[].")
-    source = context.get_parameter_source(parameter.name) if context and parameter.name else None
-    if source is click.core.ParameterSource.ENVIRONMENT and isinstance(parameter.envvar, str):
-        return parameter.envvar
+    variable = parameter.envvar
+    if context and parameter.name and isinstance(variable, str):
+        source = context.get_parameter_source(parameter.name)
+        if source is click.core.ParameterSource.ENVIRONMENT:
+            return variable
     typed = [word.partition("=")[0] for word in sys.argv[1:]]
     for option in parameter.opts:
         if option in typed:
@@ -91,8 +93,10 @@ def name_of(parameter: click.Parameter, context: click.Context | None) -> str:
 
 def _help_of(context: click.Context | None, arguments: Sequence[str] = ()) -> str:
     """A hint that names the help of the command; Click does not always say which that is."""
-    command = context.command_path if context else "revseq"
-    if context is None and arguments and arguments[0] in COMMANDS:
+    command = "revseq"
+    if context:
+        command = context.command_path
+    elif arguments and arguments[0] in COMMANDS:
         command = f"revseq {arguments[0]}"
     return f"for all options, type {command} --help"
 
@@ -114,23 +118,25 @@ def _unknown_option(error: click.NoSuchOption) -> RevseqError:
     context = error.ctx
     typed = error.option_name
     options = _options_of(context)
-    found = f"unknown option {shortened(typed, _LONGEST_VALUE)}"
+    problem = f"unknown option {shortened(typed, _LONGEST_VALUE)}"
     known = _OTHER_NAMES.get(typed, "")
     if known in options:
-        return UsageError(found, hint=f"the option for this is {known}")
+        return UsageError(problem, hint=f"the option for this is {known}")
     argument = _OTHER_ARGUMENTS.get(typed, "")
     arguments = (
         [p.human_readable_name.strip("[]") for p in context.command.params] if context else []
     )
     if argument in arguments:
         before = "" if argument == "INPUT" else " after INPUT"
-        return UsageError(found, hint=f"{argument} has no option: type its name{before}")
+        return UsageError(problem, hint=f"{argument} has no option: type its name{before}")
     if context and context.info_name == "convert" and typed in ("-o", "--output"):
-        return UsageError(found, hint="type the output after the input, as in convert x.npy y.csv")
+        return UsageError(
+            problem, hint="type the output after the input, as in convert x.npy y.csv"
+        )
     near = nearest(typed, [name for name in options if name.startswith("--")], 0.7)
     if near:
-        return UsageError(found, hint=f"the nearest option is {near}")
-    return UsageError(found, hint=_help_of(context))
+        return UsageError(problem, hint=f"the nearest option is {near}")
+    return UsageError(problem, hint=_help_of(context))
 
 
 def _missing(error: click.MissingParameter) -> RevseqError:
@@ -195,15 +201,17 @@ def _unknown_command(arguments: Sequence[str]) -> RevseqError:
     """An error for a command that there is not, which may be a mistyped one, or a file."""
     words = [word for word in arguments if not word.startswith("-")]
     typed = words[0] if words else ""
-    found = f"unknown command {shortened(typed, _LONGEST_VALUE)}"
+    problem = f"unknown command {shortened(typed, _LONGEST_VALUE)}"
     near = _nearest_command(typed)
     rest = [word for word in arguments if word != typed]
     if near:
         hint = f"the nearest command is {_command_of([near, *rest])}"
-        return UsageError(found, hint=hint)
+        return UsageError(problem, hint=hint)
     if os.path.exists(typed.partition("::")[0]) or typed.startswith("["):
-        return UsageError(found, hint=f"to reverse it, type {_command_of(['run', *arguments])}")
-    return UsageError(found, f"one of {listed(COMMANDS, 20)}", "for their help, type revseq --help")
+        return UsageError(problem, hint=f"to reverse it, type {_command_of(['run', *arguments])}")
+    return UsageError(
+        problem, f"one of {listed(COMMANDS, 20)}", "for their help, type revseq --help"
+    )
 
 
 def _nearest_command(typed: str) -> str:
@@ -221,12 +229,14 @@ def _too_many(error: click.UsageError, arguments: Sequence[str]) -> RevseqError:
     """An error for more arguments than a command takes; a shell may have made them of a pattern."""
     context = error.ctx
     command = context.info_name if context else ""
-    found = " ".join(error.format_message().split()).rstrip(".")
-    extra = found.partition("(")[2].rstrip(")")
-    found = f"too many arguments: {shortened(extra, 200)}"
+    problem = " ".join(error.format_message().split()).rstrip(".")
+    extra = problem.partition("(")[2].rstrip(")")
+    problem = f"too many arguments: {shortened(extra, 200)}"
     if command == "batch" and "--each" in arguments:
         hint = "so that the shell does not expand the pattern, quote it, as in --each 'in/*.npy'"
-        return UsageError(found, hint=hint)
+        return UsageError(problem, hint=hint)
     if command == "batch":
-        return UsageError(found, "one MANIFEST", "for a job for each file, type --each 'in/*.npy'")
-    return UsageError(found, hint=_help_of(context))
+        return UsageError(
+            problem, "one MANIFEST", "for a job for each file, type --each 'in/*.npy'"
+        )
+    return UsageError(problem, hint=_help_of(context))

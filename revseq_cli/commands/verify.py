@@ -82,9 +82,9 @@ def command(
         raise UsageError("--json and --github are two forms of the report", "one of them")
     results, skipped = _check_pages(pages, level, console, fix=fix, allow_empty=allow_empty)
     if not results and not allow_empty:
-        found = f"no example of this operator in {skipped} pages"
+        problem = f"no example of this operator in {skipped} pages"
         hint = "if that is right, add --allow-empty" if skipped else ""
-        raise UsageError(found, hint=hint, where=listed(pages))
+        raise UsageError(problem, hint=hint, where=listed(pages))
     for _, result in results:
         if isinstance(result, RevseqError):
             print_error(result, console.color)

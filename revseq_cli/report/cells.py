@@ -121,17 +121,17 @@ def _choose_columns(subject: Subject, most: int) -> list[int]:
     if size <= most:
         return list(range(size))
     most = max(1, most - 1)  # a cut takes room, too
-    wanted = [start for row in subject.rows for start, _ in row.wrong]
+    columns = [start for row in subject.rows for start, _ in row.wrong]
     for row in subject.rows:
         for start, stop in row.wrong:
-            wanted += range(start, stop)
-    wanted += [0, size - 1]
+            columns += range(start, stop)
+    columns += [0, size - 1]
     for row in subject.rows:
         if row.length:
             end = min(row.length, size)
-            wanted += [end - 1, min(end, size - 1)]
-    wanted += range(size)
-    return sorted(list(dict.fromkeys(wanted))[:most])
+            columns += [end - 1, min(end, size - 1)]
+    columns += range(size)
+    return sorted(list(dict.fromkeys(columns))[:most])
 
 
 def _draw_table(table: _Table, number: int) -> list[str]:
