@@ -17,8 +17,8 @@ from revseq_cli.core.errors import NoTensorError, RevseqError, printable
 from revseq_cli.core.tensors import DataType
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import Source, TextTypes
+    from revseq_cli.formats.listings import Contents
     from revseq_cli.formats.references import Reference
     from revseq_cli.report.objects import StatisticsRecord, StoredRecord
 
@@ -73,8 +73,8 @@ def command(
     If some of several TENSORs cannot be read, the command shows the others, and the exit status is
     1. It is 2 if none can be read, or if --stats finds the only file damaged.
     """
-    from revseq_cli.formats.contents import Contents
     from revseq_cli.formats.contract import TextTypes
+    from revseq_cli.formats.listings import Contents
     from revseq_cli.report import objects  # --help must not load NumPy
 
     types = TextTypes(dtype, DataType.FLOAT32, sizes=sizes)
@@ -146,7 +146,7 @@ def _list_names(parts: Sequence[_Shown]) -> Iterator[str]:
 
 def _write_text(shown: _Shown, console: Console) -> str:
     """What the terminal shows of a tensor or a file."""
-    from revseq_cli.formats.contents import Contents
+    from revseq_cli.formats.listings import Contents
     from revseq_cli.report import contents, terminal
 
     if isinstance(shown.of, Contents):
@@ -176,7 +176,7 @@ def _open_parts(
     a file by itself. If some of several cannot be read, their errors go into `damaged`.
     """
     from revseq_cli.formats import references
-    from revseq_cli.formats.contents import number_of
+    from revseq_cli.formats.listings import number_of
     from revseq_cli.pipeline import inputs
 
     reference = references.Reference.input(name, input_format, override=True)
@@ -214,7 +214,7 @@ def _open_parts(
 
 def _list_nodes(reference: Reference) -> Contents:
     """The ReverseSequence nodes of a model, or the one that is named."""
-    from revseq_cli.formats.contents import Contents, Item
+    from revseq_cli.formats.listings import Contents, Item
     from revseq_cli.formats.onnx import OPERATOR, Model  # few files are models
 
     model = Model(reference.path)

@@ -168,7 +168,7 @@ def _drop_pointers(attributes: Attributes, copied: set[str]) -> tuple[Attributes
 NOTHING = Meaning()
 
 
-def lost_in(meaning: Meaning) -> list[str]:
+def list_losses(meaning: Meaning) -> list[str]:
     """What a format without a place for any of it loses, in words."""
     lost = []
     if meaning.attributes:
@@ -192,7 +192,7 @@ def is_small(sizes: tuple[int, ...], itemsize: int, chunks: tuple[int, ...] | No
     return max(prod(sizes), prod(chunks or ())) * itemsize <= MOST_BYTES
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401 - of any library
+def as_neutral(value: Any) -> Any:  # noqa: ANN401 - of any library
     """The value of an attribute as NumPy or JSON has it, in the neutral form.
 
     None for what has no place there.
@@ -245,7 +245,7 @@ def as_texts(values: NDArray[Any]) -> NDArray[Any]:
     return np.array(texts, object).reshape(values.shape)
 
 
-def joined(values: NDArray[Any]) -> NDArray[Any]:
+def join_characters(values: NDArray[Any]) -> NDArray[Any]:
     """Texts whose single characters, as NetCDF has them, lie along the last dimension."""
     if not values.size:
         return as_texts(np.zeros(values.shape[:-1], "S1"))
@@ -264,7 +264,7 @@ def fill_of(attributes: Attributes, dtype: np.dtype[Any]) -> Any:  # noqa: ANN40
     return value
 
 
-def typed(attributes: Attributes, dtype: np.dtype[Any]) -> Attributes:
+def fit_types(attributes: Attributes, dtype: np.dtype[Any]) -> Attributes:
     """The attributes with the data type of the tensor, where they are values of it.
 
     Those whose values that data type does not hold stay as they are.

@@ -17,7 +17,8 @@ from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import exists_already
 from revseq_cli.core.tensors import DataType, Region, TensorDesc
 from revseq_cli.files.base import Identity
-from revseq_cli.formats.contents import Contents, taken
+from revseq_cli.formats.listings import Contents
+from revseq_cli.formats.refusals import name_taken
 
 if TYPE_CHECKING:
     from revseq_cli.files.new import NewFile
@@ -80,7 +81,7 @@ class Original:
     def require_replaceable(self, key: str) -> None:
         """Raise the error for a tensor of that name in the file, unless it may be replaced."""
         if self.is_input and key != self.input_key:
-            raise taken(key, self.path)
+            raise name_taken(key, self.path)
         if not self.is_input and not self.overwrite:
             raise exists_already(f"{self.path}::{key}")
 

@@ -8,9 +8,9 @@ from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError, listed
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import table
-from revseq_cli.formats.attributes import lost_in
-from revseq_cli.formats.contents import DIMENSION, Item
+from revseq_cli.formats.attributes import list_losses
 from revseq_cli.formats.contract import FileSink, Original, Source, TextTypes
+from revseq_cli.formats.listings import DIMENSION, Item
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.table import HDF5, NETCDF3, ONNX, ZARR, Format
 
@@ -46,7 +46,7 @@ def note_on_rest(
     left = [listed(sink.left_out)] if sink.left_out else []
     meaning = None if row in (HDF5, ZARR) else source.meaning()
     if meaning:
-        left += lost_in(meaning)
+        left += list_losses(meaning)
     others = [] if original else _find_others(source)
     advice = ""
     if others:

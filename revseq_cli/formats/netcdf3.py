@@ -25,14 +25,15 @@ from revseq_cli.formats.attributes import (
     Meaning,
     NoCoordinateError,
     Variable,
+    as_neutral,
     find_coordinates,
     is_small,
-    joined,
-    plain,
+    join_characters,
 )
-from revseq_cli.formats.contents import Contents, Item, chosen, not_whole, only_of
 from revseq_cli.formats.contract import Address, Source, Storage, TextTypes
+from revseq_cli.formats.listings import Contents, Item, only_of
 from revseq_cli.formats.raw import RawReadTask, RawSource, RawTensor
+from revseq_cli.formats.refusals import choose_tensor, damaged_file
 
 _HEADERS = (1 << 16, 1 << 20, 1 << 26)  # bytes that are read, until they hold the whole header
 # By the number of a type: its dtype, and the value that the library fills variables with.
@@ -123,8 +124,8 @@ class _Parser:
         dtype = np.dtype(_TYPES[self._read_number(4)][0])
         data = self._read_bytes(self._read_number() * dtype.itemsize)
         if dtype.kind == "S":
-            return plain(data)
-        return plain(np.frombuffer(data, dtype).astype(dtype.newbyteorder("=")))
+            return as_neutral(data)
+        return as_neutral(np.frombuffer(data, dtype).astype(dtype.newbyteorder("=")))
 
     def _read_variable(self) -> _Variable:
         """A variable, whose tensor has no strides yet: those of a record variable depend on the others."""
@@ -177,8 +178,8 @@ def _read(path: str) -> tuple[_Header, base.Identity]:
             except EOFError:
                 continue
             except (ValueError, KeyError, IndexError):
-                raise not_whole("has a damaged header", path) from None
-    raise not_whole("truncated: its header extends beyond its end", path)
+                raise damaged_file("has a damaged header", path) from None
+    raise damaged_file("truncated: its header extends beyond its end", path)
 
 
 class NetCDF3Source(RawSource):
@@ -187,7 +188,7 @@ class NetCDF3Source(RawSource):
     def __init__(self, path: str, key: str | None) -> None:
         (variables, self._of_file), identity = _read(path)
         tensors = [name for name, variable in variables.items() if not variable.is_text]
-        key = chosen(variables if key is not None else tensors, key, path)
+        key = choose_tensor(variables if key is not None else tensors, key, path)
         own = variables[key]
         self._variables = variables
         if own.is_text:
@@ -201,7 +202,7 @@ class NetCDF3Source(RawSource):
         )
         end = self.tensor.offset + last + self.dtype.itemsize
         if prod(self.sizes) and end > identity.size:
-            raise not_whole(
+            raise damaged_file(
                 f"truncated: {identity.size} bytes, and its values end at {end}", self.name
             )
 
@@ -243,7 +244,7 @@ class NetCDF3Source(RawSource):
             native = values.dtype.newbyteorder("=")
             return Variable(name, attributes, values.astype(native))
         attributes.pop(ENCODING, None)
-        return Variable(name, attributes, joined(values))
+        return Variable(name, attributes, join_characters(values))
 
 
 def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 - the file names its types

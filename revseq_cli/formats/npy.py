@@ -32,7 +32,6 @@ from revseq_cli.core.dtypes import (
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.files.new import FileTransaction, NewFile, Scratch
-from revseq_cli.formats.contents import not_whole, refuse_key
 from revseq_cli.formats.contract import (
     Address,
     FileSink,
@@ -43,6 +42,7 @@ from revseq_cli.formats.contract import (
     TextTypes,
 )
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
+from revseq_cli.formats.refusals import damaged_file, refuse_key
 from revseq_cli.formats.table import NPY_MAGIC, looks_like
 
 # NumPy's own limit, in bytes; a header of 64 dimensions takes less than 1,500.
@@ -146,7 +146,7 @@ class Header(NamedTuple):
                 f"has a header of {length} bytes", f"at most {_LONGEST_HEADER}", where=name
             )
         if start + length > total or total < 12:
-            raise not_whole(
+            raise damaged_file(
                 f"truncated: {total} bytes, and it promises a header of {length} bytes", name
             )
         raw = head[start : start + length]
@@ -210,7 +210,7 @@ class Header(NamedTuple):
         DxDispatch writes whole buffers of a multiple of 4 bytes.
         """
         if total < self.end:
-            raise not_whole(f"truncated: {total} bytes, and it promises {self.end} in all", name)
+            raise damaged_file(f"truncated: {total} bytes, and it promises {self.end} in all", name)
         rest = total - self.end
         is_padding = rest < 4 and (total - self.offset) % 4 == 0 and self.dtype.itemsize < 4
         if rest and not is_padding:

@@ -24,17 +24,10 @@ from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files import base, local
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats import npy
-from revseq_cli.formats.contents import (
-    Contents,
-    Item,
-    chosen,
-    not_a_name,
-    not_whole,
-    only_of,
-    refuse_bomb,
-)
 from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
+from revseq_cli.formats.listings import Contents, Item, only_of
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor, UnpackedSource
+from revseq_cli.formats.refusals import choose_tensor, damaged_file, invalid_name, refuse_bomb
 from revseq_cli.formats.table import NPY_MAGIC, STORE_FILES, ZIP_MAGIC
 
 # What zipfile raises for damage; RuntimeError for an encrypted member.
@@ -100,7 +93,7 @@ def _open_archive(
     """
     name = name or path
     with files.open_file(path, unchanged) as fd:
-        truncated = not_whole("has no complete zip directory: it is truncated or damaged", name)
+        truncated = damaged_file("has no complete zip directory: it is truncated or damaged", name)
         with _refusing(truncated):
             archive = zipfile.ZipFile(cast("BinaryIO", _Bounded(fd, name)))
         with archive:
@@ -177,12 +170,12 @@ class _Member(NamedTuple):
             raise _unusual("encrypted", where)
         if info.compress_type not in _METHODS:
             raise _unusual(f"has the compression method {info.compress_type}", where)
-        with _refusing(not_whole("damaged", where)), archive.open(info) as file:
+        with _refusing(damaged_file("damaged", where)), archive.open(info) as file:
             head = file.read(npy.HEAD_BYTES)
         offset = _data_offset(fd, info)
         is_cut = info.compress_type == ZIP_STORED and info.compress_size != info.file_size
         if is_cut or offset + info.compress_size > archive.start_dir:
-            raise not_whole("damaged: its size is not that of its data", where)
+            raise damaged_file("damaged: its size is not that of its data", where)
         header = npy.Header.of(head, info.file_size, where)
         header.require_whole(info.file_size, where)
         return cls(where, info, offset, header)
@@ -190,7 +183,7 @@ class _Member(NamedTuple):
     def wrong_crc(self) -> FormatError:
         """The error for elements that are not those that were written."""
         found = f"damaged: its CRC-32 is not the {self.info.CRC:08x} that the archive says"
-        return not_whole(found, self.where)
+        return damaged_file(found, self.where)
 
     def pieces(self, path: str, unchanged: base.Identity) -> Iterator[bytes]:
         """The decompressed bytes; FormatError if they are damaged."""
@@ -258,7 +251,7 @@ def open_member(
                 return False
             return True
 
-        key = chosen(infos, key, name, is_tensor=is_tensor)
+        key = choose_tensor(infos, key, name, is_tensor=is_tensor)
         info, where = infos[key], f"{name}::{key}"
         refuse_bomb(info.file_size, info.compress_size, "unzip it", where)
         member = _Member.of(fd, archive, info, where)
@@ -401,7 +394,7 @@ def _kept_parts(
             continue
         _require_local_header(fd, info, path)
         if begin + _LOCAL_BYTES > end or _data_offset(fd, info) + info.compress_size > end:
-            raise not_whole("has members that overlap", path)
+            raise damaged_file("has members that overlap", path)
         parts.append((begin, end - begin, offset))
         info.header_offset = offset
         info.filename = info.orig_filename  # as in the file, even if no folder may have that name
@@ -427,7 +420,7 @@ def _member_name(key: str, where: str) -> str:
     name = f"{key.removesuffix(_SUFFIX)}{_SUFFIX}"
     is_whole = not HALVES.search(name) and len(name.encode()) <= 1 << 15
     if not is_whole or {"", ".", ".."} & {*key.split("/")} or {*"\0\\:"} & {*key}:
-        raise not_a_name(key, "member", "a name such as x, without .. or a leading /", where)
+        raise invalid_name(key, "member", "a name such as x, without .. or a leading /", where)
     return name
 
 
@@ -455,7 +448,7 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
                 )
             except FormatError as e:
                 # What is wrong with a member is listed instead of it.
-                items.append(Item(key).refused(e))
+                items.append(Item(key).with_reason(e))
                 continue
             desc = TensorDesc(data_type_of(header.dtype), header.sizes)
             details = header.storage(method=_METHODS[info.compress_type]).details

@@ -27,11 +27,11 @@ from revseq_cli.files import open_file
 from revseq_cli.files.base import Identity
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats import references
-from revseq_cli.formats.contents import chosen, extra, not_whole
 from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
 from revseq_cli.formats.pipes import refuse_shared
 from revseq_cli.formats.raw import MemorySource, WholeSink
 from revseq_cli.formats.references import Reference
+from revseq_cli.formats.refusals import choose_tensor, damaged_file, import_extra
 from revseq_cli.formats.table import looks_like
 
 _MOST_BYTES = (1 << 31) - 1  # of a protobuf message
@@ -59,7 +59,7 @@ def _parsed(path: str, message: str, name: str) -> tuple[Any, Identity]:
 
     Fields that the package does not know are left out.
     """
-    onnx = extra("onnx", "a protobuf message of ONNX", name)
+    onnx = import_extra("onnx", "a protobuf message of ONNX", name)
     from google.protobuf.message import DecodeError  # onnx depends on it
 
     with open_file(path, name=name) as fd:
@@ -104,13 +104,13 @@ def open_tensor(path: str, key: str | None = None, name: str = "") -> Source:
         raise FormatError(
             "its elements are in another file", "a tensor with its elements", hint, name
         )
-    key = chosen([str(proto.name)], key, name)
+    key = choose_tensor([str(proto.name)], key, name)
     require_sizes(tuple(proto.dims), name)
     try:
         values = _values_of(proto)
     except (ValueError, OverflowError, TypeError) as e:
         found = f"damaged: its elements are not those of its sizes and its data type: {e}"
-        raise not_whole(found, name) from None
+        raise damaged_file(found, name) from None
     source = MemorySource(name, values, Storage("onnx", {"tensor": key} if key else {}), identity)
     source.path, source.key = path, key
     return source
@@ -152,7 +152,7 @@ def create_sink(
 
 def _header(template: Source, key: str, where: str) -> Any:  # noqa: ANN401
     """A TensorProto that lacks its elements; FormatError for one that cannot be written."""
-    onnx, desc = extra("onnx", "a protobuf message of ONNX", where), template.desc
+    onnx, desc = import_extra("onnx", "a protobuf message of ONNX", where), template.desc
     if desc.total_bytes > _LARGEST:
         found = f"would be a protobuf message of more than {desc.total_bytes} bytes"
         raise FormatError(
@@ -274,7 +274,7 @@ class Model:
         outputs = {node.output: name for name, node in self.nodes.items()}
         if key not in self.nodes:
             key = outputs.get(key or "", key)
-        return self.nodes[chosen(self.nodes, key, self.path, f"{OPERATOR} node")]
+        return self.nodes[choose_tensor(self.nodes, key, self.path, f"{OPERATOR} node")]
 
     @cached_property
     def known(self) -> defaultdict[str, Stated]:
@@ -593,7 +593,7 @@ def _require_tensor(name: str, values: Any, kind: str, where: str) -> None:  # n
 def package(name: str = "onnxruntime") -> ModuleType:
     """ONNX Runtime, which prints nothing; FormatError where it is missing or damaged."""
     try:
-        runtime = extra("onnxruntime", "not installed", RUNTIME, name)
+        runtime = import_extra("onnxruntime", "not installed", RUNTIME, name)
     except ImportError as e:  # as on a Windows without the libraries of Visual C++
         raise FormatError(
             f"cannot be loaded: {e}", "a package that Python can load", where=RUNTIME

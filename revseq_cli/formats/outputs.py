@@ -12,10 +12,10 @@ from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files import base
 from revseq_cli.formats import table
-from revseq_cli.formats.contents import refuse_key
 from revseq_cli.formats.contract import FileSink, Original, Source, TextTypes
 from revseq_cli.formats.recognition import find_format, unknown_format
 from revseq_cli.formats.references import Reference, open_source
+from revseq_cli.formats.refusals import refuse_key
 from revseq_cli.formats.table import HDF5, JSON, ONNX, ZARR, Format, by_suffix, named
 
 

@@ -12,10 +12,10 @@ from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.errors import FormatError, RevseqError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.files import base
-from revseq_cli.formats.contents import extra, not_whole, refuse_bomb
 from revseq_cli.formats.contract import Source
 from revseq_cli.formats.npy import HEAD_BYTES, Header
 from revseq_cli.formats.raw import UnpackedSource
+from revseq_cli.formats.refusals import damaged_file, import_extra, refuse_bomb
 from revseq_cli.formats.table import Packing
 
 
@@ -51,7 +51,7 @@ def _import_module(packing: Packing, path: str) -> ModuleType:
         found = f"compressed by {packing.name}, which this Python lacks"
         if not packing.package:
             raise FormatError(found, where=path) from None
-        return extra(packing.package, found, path)
+        return import_extra(packing.package, found, path)
 
 
 def _as_error(error: Exception, path: str) -> RevseqError:
@@ -59,7 +59,7 @@ def _as_error(error: Exception, path: str) -> RevseqError:
     if isinstance(error, OSError) and error.errno is not None:
         return base.failed(path, "read", error)
     what = "truncated" if isinstance(error, EOFError) else "damaged"
-    return not_whole(f"{what}: it cannot be decompressed", path)
+    return damaged_file(f"{what}: it cannot be decompressed", path)
 
 
 def open_packed(path: str, packing: Packing, asked: DataType | None) -> Source:

@@ -24,7 +24,6 @@ from revseq_cli.files import base, local
 from revseq_cli.files.base import Identity
 from revseq_cli.files.copies import fill_from
 from revseq_cli.files.local import Edge
-from revseq_cli.formats.contents import refuse_key
 from revseq_cli.formats.contract import (
     Address,
     BlockWriter,
@@ -37,6 +36,7 @@ from revseq_cli.formats.contract import (
     TextTypes,
     WriteResult,
 )
+from revseq_cli.formats.refusals import refuse_key
 
 if TYPE_CHECKING:
     from revseq_cli.files.new import NewFile

@@ -12,9 +12,9 @@ from revseq_cli import files
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, nearest, nearest_name
 from revseq_cli.formats import table
-from revseq_cli.formats.contents import proposed, try_hint
 from revseq_cli.formats.contract import Head
 from revseq_cli.formats.npy import HEAD_BYTES
+from revseq_cli.formats.refusals import propose_names, try_hint
 from revseq_cli.formats.table import HDF5, NPY, ZARR, Format, Packing, by_suffix
 
 _USUAL = (
@@ -108,7 +108,7 @@ def missing_file_hint(path: str, key: str | None) -> str:
         return try_hint(file, name)
     names = _find_names_like(Path(path))
     ending = f"::{key}" if key else ""
-    return proposed([f"{Path(path).with_name(near)}{ending}" for near in names])
+    return propose_names([f"{Path(path).with_name(near)}{ending}" for near in names])
 
 
 def _is_number(text: str) -> bool:

@@ -20,8 +20,9 @@ from revseq_cli.core.errors import (
     UsageError,
 )
 from revseq_cli.formats import pipes, recognition, table
-from revseq_cli.formats.contents import Contents, refuse_key, try_hint
 from revseq_cli.formats.contract import Head, Source, TextTypes
+from revseq_cli.formats.listings import Contents
+from revseq_cli.formats.refusals import refuse_key, try_hint
 from revseq_cli.formats.table import (
     JSON,
     NPY,

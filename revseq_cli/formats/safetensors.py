@@ -20,16 +20,10 @@ from revseq_cli.core.errors import HALVES, FormatError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files import base
 from revseq_cli.files.new import NewFile
-from revseq_cli.formats.contents import (
-    Contents,
-    Item,
-    chosen,
-    not_a_name,
-    not_whole,
-    only_of,
-)
 from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
+from revseq_cli.formats.listings import Contents, Item, only_of
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
+from revseq_cli.formats.refusals import choose_tensor, damaged_file, invalid_name
 from revseq_cli.text.numbers import unique
 
 # The format's data types, except those of less than a byte.
@@ -72,7 +66,7 @@ class _Entry(NamedTuple):
         if data_type and stop - begin != prod(shape) * data_type.size:
             promised = prod(shape) * data_type.size
             found = f"has the offsets {[begin, stop]}, and {promised} bytes by its shape"
-            raise not_whole(found, where)
+            raise damaged_file(found, where)
         return cls(entry.dtype, shape, (begin, stop))
 
 
@@ -100,7 +94,7 @@ class _Header(NamedTuple):
                 raise FormatError(found, f"at most {_LONGEST_HEADER}", where=name)
             if _LENGTH_BYTES + length > identity.size:
                 found = f"{identity.size} bytes, and it promises a header of {length} bytes"
-                raise not_whole(f"truncated: {found}", name)
+                raise damaged_file(f"truncated: {found}", name)
             raw = fd.read(length, _LENGTH_BYTES)
         fields = _parse(raw, name)
         metadata = fields.pop(_METADATA, {})
@@ -136,7 +130,7 @@ def _require_no_gaps(entries: dict[str, _Entry], size: int, name: str) -> None:
         end = stop
     if end != size:
         found = f"has {size} bytes of elements, and it promises {end}"
-        raise not_whole(f"truncated: {found}" if end > size else found, name)
+        raise damaged_file(f"truncated: {found}" if end > size else found, name)
 
 
 class SafetensorsSource(RawSource):
@@ -145,7 +139,7 @@ class SafetensorsSource(RawSource):
     def __init__(self, path: str, key: str | None, name: str = "") -> None:
         name = name or path
         header = _Header.read(path, name)
-        key = chosen(header.entries, key, name)
+        key = choose_tensor(header.entries, key, name)
         where, entry = f"{name}::{key}", header.entries[key]
         if entry.dtype not in _TYPES:
             raise FormatError(f"its data type is {entry.dtype[:80]}", _WANTED, where=where)
@@ -192,7 +186,7 @@ class _SafetensorsSink(RawSink):
     ) -> int:
         """Place the tensor after the others, which have no gaps; the offset at which the elements of all begin."""
         if not key or key == _METADATA or HALVES.search(key):
-            raise not_a_name(key, "tensor", "a name such as x", self.file.name)
+            raise invalid_name(key, "tensor", "a name such as x", self.file.name)
         data_type = template.desc.data_type
         if data_type not in _NAMES:
             found = f"{data_type.name} cannot be written as .safetensors"

@@ -23,9 +23,10 @@ from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files.base import Identity
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats import table
-from revseq_cli.formats.contents import Contents, Item, chosen, try_hint
 from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
+from revseq_cli.formats.listings import Contents, Item
 from revseq_cli.formats.raw import MemorySource, WholeSink
+from revseq_cli.formats.refusals import choose_tensor, try_hint
 from revseq_cli.formats.table import Format, Packing, encoding_by_mark, looks_like
 from revseq_cli.text import json_text, rows
 from revseq_cli.text.examples import LABELS, Text
@@ -312,7 +313,7 @@ def _list_contents(address: Address, types: TextTypes) -> Contents | None:
             desc = tensor.desc or notation_source(text, tensor, types).desc
             item = item._replace(desc=desc, sizes=desc.sizes)
         except FormatError as e:
-            item = item.refused(e)
+            item = item.with_reason(e)
         items.append(item)
     return Contents(address.path, "text", tuple(items))
 
@@ -367,7 +368,7 @@ def open_notation(
     names = _name_tensors(text)
     if not names:
         raise FormatError("contains several tensors of one name", where=text.name)
-    return notation_source(text, names[chosen(names, key, text.name)], types)
+    return notation_source(text, names[choose_tensor(names, key, text.name)], types)
 
 
 def _open_table_of_numbers(text: Text, types: TextTypes) -> Source:

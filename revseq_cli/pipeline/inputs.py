@@ -13,10 +13,11 @@ from revseq_cli import files
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, about, printable
 from revseq_cli.core.tensors import DataType, TensorDesc
-from revseq_cli.formats.contents import number_of, try_hint
 from revseq_cli.formats.contract import Source, TextTypes
+from revseq_cli.formats.listings import number_of
 from revseq_cli.formats.raw import MemorySource
 from revseq_cli.formats.references import Reference, open_source
+from revseq_cli.formats.refusals import try_hint
 from revseq_cli.formats.table import CSV, TEXT, TSV
 from revseq_cli.operator.spec import INPUT, LENGTHS, lengths_sizes
 from revseq_cli.pipeline.lengths import refuse_scaled

@@ -20,7 +20,6 @@ from revseq_cli.core.errors import (
     UsageError,
     listed,
 )
-from revseq_cli.formats.contents import extra
 from revseq_cli.formats.contract import Source, Storage
 from revseq_cli.formats.onnx import (
     OPERATOR,
@@ -30,6 +29,7 @@ from revseq_cli.formats.onnx import (
     saying,
 )
 from revseq_cli.formats.raw import MemorySource
+from revseq_cli.formats.refusals import import_extra
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline.jobs import Job
 
@@ -164,7 +164,7 @@ def find_provider(on: str) -> tuple[ModuleType, str]:
 
 def open_session(runtime: ModuleType, provider: str, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401
     """A session with only the operator, on only that provider; FormatError if it runs elsewhere."""
-    onnx = extra("onnx", "gets its model from the package onnx", RUNTIME)
+    onnx = import_extra("onnx", "gets its model from the package onnx", RUNTIME)
     kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
     x, y = (onnx.helper.make_tensor_value_info(name, kind, [None, None]) for name in "xy")
     n = onnx.helper.make_tensor_value_info("n", onnx.TensorProto.INT64, [None])

@@ -12,8 +12,8 @@ import numpy as np
 from revseq_cli.core import dtypes, platform
 from revseq_cli.core.errors import printable
 from revseq_cli.core.tensors import braced
-from revseq_cli.formats.contents import Contents, Item
 from revseq_cli.formats.contract import Source
+from revseq_cli.formats.listings import Contents, Item
 from revseq_cli.report import terminal, view
 from revseq_cli.text.numbers import render
 

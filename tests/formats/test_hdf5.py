@@ -9,7 +9,7 @@ import pytest
 import zarr
 from oracle import expected
 
-from revseq_cli.formats.attributes import plain
+from revseq_cli.formats.attributes import as_neutral
 
 SHAPE, CHUNKS, AXIS = (5, 30, 17), (2, 8, 5), 1
 VALUES = np.random.default_rng(1).integers(-500, 500, SHAPE).astype("<i2")
@@ -104,7 +104,7 @@ def same(a, b):
     """Whether two values of attributes are one, of whatever kind of text and in however many dimensions."""
     if isinstance(a, h5py.Empty) or np.asarray(a).dtype.names:
         return repr(a) == repr(b)
-    return repr(np.ravel(plain(a)).tolist()) == repr(np.ravel(plain(b)).tolist())
+    return repr(np.ravel(as_neutral(a)).tolist()) == repr(np.ravel(as_neutral(b)).tolist())
 
 
 def test_attributes(folder, revseq):

@@ -15,7 +15,7 @@ import pytest
 from h5py import h5a, h5d, h5g, h5p, h5s, h5t
 from oracle import expected
 
-from revseq_cli.formats.attributes import plain
+from revseq_cli.formats.attributes import as_neutral
 
 VALUES = np.arange(12.0).reshape(3, 4)
 LENGTHS = np.array([[2], [0], [9]], "u4")
@@ -75,14 +75,14 @@ def test_soft_links_inside_the_file(folder, revseq):
             assert oracle.same_bits(g[name][()], RESULT)
             assert isinstance(h.get(name, getlink=True), h5py.HardLink)
             assert oracle.same_bits(h[name][()], RESULT)
-            assert (h[name].chunks, h[name].compression, plain(h[name].attrs["units"])) == (
+            assert (h[name].chunks, h[name].compression, as_neutral(h[name].attrs["units"])) == (
                 (2, 3),
                 "gzip",
                 "1",
             )
             assert (
                 name != "entry/data/again/counts"
-                or plain(h[name].parent.attrs["NX_class"]) == "NXdetector"
+                or as_neutral(h[name].parent.attrs["NX_class"]) == "NXdetector"
             )
     revseq("convert", "x.nxs.h5::entry/data/again", "none.npy").refused(
         f"a group with /{counts}", f"::/{counts}"

@@ -130,7 +130,7 @@ def test_a_bomb(revseq, folder):
     (folder / "b.txt.bz2").write_bytes(bz2.compress(b"[1,") + bz2.compress(b" " * (1 << 22)) * 5)
     code = "import revseq_cli.formats.text as files; files.LARGEST = 1 << 23"
     revseq("show", "b.txt.bz2", code=code).refused("a text of more than 8388608 bytes")
-    code = "import revseq_cli.formats.contents as contents; contents._BOMB_BYTES = 1 << 23"
+    code = "import revseq_cli.formats.refusals as refusals; refusals._BOMB_BYTES = 1 << 23"
     revseq("run", "c.npy.bz2", "[3]", "--axis", 0, "-o", "y.npy", code=code).refused(
         "bytes or more, and stores"
     )

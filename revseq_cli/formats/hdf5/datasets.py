@@ -24,13 +24,13 @@ from h5py import h5d, h5g, h5i, h5l, h5o, h5p, h5s, h5t
 
 from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import FormatError, UsageError, listed, printable, shortened
-from revseq_cli.formats.attributes import NOTHING, Attributes, Variable, fill_of, typed
-from revseq_cli.formats.contents import other_dimension, taken
+from revseq_cli.formats.attributes import NOTHING, Attributes, Variable, fill_of, fit_types
 from revseq_cli.formats.contract import Original, Source
 from revseq_cli.formats.hdf5 import files, storage
-from revseq_cli.formats.hdf5.files import RAISED, dataset_at, opened
+from revseq_cli.formats.hdf5.files import RAISED, open_dataset, open_hdf5
 from revseq_cli.formats.hdf5.source import Hdf5Source, find_scale, read_coordinate
 from revseq_cli.formats.hdf5.storage import take_filters
+from revseq_cli.formats.refusals import dimension_conflict, name_taken
 from revseq_cli.formats.table import is_netcdf
 
 # The file format since HDF5 1.8 of 2008: in older ones, an attribute has at most 64 KiB.
@@ -196,8 +196,8 @@ class OwnDataset(NewDataset):
         if self.like is None or self.is_netcdf:
             yield None
             return
-        with opened(self.like.path, self.like.name) as file:
-            yield dataset_at(file, self.like.place, self.like.name)
+        with open_hdf5(self.like.path, self.like.name) as file:
+            yield open_dataset(file, self.like.hard_path, self.like.name)
 
     def _describe_groups(self, dataset: h5py.Dataset, old: h5py.Dataset | None) -> None:
         """Give the file and the groups above the dataset the attributes of those of INPUT."""
@@ -252,7 +252,7 @@ class OwnDataset(NewDataset):
         coordinates = {variable.name for variable in self.meaning.coordinates}
         with self._open_input() as old:
             for d, name in enumerate(names):
-                if old and name not in coordinates and not files.scales_of(old, d):
+                if old and name not in coordinates and not files.find_scales(old, d):
                     names[d] = ""
 
     def _attach_scales(
@@ -348,7 +348,7 @@ class AddedDataset(OwnDataset):
 
     def __init__(self, name: str, template: Source, where: str, original: Original) -> None:
         self.original = original
-        with opened(original.path, where, original.identity) as file:
+        with open_hdf5(original.path, where, original.identity) as file:
             self._is_netcdf_file = is_netcdf(where) or files.is_netcdf_file(file)
             if name.count("/") > 1:
                 _refuse_groups_of_classic_model(file, where)
@@ -382,7 +382,7 @@ class AddedDataset(OwnDataset):
             scale = _find_scale(file, above, dimension, size, coordinate)
             if scale is None and _has(file, f"{above}/{dimension}"):
                 if self._is_netcdf_file:
-                    raise other_dimension(dimension, f"{where}::{name}")
+                    raise dimension_conflict(dimension, f"{where}::{name}")
                 continue
             for group in _groups_above(above):
                 scale = scale or _find_scale(file, group, dimension, size, coordinate)
@@ -405,7 +405,7 @@ class AddedDataset(OwnDataset):
         old = _find_old(file, self.name, self.original)
         if old is not None:
             for d in range(old.ndim):
-                for scale in files.scales_of(old, d):
+                for scale in files.find_scales(old, d):
                     old.dims[d].detach_scale(scale)
             file.id.unlink(h5i.get_name(old.id))
         dataset, names, is_coordinate = self._create(file)
@@ -425,7 +425,7 @@ class AddedDataset(OwnDataset):
 
     def _find_scale(self, file: h5py.File, name: str) -> h5py.Dataset | None:
         scale = self._scales.get(name)
-        return dataset_at(file, scale.path, self.where) if scale else None
+        return open_dataset(file, scale.path, self.where) if scale else None
 
     def _first_dimension_id(self, file: h5py.File) -> int:
         return max(files.dimension_ids(file), default=-1) + 1
@@ -448,7 +448,7 @@ class CopiedDataset(NewDataset):
         self.original = original
         self.options = {"mode": "r+"}
         self.input = template
-        self.is_added = name not in (f"/{template.key}", template.place)
+        self.is_added = name not in (f"/{template.key}", template.hard_path)
         self.is_raw = template.raw is not None
         self.properties = template.properties.copy()
         take_filters(self.properties, template.properties)
@@ -456,28 +456,28 @@ class CopiedDataset(NewDataset):
             return
         self.properties.set_obj_track_times(False)  # so that the same job gives the same bytes
         _allocate_early(self.properties)
-        with opened(template.path, template.name) as file:
+        with open_hdf5(template.path, template.name) as file:
             if name.count("/") > 1:
                 _refuse_groups_of_classic_model(file, where)
             if _find_old(file, name, original) is not None:
-                raise taken(name, template.path)
+                raise name_taken(name, template.path)
             self._refuse_hidden_dimensions(file)
 
     def _refuse_hidden_dimensions(self, file: h5py.File) -> None:
         """UsageError for a name from which NetCDF would not find the dimensions."""
-        old = dataset_at(file, self.input.place, self.template.name)
+        old = open_dataset(file, self.input.hard_path, self.template.name)
         if not files.is_netcdf(old):
             return
         parent = self.name.rpartition("/")[0]
         for d in range(old.ndim):
-            for scale in files.scales_of(old, d)[:1]:
+            for scale in files.find_scales(old, d)[:1]:
                 home = str(scale.name).rpartition("/")[0]
                 if not f"{parent}/".startswith(f"{home}/"):
                     found = f"a dimension of {home} would not be visible from {self.name}"
                     raise UsageError(found, f"a name in {home}", where=f"{self.where}::{self.name}")
 
     def create_in(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
-        old = dataset_at(file, self.input.place, self.where)
+        old = open_dataset(file, self.input.hard_path, self.where)
         notes: list[str] = []
         dataset = old
         if self.is_added:
@@ -497,7 +497,7 @@ class CopiedDataset(NewDataset):
         space = old.id.get_space()
         dataset = _create_dataset(file, self.name, kind, space, self.properties)
         for d in range(old.ndim):
-            for scale in files.scales_of(old, d):
+            for scale in files.find_scales(old, d):
                 dataset.dims[d].attach_scale(scale)
         lost = []
         for name in old.attrs:
@@ -595,13 +595,13 @@ def _find_old(file: h5py.File, name: str, original: Original) -> h5py.Dataset | 
         item = _member(item, part)
     if not isinstance(item, h5d.DatasetID):
         raise _other_object(path, original)
-    return h5py.Dataset(files.checked(item, f"{original.path}::{name}"))
+    return h5py.Dataset(files.require_own_values(item, f"{original.path}::{name}"))
 
 
 def _other_object(path: str, original: Original) -> UsageError:
     """The error for a new dataset where the file has a group, a link or a dataset at that path."""
     if original.is_input:
-        return taken(path, original.path)
+        return name_taken(path, original.path)
     return UsageError(f"has something else at {path}", "a name that is free", where=original.path)
 
 
@@ -687,7 +687,7 @@ def _copy_attributes(
     them.
     """
     rest = Attributes()
-    fitting = attributes if dtype is None else typed(attributes, dtype)
+    fitting = attributes if dtype is None else fit_types(attributes, dtype)
     for name, value in fitting.items():
         if old is None or name not in old.attrs:
             rest[name] = value
@@ -706,7 +706,7 @@ def _write_attributes(
 
     Texts have their length, and numbers are in arrays.
     """
-    fitting = attributes if dtype is None else typed(attributes, dtype)
+    fitting = attributes if dtype is None else fit_types(attributes, dtype)
     for name, value in fitting.items():
         if isinstance(value, list):
             item.attrs.create(name, np.array(value, object), dtype=h5py.string_dtype())
@@ -742,7 +742,7 @@ def _add_history(file: h5py.File) -> list[str]:
         raise UsageError(f"SOURCE_DATE_EPOCH is {str(epoch)[:40]!r}", expected) from None
     command = printable(" ".join(map(platform.quoted, ["revseq", *sys.argv[1:]])))
     line = f"{time.asctime(moment)}: {shortened(command, _LONGEST_COMMAND)}"
-    old = files.attribute(file, "history")
+    old = files.read_attribute(file, "history")
     text = f"{line}\n{old}" if old else line
     is_no_text = "history" in file.attrs and not isinstance(old, str)
     if is_no_text or len(text.encode()) > _MOST_HISTORY:

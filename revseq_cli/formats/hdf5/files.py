@@ -30,9 +30,9 @@ from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, NoTensorError, RevseqError, TensorIOError, listed
 from revseq_cli.core.tensors import DataType
 from revseq_cli.files import base
-from revseq_cli.formats.attributes import Attributes, count_bytes, plain
-from revseq_cli.formats.contents import chosen, missing, not_a_name, try_hint
+from revseq_cli.formats.attributes import Attributes, as_neutral, count_bytes
 from revseq_cli.formats.hdf5 import storage
+from revseq_cli.formats.refusals import choose_tensor, invalid_name, try_hint, unknown_tensor
 
 # What h5py raises, for HDF5 or of its own.
 RAISED = (OSError, RuntimeError, KeyError, ValueError, TypeError)
@@ -61,7 +61,7 @@ _MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
 
 
 @contextlib.contextmanager
-def opened(
+def open_hdf5(
     path: str, name: str = "", unchanged: base.Identity | None = None
 ) -> Iterator[h5py.File]:
     """The file, for reading, which must be as it was at `unchanged`.
@@ -80,19 +80,19 @@ def opened(
                 raise fd.error from None
             if isinstance(e, RevseqError):
                 raise
-            raise worded_error(e, path, name or path) from e
+            raise as_error(e, path, name or path) from e
 
 
 def _open(path: str | BinaryIO) -> h5py.File:
     try:
         return h5py.File(path, "r")
     except OSError as e:
-        if _number(e) not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+        if _system_error(e) not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
             raise
         return h5py.File(path, "r", locking=False)  # a network file system without locks
 
 
-def worded_error(error: Exception, path: str, where: str, verb: str = "read") -> RevseqError:
+def as_error(error: Exception, path: str, where: str, verb: str = "read") -> RevseqError:
     """What h5py raised as it read or wrote the file at that path, in words.
 
     `where` is what to call it.
@@ -102,7 +102,7 @@ def worded_error(error: Exception, path: str, where: str, verb: str = "read") ->
     if "unable to lock file" in words or "already open for" in words:
         hint = f"try again later; if nobody writes it: h5clear -s {platform.quoted(path)}"
         return TensorIOError("being written by another process", hint=hint, where=path)
-    number = _number(error)
+    number = _system_error(error)
     if number:
         return base.failed(where, verb, OSError(number, os.strerror(number)))
     expected = ""
@@ -111,7 +111,7 @@ def worded_error(error: Exception, path: str, where: str, verb: str = "read") ->
     return TensorIOError(f"HDF5 cannot {verb} it: {words[:200]}", expected, where=where)
 
 
-def _number(error: Exception) -> int:
+def _system_error(error: Exception) -> int:
     """The system's error number, which HDF5 has in its message; 0 where there is none."""
     number = getattr(error, "errno", None)
     if number:
@@ -120,7 +120,7 @@ def _number(error: Exception) -> int:
     return int(match[1]) if match else 0
 
 
-def checked(dataset: h5d.DatasetID, where: str) -> h5d.DatasetID:
+def require_own_values(dataset: h5d.DatasetID, where: str) -> h5d.DatasetID:
     """The dataset, of which nothing was asked before; FormatError if its values are in other files.
 
     Every dataset passes here first: HDF5 opens the files of a virtual one as soon as it is asked
@@ -140,9 +140,9 @@ def checked(dataset: h5d.DatasetID, where: str) -> h5d.DatasetID:
     return dataset
 
 
-def dataset_at(file: h5py.File, place: str, where: str) -> h5py.Dataset:
+def open_dataset(file: h5py.File, hard_path: str, where: str) -> h5py.Dataset:
     """The dataset at a path of hard links; FormatError if its values are in other files."""
-    return h5py.Dataset(checked(h5d.open(file.id, as_bytes(place)), where))
+    return h5py.Dataset(require_own_values(h5d.open(file.id, as_bytes(hard_path)), where))
 
 
 def require_numbers(dataset: h5py.Dataset, asked: DataType | None) -> np.dtype[Any]:
@@ -159,10 +159,10 @@ def _refuse_other_programs(dataset: h5py.Dataset) -> None:
 
     They are MATLAB's texts, and the sizes of its empty arrays.
     """
-    kind = attribute(dataset, "MATLAB_class")
+    kind = read_attribute(dataset, "MATLAB_class")
     if isinstance(kind, str) and kind not in _MATLAB_NUMBERS:
         raise FormatError(f"its data type is MATLAB's {kind}", "numbers")
-    empty = attribute(dataset, "MATLAB_empty")
+    empty = read_attribute(dataset, "MATLAB_empty")
     if empty is not None and np.all(empty == 1):
         found = "an empty array of MATLAB, whose numbers are its sizes"
         raise NoTensorError(found, "an array with elements")
@@ -171,7 +171,7 @@ def _refuse_other_programs(dataset: h5py.Dataset) -> None:
 # Attributes and dimensions
 
 
-def attribute(item: h5py.HLObject, name: str) -> Any:  # noqa: ANN401 - of any type
+def read_attribute(item: h5py.HLObject, name: str) -> Any:  # noqa: ANN401 - of any type
     """An attribute in the neutral form.
 
     None where there is none, or that form has no place for it.
@@ -186,7 +186,7 @@ def attribute(item: h5py.HLObject, name: str) -> Any:  # noqa: ANN401 - of any t
         return None
     if isinstance(value, h5py.Empty) and value.dtype.kind == "S":
         return ""
-    return plain(value)
+    return as_neutral(value)
 
 
 def is_small_attribute(item: h5py.HLObject, name: bytes) -> bool:
@@ -204,7 +204,7 @@ def is_small_attribute(item: h5py.HLObject, name: bytes) -> bool:
     return count <= _MOST_TEXTS or count * item.file.id.get_filesize() <= _MOST_ATTRIBUTE_BYTES
 
 
-def attributes_of(item: h5py.HLObject) -> tuple[Attributes, list[str]]:
+def read_attributes(item: h5py.HLObject) -> tuple[Attributes, list[str]]:
     """The attributes of a dataset or a group.
 
     With them come the names of those that have no place in the neutral form.
@@ -214,11 +214,11 @@ def attributes_of(item: h5py.HLObject) -> tuple[Attributes, list[str]]:
     left_bytes = _MOST_ATTRIBUTE_BYTES
     for name in item.attrs:
         if isinstance(name, bytes):
-            lost.append(text(name))
+            lost.append(as_text(name))
             continue
         if not has_meaning(item, name):
             continue
-        value = attribute(item, name) if left_bytes > 0 else None
+        value = read_attribute(item, name) if left_bytes > 0 else None
         if value is None:
             lost.append(name)
             continue
@@ -243,12 +243,12 @@ def has_meaning(item: h5py.HLObject, name: str) -> bool:
 
 def is_scale(dataset: h5py.HLObject) -> bool:
     """Whether it has the attribute that marks a dimension's scale."""
-    return bool(attribute(dataset, "CLASS") == "DIMENSION_SCALE")
+    return bool(read_attribute(dataset, "CLASS") == "DIMENSION_SCALE")
 
 
 def is_bare(dataset: h5py.Dataset) -> bool:
     """Whether a scale is a dimension that has no variable, and so no values."""
-    return str(attribute(dataset, "NAME")).startswith(BARE)
+    return str(read_attribute(dataset, "NAME")).startswith(BARE)
 
 
 def is_netcdf(dataset: h5py.Dataset) -> bool:
@@ -259,7 +259,7 @@ def is_netcdf(dataset: h5py.Dataset) -> bool:
     if has_mark(dataset.file):
         return True
     for d in range(dataset.ndim):
-        for scale in scales_of(dataset, d):
+        for scale in find_scales(dataset, d):
             if OWN_ID in scale.attrs:
                 return True
     return False
@@ -280,13 +280,13 @@ def dimension_ids(file: h5py.File) -> list[int]:
     ids = []
     for _, item in entries(h5g.open(file.id, b"/")):
         if isinstance(item, h5d.DatasetID):
-            number = attribute(h5py.Dataset(item), OWN_ID)
+            number = read_attribute(h5py.Dataset(item), OWN_ID)
             if number is not None and np.ndim(number) == 0:
                 ids.append(int(number))
     return ids
 
 
-def scales_of(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
+def find_scales(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
     """The scales of that dimension, in their order; none where the references to them are damaged.
 
     A scale is that of its first dimension, and may name those of others by their numbers. h5py's
@@ -296,7 +296,7 @@ def scales_of(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
         if is_scale(dataset):
             if dimension == 0:
                 return [dataset]
-            numbers = np.ravel(attribute(dataset, IDS))
+            numbers = np.ravel(read_attribute(dataset, IDS))
             if len(numbers) == dataset.ndim:
                 scale = _find_dimension(int(numbers[dimension]), dataset)
                 if scale:
@@ -311,7 +311,7 @@ def _follow_references(dataset: h5py.Dataset, references: Iterable[Any]) -> list
     scales = []
     for item in [dataset.file[reference] for reference in references]:
         if isinstance(item, h5py.Dataset):
-            checked(item.id, "scale")
+            require_own_values(item.id, "scale")
             if item != dataset:
                 scales.append(item)
     return scales
@@ -334,14 +334,14 @@ def _find_dimension(number: int, dataset: h5py.Dataset) -> h5py.Dataset | None:
             # Damage there matters only where it is asked for.
             with contextlib.suppress(*RAISED, FormatError):
                 scale = dataset_in(group, name)
-                if scale is None or attribute(scale, OWN_ID) != number:
+                if scale is None or read_attribute(scale, OWN_ID) != number:
                     continue
                 if is_scale(scale):  # variables have such numbers, too
                     return scale
     return None
 
 
-def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
+def dimension_names(dataset: h5py.Dataset) -> tuple[str, ...]:
     """The name of each dimension, "" for one without; nothing where none has one.
 
     It is the dimension's label, which h5py sets, or else the last part of the path of its first
@@ -350,7 +350,7 @@ def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
     attributes = (b"CLASS", b"DIMENSION_LIST", LABELS.encode())
     if not any(h5a.exists(dataset.id, name) for name in attributes):
         return ()
-    labels = attribute(dataset, LABELS)
+    labels = read_attribute(dataset, LABELS)
     if isinstance(labels, str):
         labels = [labels]
     names = [""] * dataset.ndim
@@ -359,7 +359,7 @@ def names_of(dataset: h5py.Dataset) -> tuple[str, ...]:
     for d, name in enumerate(names):
         if name:
             continue
-        scales = scales_of(dataset, d)
+        scales = find_scales(dataset, d)
         if scales:
             names[d] = str(scales[0].name).rpartition("/")[2]
     if not any(names):
@@ -377,11 +377,11 @@ def parts_of(key: str, path: str) -> list[str]:
     """
     parts = key.strip("/").split("/")
     if any(part in ("", ".", "..") for part in parts):
-        raise not_a_name(key, "dataset", "a path such as /group/name", path)
+        raise invalid_name(key, "dataset", "a path such as /group/name", path)
     return parts
 
 
-def find(file: h5py.File, key: str | None, path: str) -> tuple[h5py.Dataset, str, str]:
+def find_dataset(file: h5py.File, key: str | None, path: str) -> tuple[h5py.Dataset, str, str]:
     """The dataset with the path `key`, or the only one; FormatError where there is none.
 
     With it come its path as it was typed, and a path to it of hard links alone.
@@ -389,11 +389,11 @@ def find(file: h5py.File, key: str | None, path: str) -> tuple[h5py.Dataset, str
     if key is None:
         datasets = _find_datasets(file)
         is_tensor = functools.partial(_is_tensor, file)
-        key = chosen(to_choose(datasets), None, path, "dataset", is_tensor)
-    item, name, place = follow(file, key, path)
+        key = choose_tensor(to_choose(datasets), None, path, "dataset", is_tensor)
+    item, name, hard_path = follow_links(file, key, path)
     if isinstance(item, h5d.DatasetID):
-        return h5py.Dataset(item), name, place
-    inside = [inner for inner in _find_datasets(file) if inner.startswith(f"{place}/")]
+        return h5py.Dataset(item), name, hard_path
+    inside = [inner for inner in _find_datasets(file) if inner.startswith(f"{hard_path}/")]
     found = f"a group with {listed(inside)}" if inside else "a group"
     tensors = [inner for inner in inside if _is_tensor(file, inner)]
     raise FormatError(found, "a dataset", try_hint(path, *tensors), f"{path}::{name}")
@@ -402,7 +402,7 @@ def find(file: h5py.File, key: str | None, path: str) -> tuple[h5py.Dataset, str
 def _is_tensor(file: h5py.File, key: str) -> bool:
     """Whether a dataset can be read as a tensor, as far as its header says."""
     try:
-        item, _, _ = follow(file, key, "")
+        item, _, _ = follow_links(file, key, "")
         dataset = h5py.Dataset(item)
         if dataset.shape is None:
             return False
@@ -423,10 +423,12 @@ def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
     item = h5o.open(group.id, part)
     if not isinstance(item, h5d.DatasetID):
         return None
-    return h5py.Dataset(checked(item, name))
+    return h5py.Dataset(require_own_values(item, name))
 
 
-def follow(file: h5py.File, key: str, path: str) -> tuple[h5g.GroupID | h5d.DatasetID, str, str]:
+def follow_links(
+    file: h5py.File, key: str, path: str
+) -> tuple[h5g.GroupID | h5d.DatasetID, str, str]:
     """The group or dataset that the path `key` leads to.
 
     With it come that path from the root on, and a path to it of hard links only.
@@ -435,7 +437,7 @@ def follow(file: h5py.File, key: str, path: str) -> tuple[h5g.GroupID | h5d.Data
     name = "/" + "/".join(todo)
     where = f"{path}::{name}"
     root = item = h5g.open(file.id, b"/")
-    place = ""
+    hard_path = ""
     ways = list[str]()  # that the path has taken over links, in words
     while todo:
         part = todo.pop(0)
@@ -445,39 +447,39 @@ def follow(file: h5py.File, key: str, path: str) -> tuple[h5g.GroupID | h5d.Data
         if not links or not links.exists(as_bytes(part)):
             tensors = [inner for inner in _find_datasets(file) if _is_tensor(file, inner)]
             if not ways:
-                raise missing(tensors, name, path, "no such dataset")
+                raise unknown_tensor(tensors, name, path, "no such dataset")
             # The name is right, so that none like it is meant.
             found = f"{', and '.join(ways)}, which does not exist"
             raise FormatError(found, f"one of {listed(tensors)}", where=where)
         kind = links.get_info(as_bytes(part)).type
         if kind == h5l.TYPE_HARD:
             item = h5o.open(item, as_bytes(part))
-            place = f"{place}/{part}"
+            hard_path = f"{hard_path}/{part}"
             if isinstance(item, h5d.DatasetID):
-                checked(item, where)
+                require_own_values(item, where)
             elif not isinstance(item, h5g.GroupID):
                 raise FormatError("a data type", "a dataset", where=where)
             continue
-        ways.append(f"{place}/{part} is {_link(item, as_bytes(part), kind)}")
+        ways.append(f"{hard_path}/{part} is {_link(item, as_bytes(part), kind)}")
         if kind != h5l.TYPE_SOFT:
             expected = "a dataset inside the file: other files are not opened"
             raise FormatError(", and ".join(ways), expected, where=where)
         if len(ways) > _MOST_SOFT_LINKS:
             found = f"{ways[0]}, and more soft links follow than HDF5 allows"
             raise FormatError(found, "a dataset", where=where)
-        target = text(item.links.get_val(as_bytes(part)))
+        target = as_text(item.links.get_val(as_bytes(part)))
         if target.startswith("/"):
             item = root
-            place = ""
+            hard_path = ""
         todo = [step for step in target.split("/") if step not in ("", ".")] + todo
-    return item, name, place
+    return item, name, hard_path
 
 
 def _link(group: h5g.GroupID, name: bytes, kind: int) -> str:
     if kind == h5l.TYPE_SOFT:
-        return f"a soft link to {text(group.links.get_val(name))}"
+        return f"a soft link to {as_text(group.links.get_val(name))}"
     if kind == h5l.TYPE_EXTERNAL:
-        return f"an external link to {'::'.join(map(text, group.links.get_val(name)))}"
+        return f"an external link to {'::'.join(map(as_text, group.links.get_val(name)))}"
     return f"a user-defined link of class {kind}"
 
 
@@ -526,7 +528,7 @@ def entries(
                 item = h5o.open(group, name)
                 inside = _links(item, path) if isinstance(item, h5g.GroupID) else []
                 if isinstance(item, h5d.DatasetID):
-                    checked(item, path)
+                    require_own_values(item, path)
             except (*RAISED, FormatError) as e:
                 yield path, e
             else:
@@ -546,7 +548,7 @@ def _links(group: h5g.GroupID, path: str) -> list[tuple[h5g.GroupID, str, bytes,
     prefix = NOT_COORDINATE.encode()
     variables = {name.removeprefix(prefix) for name, *_ in links if name.startswith(prefix)}
     return [
-        (group, f"{path}/{text(name.removeprefix(prefix))}", name, kind, address)
+        (group, f"{path}/{as_text(name.removeprefix(prefix))}", name, kind, address)
         for name, kind, address in reversed(links)
         if name not in variables
     ]
@@ -557,6 +559,6 @@ def as_bytes(part: str) -> bytes:
     return part.encode("utf-8", "surrogateescape")
 
 
-def text(name: bytes) -> str:
+def as_text(name: bytes) -> str:
     """The name of a link as text; bytes that are not UTF-8 become surrogates."""
     return name.decode("utf-8", "surrogateescape")

@@ -56,7 +56,7 @@ class Recorder(io.FileIO):
     """A file that keeps the first error of a write in `error`, and reports success to HDF5.
 
     HDF5 does not survive a failed write: it reports it late, and may crash when the process ends.
-    `worded` raises the error instead.
+    `wrap_errors` raises the error instead.
     """
 
     error: OSError | None = None
@@ -90,7 +90,7 @@ class Recorder(io.FileIO):
             return size or 0
 
     @contextlib.contextmanager
-    def worded(self) -> Iterator[None]:
+    def wrap_errors(self) -> Iterator[None]:
         """Turn what h5py raises into a RevseqError, and raise the error that was kept."""
         try:
             yield
@@ -98,7 +98,7 @@ class Recorder(io.FileIO):
             raise
         except (OSError, RuntimeError, ValueError) as e:
             if not self.error:
-                raise files.worded_error(e, self._file_name, self._file_name, "write") from e
+                raise files.as_error(e, self._file_name, self._file_name, "write") from e
         if self.error:
             raise base.failed(self._file_name, "write", self.error) from None
 
@@ -122,7 +122,7 @@ class _DatasetSink(FileSink):
             identity = cast("Identity", original.identity)
             fill_from(self.file, original.path, identity, [(0, identity.size, 0)])
         self._recorder = Recorder(self.file)
-        with self._recorder.worded():
+        with self._recorder.wrap_errors():
             self._file = h5py.File(self._recorder, **self._new.options, **options)
             dataset, notes = self._new.create_in(self._file)
             self.notes += tuple(notes)
@@ -130,7 +130,7 @@ class _DatasetSink(FileSink):
 
     def _close(self) -> None:
         if self._recorder:
-            with self._recorder.worded():
+            with self._recorder.wrap_errors():
                 if self._file:
                     self._file.close()
                 self._recorder.close()
@@ -185,7 +185,7 @@ class Hdf5Sink(_DatasetSink):
         return self._writer
 
     def receive(self, write_result: object) -> None:
-        with LOCK, cast("Recorder", self._recorder).worded():
+        with LOCK, cast("Recorder", self._recorder).wrap_errors():
             if self.encoded:
                 for chunk in cast("list[Chunk]", write_result):
                     signals.check()

@@ -28,16 +28,7 @@ from revseq_cli.formats.attributes import (
     as_texts,
     find_coordinates,
     is_small,
-    joined,
-)
-from revseq_cli.formats.contents import (
-    DIMENSION,
-    GROUP,
-    Contents,
-    Item,
-    not_whole,
-    only_of,
-    refuse_bomb,
+    join_characters,
 )
 from revseq_cli.formats.contract import (
     Address,
@@ -48,9 +39,11 @@ from revseq_cli.formats.contract import (
     TextTypes,
 )
 from revseq_cli.formats.hdf5 import files, storage
-from revseq_cli.formats.hdf5.files import RAISED, dataset_at, opened
+from revseq_cli.formats.hdf5.files import RAISED, open_dataset, open_hdf5
 from revseq_cli.formats.hdf5.storage import LOCK, filters_of, require_filters
+from revseq_cli.formats.listings import DIMENSION, GROUP, Contents, Item, only_of
 from revseq_cli.formats.raw import RawReadTask, RawTensor, cut_alignments_of
+from revseq_cli.formats.refusals import damaged_file, refuse_bomb
 from revseq_cli.formats.table import is_hdf5, is_netcdf, looks_like
 
 NETCDF4 = "NetCDF-4"  # what people call an HDF5 file that NetCDF wrote
@@ -67,7 +60,7 @@ class Hdf5Source(Source):
     """A dataset of an HDF5 file.
 
     `name` is what to call the file, where that is not its path; `asked` is the data type of opaque
-    elements, whose type has no name in the file. `place` is a path to it of hard links.
+    elements, whose type has no name in the file. `hard_path` is a path to it of hard links.
     `properties` are those of its creation, and `limits` the largest sizes that it can have, None
     for a dimension that can grow. Elements that lie in the file as they are, at the offset of
     `raw`, are read and written without HDF5.
@@ -86,8 +79,8 @@ class Hdf5Source(Source):
                 seems, hint = looks_like(fd.read(64, 0))
                 found = f"not an HDF5 file: it looks like {seems}"
                 raise FormatError(found, "an HDF5 file by its suffix", hint, name)
-        with opened(path, name, self.identity) as file:
-            dataset, own_name, self.place = files.find(file, key, name)
+        with open_hdf5(path, name, self.identity) as file:
+            dataset, own_name, self.hard_path = files.find_dataset(file, key, name)
             self.key = own_name.lstrip("/")
             self.name = f"{name}::{own_name}"
             self.path = path
@@ -100,7 +93,7 @@ class Hdf5Source(Source):
             self.sizes = dataset.shape
             self.limits = dataset.maxshape
             self.encoded = self.properties.get_nfilters() > 0
-            self.dimensions = files.names_of(dataset)
+            self.dimensions = files.dimension_names(dataset)
             if not storage.is_narrow(kind):
                 self.raw = self._find_raw(dataset)
             details = _details_of(self.properties, storage.meaning(kind))
@@ -117,7 +110,9 @@ class Hdf5Source(Source):
         raw = RawTensor(self.path, self.name, dataset.id.get_offset(), self.dtype, self.sizes)
         size = self.identity.size
         if raw.end > size:
-            raise not_whole(f"truncated: {size} bytes, and its values end at {raw.end}", self.name)
+            raise damaged_file(
+                f"truncated: {size} bytes, and its values end at {raw.end}", self.name
+            )
         return raw
 
     def _check(self, dataset: h5py.Dataset) -> None:
@@ -141,22 +136,22 @@ class Hdf5Source(Source):
     def original_for(self, name: str) -> Original | None:
         """Its file; None where the output's name is that of a NetCDF file, and its file is none."""
         if is_netcdf(name) and not is_netcdf(self.path):
-            with opened(self.path, self.name) as file:
-                if not files.is_netcdf(dataset_at(file, self.place, self.name)):
+            with open_hdf5(self.path, self.name) as file:
+                if not files.is_netcdf(open_dataset(file, self.hard_path, self.name)):
                     return None
         return super().original_for(name)
 
     def meaning(self) -> Meaning:
-        with opened(self.path, self.name) as file:
-            dataset = dataset_at(file, self.place, self.name)
-            attributes, left = files.attributes_of(dataset)
+        with open_hdf5(self.path, self.name) as file:
+            dataset = open_dataset(file, self.hard_path, self.name)
+            attributes, left = files.read_attributes(dataset)
             if dataset.id.get_type().get_class() == h5t.ENUM and self.dtype.kind != "b":
                 left.append("the names of its enumeration")
             read = functools.partial(_read_coordinate_of, dataset)
             coordinates = find_coordinates(self.dimensions, read)
             groups = []
             for group in reversed(files.groups_of(dataset)):
-                group_attributes, _ = files.attributes_of(group)
+                group_attributes, _ = files.read_attributes(group)
                 groups.append(group_attributes)
             default_fill = None
             storage_fill = None
@@ -190,12 +185,12 @@ class Hdf5Source(Source):
         return cut_alignments_of(self.dtype, self.sizes) if self.raw else super().cut_alignments
 
     def is_item(self, key: str) -> bool:
-        return key in (f"/{self.key}", self.place)
+        return key in (f"/{self.key}", self.hard_path)
 
     def read_task(self, region: Region) -> ReadTask:
         if self.raw:
             return RawReadTask(self.raw, self.identity, region)
-        return Hdf5ReadTask(self.path, self.name, self.place, self.dtype, self.identity, region)
+        return Hdf5ReadTask(self.path, self.name, self.hard_path, self.dtype, self.identity, region)
 
 
 def _details_of(properties: h5py.h5p.PropDCID, meaning: str) -> dict[str, str]:
@@ -233,7 +228,7 @@ def find_scale(dataset: h5py.Dataset, d: int, name: str) -> h5py.Dataset | None:
 
     Without scales, it is the dataset of that name in the same group.
     """
-    for scale in files.scales_of(dataset, d):
+    for scale in files.find_scales(dataset, d):
         if str(scale.name).rpartition("/")[2] == name:
             break
     else:
@@ -258,11 +253,11 @@ def read_coordinate(scale: h5py.Dataset, name: str) -> Variable:
     if not is_small(sizes, scale.dtype.itemsize, scale.chunks):
         raise FormatError("a large coordinate")
     require_filters(scale, name)
-    attributes, _ = files.attributes_of(scale)
+    attributes, _ = files.read_attributes(scale)
     values = _read_texts(scale) if kind == "O" else scale[()]
     if is_of_characters:
         attributes.pop(ENCODING, None)
-        values = joined(values)
+        values = join_characters(values)
     if is_text:
         values = as_texts(values)
     return Variable(name, attributes, values)
@@ -287,15 +282,15 @@ class Hdf5ReadTask:
 
     path: str
     name: str
-    place: str
+    hard_path: str
     dtype: np.dtype[Any]
     unchanged: base.Identity
     region: Region
 
     def read(self) -> NDArray[Any]:
         """The values of the region; FormatError with the first chunk that cannot be read."""
-        with LOCK, opened(self.path, self.name, self.unchanged) as file:
-            dataset = dataset_at(file, self.place, self.name)
+        with LOCK, open_hdf5(self.path, self.name, self.unchanged) as file:
+            dataset = open_dataset(file, self.hard_path, self.name)
             require_filters(dataset, self.name)
             if storage.ends_in_blosc(dataset):
                 self._require_whole_frames(dataset)
@@ -330,7 +325,7 @@ class Hdf5ReadTask:
 
     def _damaged(self, box: Region, dataset: h5py.Dataset, reason: str) -> FormatError:
         start = chunk_start(box, dataset.chunks)
-        return not_whole(f"the chunk at {start} is damaged: {reason}", self.name)
+        return damaged_file(f"the chunk at {start} is damaged: {reason}", self.name)
 
 
 # What a file holds: neither values nor other files are read.
@@ -340,13 +335,13 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
     """What the file or the group holds; None where the address is that of a dataset."""
     items = list[Item]()
     datasets = dict[str, bool]()
-    with opened(address.path) as file:
-        group, _, place = files.follow(file, (address.key or "").strip("/"), address.path)
+    with open_hdf5(address.path) as file:
+        group, _, hard_path = files.follow_links(file, (address.key or "").strip("/"), address.path)
         if not isinstance(group, h5g.GroupID):
             return None
         # One at a time: HDF5 is slow with many open objects.
-        for path, entry in files.entries(group, place):
-            item = Item(path, depth=path.count("/") - place.count("/") - 1)
+        for path, entry in files.entries(group, hard_path):
+            item = Item(path, depth=path.count("/") - hard_path.count("/") - 1)
             match entry:
                 case h5g.GroupID():
                     item = item._replace(
@@ -368,12 +363,14 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
     if address.key is None:
         choices = {*files.to_choose(datasets)}
         only = only_of([item for item in items if item.key in choices])
-    return Contents(address.path, "h5", tuple(items), only, place, count, is_tree=True, label=label)
+    return Contents(
+        address.path, "h5", tuple(items), only, hard_path, count, is_tree=True, label=label
+    )
 
 
 def _unreadable(item: Item, error: Exception) -> Item:
     if isinstance(error, FormatError):
-        return item.refused(error)
+        return item.with_reason(error)
     return item._replace(what=f"cannot be read: {str(error)[:80]}", is_damaged=True)
 
 
@@ -387,7 +384,7 @@ def _tensor(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tuple[
         kind = dataset.id.get_type()
         item = item._replace(
             sizes=sizes,
-            dimensions=files.names_of(dataset),
+            dimensions=files.dimension_names(dataset),
             attributes=files.count_attributes(dataset),
             details=_details_of(dataset.id.get_create_plist(), storage.meaning(kind)),
         )
@@ -399,7 +396,7 @@ def _tensor(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tuple[
         try:
             data_type = data_type_of(files.require_numbers(dataset, asked))
         except FormatError as e:
-            return item.refused(e), is_scale
+            return item.with_reason(e), is_scale
         require_sizes(sizes, item.key)
         return item._replace(desc=TensorDesc(data_type, sizes)), is_scale
     except (*RAISED, FormatError) as e:

@@ -34,7 +34,7 @@ from revseq_cli.core.tensors import (
     parts,
     sizes_of,
 )
-from revseq_cli.formats.contents import require_whole_frame
+from revseq_cli.formats.refusals import require_whole_frame
 
 # Passes hold it while they use HDF5: workers of dask have several threads, and some functions of
 # h5py take no lock.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from revseq_cli.files.new import NewFile
-from revseq_cli.formats.contents import extra
 from revseq_cli.formats.contract import Address, FileSink, Original, Source, TextTypes
+from revseq_cli.formats.refusals import import_extra
 from revseq_cli.formats.zarr.metadata import contents
 
 __all__ = ["contents", "create_sink", "open_source"]
@@ -12,7 +12,7 @@ __all__ = ["contents", "create_sink", "open_source"]
 
 def open_source(address: Address, types: TextTypes) -> Source:
     """The named array of a store, or its only one."""
-    extra("zarr", "a Zarr store", address.path)
+    import_extra("zarr", "a Zarr store", address.path)
     from revseq_cli.formats.zarr.source import ZarrSource
 
     return ZarrSource(address.path, address.key, asked=types.asked)
@@ -20,7 +20,7 @@ def open_source(address: Address, types: TextTypes) -> Source:
 
 def create_sink(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:
     """A new store of one array, or a copy of a store with that array replaced or added."""
-    extra("zarr", "a Zarr store", file.name)
+    import_extra("zarr", "a Zarr store", file.name)
     from revseq_cli.formats.zarr.sink import ZarrSink
 
     return ZarrSink(file, template, key, original)

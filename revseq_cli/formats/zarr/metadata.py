@@ -29,9 +29,9 @@ from revseq_cli.core.dtypes import data_type_of, dtype_of, is_nameless, named, r
 from revseq_cli.core.errors import FormatError, MissingFileError, RevseqError, TensorIOError
 from revseq_cli.core.tensors import DataType, TensorDesc, braced
 from revseq_cli.files import base, folders
-from revseq_cli.formats.attributes import FILL, MISSING, VALID, Attributes, plain
-from revseq_cli.formats.contents import GROUP, Contents, Item, only_of
+from revseq_cli.formats.attributes import FILL, MISSING, VALID, Attributes, as_neutral
 from revseq_cli.formats.contract import Address, TextTypes
+from revseq_cli.formats.listings import GROUP, Contents, Item, only_of
 from revseq_cli.text.numbers import unique
 
 Version = Literal[2, 3]
@@ -266,7 +266,7 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
             if node:
                 item = item._replace(attributes=len(attributes_of(node)[0]))
         except RevseqError as e:  # what is wrong with its metadata is listed instead
-            item = item.refused(e)
+            item = item.with_reason(e)
         items.append(item)
     only = None
     if address.key is None:
@@ -289,14 +289,14 @@ def attributes_of(node: Node) -> tuple[Attributes, list[str]]:
     for name, stored in node.attributes.items():
         if name == DIMENSIONS:
             continue
-        value = plain(stored)
+        value = as_neutral(stored)
         if value is None:
             lost.append(name)
         else:
             attributes[name] = value
     fill = node.fields.get("fill_value") if node.version == 2 else None
     if fill and DIMENSIONS in node.attributes and FILL not in attributes:
-        attributes[FILL] = plain(fill)
+        attributes[FILL] = as_neutral(fill)
     for name in {*MISSING, *VALID} & attributes.keys():
         text = attributes[name]
         if isinstance(text, str):
@@ -307,9 +307,9 @@ def attributes_of(node: Node) -> tuple[Attributes, list[str]]:
 def _number_in(text: str) -> Any:  # noqa: ANN401 - a NumPy number, or the text
     """The number that a text holds, in digits or in base 64; the text where it holds none."""
     with contextlib.suppress(ValueError):
-        return plain(float(text))
+        return as_neutral(float(text))
     with contextlib.suppress(ValueError, struct.error):
-        return plain(struct.unpack("<d", base64.b64decode(text))[0])
+        return as_neutral(struct.unpack("<d", base64.b64decode(text))[0])
     return text
 
 

@@ -36,10 +36,10 @@ from revseq_cli.formats.attributes import (
     Variable,
     as_texts,
     fill_of,
-    typed,
+    fit_types,
 )
-from revseq_cli.formats.contents import not_a_name, other_dimension
 from revseq_cli.formats.contract import BlockWriter, FileSink, Original, Source
+from revseq_cli.formats.refusals import dimension_conflict, invalid_name
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.metadata import (
     ARRAY_FILES,
@@ -128,7 +128,7 @@ class ZarrSink(FileSink):
         dtype = template.dtype.newbyteorder("=")
         if dtypes.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
             dtype = np.dtype(f"V{dtype.itemsize}")
-        attributes = typed(said.attributes, dtype)
+        attributes = fit_types(said.attributes, dtype)
         chunks = self._choose_chunks(template)
         self.chunks, files = _create_metadata(
             template.sizes,
@@ -248,7 +248,7 @@ class ZarrSink(FileSink):
                 other = metadata.read(node, key, texts=True)
                 for name, size in zip(other.dimensions, other.sizes, strict=False):
                     if name and sizes.get(name, size) != size:
-                        raise other_dimension(name, f"{self.file.name}::{self._key}")
+                        raise dimension_conflict(name, f"{self.file.name}::{self._key}")
 
     def _has_coordinate(self, key: str, variable: Variable) -> bool:
         """Whether the store has that coordinate; UsageError where it has other values."""
@@ -261,7 +261,7 @@ class ZarrSink(FileSink):
         if values.dtype.kind in "USO":
             values = as_texts(values)
         if not variable.is_same_as(Variable(variable.name, attributes_of(node)[0], values)):
-            raise other_dimension(variable.name, f"{self.file.name}::{self._key}")
+            raise dimension_conflict(variable.name, f"{self.file.name}::{self._key}")
         return True
 
     def start(self) -> None:
@@ -401,7 +401,7 @@ def _require_path(key: str, where: str, old: str) -> str:
     key = key.strip("/")
     for part in key.split("/") if key else ():
         if not _is_name(part) and (part not in old.split("/") or not part.startswith("__")):
-            raise not_a_name(key, "array", "a path such as group/name", where)
+            raise invalid_name(key, "array", "a path such as group/name", where)
         fault, hint = platform.name_fault(part)  # each part is the name of a folder
         if fault:
             raise UsageError(fault, "a path such as group/name", hint, f"{where}::{key}")

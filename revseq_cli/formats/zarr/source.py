@@ -41,8 +41,8 @@ from revseq_cli.formats.attributes import (
     find_coordinates,
     is_small,
 )
-from revseq_cli.formats.contents import chosen, refuse_bomb, require_whole_frame
 from revseq_cli.formats.contract import Original, ReadTask, Source, Storage
+from revseq_cli.formats.refusals import choose_tensor, refuse_bomb, require_whole_frame
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.metadata import (
     ARRAY_FILES,
@@ -81,7 +81,7 @@ class ZarrSource(Source):
         key = key and key.strip("/")
         node = self.store.node(key) if key else None
         if key is None or not node or not node.is_array:  # a store may have very many arrays
-            key = chosen(self.store.arrays(), key, name, is_tensor=self._is_tensor)
+            key = choose_tensor(self.store.arrays(), key, name, is_tensor=self._is_tensor)
             node = self.store.node(key)
         if node is None:
             raise metadata.changed(name)

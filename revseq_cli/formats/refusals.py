@@ -1,0 +1,153 @@
+"""What several formats refuse, and the hints that name tensors to type instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from importlib import import_module
+from types import ModuleType
+
+from revseq_cli.core import platform
+from revseq_cli.core.errors import (
+    FormatError,
+    UsageError,
+    can_be_typed,
+    listed,
+    nearest_name,
+)
+
+_MOST_PROPOSED = 10  # words to type, in a hint
+# Keras's definition of a decompression bomb: more than so many bytes, and more than so many times
+# what is stored.
+_BOMB_BYTES = 4 << 30
+_BOMB_RATIO = 1000
+# A frame of Blosc begins with a header, which has the bytes of the whole frame at this place.
+_BLOSC_HEADER = 16
+_BLOSC_LENGTH = slice(12, 16)
+
+
+def try_hint(path: str, *keys: str) -> str:
+    """A hint to name the tensor of that key in a file, or one of several, quoted for a shell."""
+    return propose_names([f"{path}::{key}" for key in keys if can_be_typed(key)])
+
+
+def propose_names(names: Sequence[str]) -> str:
+    """A hint to type a name, or one of the first of several; nothing without one."""
+    if not names:
+        return ""
+    words = ", ".join(map(platform.typed, names[:_MOST_PROPOSED]))
+    if len(names) == 1:
+        return f"try {words}"
+    more = len(names) - _MOST_PROPOSED
+    if more > 0:
+        words += f" and {more} more"
+    return f"one of {words}"
+
+
+def choose_tensor(
+    names: Collection[str],
+    key: str | None,
+    path: str,
+    noun: str = "tensor",
+    is_tensor: Callable[[str], bool] | None = None,
+) -> str:
+    """`key` if the file has such a tensor, or without a key its only tensor; else FormatError.
+
+    The error lists the names. Its hint has only those for which `is_tensor` holds, where a format
+    has others, such as texts. `noun` is the format's word for a tensor.
+    """
+    if key is None and len(names) == 1:
+        return next(iter(names))
+    if key is not None and key in names:
+        return key
+    tensors = [name for name in names if is_tensor is None or is_tensor(name)]
+    if key is not None:
+        raise unknown_tensor(tensors, key, path, f"no such {noun}")
+    if not names:
+        raise FormatError(f"has no {noun}", f"a {noun}", where=path)
+    raise FormatError(
+        f"has {len(names)} {noun}s: {listed(names)}",
+        "the name of one",
+        try_hint(path, *tensors),
+        path,
+    )
+
+
+def unknown_tensor(names: Collection[str], key: str, path: str, found: str) -> FormatError:
+    """The error for a key that is none of the `names` of a file.
+
+    Its hint has the name that was probably meant.
+    """
+    near = nearest_name(key, names)
+    hint = try_hint(path, near) if near else ""
+    expected = f"one of {listed(names)}" if names else ""
+    return FormatError(found, expected, hint, f"{path}::{key}")
+
+
+def refuse_key(key: str | None, file: str, where: str, hint: str = "") -> None:
+    """UsageError for a key where a file, such as .npy, contains one tensor without a name."""
+    if key is not None:
+        raise UsageError(f"{file} has one tensor without a name", "no name after ::", hint, where)
+
+
+def invalid_name(key: str, noun: str, expected: str, where: str) -> UsageError:
+    """The error for a key that no tensor of a format can have.
+
+    `noun` is the format's word for a tensor.
+    """
+    return UsageError(f"{key[:80]!r} is not a valid {noun} name", expected, where=where)
+
+
+def name_taken(key: str, path: str) -> UsageError:
+    """The error for a new tensor of a name that INPUT's file already has for something else."""
+    found = f"has another tensor {key}"
+    return UsageError(found, "a name that is free", "to leave out the copy, add --only", path)
+
+
+def dimension_conflict(name: str, where: str) -> UsageError:
+    """The error for a tensor to add to a file with another dimension of that name.
+
+    That dimension has another size, or other coordinates.
+    """
+    path, _, key = where.partition("::")
+    key = key.strip("/").rpartition("/")[2]
+    found = f"its dimension {name} has another size or other coordinates than {name} there"
+    hint = f"name a group of its own: {platform.typed(f'{path}::{key}_group/{key}')}"
+    return UsageError(found, hint=hint, where=where)
+
+
+def refuse_bomb(unpacked: int, stored: int, remedy: str, where: str) -> None:
+    """FormatError if a file unpacks to far more bytes than it stores.
+
+    `remedy` is for who wants it nevertheless.
+    """
+    if unpacked > _BOMB_BYTES and unpacked > _BOMB_RATIO * stored:
+        found = f"unpacks to {unpacked} bytes or more, and stores {stored}"
+        expected = f"at most {_BOMB_RATIO} times what is stored"
+        raise FormatError(found, expected, f"if it is what you want, {remedy}", where)
+
+
+def require_whole_frame(frame: memoryview | bytes) -> None:
+    """FormatError for a frame of Blosc that is shorter than its header says.
+
+    Blosc does not ask how many bytes there are, and decodes what lies after them in memory.
+    """
+    if len(frame) < _BLOSC_HEADER:
+        raise FormatError(f"a Blosc frame is truncated: it has {len(frame)} bytes")
+    whole = int.from_bytes(frame[_BLOSC_LENGTH], "little")
+    if len(frame) < whole:
+        raise FormatError(f"a Blosc frame is truncated: it has {len(frame)} of {whole} bytes")
+
+
+def import_extra(package: str, found: str, where: str, name: str = "") -> ModuleType:
+    """An optional package; FormatError about `where` if it is not installed."""
+    try:
+        return import_module(package)
+    except ModuleNotFoundError:
+        package = name or package
+        hint = platform.pip(f"install {package}")
+        raise FormatError(found, f"the package {package}", hint, where) from None
+
+
+def damaged_file(found: str, where: str) -> FormatError:
+    """The error for a file that is truncated or damaged."""
+    return FormatError(found, "the whole file", "fetch it again", where)
