@@ -147,7 +147,8 @@ def command(
                 for outcome in itertools.chain(skipped, results):
                     outcomes.append(outcome)
                     _print_outcome(outcome, jobs, console)
-                    advance(0 if outcome.skipped else 1)
+                    if not outcome.skipped:
+                        advance(1)
             finally:
                 in_order = sorted(outcomes, key=lambda outcome: outcome.line)
                 _print_notes_and_errors(in_order, jobs, console)

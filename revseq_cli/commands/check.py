@@ -119,6 +119,7 @@ def _describe(job: Job, result: _Result) -> CheckRecord:
     """What --json has of the check."""
     from revseq_cli.report import objects
 
+    lowest = result.lowest.short if result.lowest else None
     counts = None
     if result.counts:
         names = [field.name for field in fields(objects.CountsRecord)]
@@ -127,7 +128,7 @@ def _describe(job: Job, result: _Result) -> CheckRecord:
         **objects.describe_job(job),
         level=result.level.short,
         valid=not result.failing,
-        lowest_level=result.lowest.short if result.lowest else None,
+        lowest_level=lowest,
         hint=result.hint,
         constraints=result.constraints,
         length_counts=counts,
@@ -177,15 +178,17 @@ def _check_nodes(
     for node in nodes:
         known = model.known[node.values]
         verdict = judge_node(model, node, level, lengths_dtype)
+        lowest = verdict.lowest.short if verdict.lowest else None
+        data_type = known.data_type.name if known.data_type else None
         name = f"{model.path}::{node.key}"
         row = objects.NodeRecord(
             name,
-            known.data_type.name if known.data_type else None,
+            data_type,
             known.sizes,
             time_axis=node.time_axis,
             batch_axis=node.batch_axis,
             valid=verdict.is_valid,
-            lowest_level=verdict.lowest.short if verdict.lowest else None,
+            lowest_level=lowest,
             verdict=verdict.text,
         )
         rows.append(row)

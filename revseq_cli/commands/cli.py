@@ -8,6 +8,7 @@ import re
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -135,13 +136,15 @@ def _print_topic(name: str) -> None:
     written = io.BytesIO()
     encoding = sys.stdout.encoding or "utf-8"
     file = io.TextIOWrapper(written, encoding, "backslashreplace", newline="\n")
+    width = None if is_terminal else 80
+    colors: Literal["standard"] | None = "standard" if in_color else None
     # On Windows, rich must not write into a file as it does to an old console.
     console = Console(
         file=file,
-        width=None if is_terminal else 80,
+        width=width,
         legacy_windows=False,
         force_terminal=in_color,
-        color_system="standard" if in_color else None,
+        color_system=colors,
         theme=Theme(_STYLES),
     )
     # Code has no colours: those of its highlighters are made for one kind of terminal.

@@ -88,7 +88,8 @@ def command(
     row = table.TEXT
     if is_printed:
         row = choose_printed_format(reference.format, "type instead of - {}")
-    request = keep_digits(request, None if is_printed else dst, row)
+    output = None if is_printed else dst
+    request = keep_digits(request, output, row)
     source = inputs.load_tensor(request, "SRC")
     inputs.refuse_sizes([typed], request.sizes)
     if is_printed:
@@ -123,7 +124,8 @@ def _print(source: Source, row: Format, *, full: bool) -> None:
 
     if row.is_text:
         require_text(source.desc, source.name)
-    if row is table.TEXT and sys.stdout.isatty() and not full:
+    may_shorten = sys.stdout.isatty() and not full
+    if row is table.TEXT and may_shorten:
         text = view.tensor_text("OutputTensor", source, most_elements(full=full))
         source.recheck()
         click.echo(text)

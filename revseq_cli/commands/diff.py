@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -178,15 +179,13 @@ def command(
         with FileTransaction(drawing) as transaction:
             drawing.write(svg.encode())
         notes += transaction.notes
-    result = comparison.Comparison(
-        a,
-        b,
-        differences,
-        axis=job.axis if job else None,
-        wrong_sequences=diagnosis.wrong_sequences if diagnosis else None,
-        mistakes=diagnosis.mistakes if diagnosis else (),
-        sequences=sequences,
-    )
+    result = comparison.Comparison(a, b, differences, sequences=sequences)
+    if job:
+        result = replace(result, axis=job.axis)
+    if diagnosis:
+        result = replace(
+            result, wrong_sequences=diagnosis.wrong_sequences, mistakes=diagnosis.mistakes
+        )
     return _print_result(result, notes, console)
 
 
@@ -323,11 +322,13 @@ def _draw(
 
     mask = _mask_of(pair, tolerance)
     job = pair.job
-    tensors = (("A", pair.a), ("expected" if job else "B", pair.right))
+    name = "expected" if job else "B"
+    tensors = (("A", pair.a), (name, pair.right))
     if job is None:
         # The report may show fewer differences than the picture, or none.
         differences = passes.compare("draw", pair, tolerance, _MOST_DRAWN)
         return picture.of_difference(tensors, differences, mask)
+    causes = [mistake.text for mistake in diagnosis.mistakes] if diagnosis else []
     return picture.of_difference(
         tensors,
         differences,
@@ -335,5 +336,5 @@ def _draw(
         axis=job.axis,
         lengths=job.lengths,
         batch_axis=job.batch_axis,
-        causes=tuple(mistake.text for mistake in diagnosis.mistakes) if diagnosis else (),
+        causes=tuple(causes),
     )

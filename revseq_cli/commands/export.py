@@ -69,8 +69,8 @@ def command(
     written, result, notes = write_model(job, Path(output), overwrite=overwrite)
     console.note(*job.describe_lengths(0, counts.least), *notes)
     there = _make_command(Path(output).name)
-    made, values, lengths = (platform.typed(str(path)) for path in (result, *written[1:]))
-    here = f"revseq diff {made} --job {values} {lengths} --axis {job.axis}"
+    output_file, values, lengths = (platform.typed(str(path)) for path in (result, *written[1:]))
+    here = f"revseq diff {output_file} --job {values} {lengths} --axis {job.axis}"
     if console.as_json:
         record = objects.ExportRecord(
             **objects.describe_job(job),

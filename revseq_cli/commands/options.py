@@ -228,10 +228,13 @@ def take_resources(parameters: dict[str, Any]) -> Resources:
     engine, cores, memory, scheduler = (
         parameters.pop(name) for name in ("engine", "cores", "memory", "scheduler")
     )
-    if scheduler and engine != "dask" and "REVSEQ_SCHEDULER" not in os.environ:
-        raise UsageError("--scheduler is about dask", "--engine dask", "add --engine dask")
+    if engine != "dask":
+        # One in the environment is there for other commands.
+        if scheduler and "REVSEQ_SCHEDULER" not in os.environ:
+            raise UsageError("--scheduler is about dask", "--engine dask", "add --engine dask")
+        scheduler = None
     files.limit_memory(memory)
-    return Resources(engine, cores or 0, memory, scheduler or "" if engine == "dask" else "")
+    return Resources(engine, cores or 0, memory, scheduler or "")
 
 
 def _take_console(parameters: dict[str, Any]) -> Console:
@@ -245,7 +248,9 @@ def _take_console(parameters: dict[str, Any]) -> Console:
     )
     context.meta[NOTES] = console.notes
     # Lines of JSON on the same terminal would break the bar, which is there until the command ends.
-    if sys.stderr.isatty() and not console.quiet and not (console.as_json and sys.stdout.isatty()):
+    prints_lines = console.as_json and sys.stdout.isatty()
+    is_silent = console.quiet or prints_lines
+    if sys.stderr.isatty() and not is_silent:
         from revseq_cli.report.progress import show_progress
 
         context.with_resource(show_progress())

@@ -140,8 +140,11 @@ class Pool:
         while self._small:
             most = min(_GROUP_JOBS, len(self._small) // (2 * self._workers))
             group = [self._small.popleft()]
-            size = self._entries[group[0]].bytes
-            while self._small and len(group) < most and not _is_far(self._entries[group[0]]):
+            first = self._entries[group[0]]
+            size = first.bytes
+            if _is_far(first):
+                most = 1
+            while self._small and len(group) < most:
                 size += self._entries[self._small[0]].bytes
                 if size > _GROUP_BYTES:
                     break

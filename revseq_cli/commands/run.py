@@ -235,12 +235,14 @@ def _print_plan(job: Job, plan: Plan, output: str | None, console: Console) -> N
         click.echo(view.plan(job, plan))
     console.note(*job.notes)
     if console.as_json:
+        scheduler = plan.transport.scheduler
+        workers = None if scheduler else plan.workers
         shown = objects.PlanRecord(
             blocks=plan.blocks.count,
             block_bytes=plan.blocks.elements * job.values.dtype.itemsize,
             engine=plan.engine,
-            workers=None if plan.transport.scheduler else plan.workers,
-            scheduler=plan.transport.scheduler or None,
+            workers=workers,
+            scheduler=scheduler or None,
             memory=plan.bytes,
             spooled=bool(plan.detour.copies or plan.detour.tiling),
         )

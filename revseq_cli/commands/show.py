@@ -98,7 +98,9 @@ def command(
             damaged = {name: e.about(name)}
         if text:
             is_apart = bool(shown) and not names
-            click.echo(f"\n{text}" if is_apart else text)
+            if is_apart:
+                click.echo()
+            click.echo(text)
         for error in damaged.values():
             print_error(error, console.color)
         shown += parts
@@ -191,10 +193,11 @@ def _open_parts(
             yield _describe_tensor(example.tensor(role, types), f"{name}::{role}", stats=stats)
         return
     contents = references.contents(reference, types)
-    has_list = contents is not None and (headers or contents.only is None)
-    if contents and has_list and not stats:
-        yield _Shown(contents, list(_describe_items(contents)))
-        return
+    if contents and not stats:
+        has_list = headers or contents.only is None
+        if has_list:
+            yield _Shown(contents, list(_describe_items(contents)))
+            return
     inputs.refuse_sizes([reference], types.sizes)
     keys = [reference.key]
     if contents and stats:
@@ -250,17 +253,19 @@ def _describe_tensor(source: Source, name: str, *, stats: bool) -> _Shown:
     from revseq_cli.report import objects
 
     attributes = _read_attributes(source)
+    count = None if attributes is None else len(attributes)
+    statistics = _count_statistics(source) if stats else None
     record = objects.StoredRecord(
         name,
         source.desc.data_type.name,
         source.desc.sizes,
         bytes=source.desc.total_bytes,
         dimensions=[dimension or None for dimension in source.dimensions],
-        attributes=None if attributes is None else len(attributes),
+        attributes=count,
         attribute_values=attributes,
         format=source.storage.format,
         storage=_as_keys(source.storage.details),
-        statistics=_count_statistics(source) if stats else None,
+        statistics=statistics,
     )
     return _Shown(source, [record])
 

@@ -80,8 +80,8 @@ def name_of(parameter: click.Parameter, context: click.Context | None) -> str:
     if isinstance(parameter, click.Argument):
         return parameter.human_readable_name.strip("[].")
     variable = parameter.envvar
-    if context and parameter.name and isinstance(variable, str):
-        source = context.get_parameter_source(parameter.name)
+    if context and isinstance(variable, str):
+        source = context.get_parameter_source(str(parameter.name))
         if source is click.core.ParameterSource.ENVIRONMENT:
             return variable
     typed = [word.partition("=")[0] for word in sys.argv[1:]]
@@ -129,10 +129,10 @@ def _unknown_option(error: click.NoSuchOption) -> RevseqError:
     if argument in arguments:
         before = "" if argument == "INPUT" else " after INPUT"
         return UsageError(problem, hint=f"{argument} has no option: type its name{before}")
-    if context and context.info_name == "convert" and typed in ("-o", "--output"):
-        return UsageError(
-            problem, hint="type the output after the input, as in convert x.npy y.csv"
-        )
+    command = context.info_name if context else ""
+    if command == "convert" and typed in ("-o", "--output"):
+        hint = "type the output after the input, as in convert x.npy y.csv"
+        return UsageError(problem, hint=hint)
     near = nearest(typed, [name for name in options if name.startswith("--")], 0.7)
     if near:
         return UsageError(problem, hint=f"the nearest option is {near}")

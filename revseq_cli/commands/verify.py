@@ -192,7 +192,8 @@ def _write_verdict(name: str, verdict: Verdict, console: Console) -> Iterator[st
 
     word = console.paint("WRONG", terminal.RED)
     if verdict.right:
-        word = console.paint("fixed" if verdict.fixed else "right", terminal.GREEN)
+        right = "fixed" if verdict.fixed else "right"
+        word = console.paint(right, terminal.GREEN)
     yield f"  example {verdict.number}, line {verdict.line}: {word}"
     for finding in verdict.findings:
         position = f"{name}:{finding.line}:{finding.column}"

@@ -152,10 +152,13 @@ def text_of(comparison: Comparison, width: int | None = None, *, in_color: bool 
         return terminal.fit("\n".join(lines), width)
     lines.append(_count(comparison, differences))
     wrong = comparison.wrong_sequences
-    if wrong and wrong.rule and wrong.count < wrong.of:
-        lines.append(f"only {wrong.rule} are wrong")
-    for i, mistake in enumerate(comparison.mistakes):
-        lines.append(f"{'and' if i else 'explained by'}: {mistake.text}")
+    if wrong and wrong.count < wrong.of:
+        if wrong.rule:
+            lines.append(f"only {wrong.rule} are wrong")
+    label = "explained by"
+    for mistake in comparison.mistakes:
+        lines.append(f"{label}: {mistake.text}")
+        label = "and"
     lines = terminal.fit("\n".join(lines), width).split("\n")
     if comparison.axis is None or not comparison.sequences:
         lines += _elements(comparison, differences)
@@ -181,7 +184,8 @@ def _heads(comparison: Comparison) -> Iterator[str]:
 
 def _unlike(comparison: Comparison) -> str:
     """What the tensors do not have in common."""
-    a, b = comparison.a, comparison.b
+    a = comparison.a
+    b = comparison.b
     words = []
     if a.desc.data_type != b.desc.data_type:
         words.append("data types")
@@ -283,8 +287,10 @@ def _values(
     for i, text in enumerate(texts[:shown]):
         if 0 < sequence.start + i == sequence.length:
             words.append("|")
-        is_marked = in_color and sequence.wrong[i]
-        words.append(terminal.paint(text, terminal.WRONG) if is_marked else text)
+        word = text
+        if in_color and sequence.wrong[i]:
+            word = terminal.paint(text, terminal.WRONG)
+        words.append(word)
     if sequence.start + min(shown, len(texts)) < sequence.size:
         words.append(DOTS)
     return " ".join(words)

@@ -69,8 +69,10 @@ def elements(source: Source, ends: Ends) -> NDArray[Any]:
     groups: list[list[Sequence[int]]] = []
     for shown, size in zip(ends, source.chunks or (1,) * len(ends), strict=True):
         edge = _gap(shown)
-        is_apart = edge and shown[0] // size != shown[-1] // size
-        groups.append([shown[:edge], shown[edge:]] if is_apart else [shown])
+        group = [shown]
+        if edge and shown[0] // size != shown[-1] // size:
+            group = [shown[:edge], shown[edge:]]
+        groups.append(group)
     pieces = np.empty([len(parts) for parts in groups], dtype=object)
     corners = [*itertools.product(*groups)]
     regions = [tuple(slice(part[0], part[-1] + 1) for part in parts) for parts in corners]
@@ -137,7 +139,8 @@ def _paint_row(row: str, marks: NDArray[np.bool_], gap: int) -> str:
     left_out = [gap] if gap else []
     cells = [i for i in range(len(words)) if i not in left_out]
     for i, is_marked in zip(cells, marks.tolist(), strict=True):
-        words[i] = terminal.paint(words[i], terminal.BOLD if is_marked else terminal.DIM)
+        style = terminal.BOLD if is_marked else terminal.DIM
+        words[i] = terminal.paint(words[i], style)
     return ", ".join(words)
 
 
