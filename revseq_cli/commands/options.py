@@ -149,7 +149,8 @@ _RESOURCE_OPTIONS = (
 )  # fmt: skip
 _OUTPUT_OPTIONS = (
     Group.PRINT.option(
-        "--json", "as_json", is_flag=True, help="Print the report, or the error, as JSON."
+        "--json", "as_json", is_flag=True,
+        help="Print the report as JSON, as revseq help json describes; errors, too.",
     ),
     Group.PRINT.option(
         "-q", "--quiet", is_flag=True,
