@@ -8,7 +8,7 @@ from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError, listed
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import table
-from revseq_cli.formats.attributes import list_losses
+from revseq_cli.formats.attributes import NOTHING, list_losses
 from revseq_cli.formats.contract import FileSink, Original, Source, TextTypes
 from revseq_cli.formats.listings import DIMENSION, Item
 from revseq_cli.formats.references import Reference
@@ -22,7 +22,9 @@ def subject_of(note: str) -> str:
 
     Another note is its own subject.
     """
-    return note.partition(":")[0] if note.startswith(STARTS) else note
+    if note.startswith(STARTS):
+        return note.partition(":")[0]
+    return note
 
 
 def note_on_rest(
@@ -43,11 +45,15 @@ def note_on_rest(
     """
     if original and original.is_input:
         return _note_on_unreversed(source, axis)
-    left = [listed(sink.left_out)] if sink.left_out else []
-    meaning = None if row in (HDF5, ZARR) else source.meaning()
-    if meaning:
-        left += list_losses(meaning)
-    others = [] if original else _find_others(source)
+    keeps_attributes = row in (HDF5, ZARR)
+    left = []
+    if sink.left_out:
+        left.append(listed(sink.left_out))
+    if not keeps_attributes:
+        left += list_losses(source.meaning() or NOTHING)
+    others = []
+    if not original:
+        others = _find_others(source)
     advice = ""
     if others:
         advice = _advise(source, sink.file.name, axis, only=only)
@@ -58,7 +64,7 @@ def note_on_rest(
         left.append(f"{len(others):,} other {noun} ({names})")
     if not left:
         return ()
-    start = "not copied" if row in (HDF5, ZARR) else f"not kept in .{row.name}"
+    start = "not copied" if keeps_attributes else f"not kept in .{row.name}"
     return (f"{start}: {', '.join(left)}{advice}",)
 
 
@@ -90,12 +96,12 @@ def _find_others(source: Source) -> list[Item]:
         return []
     if contents is None:
         return []
-    named = _name_variables(source)
+    own_names = _name_variables(source)
     others = []
     for item in contents.items:
         is_array = item.sizes is not None and item.what != DIMENSION
         name = item.key.rpartition("/")[2]
-        if is_array and name not in named and not source.is_item(item.key):
+        if is_array and name not in own_names and not source.is_item(item.key):
             others.append(item)
     return others
 

@@ -575,3 +575,13 @@ def test_a_list_counts_attributes_as_a_tensor_does_and_hints_name_no_texts(
     result = revseq("run", "x.zarr", "[1]", "--axis", 0, "-o", "y.zarr")
     result.refused("x.zarr::air, x.zarr::wind")
     assert "x.zarr::names" not in result.err
+
+
+def test_a_coordinate_of_two_dimensions_is_copied_once(tmp_path, revseq):
+    group = zarr.open_group(tmp_path / "x.zarr", mode="w", zarr_format=3)
+    for name, values in (("cov", np.eye(3)), ("x", np.arange(3.0))):
+        names = ["x"] * values.ndim
+        group.create_array(name, shape=values.shape, dtype="f8", dimension_names=names)[:] = values
+    job = ("x.zarr::cov", "[1, 1, 1]", "--axis", 1)
+    revseq("run", *job, "-o", "y.zarr::cov", "--only").ok()
+    assert np.array_equal(open_(tmp_path / "y.zarr::x").read(), np.arange(3.0))

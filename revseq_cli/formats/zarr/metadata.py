@@ -106,7 +106,7 @@ class Store:
         if not self._fetched:
             raise MissingFileError("no such store", where=path)
         if not files.lists_files(path):
-            self._fetched |= self._copies()
+            self._fetched |= self._read_copies()
 
     def listing_of(self, key: str) -> dict[str, base.Identity] | None:
         """The states of the files of an array, as the store was listed.
@@ -122,17 +122,17 @@ class Store:
             if name.startswith(start)
         }
 
-    def _copies(self) -> dict[str, bytes]:
+    def _read_copies(self) -> dict[str, bytes]:
         """The files of metadata of which those at the root have copies."""
         with contextlib.suppress(KeyError, TypeError, AttributeError):
-            copies = self.read(CONSOLIDATED[2]).get("metadata")
+            copies = self.read_json(CONSOLIDATED[2]).get("metadata")
             if copies is None:
-                nodes = self.read("zarr.json")[CONSOLIDATED[3]]["metadata"]
+                nodes = self.read_json("zarr.json")[CONSOLIDATED[3]]["metadata"]
                 copies = {f"{key}/zarr.json": fields for key, fields in nodes.items()}
             return {name: json.dumps(fields).encode() for name, fields in copies.items()}
         return {}
 
-    def data(self, name: str) -> bytes | None:
+    def read_bytes(self, name: str) -> bytes | None:
         """A file of metadata.
 
         None where there is none, FormatError for a link, or a file that is too large.
@@ -152,9 +152,9 @@ class Store:
                 )
             return fd.read(size, 0)
 
-    def read(self, name: str) -> dict[str, Any]:
+    def read_json(self, name: str) -> dict[str, Any]:
         """The JSON object in a file of metadata, empty where there is no file."""
-        data = self.data(name)
+        data = self.read_bytes(name)
         if data is None:
             return {}
         where = f"{self.path}/{name}" if self._fetched else str(Path(self.path, name))
@@ -168,7 +168,7 @@ class Store:
             raise FormatError("has damaged metadata", "an object of JSON", "fetch it again", where)
         return fields
 
-    def node(self, key: str) -> Node | None:
+    def read_node(self, key: str) -> Node | None:
         """What is at that path inside the store.
 
         None where nothing is, or the path leads out of it or over a link.
@@ -184,20 +184,20 @@ class Store:
                 return None
         elif not any(name.startswith(start) for name in self._fetched):
             return None
-        fields = self.read(f"{start}zarr.json")
+        fields = self.read_json(f"{start}zarr.json")
         if fields:
             attributes = fields.get("attributes")
             if not isinstance(attributes, dict):
                 attributes = {}
             return Node(3, fields, attributes, is_array=fields.get("node_type") == "array")
-        fields = self.read(f"{start}.zarray")
-        return Node(2, fields, self.read(f"{start}{_ATTRIBUTES}"), bool(fields))
+        fields = self.read_json(f"{start}.zarray")
+        return Node(2, fields, self.read_json(f"{start}{_ATTRIBUTES}"), bool(fields))
 
     def is_link(self, key: str) -> bool:
         """Whether that path inside the store is a link, which is not followed."""
         return self._fetched is None and Path(self.path, key).is_symlink()
 
-    def folders(self, key: str) -> list[str]:
+    def list_folders(self, key: str) -> list[str]:
         """The path inside the store of each folder in a group, the first one last."""
         start = f"{key}/" if key else ""
         if self._fetched is not None:
@@ -213,17 +213,17 @@ class Store:
                 }
         return [f"{start}{name}" for name in sorted(names, reverse=True)]
 
-    def arrays(self) -> list[str]:
+    def list_arrays(self) -> list[str]:
         """The path of every array inside the store, "" for the store itself."""
         arrays = []
         pending = [""]
         while pending:
             key = pending.pop()
-            node = self.node(key)
+            node = self.read_node(key)
             if node and node.is_array:
                 arrays.append(key)
             else:
-                pending += self.folders(key)
+                pending += self.list_folders(key)
         return sorted(arrays)
 
 
@@ -244,16 +244,16 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
     """
     store = open_store(address.path)
     key = (address.key or "").strip("/")
-    group = store.node(key)
+    group = store.read_node(key)
     if group is None or group.is_array:
         return None
     items = []
-    pending = [(path, 0) for path in store.folders(key)]
+    pending = [(path, 0) for path in store.list_folders(key)]
     while pending:  # depth first and by name
         path, depth = pending.pop()
         item = Item(path, depth=depth)
         try:
-            node = store.node(path)
+            node = store.read_node(path)
             if node and node.is_array:
                 array = read(node, path, types.asked)
                 desc = TensorDesc(data_type_of(array.dtype), array.sizes)
@@ -262,7 +262,7 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
                 )
             elif node:
                 item = item._replace(what=GROUP)
-                pending += [(inside, depth + 1) for inside in store.folders(path)]
+                pending += [(inside, depth + 1) for inside in store.list_folders(path)]
             if node:
                 item = item._replace(attributes=len(attributes_of(node)[0]))
         except RevseqError as e:  # what is wrong with its metadata is listed instead

@@ -114,7 +114,7 @@ class ZarrSink(FileSink):
 
     def _choose_version(self) -> Version:
         """The version of the store that is copied, or else of INPUT's array."""
-        node = self._store.node("") if self._store else None
+        node = self._store.read_node("") if self._store else None
         if self._original and not self._original.is_input and node:
             return node.version
         return self._like.metadata.version if self._like else 3
@@ -176,13 +176,13 @@ class ZarrSink(FileSink):
             return
         if any(name == key or name.startswith(start) for name in names):
             original.require_replaceable(key)
-            node = store.node(key)
+            node = store.read_node(key)
             if node is None or not node.is_array:
                 found = f"{key} is a group" if node else f"{key} is a file or a folder"
                 raise UsageError(found, "a name that is free, or an array's", where=original.path)
         self._copied = [name for name in names if not name.startswith(start)]
         for above in self._groups:
-            node = store.node(above)
+            node = store.read_node(above)
             if node and node.is_array:
                 found = f"would lie inside an array of {original.path}"
                 hint = "to write just the array, add --only" if original.is_input else ""
@@ -203,7 +203,7 @@ class ZarrSink(FileSink):
             files = {main: _GROUPS[self._version]}
             if like and above in metadata.groups_above(like.key):
                 stored = {
-                    name: like.store.read(f"{above}/{name}".lstrip("/"))
+                    name: like.store.read_json(f"{above}/{name}".lstrip("/"))
                     for name in GROUP_FILES[self._version]
                 }
                 stored[main].pop(CONSOLIDATED[3], None)
@@ -236,12 +236,12 @@ class ZarrSink(FileSink):
         xarray opens no such group.
         """
         store = cast("Store", self._store)
-        if store.node(above) is None:
+        if store.read_node(above) is None:
             return
         array = metadata.read(_node_of(self._version, self._array), self.file.name, self._data_type)
         sizes = dict(zip(array.dimensions, array.sizes, strict=False))
-        for key in store.folders(above):
-            node = store.node(key)
+        for key in store.list_folders(above):
+            node = store.read_node(key)
             if node is None or not node.is_array or key.rpartition("/")[2] == own:
                 continue
             with contextlib.suppress(FormatError):  # another array may be of any kind
@@ -252,7 +252,7 @@ class ZarrSink(FileSink):
 
     def _has_coordinate(self, key: str, variable: Variable) -> bool:
         """Whether the store has that coordinate; UsageError where it has other values."""
-        node = self._store.node(key) if self._store else None
+        node = self._store.read_node(key) if self._store else None
         if node is None or self._store is None:
             return False
         array = ZarrArray.of(self._store, key, node.version, self._store.path)
@@ -267,14 +267,11 @@ class ZarrSink(FileSink):
     def start(self) -> None:
         """Copy the store, or write the metadata of an array that it lacks, and of its groups."""
         folder = Path(self.file.temporary)
+        original = self._original.path if self._original else ""
         with wrap_zarr_errors(self.file.name, "write"):
             for name in self._copied:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                copy_file(
-                    join(self._original.path if self._original else "", name),
-                    str(folder / name),
-                    self.file.name,
-                )
+                copy_file(join(original, name), str(folder / name), self.file.name)
             (folder / self._key).mkdir(parents=True, exist_ok=True)
             for name, data in self._files.items():
                 if not (folder / name).exists():
@@ -319,8 +316,8 @@ class ZarrSink(FileSink):
         """Write the copy of all metadata in a group again, where the store has such a copy."""
         store = cast("Store", self._store)
         start = f"{above}/" if above else ""
-        in_field = CONSOLIDATED[3] in store.read(f"{start}zarr.json")
-        if not in_field and store.data(f"{start}{CONSOLIDATED[2]}") is None:
+        in_field = CONSOLIDATED[3] in store.read_json(f"{start}zarr.json")
+        if not in_field and store.read_bytes(f"{start}{CONSOLIDATED[2]}") is None:
             return
         with wrap_zarr_errors(self.file.name, "write"), warnings.catch_warnings():
             # zarr warns that version 3 has none in its specification.

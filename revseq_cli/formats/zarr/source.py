@@ -79,10 +79,10 @@ class ZarrSource(Source):
         self.store = metadata.open_store(path)
         self.folder = folder or path
         key = key and key.strip("/")
-        node = self.store.node(key) if key else None
+        node = self.store.read_node(key) if key else None
         if key is None or not node or not node.is_array:  # a store may have very many arrays
-            key = choose_tensor(self.store.arrays(), key, name, is_tensor=self._is_tensor)
-            node = self.store.node(key)
+            key = choose_tensor(self.store.list_arrays(), key, name, is_tensor=self._is_tensor)
+            node = self.store.read_node(key)
         if node is None:
             raise metadata.changed(name)
         self.key = key
@@ -119,7 +119,7 @@ class ZarrSource(Source):
 
     def _is_tensor(self, key: str) -> bool:
         """Whether an array can be read as a tensor, as far as its metadata say."""
-        node = self.store.node(key)
+        node = self.store.read_node(key)
         if node is None:
             return False
         try:
@@ -169,7 +169,7 @@ class ZarrSource(Source):
         coordinates = find_coordinates(self.dimensions, self._find_coordinate)
         groups = []
         for key in metadata.groups_above(self.key):
-            group = self.store.node(key)
+            group = self.store.read_node(key)
             group_attributes = attributes_of(group)[0] if group else {}
             group_attributes.pop("coordinates", None)
             groups.append(group_attributes)
@@ -204,7 +204,7 @@ class ZarrSource(Source):
         try:
             if self.store.is_link(key):
                 raise NoCoordinateError("a link")
-            node = self.store.node(key)
+            node = self.store.read_node(key)
             if not node or not node.is_array:
                 return None
             values = self._read_coordinate(key, node, self.sizes[d])
@@ -327,7 +327,7 @@ class ZarrArray(NamedTuple):
         """The array of that path in a store whose chunks are in a folder or at an address."""
         files = []
         for name in ARRAY_FILES[version]:
-            data = store.data(f"{key}/{name}".lstrip("/"))
+            data = store.read_bytes(f"{key}/{name}".lstrip("/"))
             if data is not None:
                 files.append((name, data))
         return cls(join(folder, key), version, tuple(files))
