@@ -1,4 +1,6 @@
-"""DirectML's operator DML_REVERSE_SUBSEQUENCES for NumPy arrays; the command `revseq` runs it on tensor files.
+"""DirectML's operator DML_REVERSE_SUBSEQUENCES for NumPy arrays.
+
+The command `revseq` runs it on tensor files.
 
 >>> import numpy as np, revseq_cli
 >>> revseq_cli.reverse_subsequences(np.arange(1, 9).reshape(2, 4), [3, 0], axis=1)
@@ -8,7 +10,8 @@ array([[3, 2, 1, 4],
 
 from __future__ import annotations
 
-# The command begins here, too: what is imported now is time in which Python answers a signal with a traceback.
+# The command begins here, too. A signal during an import gives a traceback, so that nothing is
+# imported now, not even typing.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from revseq_cli.arrays import Explanation, explain, reverse_subsequences, violations
@@ -26,12 +29,13 @@ _CLASSES |= {"Constraint": "operator.spec", "SpecError": "operator.spec"}
 
 
 def __getattr__(name: str) -> object:
-    """A name of `__all__`, whose module is imported when it is asked for; AttributeError for any other name."""
+    """A name of `__all__`, whose module is imported now; AttributeError for any other name."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_CLASSES.get(name, 'arrays')}"), name)
+    module = _CLASSES.get(name, "arrays")
+    return getattr(import_module(f"{__name__}.{module}"), name)
 
 
 def __dir__() -> list[str]:

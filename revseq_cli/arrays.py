@@ -36,7 +36,7 @@ class Explanation(NamedTuple):
     """How an array differs from the expected output.
 
     `differing` is the number of elements that differ, and `first` is the index of the first one.
-    `wrong_sequences` describes the wrong sequences. Without a difference, `first` and `wrong_sequences` are None.
+    `wrong_sequences` says which sequences are wrong. Without a difference, it and `first` are None.
     `mistakes` explain the differences; what was undone before the comparison comes first.
     """
 
@@ -185,7 +185,8 @@ def _place_batch(
 def explain(
     output: Any, values: Any, lengths: Any = None, axis: Axis = None, *,
     batch_axis: Axis = None, mask: bool = False, padding: complex | None = None,
-    atol: float | None = None, rtol: float | None = None, ulp: int | None = None, equal_nan: bool = False,
+    atol: float | None = None, rtol: float | None = None, ulp: int | None = None,
+    equal_nan: bool = False,
 ) -> Explanation:  # fmt: skip
     """Compare an array with the result of `reverse_subsequences`, and explain what is wrong.
 
@@ -256,9 +257,11 @@ def violations(
     Parameters
     ----------
     values, lengths, axis, batch_axis, mask, padding
-        As for `reverse_subsequences`. Only shapes and dtypes are checked. DirectML has no signed lengths.
+        As for `reverse_subsequences`. Only shapes and dtypes are checked. DirectML has no signed
+        lengths.
     feature_level
-        The level, as "5_0", "5.0" or "DML_FEATURE_LEVEL_5_0"; or "none" for only the operator's rules.
+        The level, as "5_0", "5.0" or "DML_FEATURE_LEVEL_5_0"; or "none" for only the operator's
+        rules.
 
     Returns
     -------
@@ -349,7 +352,7 @@ def _hints_in_message() -> Iterator[None]:
 
 
 def _add_hint(error: RevseqError) -> None:
-    """Add the hint of an error to what its message says; one of several lines on lines of its own."""
+    """Add the hint of an error to its message; a hint of several lines comes after it."""
     if not error.hint:
         return
     if error.expected and "\n" not in error.hint:

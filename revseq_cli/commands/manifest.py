@@ -96,7 +96,7 @@ def read(
     reference = Reference(path)
     row = by_suffix(path)
     if row is not None and not row.is_text:
-        hint = f"to run one job, type revseq run {platform.typed(path)}"
+        hint = f"to run one job, type revseq run {platform.as_argument(path)}"
         raise UsageError("a tensor, not a manifest", "JSON Lines or CSV", hint, path)
     text = reference.text
     suffix = os.path.splitext(text.name)[1].lower()

@@ -29,7 +29,7 @@ def expand_patterns(
     words: tuple[str, ...],
 ) -> tuple[str, ...]:
     """A callback: on Windows, where shells do not, the names of files instead of each pattern."""
-    return tuple(name for word in words for name in platform.names(word))
+    return tuple(name for word in words for name in platform.expand_pattern(word))
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg] # older ones of Click take no argument

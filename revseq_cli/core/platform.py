@@ -1,7 +1,8 @@
-"""The operating system: what Linux, macOS and Windows do in different ways. No other module asks which of them it is.
+"""The operating system: what Linux, macOS and Windows do in different ways.
 
-On Windows files are opened so that others may rename or remove them, as on POSIX systems: a temporary file goes away
-even while a worker that is being killed has it open.
+No other module asks which of them it is. On Windows, files are opened so that others may rename or
+remove them, as on POSIX systems: a temporary file can be removed even while a worker that is being
+killed has it open.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ if sys.platform == "win32":
     _library = ctypes.WinDLL("kernel32", use_last_error=True)
     _library.CreateFileW.restype = wintypes.HANDLE
     _library.CreateFileW.argtypes = [
-        wintypes.LPCWSTR, wintypes.DWORD, wintypes.DWORD, ctypes.c_void_p, wintypes.DWORD, wintypes.DWORD,
-        wintypes.HANDLE,
+        wintypes.LPCWSTR, wintypes.DWORD, wintypes.DWORD, ctypes.c_void_p,
+        wintypes.DWORD, wintypes.DWORD, wintypes.HANDLE,
     ]  # fmt: skip
     _library.SetFilePointerEx.argtypes = [
         wintypes.HANDLE,
@@ -113,7 +114,7 @@ def write_at(fd: int, data: memoryview, offset: int) -> int:
 
 
 def copy_range(source: int, target: int, offset: int, to: int, count: int) -> int:
-    """The number of bytes that the system has copied by itself; 0 where it cannot, or where it fails."""
+    """The number of bytes that the system has copied by itself; 0 if it cannot, or if it fails."""
     if sys.platform != "linux" or not hasattr(os, "copy_file_range"):
         return 0
     try:
@@ -125,10 +126,10 @@ def copy_range(source: int, target: int, offset: int, to: int, count: int) -> in
 
 
 def reserve(fd: int, size: int) -> None:
-    """Give the file at least that size, and its bytes on the disk where the system can reserve them.
+    """Give the file at least that size, and reserve its bytes on the disk if the system can.
 
-    In memory, one process would take every page beforehand: 0.8 s for 4 GiB, which 16 processes write in 0.6 s. There
-    the free space is looked at, and nothing is reserved.
+    For a file in memory, only the free space is checked: one process would have to take every page
+    in advance, 0.8 s for 4 GiB, which 16 processes write in 0.6 s.
     """
     if sys.platform == "win32":  # Python's ftruncate would write zeros up to it
         handle = msvcrt.get_osfhandle(fd)
@@ -156,7 +157,7 @@ def reserve(fd: int, size: int) -> None:
 
 
 def lies_in_memory(file: int | str) -> bool:
-    """Whether a file, which is open or has that path, is of a file system without a disk, which Linux alone tells."""
+    """Whether a file, open or named, is on a file system without a disk; only Linux reports it."""
     return os.stat(file).st_dev in _devices_in_memory()
 
 
@@ -216,7 +217,10 @@ def begin_flush(fd: int, offset: int, count: int) -> None:
 
 
 def flush(fd: int) -> None:
-    """Return when the file is on the disk. On macOS fsync leaves it in the memory of the drive, and F_FULLFSYNC not."""
+    """Return when the file is on the disk.
+
+    On macOS, fsync leaves it in the memory of the drive, but F_FULLFSYNC does not.
+    """
     if sys.platform == "darwin":
         import fcntl
 
@@ -234,7 +238,10 @@ def flush(fd: int) -> None:
 
 
 def flush_folder(path: str) -> None:
-    """Return when the names in a folder are on the disk; Windows brings them there in the order of their giving."""
+    """Return when the names in a folder are on the disk.
+
+    Windows writes them in the order in which they were given.
+    """
     if sys.platform != "win32":
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -244,7 +251,10 @@ def flush_folder(path: str) -> None:
 
 
 def give_rights(fd: int, like: os.stat_result) -> None:
-    """Give the open file owner, group and mode of `like`, as far as this user may; nobody gets rights that none had."""
+    """Give the open file the owner, group and mode of `like`, as far as this user may.
+
+    Nobody gets rights that they did not have.
+    """
     if sys.platform == "win32":
         return  # it has those of its folder
     mode = like.st_mode & 0o777  # without set-user-ID and the like: a tensor is not executed
@@ -259,7 +269,7 @@ def give_rights(fd: int, like: os.stat_result) -> None:
 
 
 def take_name(temporary: str, final: Path, *, free: bool) -> None:
-    """Give a file its name in one step; FileExistsError if it is to be `free` and something has it."""
+    """Give a file its name in one step; FileExistsError if it must be `free` but is taken."""
     if free and sys.platform == "win32":
         Path(temporary).rename(final)
         return
@@ -275,9 +285,9 @@ def take_name(temporary: str, final: Path, *, free: bool) -> None:
 
 
 def exchange(new: str, old: str) -> None:
-    """Let two folders have each other's names.
+    """Exchange the names of two folders.
 
-    Linux does it in one step, in most of its file systems. Elsewhere nothing has the name `old` for a moment.
+    Linux does it in one step on most file systems. Elsewhere nothing is named `old` for a moment.
     """
     rename = _c_function("renameat2")
     if rename and rename(-100, os.fsencode(new), -100, os.fsencode(old), 2) == 0:
@@ -294,7 +304,7 @@ def exchange(new: str, old: str) -> None:
 
 @contextlib.contextmanager
 def lock_folder(path: str) -> Iterator[None]:
-    """Wait for other processes that hold this lock on a folder; nothing is locked where the system cannot."""
+    """Wait for other processes that hold this lock on a folder; no lock if the system has none."""
     if sys.platform == "win32":
         yield
         return
@@ -310,7 +320,7 @@ def lock_folder(path: str) -> Iterator[None]:
             os.close(fd)
 
 
-# Errors that Windows alone has, and that may pass: a sharing or lock violation, a file that is being deleted.
+# Errors of Windows that may pass: a sharing or lock violation, a file that is being deleted.
 _IN_USE = (32, 33, 303)
 
 
@@ -320,7 +330,7 @@ def is_in_use(error: OSError) -> bool:
 
 
 def keeps_name(error: OSError) -> bool:
-    """Whether a file may keep its name, which was to be taken or removed, since another program has it open."""
+    """Whether a file may keep the name that was to be removed, as another program has it open."""
     return getattr(error, "winerror", 0) in (5, *_IN_USE)  # access is denied
 
 
@@ -330,7 +340,7 @@ def is_read_only(folder: Path) -> bool:
 
 
 def is_protected(status: os.stat_result) -> bool:
-    """Whether Windows refuses to replace a file of that status; elsewhere the folder's rights decide."""
+    """Whether Windows refuses to replace such a file; elsewhere the folder's rights decide."""
     return sys.platform == "win32" and bool(
         status.st_file_attributes & stat.FILE_ATTRIBUTE_READONLY
     )
@@ -339,9 +349,10 @@ def is_protected(status: os.stat_result) -> bool:
 # Names
 
 _LONGEST_PATH = 247  # characters of a path on Windows without a prefix
-# What Windows would take for something else than that file: a device, a stream inside a file, or another name.
+# Names that mean something else on Windows: a device, a stream inside a file, or another name.
 _NO_NAME = re.compile(
-    r"(?:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(?:COM|LPT)[0-9¹²³]) *(?:\..*)?|.*[. ]|.*[:<>\"|?*\0-\x1f].*",
+    r"(?:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(?:COM|LPT)[0-9¹²³]) *(?:\..*)?"
+    r"|.*[. ]|.*[:<>\"|?*\0-\x1f].*",
     re.IGNORECASE | re.DOTALL,
 )
 # What would be an option, or a tensor as text, and not the name of a file.
@@ -349,11 +360,13 @@ _UNLIKE_A_FILE = re.compile(r"-(?!::|$)|\s*(?:(?:(?:np|numpy|torch)\.)?(?:array|
 
 
 def name_fault(path: str) -> tuple[str, str]:
-    """Why the path names no file of this machine, and what to do; both are empty if it may name one."""
+    """Why the path names no file of this machine, and what to do; empty if it may name one."""
     home = os.path.expanduser(path)
     if home != path and not os.path.exists(re.split(r"[\\/]", path)[0]):
         return "the shell did not expand its ~, because of quotes or a =", f"type {quoted(home)}"
-    return (_fault_on_windows(path) if sys.platform == "win32" else ""), ""
+    if sys.platform == "win32":
+        return _fault_on_windows(path), ""
+    return "", ""
 
 
 def _fault_on_windows(path: str) -> str:
@@ -376,7 +389,7 @@ def real_path(path: str) -> str:
 
 
 def make_resolver() -> Callable[[str], str]:
-    """A function like `real_path` for the paths of many files: it looks at each folder only once."""
+    """A function like `real_path` for many files: it looks at each folder only once."""
     folders = functools.cache(real_path)
 
     @functools.cache
@@ -400,7 +413,10 @@ def plain_path(path: str) -> str:
 
 
 def name_key(path: str) -> str:
-    """What is equal for two real paths of one file, which may not be there yet: without case where names have none."""
+    """What is equal for two real paths of one file, which may not exist yet.
+
+    It has no case if names on this system have none.
+    """
     return path.casefold() if sys.platform == "darwin" else os.path.normcase(path)
 
 
@@ -429,27 +445,40 @@ def quoted(text: str) -> str:
     return f"$'{''.join(shown)}'"
 
 
-def typed(path: str) -> str:
-    """The name of a file as one word of a command line: with ./ where it would be an option, or a tensor as text."""
-    return quoted(f"./{path}" if _UNLIKE_A_FILE.match(path) else path)
+def as_argument(path: str) -> str:
+    """The name of a file as one word of a command line.
+
+    With ./ before a name that would be an option, or a tensor as text.
+    """
+    if _UNLIKE_A_FILE.match(path):
+        path = f"./{path}"
+    return quoted(path)
 
 
-def names(word: str) -> list[str]:
-    """What a word of the command line stands for: on Windows, where no shell expands patterns, the files of one."""
-    if sys.platform == "win32" and set(word) & set("*?") and word[0] not in "-[":
-        return sorted(glob.glob(word)) or [word]
+def expand_pattern(word: str) -> list[str]:
+    """The files that a pattern on the command line names, on Windows, where no shell expands it.
+
+    Any other word, and any word elsewhere, stays as it is.
+    """
+    if sys.platform == "win32":
+        is_option_or_list = word.startswith(("-", "["))
+        is_pattern = "*" in word or "?" in word
+        if is_pattern and not is_option_or_list:
+            return sorted(glob.glob(word)) or [word]
     return [word]
 
 
 def pip(words: str) -> str:
-    """The command with which pip changes the packages of this Python, where a shell may find another one's."""
+    """The command with which pip changes the packages of this Python, not those of another one."""
     import shutil  # few messages are about packages
 
-    found = shutil.which("pip")
-    is_ours = not sys.executable or (
-        found and Path(found).resolve().parent == Path(sys.executable).parent.resolve()
-    )
-    return f"pip {words}" if is_ours else f"{quoted(sys.executable)} -m pip {words}"
+    if not sys.executable:
+        return f"pip {words}"
+    own_folder = Path(sys.executable).parent.resolve()
+    pip_path = shutil.which("pip")
+    if pip_path and Path(pip_path).resolve().parent == own_folder:
+        return f"pip {words}"
+    return f"{quoted(sys.executable)} -m pip {words}"
 
 
 # Signals and streams
@@ -498,7 +527,7 @@ def is_reader_gone(error: OSError) -> bool:
 
 
 def text_encoding(stream: Any) -> str:  # noqa: ANN401 - what Python has opened
-    """The encoding of a standard stream; nothing if only Python's own can write there, as to Windows' console."""
+    """The encoding of a standard stream; "" for Windows' console, where only Python can write."""
     if sys.platform == "win32":
         if stream.isatty():
             return ""
@@ -551,7 +580,10 @@ def can_fork() -> bool:
 
 
 def end_with(parent: int) -> bool:
-    """Let the system kill this process, even while it is stopped, with its parent's thread; False where it cannot."""
+    """Let the system kill this process when its parent's thread ends, even while it is stopped.
+
+    False if the system cannot.
+    """
     if sys.platform != "linux":
         return False
     prctl = _c_function("prctl")
@@ -565,8 +597,9 @@ def end_with(parent: int) -> bool:
 def keep_freed_memory() -> None:
     """Let glibc keep freed memory for the next arrays; with another C library nothing changes.
 
-    By default glibc returns each array of some MiB to the system, which clears every page before the next array gets
-    it: 1 GiB in memory took 1.6 times as long on one core and on two, and 2 GiB 1.15 times on eight.
+    By default, glibc returns each array of some MiB to the system, which clears every page before
+    the next array gets it: 1 GiB in memory took 1.6 times as long on one core and on two, and 2 GiB
+    1.15 times as long on eight.
     """
     if mallopt := _c_function("mallopt"):
         mallopt(-3, 1 << 25)  # M_MMAP_THRESHOLD: the highest that glibc accepts

@@ -38,7 +38,9 @@ def create_sink(
     path = reference.path
     row = _choose_format(reference, template, only=only)
     if not row.names:
-        refuse_key(reference.key, f"a {row.suffixes[0]} file", path, f"try {platform.typed(path)}")
+        refuse_key(
+            reference.key, f"a {row.suffixes[0]} file", path, f"try {platform.as_argument(path)}"
+        )
     original = _find_own_file(reference, row, overwrite=overwrite)
     if original or (replaces_store and row is ZARR and _is_only_store(path)):
         file = files.new_version(path, original.identity if original else None, inputs)

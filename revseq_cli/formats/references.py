@@ -105,7 +105,7 @@ class Reference:
             if reference.key is not None and table.is_store(path):
                 return reference
             name = os.path.join(path, f"y{table.suffix_to_write(format_name)}")
-            hint = f"try {platform.typed(name)}"
+            hint = f"try {platform.as_argument(name)}"
             raise TensorIOError("a directory", "the name of a file to write", hint, path)
         return reference
 

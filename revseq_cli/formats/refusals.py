@@ -34,7 +34,7 @@ def propose_names(names: Sequence[str]) -> str:
     """A hint to type a name, or one of the first of several; nothing without one."""
     if not names:
         return ""
-    words = ", ".join(map(platform.typed, names[:_MOST_PROPOSED]))
+    words = ", ".join(map(platform.as_argument, names[:_MOST_PROPOSED]))
     if len(names) == 1:
         return f"try {words}"
     more = len(names) - _MOST_PROPOSED
@@ -111,7 +111,7 @@ def dimension_conflict(name: str, where: str) -> UsageError:
     path, _, key = where.partition("::")
     key = key.strip("/").rpartition("/")[2]
     found = f"its dimension {name} has another size or other coordinates than {name} there"
-    hint = f"name a group of its own: {platform.typed(f'{path}::{key}_group/{key}')}"
+    hint = f"name a group of its own: {platform.as_argument(f'{path}::{key}_group/{key}')}"
     return UsageError(found, hint=hint, where=where)
 
 

@@ -1,7 +1,7 @@
-"""Who does tasks elsewhere: worker processes, for a pass or for the jobs of a batch, and the workers of dask.
+"""Executors of tasks in other processes: worker processes of this machine, and dask's workers.
 
-Both have `workers`, submit, result, check, and close. It takes a while to import, and so is imported where they start;
-dask is imported where it is used.
+Both have `workers`, submit, result, check, and close. The module takes a while to import, and so it
+is imported only where they start; dask is imported where it is used.
 """
 
 from __future__ import annotations
@@ -97,11 +97,14 @@ def run_batches(
             next_number += 1
 
 
-# What travels
+# Messages between processes
 
 
 class _Pickler(pickle.Pickler):
-    """Keeps the byte order of arrays: NumPy itself makes one that is not contiguous native, with other bytes."""
+    """Keeps the byte order of arrays.
+
+    NumPy itself would convert an array that is not contiguous to the native order.
+    """
 
     def reducer_override(self, value: Any) -> Any:  # noqa: ANN401 - any object
         if type(value) is np.ndarray and not value.flags.forc:
@@ -109,7 +112,7 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-def packed(message: object) -> bytes:
+def dump(message: object) -> bytes:
     """A message in protocol 5: in older ones, NumPy makes all arrays native."""
     stream = io.BytesIO()
     _Pickler(stream, pickle.HIGHEST_PROTOCOL).dump(message)
@@ -123,64 +126,74 @@ class DiedError(EngineError):
     """A worker process has died, and all others of its executor end, too."""
 
 
-def _refused(error: Exception) -> EngineError:
-    found, wanted = (
+def _make_start_error(error: Exception) -> EngineError:
+    return EngineError(
         f"cannot start a worker: {error}",
         "threads and processes, as ulimit -u allows them",
+        "add --engine serial",
     )
-    return EngineError(found, wanted, "add --engine serial")
+
+
+def _choose_start_method() -> str:
+    """How worker processes start: "fork" if that is safe, else "spawn".
+
+    A forked worker has all imported modules, and shares their memory: 16 start in 0.1 s, but 0.3 s
+    if they are spawned. A fork would also inherit locks that other threads hold. HDF5 files that
+    the parent has open do no harm: the worker opens its files itself, and it ends by a signal or
+    os._exit, so that HDF5 never writes the parent's file there.
+    """
+    if platform.can_fork():
+        return "fork"
+    # Python's tracker removes the semaphores of killed processes, and would warn about it.
+    warning_filters = [os.environ.get("PYTHONWARNINGS"), _QUIET_TRACKER]
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, warning_filters))
+    return "spawn"
 
 
 class Workers:
-    """A ProcessPoolExecutor whose processes end with this one, leave signals to it, and are killed at the end."""
+    """A ProcessPoolExecutor whose processes end with this one and leave signals to it.
+
+    They are killed at the end.
+    """
 
     def __init__(self, most: int, *, writers: int = 1) -> None:
         """Make at most so many workers, of which `writers` write the same file."""
-        # The fastest safe way. A forked worker has all that is imported, and shares its memory: 16 start in 0.1 s, and
-        # spawning takes 0.3 s. It would also inherit locks that other threads hold. HDF5 files that the parent has open
-        # do no harm: the worker opens what it reads itself, and it ends by a signal or os._exit, so that HDF5 never
-        # writes the parent's file there.
-        method = "fork" if platform.can_fork() else "spawn"
-        if (
-            method == "spawn"
-        ):  # Python's tracker removes the semaphores of killed processes, and would warn about it
-            os.environ["PYTHONWARNINGS"] = ",".join(
-                filter(None, (os.environ.get("PYTHONWARNINGS"), _QUIET_TRACKER))
-            )
-        self._others, self._threads = {*multiprocessing.active_children()}, threading.active_count()
+        self._others = {*multiprocessing.active_children()}
+        self._threads = threading.active_count()
         self._started: set[BaseProcess] = set()
         self._pending = 0  # tasks whose results nobody has asked for
         self.workers = min(most, platform.MOST_PROCESSES)
-        context = multiprocessing.get_context(method)
+        context = multiprocessing.get_context(_choose_start_method())
         try:
             self._executor = ProcessPoolExecutor(
                 self.workers, context, _begin_worker, (os.getpid(), files.known(), writers)
             )
         except OSError as e:
-            raise _refused(e) from None
+            raise _make_start_error(e) from None
 
     def submit(self, task: Callable[[], Any]) -> Future[Any]:
         """Give a task to a worker; EngineError if none can be started, DiedError if one has died.
 
-        All start in the caller's thread, which is the main one: Linux ends them with the thread that forked them.
+        All start in the caller's thread, which is the main one: Linux ends workers together with
+        the thread that forked them.
         """
         self._pending += 1
         try:
-            future = self._executor.submit(_work, packed(task))
+            future = self._executor.submit(_work, dump(task))
         except BrokenExecutor:  # a RuntimeError, of workers that did start
-            raise self._died() from None
+            raise self._make_died_error() from None
         except (RuntimeError, OSError) as e:
-            raise _refused(e) from None
+            raise _make_start_error(e) from None
         if len(self._started) < self.workers:  # to look takes a system call for each
             self._started.update(self._children())
         return future
 
     def result(self, future: Future[Any]) -> Any:  # noqa: ANN401 - the task's own
-        """What a task has given; its error is raised, and DiedError if a worker has died."""
+        """The result of a task; its error is raised, or DiedError if a worker has died."""
         try:
             result, error, trace = pickle.loads(future.result())  # noqa: S301 - our own
         except BrokenExecutor:
-            raise self._died() from None
+            raise self._make_died_error() from None
         self._pending -= 1
         if error is not None:
             error.add_note(trace)
@@ -188,15 +201,18 @@ class Workers:
         return result
 
     def check(self) -> None:
-        """DiedError if a worker has died; the executor waits for the rest of what it sent, if it died meanwhile."""
+        """DiedError if a worker has died.
+
+        If it died while it sent a result, the executor would wait for the rest of that.
+        """
         if not all(process.is_alive() for process in self._started):
-            raise self._died()
+            raise self._make_died_error()
 
     def close(self) -> None:
         """Kill all workers, and wait until they are gone.
 
-        The executor's own threads are waited for, so that the next one can fork; but not for long after a failure: they
-        may wait for a message of which a killed worker sent a part.
+        The executor's own threads must end, so that the next executor can fork. But after a failure
+        there is no long wait for them: they may wait for a message that a killed worker began.
         """
         for process in self._children():
             process.kill()
@@ -207,7 +223,7 @@ class Workers:
         while threading.active_count() > self._threads and time.monotonic() < deadline:
             time.sleep(0.001)
 
-    def _died(self) -> DiedError:
+    def _make_died_error(self) -> DiedError:
         signals.check()  # a signal to the whole process group may have ended it
         wanted = "workers that live; was one killed, or out of memory?"
         return DiedError(
@@ -219,7 +235,7 @@ class Workers:
 
 
 def _begin_worker(parent: int, known: Known | None, writers: int) -> None:
-    """Set up a worker of an executor: signals, memory, its parent's files, and that it ends with its parent."""
+    """Set up a worker: its signals, memory and known files, and that it ends with its parent."""
     files.take_known(known)
     local.share_outputs(writers)
     signals.leave_to_parent()
@@ -229,7 +245,8 @@ def _begin_worker(parent: int, known: Known | None, writers: int) -> None:
 
 
 def _end_after_parent() -> None:
-    if parent := multiprocessing.parent_process():
+    parent = multiprocessing.parent_process()
+    if parent:
         parent.join()
     os._exit(1)
 
@@ -240,17 +257,17 @@ def _work(task: bytes) -> bytes:
     An error that does not pickle, or not back, would look like a worker that died.
     """
     try:
-        return packed((pickle.loads(task)(), None, ""))  # noqa: S301 - our own
+        return dump((pickle.loads(task)(), None, ""))  # noqa: S301 - our own
     except BaseException as e:  # noqa: BLE001 - it is raised where the result is asked for
-        told: BaseException = e
+        error: BaseException = e
         try:
-            pickle.loads(packed(e))  # noqa: S301
+            pickle.loads(dump(e))  # noqa: S301
         except Exception:  # noqa: BLE001 - whatever the methods of an object raise
-            told = EngineError(f"a worker failed: {type(e).__name__}: {e}"[:300])
-        return packed((None, told, traceback.format_exc()))
+            error = EngineError(f"a worker failed: {type(e).__name__}: {e}"[:300])
+        return dump((None, error, traceback.format_exc()))
 
 
-# The workers of dask: on them
+# On the workers of dask
 
 _running: Counter[str] = Counter()  # batches of each pass that this worker does now
 _stopped: set[str] = set()  # passes of which no more batches begin
@@ -262,10 +279,11 @@ def _versions() -> str:
     return f"revseq {revseq_cli.__version__} and NumPy {np.__version__}"
 
 
-def _do(batch: bytes, run: str, wanted: str, writers: int) -> Any:  # noqa: ANN401 - the task's own
+def _do(batch: bytes, run: str, expected: str, writers: int) -> Any:  # noqa: ANN401 - the task's own
     """Run one pickled batch of a pass on a worker, and return its results, pickled, or an error.
 
-    An error is returned and not raised: dask would log it there, and fails on tracebacks that it cannot pickle.
+    An error is returned and not raised: dask would log it there, and fails on tracebacks that it
+    cannot pickle.
     """
     from distributed import get_worker
 
@@ -275,15 +293,15 @@ def _do(batch: bytes, run: str, wanted: str, writers: int) -> Any:  # noqa: ANN4
             return EngineError(f"the worker {address} was stopped")
         _running[run] += 1
     try:
-        if _versions() != wanted:
-            found, hint = (
+        if _versions() != expected:
+            return EngineError(
                 f"the worker {address} has {_versions()}",
+                f"{expected}, as here",
                 "install the same versions on every worker",
             )
-            return EngineError(found, f"{wanted}, as here", hint)
         platform.keep_freed_memory()
         local.share_outputs(writers)
-        return packed(pickle.loads(batch)())  # noqa: S301 - from our own process
+        return dump(pickle.loads(batch)())  # noqa: S301 - from our own process
     except RevseqError as e:
         e.context = e.context or f"on the worker {address}"
         return e
@@ -301,7 +319,7 @@ def _stop(run: str) -> int:
         return _running[run]
 
 
-# The workers of dask: here
+# Here, for the workers of dask
 
 
 @functools.cache
@@ -310,8 +328,8 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor()
 
 
-def _waited(call: Callable[[], _Result], *, stops: bool = True) -> _Result:
-    """The result of a call that waits; Stopped is raised after a signal, and TimeoutError at last."""
+def _wait_for(call: Callable[[], _Result], *, stops: bool = True) -> _Result:
+    """The result of a call that waits; Stopped after a signal, TimeoutError if it takes too long."""
     future = _threads().submit(call)
     deadline = time.monotonic() + _LONGEST_CALL + 1
     while not wait([future], signals.PATIENCE).done:
@@ -323,8 +341,8 @@ def _waited(call: Callable[[], _Result], *, stops: bool = True) -> _Result:
 
 
 @functools.cache  # it takes long to make, and so stays for all passes; it ends with the process
-def _connected(address: str) -> Any:  # noqa: ANN401 - distributed's client
-    """The connection to a scheduler; EngineError if none answers in time, or something else than dask does."""
+def _connect(address: str) -> Any:  # noqa: ANN401 - distributed's client
+    """The connection to a scheduler; EngineError if no scheduler of dask answers in time."""
     from distributed import Client
 
     logging.disable()  # errors that dask logs are reported here, once
@@ -335,18 +353,18 @@ def _connected(address: str) -> Any:  # noqa: ANN401 - distributed's client
         )
     connect = functools.partial(Client, address, timeout=_LONGEST_CALL, set_as_default=False)
     try:
-        return _waited(connect)
-    except Exception as e:  # noqa: BLE001 - of any kind, if dask tries to read what another program answers
-        found = f"no dask scheduler answers: {str(e)[:100]}"
-        wanted = "a scheduler of the same version of dask, as tcp://host:8786"
-        raise EngineError(found, wanted, "dask scheduler", address) from None
+        return _wait_for(connect)
+    except Exception as e:  # noqa: BLE001 - dask raises anything if another program answers
+        problem = f"no dask scheduler answers: {str(e)[:100]}"
+        expected = "a scheduler of the same version of dask, as tcp://host:8786"
+        raise EngineError(problem, expected, "dask scheduler", address) from None
 
 
 class Cluster:
     """The workers of a scheduler: the one of that address, or of dask's own configuration.
 
-    Tasks and their results travel as bytes, which dask passes on as they are. If a worker dies, dask gives its batch to
-    another one, which writes the same bytes.
+    Tasks and results are sent as bytes, which dask passes on as they are. If a worker dies, dask
+    gives its batch to another one, which writes the same bytes.
     """
 
     def __init__(self, address: str) -> None:
@@ -359,19 +377,21 @@ class Cluster:
                 "the engine dask needs the package dask", "dask.distributed", hint
             ) from None
         self._address = address or dask.config.get("scheduler-address", None) or ""
-        self._client = _connected(self._address)
+        self._client = _connect(self._address)
         self._executor = self._client.get_executor(pure=False)
         self._run = os.urandom(8).hex()
-        self._under_way = self._workers = 0
-        self._looked, self._seen = -math.inf, time.monotonic()
+        self._under_way = 0
+        self._workers = 0
+        self._looked = -math.inf  # when workers were counted
+        self._seen = time.monotonic()  # when there were any
 
     @property
     def workers(self) -> int:
         """The number of worker threads now; EngineError after `_LONGEST_ALONE` without any."""
         now = time.monotonic()
         if now - self._looked >= _LOOK:
-            with self._worded():
-                self._workers = sum(_waited(self._client.nthreads).values())
+            with self._dask_errors():
+                self._workers = sum(_wait_for(self._client.nthreads).values())
             self._looked = now
             if self._workers:
                 self._seen = now
@@ -381,13 +401,13 @@ class Cluster:
         return self._workers
 
     def submit(self, task: Callable[[], Any]) -> Future[Any]:
-        with self._worded():
+        with self._dask_errors():
             self._under_way += 1
-            task_bytes = packed(task)
+            task_bytes = dump(task)
             return self._executor.submit(_do, task_bytes, self._run, _versions(), self._workers)  # type: ignore[no-any-return]
 
     def result(self, future: Future[Any]) -> Any:  # noqa: ANN401 - the task's own
-        with self._worded():
+        with self._dask_errors():
             done = future.result()
         if isinstance(done, RevseqError):
             raise done
@@ -396,34 +416,35 @@ class Cluster:
 
     def check(self) -> None:
         """EngineError without a scheduler, or without workers for long."""
-        with self._worded():
+        with self._dask_errors():
             if self._client.status != "running":
                 raise OSError(self._client.status)
         _ = self.workers
 
     def close(self) -> None:
-        """After an error or a signal, wait until no worker does a block any more: it could write into what is removed.
+        """After an error or a signal, wait until no worker has a block any more.
 
-        What is lost with the connection is not waited for.
+        It could write into a file that is removed. Without a connection, there is nothing to wait
+        for.
         """
         if not self._under_way or self._client.status != "running":
             return
         with contextlib.suppress(Exception):
-            _waited(lambda: self._executor.shutdown(wait=False), stops=False)
+            _wait_for(lambda: self._executor.shutdown(wait=False), stops=False)
             ask = functools.partial(self._client.run, _stop, self._run, on_error="ignore")
             end = time.monotonic() + _LONGEST_STOP
-            while any(_waited(ask, stops=False).values()) and time.monotonic() < end:
+            while any(_wait_for(ask, stops=False).values()) and time.monotonic() < end:
                 time.sleep(signals.PATIENCE / 10)
 
     @contextlib.contextmanager
-    def _worded(self) -> Iterator[None]:
-        """Raise EngineError for what dask raises; a RevseqError, or the end of memory, passes through."""
+    def _dask_errors(self) -> Iterator[None]:
+        """Raise EngineError for any error of dask; a RevseqError or MemoryError stays as it is."""
         try:
             yield
         except (RevseqError, *MEMORY_ENDED):
             raise
         except (Exception, CancelledError) as e:
             signals.check()
-            found = f"the scheduler or a worker failed: {repr(e)[:200]}"
-            wanted = "a scheduler and workers that live, with the same revseq and files"
-            raise EngineError(found, wanted, where=self._address) from e
+            problem = f"the scheduler or a worker failed: {repr(e)[:200]}"
+            expected = "a scheduler and workers that live, with the same revseq and files"
+            raise EngineError(problem, expected, where=self._address) from e

@@ -1,6 +1,6 @@
-"""What passes keep of arrays: how two differ, in bits or within a tolerance; counts of lengths; statistics.
+"""What passes keep of arrays: how two of them differ, counts of lengths, and statistics.
 
-What is kept of two parts can be added to what is kept of both.
+Two of these records, each of a part, merge into that of both parts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from revseq_cli.core import dtypes
-from revseq_cli.core.dtypes import bits, native, word_of
+from revseq_cli.core.dtypes import Array, bits, native, word_of
 from revseq_cli.core.errors import UsageError
 from revseq_cli.operator import directml, kernel
 
@@ -22,10 +22,11 @@ _ROUNDING_ULPS = 16  # steps that are as small as rounding
 
 
 class Tolerance(NamedTuple):
-    """How far a may be from b: |a - b| <= absolute + relative * |b|, as numpy.isclose has it, or at most `ulps` steps.
+    """How far a may be from b.
 
-    A step leads from a number of the data type to the next one; that after the largest is infinity. -0.0 equals 0.0.
-    A NaN equals nothing, or with `equal_nan` every NaN.
+    |a - b| <= absolute + relative * |b|, as numpy.isclose has it, or at most `ulps` steps. A step
+    leads from a number of the data type to the next one; infinity comes after the largest. -0.0
+    equals 0.0. A NaN equals nothing, or with `equal_nan` every NaN.
     """
 
     absolute: float = 0
@@ -37,33 +38,40 @@ class Tolerance(NamedTuple):
 def tolerance_of(
     atol: float | None, rtol: float | None, ulp: int | None, equal_nan: bool
 ) -> Tolerance | None:
-    """The tolerance, of which None is not given; None where none is, to compare bits. UsageError for a wrong number."""
+    """The tolerance from options, of which None is not typed; None if bits are compared.
+
+    UsageError for a number that is negative, infinite or NaN.
+    """
     for name, limit in (("atol", atol), ("rtol", rtol), ("ulp", ulp)):
         if limit is not None and not 0 <= limit < np.inf:
             raise UsageError(f"{limit}", "a number of at least 0", where=name)
-    by_value = equal_nan or any(limit is not None for limit in (atol, rtol, ulp))
-    return (
-        Tolerance(atol or 0, rtol or 0, equal_nan, operator.index(ulp or 0)) if by_value else None
-    )
+    has_limit = any(limit is not None for limit in (atol, rtol, ulp))
+    if not has_limit and not equal_nan:
+        return None
+    return Tolerance(atol or 0, rtol or 0, equal_nan, operator.index(ulp or 0))
 
 
 @dataclass(frozen=True, eq=False)
 class Differences:
     """How two arrays a and b differ: `count` of their `total` elements do.
 
-    The first k of these in C order have their indices in `indices`, of shape (k, rank), and their values in `a` and
-    `b`, of shape (k,). The largest |a - b|, |a - b| / |b| and number of steps are over all elements that differ in
-    bits, and None where that is a number for none of them; `nans` of these are a NaN in both, and `lone_nans` in one.
+    The first k of these in C order have their indices in `indices`, of shape (k, rank), and their
+    values in `a` and `b`, of shape (k,).
 
-    Where a and b are the output of a job, `inside` of those that differ are before the lengths. `lines` says for each
-    line whether it differs; it is None where lines are too many for the memory. `sequence_count` lines differ.
+    The largest |a - b|, |a - b| / |b| and number of steps are over all elements that differ in
+    bits; they are None if none of these has such a number. `nans` of the elements are NaN in both
+    arrays, and `lone_nans` in only one.
+
+    If a and b are outputs of a job, `inside` of the elements that differ are before the lengths.
+    `sequences` marks the sequences that differ, and `sequence_count` is their number; it is None if
+    there are too many sequences for the memory.
     """
 
     total: int
     count: int
     indices: NDArray[np.intp]
-    a: NDArray[Any]
-    b: NDArray[Any]
+    a: Array
+    b: Array
     largest_absolute: float | None = None
     largest_relative: float | None = None
     largest_ulps: int | None = None
@@ -104,63 +112,70 @@ class Differences:
 
     @property
     def wider(self) -> str:
-        """The options with which all is equal, if what differs is as small as rounding; "" if it is not."""
+        """The options that accept all differences, if these are as small as rounding; else ""."""
         steps = self.largest_ulps or 0
         is_minifloat = dtypes.is_minifloat(self.a.dtype)
         is_float = self.a.dtype.kind in "fc" or is_minifloat
         most = 1 if is_minifloat else _ROUNDING_ULPS  # 8 steps of FLOAT8 are a factor of 2
-        if not self.count or self.lone_nans or not is_float or steps > most:
+        if self.count == 0 or not is_float:
             return ""
-        options = [f"--ulp {steps}" if steps else "", "--equal-nan" if self.nans else ""]
-        return " ".join(filter(None, options))
+        if self.lone_nans or steps > most:
+            return ""
+        options = []
+        if steps:
+            options.append(f"--ulp {steps}")
+        if self.nans:
+            options.append("--equal-nan")
+        return " ".join(options)
 
 
-def unequal(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None) -> NDArray[np.bool_]:
-    """Which elements differ, of arrays of one shape and one data type, each in either byte order."""
+def unequal(a: Array, b: Array, tolerance: Tolerance | None) -> NDArray[np.bool_]:
+    """Which elements differ, of arrays with one shape and data type, each in either byte order."""
     mask = np.zeros(a.shape, np.bool_)
     mask.reshape(-1)[differences(a, b, tolerance, 0)[1]] = True
     return mask
 
 
-@np.errstate(all="ignore")  # of NaNs that signal, too
+@np.errstate(all="ignore")  # signaling NaNs, too
 def differences(
-    a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None = None, first: int = 1
+    a: Array, b: Array, tolerance: Tolerance | None = None, first: int = 1
 ) -> tuple[Differences, NDArray[np.intp]]:
-    """How two arrays differ, with the values of the `first` elements that do, and the flat indices of all of these.
+    """How two arrays differ, and the flat indices of all elements that do.
 
-    The arrays have one shape and one data type, each in either byte order. Without a tolerance, elements differ in
-    bits. With one, floats are compared in FLOAT64, and integers exactly, with a bound in FLOAT64.
+    The values of the `first` of these are kept. The arrays have one shape and one data type, each
+    in either byte order. Without a tolerance, elements differ in bits. With one, floats are
+    compared in FLOAT64, and integers exactly, with a bound in FLOAT64.
     """
     differing = bits(a) != bits(b)
     shape = differing.shape
     if tolerance:  # a NaN equals nothing, not even a NaN of the same bits
         numbers = dtypes.numbers(a)
         differing |= numbers != numbers
-    places = np.flatnonzero(differing)
-    a = native(a).reshape(-1)[places]
-    b = native(b).reshape(-1)[places]
+    positions = np.flatnonzero(differing)
+    a = native(a).reshape(-1)[positions]
+    b = native(b).reshape(-1)[positions]
     measures: dict[str, Any] = {}
     if tolerance or dtypes.has_numbers(a.dtype):  # else only their bits are known
         apart, measures = _measure(a, b, tolerance)
-        places = places[apart]
+        positions = positions[apart]
         a = a[apart]
         b = b[apart]
-    indices = np.empty((len(places[:first]), 0), np.intp)
+    indices = np.empty((len(positions[:first]), 0), np.intp)
     if shape:
-        indices = np.stack(np.unravel_index(places[:first], shape), axis=1)
+        indices = np.stack(np.unravel_index(positions[:first], shape), axis=1)
     kept = Differences(
         total=differing.size,
-        count=len(places),
+        count=len(positions),
         indices=indices,
         a=a[:first],
         b=b[:first],
         **measures,
     )
-    return kept, places
+    return kept, positions
 
 
 def _measure(
-    a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance | None
+    a: Array, b: Array, tolerance: Tolerance | None
 ) -> tuple[NDArray[np.bool_], dict[str, Any]]:
     """Which of the elements that differ in bits are apart by more than the tolerance.
 
@@ -190,11 +205,11 @@ def _measure(
     }
 
 
-def _wide(values: NDArray[Any]) -> NDArray[Any]:
+def _wide(values: Array) -> Array:
     return values.astype(np.result_type(values.dtype, np.float64))  # or COMPLEX128
 
 
-def _distance(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+def _distance(a: Array, b: Array) -> Array:
     """|a - b|: of floats in FLOAT64, of integers exactly, as unsigned ones."""
     if a.dtype.kind in "fc":
         return np.abs(_wide(a) - b)  # type: ignore[no-any-return]
@@ -202,7 +217,7 @@ def _distance(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     return np.maximum(a, b).view(unsigned) - np.minimum(a, b).view(unsigned)  # type: ignore[no-any-return]
 
 
-def _close(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance) -> NDArray[Any]:
+def _close(a: Array, b: Array, tolerance: Tolerance) -> Array:
     if a.dtype.kind in "fc":
         absolute, relative, equal_nan, _ = tolerance
         return np.asarray(np.isclose(_wide(a), _wide(b), relative, absolute, equal_nan))
@@ -214,17 +229,17 @@ def _close(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance) -> NDArray[An
     return np.asarray(beyond | (distance <= whole))
 
 
-def _steps(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    """How many numbers of the data type lie between a and b, and 1; of complex ones, the larger of both parts."""
+def _steps(a: Array, b: Array) -> Array:
+    """How many steps lead from a to b; of complex numbers, the larger count of both parts."""
     dtype = a.dtype
     if dtype.kind == "c":
-        return np.maximum(_steps(a.real, b.real), _steps(a.imag, b.imag))  # type: ignore[no-any-return]
+        return np.maximum(_steps(a.real, b.real), _steps(a.imag, b.imag))
     is_minifloat = dtypes.is_minifloat(dtype)
     if dtype.names == ("FLOAT8_E8M0FNU",):  # it has no sign
         return _distance(bits(a), bits(b))
     if dtype.kind != "f" and not is_minifloat:
         return _distance(a, b)
-    # The words of floats are a sign and a magnitude, in the order of the numbers; 0.0 and -0.0 are no step apart.
+    # The words of floats are a sign and a magnitude, in the order of the numbers; 0.0 equals -0.0.
     x = bits(a)
     y = bits(b)
     sign = x.dtype.type(1 << (8 * x.dtype.itemsize - 1))
@@ -235,10 +250,14 @@ def _steps(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     return np.where(opposite, x + y, apart)  # type: ignore[no-any-return]
 
 
-def _largest(numbers: NDArray[Any]) -> float | None:
-    """The largest one that is no NaN."""
-    largest = np.fmax.reduce(numbers, axis=None).item() if numbers.size else np.nan
-    return None if largest != largest else largest
+def _largest(numbers: Array) -> float | None:
+    """The largest one that is no NaN; None if there is none."""
+    if not numbers.size:
+        return None
+    largest: float = np.fmax.reduce(numbers, axis=None).item()
+    if largest != largest:
+        return None
+    return largest
 
 
 def _least(*numbers: _Number | None) -> _Number | None:
@@ -255,11 +274,12 @@ def _greatest(*numbers: _Number | None) -> _Number | None:
 
 
 class Statistics(NamedTuple):
-    """The statistics of an array: `numbers` counts the elements that are no NaN, `infinite` of them infinities.
+    """The statistics of an array.
 
-    `nans` counts the others. `least`, `greatest` and `total` (the sum) are over the numbers. `least` and `greatest` are
-    None where there is no number, and for complex numbers, which have no order. `missing` counts elements that stand
-    for none, which are in no other number.
+    `numbers` counts the elements that are no NaN, `infinite` the infinities among them, and `nans`
+    the others. `least`, `greatest` and `total` (the sum) are over the numbers. `least` and
+    `greatest` are None if there is no number, and for complex numbers, which have no order.
+    `missing` counts elements that mark a missing value; nothing else counts them.
     """
 
     numbers: int = 0
@@ -271,32 +291,34 @@ class Statistics(NamedTuple):
     missing: int = 0
 
     @classmethod
-    def of(cls, values: NDArray[Any]) -> Statistics:
+    def of(cls, values: Array) -> Statistics:
         """The statistics of an array of any shape and data type."""
         values = dtypes.numbers(values)
         with np.errstate(all="ignore"):
-            numbers = values[~np.isnan(values)] if values.dtype.kind in "fc" else values.ravel()
+            numbers = values.ravel()
+            if values.dtype.kind in "fc":
+                numbers = values[~np.isnan(values)]
             nans = values.size - numbers.size
             if not numbers.size:
                 return cls(0, nans)
             infinite = int(np.count_nonzero(np.isinf(numbers)))
             if values.dtype.kind == "c":
-                return cls(
-                    numbers.size,
-                    nans,
-                    total=complex(numbers.sum(dtype=np.complex128)),
-                    infinite=infinite,
-                )
+                sum_ = complex(numbers.sum(dtype=np.complex128))
+                return cls(numbers.size, nans, total=sum_, infinite=infinite)
             total: Any = numbers.sum(dtype=np.longdouble)
-            return cls(
-                numbers.size, nans, numbers.min().item(), numbers.max().item(), total, infinite
-            )
+            least = numbers.min().item()
+            greatest = numbers.max().item()
+            return cls(numbers.size, nans, least, greatest, total, infinite)
 
     @property
     def mean(self) -> complex | None:
-        """The mean of the numbers, from a sum in the widest type of floats."""
-        mean = self.total / self.numbers if self.numbers else None
-        return float(mean) if isinstance(mean, np.floating) else mean
+        """The mean of the numbers; None if there are none."""
+        if not self.numbers:
+            return None
+        mean: complex | np.floating[Any] = self.total / self.numbers
+        if isinstance(mean, np.floating):  # of a sum in the widest type of floats
+            return float(mean)
+        return mean
 
     @np.errstate(all="ignore")  # a sum that its type cannot hold is infinite
     def merge(self, other: Statistics) -> Statistics:
@@ -328,7 +350,7 @@ class LengthCounts(NamedTuple):
     wide: int = 0
 
     @classmethod
-    def of(cls, size: int, lengths: NDArray[Any]) -> LengthCounts:
+    def of(cls, size: int, lengths: Array) -> LengthCounts:
         """The counts of unsigned lengths, at least one, of any shape, for a size of the axis."""
         unchanged = lengths.size
         if size > 1:

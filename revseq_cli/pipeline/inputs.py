@@ -84,7 +84,7 @@ def _refuse_lengths(request: Request, reference: Reference | None, values: Sourc
     if reference:
         raise UsageError(
             "--padding and LENGTHS cannot be combined",
-            hint=f"to find the lengths in INPUT, leave out {platform.typed(reference.name)}",
+            hint=f"to find the lengths in INPUT, leave out {platform.as_argument(reference.name)}",
             where=values.name,
         )
 
@@ -142,7 +142,7 @@ def _find_attribute(reference: Reference) -> str:
 
 
 def _find_attribute_with_lengths(values: Source) -> str:
-    """A hint that names an attribute of INPUT with as many whole numbers as a dimension; else ""."""
+    """A hint that names an attribute of INPUT with a whole number for each index; else ""."""
     meaning = values.meaning()
     if meaning is None:
         return ""
@@ -156,7 +156,7 @@ def _find_attribute_with_lengths(values: Source) -> str:
 
 
 def _write_attribute_hint(attribute: str, source: Source) -> str:
-    command = f"revseq show --json {platform.typed(source.name)}"
+    command = f"revseq show --json {platform.as_argument(source.name)}"
     return (
         f"its attribute {printable(attribute)} is not a tensor: "
         f"to see its numbers and type them as LENGTHS, {command}"
@@ -257,7 +257,7 @@ def refuse_sizes(tensors: Sequence[Reference], sizes: tuple[int, ...] | None) ->
 
 
 def _require_type(source: Source, dtype: DataType | None) -> Source:
-    """The tensor; UsageError if `dtype` is not its data type, except that BOOL can be read as UINT8."""
+    """The tensor; UsageError if it has not the data type, but BOOL can be read as UINT8."""
     own = source.desc.data_type
     if own is DataType.BOOL and dtype is DataType.UINT8:
         return as_bytes(source)
@@ -285,7 +285,7 @@ class ExampleText:
             item = self.example.tensor(role)
         except FormatError as e:
             if role == LENGTHS:
-                name = platform.typed(self.text.name)
+                name = platform.as_argument(self.text.name)
                 e.hint = f"to use lengths of a file, add LENGTHS: {name} lengths.npy"
             raise e.about(self.text.name) from None
         return notation_source(self.text, item, types)

@@ -25,8 +25,9 @@ class Request:
     sequence of a mask. With `padding`, it is the number of elements of a sequence of INPUT up to
     the last one that differs from that value. `like` names one of SYSTEMS, whose axes are the
     defaults. `input_format` is the format of inputs whose first bytes and suffix do not say theirs;
-    with `override`, of all inputs. `output_format` is that of the output, if it is not its suffix's. With `absolute`, paths become absolute, because workers may have
-    another working directory. `sizes` is the shape of an INPUT that is a raw buffer. `feed` names
+    with `override`, of all inputs. `output_format` is that of the output, if it is not its
+    suffix's. With `absolute`, paths become absolute, because workers may have another working
+    directory. `sizes` is the shape of an INPUT that is a raw buffer. `feed` names
     a tensor for each input of the model in `values`, as NAME=FILE. `typed` is the command line,
     which hints repeat. `in_python` says that a program asks, so that hints name its parameters.
     `text_type` is the data type of an INPUT in text that states none.

@@ -76,7 +76,7 @@ def run_tasks(
 def _make_batches(
     tasks: Iterable[Callable[[], Any]], plan: Plan, executor: Cluster | Workers
 ) -> Iterator[Callable[[], list[Any]]]:
-    """The tasks in batches: large ones at first, and then smaller ones, so that all workers end together.
+    """The tasks in batches, the largest first, so that all workers end together.
 
     What travels between processes is one block at a time. To submit a batch costs the one process
     for all workers 0.6 ms: 2 GiB in blocks of 4 MiB cost it 0.3 s, and 0.1 s in batches of eight,

@@ -103,10 +103,10 @@ def _choose_items(contents: Contents) -> tuple[tuple[Item, ...], str]:
     outermost = [item for item in contents.items if item.depth == 0]
     groups = [item for item in outermost if item.is_group]
     if groups and len(outermost) <= _MOST_ROWS:
-        command = f"revseq show {platform.typed(contents.name_of(groups[0]))}"
+        command = f"revseq show {platform.as_argument(contents.name_of(groups[0]))}"
         return tuple(outermost), f"to see what is in a group, type, for example:\n{command}"
     more = len(contents.items) - _MOST_ROWS
-    command = f"revseq show {platform.typed(contents.name)} --names"
+    command = f"revseq show {platform.as_argument(contents.name)} --names"
     return contents.items[:_MOST_ROWS], f"{more:,} more: to see all names, type\n{command}"
 
 

@@ -367,6 +367,6 @@ def test_patterns_are_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("b.npy", "a.npy", "1"):
         (tmp_path / name).touch()
-    assert [platform.names(each) for each in ("show", "*.npy", "[1]", "[*]", "--a=*", "?.h5", "", ".\\?.npy")] == [
+    assert [platform.expand_pattern(each) for each in ("show", "*.npy", "[1]", "[*]", "--a=*", "?.h5", "", ".\\?.npy")] == [
         ["show"], ["a.npy", "b.npy"], ["[1]"], ["[*]"], ["--a=*"], ["?.h5"], [""], [".\\a.npy", ".\\b.npy"],
     ]  # fmt: skip

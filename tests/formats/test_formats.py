@@ -23,7 +23,7 @@ from revseq_cli.core.tensors import DataType
 from revseq_cli.files.new import FileTransaction
 from revseq_cli.formats import outputs, references
 from revseq_cli.formats.onnx import TYPES
-from revseq_cli.pipeline.executors import packed
+from revseq_cli.pipeline.executors import dump
 from revseq_cli.report.terminal import message
 
 
@@ -60,7 +60,7 @@ class Contract:
         source = open_(self.make(tmp_path, values))
         parts = [[slice(a, b) for a in range(n) for b in range(a + 1, n + 1)] for n in values.shape]
         for region in itertools.product(*parts):
-            part = pickle.loads(packed(source.read_task(region))).read()  # as workers get it
+            part = pickle.loads(dump(source.read_task(region))).read()  # as workers get it
             assert part.dtype == source.dtype
             assert oracle.same_bits(part, values[region])
 

@@ -262,8 +262,8 @@ def test_nobody_there(monkeypatch, site):
         with pytest.raises(EngineError, match="the scheduler has no worker"):
             until(lambda: made.check())
     finally:
-        executors._connected(address).close()
-        executors._connected.cache_clear()
+        executors._connect(address).close()
+        executors._connect.cache_clear()
         logging.disable(logging.NOTSET)
 
 

@@ -154,11 +154,11 @@ def test_h63_processes_that_the_system_does_not_start(revseq, small, processes):
 IN_THREADS = """
 import pickle
 from concurrent.futures import ThreadPoolExecutor
-from revseq_cli.pipeline.executors import packed
+from revseq_cli.pipeline.executors import dump
 from revseq_cli.pipeline import passes
 def results(tasks, plan, *, in_order=False):
     with ThreadPoolExecutor(4) as pool:
-        yield from pool.map(lambda task: pickle.loads(task)(), map(packed, tasks))
+        yield from pool.map(lambda task: pickle.loads(task)(), map(dump, tasks))
 passes.run_tasks = results
 from revseq_cli.core import thresholds
 thresholds.LARGE_RUN, thresholds.BOUNCE_BYTES = 1 << 14, 1 << 14
