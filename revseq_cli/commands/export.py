@@ -69,7 +69,9 @@ def command(
     written, result, notes = write_model(job, Path(output), overwrite=overwrite)
     console.note(*job.describe_lengths(0, counts.least), *notes)
     there = _make_command(Path(output).name)
-    output_file, values, lengths = (platform.as_argument(str(path)) for path in (result, *written[1:]))
+    output_file, values, lengths = (
+        platform.as_argument(str(path)) for path in (result, *written[1:])
+    )
     here = f"revseq diff {output_file} --job {values} {lengths} --axis {job.axis}"
     if console.as_json:
         record = objects.ExportRecord(
