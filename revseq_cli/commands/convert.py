@@ -87,7 +87,7 @@ def command(
     reference = Reference.output(dst, format_name, "revseq convert ... -")
     row = table.TEXT
     if is_printed:
-        row = choose_printed_format(reference.format, "type instead of - {}")
+        row = choose_printed_format(reference.format, "replace - with {}")
     output = None if is_printed else dst
     request = keep_digits(request, output, row)
     source = inputs.load_tensor(request, "SRC")
