@@ -295,7 +295,8 @@ def make_array_job(
     padding: complex | None,
 ) -> Job:
     """The job, as the command makes it of two files; RevseqError if the arrays are no job."""
-    if padding is not None and (lengths is not None or mask):
+    has_lengths = lengths is not None or mask
+    if padding is not None and has_lengths:
         raise UsageError("padding cannot be combined with lengths or mask")
     if padding is None and lengths is None:
         raise UsageError("no lengths are given", "lengths, or padding")

@@ -358,8 +358,8 @@ def compare(
     a = pair.a
     job = pair.job
     bring_near(pair.plan, a, pair.right)
-    marks = None
-    axis = None
+    marks: Array | None = None
+    axis: int | None = None
     if job:
         bring_near(pair.plan, job.lengths)
         axis = job.axis
