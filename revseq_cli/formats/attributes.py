@@ -28,8 +28,8 @@ _OF_ITS_TYPE = (*MISSING, *VALID, "flag_values", "flag_masks", "actual_range")
 _OF_UNITS = ("units", "calendar", "scale_factor", "add_offset")
 # Attributes whose words are names of other variables.
 _NAMING = (
-    "ancillary_variables", "bounds", "cell_measures", "climatology", "coordinates", "formula_terms", "geometry",
-    "grid_mapping",
+    "ancillary_variables", "bounds", "cell_measures", "climatology", "coordinates",
+    "formula_terms", "geometry", "grid_mapping",
 )  # fmt: skip
 # Of a coordinate that goes with a tensor, and of one of its chunks: it is read at once.
 MOST_BYTES = 1 << 18

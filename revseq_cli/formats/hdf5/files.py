@@ -80,7 +80,7 @@ def open_hdf5(
                 raise fd.error from None
             if isinstance(e, RevseqError):
                 raise
-            raise as_error(e, path, name or path) from e
+            raise hdf5_error(e, path, name or path) from e
 
 
 def _open(path: str | BinaryIO) -> h5py.File:
@@ -92,7 +92,7 @@ def _open(path: str | BinaryIO) -> h5py.File:
         return h5py.File(path, "r", locking=False)  # a network file system without locks
 
 
-def as_error(error: Exception, path: str, where: str, verb: str = "read") -> RevseqError:
+def hdf5_error(error: Exception, path: str, where: str, verb: str = "read") -> RevseqError:
     """What h5py raised as it read or wrote the file at that path, in words.
 
     `where` is what to call it.
@@ -204,7 +204,7 @@ def is_small_attribute(item: h5py.HLObject, name: bytes) -> bool:
     return count <= _MOST_TEXTS or count * item.file.id.get_filesize() <= _MOST_ATTRIBUTE_BYTES
 
 
-def read_attributes(item: h5py.HLObject) -> tuple[Attributes, list[str]]:
+def read_neutral_attributes(item: h5py.HLObject) -> tuple[Attributes, list[str]]:
     """The attributes of a dataset or a group.
 
     With them come the names of those that have no place in the neutral form.
@@ -341,7 +341,7 @@ def _find_dimension(number: int, dataset: h5py.Dataset) -> h5py.Dataset | None:
     return None
 
 
-def dimension_names(dataset: h5py.Dataset) -> tuple[str, ...]:
+def read_dimension_names(dataset: h5py.Dataset) -> tuple[str, ...]:
     """The name of each dimension, "" for one without; nothing where none has one.
 
     It is the dimension's label, which h5py sets, or else the last part of the path of its first

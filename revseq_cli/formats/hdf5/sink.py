@@ -98,7 +98,7 @@ class Recorder(io.FileIO):
             raise
         except (OSError, RuntimeError, ValueError) as e:
             if not self.error:
-                raise files.as_error(e, self._file_name, self._file_name, "write") from e
+                raise files.hdf5_error(e, self._file_name, self._file_name, "write") from e
         if self.error:
             raise base.failed(self._file_name, "write", self.error) from None
 
@@ -172,7 +172,7 @@ class Hdf5Sink(_DatasetSink):
             self._reserve_space(self.chunks)
 
     def _reserve_space(self, chunks: tuple[int, ...]) -> None:
-        """Reserve space for chunks without filters, so that a full disk is an error before the work."""
+        """Reserve space for chunks without filters: a full disk is then an error before the work."""
         count = 1
         for size, chunk in zip(self._template.sizes, chunks, strict=True):
             count *= -(-size // chunk)

@@ -93,7 +93,7 @@ class Hdf5Source(Source):
             self.sizes = dataset.shape
             self.limits = dataset.maxshape
             self.encoded = self.properties.get_nfilters() > 0
-            self.dimensions = files.dimension_names(dataset)
+            self.dimensions = files.read_dimension_names(dataset)
             if not storage.is_narrow(kind):
                 self.raw = self._find_raw(dataset)
             details = _details_of(self.properties, storage.meaning(kind))
@@ -144,14 +144,14 @@ class Hdf5Source(Source):
     def meaning(self) -> Meaning:
         with open_hdf5(self.path, self.name) as file:
             dataset = open_dataset(file, self.hard_path, self.name)
-            attributes, left = files.read_attributes(dataset)
+            attributes, left = files.read_neutral_attributes(dataset)
             if dataset.id.get_type().get_class() == h5t.ENUM and self.dtype.kind != "b":
                 left.append("the names of its enumeration")
             read = functools.partial(_read_coordinate_of, dataset)
             coordinates = find_coordinates(self.dimensions, read)
             groups = []
             for group in reversed(files.groups_of(dataset)):
-                group_attributes, _ = files.read_attributes(group)
+                group_attributes, _ = files.read_neutral_attributes(group)
                 groups.append(group_attributes)
             default_fill = None
             storage_fill = None
@@ -253,7 +253,7 @@ def read_coordinate(scale: h5py.Dataset, name: str) -> Variable:
     if not is_small(sizes, scale.dtype.itemsize, scale.chunks):
         raise FormatError("a large coordinate")
     require_filters(scale, name)
-    attributes, _ = files.read_attributes(scale)
+    attributes, _ = files.read_neutral_attributes(scale)
     values = _read_texts(scale) if kind == "O" else scale[()]
     if is_of_characters:
         attributes.pop(ENCODING, None)
@@ -384,7 +384,7 @@ def _tensor(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tuple[
         kind = dataset.id.get_type()
         item = item._replace(
             sizes=sizes,
-            dimensions=files.dimension_names(dataset),
+            dimensions=files.read_dimension_names(dataset),
             attributes=files.count_attributes(dataset),
             details=_details_of(dataset.id.get_create_plist(), storage.meaning(kind)),
         )

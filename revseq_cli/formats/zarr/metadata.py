@@ -132,7 +132,7 @@ class Store:
             return {name: json.dumps(fields).encode() for name, fields in copies.items()}
         return {}
 
-    def read_bytes(self, name: str) -> bytes | None:
+    def read_metadata_file(self, name: str) -> bytes | None:
         """A file of metadata.
 
         None where there is none, FormatError for a link, or a file that is too large.
@@ -154,7 +154,7 @@ class Store:
 
     def read_json(self, name: str) -> dict[str, Any]:
         """The JSON object in a file of metadata, empty where there is no file."""
-        data = self.read_bytes(name)
+        data = self.read_metadata_file(name)
         if data is None:
             return {}
         where = f"{self.path}/{name}" if self._fetched else str(Path(self.path, name))

@@ -317,7 +317,7 @@ class ZarrSink(FileSink):
         store = cast("Store", self._store)
         start = f"{above}/" if above else ""
         in_field = CONSOLIDATED[3] in store.read_json(f"{start}zarr.json")
-        if not in_field and store.read_bytes(f"{start}{CONSOLIDATED[2]}") is None:
+        if not in_field and store.read_metadata_file(f"{start}{CONSOLIDATED[2]}") is None:
             return
         with wrap_zarr_errors(self.file.name, "write"), warnings.catch_warnings():
             # zarr warns that version 3 has none in its specification.

@@ -81,7 +81,7 @@ class ZarrSource(Source):
         key = key and key.strip("/")
         node = self.store.read_node(key) if key else None
         if key is None or not node or not node.is_array:  # a store may have very many arrays
-            key = choose_tensor(self.store.list_arrays(), key, name, is_tensor=self._is_tensor)
+            key = choose_tensor(self.store.list_arrays(), key, name, is_tensor=self._has_numbers)
             node = self.store.read_node(key)
         if node is None:
             raise metadata.changed(name)
@@ -117,7 +117,7 @@ class ZarrSource(Source):
             self.array.open()
         self.storage = Storage("zarr", details)
 
-    def _is_tensor(self, key: str) -> bool:
+    def _has_numbers(self, key: str) -> bool:
         """Whether an array can be read as a tensor, as far as its metadata say."""
         node = self.store.read_node(key)
         if node is None:
@@ -166,7 +166,7 @@ class ZarrSource(Source):
 
     def meaning(self) -> Meaning:
         attributes, left = attributes_of(self.node)
-        coordinates = find_coordinates(self.dimensions, self._find_coordinate)
+        coordinates = find_coordinates(self.dimensions, self._find_coordinate_array)
         groups = []
         for key in metadata.groups_above(self.key):
             group = self.store.read_node(key)
@@ -193,7 +193,7 @@ class ZarrSource(Source):
             return None
         return fill
 
-    def _find_coordinate(self, d: int, name: str) -> Variable | None:
+    def _find_coordinate_array(self, d: int, name: str) -> Variable | None:
         """The array of a dimension's name next to this one; None where there is none."""
         if not self.key or "/" in name:
             return None
@@ -207,14 +207,14 @@ class ZarrSource(Source):
             node = self.store.read_node(key)
             if not node or not node.is_array:
                 return None
-            values = self._read_coordinate(key, node, self.sizes[d])
+            values = self._read_coordinate_array(key, node, self.sizes[d])
         except RevseqError as e:
             raise NoCoordinateError(e.found) from None
         if values.dtype.kind in "mM":  # these are compared, but not copied
             return Variable(name, {}, values)
         return Variable(name, attributes_of(node)[0], values)
 
-    def _read_coordinate(self, key: str, node: Node, size: int) -> NDArray[Any]:
+    def _read_coordinate_array(self, key: str, node: Node, size: int) -> NDArray[Any]:
         """The values of the coordinate of a dimension of that name and size.
 
         NoCoordinateError for an array that is none, or that is large.
@@ -327,7 +327,7 @@ class ZarrArray(NamedTuple):
         """The array of that path in a store whose chunks are in a folder or at an address."""
         files = []
         for name in ARRAY_FILES[version]:
-            data = store.read_bytes(f"{key}/{name}".lstrip("/"))
+            data = store.read_metadata_file(f"{key}/{name}".lstrip("/"))
             if data is not None:
                 files.append((name, data))
         return cls(join(folder, key), version, tuple(files))
