@@ -121,7 +121,7 @@ def test_h16_no_dataset_several_or_a_group(refused, tmp_path):
     (tmp_path / "x.h5").write_bytes(h5())
     refused("x.h5", "x.h5: has no dataset")
     (tmp_path / "x.h5").write_bytes(h5(**{f"g/d{i}\x1b[1m": F4 for i in range(30)}))
-    refused("x.h5", "x.h5: has 30 datasets: ", "and 20 more", r"\x1b[1m")
+    refused("x.h5", "x.h5: has 30 datasets\n", "the first 10 of 30")
     refused("x.h5::/g", "a group")
     for name in ("/none", "/g/none", "/none/d1"):
         refused(f"x.h5::{name}", f"x.h5::{name}: no such dataset")
@@ -159,8 +159,8 @@ def test_h23_decompression_bombs(refused, revseq, tmp_path):
         f.create_dataset("x", (3, 1 << 40), "f4", **options)[0, : 1 << 20] = 0
         f.create_dataset("never_written", (3, 1 << 29), "f4", **options)
         f.create_dataset("large", (3, 1 << 20), "f4", **options)[0] = 1
-    refused("x.h5::x", "unpacks to 13194139533312 bytes or more, and stores ")
-    refused("x.h5::never_written", "unpacks to 6442450944 bytes or more, and stores 0")
+    refused("x.h5::x", "decompresses to 13,194,139,533,312 bytes or more, but stores only ")
+    refused("x.h5::never_written", "decompresses to 6,442,450,944 bytes or more, but stores only 0")
     refused("x.h5::large", "the memory is 1048576 bytes", options=("--memory", "1M"))
     assert revseq("show", "x.h5::x").status == 2
 

@@ -46,7 +46,7 @@ def remove(path):
     [("none/y.npy", "no such folder"), ("folder.npy", "a directory"), ("y.dat", "unknown suffix"),
      ("x.npy/y.npy", "cannot write"), ("old.h5::a", "exists already"), ("y.npy::a", "has one tensor"),
      ("y" * 300 + ".npy", "a name of 304 characters" if WINDOWS else "cannot write"),
-     ("y.npy/", "Hint: try y.npy\n"), ("y.h5/.", "Hint: try y.h5\n"), ("folder.npy/", "a directory")],
+     ("y.npy/", "type y.npy\n"), ("y.h5/.", "type y.h5\n"), ("folder.npy/", "a directory")],
 )  # fmt: skip
 def test_h38_outputs_that_cannot_be(revseq, files, output, words):
     (files / "folder.npy").mkdir()

@@ -182,7 +182,7 @@ def _read_jobs(
     from revseq_cli.commands import manifest  # --help must not load NumPy
 
     if path is None and pattern is None:
-        hint = f"add jobs.csv, or --each {manifest.PATTERN} -o {manifest.OUTPUT}"
+        hint = f"for a job for each file, add --each {manifest.PATTERN} -o {manifest.OUTPUT}"
         raise UsageError("no manifest is given", "one MANIFEST, or --each", hint)
     if path is not None and pattern is not None:
         quoted = "quote the pattern, so that the shell does not put names in its place"
@@ -190,7 +190,7 @@ def _read_jobs(
         raise UsageError("--each and MANIFEST are two ways to name jobs", "one of them", hint)
     if path is not None:
         if re.search(r"[*?]", path) and not files.exists(path):
-            hint = f"to run a job for each file that matches, use --each {platform.quoted(path)}"
+            hint = f"to run a job for each file that matches, type --each {platform.quoted(path)}"
             raise MissingFileError("no such file", hint=hint, where=path)
         if not any(templates.values()):
             return manifest.read(path, _COLUMNS, defaults)
@@ -199,7 +199,8 @@ def _read_jobs(
             hint = "leave out -o and --lengths"
             raise UsageError(problem, "columns of the manifest", hint, path)
     if not templates["output"]:
-        raise UsageError("the jobs have no output", "a name for each", f"add -o {manifest.OUTPUT}")
+        hint = f"to name them after the inputs, add -o {manifest.OUTPUT}"
+        raise UsageError("the jobs have no output", "a name for each", hint)
     if path is not None:
         paths = manifest.read_names(path)
     else:
@@ -247,7 +248,9 @@ def _print_outcome(outcome: Outcome, jobs: Jobs, console: Console) -> None:
     """Print the report on a job, or with -v what is written."""
     if isinstance(outcome.error, FileThereError):
         outcome.error.hint = (
-            "add --resume to skip what is done, or --overwrite to do all jobs again"
+            "add one of them:\n"
+            "  to skip the jobs that are done: --resume\n"
+            "  to run all jobs again: --overwrite"
         )
     if console.as_json:
         _print_json(outcome)

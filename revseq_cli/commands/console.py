@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from revseq_cli.core import platform
-from revseq_cli.core.errors import RevseqError, UsageError, printable
+from revseq_cli.core.errors import RevseqError, UsageError, listed, printable
 from revseq_cli.formats import table
 from revseq_cli.formats.table import Format
 
@@ -139,14 +139,13 @@ def choose_printed_format(format_name: str | None, file_hint: str) -> Format:
         hint = f"leave out >, and {file_hint.format(file)} --overwrite"
         raise UsageError(f"{row.name} cannot be written to a pipe", "a file", hint, file)
     if not row.prints:
-        printing = "|".join(format_.name for format_ in table.FORMATS if format_.prints)
-        raise UsageError(
-            f"{row.name} cannot be written to a pipe", f"a file, or -f {printing}", hint
-        )
+        printing = listed([row.name for row in table.FORMATS if row.prints], 20)
+        expected = f"a file, or -f with one of {printing}"
+        raise UsageError(f"{row.name} cannot be written to a pipe", expected, hint)
     if not row.is_text and sys.stdout.isatty():
         raise UsageError(
             "a terminal cannot show binary data",
             "a pipe or a file",
-            f"{hint}, or add | and a command",
+            hint,
         )
     return row

@@ -84,10 +84,10 @@ def command(
         input=src, input_format=input_format, absolute=resources.elsewhere, **opening
     )
     typed = Reference.input(src)
-    reference = Reference.output(dst, format_name, "revseq convert ... -")
+    reference = Reference.output(dst, format_name, "-")
     row = table.TEXT
     if is_printed:
-        row = choose_printed_format(reference.format, "replace - with {}")
+        row = choose_printed_format(reference.format, "to write a file, type {}")
     output = None if is_printed else dst
     request = keep_digits(request, output, row)
     source = inputs.load_tensor(request, "SRC")

@@ -106,7 +106,7 @@ def _require_json_name(output: str) -> None:
     stem = output.removesuffix(Path(output).suffix).rstrip("/.") or "model"
     name = platform.quoted(f"{stem}.json")
     expected = "a name that ends in .json, in lower case"
-    raise UsageError("a model is JSON", expected, f"try -o {name}", output)
+    raise UsageError("a model is JSON", expected, f"to write it, add -o {name}", output)
 
 
 def _make_command(name: str) -> str:

@@ -232,7 +232,9 @@ def take_resources(parameters: dict[str, Any]) -> Resources:
     if engine != "dask":
         # One in the environment is there for other commands.
         if scheduler and "REVSEQ_SCHEDULER" not in os.environ:
-            raise UsageError("--scheduler is about dask", "--engine dask", "add --engine dask")
+            raise UsageError(
+                "--scheduler needs --engine dask", hint="to use dask, add --engine dask"
+            )
         scheduler = None
     files.limit_memory(memory)
     return Resources(engine, cores or 0, memory, scheduler or "")
@@ -263,6 +265,6 @@ def new_picture(path: str, inputs: Iterable[Identity], *, overwrite: bool) -> Ne
     from revseq_cli.files.new import NewFile  # --help must not load NumPy
 
     if not path.lower().endswith(".svg"):
-        hint = f"try --picture {platform.quoted(os.path.splitext(path)[0] + '.svg')}"
+        hint = f"to write SVG, add --picture {platform.quoted(os.path.splitext(path)[0] + '.svg')}"
         raise UsageError("--picture writes SVG", "a name that ends in .svg", hint, path)
     return NewFile(path, overwrite=overwrite, inputs=inputs)

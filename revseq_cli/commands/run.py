@@ -138,7 +138,7 @@ def _require_file(*, dry_run: bool) -> None:
         raise UsageError("--json needs -o or --dry-run", hint=hint)
     about_files = options.find_typed_option("verify", "only")
     if about_files:
-        raise UsageError(f"{about_files} needs -o", hint="add -o out.npy")
+        raise UsageError(f"{about_files} needs -o", hint="to write a file, add -o out.npy")
 
 
 def _require_printed_text(path: str | None, format_name: str | None) -> None:
@@ -146,8 +146,8 @@ def _require_printed_text(path: str | None, format_name: str | None) -> None:
     row = table.named(format_name) or table.TEXT
     if path is None and row is table.TEXT:
         return
-    hint = "leave out -o and -f, and add > example.txt"
-    raise UsageError("--example prints text", "neither -o nor -f with it", hint)
+    hint = "to write a file, leave out -o and -f, and add > example.txt"
+    raise UsageError("--example always prints text", hint=hint)
 
 
 def keep_digits(request: Request, output: str | None, row: Format = table.TEXT) -> Request:

@@ -163,20 +163,16 @@ def named(
     fitting = [data_type for data_type in DataType if data_type.size == dtype.itemsize]
     if asked in fitting:
         return dtype_of(asked).newbyteorder(">" if big else "<")
-    found = f"its data type is {dtype.str}: bytes without a name"
+    found = f"its data type is untyped bytes ({dtype.str})"
     if not fitting:
         raise FormatError(found, "numbers of 1, 2, 4, 8 or 16 bytes", where=where)
     # Packages save BFLOAT16 so; which type other bytes have, only their writer knows.
-    likely = (
-        DataType.BFLOAT16
-        if DataType.BFLOAT16 in fitting
-        else fitting[0]
-        if len(fitting) == 1
-        else None
-    )
-    known = listed((each.name for each in fitting), len(fitting))
-    hint = f"add --dtype {likely.name}" if likely else "add --dtype and the type that was saved"
-    raise FormatError(found, f"their data type: one of {known}", hint, where)
+    if DataType.BFLOAT16 in fitting:
+        hint = f"if they are {DataType.BFLOAT16.name}, add --dtype {DataType.BFLOAT16.name}"
+        raise FormatError(found, hint=hint, where=where)
+    lines = ["add the data type that was saved:"]
+    lines += [f"--dtype {data_type.name}" for data_type in fitting]
+    raise FormatError(found, hint="\n  ".join(lines), where=where)
 
 
 def require_sizes(sizes: tuple[int, ...], where: str) -> None:

@@ -204,17 +204,17 @@ def worded(error: Exception, where: str) -> RevseqError:
             return error
         case MemoryError() | SystemError() | OSError(errno=errno.ENOMEM):
             return RevseqError(
-                "out of memory", hint="try a smaller --memory; text needs more than a binary format"
+                "out of memory",
+                hint="use a smaller --memory; text needs more memory than a binary format",
             )
         case FileNotFoundError(filename=None):  # from os.getcwd(): other calls name a file
-            return RevseqError(
-                "the current folder no longer exists", "an existing folder", "cd to one"
-            )
+            return RevseqError("the current folder no longer exists", hint="change to another one")
         case OSError(filename=None):  # of standard output; files raise TensorIOError
             return RevseqError(f"cannot write: {error.strerror or error}", where=where)
         case OSError():
             reason = error.strerror or error
             return RevseqError(f"cannot be accessed: {reason}", where=str(error.filename))
     return RevseqError(
-        f"internal error: {type(error).__name__}: {str(error)[:200]}", hint="report it, with -vv"
+        f"internal error: {type(error).__name__}: {str(error)[:200]}",
+        hint="report it, with what it prints with -vv",
     )

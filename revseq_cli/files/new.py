@@ -83,7 +83,7 @@ class NewFile:
     def _check(self, inputs: Iterable[Identity]) -> None:
         """Refuse a name that could not be given or replaced."""
         if os.path.basename(self.name) in ("", ".", "..") and not self._final.is_dir():
-            hint = f"try {platform.quoted(os.path.normpath(self.name))}"
+            hint = f"to write a file, type {platform.quoted(os.path.normpath(self.name))}"
             raise TensorIOError("the name of a folder", _NAME, hint, self.name)
         with trying_to("write", self.name), contextlib.suppress(FileNotFoundError):
             self._old = self._final.stat()

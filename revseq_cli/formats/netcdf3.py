@@ -202,9 +202,7 @@ class NetCDF3Source(RawSource):
         )
         end = self.tensor.offset + last + self.dtype.itemsize
         if prod(self.sizes) and end > identity.size:
-            raise damaged_file(
-                f"truncated: {identity.size} bytes, and its values end at {end}", self.name
-            )
+            raise damaged_file(f"truncated: has {identity.size:,} of {end:,} bytes", self.name)
 
     def meaning(self) -> Meaning:
         coordinates = find_coordinates(self.dimensions, self._find_coordinate)

@@ -133,9 +133,7 @@ class Header(NamedTuple):
         """
         if not head.startswith(NPY_MAGIC):
             seems, hint = looks_like(head)
-            raise FormatError(
-                f"not a .npy file: it looks like {seems}", "a .npy file by its suffix", hint, name
-            )
+            raise FormatError(f"is named .npy, but looks like {seems}", hint=hint, where=name)
         version = head[6] if total > 12 else 1
         if version not in _LENGTH_BYTES:
             raise FormatError(f"has .npy version {version}", "version 1, 2 or 3", where=name)
@@ -146,14 +144,11 @@ class Header(NamedTuple):
                 f"has a header of {length} bytes", f"at most {_LONGEST_HEADER}", where=name
             )
         if start + length > total or total < 12:
-            raise damaged_file(
-                f"truncated: {total} bytes, and it promises a header of {length} bytes", name
-            )
+            raise damaged_file(f"truncated: has {total} bytes, but its header has {length}", name)
         raw = head[start : start + length]
         if raw.endswith(b"\r"):  # the last newline of the header is then the first element
-            found = "was changed as text: its newlines became CR LF"
-            wanted = "the bytes as they were written"
-            raise FormatError(found, wanted, "fetch it again as a binary file", name)
+            found = "was transferred in text mode: LF became CR LF"
+            raise FormatError(found, hint="transfer it again in binary mode", where=name)
         descr = _DESCR.search(raw)
         is_e5m2 = bool(descr and descr[3] == b"f1")
         if is_e5m2:
@@ -172,7 +167,7 @@ class Header(NamedTuple):
                 data_type_of(dtype)
         except FormatError as e:
             if dtype.hasobject:
-                e.hint = "save numbers: a pickle is never loaded"
+                e.hint = "a pickle is never loaded: save numbers"
             raise e.about(name) from None
         require_sizes(sizes, name)
         return cls(
@@ -210,15 +205,12 @@ class Header(NamedTuple):
         DxDispatch writes whole buffers of a multiple of 4 bytes.
         """
         if total < self.end:
-            raise damaged_file(f"truncated: {total} bytes, and it promises {self.end} in all", name)
+            raise damaged_file(f"truncated: has {total:,} of {self.end:,} bytes", name)
         rest = total - self.end
         is_padding = rest < 4 and (total - self.offset) % 4 == 0 and self.dtype.itemsize < 4
         if rest and not is_padding:
-            found, hint = (
-                f"has {rest} bytes after its last element",
-                "were two files joined? split them",
-            )
-            raise FormatError(found, "one tensor and nothing else", hint, name)
+            found = f"has {rest} bytes after its last element: were two files joined?"
+            raise FormatError(found, where=name)
 
 
 def open_npy(path: str, name: str, asked: DataType | None) -> RawSource:

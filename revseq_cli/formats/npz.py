@@ -102,8 +102,8 @@ def _open_archive(
                 raise FormatError("has two members of one name", "each name once", where=name)
             begin = min((info.header_offset for info in infos), default=0)
             if begin > 0 or not _ends_with(fd, archive.comment):
-                found, hint = "has bytes outside its archive", "were two files joined?"
-                raise FormatError(found, "one archive", hint, name)
+                found = "has bytes outside its archive: were two files joined?"
+                raise FormatError(found, where=name)
             yield fd, archive
 
 
@@ -126,10 +126,8 @@ def _tensors(archive: ZipFile, path: str) -> dict[str, ZipInfo]:
     tensors = {}
     _refuse_other_archives(archive.namelist(), path)
     if any(name.endswith("/data.pkl") for name in archive.namelist()):
-        hint = f"save a tensor of it in Python: numpy.save('new.npy', torch.load({path!r}).numpy())"
-        raise FormatError(
-            "a file of PyTorch, whose objects are pickled", "a tensor file", hint, path
-        )
+        hint = f"to save one of its tensors, type in Python: numpy.save('new.npy', torch.load({path!r}).numpy())"
+        raise FormatError("is a PyTorch file, whose objects are pickled", hint=hint, where=path)
     for info in archive.infolist():
         is_tensor = info.filename.endswith(_SUFFIX)
         if not is_tensor and info.filename and not info.is_dir():
@@ -148,11 +146,11 @@ def _refuse_other_archives(names: list[str], path: str) -> None:
         folder = folder if folder.endswith(".zarr") else f"{folder}.zarr"
         unzip = f"unzip {platform.quoted(path)} -d {platform.quoted(folder)}"
         raise FormatError(
-            "a Zarr store in a zip archive", "a folder", f"to unpack it: {unzip}", path
+            "is a Zarr store in a zip archive", hint=f"to unpack it: {unzip}", where=path
         )
     if "[Content_Types].xml" in names:
         hint = "to make it a text table, save the sheet as .csv"
-        raise FormatError("a file of Excel or another office program", "a tensor file", hint, path)
+        raise FormatError("is a file of Excel or another office program", hint=hint, where=path)
 
 
 class _Member(NamedTuple):
@@ -411,8 +409,8 @@ def _require_local_header(fd: base.InputFile, info: ZipInfo, path: str) -> None:
     if head.startswith(ZIP_MAGIC) and name.decode(encoding, "replace") == info.orig_filename:
         return
     where = f"{path}::{info.filename.removesuffix(_SUFFIX)}"
-    hint = "to write the tensor without the others, add --only"
-    raise FormatError("damaged: no local header of its name is where it begins", "", hint, where)
+    hint = "to write only this tensor, add --only"
+    raise FormatError("damaged: there is no local header of its name", "", hint, where)
 
 
 def _member_name(key: str, where: str) -> str:

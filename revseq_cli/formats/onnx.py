@@ -100,7 +100,7 @@ def open_tensor(path: str, key: str | None = None, name: str = "") -> Source:
         )
         raise FormatError(found, "a TensorProto of numbers of whole bytes", where=name)
     if proto.data_location:
-        hint = "load and save it with the package onnx"
+        hint = "load and save it with the Python package onnx"
         raise FormatError(
             "its elements are in another file", "a tensor with its elements", hint, name
         )
@@ -158,7 +158,7 @@ def _header(template: Source, key: str, where: str) -> Any:  # noqa: ANN401
         raise FormatError(
             found,
             f"at most {_MOST_BYTES}",
-            "write a format without that limit, such as out.npy",
+            "to write a format without that limit, type out.npy",
             where,
         )
     try:
@@ -167,7 +167,7 @@ def _header(template: Source, key: str, where: str) -> Any:  # noqa: ANN401
         )
     except UnicodeEncodeError:
         raise FormatError(
-            f"{key!r} is no name of a tensor", "a name such as x", where=where
+            f"{key!r} is not a tensor name", "a name such as x", where=where
         ) from None
 
 
@@ -383,7 +383,7 @@ class Model:
                 count = int(entries.get("length") or max(0, identity.size - start))
             except ValueError:
                 raise FormatError(
-                    "offset or length of its elements is no number", "integers", where=where
+                    "the offset or length of its elements is not a number", "integers", where=where
                 ) from None
             if not 0 <= start <= start + count <= identity.size:
                 found = f"has {count} bytes at {start} of {printable(location)}, which has {identity.size}"
@@ -470,7 +470,7 @@ class NodeJob:
                 hint = ""
                 if near:
                     meant = platform.quoted(f"{near}={file or 'FILE'}")
-                    hint = f"try --feed {meant}"
+                    hint = f"did you mean: --feed {meant}"
                 raise UsageError(
                     f"{text[:80]!r} matches no input of the model", wanted, hint, self.model.path
                 )
@@ -551,7 +551,7 @@ def _no_node(proto: Any, path: str) -> FormatError:  # noqa: ANN401 - a ModelPro
         return FormatError(f"has no {OPERATOR} node", expected, where=path)
     found = f"its {OPERATOR} nodes are inside others: {listed(places)}"
     expected = f"one in the graph itself: {RUNTIME} returns no values from inside"
-    hint = "save the inputs of the node as .npy, and name those"
+    hint = "save the inputs of the node as .npy, and use those"
     return FormatError(found, expected, hint, path)
 
 

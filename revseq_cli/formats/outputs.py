@@ -38,9 +38,7 @@ def create_sink(
     path = reference.path
     row = _choose_format(reference, template, only=only)
     if not row.names:
-        refuse_key(
-            reference.key, f"a {row.suffixes[0]} file", path, f"try {platform.as_argument(path)}"
-        )
+        refuse_key(reference.key, f"a {row.suffixes[0]} file", path)
     original = _find_own_file(reference, row, overwrite=overwrite)
     if original or (replaces_store and row is ZARR and _is_only_store(path)):
         file = files.new_version(path, original.identity if original else None, inputs)
@@ -111,7 +109,7 @@ def _find_own_file(reference: Reference, row: Format, *, overwrite: bool) -> Ori
     kind = find_format(path, is_folder=files.is_folder(path))[0]
     if kind is not row:
         seems = f"a .{kind.name} file" if kind else "something else"
-        found = f"is {seems}, to which no tensor is added"
+        found = f"is {seems}, to which no tensor can be added"
         raise FormatError(found, f"a .{row.name} file, or a new one", where=path)
     if row is ZARR:
         return Original(path, None, overwrite=overwrite)
@@ -143,7 +141,7 @@ def _note_on_type(row: Format, template: Source, name: str) -> tuple[str, ...]:
         return ()
     data_type = template.desc.data_type.name
     note = (
-        f"{template.name} states no data type: it is {data_type} in {name}; --dtype names another"
+        f"{template.name} has no data type, so {name} is {data_type}; choose another with --dtype"
     )
     return (note,)
 
@@ -162,7 +160,7 @@ def _choose_format(reference: Reference, template: Source, *, only: bool) -> For
     path = reference.path
     if packing := table.packing_of(path):
         plain = path[: -len(packing.suffix)]
-        hint = f"write {platform.quoted(plain)}, then compress it with {packing.name}"
+        hint = f"compress it afterwards with {packing.name}; for now, type {platform.as_argument(plain)}"
         raise UsageError("compressed output is not supported", hint=hint, where=path)
     row = named(reference.format) or by_suffix(path)
     own = named(template.storage.format)
@@ -177,7 +175,7 @@ def _choose_format(reference: Reference, template: Source, *, only: bool) -> For
         raise unknown_format(path, reference.key, "-f")
     if not row.suffixes:
         known = listed((row.name for row in table.written()), 30)
-        found = f"would be a file of {row.name}, which is only read"
+        found = f"{row.name} files can be read, but not written"
         raise FormatError(found, f"one of {known}", where=path)
     if row is HDF5 and table.is_netcdf(path):
         _refuse_small_float(template.desc, path)
@@ -191,4 +189,6 @@ def _refuse_small_float(desc: TensorDesc, path: str) -> None:
         return
     if data_type is DataType.FLOAT16 or data_type.kind == "minifloat":
         found = f"NetCDF has no {data_type.name}"
-        raise FormatError(found, "a file that ends in .h5, or FLOAT32", where=path)
+        name = os.path.splitext(path)[0] + ".h5"
+        hint = f"to write HDF5 that is not NetCDF, type {platform.as_argument(name)}"
+        raise FormatError(found, hint=hint, where=path)

@@ -71,14 +71,14 @@ def refuse_shared(references: Sequence[tuple[str, Reference]]) -> None:
         status = os.fstat(0) if reference.path == "-" else os.stat(reference.path)
         first, pipe = pipes.setdefault((status.st_dev, status.st_ino), (name, reference))
         if first != name:
-            found = f"{first} and {name} are both {pipe.name}"
-            raise UsageError(found, "one of them", "save one to a file")
+            found = f"only one of {first} and {name} can be {pipe.name}"
+            raise UsageError(found, hint="save the other to a file")
 
 
 def needs_file(row: Format, name: str) -> FormatError:
     """The error for a format that cannot be read from the first byte to the last."""
     found = f".{row.name} cannot be read from a pipe"
-    return FormatError(found, "a real file", "save it to a file first", name)
+    return FormatError(found, "a file", "save it to a file first", name)
 
 
 @functools.cache
@@ -118,9 +118,8 @@ def read_npy(name: str, stream: BinaryIO, head: bytes = b"") -> PipedNpy:
     try:
         elements = np.empty(size, np.uint8)
     except (MemoryError, ValueError):
-        found = f"declares {size} bytes, which do not fit into the memory"
-        wanted = "less, since a pipe is held in memory"
-        raise FormatError(found, wanted, "save it to a file first", name) from None
+        found = f"has {size:,} bytes, which do not fit into memory, where a pipe is held"
+        raise FormatError(found, hint="save it to a file first", where=name) from None
     room = elements.data
     done = min(len(head) - header.offset, len(room))
     room[:done] = head[header.offset : header.offset + done]

@@ -222,7 +222,7 @@ class UnpackedSource(RawSource):
             size += len(piece)
         if size != self.tensor.end:
             found = f"decompresses to {size} bytes, and it promises {self.tensor.end}"
-            raise FormatError(found, "the whole file and nothing else", "fetch it again", self.name)
+            raise FormatError(found, hint="copy or download the file again", where=self.name)
         with base.trying_to("read", name):
             self.unchanged = base.identity_of(os.fstat(file.fd))
         self.tensor = replace(self.tensor, path=file.path)
@@ -461,10 +461,12 @@ def _buffer(path: str, name: str, types: TextTypes) -> RawSource:
     """The elements of a file, of the sizes and the data type that the user names; `name` is for messages."""
     with files.open_file(path, name=name) as fd:
         identity = fd.identity
-    if types.sizes is None:
-        found = f"a raw buffer by its suffix, of {identity.size:,} bytes, and no sizes are given"
-        raise UsageError(found, "one for each dimension, such as 2x3x4", "add --sizes ...", name)
     data_type = types.asked or types.default
+    if types.sizes is None:
+        count = identity.size // data_type.size
+        found = f"raw data of {identity.size:,} bytes need --sizes"
+        hint = f"for a vector of {data_type.name}, add --sizes {count}"
+        raise UsageError(found, "a size for each dimension, such as 2x3x4", hint, name)
     known = prod(size for size in types.sizes if size >= 0)
     rest = identity.size // data_type.size // max(1, known)
     sizes = tuple(rest if size < 0 else size for size in types.sizes)

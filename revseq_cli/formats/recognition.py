@@ -67,7 +67,7 @@ def _find_packed_format(path: str, packing: Packing) -> Format | None:
     if row and (row is NPY or row.is_text):
         return row
     found = f"{kind.name}, compressed by {packing.name}"
-    raise FormatError(found, "a compressed .npy or text file", unpack_hint(packing, path), path)
+    raise FormatError(found, ".npy or text", unpack_hint(packing, path), path)
 
 
 def is_folder(path: str) -> bool:
@@ -83,11 +83,11 @@ def unknown_format(path: str, key: str | None, option: str = "--input-format") -
     if is_folder(path):
         return TensorIOError("a directory", "a tensor file", where=path)
     if path.lower().endswith(".onnx"):
-        return FormatError("a model of ONNX", "a tensor, such as x.pb", where=path)
+        return FormatError("is an ONNX model", "a tensor, such as x.pb", where=path)
     file, _, name = path.rpartition(":")
     if by_suffix(file) and not key:
-        found = "one colon is a part of the name"
-        return FormatError(found, "two before a tensor's", try_hint(file, name), path)
+        found = "a tensor's name follows two colons"
+        return FormatError(found, "", try_hint(file, name), path)
     suffix = table.inner_suffix(path)
     usual = nearest(suffix, _USUAL, 0.75) if suffix else ""
     examples = usual or ".npy, .h5, .nc, .npz, .zarr or .txt"
@@ -102,7 +102,7 @@ def missing_file_hint(path: str, key: str | None) -> str:
     numbers = path.replace(",", " ").split()
     if len(numbers) > 1 and all(map(_is_number, numbers)):
         tensor = ", ".join(numbers)
-        return f"type {platform.quoted(f'[{tensor}]')}"
+        return f"to use these numbers, type {platform.quoted(f'[{tensor}]')}"
     file, colon, name = path.rpartition(":")
     if colon and name and os.path.exists(file):
         return try_hint(file, name)

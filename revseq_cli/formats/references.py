@@ -85,7 +85,7 @@ class Reference:
         cls,
         text: str,
         format_name: str | None,
-        stdout: str = "revseq run ... -o -",
+        stdout: str = "-o -",
     ) -> Reference:
         """An output, in this format or in that of its suffix.
 
@@ -99,21 +99,21 @@ class Reference:
         is_device = os.path.dirname(path) in ("/dev", "/dev/fd")
         if reference.is_piped or is_device:
             printed = row if row and row.prints else NPY
-            hint = f"write to - and redirect or pipe it: {stdout} -f {printed.name}"
-            raise UsageError("a pipe or a device", "a file, or - for standard output", hint, path)
+            hint = f"to write to standard output, type {stdout} -f {printed.name}"
+            raise UsageError("is a pipe or a device", "a file, or -", hint, path)
         if reference.is_folder and row is not ZARR:
             if reference.key is not None and table.is_store(path):
                 return reference
             name = os.path.join(path, f"y{table.suffix_to_write(format_name)}")
-            hint = f"try {platform.as_argument(name)}"
-            raise TensorIOError("a directory", "the name of a file to write", hint, path)
+            hint = f"to write a file there, type {platform.as_argument(name)}"
+            raise TensorIOError("is a folder", "the name of a file to write", hint, path)
         return reference
 
     @classmethod
     def file(cls, text: str, format_name: str | None = None) -> Reference:
         """A file, or `path::key`; a path that exists counts first, since a file's name may have :: in it."""
         if not text:
-            raise UsageError("the name of a file is empty", "a name", "is a variable unset?")
+            raise UsageError("empty file name: is a shell variable unset?")
         text = files.parse_name(text)
         address = files.split_address(text, has_suffix=lambda path: by_suffix(path) is not None)
         if address:
@@ -250,7 +250,7 @@ class Reference:
             return read_text(self.path, self.packing)
         data = pipes.read_pipe(self.path)
         if not isinstance(data, bytes):
-            raise FormatError("not text: it looks like a .npy file", "UTF-8", where=self.name)
+            raise FormatError("is not text: it looks like a .npy file", where=self.name)
         return text_of(data, self.name)
 
 
@@ -292,7 +292,7 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
         from revseq_cli.formats.packed import unpack_hint
 
         hint = unpack_hint(packing, path)
-        raise FormatError("a compressed raw buffer", "a compressed .npy or text file", hint, path)
+        raise FormatError("is compressed raw data", ".npy or text", hint, path)
     return row.load().open_source(reference, types)
 
 

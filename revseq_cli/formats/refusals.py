@@ -31,16 +31,15 @@ def try_hint(path: str, *keys: str) -> str:
 
 
 def propose_names(names: Sequence[str]) -> str:
-    """A hint to type a name, or one of the first of several; nothing without one."""
+    """A hint to type a name, or one of several, each on its own line; nothing without a name."""
     if not names:
         return ""
-    words = ", ".join(map(platform.as_argument, names[:_MOST_PROPOSED]))
     if len(names) == 1:
-        return f"try {words}"
-    more = len(names) - _MOST_PROPOSED
-    if more > 0:
-        words += f" and {more} more"
-    return f"one of {words}"
+        return f"did you mean: {platform.as_argument(names[0])}"
+    head = "name one of them:"
+    if len(names) > _MOST_PROPOSED:
+        head = f"name one of them, here the first {_MOST_PROPOSED} of {len(names)}:"
+    return "\n  ".join([head, *map(platform.as_argument, names[:_MOST_PROPOSED])])
 
 
 def choose_tensor(
@@ -52,7 +51,7 @@ def choose_tensor(
 ) -> str:
     """`key` if the file has such a tensor, or without a key its only tensor; else FormatError.
 
-    The error lists the names. Its hint has only those for which `is_tensor` holds, where a format
+    The error proposes only names for which `is_tensor` holds, where a format
     has others, such as texts. `noun` is the format's word for a tensor.
     """
     if key is None and len(names) == 1:
@@ -63,13 +62,8 @@ def choose_tensor(
     if key is not None:
         raise unknown_tensor(tensors, key, path, f"no such {noun}")
     if not names:
-        raise FormatError(f"has no {noun}", f"a {noun}", where=path)
-    raise FormatError(
-        f"has {len(names)} {noun}s: {listed(names)}",
-        "the name of one",
-        try_hint(path, *tensors),
-        path,
-    )
+        raise FormatError(f"has no {noun}", where=path)
+    raise FormatError(f"has {len(names)} {noun}s", hint=try_hint(path, *tensors), where=path)
 
 
 def unknown_tensor(names: Collection[str], key: str, path: str, found: str) -> FormatError:
@@ -83,9 +77,10 @@ def unknown_tensor(names: Collection[str], key: str, path: str, found: str) -> F
     return FormatError(found, expected, hint, f"{path}::{key}")
 
 
-def refuse_key(key: str | None, file: str, where: str, hint: str = "") -> None:
+def refuse_key(key: str | None, file: str, where: str) -> None:
     """UsageError for a key where a file, such as .npy, contains one tensor without a name."""
     if key is not None:
+        hint = f"to name the file only, type {platform.as_argument(where)}"
         raise UsageError(f"{file} has one tensor without a name", "no name after ::", hint, where)
 
 
@@ -99,8 +94,8 @@ def invalid_name(key: str, noun: str, expected: str, where: str) -> UsageError:
 
 def name_taken(key: str, path: str) -> UsageError:
     """The error for a new tensor of a name that INPUT's file already has for something else."""
-    found = f"has another tensor {key}"
-    return UsageError(found, "a name that is free", "to leave out the copy, add --only", path)
+    found = f"the copy of it already has a tensor {key}"
+    return UsageError(found, hint="to write only this tensor, add --only", where=path)
 
 
 def dimension_conflict(name: str, where: str) -> UsageError:
@@ -111,19 +106,19 @@ def dimension_conflict(name: str, where: str) -> UsageError:
     path, _, key = where.partition("::")
     key = key.strip("/").rpartition("/")[2]
     found = f"its dimension {name} has another size or other coordinates than {name} there"
-    hint = f"name a group of its own: {platform.as_argument(f'{path}::{key}_group/{key}')}"
+    hint = f"to put it into a group of its own, type {platform.as_argument(f'{path}::{key}_group/{key}')}"
     return UsageError(found, hint=hint, where=where)
 
 
 def refuse_bomb(unpacked: int, stored: int, remedy: str, where: str) -> None:
-    """FormatError if a file unpacks to far more bytes than it stores.
+    """FormatError if a file decompresses to far more bytes than it stores.
 
     `remedy` is for who wants it nevertheless.
     """
     if unpacked > _BOMB_BYTES and unpacked > _BOMB_RATIO * stored:
-        found = f"unpacks to {unpacked} bytes or more, and stores {stored}"
+        found = f"decompresses to {unpacked:,} bytes or more, but stores only {stored:,}"
         expected = f"at most {_BOMB_RATIO} times what is stored"
-        raise FormatError(found, expected, f"if it is what you want, {remedy}", where)
+        raise FormatError(found, expected, f"if you trust the file, {remedy}", where)
 
 
 def require_whole_frame(frame: memoryview | bytes) -> None:
@@ -150,4 +145,4 @@ def import_extra(package: str, found: str, where: str, name: str = "") -> Module
 
 def damaged_file(found: str, where: str) -> FormatError:
     """The error for a file that is truncated or damaged."""
-    return FormatError(found, "the whole file", "fetch it again", where)
+    return FormatError(found, hint="copy or download the file again", where=where)

@@ -139,7 +139,12 @@ class SafetensorsSource(RawSource):
     def __init__(self, path: str, key: str | None, name: str = "") -> None:
         name = name or path
         header = _Header.read(path, name)
-        key = choose_tensor(header.entries, key, name)
+        key = choose_tensor(
+            header.entries,
+            key,
+            name,
+            is_tensor=lambda key: header.entries[key].dtype in _TYPES,
+        )
         where, entry = f"{name}::{key}", header.entries[key]
         if entry.dtype not in _TYPES:
             raise FormatError(f"its data type is {entry.dtype[:80]}", _WANTED, where=where)
@@ -190,7 +195,7 @@ class _SafetensorsSink(RawSink):
         data_type = template.desc.data_type
         if data_type not in _NAMES:
             found = f"{data_type.name} cannot be written as .safetensors"
-            hint = "write a binary format that has it, such as out.npy"
+            hint = "to write a format that has it, type out.npy"
             raise FormatError(found, _WANTED, hint, self.file.name)
         header: dict[str, Any] = {}
         if metadata:

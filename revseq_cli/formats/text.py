@@ -17,9 +17,10 @@ from typing import Any, BinaryIO, Protocol
 from numpy.typing import NDArray
 
 from revseq_cli import files
+from revseq_cli.core import platform
 from revseq_cli.core.dtypes import describe
 from revseq_cli.core.errors import FormatError, about
-from revseq_cli.core.tensors import DataType, TensorDesc
+from revseq_cli.core.tensors import DataType, TensorDesc, braced
 from revseq_cli.files.base import Identity
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats import table
@@ -179,11 +180,9 @@ def _hint_for_columns(table_of_numbers: Table, file: str) -> str:
     command = table_of_numbers.command_without_index(file)
     if not table_of_numbers.has_index_of_words or not command:
         return try_hint(file, *columns)
-    return (
-        "this can mean two things:\n"
-        f"  all columns but the first: {command}\n"
-        f"  one column: {try_hint(file, *columns)}"
-    )
+    lines = ["this can mean two things:", f"all columns but the first: {command}"]
+    lines += [f"one column: {platform.as_argument(f'{file}::{column}')}" for column in columns]
+    return "\n  ".join(lines)
 
 
 def read_numbers(
@@ -212,7 +211,7 @@ def _propose_type(item: Parsed) -> str:
     for data_type in _OTHER_TYPES:
         with contextlib.suppress(FormatError):
             item.values(data_type)
-            return f"add --dtype {data_type.name}"
+            return f"to read these numbers, add --dtype {data_type.name}"
     return ""
 
 
@@ -222,7 +221,7 @@ def require_text(desc: TensorDesc, where: str) -> None:
     if brackets > _MOST_BRACKETS:
         found = f"would be a text of {brackets} brackets"
         wanted = f"at most {_MOST_BRACKETS}, to be read back"
-        raise FormatError(found, wanted, "write a binary format, such as out.npy", where)
+        raise FormatError(found, wanted, "to write a binary format, type out.npy", where)
 
 
 @dataclass(frozen=True)
@@ -467,8 +466,9 @@ def _require_table(desc: TensorDesc, where: str) -> None:
     require_text(desc, where)
     if len(desc.sizes) == 2 and desc.element_count:
         return
-    found = f"a table has 2 dimensions and at least one cell, but the tensor is {desc}"
-    raise FormatError(found, hint="write another format, such as out.npy", where=where)
+    shape = braced(desc.sizes)
+    found = f"a table has 2 dimensions and at least one cell, but the tensor has shape {shape}"
+    raise FormatError(found, hint="to write another format, type out.npy", where=where)
 
 
 TEXT = TextFormat(open_notation, _write_notation, contents=_list_contents)

@@ -221,7 +221,7 @@ def _check_level(level: FeatureLevel, row: Support | None) -> Constraint:
     """That the operator exists at the level."""
     first = SUPPORT[0].since
     rule = f"tensor support, {row.since} and above" if row else f"introduced in {first}"
-    hint = "" if row else f"try --feature-level {first.short}"
+    hint = "" if row else f"for the lowest level, add --feature-level {first.short}"
     wanted = f"{first.short} or above"
     return Constraint(INPUT, "feature level", level.short, wanted, rule, row is not None, hint)
 
@@ -350,4 +350,4 @@ def _first_level(rows: Sequence[Support]) -> str:
     if not rows:
         return _NO_LEVEL
     first = rows[0].since
-    return f"{first} and above has it: try --feature-level {first.short}"
+    return f"{first} and above has it: to choose that level, add --feature-level {first.short}"

@@ -130,7 +130,7 @@ def _make_start_error(error: Exception) -> EngineError:
     return EngineError(
         f"cannot start a worker: {error}",
         "threads and processes, as ulimit -u allows them",
-        "add --engine serial",
+        "to work in one process, add --engine serial",
     )
 
 
@@ -349,7 +349,9 @@ def _connect(address: str) -> Any:  # noqa: ANN401 - distributed's client
     warnings.simplefilter("ignore")
     if not address:
         raise UsageError(
-            "no dask scheduler is named", "its address", "add --scheduler tcp://host:8786"
+            "no dask scheduler is named",
+            "its address",
+            "if it runs on this machine, add --scheduler tcp://localhost:8786",
         )
     connect = functools.partial(Client, address, timeout=_LONGEST_CALL, set_as_default=False)
     try:

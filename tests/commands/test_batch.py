@@ -178,15 +178,15 @@ def test_a_job_for_each_file(revseq, folders, pattern, output, expected):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--each", "*.npy"], ["the jobs have no output", f"Hint: add -o {platform.quoted('out/{stem}.npy')}"]),
+        (["--each", "*.npy"], ["the jobs have no output", f"add -o {platform.quoted('out/{stem}.npy')}"]),
         (["--each", "data/**/*.npy", "-o", "out/y.npy"], ["-o out/y.npy is one file for several", f"-o {platform.quoted('out/{stem}.npy')}"]),
         (["--each", "data/x.npy", "-o", "{parent}/{name}"], ["job 1: its input data/x.npy is the output of job 1"]),
         (["--each", "*.npy", "-o", "{stm}.npy"], ["a wrong placeholder in {stm}.npy: 'stm'", "{stem}, {match}, {name}, {suffix}, {parent}"]),
         *((["--each", "*.npy", "-o", name], ["wrong placeholder"]) for name in ("{}.npy", "{stem.npy", "{stem.a}")),
         (["--each", "x.npy", "n.npy", "-o", "{stem}-r.npy"], ["quote the pattern"]),
         (["none.txt", "-o", "{stem}-r.npy"], ["none.txt: no such file"]),
-        (["data/*.npy", "-o", "{stem}-r.npy"], ["no such file", f"use --each {platform.quoted('data/*.npy')}"]),
-        (["data/*.npy"], ["no such file", f"use --each {platform.quoted('data/*.npy')}"]),
+        (["data/*.npy", "-o", "{stem}-r.npy"], ["no such file", f"type --each {platform.quoted('data/*.npy')}"]),
+        (["data/*.npy"], ["no such file", f"type --each {platform.quoted('data/*.npy')}"]),
         (["jobs.csv", "-o", "{stem}-r.npy"], ["columns of the manifest", "Hint: leave out -o"]),
         ([], ["no manifest is given", "one MANIFEST, or --each"]),
     ],
@@ -322,9 +322,7 @@ def test_resume_skips_what_is_up_to_date(revseq, files):
         assert oracle.same_bits(np.load(files / "out" / f"y{i}.npy"), EXPECTED)
     os.utime(files / "n.npy", (1 << 31, 1 << 31))
     assert run("--resume", "--dry-run") == [False] * 4
-    revseq("batch", "m.jsonl").failed(
-        "exists already", "add --resume to skip what is done, or --overwrite"
-    )
+    revseq("batch", "m.jsonl").failed("exists already", ": --resume\n", ": --overwrite\n")
     (files / "n.npy").unlink()
     revseq("batch", "m.jsonl", "--resume").failed("n.npy: no such file")
 
@@ -424,7 +422,7 @@ passes.reverse = lambda job, *others: real(job, *others) if job.axis else 1 / 0
     for verbose in ("-v", "-vv"):
         done = revseq("batch", "-", "--overwrite", verbose, stdin=text.encode(), code=code).failed()
         assert (
-            "line 2: internal error: ZeroDivisionError: division by zero\nHint: report it, with -vv"
+            "line 2: internal error: ZeroDivisionError: division by zero\nHint: report it, with"
             in done.err
         )
         assert ("Traceback" in done.err) == (verbose == "-vv")

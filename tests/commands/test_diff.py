@@ -109,17 +109,20 @@ def test_blocks_in_any_order_and_of_any_format(revseq, pair, engine):
     ("args", "words"),
     [
         (("a.npy",), ["tensors given: 1", "expected A B, or A --job INPUT LENGTHS"]),
-        (("-", "-"), ["A and B are both standard input"]),
+        (("-", "-"), ["only one of A and B can be standard input"]),
         *(
             (("a.npy", "b.npy", "--rtol", x), [f"rtol: {x}", "at least 0"])
             for x in ("nan", "inf", "-1.0")
         ),
         (("a.npy", "b.npy", "--dtype", "INT8"), ["its data type is FLOAT32, not INT8"]),
-        (("big.h5", "big.h5", "--memory", "1MB", "--engine", "serial"), ["try --memory"]),
+        (("big.h5", "big.h5", "--memory", "1MB", "--engine", "serial"), ["--memory "]),
         (("o.npy", "--job", "x.npy", "n.npy", "n.npy"), ["tensors given: 4"]),
-        (("-", "--job", "-", "n.npy", "--axis", 1), ["A and INPUT are both standard input"]),
+        (
+            ("-", "--job", "-", "n.npy", "--axis", 1),
+            ["only one of A and INPUT can be standard input"],
+        ),
         (("o.npy", "x.npy", "--axis", 1), ["--axis applies only to a job", "add --job"]),
-        (("o.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--memory", "300"), ["try --memory"]),
+        (("o.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--memory", "300"), ["--memory "]),
         (("o.npy", "x.npy", "--picture", "old.svg"), ["old.svg"]),
     ],
 )

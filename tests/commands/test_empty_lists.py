@@ -73,7 +73,7 @@ CASES = {
     "run root.zarr n.npy --axis t": "expected 0 to 1\n",
     "run x.npy empty.npy --axis 1": "{3,1} or {3}",
     "run unnamed.npz::a n.npy": "expected one of '', b",
-    "run unnamed.npz n.npy": "has 2 tensors: '', b",
+    "run unnamed.npz n.npy": "has 2 tensors\n",
     "run unnamed.safetensors::a n.npy": "expected one of ''\n",
     "run root.zarr::a n.npy": "expected one of ''\n",
     "run unnamed.pb::a n.npy": "no such tensor",

@@ -80,8 +80,8 @@ def test_what_no_level_has(revseq, tmp_path):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("-o", "model.JSON"), ("in lower case", "try -o model.json")),
-        (("-o", "e.npy"), ("e.npy: a model is JSON", "try -o e.json")),
+        (("-o", "model.JSON"), ("in lower case", " -o model.json")),
+        (("-o", "e.npy"), ("e.npy: a model is JSON", " -o e.json")),
         (("-o", "no/model.json"), ("no such folder",)),
         (("-o", "old.json"), ("old.json: exists already", "--overwrite")),
         (("-o", "folder.json"), ("folder.json",)),

@@ -19,8 +19,13 @@ RIGHT = oracle.expected(X, np.broadcast_to(SMALL.reshape(4, 1, 1), (4, 1, 6)), 1
 @pytest.mark.parametrize(
     ("args", "hint", "wrong", "right"),
     [
-        (("x.npz::tmp1", "n.npy"), "try x.npz::temp1", "x.npz::tmp1", "x.npz::temp1"),
-        (("x.npy", "n.npz::lenghts"), "try n.npz::lengths", "n.npz::lenghts", "n.npz::lengths"),
+        (("x.npz::tmp1", "n.npy"), "did you mean: x.npz::temp1", "x.npz::tmp1", "x.npz::temp1"),
+        (
+            ("x.npy", "n.npz::lenghts"),
+            "did you mean: n.npz::lengths",
+            "n.npz::lenghts",
+            "n.npz::lengths",
+        ),
         (
             ("x.npy", "n.npy", "--dtype=FLOAT16"),
             "to read it as FLOAT32, leave out --dtype",
@@ -95,7 +100,9 @@ def test_a_file_of_nearly_the_same_name(revseq, tmp_path, typed, near):
         "folder",
     ):
         (tmp_path / name).touch()
-    hint = f"Hint: {'one of' if ', ' in near else 'try'} {near}\n" if near else ""
+    hint = f"Hint: did you mean: {near}\n" if near else ""
+    if ", " in near:
+        hint = "\n  ".join(["Hint: name one of them:", *near.split(", ")]) + "\n"
     assert (
         revseq("show", typed).refused().err
         == f"Error: {typed.partition('::')[0]}: no such file\n{hint}"
@@ -139,7 +146,7 @@ def test_the_parts_of_an_error(revseq, tmp_path):
     words = {
         "found": "no such tensor",
         "expected": "one of temp",
-        "hint": "try a.npz::temp",
+        "hint": "did you mean: a.npz::temp",
         "context": "",
     }
     assert error == words | {"where": "a.npz::temq"}
@@ -149,7 +156,7 @@ def test_the_parts_of_an_error(revseq, tmp_path):
 def test_a_key_with_a_line_break_can_be_typed(revseq, tmp_path):
     np.savez(tmp_path / "a.npz", **{"may'\nbe": np.arange(4.0), "unlike": Z})
     told = revseq("show", "a.npz::may'be").refused("no such tensor").err
-    assert told.rstrip().endswith(r"try $'a.npz::may\047\012be'")
+    assert told.rstrip().endswith(r"did you mean: $'a.npz::may\047\012be'")
     revseq("show", "a.npz::may'\nbe").ok()
 
 
@@ -163,7 +170,10 @@ def test_a_file_whose_name_is_like_an_option_or_a_tensor(revseq, tmp_path, args,
         np.save(tmp_path / name, X)
     told = revseq(*args).refused().err
     hint = told.rpartition("Hint: ")[2].rstrip()
-    assert hint in (f"did you mean: revseq {typed}", f"try {shlex.join(shlex.split(typed)[-1:])}")
+    assert hint in (
+        f"did you mean: revseq {typed}",
+        f"did you mean: {shlex.join(shlex.split(typed)[-1:])}",
+    )
     revseq(*shlex.split(typed)).ok()
 
 

@@ -376,7 +376,7 @@ def test_dimensions_are_shared_where_they_are_the_same(tmp_path, revseq, suffix)
     assert found.old.values.tolist() == values.tolist()
     for name in ("other", "units", "small"):
         done = revseq("run", f"{name}{suffix}::air", *job, f"{file}::{name}")
-        done.refused(f"{file}::", "its dimension", f"name a group of its own: {file}::{name}_group")
+        done.refused(f"{file}::", "its dimension", f"group of its own, type {file}::{name}_group")
         revseq("run", f"{name}{suffix}::air", *job, f"{file}::{name}_group/{name}").ok()
         assert read(file, group=f"{name}_group")[name].sizes["lat"] == 4
     assert read(file).equals(found)

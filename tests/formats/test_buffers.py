@@ -73,7 +73,7 @@ def test_lengths_have_the_sizes_that_the_job_needs(revseq, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((), ("x.bin: a raw buffer by its suffix, of 96 bytes, and no sizes are given", "Hint: add --sizes ...")),
+        ((), ("x.bin: raw data of 96 bytes need --sizes", "add --sizes 24\n")),
         (("--sizes", "2x3"), ("x.bin: has 96 bytes", "expected 24: FLOAT32 {2,3}")),
         (("--sizes", "2x3x4", "--dtype", "FLOAT16"), ("has 96 bytes", "expected 48: FLOAT16 {2,3,4}")),
         (("--sizes", "0x3"), ("x.bin: has 96 bytes", "expected 0: FLOAT32 {0,3}")),
@@ -98,5 +98,5 @@ def test_first_bytes_say_nothing_of_a_buffer(revseq, tmp_path):
 def test_a_packed_buffer_is_no_buffer(revseq, tmp_path):
     (tmp_path / "x.bin.gz").write_bytes(gzip.compress(bytes(96)))
     revseq("show", "x.bin.gz", "--sizes", "24", "--dtype", "UINT8").refused(
-        "a compressed raw buffer", "decompress it first: gunzip x.bin.gz"
+        "is compressed raw data", "decompress it first: gunzip x.bin.gz"
     )

@@ -219,8 +219,7 @@ def test_types_that_h5py_lacks(folder, revseq, right):
             h5d.create(f.id, b"other %d" % i, kind, h5s.create_simple((2,)))
             h5a.create(f["other 0"].id, b"CLASS%d" % i, kind, h5s.create_simple((2,)))
     assert (
-        "damaged"
-        not in revseq("convert", "x.h5", "none.npy").refused("has 8 datasets: /other 0, ", "/x").err
+        "damaged" not in revseq("convert", "x.h5", "none.npy").refused("has 8 datasets\n", "/x").err
     )
     right()
     for i, kind in enumerate(KINDS):
@@ -274,7 +273,7 @@ def test_damage_elsewhere_in_the_file(folder, revseq, right):
         file.write(b"\xff" * 16)
     for more in ((), ("--only",)):
         right(*more)
-    revseq("convert", "x.h5", "none.npy").refused("has 2 datasets: /bad, /x")
+    revseq("convert", "x.h5", "none.npy").refused("has 2 datasets\n", "x.h5::/x\n")
     revseq("show", "x.h5::bad").refused("x.h5: HDF5 cannot read it: ", "a whole file, of HDF5 ")
 
 
@@ -353,7 +352,7 @@ def test_hints_name_only_what_can_be_read(folder, revseq):
     near = revseq("run", "x.h5::/texts", "[1]", "--axis", 0, "-o", "y.h5")
     near.refused("no such dataset", "/values")
     group = revseq("run", "x.h5::group", "[1]", "--axis", 0, "-o", "y.h5")
-    group.refused("try x.h5::/group/values")
+    group.refused("did you mean: x.h5::/group/values")
     link = revseq("run", "x.h5::textual", "[1]", "--axis", 0, "-o", "y.h5")
     link.refused("/textual is a soft link to /nowhere")
     for result in (several, near, group, link):

@@ -47,8 +47,9 @@ def test_which_member(tmp_path):
     for name in ("b", "notes.txt", ""):
         with pytest.raises(FormatError, match="no such tensor"):
             open_(f"{path}::{name}")
-    with pytest.raises(FormatError, match=r"2 tensors: a, a\.npy\.npy"):
+    with pytest.raises(FormatError, match="2 tensors") as caught:
         open_(path)
+    assert caught.value.hint.split("\n  ")[1:] == [f"{path}::a", f"{path}::a.npy.npy"]
     archive(path, **{"notes.txt": b"text"})
     with pytest.raises(FormatError, match="has no tensor"):
         open_(path)
@@ -89,9 +90,7 @@ def test_a_bomb(refused, tmp_path, monkeypatch):
     (info,) = zipfile.ZipFile(tmp_path / "x.npz").infolist()
     sizes = [struct.pack("<2Q", size, info.compress_size) for size in (info.file_size, 5 << 30)]
     (tmp_path / "x.npz").write_bytes((tmp_path / "x.npz").read_bytes().replace(*sizes))
-    refused(
-        "x.npz", "x.npz::x: unpacks to 5368709120 bytes or more, and stores ", "at most 1000 times"
-    )
+    refused("x.npz", "x.npz::x: decompresses to 5,368,709,120 bytes or more", "at most 1000 times")
 
 
 def test_bytes_behind_the_deflated_data(refused, tmp_path):
@@ -128,7 +127,9 @@ def test_members_without_npy_in_their_names(revseq, tmp_path):
         assert oracle.same_bits(found["x"], EXPECTED)
         assert oracle.same_bits(found["n"], N)
         assert (found["readme"], found.files) == (b"text", ["x", "n", "readme", "d/"])
-    revseq("run", "x.npz", "[[1]]", "--axis", 1).refused("has 2 tensors: x, n")
+    revseq("run", "x.npz", "[[1]]", "--axis", 1).refused(
+        "has 2 tensors\n", "\n  x.npz::x\n  x.npz::n\n"
+    )
 
 
 def test_the_hint_lists_members_of_numbers_alone(revseq, tmp_path):

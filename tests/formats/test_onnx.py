@@ -67,7 +67,7 @@ def test_names_and_changes(revseq, tmp_path):
     revseq("convert", "x.pb::a", "y.pb::b").ok()
     assert onnx.load_tensor(tmp_path / "y.pb").name == "b"
     revseq("convert", "x.pb::b", "z.pb").refused("x.pb::b: no such tensor", "expected one of a\n")
-    revseq("convert", "x.pb", "z.pb::\udcff").refused("no name of a tensor")
+    revseq("convert", "x.pb", "z.pb::\udcff").refused("is not a tensor name")
     source = open_tensor(str(tmp_path / "x.pb"))
     os.utime(tmp_path / "x.pb", ns=(1, 1))
     with pytest.raises(TensorIOError, match="changed while it was read"):
@@ -220,10 +220,10 @@ class TestOfAModel:
             (["bilstm.onnx::rve", *FEED], ["no such ReverseSequence node", "rev, yb"]),
             (["bilstm.onnx", *FEED], ["has 2 ReverseSequence nodes", "bilstm.onnx::rev"]),
             (["bilstm.onnx::rev", *FEED[:2]], ["no values are given for len", "add --feed len=FILE"]),
-            (["bilstm.onnx::rev", "--feed", "X=x.npy"], ["matches no input of the model", "try --feed x=x.npy"]),
+            (["bilstm.onnx::rev", "--feed", "X=x.npy"], ["matches no input of the model", "did you mean: --feed x=x.npy"]),
             (["bilstm.onnx::rev", *FEED, *FEED], ["the input x is given twice"]),
             (["bilstm.onnx::rev", *FEED[2:], "--feed", "x=len.npy"], ["bilstm.onnx: ONNX Runtime says"]),
-            (["bilstm.onnx::rev", "--feed", "x=-", "--feed", "len=-"], ["x and len are both standard input"]),
+            (["bilstm.onnx::rev", "--feed", "x=-", "--feed", "len=-"], ["only one of x and len can be standard input"]),
             (["x.npy", "[1]", *FEED], ["x.npy: --feed is only for ONNX models"]),
         ],
     )  # fmt: skip

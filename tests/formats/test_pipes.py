@@ -66,9 +66,9 @@ def test_one_pipe_for_both_is_refused(revseq, folder):
     """Which reads nothing of it."""
     os.mkfifo(folder / "p")
     revseq("run", "p", "./p", "--axis", 1).refused(
-        "INPUT and LENGTHS are both p", "save one to a file"
+        "only one of INPUT and LENGTHS can be p", "save the other to a file"
     )
-    revseq("diff", "p", "p").refused("A and B are both p")
+    revseq("diff", "p", "p").refused("only one of A and B can be p")
 
 
 def test_the_jobs_of_a_batch_share_no_pipe(revseq, folder):

@@ -65,7 +65,7 @@ def test_the_option_overrides_the_bytes(revseq, tmp_path):
     )
     text(tmp_path / "t.npy")
     revseq("show", "t.npy", "--input-format", "npy").refused(
-        "t.npy: not a .npy file: it looks like text"
+        "t.npy: is named .npy, but looks like text"
     )
 
 
@@ -119,7 +119,7 @@ def test_newlines_that_became_cr_lf(revseq, tmp_path):
     whole = (tmp_path / "x.npy").read_bytes()
     assert whole.count(b"\n") == 2
     (tmp_path / "x.npy").write_bytes(whole.replace(b"\n", b"\r\n"))
-    revseq("show", "x.npy").refused("was changed as text: its newlines became CR LF")
+    revseq("show", "x.npy").refused("was transferred in text mode: LF became CR LF")
 
 
 def test_one_colon_for_two(revseq, tmp_path):
@@ -127,7 +127,7 @@ def test_one_colon_for_two(revseq, tmp_path):
     hint = (
         revseq("show", "st.npz:temp")
         .refused("st.npz:temp: no such file")
-        .err.partition("Hint: try ")[2]
+        .err.partition("Hint: did you mean: ")[2]
         .strip()
     )
     assert hint == "st.npz::temp"
@@ -145,6 +145,6 @@ def test_an_output_that_is_a_pipe_or_a_device(revseq, tmp_path):
     os.mkfifo(tmp_path / "p")
     for name in ("p", "/dev/fd/63", "/dev/stdout", "/dev/null"):
         told = revseq("run", "x.npy", "[[2], [3]]", "--axis", 1, "-o", name).refused(
-            f"{name}: a pipe or a device"
+            f"{name}: is a pipe or a device"
         )
-        assert told.err.endswith("pipe it: revseq run ... -o - -f npy\n")
+        assert told.err.endswith("type -o - -f npy\n")

@@ -117,7 +117,10 @@ def test_what_no_level_of_directml_has():
         == "DirectML has no BOOL; UINT8 has the same bytes: add --dtype UINT8"
     )
     found = job(desc("FLOAT64", (2,) * 5), desc("UINT32", (2,) * 5), 0, "2_1")
-    hints = [f"DML_FEATURE_LEVEL_{n}_0 and above has it: try --feature-level {n}_0" for n in (3, 5)]
+    hints = [
+        f"DML_FEATURE_LEVEL_{n}_0 and above has it: to choose that level, add --feature-level {n}_0"
+        for n in (3, 5)
+    ]
     assert [v.hint for v in found][:2] == hints
     for name, hint in (("INT64", "add --lengths-dtype UINT32"), ("COMPLEX64", "")):
         assert [v.hint for v in job(desc("FLOAT32", (2, 3)), desc(name, (2, 1)), 1)] == [hint]

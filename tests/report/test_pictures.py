@@ -263,7 +263,7 @@ def test_a_picture_of_one_number_or_none(revseq, tmp_path, sizes, texts):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--picture", "p.png"), ["--picture writes SVG", "try --picture p.svg"]),
+        (("--picture", "p.png"), ["--picture writes SVG", " --picture p.svg"]),
         (("--picture", "old.svg"), ["old.svg: exists already", "add --overwrite"]),
         (
             ("-o", "p.svg", "-f", "npy", "--picture", "./p.svg"),

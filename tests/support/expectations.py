@@ -109,7 +109,7 @@ def memory_options(job, folder, args):
     if job.memory is None:
         return []
     refused = folder.revseq(*args, "--memory", 1)
-    match = re.search(r"Hint: try --memory (\d+)", refused.err)
+    match = re.search(r"Hint: .*--memory (\d+)", refused.err)
     if refused.status == 0 or not match or f"at least {match[1]} bytes" not in refused.err:
         folder.fail("one byte of memory is enough, or no word on how much is", refused)
     least = int(match[1])

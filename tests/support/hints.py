@@ -1,7 +1,50 @@
-"""What a hint says to type: a whole command line, or options to add to the one that was typed."""
+"""What a hint says to type: a command line, options to add to the one that was typed, or another name.
 
+The words to type are the last of a hint, after a comma or a colon; several are on lines of their own.
+"""
+
+import difflib
 import re
 import shlex
+
+_VERBS = re.compile(r"^(?:add|type|use|try) ")
+
+
+def words_to_type(text):
+    """The words that the last hint of a message proposes, as printed; several where it has several lines."""
+    _, is_there, hint = text.rpartition("Hint: ")
+    if not is_there:
+        return []
+    first, *lines = hint.rstrip("\n").split("\n")
+    lines = [line for line in lines if line.startswith(("  ", "revseq "))]
+    return [_VERBS.sub("", _last_part(line)) for line in lines or [first]]
+
+
+def _last_part(line):
+    """What follows the reason: the whole line where it has none."""
+    line = line.strip()
+    command = re.search(r"(?:^|[:,] |type )(revseq .*)$", line)
+    if command:
+        return command[1]
+    options = re.search(r"(?:^|[:,] (?:add |type )?)(-.*)$", line)
+    if options:
+        return options[1]
+    return re.split(r"(?<=[a-z]): |, (?=add |type |use )", line)[-1]
+
+
+def complete(args, words):
+    """The command line with the proposed words: instead of it, added to it, or for the word most alike."""
+    if words.startswith("revseq "):
+        return words
+    typed = [str(arg) for arg in args]
+    if words.startswith("-"):
+        return f"revseq {shlex.join(typed)} {words}"
+    value = shlex.split(words)[0]
+    (near,) = difflib.get_close_matches(value, typed[1:], 1, 0)
+    i = typed.index(near, 1)
+    return " ".join(
+        ["revseq", *map(shlex.quote, typed[:i]), words, *map(shlex.quote, typed[i + 1 :])]
+    )
 
 
 def typed(args, text):

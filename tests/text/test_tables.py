@@ -81,7 +81,9 @@ def test_what_is_refused(revseq, tmp_path, text, words):
 def test_tensors_that_are_no_tables(revseq, tmp_path, tensor):
     (tmp_path / "x.json").write_text(tensor)
     for out in ("y.csv", "y.tsv"):
-        revseq("convert", "x.json", out).refused("2 dimensions", "(Sizes:{", "out.npy")
+        revseq("convert", "x.json", out).refused(
+            "2 dimensions", "the tensor has shape {", "out.npy"
+        )
     revseq("convert", "x.json", "-", "-f", "csv").refused("2 dimensions", "out.npy")
     assert not list(tmp_path.glob("y*"))
 
@@ -143,7 +145,7 @@ def test_the_type_that_is_taken_for_a_text_without_one_is_told(revseq, tmp_path,
     """Where it goes to a binary file, whose readers take it for the truth."""
     name = "x.csv" if text == "1,2\n" else "x.txt"
     (tmp_path / name).write_text(text)
-    note = f"Note: {name} states no data type: it is FLOAT32 in y.npy; --dtype names another\n"
+    note = f"Note: {name} has no data type, so y.npy is FLOAT32; choose another with --dtype\n"
     assert revseq("convert", name, "y.npy").ok().err == note
     lengths = "[2]" if text == "1 2\n" else "[[2]]"
     job = (name, lengths, "--axis", lengths.count("[") - 1)

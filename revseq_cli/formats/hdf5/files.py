@@ -100,7 +100,7 @@ def hdf5_error(error: Exception, path: str, where: str, verb: str = "read") -> R
     words = str(error)
     # The latter is a mark in the file, which a writer that was killed leaves behind.
     if "unable to lock file" in words or "already open for" in words:
-        hint = f"try again later; if nobody writes it: h5clear -s {platform.quoted(path)}"
+        hint = f"try again later, or if no program writes it: h5clear -s {platform.quoted(path)}"
         return TensorIOError("being written by another process", hint=hint, where=path)
     number = _system_error(error)
     if number:
