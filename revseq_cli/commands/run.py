@@ -110,7 +110,7 @@ def command(
     )
     row = table.TEXT
     if path is None and not dry_run:
-        row = choose_printed_format(format_name, "add -o {}")
+        row = choose_printed_format(format_name, "to write a file, add -o {}")
         if example and row is not table.TEXT:
             raise UsageError(f"--example prints text, but standard output is a .{row.name} file")
     request = keep_digits(request, path, row)

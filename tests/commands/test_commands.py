@@ -189,7 +189,8 @@ def test_h62_a_hint_can_be_pasted_into_a_shell(revseq, tmp_path):
     header = "(Sizes:{1}, DataType:INT8)\n[1]\n"
     (tmp_path / "x;y.txt").write_text(f"a: {header}\nlengths: {header}")
     for name, inner in (("x y.npz", "$(touch PWNED)"), ("x;y.txt", "a")):
-        hint = revseq("convert", name, "out.npy").refused().err.partition("them:\n")[2].split()
+        told = revseq("convert", name, "out.npy").refused().err
+        hint = " ".join(line.strip() for line in told.splitlines() if line.startswith("  "))
         shown = subprocess.check_output(
             ["sh", "-c", f"printf '%s\\n' {hint}"], text=True, cwd=tmp_path
         )

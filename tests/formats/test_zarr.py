@@ -573,7 +573,7 @@ def test_a_list_counts_attributes_as_a_tensor_does_and_hints_name_no_texts(
         [alone] = json.loads(revseq("show", tensor["name"], "--json").ok().out)["tensors"]
         assert alone["attributes"] == tensor["attributes"]
     result = revseq("run", "x.zarr", "[1]", "--axis", 0, "-o", "y.zarr")
-    result.refused("x.zarr::air, x.zarr::wind")
+    result.refused("\n  x.zarr::air\n  x.zarr::wind\n")
     assert "x.zarr::names" not in result.err
 
 
