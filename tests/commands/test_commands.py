@@ -194,7 +194,7 @@ def test_h62_a_hint_can_be_pasted_into_a_shell(revseq, tmp_path):
         shown = subprocess.check_output(
             ["sh", "-c", f"printf '%s\\n' {hint}"], text=True, cwd=tmp_path
         )
-        assert shown.splitlines() == [f"{name}::{inner},", f"{name}::lengths"]
+        assert shown.splitlines() == [f"{name}::{inner}", f"{name}::lengths"]
     assert not (tmp_path / "PWNED").exists()
 
 
