@@ -137,7 +137,7 @@ def test_the_hint_lists_members_of_numbers_alone(revseq, tmp_path):
         tmp_path / "x.npz", x=np.ones((2, 3)), ids=np.array(["a", "b"]), days=np.zeros(2, "M8[D]")
     )
     err = revseq("run", "x.npz", "[[1]]", "--axis", 1).refused("has 3 tensors\n").err
-    assert err.strip().endswith("Hint: try x.npz::x")
+    assert err.strip().endswith("did you mean: x.npz::x")
 
 
 def test_a_huge_directory_is_not_read(refused, tmp_path):
