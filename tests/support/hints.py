@@ -3,7 +3,6 @@
 The words to type are the last of a hint, after a comma or a colon; several are on lines of their own.
 """
 
-import difflib
 import re
 import shlex
 
@@ -32,16 +31,21 @@ def _last_part(line):
     return re.split(r"(?<=[a-z]): |, (?=add |type |use )", line)[-1]
 
 
-def complete(args, words):
-    """The command line with the proposed words: instead of it, added to it, or for the word most alike."""
+def complete(args, words, text):
+    """The command line with the proposed words: instead of it, added to it, or for the wrong name.
+
+    The wrong name is the argument that begins with what the message is about.
+    """
     if words.startswith("revseq "):
         return words
     typed = [str(arg) for arg in args]
     if words.startswith("-"):
         return f"revseq {shlex.join(typed)} {words}"
-    value = shlex.split(words)[0]
-    (near,) = difflib.get_close_matches(value, typed[1:], 1, 0)
-    i = typed.index(near, 1)
+    where = text.removeprefix("Error: ").partition(": ")[0]
+    candidates = [name for name in typed[1:] if name.startswith(where)]
+    if not candidates:  # the message names the tensor by its complete path
+        candidates = [name for name in typed[1:] if where.startswith(name.partition("::")[0])]
+    i = typed.index(candidates[0], 1)
     return " ".join(
         ["revseq", *map(shlex.quote, typed[:i]), words, *map(shlex.quote, typed[i + 1 :])]
     )
