@@ -52,9 +52,10 @@ def reverse(values: Array, lengths: Array, axis: int, *, overwrite: bool = False
     flat = np.ascontiguousarray(values).reshape(-1)
     words = flat.view(word).reshape(outer, size, -1)
     strategy = _choose(words)
-    out = words
-    can_overwrite = strategy is _by_columns and values.flags.writeable
-    if not overwrite or not can_overwrite:
+    may_overwrite = overwrite and values.flags.writeable
+    if may_overwrite and strategy is _by_columns:
+        out = words
+    else:
         out = np.empty_like(words)
     strategy(out, words, clamped)
     return out.reshape(-1).view(values.dtype).reshape(values.shape)

@@ -329,7 +329,7 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _wait_for(call: Callable[[], _Result], *, stops: bool = True) -> _Result:
-    """The result of a call that waits; Stopped after a signal, TimeoutError if it takes too long."""
+    """The result of a call that waits; Stopped after a signal, TimeoutError after too long."""
     future = _threads().submit(call)
     deadline = time.monotonic() + _LONGEST_CALL + 1
     while not wait([future], signals.PATIENCE).done:
