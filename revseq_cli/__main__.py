@@ -32,7 +32,7 @@ def main() -> NoReturn:
     settings: dict[str, Any] = {}
     try:
         try:
-            status = _run(settings)
+            status = _run_command(settings)
             sys.stdout.flush()
             if _has_lost_result(settings):
                 raise OSError(errno.EBADF, "it is closed")
@@ -126,7 +126,7 @@ def _text_stream(stream: Any) -> Any:  # noqa: ANN401 - what Python has opened, 
     return io.TextIOWrapper(raw, encoding, "backslashreplace", newline="\n", line_buffering=lines)
 
 
-def _run(settings: dict[str, Any]) -> int:
+def _run_command(settings: dict[str, Any]) -> int:
     """Run the command, or answer a completion script; the exit status.
 
     `settings` gets what the options say.
@@ -178,7 +178,7 @@ def _tell(error: Exception, settings: dict[str, Any]) -> None:
         traceback.print_exception(error)
 
     if isinstance(error, click.UsageError):
-        error = usage.as_error(error, sys.argv[1:])
+        error = usage.as_usage_error(error, sys.argv[1:])
     error = worded(error, "standard output")
     print_error(error, settings.get(groups.COLOR, "auto"))
     if settings.get(groups.AS_JSON):

@@ -109,13 +109,13 @@ def _check_job(request: Request, every: bool, console: Console) -> int:
     status = 1 if result.failing else 0
     if console.as_json:
         console.note(*result.notes)
-        console.report(_describe(job, result), status)
+        console.report(_make_record(job, result), status)
     elif not console.quiet:
         _print_report(job, result, console, every=every)
     return status
 
 
-def _describe(job: Job, result: _Result) -> CheckRecord:
+def _make_record(job: Job, result: _Result) -> CheckRecord:
     """What --json has of the check."""
     from revseq_cli.report import objects
 

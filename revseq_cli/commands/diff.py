@@ -168,7 +168,7 @@ def command(
         sequences: tuple[WrongSequence, ...] = ()
         if pair and differences:
             if drawing:
-                svg = _draw(pair, differences, tolerance, diagnosis)
+                svg = _draw_picture(pair, differences, tolerance, diagnosis)
             if not console.as_json and not console.quiet:
                 sequences = _read_wrong_sequences(pair, differences, tolerance, first)
         elif drawing:
@@ -199,7 +199,7 @@ def _print_result(result: Comparison, notes: Sequence[str], console: Console) ->
         console.report(result.as_record(), status)
     elif not console.quiet:
         width = terminal.width_of(sys.stdout)
-        text = comparison.text_of(result, width, in_color=console.in_color)
+        text = comparison.comparison_text(result, width, in_color=console.in_color)
         click.echo(text, color=console.in_color)
     return status
 
@@ -310,7 +310,7 @@ def _read_wrong_sequences(
     return tuple(comparison.read_wrong_sequences(subject, most))
 
 
-def _draw(
+def _draw_picture(
     pair: Pair,
     differences: Differences,
     tolerance: Tolerance | None,

@@ -140,17 +140,17 @@ def make_jobs(
     used = set[str]()  # files that are the output or the lengths of another
     resolve = files.make_resolver()
 
-    def file_key(name: str) -> str:
+    def _key_of_file(name: str) -> str:
         return files.name_key(resolve(name))
 
     for path in paths:
         names = _fill_templates(templates, find_placeholders(path, of_names))
         # A name that looks like a typed tensor, or like standard input, is one of this folder.
         folder = f"{os.curdir}{os.sep}" if path.lstrip().startswith("[") or path == "-" else ""
-        others = {file_key(name.partition("::")[0]) for name in names.values()}
-        used |= others - {file_key(path)}
+        others = {_key_of_file(name.partition("::")[0]) for name in names.values()}
+        used |= others - {_key_of_file(path)}
         rows[path] = {"input": folder + path + colons + key, **names}
-    jobs = {path: row for path, row in rows.items() if file_key(path) not in used}
+    jobs = {path: row for path, row in rows.items() if _key_of_file(path) not in used}
     if len({row["output"] for row in jobs.values()}) < len(jobs):
         template = str(templates["output"])
         hint = _hint_for_outputs(template, [*jobs], of_names)

@@ -252,7 +252,7 @@ def _describe_tensor(source: Source, name: str, *, stats: bool) -> _Shown:
     """A tensor with its attributes, and with `stats` its statistics."""
     from revseq_cli.report import objects
 
-    attributes = _read_attributes(source)
+    attributes = _attributes_for_report(source)
     count = None if attributes is None else len(attributes)
     statistics = _count_statistics(source) if stats else None
     record = objects.StoredRecord(
@@ -275,7 +275,7 @@ def _as_keys(details: Mapping[str, str]) -> dict[str, str]:
     return {name.lower().replace(" ", "_"): value for name, value in details.items()}
 
 
-def _read_attributes(source: Source) -> dict[str, Any] | None:
+def _attributes_for_report(source: Source) -> dict[str, Any] | None:
     """The attributes of a tensor; None where it has none, or they cannot be read."""
     try:
         meaning = source.meaning()

@@ -54,7 +54,7 @@ _OTHER_ARGUMENTS = {
 }
 
 
-def as_error(error: click.UsageError, arguments: Sequence[str]) -> RevseqError:
+def as_usage_error(error: click.UsageError, arguments: Sequence[str]) -> RevseqError:
     """The error that says the same; `arguments` were typed after the name of the program."""
     if isinstance(error, click.NoSuchOption):
         return _unknown_option(error)
@@ -75,7 +75,7 @@ def as_error(error: click.UsageError, arguments: Sequence[str]) -> RevseqError:
     return UsageError(shortened(words.rstrip("."), 340), hint=_help_of(error.ctx))
 
 
-def name_of(parameter: click.Parameter, context: click.Context | None) -> str:
+def name_of_parameter(parameter: click.Parameter, context: click.Context | None) -> str:
     """What the user called a parameter: the option as typed, its variable, or the argument."""
     if isinstance(parameter, click.Argument):
         return parameter.human_readable_name.strip("[].")
@@ -141,7 +141,7 @@ def _unknown_option(error: click.NoSuchOption) -> RevseqError:
 
 def _missing(error: click.MissingParameter) -> RevseqError:
     parameter = error.param
-    name = name_of(parameter, error.ctx) if parameter else "an argument"
+    name = name_of_parameter(parameter, error.ctx) if parameter else "an argument"
     expected = ""
     if parameter and isinstance(parameter.type, click.Choice):
         expected = f"one of {listed(parameter.type.choices, 20)}"
@@ -153,7 +153,7 @@ def _bad_value(error: click.BadParameter, arguments: Sequence[str]) -> RevseqErr
     parameter = error.param
     if parameter is None:
         return UsageError(shortened(error.message, 340), hint=_help_of(error.ctx))
-    name = name_of(parameter, error.ctx)
+    name = name_of_parameter(parameter, error.ctx)
     refused = value_error(parameter, _value_of(parameter, name, arguments), error.message)
     if not refused.expected and not refused.hint:
         refused.hint = _help_of(error.ctx)

@@ -58,7 +58,7 @@ class Parsed(click.ParamType):  # type: ignore[type-arg] # older ones of Click t
             return self._parse(value)
         except UsageError as e:
             if param:
-                e.about(usage.name_of(param, ctx))
+                e.about(usage.name_of_parameter(param, ctx))
             raise
 
 

@@ -92,7 +92,7 @@ class Comparison:
             a=objects.describe_tensor(self.a.name, self.a.desc),
             b=objects.describe_tensor(self.b.name, self.b.desc),
             equal=self.equal,
-            **_describe(self.differences),
+            **_difference_fields(self.differences),
             axis=self.axis,
             wrong_sequences=wrong,
             mistakes=mistakes,
@@ -103,7 +103,7 @@ class Comparison:
 _KEPT = ("total", "nans", "inside", "largest_absolute", "largest_relative", "largest_ulps")
 
 
-def _describe(differences: Differences | None) -> dict[str, Any]:
+def _difference_fields(differences: Differences | None) -> dict[str, Any]:
     """What --json has of the elements that differ."""
     if differences is None:
         return dict.fromkeys(("different", "first", *_KEPT))
@@ -143,14 +143,16 @@ def _read_sequence(subject: Subject, row: Row, a: Source, expected: Source) -> W
     )
 
 
-def text_of(comparison: Comparison, width: int | None = None, *, in_color: bool = False) -> str:
+def comparison_text(
+    comparison: Comparison, width: int | None = None, *, in_color: bool = False
+) -> str:
     """The whole report, which fits the width of a terminal, if there is one."""
     lines = [*_heads(comparison)]
     differences = comparison.differences
     if differences is None:
         lines.append(f"{_unlike(comparison)} differ")
         return terminal.fit("\n".join(lines), width)
-    lines.append(_count(comparison, differences))
+    lines.append(_count_text(comparison, differences))
     wrong = comparison.wrong_sequences
     if wrong and wrong.count < wrong.of:
         if wrong.rule:
@@ -161,7 +163,7 @@ def text_of(comparison: Comparison, width: int | None = None, *, in_color: bool 
         label = "and"
     lines = terminal.fit("\n".join(lines), width).split("\n")
     if comparison.axis is None or not comparison.sequences:
-        lines += _elements(comparison, differences)
+        lines += _element_rows(comparison, differences)
     else:
         lines += _sequences(comparison, differences, width or _WIDTH, in_color=in_color)
     lines += [terminal.fit(line, width) for line in _distances(comparison, differences)]
@@ -194,7 +196,7 @@ def _unlike(comparison: Comparison) -> str:
     return " and ".join(words)
 
 
-def _count(comparison: Comparison, differences: Differences) -> str:
+def _count_text(comparison: Comparison, differences: Differences) -> str:
     """How many elements differ, and where these are."""
     if comparison.equal:
         return f"equal: {terminal.say_count(differences.total, 'element')}"
@@ -214,7 +216,7 @@ def _count(comparison: Comparison, differences: Differences) -> str:
     return f"{count}, in {differences.sequence_count:,} of {sequences:,} sequences, {part}"
 
 
-def _elements(comparison: Comparison, differences: Differences) -> Iterator[str]:
+def _element_rows(comparison: Comparison, differences: Differences) -> Iterator[str]:
     """The first elements that differ, and how many more there are."""
     rows = [(str(index), a, b) for index, a, b in list_differences(differences)]
     if not rows:
@@ -255,12 +257,12 @@ def _rows(sequences: Sequence[WrongSequence], shown: int, *, in_color: bool) -> 
     """A line for each sequence, with at most so many elements of it; columns are aligned."""
     label_width = max(len(sequence.label) for sequence in sequences)
     length_width = max(len(str(sequence.length)) for sequence in sequences)
-    values_width = max(len(_values(sequence, sequence.a, shown)) for sequence in sequences)
+    values_width = max(len(_values_text(sequence, sequence.a, shown)) for sequence in sequences)
     rows = []
     for sequence in sequences:
-        values = _values(sequence, sequence.a, shown, in_color=in_color)
-        padding = " " * (values_width - len(_values(sequence, sequence.a, shown)))
-        expected = _values(sequence, sequence.expected, shown)
+        values = _values_text(sequence, sequence.a, shown, in_color=in_color)
+        padding = " " * (values_width - len(_values_text(sequence, sequence.a, shown)))
+        expected = _values_text(sequence, sequence.expected, shown)
         rows.append(
             f"  sequence {sequence.label:<{label_width}}  length {sequence.length:>{length_width}}"
             f"  A  {values}{padding}  expected  {expected}"
@@ -272,12 +274,12 @@ def _stack(sequence: WrongSequence, *, in_color: bool) -> list[str]:
     """A sequence in three lines, for a narrow terminal."""
     return [
         f"  sequence {sequence.label}  length {sequence.length}",
-        f"    A         {_values(sequence, sequence.a, 1, in_color=in_color)}",
-        f"    expected  {_values(sequence, sequence.expected, 1)}",
+        f"    A         {_values_text(sequence, sequence.a, 1, in_color=in_color)}",
+        f"    expected  {_values_text(sequence, sequence.expected, 1)}",
     ]
 
 
-def _values(
+def _values_text(
     sequence: WrongSequence, texts: list[str], shown: int, *, in_color: bool = False
 ) -> str:
     """Elements of a sequence: a bar after its reversed part, dots where others are left out."""

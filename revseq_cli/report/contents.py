@@ -47,7 +47,7 @@ def tensor_text(
     desc = source.desc
     rows = [("data type", desc.data_type.name), ("shape", braced(desc.sizes))]
     if source.dimensions:
-        rows.append(("dimensions", _dimension_names(source)))
+        rows.append(("dimensions", _dimensions_text(source)))
     rows.append(("elements", f"{desc.element_count:,}"))
     rows.append(("bytes", f"{desc.total_bytes:,}"))
     rows.append(("storage", _storage_text(source)))
@@ -71,14 +71,14 @@ def file_text(contents: Contents, width: int | None = None) -> str:
     rest = ""
     if width is not None and len(items) > _MOST_ROWS:
         items, rest = _choose_items(contents)
-    rows = [_row(contents, item) for item in items]
-    lines = [_head(contents), *_table(rows, width)]
+    rows = [_cells_of(contents, item) for item in items]
+    lines = [_summary(contents), *_table(rows, width)]
     if rest:
         lines.append(rest)
     return "\n".join(lines)
 
 
-def _head(contents: Contents) -> str:
+def _summary(contents: Contents) -> str:
     """The name of the file, its format, and how much is in it."""
     tensors = len(contents.tensors)
     groups = sum(item.is_group for item in contents.items)
@@ -124,7 +124,7 @@ def _details_text(details: dict[str, str]) -> str:
     return printable(", ".join(f"{key} {value or repr(value)}" for key, value in details.items()))
 
 
-def _dimension_names(tensor: Source | Item) -> str:
+def _dimensions_text(tensor: Source | Item) -> str:
     return ", ".join(printable(name) or "-" for name in tensor.dimensions)
 
 
@@ -159,7 +159,7 @@ def _preview(source: Source) -> str:
     return view.show_rows(source, view.ends_of(source.sizes, view.PREVIEW))
 
 
-def _row(contents: Contents, item: Item) -> Cells:
+def _cells_of(contents: Contents, item: Item) -> Cells:
     """The cells of an item; one without a shape has only what it is."""
     label = item.key.rpartition("/")[2] if contents.is_tree else item.key
     # As a shell takes it; what no terminal shows is escaped.
@@ -175,7 +175,7 @@ def _row(contents: Contents, item: Item) -> Cells:
     # What a compound is stored as is in the column before.
     details = {key: value for key, value in item.details.items() if value != kind}
     storage = _details_text(details)
-    return [name, kind, braced(item.sizes), _dimension_names(item), attributes, storage]
+    return [name, kind, braced(item.sizes), _dimensions_text(item), attributes, storage]
 
 
 def _table(rows: list[Cells], width: int | None) -> list[str]:

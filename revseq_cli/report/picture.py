@@ -29,7 +29,7 @@ def of_job(
     about = shortened(f"{braced(values.sizes)} {values.desc.data_type.name}", 60)
     sentence = f"{name}: {about}" if name else about
     tensors = ((INPUT, values), (OUTPUT, result))
-    return draw(Subject(title, (sentence,), tensors, axis, lengths, batch_axis))
+    return draw_subject(Subject(title, (sentence,), tensors, axis, lengths, batch_axis))
 
 
 def of_difference(
@@ -65,10 +65,10 @@ def of_difference(
         mask,
         differences,
     )
-    return draw(subject)
+    return draw_subject(subject)
 
 
-def draw(subject: Subject) -> str:
+def draw_subject(subject: Subject) -> str:
     """The picture of a subject, as SVG."""
     parts, top = svg.headlines(subject.title, subject.sentences)
     kind = cells if subject.has_cells else bars

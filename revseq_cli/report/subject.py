@@ -94,11 +94,11 @@ class Subject:
             wrong = self._wrong_numbers()[:most]
             others = [number for number in numbers if number not in wrong]
             numbers = wrong + others[: most - len(wrong)]
-        return [self._row(number) for number in numbers]
+        return [self._read_row(number) for number in numbers]
 
     def wrong_rows(self, most: int) -> list[Row]:
         """The first rows that are known to be wrong."""
-        return [self._row(number) for number in self._wrong_numbers()[:most]]
+        return [self._read_row(number) for number in self._wrong_numbers()[:most]]
 
     def region(self, index: tuple[int, ...], start: int, stop: int) -> Region:
         """The elements of a row from `start` to `stop` along the axis."""
@@ -158,7 +158,7 @@ class Subject:
         numbers = np.ravel_multi_index(tuple(indices.T), self.row_sizes)
         return np.unique(numbers).tolist()  # type: ignore[no-any-return]
 
-    def _row(self, number: int) -> Row:
+    def _read_row(self, number: int) -> Row:
         index = tuple(int(i) for i in np.unravel_index(number, self.row_sizes))
         length = None
         if self.lengths is not None:

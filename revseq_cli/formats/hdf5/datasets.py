@@ -158,7 +158,7 @@ class OwnDataset(NewDataset):
         dataset, names, is_coordinate = self._create(file)
         with self._open_input() as old:
             self._describe_groups(dataset, old)
-            self._describe(dataset, names, old, is_coordinate=is_coordinate)
+            self._describe_dataset(dataset, names, old, is_coordinate=is_coordinate)
         notes = _add_history(file) if self.is_netcdf else []
         return dataset, notes
 
@@ -213,7 +213,7 @@ class OwnDataset(NewDataset):
         for group, attributes, old_group in inner:
             _copy_attributes(group, attributes, old_group)
 
-    def _describe(
+    def _describe_dataset(
         self,
         dataset: h5py.Dataset,
         names: list[str],
@@ -410,7 +410,7 @@ class AddedDataset(OwnDataset):
             file.id.unlink(h5i.get_name(old.id))
         dataset, names, is_coordinate = self._create(file)
         with self._open_input() as input_dataset:
-            self._describe(dataset, names, input_dataset, is_coordinate=is_coordinate)
+            self._describe_dataset(dataset, names, input_dataset, is_coordinate=is_coordinate)
         notes = _add_history(file) if self.is_netcdf else []
         return dataset, notes
 

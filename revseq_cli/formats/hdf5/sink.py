@@ -128,7 +128,7 @@ class _DatasetSink(FileSink):
             self.notes += tuple(notes)
         return dataset
 
-    def _close(self) -> None:
+    def _close_file(self) -> None:
         if self._recorder:
             with self._recorder.wrap_errors():
                 if self._file:
@@ -137,7 +137,7 @@ class _DatasetSink(FileSink):
 
     def abandon(self) -> None:
         with contextlib.suppress(RevseqError):  # the file is removed afterwards
-            self._close()
+            self._close_file()
 
     def reopen(self) -> Source:
         return Hdf5Source(
@@ -196,7 +196,7 @@ class Hdf5Sink(_DatasetSink):
                 storage.write(self._dataset, region, np.asarray(values, self._template.dtype))
 
     def finish(self) -> None:
-        self._close()
+        self._close_file()
 
 
 class ContiguousSink(_DatasetSink, RawSink):
@@ -210,6 +210,6 @@ class ContiguousSink(_DatasetSink, RawSink):
 
     def start(self) -> None:
         offset = self._begin(**_ALIGNED).id.get_offset()
-        self._close()
+        self._close_file()
         self.place(self._template, at=offset, dtype=self._template.dtype)
         super().start()

@@ -88,7 +88,7 @@ class Hdf5Source(Source):
             kind = dataset.id.get_type()
             with about(self.name):
                 self.dtype = files.require_numbers(dataset, asked)
-                self._check(dataset)
+                self._require_tensor(dataset)
             self.chunks = dataset.chunks
             self.sizes = dataset.shape
             self.limits = dataset.maxshape
@@ -115,7 +115,7 @@ class Hdf5Source(Source):
             )
         return raw
 
-    def _check(self, dataset: h5py.Dataset) -> None:
+    def _require_tensor(self, dataset: h5py.Dataset) -> None:
         """FormatError for a dataset that cannot be read as a tensor."""
         if dataset.shape is None:
             raise FormatError("has a null dataspace: neither sizes nor elements", "a tensor")
@@ -350,7 +350,7 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
                 case h5t.TypeID():
                     item = item._replace(what="a data type")
                 case h5d.DatasetID():
-                    item, datasets[path] = _tensor(h5py.Dataset(entry), item, types.asked)
+                    item, datasets[path] = _tensor_at(h5py.Dataset(entry), item, types.asked)
                 case Exception():
                     item = _unreadable(item, entry)
                     datasets[path] = False
@@ -374,7 +374,7 @@ def _unreadable(item: Item, error: Exception) -> Item:
     return item._replace(what=f"cannot be read: {str(error)[:80]}", is_damaged=True)
 
 
-def _tensor(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tuple[Item, bool]:
+def _tensor_at(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tuple[Item, bool]:
     """The item of a dataset, and whether the dataset is a scale.
 
     It has what the header says, or why the dataset is no tensor.
