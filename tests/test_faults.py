@@ -43,10 +43,10 @@ def remove(path):
 
 @pytest.mark.parametrize(
     ("output", "words"),
-    [("none/y.npy", "no such folder"), ("folder.npy", "a directory"), ("y.dat", "unknown suffix"),
+    [("none/y.npy", "no such folder"), ("folder.npy", "is a folder"), ("y.dat", "unknown suffix"),
      ("x.npy/y.npy", "cannot write"), ("old.h5::a", "exists already"), ("y.npy::a", "has one tensor"),
      ("y" * 300 + ".npy", "a name of 304 characters" if WINDOWS else "cannot write"),
-     ("y.npy/", "type y.npy\n"), ("y.h5/.", "type y.h5\n"), ("folder.npy/", "a directory")],
+     ("y.npy/", "type y.npy\n"), ("y.h5/.", "type y.h5\n"), ("folder.npy/", "is a folder")],
 )  # fmt: skip
 def test_h38_outputs_that_cannot_be(revseq, files, output, words):
     (files / "folder.npy").mkdir()
@@ -107,7 +107,7 @@ def test_h38_a_current_folder_that_is_gone(tmp_path, shell):
     done = shell(
         "rmdir ../gone && exec revseq run [1] [1] --axis 0 -o y.npy", tmp_path / "gone", anew=True
     )
-    done.refused("Error: the current folder no longer exists", "Hint: cd to one")
+    done.refused("Error: the current folder no longer exists", "Hint: change to another")
 
 
 # Each call of the operating system that a run makes, and what may go wrong with it.
