@@ -222,8 +222,8 @@ def _check_level(level: FeatureLevel, row: Support | None) -> Constraint:
     first = SUPPORT[0].since
     rule = f"tensor support, {row.since} and above" if row else f"introduced in {first}"
     hint = "" if row else f"for the lowest level, add --feature-level {first.short}"
-    wanted = f"{first.short} or above"
-    return Constraint(INPUT, "feature level", level.short, wanted, rule, row is not None, hint)
+    expected = f"{first.short} or above"
+    return Constraint(INPUT, "feature level", level.short, expected, rule, row is not None, hint)
 
 
 def _check_support(
@@ -236,12 +236,12 @@ def _check_support(
         yield _check_dimension_count(tensor, desc.dimension_count, row, rule)
     data_type = desc.data_type
     types = row.data_types(tensor)
-    wanted = listed((t.name for t in types), len(types))
+    expected = listed((t.name for t in types), len(types))
     if is_none and tensor == LENGTHS:
-        wanted = "a type of numbers"
+        expected = "a type of numbers"
     ok = data_type in types
     hint = "" if ok else _type_hint(tensor, data_type)
-    yield Constraint(tensor, "DataType", data_type.name, wanted, rule, ok, hint)
+    yield Constraint(tensor, "DataType", data_type.name, expected, rule, ok, hint)
     if not is_none:
         yield _check_element_count(tensor, desc)
 
@@ -261,10 +261,12 @@ def _check_element_count(tensor: str, desc: TensorDesc) -> Constraint:
     most = most_elements(desc.data_type)
     ok = desc.element_count <= most
     hint = "" if ok else _NO_LEVEL
-    wanted = f"at most {most}"
+    expected = f"at most {most}"
     if most < MOST_ELEMENTS:
-        wanted += f": DirectML rounds sizes in bytes up to 4, and takes {MOST_ELEMENTS} elements"
-    return Constraint(tensor, "element count", str(desc.element_count), wanted, _TENSORS, ok, hint)
+        expected += f": DirectML rounds sizes in bytes up to 4, and takes {MOST_ELEMENTS} elements"
+    return Constraint(
+        tensor, "element count", str(desc.element_count), expected, _TENSORS, ok, hint
+    )
 
 
 def _check_no_size_is_0(tensor: str, desc: TensorDesc) -> Constraint:
@@ -283,27 +285,27 @@ def _check_operator(tensors: dict[str, TensorDesc], axis: int) -> Iterator[Const
             count = desc.dimension_count
             yield _match(tensor, "dimension count", str(count), like_input, rule, count == rank)
     is_in_range = 0 <= axis < rank
-    wanted = f"{numbers_of(rank)}: less than the dimension count"
-    yield Constraint(INPUT, "Axis", str(axis)[:40], wanted, "Axis", is_in_range)
+    expected = f"{numbers_of(rank)}: less than the dimension count"
+    yield Constraint(INPUT, "Axis", str(axis)[:40], expected, "Axis", is_in_range)
     lengths = tensors[LENGTHS]
     if is_in_range and lengths.dimension_count == rank:
         sizes = lengths_sizes(values.sizes, axis)
-        wanted = f"{braced(sizes)}: as {INPUT}, and 1 along axis {axis}"
+        expected = f"{braced(sizes)}: as {INPUT}, and 1 along axis {axis}"
         is_ok = lengths.sizes == sizes
-        yield _match(LENGTHS, "Sizes", braced(lengths.sizes), wanted, LENGTHS, is_ok)
+        yield _match(LENGTHS, "Sizes", braced(lengths.sizes), expected, LENGTHS, is_ok)
     output = tensors.get(OUTPUT)
     if output:
-        wanted = f"{braced(values.sizes)}, as {INPUT} has"
+        expected = f"{braced(values.sizes)}, as {INPUT} has"
         is_ok = output.sizes == values.sizes
-        yield _match(OUTPUT, "Sizes", braced(output.sizes), wanted, OUTPUT, is_ok)
-        wanted = f"{values.data_type.name}, as {INPUT} has"
+        yield _match(OUTPUT, "Sizes", braced(output.sizes), expected, OUTPUT, is_ok)
+        expected = f"{values.data_type.name}, as {INPUT} has"
         is_ok = output.data_type is values.data_type
-        yield _match(OUTPUT, "DataType", output.data_type.name, wanted, rule, is_ok)
+        yield _match(OUTPUT, "DataType", output.data_type.name, expected, rule, is_ok)
 
 
-def _match(tensor: str, name: str, found: str, wanted: str, rule: str, ok: bool) -> Constraint:
+def _match(tensor: str, name: str, found: str, expected: str, rule: str, ok: bool) -> Constraint:
     """A property that must match InputTensor's."""
-    return Constraint(tensor, name, found, wanted, rule, ok, matching=True)
+    return Constraint(tensor, name, found, expected, rule, ok, matching=True)
 
 
 @functools.lru_cache(maxsize=64)  # the jobs of a batch are often alike

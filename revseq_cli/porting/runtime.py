@@ -61,10 +61,10 @@ def compute(job: Job, on: str, memory: int) -> Computed:
     values = job.values
     needed = _COPIES * values.desc.total_bytes
     if needed > memory:
-        found = f"takes {needed} bytes in {RUNTIME}, which gets the whole tensor"
-        found += f", and the memory is {memory}"
+        problem = f"takes {needed} bytes in {RUNTIME}, which gets the whole tensor"
+        problem += f", and the memory is {memory}"
         raise EngineError(
-            found,
+            problem,
             "a job that fits",
             f"add --memory {needed}",
             values.name,
@@ -154,12 +154,12 @@ def find_provider(on: str) -> tuple[ModuleType, str]:
     }
     if name in providers:
         return runtime, providers[name]
-    found = f"{RUNTIME} {runtime.__version__} has no {on[:40]} here"
+    problem = f"{RUNTIME} {runtime.__version__} has no {on[:40]} here"
     hint = ""
     if needed != "onnxruntime":
         remove = platform.pip("uninstall onnxruntime")
         hint = f"{remove}, and then {platform.pip(f'install {needed}')}"
-    raise UsageError(found, f"one of {listed(providers)}", hint)
+    raise UsageError(problem, f"one of {listed(providers)}", hint)
 
 
 def open_session(runtime: ModuleType, provider: str, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401
@@ -179,6 +179,6 @@ def open_session(runtime: ModuleType, provider: str, dtype: np.dtype[Any]) -> An
     session = runtime.InferenceSession(data, options, providers=[provider], enable_fallback=0)
     actual = session.get_providers()
     if actual[0] != provider:
-        found = f"has no {OPERATOR} of {dtype} on {provider}: it runs on {listed(actual)} instead"
-        raise FormatError(found, where=RUNTIME)
+        problem = f"has no {OPERATOR} of {dtype} on {provider}: it runs on {listed(actual)} instead"
+        raise FormatError(problem, where=RUNTIME)
     return session
