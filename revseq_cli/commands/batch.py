@@ -119,6 +119,7 @@ def command(
     each job.
     """
     from revseq_cli.commands.pool import Pool  # --help must not load NumPy
+    from revseq_cli.report import terminal
     from revseq_cli.report.outcomes import summarize
 
     jobs = _read_jobs(manifest, pattern, {"lengths": lengths, "output": output}, defaults)
@@ -154,7 +155,10 @@ def command(
                 _print_notes_and_errors(in_order, jobs, console)
     if not console.as_json and not console.quiet:
         seconds = None if dry_run else time.monotonic() - start
-        click.echo(summarize(outcomes, len(jobs.entries), seconds))
+        has_failed = any(outcome.error for outcome in outcomes)
+        style = terminal.RED if has_failed else terminal.GREEN
+        summary = console.paint(summarize(outcomes, len(jobs.entries), seconds), style)
+        click.echo(summary, color=console.in_color)
     return int(any(outcome.error for outcome in outcomes))
 
 

@@ -147,12 +147,18 @@ def comparison_text(
     comparison: Comparison, width: int | None = None, *, in_color: bool = False
 ) -> str:
     """The whole report, which fits the width of a terminal, if there is one."""
-    lines = [*_heads(comparison)]
+    heads = terminal.fit("\n".join(_heads(comparison)), width).split("\n")
     differences = comparison.differences
+    verdict = f"{_unlike(comparison)} differ"
+    if differences is not None:
+        verdict = _count_text(comparison, differences)
+    verdict = terminal.fit(verdict, width)
+    if in_color:
+        style = terminal.GREEN if comparison.equal else terminal.RED
+        verdict = terminal.paint(verdict, style)
     if differences is None:
-        lines.append(f"{_unlike(comparison)} differ")
-        return terminal.fit("\n".join(lines), width)
-    lines.append(_count_text(comparison, differences))
+        return "\n".join([*heads, verdict])
+    lines = []
     wrong = comparison.wrong_sequences
     if wrong and wrong.count < wrong.of:
         if wrong.rule:
@@ -161,7 +167,7 @@ def comparison_text(
     for mistake in comparison.mistakes:
         lines.append(f"{label}: {mistake.text}")
         label = "and"
-    lines = terminal.fit("\n".join(lines), width).split("\n")
+    lines = [*heads, verdict, *(terminal.fit(line, width) for line in lines)]
     if comparison.axis is None or not comparison.sequences:
         lines += _element_rows(comparison, differences)
     else:

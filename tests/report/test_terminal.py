@@ -22,11 +22,18 @@ def test_what_is_coloured(forked, files):
     (files / "page.md").write_text(
         (SAMPLES / "page.md").read_text().replace("8, 7, 6, 5", "8, 7, 5, 6")
     )
+    jobs = "input,lengths,axis,output\n{},n.npy,1,z.npy\n"
+    (files / "jobs.csv").write_text(jobs.format("x.npy"))
+    (files / "wrong.csv").write_text(jobs.format("absent.npy"))
     for args, colors in (
         (("check", *JOB), {terminal.GREEN}),
         (("verify", "page.md"), {terminal.GREEN, terminal.RED}),
         (("rnu",), {terminal.RED, terminal.CYAN}),
         (("run", *JOB, "-o", "y.npy"), {terminal.YELLOW}),
+        (("diff", "x.npy", "x.npy"), {terminal.GREEN}),
+        (("diff", "x.npy", "y.npy"), {terminal.RED}),
+        (("batch", "jobs.csv", "--overwrite"), {terminal.YELLOW, terminal.GREEN}),
+        (("batch", "wrong.csv"), {terminal.RED}),
     ):
         out = in_columns(80, *forked.command, *args, cwd=files)
         assert {*re.findall(r"\x1b\[([\d;]+)m", out)} - {"0"} == colors, out
