@@ -325,7 +325,7 @@ def hook(event, arguments):
     if event == "import" and arguments[0] == wanted:
         os.kill(os.getpid(), signal.SIGINT)
 sys.addaudithook(hook)
-sys.argv[1:] = ["levels"]
+sys.argv[1:] = ["show", "[1]"]
 from revseq_cli.__main__ import main
 main()
 """
