@@ -287,7 +287,7 @@ def _as_cell(
     value: Any,
     name: str,
     column: str,
-) -> str:  # noqa: ANN401 - what JSON has
+) -> str:
     """A value of a JSON line as the text of an argument or an option."""
     if isinstance(value, list) and name in _TENSORS:
         return _as_tensor(value, column)
@@ -298,7 +298,7 @@ def _as_cell(
     return str(value)
 
 
-def _as_tensor(value: Any, column: str) -> str:  # noqa: ANN401 - what JSON has
+def _as_tensor(value: Any, column: str) -> str:
     """A list of a JSON line, whose numbers are text, as a tensor in brackets."""
     if isinstance(value, list):
         items = [_as_tensor(item, column) for item in value]
@@ -381,7 +381,7 @@ def _parse_cell(
     parameter: click.Parameter,
     name: str,
     text: str,
-) -> Any:  # noqa: ANN401 - what the type of the parameter gives
+) -> Any:
     """The value of a cell, as if it were typed; an error names the column."""
     if not can_be_typed(text):
         raise FormatError(f"{name}: {text[:40]!r} contains bytes that are not text")

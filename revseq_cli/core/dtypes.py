@@ -1,12 +1,14 @@
-"""DirectML's data types as NumPy dtypes, and back; the bits of elements; and the floats that NumPy lacks.
+"""DirectML's data types as NumPy dtypes, and back.
 
-An array of such a data type has a structured dtype with one field. The field has the data type's name, and its value is
-the word: the element's bits as an unsigned integer. So the dtype names the data type, elements are copied like any
-others, and NumPy refuses to compute with them.
-The package ml_dtypes, the extra `ml`, knows their numbers; without it, their bits move, and are printed in hex.
+The bits of elements; and the floats that NumPy lacks.
 
-Bits are compared and moved as words, which are unsigned integers of an element's size, so that every bit is kept. With
-floats, NumPy may change a signaling NaN to a quiet one.
+An array of such a data type has a structured dtype with one field. The field has the data type's
+name, and its value is the word: the element's bits as an unsigned integer. So the dtype names the
+data type, elements are copied like any others, and NumPy refuses to compute with them. The package
+ml_dtypes, the extra `ml`, knows their numbers; without it, their bits move, and are printed in hex.
+
+Bits are compared and moved as words, which are unsigned integers of an element's size, so that
+every bit is kept. With floats, NumPy may change a signaling NaN to a quiet one.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ def has_numbers(dtype: np.dtype[Any]) -> bool:
 
 
 def number_type(data_type: DataType) -> tuple[np.dtype[Any], int]:
-    """The type of the package ml_dtypes that computes with these minifloats, and its binary digits after the first.
+    """The type of ml_dtypes that computes with these minifloats.
+
+    And its binary digits after the first.
 
     FormatError without the package.
     """
@@ -80,7 +84,9 @@ def numbers(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def render(values: NDArray[Any]) -> list[str]:
-    """Each minifloat as text, in C order: four digits, which tell all numbers apart; without ml_dtypes its bits in hex.
+    """Each minifloat as text, in C order: four digits, which tell all numbers apart.
+
+    Without ml_dtypes its bits in hex.
 
     NaNs other than NumPy's are told with their bits.
     """
@@ -128,7 +134,10 @@ def data_type_of(dtype: np.dtype[Any]) -> DataType:
 
 
 def _hint_to_view(dtype: np.dtype[Any]) -> str:
-    """How to save the same bytes as numbers, which can be reversed and viewed back; nothing for other dtypes."""
+    """How to save the same bytes as numbers, which can be reversed and viewed back.
+
+    Nothing for other dtypes.
+    """
     if dtype.kind in "mM":
         return "to reverse it as integers, save it in NumPy as x.view('int64')"
     if dtype.kind not in "SU" or not dtype.itemsize:
@@ -155,8 +164,8 @@ def named(
 ) -> np.dtype[Any]:
     """The dtype; for bytes without a name, the dtype of the data type that the user asked for.
 
-    It is little-endian, or big-endian with `big`. FormatError for bytes without a name if `asked` is None or has
-    another size.
+    It is little-endian, or big-endian with `big`. FormatError for bytes without a name if `asked`
+    is None or has another size.
     """
     if not is_nameless(dtype):
         return dtype
@@ -176,7 +185,10 @@ def named(
 
 
 def require_sizes(sizes: tuple[int, ...], where: str) -> None:
-    """FormatError for sizes that no tensor has. The operator refuses scalars, too, and feature levels sizes of 0."""
+    """FormatError for sizes that no tensor has.
+
+    The operator refuses scalars, too, and feature levels sizes of 0.
+    """
     if len(sizes) > MOST_DIMENSIONS:
         wanted = f"at most {MOST_DIMENSIONS}, and at most 8 in DirectML"
         raise FormatError(f"has dimension count {len(sizes)}", wanted, where=where)
@@ -187,7 +199,10 @@ def require_sizes(sizes: tuple[int, ...], where: str) -> None:
 
 
 def describe(array: NDArray[Any], name: str = "") -> TensorDesc:
-    """The data type and the sizes of an array; FormatError, about `name`, for a dtype that a tensor cannot have."""
+    """The data type and the sizes of an array.
+
+    FormatError, about `name`, for a dtype that a tensor cannot have.
+    """
     try:
         return TensorDesc(data_type_of(array.dtype), array.shape)
     except FormatError as e:
@@ -196,17 +211,26 @@ def describe(array: NDArray[Any], name: str = "") -> TensorDesc:
 
 @functools.lru_cache(maxsize=64)  # to make one takes a tenth of a small call
 def word_of(size: int) -> np.dtype[Any]:
-    """The dtype of words of so many bytes: unsigned integers, or void where there are none of this size."""
+    """The dtype of words of so many bytes.
+
+    Unsigned integers, or void where there are none of this size.
+    """
     return np.dtype(f"{'u' if size in (1, 2, 4, 8) else 'V'}{size}")
 
 
 def native(values: NDArray[Any]) -> NDArray[Any]:
-    """The elements in this machine's byte order; bytes are swapped, not converted, so every bit is kept."""
+    """The elements in this machine's byte order.
+
+    Bytes are swapped, not converted, so every bit is kept.
+    """
     return (
         values if values.dtype.isnative else values.byteswap().view(values.dtype.newbyteorder("="))
     )
 
 
 def bits(values: NDArray[Any]) -> NDArray[Any]:
-    """The elements as words in this machine's byte order: of the same shape, and contiguous in C order."""
+    """The elements as words in this machine's byte order.
+
+    They have the same shape, and are contiguous in C order.
+    """
     return np.ascontiguousarray(native(values)).view(word_of(values.itemsize)).reshape(values.shape)

@@ -1,4 +1,7 @@
-"""Errors that say what is wrong, what is expected, and what to do next; and text that is safe to print on a terminal."""
+"""Errors that say what is wrong, what is expected, and what to do next.
+
+And text that is safe to print on a terminal.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ def hide(secret: str) -> None:
 
 
 def without_secrets(text: str) -> str:
-    """The text without what is secret: texts that were hidden, and what addresses in it may have of that kind."""
+    """The text without what is secret.
+
+    Texts that were hidden, and what addresses in it may have of that kind.
+    """
     for secret in sorted(_secrets, key=len, reverse=True):
         text = text.replace(secret, "")
     if "://" not in text:
@@ -54,14 +60,20 @@ def without_secrets(text: str) -> str:
 
 
 def can_be_typed(text: str) -> bool:
-    """Whether the text could be an argument of a command: without NUL and halves, but those of bytes beyond UTF-8."""
+    """Whether the text could be an argument of a command.
+
+    Without NUL and halves, but those of bytes beyond UTF-8.
+    """
     return not _UNTYPED.search(text)
 
 
 def nearest(word: str, words: Iterable[str], least: float = 0.6) -> str:
-    """The one of the words that was most likely meant, among the first thousands; nothing if none or several are near.
+    """The one of the words that was most likely meant, among the first thousands.
 
-    A word with other digits is another one: v2 is not v1 mistyped. `least` is how much of both has to be the same.
+    Nothing if none or several are near.
+
+    A word with other digits is another one: v2 is not v1 mistyped. `least` is how much of both has
+    to be the same.
     """
     import difflib  # only errors need it
 
@@ -79,7 +91,8 @@ def nearest(word: str, words: Iterable[str], least: float = 0.6) -> str:
 def nearest_name(name: str, names: Iterable[str], least: float = 0.6) -> str:
     """The name of a file or a tensor that was most likely meant; none for a short one.
 
-    Of names with fewer than four letters, others are as near by chance: m.npy is not x.npy mistyped.
+    Of names with fewer than four letters, others are as near by chance: m.npy is not x.npy
+    mistyped.
     """
     stem = name.rpartition("/")[2].partition(".")[0]
     if len(stem) < _SHORTEST_NAME:
@@ -88,7 +101,10 @@ def nearest_name(name: str, names: Iterable[str], least: float = 0.6) -> str:
 
 
 def listed(names: Iterable[str], most: int = 10) -> str:
-    """The first `most` names as printable text, separated by commas, and the count of the rest; '' is an empty one."""
+    """The first `most` names as printable text, separated by commas, and the count of the rest.
+
+    '' is an empty one.
+    """
     names = list(names)
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(printable(shortened(name, _LONGEST)) or "''" for name in names[:most]) + more
@@ -107,8 +123,9 @@ def shown_line(line: str) -> str:
 class RevseqError(Exception):
     """Why the work stops, and what the user can do.
 
-    `found` states the fact, `expected` says what would be right and by which rule, `hint` what to do next. `where` names
-    the file (and dataset). `context` has lines of a text file, with a caret below the place of the error.
+    `found` states the fact, `expected` says what would be right and by which rule, `hint` what to
+    do next. `where` names the file (and dataset). `context` has lines of a text file, with a caret
+    below the place of the error.
     """
 
     def __init__(
@@ -165,7 +182,10 @@ class FormatError(RevseqError, ValueError):
 
 
 class NoTensorError(FormatError):
-    """What is whole and no tensor: numbers that stand for something else, or values that are in another file."""
+    """What is whole and not a tensor.
+
+    Numbers that stand for something else, or values that are in another file.
+    """
 
 
 class TensorIOError(RevseqError, OSError):
@@ -193,12 +213,16 @@ class EngineError(RevseqError):
     """Work that does not fit into its memory, or that its workers could not do."""
 
 
-# What Python raises where memory ends: a library may lose its MemoryError, and Python finds a failure without an error.
+# What Python raises where memory ends: a library may lose its MemoryError, and Python finds a
+# failure without an error.
 MEMORY_ENDED = (MemoryError, SystemError)
 
 
 def worded(error: Exception, where: str) -> RevseqError:
-    """Any exception as a RevseqError; `where` names the output, for an OSError that names no file."""
+    """Any exception as a RevseqError.
+
+    `where` names the output, for an OSError that names no file.
+    """
     match error:
         case RevseqError():
             return error

@@ -1,4 +1,7 @@
-"""Data types and sizes of tensors, and regions of them. This module loads no NumPy, since completion needs it."""
+"""Data types and sizes of tensors, and regions of them.
+
+This module loads no NumPy, since completion needs it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ Region = tuple[
 
 
 class DataType(Enum):
-    """The data types, each with its kind and its size in bytes; those from BOOL on need feature level none.
+    """The data types, each with its kind and its size in bytes.
+
+    Those from BOOL on need feature level none.
 
     A minifloat has a third entry, its layout, which tells data types of the same size apart.
     """
@@ -153,6 +158,9 @@ def inside(part: Region, whole: Region) -> Region:
 def parts(
     region: Region, values: NDArray[Any], chunks: tuple[int, ...]
 ) -> Iterator[tuple[Region, NDArray[Any]]]:
-    """Each chunk of a region that begins at a chunk: its own region, up to the end of that one, and its values."""
+    """Each chunk of a region that begins at a chunk.
+
+    Its own region, up to the end of that one, and its values.
+    """
     for box in chunk_boxes(region, chunks):
         yield box, values[inside(box, region)]

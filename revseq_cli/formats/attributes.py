@@ -253,7 +253,7 @@ def join_characters(values: NDArray[Any]) -> NDArray[Any]:
     return as_texts(texts[..., 0])
 
 
-def fill_of(attributes: Attributes, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a NumPy number, or None
+def fill_of(attributes: Attributes, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a NumPy number
     """The fill value of a tensor in its data type.
 
     None without one, and for one that the data type does not hold.
@@ -281,7 +281,7 @@ def fit_types(attributes: Attributes, dtype: np.dtype[Any]) -> Attributes:
     return fitting
 
 
-def _exactly(value: Any, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a NumPy number or array, or None
+def _exactly(value: Any, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a number or array
     """Numbers in another data type of numbers.
 
     None where one of them would change, and for what is no number.

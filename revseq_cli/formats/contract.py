@@ -1,4 +1,7 @@
-"""The contract of all formats: sources, which read tasks read, and sinks, which block writers write."""
+"""The contract of all formats: sources and sinks.
+
+Read tasks read sources, and block writers write sinks.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ WriteResult = tuple[Region, "NDArray[Any]"]
 
 
 class Storage(NamedTuple):
-    """How a tensor is stored, in words for the user: the format, and a word or two for each property.
+    """How a tensor is stored, in words for the user.
+
+    The format, and a word or two for each property.
 
     `label` is what people call the file, where that is not the name of the format: "NetCDF-4".
     """
@@ -43,14 +48,19 @@ class ReadTask(Protocol):
     """Reads one region, in the worker that computes it; small, frozen, and picklable."""
 
     def read(self) -> NDArray[Any]:
-        """The values of the region, of the source's `dtype`, in any memory order; the caller may overwrite them.
+        """The values of the region, of the source's `dtype`, in any memory order.
 
-        TensorIOError if the file cannot be read, or is not as it was; FormatError if a chunk or a member is damaged.
+        The caller may overwrite them.
+
+        TensorIOError if the file cannot be read, or is not as it was; FormatError if a chunk or a
+        member is damaged.
         """
 
 
 class TextTypes(NamedTuple):
-    """The data type that the user asked for, or None, and the `default` for a text that states none.
+    """The data type that the user asked for, or None.
+
+    `default` is the one for a text that states none.
 
     Of a raw buffer `sizes` are the sizes, where -1 is as large as its bytes allow.
     """
@@ -62,10 +72,12 @@ class TextTypes(NamedTuple):
 
 @dataclass(frozen=True)
 class Original:
-    """A file of which an output is a copy, with one tensor added or replaced, and its state; a Zarr store has none.
+    """A file of which an output is a copy, with one tensor added or replaced, and its state.
 
-    It is INPUT's file, with INPUT's name in it as `input_key`. Or it is the output's own file, which exists already:
-    then `overwrite` says whether a tensor of the output's name is replaced.
+    A Zarr store has none.
+
+    It is INPUT's file, with INPUT's name in it as `input_key`. Or it is the output's own file,
+    which exists already: then `overwrite` says whether a tensor of the output's name is replaced.
     """
 
     path: str
@@ -89,12 +101,13 @@ class Original:
 class Source(ABC):
     """An input tensor whose header has been read, and whose values have not.
 
-    `name` is the user's name for it, `key` its name inside its file. `order` is the memory order, "C" or "F". `chunks`
-    are the sizes of what is decoded as one, or None, and `encoded` says that filters decode it. `path` and `identity`
-    are its file and that file's state; without a path it is in memory. `dimensions` are the names of its dimensions, ""
-    for a nameless one, or none at all. `assumes_type` says that it is of text which states no data type. `others` are
-    the names of the other columns of a table, or keys of a JSON object. `columns` are
-    the names in the header of a table. `notes` are for the user, about what was read.
+    `name` is the user's name for it, `key` its name inside its file. `order` is the memory order,
+    "C" or "F". `chunks` are the sizes of what is decoded as one, or None, and `encoded` says that
+    filters decode it. `path` and `identity` are its file and that file's state; without a path it
+    is in memory. `dimensions` are the names of its dimensions, "" for a nameless one, or none at
+    all. `assumes_type` says that it is of text which states no data type. `others` are the names of
+    the other columns of a table, or keys of a JSON object. `columns` are the names in the header of
+    a table. `notes` are for the user, about what was read.
     """
 
     name: str
@@ -125,15 +138,21 @@ class Source(ABC):
 
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
-        """For each dimension, the multiple of indices at which to cut: a chunk's sizes, or 1 without.
+        """For each dimension, the multiple of indices at which to cut.
 
-        If there are several, cuts at the first are cheap, and the last is the smallest, for little memory.
+        This is a chunk's size, or 1 without chunks.
+
+        If there are several, cuts at the first are cheap, and the last is the smallest, for little
+        memory.
         """
         return [self.chunks or (1,) * len(self.sizes)]
 
     @property
     def least_bytes(self) -> int:
-        """The least bytes of memory to read a part: a chunk; with filters, also the chunk as stored and as read."""
+        """The least bytes of memory to read a part: a chunk.
+
+        With filters, also the chunk as stored and as read.
+        """
         return (
             (3 if self.encoded else 1) * prod(self.chunks) * self.dtype.itemsize
             if self.chunks
@@ -142,10 +161,16 @@ class Source(ABC):
 
     @abstractmethod
     def read_task(self, region: Region) -> ReadTask:
-        """What reads a region, in this process or in another one; RevseqError if it is clear that it cannot be read."""
+        """What reads a region, in this process or in another one.
+
+        RevseqError if it is clear that it cannot be read.
+        """
 
     def read_each(self, regions: Sequence[Region]) -> list[NDArray[Any]]:
-        """The elements of a few small regions, which a store at an address is asked for together."""
+        """The elements of a few small regions.
+
+        A store at an address is asked for them together.
+        """
         return [self.read_task(region).read() for region in regions]
 
     def recheck(self) -> None:
@@ -153,12 +178,18 @@ class Source(ABC):
         if self.identity is not None and self.path:
             files.recheck(self.path, self.identity)
 
-    def original_for(self, name: str) -> Original | None:  # noqa: ARG002 - most formats are the same under any name
-        """Its file, of which an output of that name can be a copy; None where the name promises another file."""
+    def original_for(self, name: str) -> Original | None:  # noqa: ARG002
+        """Its file, of which an output of that name can be a copy.
+
+        None where the name promises another file.
+        """
         return Original(self.path, self.identity, input_key=self.key)
 
     def meaning(self) -> Meaning | None:
-        """What its file says about it besides its elements; None in a format that has no place for it."""
+        """What its file says about it besides its elements.
+
+        None in a format that has no place for it.
+        """
         return None
 
     @property
@@ -179,20 +210,25 @@ class BlockWriter(Protocol):
     """The half of a sink that runs in the worker that computes one region; small and picklable."""
 
     def deliver(self, region: Region, values: NDArray[Any]) -> object:
-        """Store the values of a region, in any byte order and memory order; what is left for `Sink.receive`, or None.
+        """Store the values of a region, in any byte order and memory order.
 
-        TensorIOError if it cannot be written, as on a full disk; FormatError if the format's filters cannot encode it.
+        What is left for `Sink.receive`, or None.
+
+        TensorIOError if it cannot be written, as on a full disk; FormatError if the format's
+        filters cannot encode it.
         """
 
 
 class Sink(contextlib.AbstractContextManager["Sink", None]):
-    """An output tensor, as a context: entered before the first block, complete when it is left without an error.
+    """An output tensor, as a context.
 
-    Two facts say how it is written: `in_workers`, that block writers store it, and pass neither values nor chunks to
-    the parent; and `in_order`, that it receives what they leave in the order of the blocks. `chunks` and `encoded` are
-    as in a source. `left_out` says in words what the source's file says of the tensor and the output has no place for;
-    `notes` are for the user. Temporary files of the pass lie next to the
-    file `beside`.
+    It is entered before the first block, and complete when it is left without an error.
+
+    Two facts say how it is written: `in_workers`, that block writers store it, and pass neither
+    values nor chunks to the parent; and `in_order`, that it receives what they leave in the order
+    of the blocks. `chunks` and `encoded` are as in a source. `left_out` says in words what the
+    source's file says of the tensor and the output has no place for; `notes` are for the user.
+    Temporary files of the pass lie next to the file `beside`.
     """
 
     in_workers = True
@@ -205,7 +241,10 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
 
     @abstractmethod
     def block_writer(self, region: Region) -> BlockWriter:
-        """What stores a block of the plan, whole chunks if there are any; called in the parent, in order."""
+        """What stores a block of the plan, whole chunks if there are any.
+
+        Called in the parent, in order.
+        """
 
     @abstractmethod
     def written(self) -> Source:
@@ -220,7 +259,9 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
 
 
 class FileSink(Sink):
-    """A sink of one new file or folder: `start`, `finish`, `abandon` and `reopen` work on the temporary file.
+    """A sink of one new file or folder.
+
+    `start`, `finish`, `abandon` and `reopen` work on the temporary file.
 
     The command creates that file, and gives it its name, by a `FileTransaction` around the sink.
     """
@@ -298,15 +339,21 @@ class FormatModule(Protocol):
     """
 
     def open_source(self, address: Address, types: TextTypes) -> Source:
-        """Read the header of a tensor, or a whole text; FormatError if the file has several and none is named."""
+        """Read the header of a tensor, or a whole text.
+
+        FormatError if the file has several and none is named.
+        """
 
     def create_sink(
         self, file: NewFile, template: Source, key: str, original: Original | None
     ) -> FileSink:
-        """The sink of a new tensor with the shape and data type of `template`; nothing is written yet.
+        """The sink of a new tensor with the shape and data type of `template`.
 
-        `key` is the tensor's name in the file, "" in a format without names. The output is a copy of `original` with the
-        tensor added or replaced, or without it a file of this tensor only. RevseqError for every reason to refuse.
+        Nothing is written yet.
+
+        `key` is the tensor's name in the file, "" in a format without names. The output is a copy
+        of `original` with the tensor added or replaced, or without it a file of this tensor only.
+        RevseqError for every reason to refuse.
         """
 
     def contents(self, address: Address, types: TextTypes) -> Contents | None:

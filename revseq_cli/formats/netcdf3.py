@@ -1,7 +1,9 @@
-"""NetCDF-3 files as inputs: classic, with 64-bit offsets, and with 64-bit data. They are never written.
+"""NetCDF-3 files as inputs: classic, with 64-bit offsets, and with 64-bit data.
 
-Elements are big-endian, and lie in the file as they are; those of a record variable are in each record. Source of the
-format: the NetCDF Users' Guide, "The NetCDF Classic Format Specification".
+They are never written.
+
+Elements are big-endian, and lie in the file as they are; those of a record variable are in each
+record. Source of the format: the NetCDF Users' Guide, "The NetCDF Classic Format Specification".
 """
 
 from __future__ import annotations
@@ -38,8 +40,9 @@ from revseq_cli.formats.refusals import choose_tensor, damaged_file
 _HEADERS = (1 << 16, 1 << 20, 1 << 26)  # bytes that are read, until they hold the whole header
 # By the number of a type: its dtype, and the value that the library fills variables with.
 _TYPES: dict[int, tuple[str, float | None]] = {
-    1: ("i1", None), 2: ("S1", None), 3: (">i2", -32767), 4: (">i4", -2147483647), 5: (">f4", 9.969209968386869e36),
-    6: (">f8", 9.969209968386869e36), 7: ("u1", None), 8: (">u2", 65535), 9: (">u4", 4294967295),
+    1: ("i1", None), 2: ("S1", None), 3: (">i2", -32767), 4: (">i4", -2147483647),
+    5: (">f4", 9.969209968386869e36), 6: (">f8", 9.969209968386869e36),
+    7: ("u1", None), 8: (">u2", 65535), 9: (">u4", 4294967295),
     10: (">i8", -9223372036854775806), 11: (">u8", 18446744073709551614),
 }  # fmt: skip
 _TEXT = 2
@@ -47,7 +50,10 @@ _LABEL = "NetCDF-3"  # what people call such a file
 
 
 class _Variable(NamedTuple):
-    """A variable as the header describes it; with `is_record`, its first dimension grows with the records."""
+    """A variable as the header describes it.
+
+    With `is_record`, its first dimension grows with the records.
+    """
 
     tensor: RawTensor
     kind: int
@@ -105,7 +111,10 @@ class _Parser:
         return int.from_bytes(self._read_bytes(size or self._count_bytes), "big")
 
     def _read_list(self, read: Callable[[], Any]) -> list[tuple[str, Any]]:
-        """Names with what `read` reads after each; the list begins with a tag, which is 0 for an empty one."""
+        """Names with what `read` reads after each.
+
+        The list begins with a tag, which is 0 for an empty one.
+        """
         tag = self._read_number(4)
         count = self._read_number()
         if tag not in (0, 10, 11, 12) or (count and not tag):
@@ -128,7 +137,10 @@ class _Parser:
         return as_neutral(np.frombuffer(data, dtype).astype(dtype.newbyteorder("=")))
 
     def _read_variable(self) -> _Variable:
-        """A variable, whose tensor has no strides yet: those of a record variable depend on the others."""
+        """A variable, whose tensor has no strides yet.
+
+        Those of a record variable depend on the others.
+        """
         count = self._read_number()
         dimensions = [self._dimensions[self._read_number()] for _ in range(count)]
         names = tuple(name for name, _ in dimensions)
@@ -245,12 +257,12 @@ class NetCDF3Source(RawSource):
         return Variable(name, attributes, join_characters(values))
 
 
-def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 - the file names its types
+def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001
     """The named variable, or the only one."""
     return NetCDF3Source(address.path, address.key)
 
 
-def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: ARG001 - the file names its types
+def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: ARG001
     """What the file holds; None where the address has the name of a variable."""
     if address.key is not None:
         return None

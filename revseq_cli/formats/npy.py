@@ -1,7 +1,10 @@
-"""NumPy's .npy format: reads versions 1 to 3 and writes version 1, in either byte order, in C and Fortran order.
+"""NumPy's .npy format.
 
-The length of a header is checked here, since NumPy reads as many bytes as a header declares before it looks at the
-length, and ignores trailing bytes. Source of the format: the docstring of numpy.lib.format.
+Versions 1 to 3 are read and version 1 is written, in either byte order, in C and Fortran order.
+
+The length of a header is checked here, since NumPy reads as many bytes as a header declares before
+it looks at the length, and ignores trailing bytes. Source of the format: the docstring of
+numpy.lib.format.
 """
 
 from __future__ import annotations
@@ -60,7 +63,8 @@ _DAMAGE = (
     MemoryError,
     tokenize.TokenError,
 )
-# NumPy writes f1 for FLOAT8_E5M2 of ml_dtypes, and cannot read it; it writes other such types as nameless bytes.
+# NumPy writes f1 for FLOAT8_E5M2 of ml_dtypes, and cannot read it; it writes other such types as
+# nameless bytes.
 _DESCR = re.compile(rb"""(['"]descr['"]\s*:\s*['"])([<>|=])(f1|V\d+)(?=['"])""")
 
 
@@ -127,9 +131,12 @@ class Header(NamedTuple):
 
     @classmethod
     def of(cls, head: bytes, total: int, name: str) -> Header:
-        """Parse the first bytes of a file of `total` bytes; FormatError if it holds no numeric tensor.
+        """Parse the first bytes of a file of `total` bytes.
 
-        `total` is only held against the header's length; `require_whole` compares it with the elements.
+        FormatError if it holds no numeric tensor.
+
+        `total` is only held against the header's length; `require_whole` compares it with the
+        elements.
         """
         if not head.startswith(NPY_MAGIC):
             seems, hint = looks_like(head)
@@ -214,7 +221,10 @@ class Header(NamedTuple):
 
 
 def open_npy(path: str, name: str, asked: DataType | None) -> RawSource:
-    """The tensor of a .npy file; `name` is for messages, and `asked` the data type of nameless bytes."""
+    """The tensor of a .npy file.
+
+    `name` is for messages, and `asked` the data type of nameless bytes.
+    """
     with files.open_file(path, name=name) as fd:
         head = Head(fd.identity, fd.read(HEAD_BYTES, 0))
     return _make_source(path, name, head, asked)
@@ -229,7 +239,10 @@ def _make_source(path: str, name: str, head: Head, asked: DataType | None) -> Ra
 
 
 def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> bytes:
-    """A header of version 1; for data types that NumPy lacks it says nameless bytes, as NumPy does."""
+    """A header of version 1.
+
+    For data types that NumPy lacks it says nameless bytes, as NumPy does.
+    """
     descr: object = npy_format.dtype_to_descr(dtype)
     if dtypes.is_minifloat(dtype):
         descr = f"{'>' if is_big_endian(dtype) else '<'}V{dtype.itemsize}"

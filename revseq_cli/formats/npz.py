@@ -1,8 +1,9 @@
 """NumPy's .npz format: the .npy members of a zip archive, `file.npz::name` or the only one.
 
-A stored member is read where it is; a deflated one is decompressed once, into a temporary file. The output is one
-member: a copy of the input's archive with that member replaced or added, or a new archive.
-Source of the format: PKWARE's APPNOTE.TXT 6.3.10, whose sections are named below, and the docstring of numpy.savez.
+A stored member is read where it is; a deflated one is decompressed once, into a temporary file. The
+output is one member: a copy of the input's archive with that member replaced or added, or a new
+archive. Source of the format: PKWARE's APPNOTE.TXT 6.3.10, whose sections are named below, and the
+docstring of numpy.savez.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ from revseq_cli.formats.table import NPY_MAGIC, STORE_FILES, ZIP_MAGIC
 
 # What zipfile raises for damage; RuntimeError for an encrypted member.
 _DAMAGE = (
-    zipfile.BadZipFile, RuntimeError, struct.error, zlib.error, ValueError, OverflowError, EOFError, OSError,
+    zipfile.BadZipFile, RuntimeError, struct.error, zlib.error, ValueError, OverflowError,
+    EOFError, OSError,
 )  # fmt: skip
 # Bytes of a directory, enough for some 200,000 members; the file itself declares the size.
 _LARGEST_DIRECTORY = 1 << 24
-# APPNOTE 4.3.7: a local header ends with the lengths of the name and of the extra field that follow it.
+# APPNOTE 4.3.7: a local header ends with the lengths of the name and of the extra field that follow
+# it.
 _LOCAL_BYTES = 30
 _LENGTHS = struct.Struct("<2H")
 # APPNOTE 4.4.4: flags. The name of a member without _IS_UTF8 is in code page 437.
@@ -88,8 +91,8 @@ def _open_archive(
 ) -> Iterator[tuple[base.InputFile, ZipFile]]:
     """An archive and its file; FormatError if it is damaged, or is not the whole file.
 
-    zipfile ignores bytes before the first member and after the directory, so it reads only the second of two archives
-    that were joined. Of two members of one name, it ignores the first.
+    zipfile ignores bytes before the first member and after the directory, so it reads only the
+    second of two archives that were joined. Of two members of one name, it ignores the first.
     """
     name = name or path
     with files.open_file(path, unchanged) as fd:
@@ -122,11 +125,15 @@ def _data_offset(fd: base.InputFile, info: ZipInfo) -> int:
 
 
 def _tensors(archive: ZipFile, path: str) -> dict[str, ZipInfo]:
-    """The members that are tensors, by key, which is the name without .npy; as numpy.load, by their first bytes."""
+    """The members that are tensors, by key, which is the name without .npy.
+
+    As numpy.load, by their first bytes.
+    """
     tensors = {}
     _refuse_other_archives(archive.namelist(), path)
     if any(name.endswith("/data.pkl") for name in archive.namelist()):
-        hint = f"to save one of its tensors, type in Python: numpy.save('new.npy', torch.load({path!r}).numpy())"
+        code = f"numpy.save('new.npy', torch.load({path!r}).numpy())"
+        hint = f"to save one of its tensors, type in Python: {code}"
         raise FormatError("is a PyTorch file, whose objects are pickled", hint=hint, where=path)
     for info in archive.infolist():
         is_tensor = info.filename.endswith(_SUFFIX)
@@ -154,7 +161,10 @@ def _refuse_other_archives(names: list[str], path: str) -> None:
 
 
 class _Member(NamedTuple):
-    """A member that can be read: its data begin at `offset`, with a header; `where` is for messages."""
+    """A member that can be read: its data begin at `offset`, with a header.
+
+    `where` is for messages.
+    """
 
     where: str
     info: ZipInfo
@@ -163,7 +173,11 @@ class _Member(NamedTuple):
 
     @classmethod
     def of(cls, fd: base.InputFile, archive: ZipFile, info: ZipInfo, where: str) -> _Member:
-        """The member; FormatError unless its local header agrees with the directory, and it ends with its elements."""
+        """The member.
+
+        FormatError unless its local header agrees with the directory, and it ends with its
+        elements.
+        """
         if info.flag_bits & _IS_ENCRYPTED:
             raise _unusual("encrypted", where)
         if info.compress_type not in _METHODS:
@@ -215,7 +229,10 @@ class _StoredSource(RawSource):
         self.member = member
 
     def recheck(self) -> None:
-        """FormatError if the CRC-32 is wrong, for which all is read once more: regions are read in any order."""
+        """FormatError if the CRC-32 is wrong.
+
+        All is read once more for that, since regions are read in any order.
+        """
         with files.open_file(self.path, self.identity) as fd:
             crc = _crc(fd, self.member.offset, self.member.info.file_size)
         if crc != self.member.info.CRC:
@@ -232,7 +249,10 @@ def _crc(fd: base.InputFile, offset: int, size: int) -> int:
 def open_member(
     path: str, key: str | None, name: str = "", asked: DataType | None = None
 ) -> Source:
-    """The tensor `key`, or the only one; `name` is for messages, the path without it; `asked` is for nameless bytes."""
+    """The tensor `key`, or the only one.
+
+    `name` is for messages, the path without it; `asked` is for nameless bytes.
+    """
     name = name or path
     with _open_archive(path, name) as (fd, archive):
         identity = fd.identity
@@ -263,11 +283,14 @@ def open_member(
 
 
 class _NpzSink(RawSink):
-    """A new archive with one member, or a copy of an archive with that member replaced or added after the others.
+    """A new archive with one member.
 
-    The member is deflated where the one that it replaces, or else INPUT, is a deflated member. Others are stored: floats
-    hardly get smaller. Workers write the elements in place. Those of a deflated member get their place a bit further
-    on, from where `finish` moves them as it deflates them.
+    Or a copy of an archive with that member replaced or added after the others.
+
+    The member is deflated where the one that it replaces, or else INPUT, is a deflated member.
+    Others are stored: floats hardly get smaller. Workers write the elements in place. Those of a
+    deflated member get their place a bit further on, from where `finish` moves them as it deflates
+    them.
     """
 
     def __init__(
@@ -313,7 +336,9 @@ class _NpzSink(RawSink):
     def _look_into(
         self, original: Original, key: str, where: str, method: int
     ) -> tuple[str, int, list[tuple[int, int, int]]]:
-        """The name and the method of the new member in the copy of an archive, and the parts that are copied.
+        """The name and the method of the new member in the copy of an archive.
+
+        And the parts that are copied.
 
         The method is that of a member which is replaced, and else `method`.
         """
@@ -372,7 +397,10 @@ class _NpzSink(RawSink):
 
 
 def _most_growth(size: int) -> int:
-    """By how many bytes deflating can at most enlarge so many: zlib adds 5 bytes to each block that it only stores."""
+    """By how many bytes deflating can at most enlarge so many.
+
+    zlib adds 5 bytes to each block that it only stores.
+    """
     return size // 1000 + (1 << 16)
 
 
@@ -381,7 +409,8 @@ def _kept_parts(
 ) -> list[tuple[int, int, int]]:
     """The part of each member but the one of that name, which get their new offsets.
 
-    FormatError if two members overlap, and for a damaged local header: numpy.load reads no copy that begins with one.
+    FormatError if two members overlap, and for a damaged local header: numpy.load reads no copy
+    that begins with one.
     """
     parts, offset = [], 0
     infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
@@ -401,7 +430,10 @@ def _kept_parts(
 
 
 def _require_local_header(fd: base.InputFile, info: ZipInfo, path: str) -> None:
-    """FormatError unless the member's local header begins as one, and has the name that the directory says."""
+    """FormatError unless the member's local header begins as one.
+
+    It must also have the name that the directory says.
+    """
     head = fd.read(_LOCAL_BYTES, info.header_offset)
     length, _ = _LENGTHS.unpack(head[-_LENGTHS.size :])
     name = fd.read(length, info.header_offset + _LOCAL_BYTES)
@@ -414,7 +446,10 @@ def _require_local_header(fd: base.InputFile, info: ZipInfo, path: str) -> None:
 
 
 def _member_name(key: str, where: str) -> str:
-    """The file name of a new member; UsageError for one that no tool could unpack under that name."""
+    """The file name of a new member.
+
+    UsageError for one that no tool could unpack under that name.
+    """
     name = f"{key.removesuffix(_SUFFIX)}{_SUFFIX}"
     is_whole = not HALVES.search(name) and len(name.encode()) <= 1 << 15
     if not is_whole or {"", ".", ".."} & {*key.split("/")} or {*"\0\\:"} & {*key}:
@@ -428,7 +463,10 @@ def open_source(address: Address, types: TextTypes) -> Source:
 
 
 def create_sink(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:
-    """The sink of a new archive of one member, or of a copy of an archive with one replaced or added."""
+    """The sink of a new archive of one member.
+
+    Or of a copy of an archive with one replaced or added.
+    """
     return _NpzSink(file, template, key, original)
 
 

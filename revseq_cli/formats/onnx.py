@@ -1,8 +1,9 @@
 """ONNX: tensors in .pb files, and models, of which each ReverseSequence node of the graph is a job.
 
-The package onnx, an extra, parses a file whole and infers the sizes of a model. What lies before a node is run by ONNX
-Runtime, on bytes that are serialised anew from what was parsed: with elements of other files in them, and no library of
-operators. Source: onnx/onnx.proto, docs/IR.md and docs/ExternalData.md.
+The package onnx, an extra, parses a file whole and infers the sizes of a model. What lies before a
+node is run by ONNX Runtime, on bytes that are serialised anew from what was parsed: with elements
+of other files in them, and no library of operators. Source: onnx/onnx.proto, docs/IR.md and
+docs/ExternalData.md.
 """
 
 from __future__ import annotations
@@ -38,10 +39,12 @@ _MOST_BYTES = (1 << 31) - 1  # of a protobuf message
 _LARGEST = _MOST_BYTES - (1 << 16)  # of the elements in one that is made here
 # ONNX's numbers of the data types that this program has.
 TYPES = {
-    1: DataType.FLOAT32, 2: DataType.UINT8, 3: DataType.INT8, 4: DataType.UINT16, 5: DataType.INT16, 6: DataType.INT32,
-    7: DataType.INT64, 9: DataType.BOOL, 10: DataType.FLOAT16, 11: DataType.FLOAT64, 12: DataType.UINT32,
+    1: DataType.FLOAT32, 2: DataType.UINT8, 3: DataType.INT8, 4: DataType.UINT16,
+    5: DataType.INT16, 6: DataType.INT32, 7: DataType.INT64,
+    9: DataType.BOOL, 10: DataType.FLOAT16, 11: DataType.FLOAT64, 12: DataType.UINT32,
     13: DataType.UINT64, 14: DataType.COMPLEX64, 15: DataType.COMPLEX128, 16: DataType.BFLOAT16,
-    17: DataType.FLOAT8_E4M3FN, 18: DataType.FLOAT8_E4M3FNUZ, 19: DataType.FLOAT8_E5M2, 20: DataType.FLOAT8_E5M2FNUZ,
+    17: DataType.FLOAT8_E4M3FN, 18: DataType.FLOAT8_E4M3FNUZ,
+    19: DataType.FLOAT8_E5M2, 20: DataType.FLOAT8_E5M2FNUZ,
     24: DataType.FLOAT8_E8M0FNU,
 }  # fmt: skip
 _NUMBERS = {data_type: number for number, data_type in TYPES.items()}
@@ -55,7 +58,9 @@ _QUIET = 4  # ONNX Runtime prints only what ends the process
 
 
 def _parsed(path: str, message: str, name: str) -> tuple[Any, Identity]:
-    """A file as a message of that class, such as TensorProto, and the state in which it was read; FormatError if none.
+    """A file as a message of that class, such as TensorProto, and the state in which it was read.
+
+    FormatError if none.
 
     Fields that the package does not know are left out.
     """
@@ -83,13 +88,16 @@ def _parsed(path: str, message: str, name: str) -> tuple[Any, Identity]:
     return proto, identity
 
 
-def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 - the file names its type
+def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 - the file names it
     """The tensor of a file."""
     return open_tensor(address.path, address.key)
 
 
 def open_tensor(path: str, key: str | None = None, name: str = "") -> Source:
-    """The tensor of a file; `name` is for messages. FormatError for damage, or if `key` is another tensor's."""
+    """The tensor of a file; `name` is for messages.
+
+    FormatError for damage, or if `key` is another tensor's.
+    """
     name = name or path
     proto, identity = _parsed(path, "TensorProto", name)
     if proto.data_type not in TYPES:
@@ -116,8 +124,11 @@ def open_tensor(path: str, key: str | None = None, name: str = "") -> Source:
     return source
 
 
-def _values_of(proto: Any) -> NDArray[Any]:  # noqa: ANN401 - a TensorProto
-    """The elements of a tensor; ValueError where they are too few or too many. Those of small floats are words."""
+def _values_of(proto: Any) -> NDArray[Any]:  # noqa: ANN401
+    """The elements of a tensor; ValueError where they are too few or too many.
+
+    Those of small floats are words.
+    """
     from onnx import numpy_helper
 
     data_type = TYPES[proto.data_type]
@@ -171,7 +182,7 @@ def _header(template: Source, key: str, where: str) -> Any:  # noqa: ANN401
         ) from None
 
 
-def _message(proto: Any, values: NDArray[Any]) -> bytes:  # noqa: ANN401 - a TensorProto
+def _message(proto: Any, values: NDArray[Any]) -> bytes:  # noqa: ANN401
     proto.raw_data = np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()
     message: bytes = proto.SerializeToString(deterministic=True)
     return message
@@ -181,7 +192,10 @@ def _message(proto: Any, values: NDArray[Any]) -> bytes:  # noqa: ANN401 - a Ten
 
 
 class Stated(NamedTuple):
-    """What is known of a value: its data type, and its sizes, of which some may be names; None for what is not."""
+    """What is known of a value: its data type, and its sizes, of which some may be names.
+
+    None for what is not.
+    """
 
     data_type: DataType | None = None
     sizes: tuple[int | str, ...] | None = None
@@ -214,18 +228,24 @@ class Node(NamedTuple):
     batch_axis: int
 
     def axes(self, rank: int, where: str) -> tuple[int, int]:
-        """The axes of values of that dimension count, 0 and 1 in either order; FormatError for others."""
+        """The axes of values of that dimension count, 0 and 1 in either order.
+
+        FormatError for others.
+        """
         time, batch = (
             axis + rank if axis < 0 else axis for axis in (self.time_axis, self.batch_axis)
         )
         if rank < 2 or {time, batch} != {0, 1}:
-            found = f"{OPERATOR} has time_axis {self.time_axis} and batch_axis {self.batch_axis} of {rank} dimensions"
+            axes = f"time_axis {self.time_axis} and batch_axis {self.batch_axis}"
+            found = f"{OPERATOR} has {axes} of {rank} dimensions"
             raise FormatError(found, "0 and 1, in either order", where=where)
         return time, batch
 
 
 class Model:
-    """A model that was parsed; FormatError for a file that is none, and for one without a node of the operator.
+    """A model that was parsed.
+
+    FormatError for a file that is none, and for one without a node of the operator.
 
     Nodes inside of others and of functions are no jobs: ONNX Runtime gives no values from there.
     """
@@ -270,7 +290,10 @@ class Model:
         )
 
     def node(self, key: str | None) -> Node:
-        """The node with that name, or else output; without a key, the only one; or a FormatError."""
+        """The node with that name, or else output.
+
+        Without a key, the only one; or a FormatError.
+        """
         outputs = {node.output: name for name, node in self.nodes.items()}
         if key not in self.nodes:
             key = outputs.get(key or "", key)
@@ -278,14 +301,17 @@ class Model:
 
     @cached_property
     def known(self) -> defaultdict[str, Stated]:
-        """What is known of each value of the graph: what the model states, and what the package onnx infers of it.
+        """What is known of each value of the graph.
+
+        This is what the model states, and what the package onnx infers.
 
         It reads no other file.
         """
         from onnx import shape_inference
 
         made = self.proto
-        # Else what is stated is all that is known; a model of 2 GiB cannot be handed to the package as bytes.
+        # Else what is stated is all that is known; a model of 2 GiB cannot be handed to the package
+        # as bytes.
         with contextlib.suppress(shape_inference.InferenceError, ValueError):
             made = shape_inference.infer_shapes(made, data_prop=True)
         known: defaultdict[str, Stated] = defaultdict(Stated)
@@ -296,7 +322,10 @@ class Model:
         return known
 
     def misfit(self, node: Node, batch: int | str | None) -> str | None:
-        """What is wrong with the sizes of a node's lengths, as far as they are known, for a batch axis of this size."""
+        """What is wrong with the sizes of a node's lengths.
+
+        As far as they are known, for a batch axis of this size.
+        """
         lengths = self.known[node.lengths]
         if lengths.data_type not in (None, DataType.INT64):
             return f"the lengths {node.lengths} are {lengths}; expected INT64"
@@ -317,7 +346,10 @@ class Model:
         )
 
     def needed(self, names: Iterable[str], fed: Iterable[str]) -> tuple[set[str], list[str]]:
-        """These values and all that they are computed from; and the inputs among them that have no value at all."""
+        """These values and all that they are computed from.
+
+        And the inputs among them that have no value at all.
+        """
         makers = {
             output: node for node in self.proto.graph.node for output in node.output if output
         }
@@ -337,8 +369,10 @@ class Model:
             hint = "save the model again with a dense initializer, onnx.numpy_helper.from_array"
             raise FormatError(found, "a dense one", hint, self.path)
 
-    def cut(self, names: Sequence[str], fed: Iterable[str], files: list[Identity]) -> Any:  # noqa: ANN401
-        """The model with these values as its outputs and no more than they need; all its elements are in it.
+    def cut(self, names: Sequence[str], fed: Iterable[str], files: list[Identity]) -> Any:  # noqa: ANN401 - a ModelProto
+        """The model with these values as its outputs and no more than they need.
+
+        All its elements are in it.
 
         `files` get the states of the other files that had some.
         """
@@ -361,8 +395,11 @@ class Model:
                 room -= self._load(tensor, room, files)
         return made
 
-    def _load(self, tensor: Any, room: int, files: list[Identity]) -> int:  # noqa: ANN401 - a TensorProto
-        """Take the elements of a tensor from the file that it names, which is in the model's folder; their bytes."""
+    def _load(self, tensor: Any, room: int, files: list[Identity]) -> int:  # noqa: ANN401
+        """Take the elements of a tensor from the file that it names.
+
+        The file is in the model's folder. Returns the number of bytes.
+        """
         where = f"{self.path}: {tensor.name}" if tensor.name else self.path
         entries = {str(entry.key): str(entry.value) for entry in tensor.external_data}
         location, folder = (
@@ -386,7 +423,8 @@ class Model:
                     "the offset or length of its elements is not a number", "integers", where=where
                 ) from None
             if not 0 <= start <= start + count <= identity.size:
-                found = f"has {count} bytes at {start} of {printable(location)}, which has {identity.size}"
+                file = f"{printable(location)}, which has {identity.size}"
+                found = f"has {count} bytes at {start} of {file}"
                 raise FormatError(found, "bytes of the file", "fetch it again", where)
             if count > room:
                 found = f"what the node needs has more than {_LARGEST} bytes of elements"
@@ -399,7 +437,10 @@ class Model:
 
 
 class NodeTensor(MemorySource):
-    """A tensor that a model computes; `files` are all that it comes from, which no output may overwrite."""
+    """A tensor that a model computes.
+
+    `files` are all that it comes from, which no output may overwrite.
+    """
 
     files: list[Identity] = []  # noqa: RUF012 - each has its own
 
@@ -407,8 +448,8 @@ class NodeTensor(MemorySource):
 class NodeJob:
     """A node as a job: its values and lengths are given by `feeds`, or computed of them.
 
-    `feeds` has NAME=FILE for inputs of the model. With `lengths`, these are given beside the model, for messages.
-    UsageError for what is no input, and for inputs without a value.
+    `feeds` has NAME=FILE for inputs of the model. With `lengths`, these are given beside the model,
+    for messages. UsageError for what is no input, and for inputs without a value.
     """
 
     def __init__(
@@ -437,7 +478,7 @@ class NodeJob:
             self._tensors |= self._run(computed)
         self._axes = node.axes(len(self._tensors[node.values].sizes), model.path)
 
-    def tensor(self, role: str, types: TextTypes) -> Source:  # noqa: ARG002 - the model names their types
+    def tensor(self, role: str, types: TextTypes) -> Source:  # noqa: ARG002 - the model has them
         """InputTensor, which are the values of the node, or its lengths."""
         return self._tensors[self.node.values if role == "InputTensor" else self.node.lengths]
 
@@ -575,8 +616,11 @@ def _name_of(node: Any) -> str:  # noqa: ANN401 - a NodeProto
     return printable(str(name)[:40])
 
 
-def _require_tensor(name: str, values: Any, kind: str, where: str) -> None:  # noqa: ANN401 - what ONNX Runtime returns
-    """FormatError for what is no tensor of ours, or has another data type than ONNX Runtime says."""
+def _require_tensor(name: str, values: Any, kind: str, where: str) -> None:  # noqa: ANN401
+    """Refuse what is not a tensor of a type that we know.
+
+    Or has another data type than ONNX Runtime says.
+    """
     words = {"float": "FLOAT32", "double": "FLOAT64"}
     word = kind[7:-1] if kind.startswith("tensor(") else kind
     data_type = DataType.__members__.get(words.get(word, word.upper()))
@@ -604,7 +648,10 @@ def package(name: str = "onnxruntime") -> ModuleType:
 
 @contextlib.contextmanager
 def saying(where: str, error: type[RevseqError]) -> Iterator[None]:
-    """What ONNX Runtime says where it fails, as that error; its own errors have no class in common."""
+    """What ONNX Runtime says where it fails, as that error.
+
+    Its own errors have no class in common.
+    """
     try:
         yield
     except RevseqError:
@@ -614,7 +661,10 @@ def saying(where: str, error: type[RevseqError]) -> Iterator[None]:
 
 
 def require_written(runtime: ModuleType, where: str, found: str) -> None:
-    """FormatError for a version that does not write lines of length 0: microsoft/onnxruntime#28490."""
+    """FormatError for a version that does not write sequences of length 0.
+
+    See microsoft/onnxruntime#28490.
+    """
     if tuple(map(int, runtime.__version__.split(".")[:2])) < _WRITES_ALL:
         found = f"{found}, and {RUNTIME} {runtime.__version__} leaves lines of length 0 unwritten"
         wanted = f"{RUNTIME} {'.'.join(map(str, _WRITES_ALL))} or newer"
@@ -632,7 +682,10 @@ def _read_by(node: Any) -> Iterator[str]:  # noqa: ANN401 - a NodeProto
 
 
 def _tensors(message: Any) -> Iterator[Any]:  # noqa: ANN401 - any message
-    """Every TensorProto in a message, wherever it is: in subgraphs, functions and their default attributes, too."""
+    """Every TensorProto in a message, wherever it is.
+
+    In subgraphs, functions and their default attributes, too.
+    """
     if message.DESCRIPTOR.name == "TensorProto":
         yield message
         return

@@ -1,4 +1,7 @@
-"""How an output is made: its format, what it is a copy of, and every reason to refuse it before the work."""
+"""How an output is made.
+
+Its format, what it is a copy of, and every reason to refuse it before the work.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,13 @@ def create_sink(
     axis: int | None = None,
     replaces_store: bool = False,
 ) -> FileSink:
-    """The sink of a result with the shape and data type of `template`; RevseqError now for all that could refuse it.
+    """The sink of a result with the shape and data type of `template`.
 
-    With `only`, it is no copy of INPUT's file. Workers that are `elsewhere` need not see the file of an output at an
-    address. INPUT is reversed along `axis`. With `replaces_store`, a Zarr store of this machine may be replaced.
+    RevseqError now for all that could refuse it.
+
+    With `only`, it is no copy of INPUT's file. Workers that are `elsewhere` need not see the file
+    of an output at an address. INPUT is reversed along `axis`. With `replaces_store`, a Zarr store
+    of this machine may be replaced.
     """
     path = reference.path
     row = _choose_format(reference, template, only=only)
@@ -87,7 +93,10 @@ def adds_to_file(reference: Reference) -> bool:
 
 
 def has_tensor(output: str) -> bool:
-    """Whether the file of an output, which exists, has the tensor that the output names; True where it names none."""
+    """Whether the file of an output, which exists, has the tensor that the output names.
+
+    True where it names none.
+    """
     reference = Reference.file(output)
     if reference.key is None:
         return True
@@ -99,7 +108,10 @@ def has_tensor(output: str) -> bool:
 
 
 def _find_own_file(reference: Reference, row: Format, *, overwrite: bool) -> Original | None:
-    """The output's own file, where that exists and gets the tensor; FormatError if it has another format."""
+    """The output's own file, where that exists and gets the tensor.
+
+    FormatError if it has another format.
+    """
     path, key = reference.path, reference.key
     if key is None or not row.keeps_others or not files.exists(path):
         return None
@@ -127,7 +139,10 @@ def _find_input_file(template: Source, row: Format, path: str) -> Original | Non
 def _choose_key(
     reference: Reference, template: Source, row: Format, original: Original | None
 ) -> str:
-    """The name of the tensor in the output: as typed, else INPUT's, else one for a format that needs a name."""
+    """The name of the tensor in the output.
+
+    As typed, else INPUT's, else one for a format that needs a name.
+    """
     if reference.key is not None:
         return reference.key
     if template.key or original or row in (ZARR, ONNX):
@@ -156,11 +171,15 @@ def _note_on_others(template: Source) -> tuple[str, ...]:
 
 
 def _choose_format(reference: Reference, template: Source, *, only: bool) -> Format:
-    """The format of an output: by option, else by suffix, else the input's; RevseqError for one that is never written."""
+    """The format of an output: by option, else by suffix, else the input's.
+
+    RevseqError for one that is never written.
+    """
     path = reference.path
     if packing := table.packing_of(path):
         plain = path[: -len(packing.suffix)]
-        hint = f"compress it afterwards with {packing.name}; for now, type {platform.as_argument(plain)}"
+        typed = platform.as_argument(plain)
+        hint = f"compress it afterwards with {packing.name}; for now, type {typed}"
         raise UsageError("compressed output is not supported", hint=hint, where=path)
     row = named(reference.format) or by_suffix(path)
     own = named(template.storage.format)
@@ -183,7 +202,10 @@ def _choose_format(reference: Reference, template: Source, *, only: bool) -> For
 
 
 def _refuse_small_float(desc: TensorDesc, path: str) -> None:
-    """FormatError for floats that NetCDF's library crashes on, or skips; it reads BFLOAT16 as FLOAT32."""
+    """FormatError for floats that NetCDF's library crashes on, or skips.
+
+    It reads BFLOAT16 as FLOAT32.
+    """
     data_type = desc.data_type
     if data_type is DataType.BFLOAT16:
         return

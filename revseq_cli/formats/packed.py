@@ -1,4 +1,7 @@
-"""Files that are compressed by gzip, bzip2, xz or zstd, which Python's own modules decompress, or packages like them."""
+"""Files that are compressed by gzip, bzip2, xz or zstd.
+
+Python's own modules decompress them, or packages like them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ def unpack_hint(packing: Packing, path: str) -> str:
 
 
 def unpack(path: str, packing: Packing, unchanged: base.Identity | None = None) -> Iterator[bytes]:
-    """The content of a compressed file, piece by piece; FormatError for damage, and for a decompression bomb."""
+    """The content of a compressed file, piece by piece.
+
+    FormatError for damage, and for a decompression bomb.
+    """
     module = _import_module(packing, path)
     done = 0
     with files.open_file(path, unchanged) as fd, fd.stream() as file:

@@ -1,4 +1,7 @@
-"""Pipes, which can be read only once: standard input, named pipes, and what a shell makes of <(...)."""
+"""Pipes, which can be read only once.
+
+Standard input, named pipes, and what a shell makes of <(...).
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,10 @@ def needs_file(row: Format, name: str) -> FormatError:
 
 @functools.cache
 def read_pipe(path: str) -> bytes | PipedNpy:
-    """All that comes through a pipe, kept since it can be read only once: a tensor in .npy, or text."""
+    """All that comes through a pipe, which can be read only once.
+
+    It is a tensor in .npy, or text.
+    """
     name = name_of(path)
     with contextlib.ExitStack() as stack:
         stack.enter_context(base.trying_to("read", name))
@@ -106,12 +112,18 @@ def read_pipe(path: str) -> bytes | PipedNpy:
 
 
 def _begins_safetensors(head: bytes) -> bool:
-    """Whether it is the size of a header of safetensors and its first brace: text has no size so small."""
+    """Whether it is the size of a header of safetensors and its first brace.
+
+    Text has no size so small.
+    """
     return head[8:9] == b"{" and int.from_bytes(head[:8], "little") < _MOST_HEADER_BYTES
 
 
 def read_npy(name: str, stream: BinaryIO, head: bytes = b"") -> PipedNpy:
-    """Read a .npy file, of which `head` has been read; its elements are read into place, not copied."""
+    """Read a .npy file, of which `head` has been read.
+
+    Its elements are read into place, not copied.
+    """
     head += stream.read(HEAD_BYTES - len(head))
     header = Header.of(head, len(head), name)
     size = header.end - header.offset

@@ -1,4 +1,6 @@
-"""Tensors whose elements are stored as they are, in a file or in memory: sources and sinks for most formats.
+"""Tensors whose elements are stored as they are, in a file or in memory.
+
+Sources and sinks for most formats.
 
 And raw buffers: only the elements, little-endian, of a shape and data type that the user names.
 """
@@ -45,9 +47,12 @@ if TYPE_CHECKING:
 def cut_alignments_of(
     dtype: np.dtype[Any], sizes: tuple[int, ...], order: str = "C"
 ) -> list[tuple[int, ...]]:
-    """The multiples of indices at which to cut a tensor that lies uncompressed in a file; the cheap ones come first.
+    """The multiples of indices at which to cut a tensor that lies uncompressed in a file.
 
-    A region of the first is at least a run of bytes that is worth a system call, one of the second a CPU cache line.
+    The cheap ones come first.
+
+    A region of the first is at least a run of bytes that is worth a system call, one of the second
+    a CPU cache line.
     """
     return [
         cut_alignment_of(run // dtype.itemsize, sizes, order)
@@ -56,7 +61,9 @@ def cut_alignments_of(
 
 
 def cut_alignment_of(run: int, sizes: tuple[int, ...], order: str = "C") -> tuple[int, ...]:
-    """The smallest region of at least `run` elements that lie one after another: the fastest dimensions come first.
+    """The smallest region of at least `run` elements that lie one after another.
+
+    The fastest dimensions come first.
 
     For sizes (1000, 128, 128) in C order and a run of 4096, it is (1, 32, 128).
     """
@@ -72,9 +79,12 @@ def cut_alignment_of(run: int, sizes: tuple[int, ...], order: str = "C") -> tupl
 
 @dataclass(frozen=True)
 class RawTensor:
-    """Where the elements of a tensor are: `offset` in bytes, `order` "C" or "F"; `name` is for messages.
+    """Where the elements of a tensor are: `offset` in bytes, `order` "C" or "F".
 
-    `strides` are in bytes, from one index of each dimension to the next; None if there are no bytes between elements.
+    `name` is for messages.
+
+    `strides` are in bytes, from one index of each dimension to the next; None if there are no bytes
+    between elements.
     """
 
     path: str
@@ -93,7 +103,8 @@ class RawTensor:
     def read(self, fd: base.InputFile, region: Region) -> NDArray[Any]:
         """The values of the region, in the file's memory order."""
         shape = [part.stop - part.start for part in region]
-        values: NDArray[Any] = np.empty(shape, self.dtype, self.order)  # type: ignore[call-overload]
+        values: NDArray[Any]
+        values = np.empty(shape, self.dtype, self.order)  # type: ignore[call-overload]
         fd.read_runs(self._runs(region, values))
         return values
 
@@ -103,7 +114,9 @@ class RawTensor:
         return fd.write_runs(self._runs(region, stored))
 
     def _runs(self, region: Region, values: NDArray[Any]) -> Iterator[tuple[int, memoryview]]:
-        """Each contiguous run of the region: its offset in the file, and its part of the values, in the file's order.
+        """Each contiguous run of the region.
+
+        Its offset in the file, and its part of the values, in the file's order.
 
         Offsets are computed for some thousand runs at once, since runs may be short.
         """
@@ -160,7 +173,10 @@ class RawReadTask:
 
 
 class RawSource(Source):
-    """A tensor whose elements are uncompressed in a file; the format has read their offset from the header."""
+    """A tensor whose elements are uncompressed in a file.
+
+    The format has read their offset from the header.
+    """
 
     def __init__(
         self, tensor: RawTensor, unchanged: Identity, storage: Storage, key: str = ""
@@ -189,10 +205,12 @@ class RawSource(Source):
 
 
 class UnpackedSource(RawSource):
-    """A compressed tensor, which is decompressed into a temporary file when its first region is read.
+    """A compressed tensor.
 
-    `unpack` yields the decompressed bytes, piece by piece, which end with the last element; `tensor` says where the
-    elements are in them.
+    It is decompressed into a temporary file when its first region is read.
+
+    `unpack` yields the decompressed bytes, piece by piece, which end with the last element;
+    `tensor` says where the elements are in them.
     """
 
     def __init__(
@@ -243,8 +261,8 @@ class _RawBlockWriter:
 class RawSink(FileSink):
     """A new file into which the workers write their regions, and the parent the edges between them.
 
-    A format calls `place` before or in `start`, and `copy_parts` for what is copied. `open_source` opens the complete
-    file.
+    A format calls `place` before or in `start`, and `copy_parts` for what is copied. `open_source`
+    opens the complete file.
     """
 
     tensor: RawTensor
@@ -263,7 +281,8 @@ class RawSink(FileSink):
     ) -> None:
         """Place the elements after `head`, which begins at the offset `at`.
 
-        They have the shape of `template`. Without a `dtype`, they have its dtype and memory order, too, else C order.
+        They have the shape of `template`. Without a `dtype`, they have its dtype and memory order,
+        too, else C order.
         """
         self.head = head
         self.head_at = at
@@ -289,7 +308,7 @@ class RawSink(FileSink):
             original, parts = self._copied
             fill_from(self.file, original.path, cast("Identity", original.identity), parts)
 
-    def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
+    def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - one for all regions
         return _RawBlockWriter(self.tensor) if self.in_workers else Handing()
 
     def receive(self, write_result: object) -> None:
@@ -383,7 +402,7 @@ class Gathered(Sink):
     values: NDArray[Any]
     in_workers = False
 
-    def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
+    def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - one for all regions
         return Handing()
 
     def receive(self, write_result: object) -> None:
@@ -392,7 +411,10 @@ class Gathered(Sink):
 
 
 class WholeSink(Gathered, FileSink):
-    """A new file that is written whole: `message` makes its bytes of the values, and `read` opens it at a path."""
+    """A new file that is written whole.
+
+    `message` makes its bytes of the values, and `read` opens it at a path.
+    """
 
     def __init__(
         self,
@@ -433,7 +455,10 @@ class MemorySink(Gathered):
 
 
 def open_source(address: Address, types: TextTypes) -> Source:
-    """The tensor of a file; FormatError unless the sizes and the data type take all of its bytes."""
+    """The tensor of a file.
+
+    FormatError unless the sizes and the data type take all of its bytes.
+    """
     refuse_key(address.key, "a raw buffer", address.path)
     return _buffer(address.path, address.path, types)
 
@@ -458,7 +483,10 @@ def write_to(stream: BinaryIO, source: Source) -> None:
 
 
 def _buffer(path: str, name: str, types: TextTypes) -> RawSource:
-    """The elements of a file, of the sizes and the data type that the user names; `name` is for messages."""
+    """The elements of a file, of the sizes and the data type that the user names.
+
+    `name` is for messages.
+    """
     with files.open_file(path, name=name) as fd:
         identity = fd.identity
     data_type = types.asked or types.default

@@ -57,7 +57,10 @@ def _has_safetensors_header(head: bytes, size: int) -> bool:
 
 
 def _find_packed_format(path: str, packing: Packing) -> Format | None:
-    """The format of the content of a compressed file; FormatError for one that is not read from there."""
+    """The format of the content of a compressed file.
+
+    FormatError for one that is not read from there.
+    """
     from revseq_cli.formats.packed import unpack, unpack_hint  # few files are compressed
 
     kind = table.kind_of(next(unpack(path, packing), b""))
@@ -98,7 +101,10 @@ def unknown_format(path: str, key: str | None, option: str = "--input-format") -
 
 
 def missing_file_hint(path: str, key: str | None) -> str:
-    """What to type for a file that is not there: brackets around numbers, two colons, or a name like it."""
+    """What to type for a file that is not there.
+
+    The path may be numbers without brackets, have two colons, or be close to another name.
+    """
     numbers = path.replace(",", " ").split()
     if len(numbers) > 1 and all(map(_is_number, numbers)):
         tensor = ", ".join(numbers)
@@ -116,7 +122,10 @@ def _is_number(text: str) -> bool:
 
 
 def _find_names_like(path: Path) -> Sequence[str]:
-    """The names in the folder that differ from the path's in case or by a suffix, or else the nearest one."""
+    """The names in the folder that differ from the path's in case or by a suffix.
+
+    Without any, the nearest one.
+    """
     entries = itertools.islice(path.parent.glob("*"), _MOST_LOOKED_AT)
     names = [entry.name for entry in entries]
     wanted = path.name.casefold()

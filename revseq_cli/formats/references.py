@@ -39,7 +39,8 @@ from revseq_cli.formats.table import (
 if TYPE_CHECKING:
     from revseq_cli.text.examples import Text
 
-# A tensor in an argument: it begins with a bracket, or is a call as NumPy, PyTorch, JAX and TensorFlow print it.
+# A tensor in an argument: it begins with a bracket, or is a call as NumPy, PyTorch, JAX and
+# TensorFlow print it.
 _TYPED = re.compile(
     r"\s*(?:\[|<tf\.(?:Tensor|Variable)\b"
     r"|(?:(?:np|numpy|torch|jnp|jax|tf)\.)?(?:array|tensor|Array|DeviceArray|Tensor)\(\s*\[)"
@@ -67,9 +68,12 @@ class Reference:
         *,
         override: bool = False,
     ) -> Reference:
-        """An input as on the command line; `name` is for messages about a tensor in the argument itself.
+        """An input as on the command line.
 
-        `format_name` counts for a file whose bytes and suffix say nothing, or, with `override`, for any file.
+        `name` is for messages about a tensor in the argument itself.
+
+        `format_name` counts for a file whose bytes and suffix say nothing, or, with `override`, for
+        any file.
         """
         if _TYPED.match(text):
             return cls(name, inline=text)
@@ -111,7 +115,10 @@ class Reference:
 
     @classmethod
     def file(cls, text: str, format_name: str | None = None) -> Reference:
-        """A file, or `path::key`; a path that exists counts first, since a file's name may have :: in it."""
+        """A file, or `path::key`.
+
+        A path that exists counts first, since a file's name may have :: in it.
+        """
         if not text:
             raise UsageError("empty file name: is a shell variable unset?")
         text = files.parse_name(text)
@@ -144,7 +151,10 @@ class Reference:
 
     @functools.cached_property
     def status(self) -> os.stat_result | None:
-        """The status of a file of this machine, as it was on the first call; None if there is none."""
+        """The status of a file of this machine, as it was on the first call.
+
+        None if there is none.
+        """
         try:
             return os.stat(self.path)
         except (OSError, ValueError):
@@ -160,7 +170,9 @@ class Reference:
 
     @functools.cached_property
     def row(self) -> Format:
-        """The format of an input: by option, else by first bytes, else by suffix; FormatError if none of them is known.
+        """The format of an input: by option, else by first bytes, else by suffix.
+
+        FormatError if none of them is known.
 
         The first bytes are read on the first call.
         """
@@ -207,7 +219,10 @@ class Reference:
 
     @functools.cached_property
     def _kind(self) -> tuple[Format | None, Packing | None, Head | None]:
-        """The format and the packing that the first bytes say; the suffix decides between JSON and text."""
+        """The format and the packing that the first bytes say.
+
+        The suffix decides between JSON and text.
+        """
         is_folder = self.is_folder or recognition.is_folder(self.path)
         try:
             row, packing, head = recognition.find_format(self.path, is_folder=is_folder)
@@ -269,7 +284,10 @@ def _split_name(text: str) -> tuple[str, str | None]:
 
 
 def contents(reference: Reference, types: TextTypes) -> Contents | None:
-    """What a file or a group of it holds, as its headers say; None if the reference is to one tensor."""
+    """What a file or a group of it holds, as its headers say.
+
+    None if the reference is to one tensor.
+    """
     if reference.is_piped or reference.inline is not None or reference.packing:
         return None
     row = reference.row
@@ -278,7 +296,10 @@ def contents(reference: Reference, types: TextTypes) -> Contents | None:
 
 
 def open_source(reference: Reference, types: TextTypes) -> Source:
-    """Read the header of the tensor; RevseqError if it is not a tensor that this program can read."""
+    """Read the header of the tensor.
+
+    RevseqError if it is not a tensor that this program can read.
+    """
     if reference.is_piped:
         return _open_piped(reference, types)
     row, path = reference.row, reference.path

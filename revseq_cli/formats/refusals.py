@@ -106,7 +106,8 @@ def dimension_conflict(name: str, where: str) -> UsageError:
     path, _, key = where.partition("::")
     key = key.strip("/").rpartition("/")[2]
     found = f"its dimension {name} has another size or other coordinates than {name} there"
-    hint = f"to put it into a group of its own, type {platform.as_argument(f'{path}::{key}_group/{key}')}"
+    other = platform.as_argument(f"{path}::{key}_group/{key}")
+    hint = f"to put it into a group of its own, type {other}"
     return UsageError(found, hint=hint, where=where)
 
 

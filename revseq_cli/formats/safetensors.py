@@ -1,7 +1,8 @@
 """The .safetensors format: `file.safetensors::name`, or the only tensor of the file.
 
-A file has the header's length in 8 bytes, a JSON header, and the elements in C order, little-endian.
-Source: the section Format in the README of huggingface/safetensors, and what its own reader refuses.
+A file has the header's length in 8 bytes, a JSON header, and the elements in C order,
+little-endian. Source: the section Format in the README of huggingface/safetensors, and what its own
+reader refuses.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ from revseq_cli.text.numbers import unique
 
 # The format's data types, except those of less than a byte.
 _TYPES = {
-    "F64": DataType.FLOAT64, "F32": DataType.FLOAT32, "F16": DataType.FLOAT16, "BF16": DataType.BFLOAT16,
+    "F64": DataType.FLOAT64, "F32": DataType.FLOAT32, "F16": DataType.FLOAT16,
+    "BF16": DataType.BFLOAT16,
     "I64": DataType.INT64, "I32": DataType.INT32, "I16": DataType.INT16, "I8": DataType.INT8,
     "U64": DataType.UINT64, "U32": DataType.UINT32, "U16": DataType.UINT16, "U8": DataType.UINT8,
-    "F8_E4M3": DataType.FLOAT8_E4M3FN, "F8_E5M2": DataType.FLOAT8_E5M2, "F8_E4M3FNUZ": DataType.FLOAT8_E4M3FNUZ,
-    "F8_E5M2FNUZ": DataType.FLOAT8_E5M2FNUZ, "F8_E8M0": DataType.FLOAT8_E8M0FNU,
+    "F8_E4M3": DataType.FLOAT8_E4M3FN, "F8_E5M2": DataType.FLOAT8_E5M2,
+    "F8_E4M3FNUZ": DataType.FLOAT8_E4M3FNUZ, "F8_E5M2FNUZ": DataType.FLOAT8_E5M2FNUZ,
+    "F8_E8M0": DataType.FLOAT8_E8M0FNU,
     "BOOL": DataType.BOOL, "C64": DataType.COMPLEX64,
 }  # fmt: skip
 _WANTED = f"one of {listed(_TYPES, len(_TYPES))}"
@@ -43,7 +46,10 @@ _METADATA = "__metadata__"
 
 
 class _Entry(NamedTuple):
-    """The header's fields of one tensor, by their names there; `data_offsets` are in bytes from the header's end."""
+    """The header's fields of one tensor, by their names there.
+
+    `data_offsets` are in bytes from the header's end.
+    """
 
     dtype: str
     shape: tuple[int, ...]
@@ -51,7 +57,10 @@ class _Entry(NamedTuple):
 
     @classmethod
     def of(cls, fields: Any, where: str) -> _Entry:  # noqa: ANN401 - of JSON
-        """One tensor of the header; FormatError if a field is missing or wrong, or offsets and shape do not agree."""
+        """One tensor of the header.
+
+        FormatError if a field is missing or wrong, or offsets and shape do not agree.
+        """
         try:
             entry = cls(**fields)
             shape = tuple(entry.shape)
@@ -76,7 +85,10 @@ def _is_size(value: object) -> bool:
 
 
 class _Header(NamedTuple):
-    """The header of a file in the state `identity`: the free text, the tensors, and the offset of their elements."""
+    """The header of a file in the state `identity`.
+
+    It has the free text, the tensors, and the offset of their elements.
+    """
 
     identity: base.Identity
     offset: int
@@ -85,7 +97,10 @@ class _Header(NamedTuple):
 
     @classmethod
     def read(cls, path: str, name: str, unchanged: base.Identity | None = None) -> _Header:
-        """Read the header; FormatError unless it is right, and its tensors fill the file without gap or overlap."""
+        """Read the header.
+
+        FormatError unless it is right, and its tensors fill the file without gap or overlap.
+        """
         with files.open_file(path, unchanged, name) as fd:
             identity = fd.identity
             length = int.from_bytes(fd.read(_LENGTH_BYTES, 0), "little")
@@ -105,7 +120,10 @@ class _Header(NamedTuple):
 
 
 def _parse(raw: bytes, name: str) -> dict[str, Any]:
-    """The JSON object of a header; FormatError unless its free text is text that can be written again."""
+    """The JSON object of a header.
+
+    FormatError unless its free text is text that can be written again.
+    """
     try:
         fields = json.loads(raw.decode(), object_pairs_hook=unique)
         # This fails for a text that has half a surrogate pair.
@@ -160,7 +178,10 @@ def _dtype(data_type: DataType) -> np.dtype[Any]:
 
 
 class _SafetensorsSink(RawSink):
-    """A new file of one tensor in C order, little-endian, or a copy of a file with that one replaced or added."""
+    """A new file of one tensor in C order, little-endian.
+
+    Or a copy of a file with that tensor replaced or added.
+    """
 
     def __init__(
         self, file: NewFile, template: Source, key: str, original: Original | None
@@ -189,7 +210,10 @@ class _SafetensorsSink(RawSink):
     def _make_header(
         self, template: Source, key: str, metadata: dict[str, str], others: dict[str, _Entry]
     ) -> int:
-        """Place the tensor after the others, which have no gaps; the offset at which the elements of all begin."""
+        """Place the tensor after the others, which have no gaps.
+
+        The offset at which the elements of all begin.
+        """
         if not key or key == _METADATA or HALVES.search(key):
             raise invalid_name(key, "tensor", "a name such as x", self.file.name)
         data_type = template.desc.data_type
@@ -213,10 +237,12 @@ class _SafetensorsSink(RawSink):
 
 
 def _pack(header: _Header, without: str) -> tuple[dict[str, _Entry], list[tuple[int, int, int]]]:
-    """The tensors of a file but one, without the gap that it leaves, and the parts of the file to copy.
+    """The tensors of a file but one, and the parts of the file to copy.
 
-    Each part is the offset in the file, the number of bytes, and the new offset among the elements. Tensors that
-    follow each other are one part.
+    They are moved so that it leaves no gap.
+
+    Each part is the offset in the file, the number of bytes, and the new offset among the elements.
+    Tensors that follow each other are one part.
     """
     entries = dict(header.entries)
     gap = entries.pop(without, None)
@@ -232,7 +258,7 @@ def _pack(header: _Header, without: str) -> tuple[dict[str, _Entry], list[tuple[
     return entries, [(header.offset, first, 0), (header.offset + after, end - after, first)]
 
 
-def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 - the file names its types
+def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001
     """The tensor named by the key, or the only one."""
     return SafetensorsSource(address.path, address.key)
 
@@ -242,7 +268,7 @@ def create_sink(file: NewFile, template: Source, key: str, original: Original | 
     return _SafetensorsSink(file, template, key, original)
 
 
-def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: ARG001 - the file names its types
+def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: ARG001
     """What the file holds; None where the address has the name of a tensor."""
     if address.key is not None:
         return None

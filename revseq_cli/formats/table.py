@@ -1,7 +1,10 @@
-"""The table of formats, and what the first bytes of files say. It loads no NumPy, since options name the formats.
+"""The table of formats, and what the first bytes of files say.
 
-A format is one row here and one module or package of this folder. Third parties cannot add formats: "bit for bit" would
-then depend on code that is not tested here, and every command would run whatever else is installed.
+It loads no NumPy, since options name the formats.
+
+A format is one row here and one module or package of this folder. Third parties cannot add formats:
+"bit for bit" would then depend on code that is not tested here, and every command would run
+whatever else is installed.
 """
 
 from __future__ import annotations
@@ -20,12 +23,15 @@ if TYPE_CHECKING:
 
 
 class Format(NamedTuple):
-    """One format: `name` is its name in options, `suffixes` are those of its files, `module` has its functions.
+    """One format.
 
-    A format without suffixes is never written; `read_only` has suffixes of files that are read, and never written.
-    Behind a colon, `module` names an object in it that has them instead. With `names`, a file holds tensors by name.
-    With `keeps_others`, an output in the input's format is a copy of the input's file. Formats with `is_text` are
-    parsed whole, and those with `prints` can be written into a pipe.
+    `name` is its name in options, `suffixes` are those of its files, `module` has its functions.
+
+    A format without suffixes is never written; `read_only` has suffixes of files that are read, and
+    never written. Behind a colon, `module` names an object in it that has them instead. With
+    `names`, a file holds tensors by name. With `keeps_others`, an output in the input's format is a
+    copy of the input's file. Formats with `is_text` are parsed whole, and those with `prints` can
+    be written into a pipe.
     """
 
     name: str
@@ -44,10 +50,11 @@ class Format(NamedTuple):
         return cast("FormatModule", getattr(found, name) if name else found)
 
 
-# From .nc on: NetCDF, AnnData, Loom, NeXus, NWB, EMD and HyperSpy, which are HDF5 files. MATLAB's .mat is left out,
-# since MATLAB reads it only with an extra header.
+# From .nc on: NetCDF, AnnData, Loom, NeXus, NWB, EMD and HyperSpy, which are HDF5 files. MATLAB's
+# .mat is left out, since MATLAB reads it only with an extra header.
 _HDF5_SUFFIXES = (
-    ".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".h5ad", ".loom", ".nxs", ".nwb", ".emd", ".hspy",
+    ".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".h5ad", ".loom", ".nxs", ".nwb",
+    ".emd", ".hspy",
 )  # fmt: skip
 _PAGES = (".markdown", ".text", ".rst", ".html", ".htm", ".xhtml")
 
@@ -79,7 +86,10 @@ def written() -> tuple[Format, ...]:
 
 
 def suffix_to_write(name: str | None) -> str:
-    """The suffix of an output in the format of that name; .npy without a name, and for a format that is only read."""
+    """The suffix of an output in the format of that name.
+
+    .npy without a name, and for a format that is only read.
+    """
     return next((row.suffixes[0] for row in written() if row.name == name), NPY.suffixes[0])
 
 
@@ -89,9 +99,12 @@ def named(name: str | None) -> Format | None:
 
 
 class Packing(NamedTuple):
-    """A compression of whole files: `suffix` follows the format's own, `magic` has the first bytes of a file.
+    """A compression of whole files.
 
-    `module` is Python's, `package` one on PyPI that has the same functions, and `unpack` the program that undoes it.
+    `suffix` follows the format's own, `magic` has the first bytes of a file.
+
+    `module` is Python's, `package` one on PyPI that has the same functions, and `unpack` the
+    program that undoes it.
     """
 
     name: str
@@ -106,7 +119,8 @@ class Packing(NamedTuple):
 PACKINGS = (
     Packing("gzip", ".gz", (b"\x1f\x8b",), "gunzip", "gzip"),
     Packing(
-        "zstd", ".zst", (b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"), "unzstd", "compression.zstd", "backports.zstd",
+        "zstd", ".zst", (b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"),
+        "unzstd", "compression.zstd", "backports.zstd",
     ),
     Packing("xz", ".xz", (b"\xfd7zXZ\0",), "unxz", "lzma"),
     Packing("bzip2", ".bz2", (b"BZh",), "bunzip2", "bz2"),
@@ -134,7 +148,10 @@ def inner_suffix(path: str) -> str:
 
 @functools.lru_cache(maxsize=64)  # a job asks some 14 times
 def by_suffix(path: str, *, reading: bool = False) -> Format | None:
-    """The format of a file's suffix, in any case of letters; None for one that is unknown, or never written."""
+    """The format of a file's suffix, in any case of letters.
+
+    None for one that is unknown, or never written.
+    """
     suffix = inner_suffix(path)
     return next(
         (row for row in FORMATS if suffix in row.suffixes or (reading and suffix in row.read_only)),
@@ -146,7 +163,10 @@ def by_suffix(path: str, *, reading: bool = False) -> Format | None:
 
 
 class Kind(NamedTuple):
-    """What a file is by its first bytes: its name, the format that reads it or its packing, or what to do instead."""
+    """What a file is by its first bytes.
+
+    Its name, the format that reads it or its compression, or what to do instead.
+    """
 
     magic: tuple[bytes, ...]
     name: str
@@ -200,7 +220,10 @@ _MARKS = {
 
 
 def encoding_by_mark(head: bytes) -> tuple[str, bytes]:
-    """The encoding of a text with these first bytes, by Python's name, and the mark that tells it; else UTF-8."""
+    """The encoding of a text with these first bytes, by Python's name, and the mark that tells it.
+
+    Else UTF-8.
+    """
     return next(
         ((name, mark) for mark, name in _MARKS.items() if head.startswith(mark)), ("utf-8", b"")
     )

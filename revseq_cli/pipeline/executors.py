@@ -188,7 +188,7 @@ class Workers:
             self._started.update(self._children())
         return future
 
-    def result(self, future: Future[Any]) -> Any:  # noqa: ANN401 - the task's own
+    def result(self, future: Future[Any]) -> Any:  # noqa: ANN401
         """The result of a task; its error is raised, or DiedError if a worker has died."""
         try:
             result, error, trace = pickle.loads(future.result())  # noqa: S301 - our own
@@ -279,7 +279,7 @@ def _versions() -> str:
     return f"revseq {revseq_cli.__version__} and NumPy {np.__version__}"
 
 
-def _do(batch: bytes, run: str, expected: str, writers: int) -> Any:  # noqa: ANN401 - the task's own
+def _do(batch: bytes, run: str, expected: str, writers: int) -> Any:  # noqa: ANN401
     """Run one pickled batch of a pass on a worker, and return its results, pickled, or an error.
 
     An error is returned and not raised: dask would log it there, and fails on tracebacks that it
@@ -406,9 +406,11 @@ class Cluster:
         with self._dask_errors():
             self._under_way += 1
             task_bytes = dump(task)
-            return self._executor.submit(_do, task_bytes, self._run, _versions(), self._workers)  # type: ignore[no-any-return]
+            return self._executor.submit(  # type: ignore[no-any-return]
+                _do, task_bytes, self._run, _versions(), self._workers
+            )
 
-    def result(self, future: Future[Any]) -> Any:  # noqa: ANN401 - the task's own
+    def result(self, future: Future[Any]) -> Any:  # noqa: ANN401
         with self._dask_errors():
             done = future.result()
         if isinstance(done, RevseqError):

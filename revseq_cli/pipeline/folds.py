@@ -214,7 +214,8 @@ def _distance(a: Array, b: Array) -> Array:
     if a.dtype.kind in "fc":
         return np.abs(_wide(a) - b)  # type: ignore[no-any-return]
     unsigned = word_of(a.itemsize)
-    return np.maximum(a, b).view(unsigned) - np.minimum(a, b).view(unsigned)  # type: ignore[no-any-return]
+    difference: NDArray[Any] = np.maximum(a, b).view(unsigned) - np.minimum(a, b).view(unsigned)
+    return difference
 
 
 def _close(a: Array, b: Array, tolerance: Tolerance) -> Array:

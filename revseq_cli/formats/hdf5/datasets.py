@@ -296,7 +296,7 @@ class OwnDataset(NewDataset):
             if name and name != names[d] and name.isprintable():
                 dataset.dims[d].label = name
 
-    def _find_scale(self, file: h5py.File, name: str) -> h5py.Dataset | None:  # noqa: ARG002 - it is new
+    def _find_scale(self, file: h5py.File, name: str) -> h5py.Dataset | None:  # noqa: ARG002
         """The scale of that name that the file has already: none in a new file."""
         return None
 

@@ -172,7 +172,10 @@ class Hdf5Sink(_DatasetSink):
             self._reserve_space(self.chunks)
 
     def _reserve_space(self, chunks: tuple[int, ...]) -> None:
-        """Reserve space for chunks without filters: a full disk is then an error before the work."""
+        """Reserve space for chunks without filters.
+
+        A full disk is then an error before the work.
+        """
         count = 1
         for size, chunk in zip(self._template.sizes, chunks, strict=True):
             count *= -(-size // chunk)
@@ -181,7 +184,7 @@ class Hdf5Sink(_DatasetSink):
         with local.open_to_write(self.file.temporary, self.file.name) as fd:
             fd.allocate(self._dataset.file.id.get_filesize() + missing)
 
-    def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
+    def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - one for all regions
         return self._writer
 
     def receive(self, write_result: object) -> None:

@@ -53,8 +53,8 @@ _LONGEST_TYPE = 16  # characters of a dtype
 # The codecs that lose nothing, by their names in both versions: of zarr itself, of numcodecs, and
 # its checksums.
 _LOSSLESS = {
-    "bytes", "transpose", "blosc", "bz2", "gzip", "zlib", "lz4", "lzma", "zstd", "shuffle", "base64",
-    "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3",
+    "bytes", "transpose", "blosc", "bz2", "gzip", "zlib", "lz4", "lzma", "zstd", "shuffle",
+    "base64", "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3",
 }  # fmt: skip
 _SHARDING = "sharding_indexed"
 _TEXTS = "vlen-utf8"

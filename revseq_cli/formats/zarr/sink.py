@@ -329,7 +329,7 @@ class ZarrSink(FileSink):
                 )
             )
 
-    def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - every region has the same one
+    def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - one for all regions
         folder = join(self.file.address or self.file.temporary, self._key)
         array = ZarrArray(folder, self._version, tuple(self._array.items()), "r+")
         return _ZarrBlockWriter(array, self.file.name, self.chunks or ())

@@ -388,7 +388,7 @@ class _WholeBlosc(numcodecs.Blosc):  # type: ignore[misc, unused-ignore]
 class _WholeBloscCodec(BloscCodec):
     """Blosc as Zarr 3 calls it, with the same check."""
 
-    async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:  # noqa: ANN401 - zarr's
+    async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:  # noqa: ANN401
         require_whole_frame(chunk_bytes.to_bytes())
         return await super()._decode_single(chunk_bytes, chunk_spec)
 
@@ -438,7 +438,12 @@ class _Chunks(WrapperStore[Any]):
         self._folder = folders.open_folder(folder)
         self._files = files
 
-    async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:  # noqa: ANN401 - zarr's Buffer
+    async def get(
+        self,
+        key: str,
+        prototype: Any = None,  # noqa: ANN401 - zarr's types
+        byte_range: Any = None,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
         """The bytes of a file or a range of it.
 
         None where there is no file, FormatError for anything else.
