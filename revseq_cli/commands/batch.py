@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -141,6 +141,7 @@ def command(
             entries, skipped = _skip_complete(entries)
         pool = Pool(entries, defaults["cores"], plans=dry_run, shows_errors=console.verbose > 1)
         with (
+            files.bring_common_near(_list_common_lengths(entries)),
             signals.begin_stage("batch", len(entries), "jobs") as advance,
             contextlib.closing(pool.run()) as results,
         ):
@@ -160,6 +161,12 @@ def command(
         summary = console.paint(summarize(outcomes, len(jobs.entries), seconds), style)
         click.echo(summary, color=console.in_color)
     return int(any(outcome.error for outcome in outcomes))
+
+
+def _list_common_lengths(entries: Iterable[Entry]) -> list[str]:
+    """The files of lengths of more than one job."""
+    counts = Counter(entry.inputs.get("lengths") for entry in entries)
+    return [path for path, count in counts.items() if path and count > 1]
 
 
 def _skip_complete(entries: Iterable[Entry]) -> tuple[list[Entry], list[Outcome]]:

@@ -70,4 +70,5 @@ FAR_KEPT = 1 << 24  # of such blocks
 FAR_GAP = 1 << 17  # between two runs that are fetched as one range
 FAR_PIECE = 1 << 23  # the most of a range, and a part of an upload
 FAR_WORTH_LISTING = 4  # files in a folder whose states are asked for
+FAR_PREVIEW = 5 << 18  # of the chunks that a preview reads
 FAR_WHOLE = 1 << 21  # the largest file from a server that sends no ranges

@@ -57,6 +57,14 @@ def recheck(path: str, identity: Identity) -> None:
         recheck_local(path, identity)
 
 
+def ask_again(paths: Collection[str]) -> None:
+    """Ask for the states of files at addresses together, before the `recheck` of each of them."""
+    if all(map(is_address, paths)):
+        from revseq_cli.files.nearby import ask_again
+
+        ask_again(paths)
+
+
 def bring_near(path: str, identity: Identity) -> None:
     """Fetch a file of which all will be read: from now on this process, and its forks, find its bytes here.
 
@@ -66,6 +74,16 @@ def bring_near(path: str, identity: Identity) -> None:
         from revseq_cli.files.nearby import bring_near
 
         bring_near(path, identity)
+
+
+def bring_common_near(paths: Iterable[str]) -> contextlib.AbstractContextManager[None]:
+    """Fetch those of the files that are at addresses, for several jobs of workers that begin later."""
+    far_ones = [path for path in paths if is_address(path)]
+    if not far_ones:
+        return contextlib.nullcontext()
+    from revseq_cli.files.nearby import bring_common_near
+
+    return bring_common_near(far_ones)
 
 
 def limit_memory(size: int) -> None:
@@ -124,7 +142,7 @@ def is_folder(path: str, *, assumed: bool = False) -> bool:
     if is_address(path) and assumed:
         return True
     if is_address(path):
-        from revseq_cli.files.far import is_folder
+        from revseq_cli.files.nearby import is_folder
 
         return is_folder(path)
     return os.path.isdir(path)
@@ -257,7 +275,11 @@ def waits_for_servers(path: str) -> bool:
 
 def count_requests(path: str, size: int) -> int:
     """How many requests fetch a file of that size; 0 for a file of this machine."""
-    return -(-size // thresholds.FAR_PIECE) if is_address(path) else 0
+    if not is_address(path):
+        return 0
+    from revseq_cli.files.calls import choose_piece
+
+    return -(-size // choose_piece(size))
 
 
 def is_replaceable(path: str) -> bool:

@@ -30,6 +30,15 @@ def requests_at_once() -> int:
     return max(1, min(_MOST_AT_ONCE, base.memory() // thresholds.FAR_PIECE))
 
 
+def choose_piece(size: int) -> int:
+    """The bytes of each range of a file that is fetched whole, and of each part of one that is put.
+
+    Pieces are a little longer where the last one would be small: it would take a round by itself.
+    """
+    count = max(1, -(-(size - thresholds.FAR_PIECE // 8) // thresholds.FAR_PIECE))
+    return max(1, -(-size // count))
+
+
 class Loop(asyncio.SelectorEventLoop):
     """An event loop without threads: work for another thread is done at once, in this one."""
 

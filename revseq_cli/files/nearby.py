@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from revseq_cli.core import signals, thresholds
-from revseq_cli.core.errors import MissingFileError, TensorIOError
-from revseq_cli.files import base
+from revseq_cli.core.errors import FormatError, MissingFileError, TensorIOError, UsageError
+from revseq_cli.files import base, calls, far
 from revseq_cli.files.address import Address, canonical, is_web
 from revseq_cli.files.base import Identity, InputFile, require_unchanged
 from revseq_cli.files.far import ask_identity, forget_files, identity_of, open_far
 from revseq_cli.files.local import LocalFile, UnnamedFile, open_local
-from revseq_cli.files.servers import ask
+from revseq_cli.files.servers import ask, ask_each
 from revseq_cli.files.store import FolderError
 
 
@@ -32,23 +32,28 @@ class Known(NamedTuple):
     """
 
     fetched: dict[str, tuple[Identity, str]]
+    common: dict[str, tuple[Identity, str]]
     listings: dict[str, dict[str, Identity]]
     memory: int
 
 
 _fetched: dict[str, tuple[Identity, str]] = {}
+_common: dict[str, tuple[Identity, str]] = {}  # of several jobs of a batch
+_kept_for_jobs: list[UnnamedFile] = []
 _listings: dict[str, dict[str, Identity]] = {}
 _kept: list[UnnamedFile] = []
+_asked_again: dict[str, Identity] = {}  # for the next question of each file
 
 
 def known() -> Known:
     """What this process knows."""
-    return Known(_fetched, _listings, base.memory())
+    return Known(_fetched, _common, _listings, base.memory())
 
 
 def take_known(known: Known) -> None:
     """Know what another process knows."""
     _fetched.update(known.fetched)
+    _common.update(known.common)
     _listings.update(known.listings)
     base.limit_memory(known.memory)
 
@@ -70,39 +75,77 @@ def open_nearby(
     path: str, unchanged: Identity | None, name: str, *, afresh: bool = False
 ) -> Iterator[InputFile]:
     """The file, where it was fetched to or at its address; with `afresh` its server is asked again."""
-    nearby = _fetched.get(Address(path).full)
+    key = Address(path).full
+    nearby = _fetched.get(key) or _common.get(key)
     if nearby and not afresh and unchanged in (None, nearby[0]):
         identity, copy = nearby
         with open_local(copy, name=name or path) as local:
             yield LocalFile(local.fd, "", local.name, identity)  # HDF5 opens no file without a name
         return
     if afresh:
-        require_unchanged(unchanged, ask_identity(path), name or path)
+        identity = _asked_again.pop(key) if key in _asked_again else ask_identity(path)
+        require_unchanged(unchanged, identity, name or path)
     file = open_far(path, unchanged, afresh=False)
     require_unchanged(unchanged, file.identity, name or path)
     yield file
 
 
+def ask_again(paths: Iterable[str]) -> None:
+    """Ask for the states of files together, each for the next `open_nearby` with `afresh`."""
+    wanted = {Address(path).full: path for path in paths}
+    states = ask_each(wanted.values(), lambda server: server.state())
+    for (key, path), state in zip(wanted.items(), states, strict=True):
+        _asked_again[key] = identity_of(path, state)
+
+
 def bring_near(path: str, identity: Identity) -> None:
     """Fetch a file, if there is room for it twice: most commands write one that is as large."""
     key = Address(path).full
-    is_fetched = key in _fetched and _fetched[key][0] == identity
+    copy_here = _fetched.get(key) or _common.get(key)
+    is_fetched = copy_here is not None and copy_here[0] == identity
     if is_fetched or identity.size <= thresholds.FAR_SMALL:  # which is kept whole
         return
-    if shutil.disk_usage(tempfile.gettempdir()).free < 2 * identity.size:
+    if not _has_room(identity.size):
         return
     copy = _fetch(path, identity)
     _kept.append(copy)
     _fetched[key] = (identity, copy.path)
 
 
+@contextlib.contextmanager
+def bring_common_near(paths: Iterable[str]) -> Iterator[None]:
+    """Fetch files that several jobs read, until the block ends. What fails now fails in each job, with its words."""
+    try:
+        for path in paths:
+            with contextlib.suppress(TensorIOError, FormatError, UsageError):
+                identity = open_far(path, None).identity
+                if _has_room(identity.size):
+                    copy = _fetch(path, identity)
+                    _kept_for_jobs.append(copy)
+                    _common[Address(path).full] = (identity, copy.path)
+        forget_files()
+        yield
+    finally:
+        for copy in _kept_for_jobs:
+            copy.remove()
+        _kept_for_jobs.clear()
+        _common.clear()
+
+
+def _has_room(size: int) -> bool:
+    return shutil.disk_usage(tempfile.gettempdir()).free >= 2 * size
+
+
 def _fetch(path: str, identity: Identity) -> UnnamedFile:
     """A copy of all of the file, in a new temporary file."""
     file = open_far(path, identity)
     new = UnnamedFile(f"{file.name}, fetched into the temporary folder")
-    step = thresholds.FAR_PIECE
+    step = calls.choose_piece(identity.size)
     starts = range(0, identity.size, step)
     ranges = [(start, min(start + step, identity.size)) for start in starts]
+    if identity.size <= thresholds.FAR_SMALL:  # it was kept whole when it was opened
+        new.write(file.read(identity.size), 0)
+        return new
     with signals.begin_stage("fetch", identity.size) as advance:
         new.allocate(identity.size)
 
@@ -117,9 +160,17 @@ def _fetch(path: str, identity: Identity) -> UnnamedFile:
 # States
 
 
+def is_folder(path: str) -> bool:
+    """Whether files are below an address; those that are here are no folders."""
+    key = Address(path).full
+    return key not in _fetched and key not in _common and far.is_folder(path)
+
+
 def learn_states(paths: Iterable[str]) -> None:
     """List each folder that has several of these files: one answer has the states of a thousand."""
-    folders = Counter(Address(path).full.rpartition("/")[0] for path in paths if not is_web(path))
+    folders = Counter(
+        Address(path).full.rpartition("/")[0] for path in {*paths} if not is_web(path)
+    )
     for folder, count in folders.items():
         if count >= thresholds.FAR_WORTH_LISTING:
             with contextlib.suppress(TensorIOError):  # who may not list them, asks for each

@@ -117,6 +117,23 @@ class S3Object(Store):
         )
         return bool(answer.get("Contents"))
 
+    async def list(self) -> dict[str, State]:
+        bucket, key, _ = self.system.split_path(self.inside)
+        prefix = f"{key}/" if key else ""
+        states: dict[str, State] = {}
+        next_page: dict[str, str] = {}
+        while True:
+            answer = await self.system._call_s3(
+                "list_objects_v2", Bucket=bucket, Prefix=prefix, **next_page
+            )
+            for item in answer.get("Contents", ()):
+                name = item["Key"].removeprefix(prefix)
+                if name and not name.endswith("/"):  # which stand for folders
+                    states[name] = state_of(item["Size"], item["ETag"], item["LastModified"])
+            if not answer.get("NextContinuationToken"):
+                return states
+            next_page = {"ContinuationToken": answer["NextContinuationToken"]}
+
     async def put_bytes(self, data: bytes) -> None:
         await self._call("put_object", Body=data)
 
@@ -161,7 +178,7 @@ class S3Object(Store):
         parts: list[asyncio.Future[dict[str, Any]]],
         advance: Callable[[int], None],
     ) -> list[dict[str, Any]]:
-        step = max(thresholds.FAR_PIECE, _LEAST_PART, -(-size // _MOST_PARTS))
+        step = max(calls.choose_piece(size), _LEAST_PART, -(-size // _MOST_PARTS))
         room = asyncio.Semaphore(calls.requests_at_once())
 
         async def put(number: int) -> dict[str, Any]:

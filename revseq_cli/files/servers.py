@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from revseq_cli.core import errors, platform
@@ -132,3 +132,16 @@ def ask(
         calls_of_server = [functools.partial(question, server) for question in questions]
         works = (retry(call) if again else call() for call in calls_of_server)
         return run(*works, most=most, stops=stops)
+
+
+def ask_each(
+    paths: Iterable[str], question: Callable[[Store], Coroutine[Any, Any, _Result]]
+) -> list[_Result]:
+    """Ask the servers of several addresses the same, together; a TensorIOError says what is wrong."""
+
+    async def ask_one(path: str) -> _Result:
+        with translate_errors(path, "read"):
+            server = server_of(path)
+            return await retry(lambda: question(server))
+
+    return run(*map(ask_one, paths))

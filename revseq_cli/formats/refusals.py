@@ -111,12 +111,17 @@ def dimension_conflict(name: str, where: str) -> UsageError:
     return UsageError(found, hint=hint, where=where)
 
 
+def is_huge(unpacked: int) -> bool:
+    """Whether so many bytes are refused if little is stored of them."""
+    return unpacked > _BOMB_BYTES
+
+
 def refuse_bomb(unpacked: int, stored: int, remedy: str, where: str) -> None:
     """FormatError if a file decompresses to far more bytes than it stores.
 
     `remedy` is for who wants it nevertheless.
     """
-    if unpacked > _BOMB_BYTES and unpacked > _BOMB_RATIO * stored:
+    if is_huge(unpacked) and unpacked > _BOMB_RATIO * stored:
         found = f"decompresses to {unpacked:,} bytes or more, but stores only {stored:,}"
         expected = f"at most {_BOMB_RATIO} times what is stored"
         raise FormatError(found, expected, f"if you trust the file, {remedy}", where)

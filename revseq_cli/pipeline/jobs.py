@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
+from revseq_cli import files
 from revseq_cli.core.errors import UsageError, listed
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files.base import Identity
@@ -111,6 +112,8 @@ class Job:
 
     def recheck(self) -> None:
         """Raise TensorIOError if an input file has changed since its header was read."""
+        sources = (self.values, self.lengths)
+        files.ask_again([source.path for source in sources if source.identity])
         self.values.recheck()
         self.lengths.recheck()
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from revseq_cli.core import dtypes, platform
+from revseq_cli import files
+from revseq_cli.core import dtypes, platform, thresholds
 from revseq_cli.core.errors import printable
 from revseq_cli.core.tensors import braced
 from revseq_cli.formats.contract import Source
@@ -153,10 +154,15 @@ def _element_text(source: Source, value: Any) -> str:  # noqa: ANN401 - any numb
 
 
 def _preview(source: Source) -> str:
+    is_far = files.waits_for_servers(source.path)
+    most = thresholds.FAR_PREVIEW if is_far else _PREVIEW_CHUNK
     chunk = prod(source.chunks or ()) * source.dtype.itemsize
-    if chunk > _PREVIEW_CHUNK:
+    if chunk > most:
         return f"// no preview: a chunk has {chunk:,} bytes"
-    return view.show_rows(source, view.ends_of(source.sizes, view.PREVIEW))
+    ends = view.ends_of(source.sizes, view.PREVIEW)
+    if is_far:
+        ends = view.choose_near_ends(source, ends)
+    return view.show_rows(source, ends)
 
 
 def _cells_of(contents: Contents, item: Item) -> Cells:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from revseq_cli import files
+from revseq_cli.core import thresholds
 from revseq_cli.core.errors import printable
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats.contract import Source
@@ -25,6 +26,7 @@ from revseq_cli.text.rows import align_cells, make_rows, put_brackets
 MOST_ON_TERMINAL = 1000
 PREVIEW = 200
 _MORE = "; --full prints all"
+_NEAR_CHUNKS = 2  # that a preview of a tensor at an address reads
 _EDGE = 3  # indices shown at either end of a dimension that is shortened
 
 # For each dimension the indices that are shown: all, those at both ends, or the first.
@@ -57,6 +59,38 @@ def _gap(shown: Sequence[int]) -> int:
     if shown and shown[-1] - shown[0] >= len(shown):
         return len(shown) // 2
     return 0
+
+
+def choose_near_ends(source: Source, ends: Ends) -> Ends:
+    """The indices in `ends` that lie in few chunks, for a tensor at an address.
+
+    HDF5 asks for one chunk after another. The outermost dimensions lose their last indices first.
+    """
+    chunks = source.chunks or _find_blocks(source)
+    chunk = prod(chunks) * source.dtype.itemsize
+    most = max(1, min(_NEAR_CHUNKS, thresholds.FAR_PREVIEW // chunk))
+    chosen = list(ends)
+    for d, size in enumerate(chunks):
+        if _count_chunks(chosen, chunks) <= most:
+            break
+        chosen[d] = [index for index in ends[d] if index < size]
+    return chosen
+
+
+def _find_blocks(source: Source) -> list[int]:
+    """The sizes of what is fetched at once of a tensor without chunks."""
+    left = thresholds.FAR_BLOCK // source.dtype.itemsize
+    sizes: list[int] = []
+    for size in reversed(source.sizes):
+        sizes.append(max(1, min(size, left)))
+        left //= sizes[-1]
+    return sizes[::-1]
+
+
+def _count_chunks(ends: Ends, chunks: Sequence[int]) -> int:
+    """How many chunks have the indices in `ends`."""
+    pairs = zip(ends, chunks, strict=True)
+    return prod(len({index // size for index in shown}) for shown, size in pairs)
 
 
 def elements(source: Source, ends: Ends) -> NDArray[Any]:

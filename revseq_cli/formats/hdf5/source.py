@@ -43,7 +43,7 @@ from revseq_cli.formats.hdf5.files import RAISED, open_dataset, open_hdf5
 from revseq_cli.formats.hdf5.storage import LOCK, filters_of, require_filters
 from revseq_cli.formats.listings import DIMENSION, GROUP, Contents, Item, only_of
 from revseq_cli.formats.raw import RawReadTask, RawTensor, cut_alignments_of
-from revseq_cli.formats.refusals import damaged_file, refuse_bomb
+from revseq_cli.formats.refusals import damaged_file, is_huge, refuse_bomb
 from revseq_cli.formats.table import is_hdf5, is_netcdf, looks_like
 
 NETCDF4 = "NetCDF-4"  # what people call an HDF5 file that NetCDF wrote
@@ -119,15 +119,17 @@ class Hdf5Source(Source):
         """FormatError for a dataset that cannot be read as a tensor."""
         if dataset.shape is None:
             raise FormatError("has a null dataspace: neither sizes nor elements", "a tensor")
-        is_absent = dataset.id.get_space_status() == h5d.SPACE_STATUS_NOT_ALLOCATED
-        if is_absent and self.properties.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED:
+        # HDF5 reads the index of all chunks to say which are there.
+        has_no_fill = self.properties.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED
+        if has_no_fill and dataset.id.get_space_status() == h5d.SPACE_STATUS_NOT_ALLOCATED:
             raise FormatError(
                 "none of its values was ever written, and it has no fill value", "values"
             )
         require_filters(dataset, self.name)
         declared = prod(dataset.shape) * self.dtype.itemsize
         remedy = "write it again without compression: h5repack -f NONE"
-        refuse_bomb(declared, dataset.id.get_storage_size(), remedy, self.name)
+        if is_huge(declared):
+            refuse_bomb(declared, dataset.id.get_storage_size(), remedy, self.name)
 
     def __getstate__(self) -> dict[str, Any]:
         """What workers get: all but the properties, which cannot be pickled."""
