@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -236,8 +237,19 @@ def take_resources(parameters: dict[str, Any]) -> Resources:
                 "--scheduler needs --engine dask", hint="to use dask, add --engine dask"
             )
         scheduler = None
+    elif scheduler:
+        _refuse_web_address(scheduler)
     files.limit_memory(memory)
     return Resources(engine, cores or 0, memory, scheduler or "")
+
+
+def _refuse_web_address(scheduler: str) -> None:
+    """UsageError for the address of a web server, such as that of the scheduler's own pages."""
+    if not scheduler.lower().startswith(("http://", "https://")):
+        return
+    host = urlsplit(scheduler).hostname or "host"
+    hint = f"if the scheduler is on that host, add --scheduler tcp://{host}:8786"
+    raise UsageError("--scheduler is a web address", "the address of a dask scheduler", hint)
 
 
 def _take_console(parameters: dict[str, Any]) -> Console:

@@ -99,6 +99,7 @@ class Pool:
             queue.append(job)
         self._workers = self._choose_workers(cores or max(platform.cores(), _JOB_WORKERS))
         self._under_way: set[int] = set()
+        self._died: set[int] = set()  # jobs whose worker died; they run again
 
     def _choose_workers(self, most: int) -> int:
         """The number of workers that are worth their start for the small jobs."""
@@ -116,8 +117,11 @@ class Pool:
             except executors.DiedError:
                 yield from self._read_journal()
                 if is_alone:
-                    yield from map(self._describe_death, self._under_way)
+                    for job in self._under_way:
+                        self._remove_partial_store(job)
+                        yield self._describe_death(job)
                 else:
+                    self._died |= self._under_way
                     self._alone += sorted(self._under_way)
                 self._under_way.clear()
 
@@ -161,6 +165,8 @@ class Pool:
             for results in executors.run_batches(tasks, executor, ahead=ahead):
                 for job, outcome in results:
                     self._under_way.remove(job)
+                    if outcome and outcome.error and job in self._died:
+                        self._remove_partial_store(job)
                     if outcome:
                         yield outcome
                     else:
@@ -186,6 +192,10 @@ class Pool:
                 if finished.identity == (status.st_dev, status.st_ino):
                     self._under_way.remove(finished.job)
                     yield finished.outcome
+
+    def _remove_partial_store(self, job: int) -> None:
+        """Remove what workers that died have left of a Zarr store at an address."""
+        files.remove_partial_store(self._entries[job].output, self._setup.mark)
 
     def _describe_death(self, job: int) -> Outcome:
         entry = self._entries[job]

@@ -237,6 +237,7 @@ def _print_plan(job: Job, plan: Plan, output: str | None, console: Console) -> N
     if console.as_json:
         scheduler = plan.transport.scheduler
         workers = None if scheduler else plan.workers
+        downloads = [source.downloads for source in (job.values, job.lengths)]
         shown = objects.PlanRecord(
             blocks=plan.blocks.count,
             block_bytes=plan.blocks.elements * job.values.dtype.itemsize,
@@ -245,6 +246,8 @@ def _print_plan(job: Job, plan: Plan, output: str | None, console: Console) -> N
             scheduler=scheduler or None,
             memory=plan.bytes,
             spooled=bool(plan.detour.copies or plan.detour.tiling),
+            download_requests=sum(download.requests for download in downloads),
+            download_bytes=sum(download.bytes for download in downloads),
         )
         record = objects.DryRunRecord(**objects.describe_job(job), output=output, plan=shown)
         console.report(record)

@@ -337,6 +337,14 @@ def new_file(
     return (NewFolder if is_folder else NewFile)(path, overwrite=overwrite, inputs=inputs)
 
 
+def remove_partial_store(path: str, mark: str) -> None:
+    """Remove a store at an address that jobs with that mark have written in part."""
+    if is_address(path):
+        from revseq_cli.files.upload import remove_partial_store
+
+        remove_partial_store(path, mark)
+
+
 def new_version(path: str, unchanged: Identity | None, inputs: Iterable[Identity] = ()) -> NewFile:
     """A file of this machine to write, which replaces the one that was so at `unchanged`; a folder without it."""
     from revseq_cli.files.new import NewFolderVersion, NewVersion

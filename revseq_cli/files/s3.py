@@ -117,23 +117,6 @@ class S3Object(Store):
         )
         return bool(answer.get("Contents"))
 
-    async def list(self) -> dict[str, State]:
-        bucket, key, _ = self.system.split_path(self.inside)
-        prefix = f"{key}/" if key else ""
-        states: dict[str, State] = {}
-        next_page: dict[str, str] = {}
-        while True:
-            answer = await self.system._call_s3(
-                "list_objects_v2", Bucket=bucket, Prefix=prefix, **next_page
-            )
-            for item in answer.get("Contents", ()):
-                name = item["Key"].removeprefix(prefix)
-                if name and not name.endswith("/"):  # which stand for folders
-                    states[name] = state_of(item["Size"], item["ETag"], item["LastModified"])
-            if not answer.get("NextContinuationToken"):
-                return states
-            next_page = {"ContinuationToken": answer["NextContinuationToken"]}
-
     async def put_bytes(self, data: bytes) -> None:
         await self._call("put_object", Body=data)
 
@@ -223,6 +206,23 @@ class S3Object(Store):
         except Exception:  # noqa: BLE001 - the error before it counts
             return False
         return bool(answer["ETag"].strip('"') == etag)
+
+    async def list(self) -> dict[str, State]:
+        bucket, key, _ = self.system.split_path(self.inside)
+        prefix = f"{key}/" if key else ""
+        states: dict[str, State] = {}
+        next_page: dict[str, str] = {}
+        while True:
+            answer = await self.system._call_s3(
+                "list_objects_v2", Bucket=bucket, Prefix=prefix, **next_page
+            )
+            for item in answer.get("Contents", ()):
+                name = item["Key"].removeprefix(prefix)
+                if name and not name.endswith("/"):  # which stand for folders
+                    states[name] = state_of(item["Size"], item["ETag"], item["LastModified"])
+            if not answer.get("NextContinuationToken"):
+                return states
+            next_page = {"ContinuationToken": answer["NextContinuationToken"]}
 
 
 async def _read_body(body: Any, most: int) -> bytes:

@@ -18,7 +18,13 @@ from revseq_cli.files.base import Identity
 from revseq_cli.files.far import number_of
 from revseq_cli.files.faults import NoRightError
 from revseq_cli.files.nearby import has_file, list_below
-from revseq_cli.files.new import NewFile, is_an_input, is_of_this_batch, temporary_name
+from revseq_cli.files.new import (
+    TEMPORARY_PREFIX,
+    NewFile,
+    is_an_input,
+    is_of_this_batch,
+    temporary_name,
+)
 from revseq_cli.files.servers import WRITTEN, ask
 from revseq_cli.files.store import Store
 
@@ -156,6 +162,13 @@ class NewStore(NewObject):
         if not is_of_this_batch(self._mark):
             return [self._mark]
         return [name for name in list_below(self.name) if is_of_this_batch(name)]
+
+
+def remove_partial_store(path: str, mark: str) -> None:
+    """Remove what is below the address if temporary names with that mark are there, as far as that can be done."""
+    with contextlib.suppress(RevseqError):
+        if any(name.startswith(f"{TEMPORARY_PREFIX}{mark}") for name in list_below(path)):
+            ask(path, lambda server: server.remove_all(), stops=False)
 
 
 async def _remove(name: str, server: Store) -> None:

@@ -17,6 +17,7 @@ from revseq_cli.files.store import Answer, State, Store, state_of, truncated
 _LONGEST_CONNECT = 10  # seconds
 _WHOLE = 200
 _PART = 206
+_UNKNOWN = (400, 501)  # what some answer to a range from the end
 _BAD_RANGE = 416
 _BUFFER = 1 << 16
 _HINT = "download it first"
@@ -77,11 +78,15 @@ class WebFile(Store):
         return answer.data
 
     async def read_end(self, count: int) -> bytes:
-        async with self._get(f"bytes=-{count}") as response:
-            if response.status == _PART:
-                sent = self._range_of(response)
-                if sent.stop == sent.total and sent.stop - sent.start == count:
-                    return await _read_body(response, count)
+        try:
+            async with self._get(f"bytes=-{count}") as response:
+                if response.status == _PART:
+                    sent = self._range_of(response)
+                    if sent.stop == sent.total and sent.stop - sent.start == count:
+                        return await _read_body(response, count)
+        except ServerError as e:
+            if e.status not in _UNKNOWN:
+                raise
         return await super().read_end(count)  # some servers know no ranges from the end
 
     async def has_file(self) -> bool:

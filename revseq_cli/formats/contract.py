@@ -98,6 +98,13 @@ class Original:
             raise exists_already(f"{self.path}::{key}")
 
 
+class Downloads(NamedTuple):
+    """Requests, and the bytes of their answers."""
+
+    requests: int
+    bytes: int
+
+
 class Source(ABC):
     """An input tensor whose header has been read, and whose values have not.
 
@@ -135,6 +142,14 @@ class Source(ABC):
     def files(self) -> list[Identity]:
         """The files that it comes from, which no output may overwrite."""
         return [self.identity] if self.identity else []
+
+    @property
+    def downloads(self) -> Downloads:
+        """What is asked of a server to read all of it: nothing for a file of this machine."""
+        if self.identity is None or not files.waits_for_servers(self.path):
+            return Downloads(0, 0)
+        size = self.identity.size
+        return Downloads(files.count_requests(self.path, size), size)
 
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:

@@ -13,7 +13,7 @@ from revseq_cli.core.dtypes import Array, DType
 from revseq_cli.core.tensors import Region, Sizes
 from revseq_cli.files.base import Identity
 from revseq_cli.formats.attributes import Meaning
-from revseq_cli.formats.contract import ReadTask, Source
+from revseq_cli.formats.contract import Downloads, ReadTask, Source
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,10 @@ class View(Source):
     @property
     def files(self) -> list[Identity]:
         return self.source.files
+
+    @property
+    def downloads(self) -> Downloads:
+        return self.source.downloads
 
     @property
     def cut_alignments(self) -> list[Sizes]:

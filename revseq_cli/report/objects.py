@@ -62,7 +62,10 @@ class RunRecord(JobRecord):
 
 @dataclass(frozen=True)
 class PlanRecord:
-    """How a job would run; memory and sizes of blocks are in bytes."""
+    """How a job would run; memory and sizes of blocks are in bytes.
+
+    The downloads are those of both inputs, as far as they are at addresses.
+    """
 
     blocks: int
     block_bytes: int
@@ -71,6 +74,8 @@ class PlanRecord:
     scheduler: str | None
     memory: int
     spooled: bool
+    download_requests: int
+    download_bytes: int
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from revseq_cli import files
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import printable
 from revseq_cli.core.tensors import TensorDesc
@@ -207,10 +206,10 @@ def plan(job: Job, plan: Plan) -> str:
         f"blocks                 {plan.blocks.count:,} of {block:,} bytes{cut}",
     ]
     for source in (job.values, job.lengths):
-        size = source.identity.size if source.identity else 0
-        requests = files.count_requests(source.path, size)
-        if requests:
-            lines.append(f"download               {requests:,} requests, {size:,} bytes")
+        downloads = source.downloads
+        if downloads.requests:
+            count = terminal.say_count(downloads.requests, "request")
+            lines.append(f"download               {count}, {downloads.bytes:,} bytes")
     if detour.copies:
         lines.append(f"unchunked copies       {detour.copies} of {values.total_bytes:,} bytes")
     if detour.tiling:

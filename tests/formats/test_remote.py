@@ -321,9 +321,16 @@ def test_requests_of_show(large, tmp_path, name):
 
 def test_a_dry_run_tells_requests(bucket, far):
     bucket.put("x.npy", far / "x.npy")
+    bucket.put("x.zarr", far / "x.zarr")
     text = here("run", "s3://box/x.npy", far / "n.npy", *JOB, "--dry-run")
-    assert re.search(r"download +1 requests, 960,128 bytes", text)
+    assert re.search(r"download +1 request, 960,128 bytes", text)
     assert "download" not in here("run", far / "x.npy", far / "n.npy", *JOB, "--dry-run")
+    stored = sum(file.stat().st_size for file in (far / "x.zarr/x").rglob("*") if file.is_file())
+    for name, requests, size in (("x.npy", 1, 960_128), ("x.zarr", 25, stored)):
+        text = here("run", f"s3://box/{name}", far / "n.npy", *JOB, "--dry-run", "--json")
+        plan = json.loads(text)["plan"]
+        assert plan["download_requests"] == requests
+        assert plan["download_bytes"] == size
 
 
 def test_requests_of_a_batch(bucket, far):
@@ -445,6 +452,18 @@ def test_a_chunk_that_is_listed_and_not_sent(bucket, far, tmp_path):
     assert not np.load(tmp_path / "y.npy")[2, 10_000:20_000].any()
 
 
+def test_a_profile_that_is_missing(revseq, bucket, far):
+    done = revseq("show", "s3://box/x.npy", env={"AWS_PROFILE": "nobody"})
+    done.refused("nobody", "aws configure list-profiles")
+
+
+def test_a_web_server_as_a_scheduler(revseq, far):
+    words = ("run", "far/x.npy", "far/n.npy", *JOB, "-o", "y.npy", "--engine", "dask")
+    done = revseq(*words, "--scheduler", "HTTPS://me:SECRET@cluster.example/hub?token=SECRET")
+    done.refused("--scheduler tcp://cluster.example:8786")
+    assert "SECRET" not in done.err
+
+
 @pytest.mark.parametrize("name", ["x.npy", "x.h5", "x.zarr"])
 def test_workers(revseq, bucket, far, tmp_path, name):
     bucket.put(name, far / name)
@@ -477,6 +496,30 @@ def test_batch(revseq, bucket, far):
     assert revseq(*words, "--resume").ok().out.startswith("2 jobs: 2 skipped")
     bucket.objects["in_a.npy"].time += 60
     assert revseq(*words, "--resume").ok().out.startswith("2 jobs: 1 done, 1 skipped")
+
+
+@pytest.mark.needs("signals")
+@pytest.mark.parametrize("again", ["die()", "raise OSError(5, 'no')"])
+def test_a_store_of_a_job_that_fails_twice(revseq, bucket, far, again):
+    """Its worker dies after it has put the chunks, and then dies or fails in another way."""
+    fails = f"""
+import os, signal, pathlib
+import revseq_cli.files.upload as u, revseq_cli.pipeline.suggest as s
+def die():
+    pathlib.Path("died").touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+def load(request, real=s.load):
+    if os.path.exists("died"):
+        {again}
+    return real(request)
+s.load = load
+u.NewStore.take_name = lambda file: die()
+"""
+    words = ("batch", "--each", "far/x.zarr", "--lengths", "far/n.npy", *JOB)
+    done = revseq(*words, "-o", "s3://box/out/y.zarr", code=fails)
+    assert done.status == 1
+    assert [method for method, path, *_ in bucket.requests if "y.zarr/" in path].count("PUT") > 24
+    assert bucket.objects == {}
 
 
 @pytest.mark.parametrize("scheme", ["local://", "LOCAL://", "file://", "File://localhost"])
@@ -563,7 +606,6 @@ def test_a_server_that_will_not(revseq, of_web, web, fault, words):
         assert "39000" in revseq("show", f"{web.address}/n.npy").ok().out
 
 
-@pytest.mark.parametrize("value", ["SECRET", "a'SECRET"])
 def other_start(head, body):
     return {**head, "Content-Range": "bytes 64-191/960128"}, body
 
@@ -586,6 +628,15 @@ def test_ranges_that_were_not_asked_for(of_web, web, changes):
 def test_a_body_that_is_too_long_is_cut_off(of_web, web):
     web.changes = lambda head, body: ({**head, "Connection": "close"}, body + bytes(1 << 20))
     of_web("x.npy")
+
+
+@pytest.mark.parametrize("status", [200, 400, 416, 501])
+def test_shards_without_ranges_from_the_end(of_web, web, status):
+    """Whether the server sends the whole shard, or refuses."""
+    zarr.create_array(web.folder / "shards.zarr", data=X, chunks=(1, 10_000), shards=(3, 20_000))
+    web.status_of_ends = status
+    of_web("shards.zarr")
+    assert any("=-" in (part or "") for _, _, part in web.requests)
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.zarr"])
@@ -616,6 +667,7 @@ def zarr_chunk(folder):
     return folder / "one.zarr/c/0/0"
 
 
+@pytest.mark.parametrize("value", ["SECRET", "a'SECRET"])
 def test_no_credentials_anywhere(revseq, web, value):
     """A shell writes a quote in another way, so that the history has the second one otherwise."""
     secret = f"{web.address.replace('//', f'//me:{value}@')}/x.nc?token={value}"

@@ -32,6 +32,7 @@ class Files(http.server.ThreadingHTTPServer):
     def __init__(self, folder):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.folder, self.requests, self.with_ranges, self.status = Path(folder), [], True, 0
+        self.status_of_ends = 200  # the answer to a range from the end; 200 has the whole file
         self.fails = self.breaks = lambda number: False
         self.changes = lambda head, body: (head, body)
         self.open = threading.Event()
@@ -56,6 +57,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._answer(server.status or 503, b"")
         elif not file.is_file():
             self._answer(404, b"")
+        elif server.status_of_ends != 200 and (wanted or "").startswith("bytes=-"):
+            self._answer(server.status_of_ends, b"")
         else:
             self._file(file, wanted, server.breaks(number))
 

@@ -41,7 +41,7 @@ from revseq_cli.formats.attributes import (
     find_coordinates,
     is_small,
 )
-from revseq_cli.formats.contract import Original, ReadTask, Source, Storage
+from revseq_cli.formats.contract import Downloads, Original, ReadTask, Source, Storage
 from revseq_cli.formats.refusals import choose_tensor, refuse_bomb, require_whole_frame
 from revseq_cli.formats.zarr import metadata
 from revseq_cli.formats.zarr.metadata import (
@@ -101,9 +101,12 @@ class ZarrSource(Source):
                 self.identity = fd.identity
         details = {"version": str(array.version), "array": f"/{key}", **array.details}
         listing = self.store.listing_of(key) if folder in ("", path) else None
+        self._stored = Downloads(0, 0)
         self._digest, stored, names = metadata.files_in(self.array.folder, self.name, listing)
         if files.lists_files(self.folder):
             declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
+            if files.waits_for_servers(self.folder):
+                self._stored = Downloads(len(names), stored)
             refuse_bomb(declared, stored, "write it again uncompressed", self.name)
             total = prod(array.counts)
             absent = total - _count_chunks(array, names, self.name)
@@ -113,6 +116,8 @@ class ZarrSource(Source):
             chunks = array.chunk_names()
             if chunks:
                 folders.require_one_of(self.array.folder, chunks)
+            # What a web server has is not known; not encoded, it is so much.
+            self._stored = Downloads(len(chunks), self.desc.total_bytes)
         with wrap_zarr_errors(self.name, "open"):
             self.array.open()
         self.storage = Storage("zarr", details)
@@ -128,6 +133,10 @@ class ZarrSource(Source):
         except FormatError:
             return False
         return True
+
+    @property
+    def downloads(self) -> Downloads:
+        return self._stored
 
     def recheck(self) -> None:
         if metadata.files_in(self.array.folder, self.name)[0] != self._digest:
