@@ -411,7 +411,7 @@ def _as_array(name: str, data: Any) -> np.ndarray[Any, Any]:
 
 def _is_labelled(data: Any) -> bool:
     """Whether it is a DataArray of xarray, which is not imported for it."""
-    return hasattr(data, "dims") and hasattr(data, "coords") and hasattr(data, "copy")
+    return all(hasattr(data, name) for name in ("dims", "coords", "copy"))
 
 
 def _require_valid(job: Job) -> None:

@@ -101,8 +101,10 @@ def read(
     text = reference.text
     suffix = os.path.splitext(text.name)[1].lower()
     read_rows = _read_csv_rows
-    has_brace = text.text.lstrip().startswith(("{", "["))
-    if suffix in (".json", ".jsonl") or (has_brace and suffix != ".csv"):
+    is_json = suffix in (".json", ".jsonl")
+    if not is_json and suffix != ".csv":
+        is_json = text.text.lstrip().startswith(("{", "["))
+    if is_json:
         read_rows = _read_json_rows
     with about(text.name):
         rows = read_rows(text.text, columns)

@@ -225,9 +225,9 @@ class Workers:
 
     def _make_died_error(self) -> DiedError:
         signals.check()  # a signal to the whole process group may have ended it
-        wanted = "workers that live; was one killed, or out of memory?"
+        expected = "workers that live; was one killed, or out of memory?"
         return DiedError(
-            "a worker process died", wanted, "try a smaller --memory, or --engine serial"
+            "a worker process died", expected, "try a smaller --memory, or --engine serial"
         )
 
     def _children(self) -> set[BaseProcess]:

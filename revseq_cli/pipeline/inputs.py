@@ -118,9 +118,10 @@ def _open_lengths(
 
 
 def _flatten_row(lengths: Source) -> Source:
-    """Lengths in a table of one row, such as 3,2, have one dimension."""
-    is_table = lengths.storage.format in (CSV.name, TSV.name)
-    if not is_table or len(lengths.sizes) != 2 or lengths.sizes[0] != 1:
+    """The lengths, with one dimension if they are a table of one row, such as 3,2."""
+    if lengths.storage.format not in (CSV.name, TSV.name):
+        return lengths
+    if len(lengths.sizes) != 2 or lengths.sizes[0] != 1:
         return lengths
     row = lengths.read().reshape(-1)
     return MemorySource(lengths.name, row, lengths.storage, lengths.identity)
@@ -219,7 +220,7 @@ def load_pair(a: Request, b: Request) -> tuple[Source, Source]:
     """
     a_reference = a.reference(a.values, "A")
     b_reference = b.reference(b.values, "B")
-    if b_reference.is_bare or not (a_reference.is_bare or a_reference.row.is_text):
+    if b_reference.is_bare or _has_own_type(a_reference):
         first = load_tensor(a, "A")
         return first, load_tensor(b, "B", like=first.desc)
     second = load_tensor(replace(b, text_type=DataType.FLOAT64), "B")
@@ -227,6 +228,11 @@ def load_pair(a: Request, b: Request) -> tuple[Source, Source]:
     if second.assumes_type and not first.assumes_type:
         second = load_tensor(b, "B", like=first.desc)
     return first, second
+
+
+def _has_own_type(reference: Reference) -> bool:
+    """Whether its file says its data type in any case: it is neither a raw buffer nor text."""
+    return not reference.is_bare and not reference.row.is_text
 
 
 def read_like(request: Request, a: Request) -> Request:
@@ -237,7 +243,9 @@ def read_like(request: Request, a: Request) -> Request:
     """
     a_reference = a.reference(a.values, "A")
     own = request.references[0]
-    if own.is_onnx_model or a_reference.is_bare or not own.row.is_text:
+    if own.is_onnx_model or a_reference.is_bare:
+        return request
+    if not own.row.is_text:
         return request
     text_type = load_tensor(replace(a, text_type=DataType.FLOAT64), "A").desc.data_type
     if text_type not in (DataType.FLOAT32, DataType.FLOAT64):

@@ -86,7 +86,7 @@ class Job:
             if self.request and self.request.level is not FeatureLevel.NONE:
                 note += ", but DirectML itself does not clamp: to see what it does, type check"
             notes.append(note)
-        if self.is_padded and least is not None and least == size > 0:
+        if self.is_padded and least == size > 0:
             notes.append(self._describe_absent_padding())
         return tuple(notes)
 
@@ -127,9 +127,10 @@ def make_job(values: Source, lengths: Source | None, request: Request) -> Job:
     rank = len(values.sizes)
     if axis is None:
         raise UsageError("no axis is given", _list_axes(values, request), where=values.name)
-    is_needed = lengths is None or batch_axis is not None or request.mask
-    if not 0 <= axis < rank and is_needed:
-        # Otherwise the constraints report it.
+    # An axis that is out of range breaks a constraint. Here it matters only where the lengths
+    # cannot be placed without it.
+    needs_dimension = lengths is None or batch_axis is not None or request.mask
+    if needs_dimension and not 0 <= axis < rank:
         raise UsageError(*describe_axis(axis, rank), where=values.name)
     if lengths is None:
         return _make_padded_job(values, axis, batch_axis, request)
@@ -189,7 +190,8 @@ def _make_padded_job(
     """The job whose lengths are found by the padding of the values."""
     assert request.padding is not None  # noqa: S101 - for mypy
     require_batch_axis(batch_axis, axis, values)
-    if len(values.sizes) > 2 and batch_axis is None and request.batch_axis != NO_BATCH:
+    is_open = batch_axis is None and request.batch_axis != NO_BATCH
+    if is_open and len(values.sizes) > 2:
         _refuse_unclear_frames(values, axis, request)
     marks = find_padding(values, request.padding)
     kept = tuple(d for d in range(len(values.sizes)) if d != axis)

@@ -377,8 +377,9 @@ def compare(
     total = Differences(0, 0, np.empty((0, len(a.sizes)), np.intp), none, none)
     tasks = map(make_task, pair.plan.blocks)
     for region, part in run_stage(stage, tasks, pair.plan, a):
-        if job and marks is not None and part.sequences is not None:
-            marks[lengths_region(region, job.axis)] |= part.sequences
+        if job and marks is not None:
+            if part.sequences is not None:
+                marks[lengths_region(region, job.axis)] |= part.sequences
         total = total.merge(part, first)
     if marks is None:
         return total

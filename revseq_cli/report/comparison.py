@@ -70,7 +70,9 @@ class Comparison:
     @property
     def equal(self) -> bool:
         """Whether no element differs, and none was read otherwise than A has it."""
-        return self.differences is not None and not self.differences.count and not self.mistakes
+        if self.differences is None:
+            return False
+        return not self.differences.count and not self.mistakes
 
     @property
     def roles(self) -> tuple[str, str]:

@@ -73,11 +73,11 @@ class Subject:
     @cached_property
     def row_sizes(self) -> Sizes:
         """How many rows there are along each dimension: 1 along the axis."""
-        sizes = list(self.sizes)
-        for d in range(len(sizes)):
-            is_in_row = self.batch_axis is not None and d != self.batch_axis
-            if d == self.axis or (is_in_row and not self.has_cells):
-                sizes[d] = 1
+        if self.batch_axis is None or self.has_cells:
+            return self._sequence_sizes()
+        # A bar stands for all sequences of one index of the batch axis.
+        sizes = [1] * len(self.sizes)
+        sizes[self.batch_axis] = self.sizes[self.batch_axis]
         return tuple(sizes)
 
     @property
