@@ -158,7 +158,9 @@ def _drop_pointers(attributes: Attributes, copied: set[str]) -> tuple[Attributes
     dropped = []
     for name in _NAMING:
         value = kept.get(name)
-        if value is None or (isinstance(value, str) and copied.issuperset(value.split())):
+        if value is None:
+            continue
+        if isinstance(value, str) and copied.issuperset(value.split()):
             continue
         del kept[name]
         dropped.append(name)

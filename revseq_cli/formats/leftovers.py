@@ -87,7 +87,9 @@ def _find_others(source: Source) -> list[Item]:
     What is wrong with the file elsewhere matters to nobody here.
     """
     row = table.named(source.storage.format)
-    if row is None or row is ONNX or not row.names or not source.container:
+    if row is None or not row.names:
+        return []
+    if row is ONNX or not source.container:
         return []
     types = TextTypes(None, DataType.FLOAT32)
     try:
@@ -101,7 +103,8 @@ def _find_others(source: Source) -> list[Item]:
     for item in contents.items:
         is_array = item.sizes is not None and item.what != DIMENSION
         name = item.key.rpartition("/")[2]
-        if is_array and name not in own_names and not source.is_item(item.key):
+        is_own = name in own_names or source.is_item(item.key)
+        if is_array and not is_own:
             others.append(item)
     return others
 
@@ -123,11 +126,13 @@ def _find_along(others: Sequence[Item], source: Source, axis: int | None) -> lis
     if axis is None or not any(source.dimensions):
         return []
     dimension = source.dimensions[axis]
+    if not dimension:
+        return []
     bounds = _name_bounds(source)
     along = []
     for item in others:
         is_bounds = item.key.rpartition("/")[2] in bounds
-        if dimension and dimension in item.dimensions and not is_bounds:
+        if dimension in item.dimensions and not is_bounds:
             along.append(item)
     return along
 

@@ -46,7 +46,8 @@ def create_sink(
     if not row.names:
         refuse_key(reference.key, f"a {row.suffixes[0]} file", path)
     original = _find_own_file(reference, row, overwrite=overwrite)
-    if original or (replaces_store and row is ZARR and _is_only_store(path)):
+    is_new_store = replaces_store and row is ZARR
+    if original or (is_new_store and _is_only_store(path)):
         file = files.new_version(path, original.identity if original else None, inputs)
     else:
         # What another command puts there in the meantime for its own tensor is not replaced.
@@ -113,7 +114,9 @@ def _find_own_file(reference: Reference, row: Format, *, overwrite: bool) -> Ori
     FormatError if it has another format.
     """
     path, key = reference.path, reference.key
-    if key is None or not row.keeps_others or not files.exists(path):
+    if key is None or not row.keeps_others:
+        return None
+    if not files.exists(path):
         return None
     if not files.is_replaceable(path):
         wanted = "a new address: a tensor is added only to a file of this machine"
@@ -145,7 +148,8 @@ def _choose_key(
     """
     if reference.key is not None:
         return reference.key
-    if template.key or original or row in (ZARR, ONNX):
+    needs_no_name = original is not None or row in (ZARR, ONNX)
+    if template.key or needs_no_name:
         return template.key
     return "tensor"
 
@@ -184,12 +188,13 @@ def _choose_format(reference: Reference, template: Source, *, only: bool) -> For
     row = named(reference.format) or by_suffix(path)
     own = named(template.storage.format)
     has_one_colon = not reference.key and by_suffix(path.rpartition(":")[0])
-    if row is None and reference.key and files.exists(path):
-        # That of the file that the tensor is added to.
-        row = find_format(path, is_folder=files.is_folder(path))[0]
-    if row is None and own and own.keeps_others and not (only or has_one_colon):
-        # The output is a copy of the input's file, whatever its suffix: MATLAB's .mat may be HDF5.
-        row = own
+    if row is None and reference.key:
+        row = _find_own_format(path)
+    may_be_copy = not only and not has_one_colon
+    if row is None and may_be_copy:
+        # A copy of the input's file, whatever its suffix: MATLAB's .mat may be HDF5.
+        if own and own.keeps_others:
+            row = own
     if row is None:
         raise unknown_format(path, reference.key, "-f")
     if not row.suffixes:
@@ -199,6 +204,13 @@ def _choose_format(reference: Reference, template: Source, *, only: bool) -> For
     if row is HDF5 and table.is_netcdf(path):
         _refuse_small_float(template.desc, path)
     return row
+
+
+def _find_own_format(path: str) -> Format | None:
+    """The format of the file that a tensor is added to; None for a new file."""
+    if not files.exists(path):
+        return None
+    return find_format(path, is_folder=files.is_folder(path))[0]
 
 
 def _refuse_small_float(desc: TensorDesc, path: str) -> None:

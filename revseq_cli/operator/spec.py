@@ -251,8 +251,9 @@ def _check_dimension_count(tensor: str, count: int, row: Support, rule: str) -> 
     counts = row.dimension_counts
     ok = count in counts
     hint = ""
-    if count and not ok and row.since is not FeatureLevel.NONE:
-        hint = _first_level([other for other in DIRECTML_ROWS if count in other.dimension_counts])
+    has_hint = count > 0 and row.since is not FeatureLevel.NONE
+    if has_hint and not ok:
+        hint = _level_hint([other for other in DIRECTML_ROWS if count in other.dimension_counts])
     return Constraint(tensor, "dimension count", str(count), span(counts), rule, ok, hint)
 
 
@@ -344,11 +345,11 @@ def _type_hint(tensor: str, data_type: DataType) -> str:
         return "" if data_type.kind == "complex" else "add --lengths-dtype UINT32"
     if tensor != LENGTHS and data_type is DataType.BOOL:
         return "DirectML has no BOOL; UINT8 has the same bytes: add --dtype UINT8"
-    return _first_level([row for row in DIRECTML_ROWS if data_type in row.data_types(tensor)])
+    return _level_hint([row for row in DIRECTML_ROWS if data_type in row.data_types(tensor)])
 
 
-def _first_level(rows: Sequence[Support]) -> str:
-    """The level of the first of the rows that have it."""
+def _level_hint(rows: Sequence[Support]) -> str:
+    """What to type for the level of the first of these rows; without rows, that no level helps."""
     if not rows:
         return _NO_LEVEL
     first = rows[0].since

@@ -251,8 +251,10 @@ class OwnDataset(NewDataset):
         """Clear the names that are only labels in INPUT, which need no dataset."""
         coordinates = {variable.name for variable in self.meaning.coordinates}
         with self._open_input() as old:
+            if old is None:
+                return
             for d, name in enumerate(names):
-                if old and name not in coordinates and not files.find_scales(old, d):
+                if name not in coordinates and not files.find_scales(old, d):
                     names[d] = ""
 
     def _attach_scales(
@@ -293,7 +295,8 @@ class OwnDataset(NewDataset):
         for d, name in enumerate(self.meaning.dimensions):
             if names[d]:
                 dataset.dims[d].attach_scale(scales[names[d]])
-            if name and name != names[d] and name.isprintable():
+            can_be_label = name != "" and name.isprintable()
+            if can_be_label and name != names[d]:
                 dataset.dims[d].label = name
 
     def _find_scale(self, file: h5py.File, name: str) -> h5py.Dataset | None:  # noqa: ARG002
@@ -501,8 +504,7 @@ class CopiedDataset(NewDataset):
                 dataset.dims[d].attach_scale(scale)
         lost = []
         for name in old.attrs:
-            is_of_scales = name in files.OF_SCALES
-            if is_of_scales and (name != "CLASS" or files.is_scale(old)):
+            if files.is_of_scales(old, name):
                 continue
             try:
                 _copy_attribute(old.id, dataset.id, name)
@@ -542,7 +544,9 @@ def _find_scale(
     if not _has(file, path):
         return None
     scale = files.dataset_in(file[group or "/"], name)
-    if scale is None or not files.is_scale(scale) or scale.shape[:1] != (size,):
+    if scale is None or not files.is_scale(scale):
+        return None
+    if scale.shape[:1] != (size,):
         return None
     if coordinate and not files.is_bare(scale):
         try:

@@ -238,7 +238,16 @@ def count_attributes(item: h5py.HLObject) -> int:
 
 def has_meaning(item: h5py.HLObject, name: str) -> bool:
     """Whether an attribute is about the tensor, and not about the storage of HDF5 or NetCDF."""
-    return name not in _STORAGE or (name == "CLASS" and not is_scale(item))
+    if name == "CLASS":
+        return not is_scale(item)
+    return name not in _STORAGE
+
+
+def is_of_scales(item: h5py.HLObject, name: str) -> bool:
+    """Whether an attribute makes an object a scale, or attaches scales to it."""
+    if name == "CLASS":
+        return is_scale(item)
+    return name in OF_SCALES
 
 
 def is_scale(dataset: h5py.HLObject) -> bool:

@@ -250,7 +250,8 @@ def read_coordinate(scale: h5py.Dataset, name: str) -> Variable:
     is_of_characters = scale.dtype == "S1" and len(sizes) == 2  # NetCDF's way
     is_text = kind == "S" or h5py.check_string_dtype(scale.dtype)
     rank = 2 if is_of_characters else 1
-    if len(sizes) != rank or not (kind in "biuf" or is_text):
+    is_of_values = kind in "biuf" or is_text
+    if len(sizes) != rank or not is_of_values:
         raise FormatError("no coordinate")
     if not is_small(sizes, scale.dtype.itemsize, scale.chunks):
         raise FormatError("a large coordinate")

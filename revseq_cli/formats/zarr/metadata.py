@@ -294,9 +294,11 @@ def attributes_of(node: Node) -> tuple[Attributes, list[str]]:
             lost.append(name)
         else:
             attributes[name] = value
-    fill = node.fields.get("fill_value") if node.version == 2 else None
-    if fill and DIMENSIONS in node.attributes and FILL not in attributes:
-        attributes[FILL] = as_neutral(fill)
+    is_of_xarray = node.version == 2 and DIMENSIONS in node.attributes
+    if is_of_xarray and FILL not in attributes:
+        fill = node.fields.get("fill_value")
+        if fill:
+            attributes[FILL] = as_neutral(fill)
     for name in {*MISSING, *VALID} & attributes.keys():
         text = attributes[name]
         if isinstance(text, str):
@@ -368,12 +370,14 @@ class Metadata(NamedTuple):
         start = self.start and f"c{separator}"
         if not self.sizes:
             return name == ("c" if start else "0")
+        if not name.startswith(start):
+            return False
         numbers = name.removeprefix(start).split(separator)
         are_numbers = all(
             number.isascii() and number.isdecimal() and str(int(number)) == number
             for number in numbers
         )
-        if not name.startswith(start) or not are_numbers or len(numbers) != len(self.sizes):
+        if not are_numbers or len(numbers) != len(self.sizes):
             return False
         return all(int(number) < count for number, count in zip(numbers, self.counts, strict=True))
 
@@ -530,7 +534,8 @@ def _dtype_of(kind: Any, version: Version) -> np.dtype[Any]:  # noqa: ANN401 - o
     kind = _with_name(kind)
     name = kind["name"]
     size = kind.get("configuration", {}).get("length_bytes")
-    if name in _TEXT_TYPES and type(size) is int and 0 < size < 1 << 20:
+    is_size = type(size) is int and 0 < size < 1 << 20
+    if name in _TEXT_TYPES and is_size:
         letter, width = _TEXT_TYPES[name]
         return np.dtype(f"{letter}{size // width}")
     if name in _TIME_TYPES:

@@ -80,29 +80,33 @@ class ZarrSink(FileSink):
         self._version = self._choose_version()
         self._key = _require_path(key, file.name, self._like.key if self._like else "")
         self._groups = metadata.groups_above(self._key)
-        said = template.meaning()
-        if said is None or (original and original.is_input):
-            said = NOTHING
-        said = said.without_pointers()
-        sizes = tuple(f"the unlimited size of {name}" for name in said.unlimited)
-        self.left_out = said.left + sizes
-        self._array = self._make_array(template, said)
+        meaning = NOTHING
+        if not self._copies_input:
+            meaning = (template.meaning() or NOTHING).without_pointers()
+        sizes = tuple(f"the unlimited size of {name}" for name in meaning.unlimited)
+        self.left_out = meaning.left + sizes
+        self._array = self._make_array(template, meaning)
         # The files of metadata that a store lacks, by their paths.
         self._files = {
             f"{self._key}/{name}".lstrip("/"): data for name, data in self._array.items()
         }
-        self._add_groups(said.groups)
+        self._add_groups(meaning.groups)
         self._copied: list[str] = []
         self._variables: list[Variable] = []
         if original:
             self._keep_others(original)
-        if not original or not original.is_input:
-            self._add_coordinates(said.coordinates)
+        if not self._copies_input:
+            self._add_coordinates(meaning.coordinates)
 
     @property
     def _keeps_own_name(self) -> bool:
         """Whether INPUT's array is replaced in a copy of its store, whose metadata all stay."""
         return self._original is not None and self._original.input_key == self._key
+
+    @property
+    def _copies_input(self) -> bool:
+        """Whether the new store is a copy of INPUT's."""
+        return self._original is not None and self._original.is_input
 
     def _find_store(self) -> Store | None:
         """The store of which the new one is a copy."""
@@ -114,12 +118,13 @@ class ZarrSink(FileSink):
 
     def _choose_version(self) -> Version:
         """The version of the store that is copied, or else of INPUT's array."""
-        node = self._store.read_node("") if self._store else None
-        if self._original and not self._original.is_input and node:
-            return node.version
+        if self._store and not self._copies_input:
+            node = self._store.read_node("")
+            if node:
+                return node.version
         return self._like.metadata.version if self._like else 3
 
-    def _make_array(self, template: Source, said: Meaning) -> dict[str, bytes]:
+    def _make_array(self, template: Source, meaning: Meaning) -> dict[str, bytes]:
         """The files of metadata of the array: those of INPUT's array, or new ones."""
         if self._like and self._like.metadata.version == self._version:
             self.chunks = self._like.metadata.shards
@@ -128,17 +133,17 @@ class ZarrSink(FileSink):
         dtype = template.dtype.newbyteorder("=")
         if dtypes.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
             dtype = np.dtype(f"V{dtype.itemsize}")
-        attributes = fit_types(said.attributes, dtype)
+        attributes = fit_types(meaning.attributes, dtype)
         chunks = self._choose_chunks(template)
         self.chunks, files = _create_metadata(
             template.sizes,
             dtype,
-            said.dimensions,
+            meaning.dimensions,
             attributes,
             self._version,
             self.file.name,
             chunks,
-            said.storage_fill,
+            meaning.storage_fill,
         )
         return files
 
@@ -223,7 +228,8 @@ class ZarrSink(FileSink):
             self._refuse_other_sizes(above, own)
         lost = []
         for variable in coordinates:
-            if not own or own == variable.name or not _is_name(variable.name):
+            has_room = own not in ("", variable.name) and _is_name(variable.name)
+            if not has_room:
                 lost.append(variable.name)
             elif not self._has_coordinate(f"{above}/{variable.name}".lstrip("/"), variable):
                 self._variables.append(variable)
@@ -242,7 +248,9 @@ class ZarrSink(FileSink):
         sizes = dict(zip(array.dimensions, array.sizes, strict=False))
         for key in store.list_folders(above):
             node = store.read_node(key)
-            if node is None or not node.is_array or key.rpartition("/")[2] == own:
+            if node is None or not node.is_array:
+                continue
+            if key.rpartition("/")[2] == own:
                 continue
             with contextlib.suppress(FormatError):  # another array may be of any kind
                 other = metadata.read(node, key, texts=True)
@@ -386,8 +394,10 @@ def _is_name(name: str) -> bool:
 
     The format reserves those with two underscores.
     """
-    is_reserved = name in metadata.FILES or name.startswith("__")
-    return bool(name.strip(".")) and not is_reserved and not {*"\0/\\"} & {*name}
+    if name in metadata.FILES or name.startswith("__"):
+        return False
+    is_of_points = not name.strip(".")  # nothing, ".", ".." and so on
+    return not is_of_points and not {*"\0/\\"} & {*name}
 
 
 def _require_path(key: str, where: str, old: str) -> str:
@@ -397,7 +407,8 @@ def _require_path(key: str, where: str, old: str) -> str:
     """
     key = key.strip("/")
     for part in key.split("/") if key else ():
-        if not _is_name(part) and (part not in old.split("/") or not part.startswith("__")):
+        is_reserved_in_old = part.startswith("__") and part in old.split("/")
+        if not _is_name(part) and not is_reserved_in_old:
             raise invalid_name(key, "array", "a path such as group/name", where)
         fault, hint = platform.name_fault(part)  # each part is the name of a folder
         if fault:

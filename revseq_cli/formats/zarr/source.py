@@ -80,7 +80,8 @@ class ZarrSource(Source):
         self.folder = folder or path
         key = key and key.strip("/")
         node = self.store.read_node(key) if key else None
-        if key is None or not node or not node.is_array:  # a store may have very many arrays
+        is_array = node is not None and node.is_array
+        if key is None or not is_array:  # only then, since a store may have very many arrays
             key = choose_tensor(self.store.list_arrays(), key, name, is_tensor=self._has_numbers)
             node = self.store.read_node(key)
         if node is None:
@@ -198,7 +199,9 @@ class ZarrSource(Source):
         0 is zarr's own choice.
         """
         fill = self.array.open().metadata.fill_value
-        if self.dtype.kind not in "biufc" or fill is None or fill == 0:
+        if self.dtype.kind not in "biufc":
+            return None
+        if fill is None or fill == 0:
             return None
         return fill
 
