@@ -46,8 +46,10 @@ def create_sink(
     if not row.names:
         refuse_key(reference.key, f"a {row.suffixes[0]} file", path)
     original = _find_own_file(reference, row, overwrite=overwrite)
-    is_new_store = replaces_store and row is ZARR
-    if original or (is_new_store and _is_only_store(path)):
+    replaces_all = original is not None
+    if replaces_store and row is ZARR:
+        replaces_all = replaces_all or _is_only_store(path)
+    if replaces_all:
         file = files.new_version(path, original.identity if original else None, inputs)
     else:
         # What another command puts there in the meantime for its own tensor is not replaced.

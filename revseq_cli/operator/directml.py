@@ -21,16 +21,16 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-LOW_BITS = 32  # of a length, that count
+LOW_BITS = 32  # so many bits of a length count
 MOST_LENGTH = (1 << LOW_BITS) - 1
 
 ALL, NEWER, OLDER = "all versions", "1.13 to 1.15", "1.0 to 1.12"
-FORMULA = "out[j] = in[min(length-1-j, size-1)]"  # of the newer ones, for j < length
+FORMULA = "out[j] = in[min(length-1-j, size-1)]"  # of the newer versions, for j < length
 
 
 @dataclass(frozen=True)
 class Departure:
-    """What some versions do that is not as the page says, and for how many sequences of a job."""
+    """Where some versions depart from the page, and for how many sequences of a job."""
 
     versions: str
     effect: str
@@ -43,8 +43,9 @@ class Departure:
 def find_departures(size: int, above: int, wide: int) -> Iterator[Departure]:
     """How DirectML departs from the page in a job with sequences of `size` elements.
 
-    Of `above` sequences the low 32 bits of the length are above the size; `wide` sequences have a
-    length of more bits. A sequence of one element is right in any case in the newer versions.
+    `above` counts the sequences whose length, by its low 32 bits, is above the size. `wide` counts
+    those whose length has more than 32 bits. The newer versions are always right for a sequence of
+    one element.
     """
     unclamped = f"the lengths of {_count(above)} are not clamped"
     if above and size > 1:
@@ -68,7 +69,7 @@ def keep_low_bits(lengths: Array) -> Array:
 
 
 def find_index_newer(j: Array, length: Array, size: int) -> Array:
-    """1.13 to 1.15: from which index of its sequence the element at index j comes."""
+    """The index from which the element at index j comes in its sequence, in 1.13 to 1.15."""
     mirrored = np.minimum(length - 1 - j, size - 1)
     return np.asarray(np.where(j < length, mirrored, j))
 
@@ -76,11 +77,11 @@ def find_index_newer(j: Array, length: Array, size: int) -> Array:
 def find_position_older(
     position: Array, j: Array, length: Array, step: int, itemsize: int
 ) -> Array:
-    """1.0 to 1.12: from which position in the tensor's memory an element comes.
+    """The position in memory from which an element comes, in 1.0 to 1.12.
 
-    The element is at this position and at index j of its sequence, whose elements are `step`
-    positions apart. Positions are computed in 32 bits; elements of 8 bytes are two words of 32
-    bits, so that theirs end at 2^31. At a position after the tensor, DirectML reads 0.
+    The element is at `position` and at index j of its sequence, whose elements are `step` positions
+    apart. DirectML computes positions in 32 bits, in words of 4 bytes for elements of 8 bytes: the
+    positions of these end at 2^31. It reads 0 at a position after the tensor.
     """
     bits = LOW_BITS
     if itemsize == 8:

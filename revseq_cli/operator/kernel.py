@@ -34,8 +34,8 @@ def reverse(values: Array, lengths: Array, axis: int, *, overwrite: bool = False
     but 1 along `axis`; a length above the axis size is clamped to it. The result has the memory
     order of `values`.
 
-    With `overwrite`, it may use their memory, unless it is read-only: blocks of a long first axis
-    are so large that the system would have to clear the pages of others.
+    With `overwrite`, the result may use the memory of `values`, unless that is read-only: blocks of
+    a long first axis are so large that new memory would cost time, since the system clears it.
     """
     if not values.size:
         return values.copy()
@@ -62,9 +62,9 @@ def reverse(values: Array, lengths: Array, axis: int, *, overwrite: bool = False
 
 
 def _drop_constant_dimensions(lengths: Array, axis: int, most: int) -> tuple[Array, int]:
-    """The lengths without the last dimensions along which they are constant.
+    """The lengths without the last dimensions along which they are constant, and a count.
 
-    And how many elements these dimensions hold, at most `most`: they are moved as one word.
+    The count, at most `most`, is of the elements in these dimensions, which move as one word.
     """
     shared = 1
     while lengths.ndim > axis + 1:
@@ -78,12 +78,12 @@ def _drop_constant_dimensions(lengths: Array, axis: int, most: int) -> tuple[Arr
 
 
 def _choose(words: Words) -> Strategy:
-    """The fastest strategy for the shape: each is 2 to 12 times as fast in its place."""
+    """The fastest strategy for the shape: 2 to 12 times as fast as the others."""
     _, size, inner = words.shape
     if inner == 1:
         return _choose_for_sequences(words)
     is_short = size < thresholds.LONG_COLUMN
-    if words.itemsize >= thresholds.WIDE_WORD:  # their rows are long, so more are gathered
+    if words.itemsize >= thresholds.WIDE_WORD:  # the rows of wide words have many bytes
         is_short = is_short or size * inner <= thresholds.TILE_ROW
     if is_short:
         return _by_index
@@ -131,7 +131,7 @@ def _drop_repeated(lengths: Array) -> Array:
 def _by_slices(out: Words, words: Words, lengths: Lengths) -> None:
     """One length for each outer index, long sequences: each reversed start is one slice.
 
-    First a tile of sequences is copied, which is still in the cache when their starts are written.
+    A tile of sequences is copied first. It is still in the cache when their starts are written.
     """
     size = words.shape[1]
     total = words.size
@@ -150,10 +150,10 @@ def _by_slices(out: Words, words: Words, lengths: Lengths) -> None:
 def _by_windows(out: Words, words: Words, lengths: Lengths) -> None:
     """One length for each outer index, small words: whole sequences are moved, each as one item.
 
-    Each sequence is copied into the second half of a room for two. Then the sequence backwards is
-    written over it, so that it ends `length` elements after the beginning of the copy. Its last
-    `length` elements are the reversed start, and the others are in the first half, which nobody
-    reads.
+    Each sequence gets a room for two sequences, and is copied into the second half. Then it is
+    written backwards to where it ends `length` elements after the beginning of the second half.
+    These last `length` elements are the reversed start; all others lie in the first half, which
+    nobody reads. So the second half is the result.
     """
     outer, size, _ = words.shape
     item = np.dtype((np.void, size * words.itemsize))
@@ -211,8 +211,8 @@ def _make_permutations(size: int) -> Index:
 def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
     """A length for each (outer, inner), long columns: each reversed start is one strided slice.
 
-    A few columns at a time are packed, since a step along a column of the wide array would leave
-    the cache. `out` may be `words`.
+    A few columns at a time are packed next to each other, since steps along a column of a wide
+    array miss the cache. `out` may be `words`.
     """
     outer, size, inner = words.shape
     least, most = thresholds.PACKED_ROW
@@ -264,8 +264,8 @@ def _by_index(out: Words, words: Words, lengths: Lengths) -> None:
 class _TileIndex:
     """Where each element of a tile of (rows, size, columns) comes from.
 
-    Indices are flat, since short inner loops are slow, and have 16 bits, so that little memory
-    moves. Those of a row are below `TILE_ROW`, a quarter of what 16 bits hold.
+    Indices are flat, since short inner loops are slow. They have 16 bits, so that little memory
+    moves; `TILE_ROW` keeps those of a row below a quarter of what 16 bits hold.
     """
 
     _STAYS = np.uint16(1 << 15)  # a bit that no index has
@@ -281,13 +281,13 @@ class _TileIndex:
 
     def compute(self, lengths: Lengths) -> Index:
         """The index for lengths of shape (rows or fewer, columns)."""
-        # The last element that moves; a row of them is one item, which is repeated faster.
+        # The last element that moves in each column. A row is repeated faster as one item.
         last = ((lengths - 1) * self._columns).astype(np.uint16, order="C")
         item = f"V{2 * self._columns}"
         index = last.view(item).repeat(self._size).view(np.uint16)
         count = len(index)
-        # The mirror image of an element that moves. For one that stays, it is below 0, which is
-        # more than any `stay` in unsigned numbers.
+        # Now an element that moves has the index of its mirror image. One that stays is below 0,
+        # which in unsigned numbers is above its `stay`, so that the minimum takes `stay`.
         index -= self._offset[:count]
         np.minimum(index, self._stay[:count], out=index)
         index &= ~self._STAYS
@@ -298,7 +298,7 @@ class _TileIndex:
 def count_clamped(lengths: Array, size: int) -> int:
     """How many of these lengths, unsigned and of any shape, are above `size`."""
     distinct = _drop_repeated(lengths)
-    # The maximum takes a fifth of the time of the comparison, and mostly no length is above.
+    # Mostly no length is above, and the maximum takes a fifth of the time of the comparison.
     if int(distinct.max(initial=0)) <= size:
         return 0
     repeats = lengths.size // distinct.size

@@ -105,9 +105,9 @@ MOST_ELEMENTS = 2**32 - 1  # of a tensor in DirectML, if they take 4 bytes or mo
 
 
 def most_elements(data_type: DataType) -> int:
-    """The most elements of a tensor in DirectML, which rounds sizes in bytes up to 4.
+    """The most elements of a tensor in DirectML, which rounds sizes up to a multiple of 4 bytes.
 
-    The page has one number for all types. DirectML 1.15.4 refuses more than these.
+    The page has one number for all types. DirectML 1.15.4 refuses tensors with more than this.
     """
     step = max(1, 4 // data_type.size)
     return MOST_ELEMENTS // step * step
@@ -122,7 +122,7 @@ def support(level: FeatureLevel) -> Support | None:
 
 @dataclass(frozen=True)
 class Constraint:
-    """One rule for a tensor: its property, what was found and expected, and whether it holds.
+    """One rule for a property of a tensor: what was found, what is expected, and whether it holds.
 
     `tensor` is INPUT, LENGTHS or OUTPUT. `matching` says that the property must match
     InputTensor's. A violation is a constraint that is not ok; only violations have hints.
@@ -156,9 +156,10 @@ def broken(constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
 class SpecError(RevseqError, ValueError):
     """Tensors that break rules of the operator or of the feature level, with every broken rule.
 
-    `names` has the user's name for each tensor; a tensor that it lacks has its name in the
-    operator. The `hint` is for all violations together; without one, each has its own. `errors` say
-    in plain words what the violations mean together; they have the hint, and are printed instead.
+    `names` has the user's name for each tensor; a tensor without one is called by its name in the
+    operator. `hint` is for all violations together; without it, each has its own. `errors`, if
+    there are any, are printed instead of the violations: they say in plain words what these mean
+    together.
     """
 
     def __init__(
@@ -247,7 +248,7 @@ def _check_support(
 
 
 def _check_dimension_count(tensor: str, count: int, row: Support, rule: str) -> Constraint:
-    """The rank; a tensor without dimensions has no hint, since no level has one."""
+    """The rank. There is no hint for a tensor without dimensions, which no level accepts."""
     counts = row.dimension_counts
     ok = count in counts
     hint = ""
@@ -333,7 +334,7 @@ def span(counts: range) -> str:
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
 
-_TENSORS = "DirectML tensors"  # the rule behind limits of every operator
+_TENSORS = "DirectML tensors"  # the rule for limits that all operators have
 _NO_LEVEL = "no feature level of DirectML has it; without one, the operator's own rules hold"
 
 

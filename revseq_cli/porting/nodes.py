@@ -13,7 +13,7 @@ from revseq_cli.operator.spec import FeatureLevel
 
 
 class Verdict(NamedTuple):
-    """The lowest level that accepts a node, if one does, and what is wrong with it; or "" ."""
+    """Whether a level accepts a node, the lowest level that does, and a reason in words."""
 
     is_valid: bool
     lowest: FeatureLevel | None
@@ -33,7 +33,7 @@ def judge_node(
     known = model.known[node.values]
     open_sizes = known.sizes
     if open_sizes is None:
-        rank = max(2, -node.time_axis, -node.batch_axis)  # has the axes, if any has
+        rank = max(2, -node.time_axis, -node.batch_axis)  # so that negative axes are in range
         open_sizes = (1,) * min(rank, MOST_DIMENSIONS)
     sizes = tuple(map(_as_size, open_sizes))
     try:
