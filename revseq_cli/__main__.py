@@ -170,7 +170,7 @@ def _tell(error: Exception, settings: dict[str, Any]) -> None:
 
     from revseq_cli.commands import groups, usage
     from revseq_cli.commands.console import print_error
-    from revseq_cli.core.errors import worded
+    from revseq_cli.core.errors import put_into_words
 
     if settings.get(groups.VERBOSE, 0) > 1:
         import traceback
@@ -179,7 +179,7 @@ def _tell(error: Exception, settings: dict[str, Any]) -> None:
 
     if isinstance(error, click.UsageError):
         error = usage.as_usage_error(error, sys.argv[1:])
-    error = worded(error, "standard output")
+    error = put_into_words(error, "standard output")
     print_error(error, settings.get(groups.COLOR, "auto"))
     if settings.get(groups.AS_JSON):
         from revseq_cli.report import objects

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 
-from revseq_cli.core.dtypes import Array, describe, dtype_of, word_of
+from revseq_cli.core.dtypes import Array, describe_array, dtype_of, word_of
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats.attributes import Meaning, Variable
@@ -114,7 +114,7 @@ def reverse_subsequences(
            [5, 4, 3, 0]])
     >>> reverse_subsequences(values, [[3.5], [9]], axis=1)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    revseq_cli.core.errors.FormatError: lengths: 3.5 at [0, 0] is not a length; expected a whole number...
+    revseq_cli.core.errors.FormatError: lengths: 3.5 at [0, 0] is not a length; expected a whole...
     """
     if not mask and padding is None:
         result = _reverse_plain(values, lengths, axis, batch_axis)
@@ -370,7 +370,7 @@ class _ArraySource(MemorySource):
 
     def __init__(self, name: str, data: Any) -> None:
         array = _as_array(name, data)
-        describe(array, name)
+        describe_array(array, name)
         super().__init__(name, array, Storage("array", {}))
         self._coordinates: list[Variable] = []
         if not _is_labelled(data):

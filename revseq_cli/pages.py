@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from revseq_cli import files
 from revseq_cli.core import signals
-from revseq_cli.core.dtypes import bits, describe
+from revseq_cli.core.dtypes import bits, describe_array
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
 from revseq_cli.files import base
 from revseq_cli.files.new import FileTransaction, NewFile
@@ -167,7 +167,7 @@ def _recompute(
         raise FormatError("no axis is given", f"0 to {values.ndim - 1}")
     errors: list[PlacedError] = []
     for output in _outputs_of(example):
-        descs = (describe(values), describe(lengths), axis, level, output.desc)
+        descs = (describe_array(values), describe_array(lengths), axis, level, output.desc)
         for violation in spec.violations(*descs):
             start = _find_start(example, output, violation)
             found = f"{violation.tensor} {violation.property} is {violation.found}"
@@ -212,8 +212,8 @@ def _compare(output: TensorText, expected: NDArray[Any]) -> Iterator[PlacedError
         return
     first = int(wrong[0])
     index = [int(i) for i in np.unravel_index(first, written.shape)]
-    [element] = numbers.render(written.ravel()[first : first + 1])
-    [right] = numbers.render(expected.ravel()[first : first + 1])
+    [element] = numbers.render_numbers(written.ravel()[first : first + 1])
+    [right] = numbers.render_numbers(expected.ravel()[first : first + 1])
     message = (
         f"OutputTensor{index} is {element}, but should be {right}; "
         f"{wrong.size} of {written.size} elements differ"

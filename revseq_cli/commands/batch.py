@@ -201,7 +201,7 @@ def _read_jobs(
         raise UsageError("--each and MANIFEST are two ways to name jobs", "one of them", hint)
     if path is not None:
         if re.search(r"[*?]", path) and not files.exists(path):
-            hint = f"to run a job for each file that matches, type --each {platform.quoted(path)}"
+            hint = f"to run a job for each file that matches, type --each {platform.quote(path)}"
             raise MissingFileError("no such file", hint=hint, where=path)
         if not any(templates.values()):
             return manifest.read(path, _COLUMNS, defaults)

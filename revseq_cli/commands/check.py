@@ -176,7 +176,7 @@ def _check_nodes(
     rows: list[NodeRecord] = []
     lines: list[str] = []
     for node in nodes:
-        known = model.known[node.values]
+        known = model.stated[node.values]
         verdict = judge_node(model, node, level, lengths_dtype)
         lowest = verdict.lowest.short if verdict.lowest else None
         data_type = known.data_type.name if known.data_type else None
@@ -193,7 +193,7 @@ def _check_nodes(
         )
         rows.append(row)
         word = "pass" if verdict.is_valid else "FAIL"
-        line = printable(f"{word}  {name}: {model.told(node)}: {verdict.text}")
+        line = printable(f"{word}  {name}: {model.describe_node(node)}: {verdict.text}")
         lines.append(terminal.fit(line, terminal.width_of(sys.stdout), indent=_INDENT))
     is_valid = all(row.valid for row in rows)
     status = 0 if is_valid else 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from revseq_cli.core import platform
-from revseq_cli.core.errors import RevseqError, UsageError, listed, printable
+from revseq_cli.core.errors import RevseqError, UsageError, join_names, printable
 from revseq_cli.formats import table
 from revseq_cli.formats.table import Format
 
@@ -132,14 +132,14 @@ def choose_printed_format(format_name: str | None, file_hint: str) -> Format:
     name = "" if format_name else platform.name_of_standard_output()
     if table.packing_of(name):
         name = ""
-    row = table.named(format_name) or table.by_suffix(name) or table.TEXT
+    row = table.by_name(format_name) or table.by_suffix(name) or table.TEXT
     hint = file_hint.format(f"out{table.suffix_to_write(row.name)}")
     if not row.prints and name:
-        file = platform.quoted(name.removeprefix(os.getcwd() + os.sep))
+        file = platform.quote(name.removeprefix(os.getcwd() + os.sep))
         hint = f"leave out >, and {file_hint.format(file)} --overwrite"
         raise UsageError(f"{row.name} cannot be written to a pipe", "a file", hint, file)
     if not row.prints:
-        printing = listed([row.name for row in table.FORMATS if row.prints], 20)
+        printing = join_names([row.name for row in table.FORMATS if row.prints], 20)
         expected = f"a file, or -f with one of {printing}"
         raise UsageError(f"{row.name} cannot be written to a pipe", expected, hint)
     if not row.is_text and sys.stdout.isatty():

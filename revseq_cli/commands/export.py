@@ -104,7 +104,7 @@ def _require_json_name(output: str) -> None:
     if output.endswith(".json"):
         return
     stem = output.removesuffix(Path(output).suffix).rstrip("/.") or "model"
-    name = platform.quoted(f"{stem}.json")
+    name = platform.quote(f"{stem}.json")
     expected = "a name that ends in .json, in lower case"
     raise UsageError("a model is JSON", expected, f"to write it, add -o {name}", output)
 

@@ -29,7 +29,7 @@ from revseq_cli.core.errors import (
     UsageError,
     about,
     can_be_typed,
-    listed,
+    join_names,
     nearest,
     printable,
 )
@@ -47,8 +47,8 @@ _EXAMPLE = (
 _TENSORS = ("input", "lengths")  # the columns that may be lists in JSON
 _SEPARATORS = ",;\t"  # of cells: Excel writes semicolons where a comma stands in numbers
 # Examples, for hints.
-PATTERN = platform.quoted("data/*.npy")
-OUTPUT = platform.quoted("out/{stem}.npy")
+PATTERN = platform.quote("data/*.npy")
+OUTPUT = platform.quote("out/{stem}.npy")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Jobs:
         name = printable(self.name)
         if len(lines) == 1:
             return f"{name}: {self.noun} {lines[0]}"
-        numbers = listed(map(str, sorted(lines)))
+        numbers = join_names(map(str, sorted(lines)))
         return f"{name}: {self.noun}s {numbers} ({len(lines):,} jobs)"
 
 
@@ -157,7 +157,7 @@ def make_jobs(
         template = str(templates["output"])
         hint = _hint_for_outputs(template, [*jobs], of_names)
         raise UsageError(f"-o {template} is one file for several inputs", hint=hint)
-    name = f"--each {platform.quoted(pattern)}" if pattern else "the list of names"
+    name = f"--each {platform.quote(pattern)}" if pattern else "the list of names"
     with about(name):
         numbered = enumerate(jobs.values(), 1)
         return Jobs(name, "job", _make_entries(numbered, "job", columns, defaults, resolve))
@@ -174,7 +174,7 @@ def _fill_templates(
         try:
             names[column] = template.format(**values)
         except (LookupError, ValueError, AttributeError) as e:
-            choices = listed(f"{{{name}}}" for name in values)
+            choices = join_names(f"{{{name}}}" for name in values)
             expected = f"one of {choices}; a brace itself is {{{{ or }}}}"
             raise UsageError(f"a wrong placeholder in {template}: {e}", expected) from None
     return names
@@ -198,7 +198,7 @@ def _hint_for_outputs(
         other = os.path.join(folder, name + suffix)
         outputs = {other.format(**find_placeholders(path, of_names)) for path in paths}
         if len(outputs) == len(paths):
-            return f"to name a file for each input, use -o {platform.quoted(other)}"
+            return f"to name a file for each input, use -o {platform.quote(other)}"
     return ""
 
 
@@ -421,7 +421,7 @@ def _make_refusal(noun: str, entry: Entry, column: str, writer: Entry) -> Format
     if typed == writer.options[column] or "::" not in typed:
         return FormatError(problem, "an output of its own")
     problem = f"{job}: its output {typed} is in the file that {other} writes"
-    command = f"revseq run ... -o {platform.quoted(typed)}"
+    command = f"revseq run ... -o {platform.quote(typed)}"
     hint = f"to collect results in one file, write one after another: {command}"
     return FormatError(problem, "a file of its own", hint)
 

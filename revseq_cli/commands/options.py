@@ -41,7 +41,7 @@ output_format_option = Group.WRITE.option(
     "-f",
     "--format",
     "format_name",
-    type=click.Choice([row.name for row in table.written()]),
+    type=click.Choice([row.name for row in table.list_outputs()]),
     help="The format of the output.  [default: the format of its suffix]",
 )
 input_format_option = Group.READ.option(
@@ -277,6 +277,6 @@ def new_picture(path: str, inputs: Iterable[Identity], *, overwrite: bool) -> Ne
     from revseq_cli.files.new import NewFile  # --help must not load NumPy
 
     if not path.lower().endswith(".svg"):
-        hint = f"to write SVG, add --picture {platform.quoted(os.path.splitext(path)[0] + '.svg')}"
+        hint = f"to write SVG, add --picture {platform.quote(os.path.splitext(path)[0] + '.svg')}"
         raise UsageError("--picture writes SVG", "a name that ends in .svg", hint, path)
     return NewFile(path, overwrite=overwrite, inputs=inputs)

@@ -24,7 +24,7 @@ from revseq_cli import files
 from revseq_cli.commands import options, run
 from revseq_cli.commands.manifest import Entry
 from revseq_cli.core import platform, signals
-from revseq_cli.core.errors import EngineError, worded
+from revseq_cli.core.errors import EngineError, put_into_words
 from revseq_cli.files import new
 from revseq_cli.files.local import UnnamedFile
 from revseq_cli.files.new import FileGroup, NewFile
@@ -302,7 +302,7 @@ def _run_job(
         if isinstance(e, EngineError) and sharing:
             return None, None
         output = entry.options["output"]
-        return Outcome(entry.line, output, worded(e, output)), None
+        return Outcome(entry.line, output, put_into_words(e, output)), None
 
 
 def _write_output(

@@ -143,7 +143,7 @@ def _require_file(*, dry_run: bool) -> None:
 
 def _require_printed_text(path: str | None, format_name: str | None) -> None:
     """UsageError for --example with a file, or with a format."""
-    row = table.named(format_name) or table.TEXT
+    row = table.by_name(format_name) or table.TEXT
     if path is None and row is table.TEXT:
         return
     hint = "to write a file, leave out -o and -f, and add > example.txt"
@@ -167,7 +167,7 @@ def keep_digits(request: Request, output: str | None, row: Format = table.TEXT) 
         is_text = row.is_text and row is not table.TEXT
     else:
         path = output.partition("::")[0]
-        chosen = table.named(request.output_format) or table.by_suffix(path)
+        chosen = table.by_name(request.output_format) or table.by_suffix(path)
         is_text = chosen is not None and chosen.is_text
     return replace(request, text_type=DataType.FLOAT64) if is_text else request
 

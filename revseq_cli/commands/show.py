@@ -178,7 +178,7 @@ def _open_parts(
     a file by itself. If some of several cannot be read, their errors go into `damaged`.
     """
     from revseq_cli.formats import references
-    from revseq_cli.formats.listings import number_of
+    from revseq_cli.formats.listings import parse_node_number
     from revseq_cli.pipeline import inputs
 
     reference = references.Reference.input(name, input_format, override=True)
@@ -186,7 +186,7 @@ def _open_parts(
         yield _Shown(_list_nodes(reference), ())
         return
     example = None
-    if number_of(reference.key) is not None:
+    if parse_node_number(reference.key) is not None:
         example = inputs.find_example(reference)
     if example:
         for role in example.example.tensors:
@@ -224,7 +224,7 @@ def _list_nodes(reference: Reference) -> Contents:
     nodes = list(model.nodes.values())
     if reference.key is not None:
         nodes = [model.node(reference.key)]
-    items = tuple(Item(node.key, what=f"{OPERATOR}, {model.told(node)}") for node in nodes)
+    items = tuple(Item(node.key, what=f"{OPERATOR}, {model.describe_node(node)}") for node in nodes)
     return Contents(reference.path, "onnx", items)
 
 

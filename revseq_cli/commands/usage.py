@@ -10,7 +10,7 @@ import click
 
 from revseq_cli.commands.names import COMMANDS
 from revseq_cli.core import platform
-from revseq_cli.core.errors import RevseqError, UsageError, listed, nearest, shortened
+from revseq_cli.core.errors import RevseqError, UsageError, join_names, nearest, shorten
 
 _LONGEST_VALUE = 60  # characters of a value that are printed
 # What other tools call an option, a command, or a tensor, of ours.
@@ -72,7 +72,7 @@ def as_usage_error(error: click.UsageError, arguments: Sequence[str]) -> RevseqE
         return _unknown_command(arguments)
     if words.startswith("Got unexpected extra"):
         return _too_many(error, arguments)
-    return UsageError(shortened(words.rstrip("."), 340), hint=_help_of(error.ctx))
+    return UsageError(shorten(words.rstrip("."), 340), hint=_help_of(error.ctx))
 
 
 def name_of_parameter(parameter: click.Parameter, context: click.Context | None) -> str:
@@ -103,7 +103,7 @@ def _help_of(context: click.Context | None, arguments: Sequence[str] = ()) -> st
 
 def _command_of(words: Sequence[str]) -> str:
     """A command as a shell takes it."""
-    return " ".join(platform.quoted(word) for word in ("revseq", *words))
+    return " ".join(platform.quote(word) for word in ("revseq", *words))
 
 
 def _options_of(context: click.Context | None) -> dict[str, click.Parameter]:
@@ -118,7 +118,7 @@ def _unknown_option(error: click.NoSuchOption) -> RevseqError:
     context = error.ctx
     typed = error.option_name
     options = _options_of(context)
-    problem = f"unknown option {shortened(typed, _LONGEST_VALUE)}"
+    problem = f"unknown option {shorten(typed, _LONGEST_VALUE)}"
     known = _OTHER_NAMES.get(typed, "")
     if known in options:
         return UsageError(problem, hint=f"the option for this is {known}")
@@ -144,7 +144,7 @@ def _missing(error: click.MissingParameter) -> RevseqError:
     name = name_of_parameter(parameter, error.ctx) if parameter else "an argument"
     expected = ""
     if parameter and isinstance(parameter.type, click.Choice):
-        expected = f"one of {listed(parameter.type.choices, 20)}"
+        expected = f"one of {join_names(parameter.type.choices, 20)}"
     return UsageError(f"{name} is missing", expected, _help_of(error.ctx))
 
 
@@ -152,7 +152,7 @@ def _bad_value(error: click.BadParameter, arguments: Sequence[str]) -> RevseqErr
     """An error for a value that its type refuses."""
     parameter = error.param
     if parameter is None:
-        return UsageError(shortened(error.message, 340), hint=_help_of(error.ctx))
+        return UsageError(shorten(error.message, 340), hint=_help_of(error.ctx))
     name = name_of_parameter(parameter, error.ctx)
     refused = value_error(parameter, _value_of(parameter, name, arguments), error.message)
     if not refused.expected and not refused.hint:
@@ -162,19 +162,21 @@ def _bad_value(error: click.BadParameter, arguments: Sequence[str]) -> RevseqErr
 
 def value_error(parameter: click.Parameter, value: str, message: str) -> UsageError:
     """An error for a value that the type of a parameter refuses with Click's message."""
-    shown = shortened(repr(value), _LONGEST_VALUE)
+    shown = shorten(repr(value), _LONGEST_VALUE)
     kind = parameter.type
     if isinstance(kind, click.Choice):
         near = nearest(value, kind.choices)
         hint = f"the nearest is {near}" if near else ""
-        return UsageError(f"{shown} is not a choice", f"one of {listed(kind.choices, 30)}", hint)
+        return UsageError(
+            f"{shown} is not a choice", f"one of {join_names(kind.choices, 30)}", hint
+        )
     if isinstance(kind, click.IntRange):
         is_number = value.strip().lstrip("+-").isdigit()
         problem = "is out of range" if is_number else "is not a whole number"
         return UsageError(f"{shown} {problem}", _range_of(kind))
     if isinstance(kind, click.types.FloatParamType | click.types.IntParamType):
         return UsageError(f"{shown} is not a number")
-    return UsageError(shortened(" ".join(message.split()).rstrip("."), 340))
+    return UsageError(shorten(" ".join(message.split()).rstrip("."), 340))
 
 
 def _range_of(kind: click.IntRange) -> str:
@@ -201,7 +203,7 @@ def _unknown_command(arguments: Sequence[str]) -> RevseqError:
     """An error for a command that there is not, which may be a mistyped one, or a file."""
     words = [word for word in arguments if not word.startswith("-")]
     typed = words[0] if words else ""
-    problem = f"unknown command {shortened(typed, _LONGEST_VALUE)}"
+    problem = f"unknown command {shorten(typed, _LONGEST_VALUE)}"
     near = _nearest_command(typed)
     rest = [word for word in arguments if word != typed]
     if near:
@@ -210,7 +212,7 @@ def _unknown_command(arguments: Sequence[str]) -> RevseqError:
     if os.path.exists(typed.partition("::")[0]) or typed.startswith("["):
         return UsageError(problem, hint=f"to reverse it, type {_command_of(['run', *arguments])}")
     return UsageError(
-        problem, f"one of {listed(COMMANDS, 20)}", "for their help, type revseq --help"
+        problem, f"one of {join_names(COMMANDS, 20)}", "for their help, type revseq --help"
     )
 
 
@@ -231,7 +233,7 @@ def _too_many(error: click.UsageError, arguments: Sequence[str]) -> RevseqError:
     command = context.info_name if context else ""
     problem = " ".join(error.format_message().split()).rstrip(".")
     extra = problem.partition("(")[2].rstrip(")")
-    problem = f"too many arguments: {shortened(extra, 200)}"
+    problem = f"too many arguments: {shorten(extra, 200)}"
     if command == "batch" and "--each" in arguments:
         hint = "so that the shell does not expand the pattern, quote it, as in --each 'in/*.npy'"
         return UsageError(problem, hint=hint)

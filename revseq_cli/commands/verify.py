@@ -14,7 +14,7 @@ from revseq_cli.commands.console import Console, print_error
 from revseq_cli.commands.groups import Group, make_command
 from revseq_cli.commands.values import complete_files, expand_patterns
 from revseq_cli.core import signals
-from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed, printable
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError, join_names, printable
 from revseq_cli.operator.spec import FeatureLevel
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def command(
     if not results and not allow_empty:
         problem = f"no example of this operator in {skipped} pages"
         hint = "if that is right, add --allow-empty" if skipped else ""
-        raise UsageError(problem, hint=hint, where=listed(pages))
+        raise UsageError(problem, hint=hint, where=join_names(pages))
     for _, result in results:
         if isinstance(result, RevseqError):
             print_error(result, console.color)

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, listed
-from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
+from revseq_cli.core.errors import FormatError, join_names
+from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, in_braces
 
 Array = NDArray[Any]
 DType = np.dtype[Any]
@@ -83,7 +83,7 @@ def numbers(values: NDArray[Any]) -> NDArray[Any]:
     return made
 
 
-def render(values: NDArray[Any]) -> list[str]:
+def render_minifloats(values: NDArray[Any]) -> list[str]:
     """Each minifloat as text, in C order: four digits, which tell all numbers apart.
 
     Without ml_dtypes its bits in hex.
@@ -129,7 +129,7 @@ def data_type_of(dtype: np.dtype[Any]) -> DataType:
         found = f"its data type is {str(dtype)[:80]}"
         if hint := _hint_to_view(dtype):
             raise FormatError(found, "numbers", hint) from None
-        known = listed((t.name for t in DataType), len(DataType))
+        known = join_names((t.name for t in DataType), len(DataType))
         raise FormatError(found, f"one of {known}") from None
 
 
@@ -159,7 +159,7 @@ def is_nameless(dtype: np.dtype[Any]) -> bool:
     return dtype.type is np.void and not dtype.names and not dtype.subdtype
 
 
-def named(
+def name_bytes(
     dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool = False
 ) -> np.dtype[Any]:
     """The dtype; for bytes without a name, the dtype of the data type that the user asked for.
@@ -194,11 +194,11 @@ def require_sizes(sizes: tuple[int, ...], where: str) -> None:
         raise FormatError(f"has dimension count {len(sizes)}", wanted, where=where)
     if sizes and not 0 <= min(sizes) <= max(sizes) < 1 << 63:
         raise FormatError(
-            f"Sizes is {braced(sizes)[:200]}", "sizes from 0 to 2^63 - 1", where=where
+            f"Sizes is {in_braces(sizes)[:200]}", "sizes from 0 to 2^63 - 1", where=where
         )
 
 
-def describe(array: NDArray[Any], name: str = "") -> TensorDesc:
+def describe_array(array: NDArray[Any], name: str = "") -> TensorDesc:
     """The data type and the sizes of an array.
 
     FormatError, about `name`, for a dtype that a tensor cannot have.

@@ -100,17 +100,17 @@ def nearest_name(name: str, names: Iterable[str], least: float = 0.6) -> str:
     return nearest(name, names, least)
 
 
-def listed(names: Iterable[str], most: int = 10) -> str:
+def join_names(names: Iterable[str], most: int = 10) -> str:
     """The first `most` names as printable text, separated by commas, and the count of the rest.
 
     '' is an empty one.
     """
     names = list(names)
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(printable(shortened(name, _LONGEST)) or "''" for name in names[:most]) + more
+    return ", ".join(printable(shorten(name, _LONGEST)) or "''" for name in names[:most]) + more
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """The text; of one with more than `most` characters, so many of them."""
     return text if len(text) <= most else f"{text[:most]}..."
 
@@ -218,7 +218,7 @@ class EngineError(RevseqError):
 MEMORY_ENDED = (MemoryError, SystemError)
 
 
-def worded(error: Exception, where: str) -> RevseqError:
+def put_into_words(error: Exception, where: str) -> RevseqError:
     """Any exception as a RevseqError.
 
     `where` names the output, for an OSError that names no file.

@@ -363,7 +363,7 @@ def name_fault(path: str) -> tuple[str, str]:
     """Why the path names no file of this machine, and what to do; empty if it may name one."""
     home = os.path.expanduser(path)
     if home != path and not os.path.exists(re.split(r"[\\/]", path)[0]):
-        return "the shell did not expand its ~, because of quotes or a =", f"type {quoted(home)}"
+        return "the shell did not expand its ~, because of quotes or a =", f"type {quote(home)}"
     if sys.platform == "win32":
         return _fault_on_windows(path), ""
     return "", ""
@@ -425,7 +425,7 @@ def file_key(path: str) -> str:
     return name_key(real_path(path))
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """The text as one word of a command line; control characters as bash, zsh and ksh have them."""
     if sys.platform == "win32":
         if re.fullmatch(r"[\w./\\:=+~-]+", text):
@@ -452,7 +452,7 @@ def as_argument(path: str) -> str:
     """
     if _UNLIKE_A_FILE.match(path):
         path = f"./{path}"
-    return quoted(path)
+    return quote(path)
 
 
 def expand_pattern(word: str) -> list[str]:
@@ -478,7 +478,7 @@ def pip(words: str) -> str:
     pip_path = shutil.which("pip")
     if pip_path and Path(pip_path).resolve().parent == own_folder:
         return f"pip {words}"
-    return f"{quoted(sys.executable)} -m pip {words}"
+    return f"{quote(sys.executable)} -m pip {words}"
 
 
 # Signals and streams

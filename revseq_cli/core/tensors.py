@@ -12,7 +12,7 @@ from enum import Enum
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from revseq_cli.core.errors import UsageError, listed
+from revseq_cli.core.errors import UsageError, join_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,7 +62,7 @@ class DataType(Enum):
             return cls[text.strip().upper()]
         except KeyError:
             _refuse_numpy_name(text)
-            known = listed(cls.__members__, len(cls))
+            known = join_names(cls.__members__, len(cls))
             raise UsageError(f"{text[:40]!r} is not a data type", f"one of {known}") from None
 
     @classmethod
@@ -111,7 +111,7 @@ class TensorDesc:
         return self.element_count * self.data_type.size
 
     def __str__(self) -> str:
-        return f"(Sizes:{braced(self.sizes)}, DataType:{self.data_type.name})"
+        return f"(Sizes:{in_braces(self.sizes)}, DataType:{self.data_type.name})"
 
 
 MOST_DIMENSIONS = 64  # NumPy's limit; DirectML's feature levels accept fewer
@@ -122,7 +122,7 @@ def numbers_of(rank: int) -> str:
     return f"0 to {rank - 1}" if rank > 1 else "0"
 
 
-def braced(sizes: tuple[int, ...]) -> str:
+def in_braces(sizes: tuple[int, ...]) -> str:
     """Sizes as the reference page writes them: {1,1,3,4}."""
     return "{" + ",".join(map(str, sizes)) + "}"
 
@@ -155,7 +155,7 @@ def inside(part: Region, whole: Region) -> Region:
     )
 
 
-def parts(
+def split_chunks(
     region: Region, values: NDArray[Any], chunks: tuple[int, ...]
 ) -> Iterator[tuple[Region, NDArray[Any]]]:
     """Each chunk of a region that begins at a chunk.

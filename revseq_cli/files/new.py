@@ -83,7 +83,7 @@ class NewFile:
     def _check(self, inputs: Iterable[Identity]) -> None:
         """Refuse a name that could not be given or replaced."""
         if os.path.basename(self.name) in ("", ".", "..") and not self._final.is_dir():
-            hint = f"to write a file, type {platform.quoted(os.path.normpath(self.name))}"
+            hint = f"to write a file, type {platform.quote(os.path.normpath(self.name))}"
             raise TensorIOError("the name of a folder", _NAME, hint, self.name)
         with trying_to("write", self.name), contextlib.suppress(FileNotFoundError):
             self._old = self._final.stat()
@@ -97,7 +97,7 @@ class NewFile:
             if not self._overwrite:
                 raise exists_already(self.name)
             if platform.is_protected(status):
-                hint = f"attrib -r {platform.quoted(self.name)}"
+                hint = f"attrib -r {platform.quote(self.name)}"
                 raise TensorIOError("read-only", "a file that may be replaced", hint, self.name)
         self._check_folder()
 
@@ -106,7 +106,7 @@ class NewFile:
         if not folder.is_dir():
             above = next(filter(os.path.lexists, (folder, *folder.parents)), None)
             can_be_made = above and above.is_dir() and os.access(above, os.W_OK | os.X_OK)
-            hint = f"{platform.MAKE_FOLDER} {platform.quoted(str(folder))}" if can_be_made else ""
+            hint = f"{platform.MAKE_FOLDER} {platform.quote(str(folder))}" if can_be_made else ""
             raise TensorIOError(
                 f"cannot write: no such folder as {folder}", hint=hint, where=self.name
             )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from revseq_cli.core.errors import listed
+from revseq_cli.core.errors import join_names
 
 # The attributes that say which values stand for missing ones, and which values are valid.
 MISSING = ("_FillValue", "missing_value")
@@ -97,7 +97,7 @@ class Meaning(NamedTuple):
         groups = tuple(_drop_pointers(group, copied)[0] for group in self.groups)
         left = self.left
         if dropped:
-            left += (f"{listed(dropped)} (they name variables that are not copied)",)
+            left += (f"{join_names(dropped)} (they name variables that are not copied)",)
         return self._replace(
             attributes=attributes, coordinates=tuple(coordinates), groups=groups, left=left
         )
@@ -175,14 +175,14 @@ def list_losses(meaning: Meaning) -> list[str]:
     lost = []
     if meaning.attributes:
         attributes = sorted(meaning.attributes, key=lambda name: name not in _CONVENTIONS)
-        lost.append(listed(attributes, 8))
+        lost.append(join_names(attributes, 8))
     if meaning.left:
-        lost.append(listed(meaning.left))
+        lost.append(join_names(meaning.left))
     if any(meaning.dimensions):
         lost.append("the names of dimensions")
     if meaning.coordinates:
         names = [coordinate.name for coordinate in meaning.coordinates]
-        lost.append(f"the coordinates {listed(names, 5)}")
+        lost.append(f"the coordinates {join_names(names, 5)}")
     return lost
 
 

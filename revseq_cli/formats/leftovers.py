@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from revseq_cli.core import platform
-from revseq_cli.core.errors import RevseqError, listed
+from revseq_cli.core.errors import RevseqError, join_names
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats import table
 from revseq_cli.formats.attributes import NOTHING, list_losses
@@ -48,7 +48,7 @@ def note_on_rest(
     keeps_attributes = row in (HDF5, ZARR)
     left = []
     if sink.left_out:
-        left.append(listed(sink.left_out))
+        left.append(join_names(sink.left_out))
     if not keeps_attributes:
         left += list_losses(source.meaning() or NOTHING)
     others = []
@@ -60,7 +60,7 @@ def note_on_rest(
         along = _find_along(others, source, axis)
         rest = [item for item in others if item not in along]
         noun = "tensor" if len(others) == 1 else "tensors"
-        names = listed(item.key for item in (*along, *rest))
+        names = join_names(item.key for item in (*along, *rest))
         left.append(f"{len(others):,} other {noun} ({names})")
     if not left:
         return ()
@@ -76,9 +76,9 @@ def _note_on_unreversed(source: Source, axis: int | None) -> tuple[str, ...]:
     if not along:
         return ()
     dimension = source.dimensions[axis]
-    names = listed(item.key for item in along)
+    names = join_names(item.key for item in along)
     verb = "has" if len(along) == 1 else "have"
-    return (f"not reversed: {names}, which also {verb} the dimension {listed([dimension])}",)
+    return (f"not reversed: {names}, which also {verb} the dimension {join_names([dimension])}",)
 
 
 def _find_others(source: Source) -> list[Item]:
@@ -86,7 +86,7 @@ def _find_others(source: Source) -> list[Item]:
 
     What is wrong with the file elsewhere matters to nobody here.
     """
-    row = table.named(source.storage.format)
+    row = table.by_name(source.storage.format)
     if row is None or not row.names:
         return []
     if row is ONNX or not source.container:
@@ -159,7 +159,7 @@ def _advise(source: Source, output: str, axis: int | None, *, only: bool) -> str
     already.
     """
     path = source.container
-    file = platform.quoted(path)
+    file = platform.quote(path)
     if source.storage.format == NETCDF3.name:
         return f"; to keep them, first make it NetCDF-4: nccopy -k nc4 {file} new.nc"
     if axis is None:

@@ -91,7 +91,7 @@ class Contents(NamedTuple):
         return f"{self.path}::{item.key}" if item.key else self.path
 
 
-def number_of(key: str | None) -> int | None:
+def parse_node_number(key: str | None) -> int | None:
     """The number of an example, which the key is, as in page.md::2; None for another key."""
     if key and re.fullmatch("[0-9]+", key):
         return int(key[:9])

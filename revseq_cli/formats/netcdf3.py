@@ -99,7 +99,7 @@ class _Parser:
             variables[name] = variable._replace(tensor=tensor)
         return variables, of_file
 
-    def _read_bytes(self, count: int) -> bytes:
+    def _read_next(self, count: int) -> bytes:
         """So many bytes, after which there is padding up to a multiple of 4."""
         padded = count + -count % 4
         data = self._stream.read(min(padded, self._length + 4))
@@ -108,7 +108,7 @@ class _Parser:
         return data[:count]
 
     def _read_number(self, size: int = 0) -> int:
-        return int.from_bytes(self._read_bytes(size or self._count_bytes), "big")
+        return int.from_bytes(self._read_next(size or self._count_bytes), "big")
 
     def _read_list(self, read: Callable[[], Any]) -> list[tuple[str, Any]]:
         """Names with what `read` reads after each.
@@ -121,7 +121,7 @@ class _Parser:
             raise ValueError
         items = []
         for _ in range(count):
-            name = self._read_bytes(self._read_number()).decode("utf-8", "replace")
+            name = self._read_next(self._read_number()).decode("utf-8", "replace")
             items.append((name, read()))
         return items
 
@@ -131,7 +131,7 @@ class _Parser:
 
     def _read_attribute(self) -> Any:  # noqa: ANN401 - a value of the neutral form
         dtype = np.dtype(_TYPES[self._read_number(4)][0])
-        data = self._read_bytes(self._read_number() * dtype.itemsize)
+        data = self._read_next(self._read_number() * dtype.itemsize)
         if dtype.kind == "S":
             return as_neutral(data)
         return as_neutral(np.frombuffer(data, dtype).astype(dtype.newbyteorder("=")))

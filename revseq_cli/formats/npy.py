@@ -29,7 +29,7 @@ from revseq_cli.core.dtypes import (
     dtype_of,
     is_big_endian,
     is_nameless,
-    named,
+    name_bytes,
     require_sizes,
 )
 from revseq_cli.core.errors import FormatError
@@ -186,9 +186,9 @@ class Header(NamedTuple):
             bool(descr and descr[2] == b">"),
         )
 
-    def named(self, asked: DataType | None, name: str) -> Header:
+    def name_bytes(self, asked: DataType | None, name: str) -> Header:
         """The header, with `asked` as the data type of nameless bytes; FormatError for others."""
-        return self._replace(dtype=named(self.dtype, asked, name, big=self.big))
+        return self._replace(dtype=name_bytes(self.dtype, asked, name, big=self.big))
 
     def tensor(self, path: str, name: str, start: int = 0) -> RawTensor:
         """Where the elements are in a file that has this header at the offset `start`."""
@@ -233,7 +233,7 @@ def open_npy(path: str, name: str, asked: DataType | None) -> RawSource:
 def _make_source(path: str, name: str, head: Head, asked: DataType | None) -> RawSource:
     """The tensor of a .npy file with these first bytes."""
     size = head.identity.size
-    header = Header.of(head.data, size, name).named(asked, name)
+    header = Header.of(head.data, size, name).name_bytes(asked, name)
     header.require_whole(size, name)
     return RawSource(header.tensor(path, name), head.identity, header.storage())
 

@@ -124,7 +124,7 @@ def _data_offset(fd: base.InputFile, info: ZipInfo) -> int:
     return int(end + name + extra)
 
 
-def _tensors(archive: ZipFile, path: str) -> dict[str, ZipInfo]:
+def _find_tensors(archive: ZipFile, path: str) -> dict[str, ZipInfo]:
     """The members that are tensors, by key, which is the name without .npy.
 
     As numpy.load, by their first bytes.
@@ -151,7 +151,7 @@ def _refuse_other_archives(names: list[str], path: str) -> None:
     if any(name.rpartition("/")[2] in STORE_FILES for name in names):
         folder = path.removesuffix(".zip")
         folder = folder if folder.endswith(".zarr") else f"{folder}.zarr"
-        unzip = f"unzip {platform.quoted(path)} -d {platform.quoted(folder)}"
+        unzip = f"unzip {platform.quote(path)} -d {platform.quote(folder)}"
         raise FormatError(
             "is a Zarr store in a zip archive", hint=f"to unpack it: {unzip}", where=path
         )
@@ -256,7 +256,7 @@ def open_member(
     name = name or path
     with _open_archive(path, name) as (fd, archive):
         identity = fd.identity
-        infos = _tensors(archive, path)
+        infos = _find_tensors(archive, path)
         if key is not None and key not in infos:
             key = key.removesuffix(_SUFFIX)
 
@@ -264,7 +264,7 @@ def open_member(
             """Whether a member has numbers, as far as its header says."""
             try:
                 member = _Member.of(fd, archive, infos[member_name], member_name)
-                data_type_of(member.header.named(asked, member_name).dtype)
+                data_type_of(member.header.name_bytes(asked, member_name).dtype)
             except RevseqError:
                 return False
             return True
@@ -273,7 +273,7 @@ def open_member(
         info, where = infos[key], f"{name}::{key}"
         refuse_bomb(info.file_size, info.compress_size, "unzip it", where)
         member = _Member.of(fd, archive, info, where)
-    header = member.header.named(asked, where)
+    header = member.header.name_bytes(asked, where)
     storage = header.storage("npz", member=info.filename, method=_METHODS[info.compress_type])
     if info.compress_type == ZIP_STORED:
         tensor = header.tensor(path, where, member.offset)
@@ -344,7 +344,7 @@ class _NpzSink(RawSink):
         """
         with _open_archive(original.path, unchanged=original.identity) as (fd, archive):
             self._members, self._comment = archive.infolist(), archive.comment
-            tensors = _tensors(archive, original.path)
+            tensors = _find_tensors(archive, original.path)
             if key not in tensors:
                 key = key.removesuffix(_SUFFIX)
             if key in tensors:
@@ -476,10 +476,10 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
     if address.key is not None:
         return None
     with _open_archive(path) as (fd, archive):
-        tensors = _tensors(archive, path)
+        tensors = _find_tensors(archive, path)
         for key, info in tensors.items():
             try:
-                header = _Member.of(fd, archive, info, f"{path}::{key}").header.named(
+                header = _Member.of(fd, archive, info, f"{path}::{key}").header.name_bytes(
                     types.asked, f"{path}::{key}"
                 )
             except FormatError as e:

@@ -22,7 +22,14 @@ from numpy.typing import NDArray
 
 from revseq_cli.core import platform
 from revseq_cli.core.dtypes import dtype_of, native, require_sizes
-from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed, nearest, printable
+from revseq_cli.core.errors import (
+    FormatError,
+    RevseqError,
+    UsageError,
+    join_names,
+    nearest,
+    printable,
+)
 from revseq_cli.core.tensors import DataType
 from revseq_cli.files import open_file
 from revseq_cli.files.base import Identity
@@ -57,7 +64,7 @@ _WRITES_ALL = (
 _QUIET = 4  # ONNX Runtime prints only what ends the process
 
 
-def _parsed(path: str, message: str, name: str) -> tuple[Any, Identity]:
+def _read_proto(path: str, message: str, name: str) -> tuple[Any, Identity]:
     """A file as a message of that class, such as TensorProto, and the state in which it was read.
 
     FormatError if none.
@@ -99,7 +106,7 @@ def open_tensor(path: str, key: str | None = None, name: str = "") -> Source:
     FormatError for damage, or if `key` is another tensor's.
     """
     name = name or path
-    proto, identity = _parsed(path, "TensorProto", name)
+    proto, identity = _read_proto(path, "TensorProto", name)
     if proto.data_type not in TYPES:
         found = (
             f"its data type is ONNX's number {proto.data_type}"
@@ -147,7 +154,7 @@ def _values_of(proto: Any) -> NDArray[Any]:  # noqa: ANN401
 
 def write_to(stream: BinaryIO, source: Source) -> None:
     """Write the whole tensor into a pipe."""
-    stream.write(_message(_header(source, source.key, "the output"), source.read()))
+    stream.write(_join_message(_header(source, source.key, "the output"), source.read()))
 
 
 def create_sink(
@@ -157,7 +164,7 @@ def create_sink(
     original: Original | None = None,  # noqa: ARG001 - a file holds one tensor
 ) -> FileSink:
     """The sink of a new file of one tensor, with or without a name."""
-    message = partial(_message, _header(template, key, file.name))
+    message = partial(_join_message, _header(template, key, file.name))
     return WholeSink(file, template, message, lambda path: open_tensor(path, name=file.name))
 
 
@@ -182,7 +189,7 @@ def _header(template: Source, key: str, where: str) -> Any:  # noqa: ANN401
         ) from None
 
 
-def _message(proto: Any, values: NDArray[Any]) -> bytes:  # noqa: ANN401
+def _join_message(proto: Any, values: NDArray[Any]) -> bytes:  # noqa: ANN401
     proto.raw_data = np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()
     message: bytes = proto.SerializeToString(deterministic=True)
     return message
@@ -252,7 +259,7 @@ class Model:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.proto, self.identity = _parsed(path, "ModelProto", path)
+        self.proto, self.identity = _read_proto(path, "ModelProto", path)
         if not self.proto.HasField("graph"):
             raise FormatError("not an ONNX model", "a ModelProto", where=path)
         graph = self.proto.graph
@@ -300,7 +307,7 @@ class Model:
         return self.nodes[choose_tensor(self.nodes, key, self.path, f"{OPERATOR} node")]
 
     @cached_property
-    def known(self) -> defaultdict[str, Stated]:
+    def stated(self) -> defaultdict[str, Stated]:
         """What is known of each value of the graph.
 
         This is what the model states, and what the package onnx infers.
@@ -326,7 +333,7 @@ class Model:
 
         As far as they are known, for a batch axis of this size.
         """
-        lengths = self.known[node.lengths]
+        lengths = self.stated[node.lengths]
         if lengths.data_type not in (None, DataType.INT64):
             return f"the lengths {node.lengths} are {lengths}; expected INT64"
         if lengths.sizes is None:
@@ -339,13 +346,13 @@ class Model:
         wanted = f"{{{batch}}}" if isinstance(batch, int) else "one dimension"
         return f"the lengths {node.lengths} are {lengths}; expected {wanted}"
 
-    def told(self, node: Node) -> str:
+    def describe_node(self, node: Node) -> str:
         """A node in words: its axes, and what is known of its values."""
         return (
-            f"time_axis {node.time_axis}, batch_axis {node.batch_axis}, {self.known[node.values]}"
+            f"time_axis {node.time_axis}, batch_axis {node.batch_axis}, {self.stated[node.values]}"
         )
 
-    def needed(self, names: Iterable[str], fed: Iterable[str]) -> tuple[set[str], list[str]]:
+    def find_needed(self, names: Iterable[str], fed: Iterable[str]) -> tuple[set[str], list[str]]:
         """These values and all that they are computed from.
 
         And the inputs among them that have no value at all.
@@ -365,18 +372,20 @@ class Model:
         """FormatError where one of these values is a sparse initializer, which has no elements."""
         sparse = sorted(names & self._sparse)
         if sparse:
-            found = f"{listed(sparse)}: stored as a sparse initializer"
+            found = f"{join_names(sparse)}: stored as a sparse initializer"
             hint = "save the model again with a dense initializer, onnx.numpy_helper.from_array"
             raise FormatError(found, "a dense one", hint, self.path)
 
-    def cut(self, names: Sequence[str], fed: Iterable[str], files: list[Identity]) -> Any:  # noqa: ANN401 - a ModelProto
+    def cut_out(  # a ModelProto
+        self, names: Sequence[str], fed: Iterable[str], files: list[Identity]
+    ) -> Any:  # noqa: ANN401
         """The model with these values as its outputs and no more than they need.
 
         All its elements are in it.
 
         `files` get the states of the other files that had some.
         """
-        needed, _ = self.needed(names, fed)
+        needed, _ = self.find_needed(names, fed)
         whole, graph = self.proto, self.proto.graph
         made = type(whole)(ir_version=max(whole.ir_version, 4), opset_import=whole.opset_import)
         made.functions.extend(whole.functions)
@@ -390,12 +399,12 @@ class Model:
         for name in names:
             made.graph.output.add(name=name)
         room = _LARGEST - made.ByteSize()
-        for tensor in _tensors(made):
+        for tensor in _walk_tensors(made):
             if tensor.data_location == _EXTERNAL:
-                room -= self._load(tensor, room, files)
+                room -= self._load_elements(tensor, room, files)
         return made
 
-    def _load(self, tensor: Any, room: int, files: list[Identity]) -> int:  # noqa: ANN401
+    def _load_elements(self, tensor: Any, room: int, files: list[Identity]) -> int:  # noqa: ANN401
         """Take the elements of a tensor from the file that it names.
 
         The file is in the model's folder. Returns the number of bytes.
@@ -458,17 +467,18 @@ class NodeJob:
         self.model = model = Model(reference.path)
         self.node = node = model.node(reference.key)
         named = {
-            name: Reference.input(text, None, name) for name, text in self._named(feeds).items()
+            name: Reference.input(text, None, name)
+            for name, text in self._split_feeds(feeds).items()
         }
         refuse_shared([*named.items(), *([("LENGTHS", lengths)] if lengths else [])])
         wanted = [node.values] if lengths else [node.values, node.lengths]
-        needed, missing = model.needed(wanted, named)
+        needed, missing = model.find_needed(wanted, named)
         model.refuse_sparse(needed - named.keys())
         if missing:
-            options = " ".join(f"--feed {platform.quoted(f'{name}=FILE')}" for name in missing)
-            told = f"a tensor for each: {self._told(missing)}"
+            options = " ".join(f"--feed {platform.quote(f'{name}=FILE')}" for name in missing)
+            told = f"a tensor for each: {self._list_options(missing)}"
             raise UsageError(
-                f"no values are given for {listed(missing)}", told, f"add {options}", model.path
+                f"no values are given for {join_names(missing)}", told, f"add {options}", model.path
             )
         self._tensors: dict[str, Source] = {}
         for name in needed & named.keys():
@@ -490,14 +500,14 @@ class NodeJob:
         """The axis of which each index has a length."""
         return self._axes[1]
 
-    def _told(self, names: Iterable[str]) -> str:
-        return listed(f"{name} {self.model.inputs[name]}" for name in names)
+    def _list_options(self, names: Iterable[str]) -> str:
+        return join_names(f"{name} {self.model.inputs[name]}" for name in names)
 
-    def _named(self, feeds: Sequence[str]) -> dict[str, str]:
+    def _split_feeds(self, feeds: Sequence[str]) -> dict[str, str]:
         """What is given for each input of the model."""
         inputs, named = self.model.inputs, dict[str, str]()
         wanted = (
-            f"once NAME=FILE for each of {self._told(inputs)}"
+            f"once NAME=FILE for each of {self._list_options(inputs)}"
             if inputs
             else "a model that has inputs"
         )
@@ -510,7 +520,7 @@ class NodeJob:
                 near = nearest(name, inputs)
                 hint = ""
                 if near:
-                    meant = platform.quoted(f"{near}={file or 'FILE'}")
+                    meant = platform.quote(f"{near}={file or 'FILE'}")
                     hint = f"did you mean: --feed {meant}"
                 raise UsageError(
                     f"{text[:80]!r} matches no input of the model", wanted, hint, self.model.path
@@ -524,7 +534,7 @@ class NodeJob:
         """These values, computed by ONNX Runtime."""
         model, runtime = self.model, package()
         files = [model.identity]
-        cut = model.cut(names, self._tensors, files)
+        cut = model.cut_out(names, self._tensors, files)
         data = cut.SerializeToString()
         if OPERATOR.encode() in data:
             require_written(runtime, model.path, "depends on another ReverseSequence")
@@ -582,7 +592,7 @@ def _no_node(proto: Any, path: str) -> FormatError:  # noqa: ANN401 - a ModelPro
         where = f"the function {printable(str(function.name)[:40])}"
         for node in function.node:
             if _is_ours(node):
-                places.append(f"{_name_of(node)} in {where}")
+                places.append(f"{_name_node(node)} in {where}")
         places += _inner_nodes(function.node, f" of {where}")
     if not places:
         seldom = (
@@ -590,7 +600,7 @@ def _no_node(proto: Any, path: str) -> FormatError:  # noqa: ANN401 - a ModelPro
         )
         expected = f"a model with one in its graph: {seldom}"
         return FormatError(f"has no {OPERATOR} node", expected, where=path)
-    found = f"its {OPERATOR} nodes are inside others: {listed(places)}"
+    found = f"its {OPERATOR} nodes are inside others: {join_names(places)}"
     expected = f"one in the graph itself: {RUNTIME} returns no values from inside"
     hint = "save the inputs of the node as .npy, and use those"
     return FormatError(found, expected, hint, path)
@@ -603,14 +613,16 @@ def _inner_nodes(nodes: Iterable[Any], where: str) -> Iterator[str]:
             graphs = list(attribute.graphs)
             if attribute.HasField("g"):
                 graphs.append(attribute.g)
-            inside = f" of {node.op_type} {_name_of(node)}{where}"
+            inside = f" of {node.op_type} {_name_node(node)}{where}"
             for graph in graphs:
                 place = f"{printable(str(attribute.name)[:40])}{inside}"
-                yield from (f"{_name_of(each)} in {place}" for each in graph.node if _is_ours(each))
+                yield from (
+                    f"{_name_node(each)} in {place}" for each in graph.node if _is_ours(each)
+                )
                 yield from _inner_nodes(graph.node, f", in {place}")
 
 
-def _name_of(node: Any) -> str:  # noqa: ANN401 - a NodeProto
+def _name_node(node: Any) -> str:  # noqa: ANN401 - a NodeProto
     """A node's name, or that of its output."""
     name = node.name or next(iter(node.output), "?")
     return printable(str(name)[:40])
@@ -681,7 +693,7 @@ def _read_by(node: Any) -> Iterator[str]:  # noqa: ANN401 - a NodeProto
                 yield from _read_by(each)
 
 
-def _tensors(message: Any) -> Iterator[Any]:  # noqa: ANN401 - any message
+def _walk_tensors(message: Any) -> Iterator[Any]:  # noqa: ANN401 - any message
     """Every TensorProto in a message, wherever it is.
 
     In subgraphs, functions and their default attributes, too.
@@ -692,4 +704,4 @@ def _tensors(message: Any) -> Iterator[Any]:  # noqa: ANN401 - any message
     for field, value in message.ListFields():
         if field.message_type:
             for part in (value,) if hasattr(value, "DESCRIPTOR") else value:
-                yield from _tensors(part)
+                yield from _walk_tensors(part)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from revseq_cli import files
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, RevseqError, UsageError, listed
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError, join_names
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files import base
 from revseq_cli.formats import table
@@ -19,7 +19,7 @@ from revseq_cli.formats.contract import FileSink, Original, Source, TextTypes
 from revseq_cli.formats.recognition import find_format, unknown_format
 from revseq_cli.formats.references import Reference, open_source
 from revseq_cli.formats.refusals import refuse_key
-from revseq_cli.formats.table import HDF5, JSON, ONNX, ZARR, Format, by_suffix, named
+from revseq_cli.formats.table import HDF5, JSON, ONNX, ZARR, Format, by_name, by_suffix
 
 
 def create_sink(
@@ -71,7 +71,7 @@ def create_sink(
 
 def _is_of_several(template: Source) -> bool:
     """Whether INPUT's file can hold several tensors."""
-    row = named(template.storage.format)
+    row = by_name(template.storage.format)
     return row is not None and row.names
 
 
@@ -91,7 +91,7 @@ def adds_to_file(reference: Reference) -> bool:
     """Whether the output is a tensor to add to a file that exists."""
     if reference.key is None or not files.exists(reference.path):
         return False
-    row = named(reference.format) or by_suffix(reference.path)
+    row = by_name(reference.format) or by_suffix(reference.path)
     return row is None or row.keeps_others
 
 
@@ -173,7 +173,7 @@ def _note_on_others(template: Source) -> tuple[str, ...]:
         return ()
     noun = "key" if template.storage.format == JSON.name else "column"
     nouns = f"{noun}{'' if len(template.others) == 1 else 's'}"
-    return (f"not copied: {len(template.others):,} other {nouns} ({listed(template.others)})",)
+    return (f"not copied: {len(template.others):,} other {nouns} ({join_names(template.others)})",)
 
 
 def _choose_format(reference: Reference, template: Source, *, only: bool) -> Format:
@@ -187,8 +187,8 @@ def _choose_format(reference: Reference, template: Source, *, only: bool) -> For
         typed = platform.as_argument(plain)
         hint = f"compress it afterwards with {packing.name}; for now, type {typed}"
         raise UsageError("compressed output is not supported", hint=hint, where=path)
-    row = named(reference.format) or by_suffix(path)
-    own = named(template.storage.format)
+    row = by_name(reference.format) or by_suffix(path)
+    own = by_name(template.storage.format)
     has_one_colon = not reference.key and by_suffix(path.rpartition(":")[0])
     if row is None and reference.key:
         row = _find_own_format(path)
@@ -200,7 +200,7 @@ def _choose_format(reference: Reference, template: Source, *, only: bool) -> For
     if row is None:
         raise unknown_format(path, reference.key, "-f")
     if not row.suffixes:
-        known = listed((row.name for row in table.written()), 30)
+        known = join_names((row.name for row in table.list_outputs()), 30)
         found = f"{row.name} files can be read, but not written"
         raise FormatError(found, f"one of {known}", where=path)
     if row is HDF5 and table.is_netcdf(path):

@@ -24,7 +24,7 @@ from revseq_cli.formats.table import Packing
 
 def unpack_hint(packing: Packing, path: str) -> str:
     """How to decompress that file."""
-    return f"decompress it first: {packing.unpack} {platform.quoted(path)}"
+    return f"decompress it first: {packing.unpack} {platform.quote(path)}"
 
 
 def unpack(path: str, packing: Packing, unchanged: base.Identity | None = None) -> Iterator[bytes]:
@@ -77,7 +77,7 @@ def open_packed(path: str, packing: Packing, asked: DataType | None) -> Source:
         head += piece
         if len(head) >= HEAD_BYTES:
             break
-    header = Header.of(head, len(head), path).named(asked, path)
+    header = Header.of(head, len(head), path).name_bytes(asked, path)
     refuse_bomb(header.end, identity.size, unpack_hint(packing, path), path)
     storage = header.storage()
     storage.details["compression"] = packing.name

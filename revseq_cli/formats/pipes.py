@@ -44,7 +44,7 @@ class PipedNpy(NamedTuple):
 
     def source(self, asked: DataType | None) -> Source:
         """The tensor; `asked` is the data type of nameless bytes."""
-        header = self.header.named(asked, self.name)
+        header = self.header.name_bytes(asked, self.name)
         values = np.frombuffer(self.elements, header.dtype, prod(header.sizes))
         values = values.reshape(header.sizes, order=header.order)
         return MemorySource(self.name, values, header.storage())
@@ -60,7 +60,7 @@ def is_pipe(path: str) -> bool:
         return False
 
 
-def name_of(path: str) -> str:
+def name_pipe(path: str) -> str:
     """What messages call the pipe."""
     return "standard input" if path == "-" else path
 
@@ -90,7 +90,7 @@ def read_pipe(path: str) -> bytes | PipedNpy:
 
     It is a tensor in .npy, or text.
     """
-    name = name_of(path)
+    name = name_pipe(path)
     with contextlib.ExitStack() as stack:
         stack.enter_context(base.trying_to("read", name))
         stream = cast("io.BufferedReader", sys.stdin.buffer)

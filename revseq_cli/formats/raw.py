@@ -21,7 +21,7 @@ from revseq_cli import files
 from revseq_cli.core import thresholds
 from revseq_cli.core.dtypes import dtype_of, require_sizes
 from revseq_cli.core.errors import FormatError, UsageError
-from revseq_cli.core.tensors import Region, braced
+from revseq_cli.core.tensors import Region, in_braces
 from revseq_cli.files import base, local
 from revseq_cli.files.base import Identity
 from revseq_cli.files.copies import fill_from
@@ -501,7 +501,7 @@ def _buffer(path: str, name: str, types: TextTypes) -> RawSource:
     require_sizes(sizes, name)
     count = prod(sizes)
     if identity.size != count * data_type.size:
-        wanted = f"{count * data_type.size:,}: {data_type.name} {braced(sizes)}"
+        wanted = f"{count * data_type.size:,}: {data_type.name} {in_braces(sizes)}"
         raise FormatError(f"has {identity.size:,} bytes", wanted, where=name)
     tensor = RawTensor(path, name, 0, dtype_of(data_type).newbyteorder("<"), sizes)
     return RawSource(tensor, identity, Storage("raw", {}))

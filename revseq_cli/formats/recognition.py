@@ -108,7 +108,7 @@ def missing_file_hint(path: str, key: str | None) -> str:
     numbers = path.replace(",", " ").split()
     if len(numbers) > 1 and all(map(_is_number, numbers)):
         tensor = ", ".join(numbers)
-        return f"to use these numbers, type {platform.quoted(f'[{tensor}]')}"
+        return f"to use these numbers, type {platform.quote(f'[{tensor}]')}"
     file, colon, name = path.rpartition(":")
     if colon and name and os.path.exists(file):
         return try_hint(file, name)

@@ -32,8 +32,8 @@ from revseq_cli.formats.table import (
     ZARR,
     Format,
     Packing,
+    by_name,
     by_suffix,
-    named,
 )
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Reference:
         path = reference.path
         if path == "-":
             return reference
-        row = named(reference.format) or by_suffix(path)
+        row = by_name(reference.format) or by_suffix(path)
         is_device = os.path.dirname(path) in ("/dev", "/dev/fd")
         if reference.is_piped or is_device:
             printed = row if row and row.prints else NPY
@@ -166,7 +166,7 @@ class Reference:
     @property
     def name(self) -> str:
         """Its name in messages."""
-        return pipes.name_of(self.path)
+        return pipes.name_pipe(self.path)
 
     @functools.cached_property
     def row(self) -> Format:
@@ -179,9 +179,9 @@ class Reference:
         if self.inline is not None:
             return TEXT
         if self.is_piped:
-            return named(self.format) or self._piped_row
+            return by_name(self.format) or self._piped_row
         by_bytes = None if self.format or self.is_bare else self._kind[0]
-        row = named(self.format) or by_bytes or by_suffix(self.path, reading=True)
+        row = by_name(self.format) or by_bytes or by_suffix(self.path, reading=True)
         if row is None:
             raise recognition.unknown_format(self.path, self.key)
         return row
@@ -199,7 +199,7 @@ class Reference:
     @property
     def is_bare(self) -> bool:
         """Whether it is a file of only elements, whose shape and data type the user names."""
-        row = named(self.format) or by_suffix(self.path, reading=True)
+        row = by_name(self.format) or by_suffix(self.path, reading=True)
         return self.inline is None and not self.is_piped and row is RAW
 
     @property

@@ -11,7 +11,7 @@ from revseq_cli.core.errors import (
     FormatError,
     UsageError,
     can_be_typed,
-    listed,
+    join_names,
     nearest_name,
 )
 
@@ -73,7 +73,7 @@ def unknown_tensor(names: Collection[str], key: str, path: str, found: str) -> F
     """
     near = nearest_name(key, names)
     hint = try_hint(path, near) if near else ""
-    expected = f"one of {listed(names)}" if names else ""
+    expected = f"one of {join_names(names)}" if names else ""
     return FormatError(found, expected, hint, f"{path}::{key}")
 
 

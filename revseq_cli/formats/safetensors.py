@@ -17,7 +17,7 @@ import numpy as np
 
 from revseq_cli import files
 from revseq_cli.core.dtypes import dtype_of, require_sizes
-from revseq_cli.core.errors import HALVES, FormatError, listed
+from revseq_cli.core.errors import HALVES, FormatError, join_names
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files import base
 from revseq_cli.files.new import NewFile
@@ -38,7 +38,7 @@ _TYPES = {
     "F8_E8M0": DataType.FLOAT8_E8M0FNU,
     "BOOL": DataType.BOOL, "C64": DataType.COMPLEX64,
 }  # fmt: skip
-_WANTED = f"one of {listed(_TYPES, len(_TYPES))}"
+_WANTED = f"one of {join_names(_TYPES, len(_TYPES))}"
 _NAMES = {data_type: name for name, data_type in _TYPES.items()}
 _LONGEST_HEADER = 100_000_000  # the reference reader's own limit, in bytes
 _LENGTH_BYTES = _ALIGNMENT = 8
@@ -68,7 +68,7 @@ class _Entry(NamedTuple):
             if not isinstance(entry.dtype, str) or not all(map(_is_size, (*shape, begin, stop))):
                 raise TypeError
         except (TypeError, ValueError):
-            wanted = f"an object of {listed(cls._fields)}"
+            wanted = f"an object of {join_names(cls._fields)}"
             raise FormatError("has a damaged header", wanted, where=where) from None
         require_sizes(shape, where)
         data_type = _TYPES.get(entry.dtype)
@@ -111,7 +111,7 @@ class _Header(NamedTuple):
                 found = f"{identity.size} bytes, and it promises a header of {length} bytes"
                 raise damaged_file(f"truncated: {found}", name)
             raw = fd.read(length, _LENGTH_BYTES)
-        fields = _parse(raw, name)
+        fields = _parse_header(raw, name)
         metadata = fields.pop(_METADATA, {})
         entries = {key: _Entry.of(entry, f"{name}::{key}") for key, entry in fields.items()}
         offset = _LENGTH_BYTES + length
@@ -119,7 +119,7 @@ class _Header(NamedTuple):
         return cls(identity, offset, metadata, entries)
 
 
-def _parse(raw: bytes, name: str) -> dict[str, Any]:
+def _parse_header(raw: bytes, name: str) -> dict[str, Any]:
     """The JSON object of a header.
 
     FormatError unless its free text is text that can be written again.

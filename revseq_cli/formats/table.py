@@ -80,7 +80,7 @@ FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, RAW, JSON, TEXT, CSV, TSV, N
 NAMES = tuple(row.name for row in FORMATS)
 
 
-def written() -> tuple[Format, ...]:
+def list_outputs() -> tuple[Format, ...]:
     """The formats that are not only read."""
     return tuple(row for row in FORMATS if row.suffixes)
 
@@ -90,10 +90,10 @@ def suffix_to_write(name: str | None) -> str:
 
     .npy without a name, and for a format that is only read.
     """
-    return next((row.suffixes[0] for row in written() if row.name == name), NPY.suffixes[0])
+    return next((row.suffixes[0] for row in list_outputs() if row.name == name), NPY.suffixes[0])
 
 
-def named(name: str | None) -> Format | None:
+def by_name(name: str | None) -> Format | None:
     """The format of that name, or None."""
     return next((row for row in FORMATS if row.name == name), None)
 

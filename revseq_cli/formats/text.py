@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from revseq_cli import files
 from revseq_cli.core import platform
-from revseq_cli.core.dtypes import describe
+from revseq_cli.core.dtypes import describe_array
 from revseq_cli.core.errors import FormatError, about
-from revseq_cli.core.tensors import DataType, TensorDesc, braced
+from revseq_cli.core.tensors import DataType, TensorDesc, in_braces
 from revseq_cli.files.base import Identity
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats import table
@@ -384,7 +384,7 @@ def _file_of(text: Text) -> str:
 
 def _write_notation(values: NDArray[Any], _: tuple[str, ...] = ()) -> str:
     """A tensor in the bracket notation: a header with shape and data type, and the rows."""
-    return rows.write_tensor("OutputTensor", describe(values), values)
+    return rows.write_tensor("OutputTensor", describe_array(values), values)
 
 
 # JSON
@@ -402,7 +402,7 @@ def open_json(
     name = text.name if key is None else f"{text.name}::{key}"
     with about(name):
         try:
-            item = json_text.parse(text.text, key)
+            item = json_text.parse_json(text.text, key)
         except json_text.NotTensorError as e:
             e.hint = try_hint(text.name, *e.keys) if _file_of(text) else ""
             raise
@@ -466,7 +466,7 @@ def _require_table(desc: TensorDesc, where: str) -> None:
     require_text(desc, where)
     if len(desc.sizes) == 2 and desc.element_count:
         return
-    shape = braced(desc.sizes)
+    shape = in_braces(desc.sizes)
     found = f"a table has 2 dimensions and at least one cell, but the tensor has shape {shape}"
     raise FormatError(found, hint="to write another format, type out.npy", where=where)
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from revseq_cli.core.errors import RevseqError, UsageError, listed
-from revseq_cli.core.tensors import DataType, TensorDesc, braced, numbers_of
+from revseq_cli.core.errors import RevseqError, UsageError, join_names
+from revseq_cli.core.tensors import DataType, TensorDesc, in_braces, numbers_of
 
 INPUT, LENGTHS, OUTPUT = "InputTensor", "SequenceLengthsTensor", "OutputTensor"
 
@@ -64,7 +64,7 @@ class FeatureLevel(IntEnum):
         for level in cls:
             if level.short.upper() == key:
                 return level
-        known = listed((level.short for level in cls), len(cls))
+        known = join_names((level.short for level in cls), len(cls))
         raise UsageError(f"{text[:40]!r} is not a feature level", f"one of {known}")
 
 
@@ -237,7 +237,7 @@ def _check_support(
         yield _check_dimension_count(tensor, desc.dimension_count, row, rule)
     data_type = desc.data_type
     types = row.data_types(tensor)
-    expected = listed((t.name for t in types), len(types))
+    expected = join_names((t.name for t in types), len(types))
     if is_none and tensor == LENGTHS:
         expected = "a type of numbers"
     ok = data_type in types
@@ -273,7 +273,7 @@ def _check_element_count(tensor: str, desc: TensorDesc) -> Constraint:
 
 def _check_no_size_is_0(tensor: str, desc: TensorDesc) -> Constraint:
     ok = 0 not in desc.sizes
-    return Constraint(tensor, "Sizes", braced(desc.sizes), "sizes of at least 1", _TENSORS, ok)
+    return Constraint(tensor, "Sizes", in_braces(desc.sizes), "sizes of at least 1", _TENSORS, ok)
 
 
 def _check_operator(tensors: dict[str, TensorDesc], axis: int) -> Iterator[Constraint]:
@@ -292,14 +292,14 @@ def _check_operator(tensors: dict[str, TensorDesc], axis: int) -> Iterator[Const
     lengths = tensors[LENGTHS]
     if is_in_range and lengths.dimension_count == rank:
         sizes = lengths_sizes(values.sizes, axis)
-        expected = f"{braced(sizes)}: as {INPUT}, and 1 along axis {axis}"
+        expected = f"{in_braces(sizes)}: as {INPUT}, and 1 along axis {axis}"
         is_ok = lengths.sizes == sizes
-        yield _match(LENGTHS, "Sizes", braced(lengths.sizes), expected, LENGTHS, is_ok)
+        yield _match(LENGTHS, "Sizes", in_braces(lengths.sizes), expected, LENGTHS, is_ok)
     output = tensors.get(OUTPUT)
     if output:
-        expected = f"{braced(values.sizes)}, as {INPUT} has"
+        expected = f"{in_braces(values.sizes)}, as {INPUT} has"
         is_ok = output.sizes == values.sizes
-        yield _match(OUTPUT, "Sizes", braced(output.sizes), expected, OUTPUT, is_ok)
+        yield _match(OUTPUT, "Sizes", in_braces(output.sizes), expected, OUTPUT, is_ok)
         expected = f"{values.data_type.name}, as {INPUT} has"
         is_ok = output.data_type is values.data_type
         yield _match(OUTPUT, "DataType", output.data_type.name, expected, rule, is_ok)

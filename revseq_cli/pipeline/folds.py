@@ -191,7 +191,7 @@ def _measure(
     relative[distance == 0] = 0
     apart = np.ones(len(a), np.bool_)
     if tolerance:
-        apart = ~_close(x, y, tolerance)
+        apart = ~_are_close(x, y, tolerance)
         apart &= (nans > 0) | (steps > tolerance.ulps)
     largest_ulps = None
     if 0 in nans:
@@ -218,7 +218,7 @@ def _distance(a: Array, b: Array) -> Array:
     return difference
 
 
-def _close(a: Array, b: Array, tolerance: Tolerance) -> Array:
+def _are_close(a: Array, b: Array, tolerance: Tolerance) -> Array:
     if a.dtype.kind in "fc":
         absolute, relative, equal_nan, _ = tolerance
         return np.asarray(np.isclose(_wide(a), _wide(b), relative, absolute, equal_nan))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from revseq_cli import files
-from revseq_cli.core.errors import UsageError, listed
+from revseq_cli.core.errors import UsageError, join_names
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files.base import Identity
 from revseq_cli.formats.contract import Source
@@ -107,7 +107,7 @@ class Job:
             )
         marks = find_missing_values(self.values)
         if marks:
-            note += f"; the fill value of {self.values.name} is {listed(map(str, marks))}"
+            note += f"; the fill value of {self.values.name} is {join_names(map(str, marks))}"
         return note
 
     def recheck(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from revseq_cli.core.errors import UsageError, listed
+from revseq_cli.core.errors import UsageError, join_names
 from revseq_cli.core.tensors import DataType, numbers_of
 from revseq_cli.formats.contract import Source
 from revseq_cli.formats.pipes import refuse_shared
@@ -140,4 +140,4 @@ def list_dimensions(values: Source) -> str:
     names = [name for name in values.dimensions if name]
     if not names:
         return numbers
-    return f"one of {listed(names)}, or {numbers}"
+    return f"one of {join_names(names)}, or {numbers}"

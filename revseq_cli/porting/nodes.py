@@ -28,9 +28,9 @@ def judge_node(
     Where the model does not state them, the data type and the shape are assumed to fit: FLOAT32,
     dimensions that have the axes, sizes of 1. Lengths are INT64 in ONNX.
     """
-    needed, _ = model.needed([node.values, node.lengths], ())
+    needed, _ = model.find_needed([node.values, node.lengths], ())
     model.refuse_sparse(needed)
-    known = model.known[node.values]
+    known = model.stated[node.values]
     open_sizes = known.sizes
     if open_sizes is None:
         rank = max(2, -node.time_axis, -node.batch_axis)  # so that negative axes are in range

@@ -18,7 +18,7 @@ from revseq_cli.core.errors import (
     EngineError,
     FormatError,
     UsageError,
-    listed,
+    join_names,
 )
 from revseq_cli.formats.contract import Source, Storage
 from revseq_cli.formats.onnx import (
@@ -159,7 +159,7 @@ def find_provider(on: str) -> tuple[ModuleType, str]:
     if needed != "onnxruntime":
         remove = platform.pip("uninstall onnxruntime")
         hint = f"{remove}, and then {platform.pip(f'install {needed}')}"
-    raise UsageError(problem, f"one of {listed(providers)}", hint)
+    raise UsageError(problem, f"one of {join_names(providers)}", hint)
 
 
 def open_session(runtime: ModuleType, provider: str, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401
@@ -179,6 +179,8 @@ def open_session(runtime: ModuleType, provider: str, dtype: np.dtype[Any]) -> An
     session = runtime.InferenceSession(data, options, providers=[provider], enable_fallback=0)
     actual = session.get_providers()
     if actual[0] != provider:
-        problem = f"has no {OPERATOR} of {dtype} on {provider}: it runs on {listed(actual)} instead"
+        problem = (
+            f"has no {OPERATOR} of {dtype} on {provider}: it runs on {join_names(actual)} instead"
+        )
         raise FormatError(problem, where=RUNTIME)
     return session

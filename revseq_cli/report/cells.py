@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from revseq_cli.core.errors import shortened
+from revseq_cli.core.errors import shorten
 from revseq_cli.formats.contract import Source
 from revseq_cli.operator.spec import LENGTHS
 from revseq_cli.report import svg, view
 from revseq_cli.report.subject import Row, Subject
 from revseq_cli.report.svg import CLAMPED, COPIED, DIFFERENT, REVERSED
-from revseq_cli.text.numbers import render
+from revseq_cli.text.numbers import render_numbers
 
 _MOST_CHARACTERS = 8  # of an element; longer numbers are rounded
 _DIGITS = 4  # of a rounded number
@@ -92,7 +92,8 @@ def describe(subject: Subject) -> list[str]:
 def _lay_out(subject: Subject) -> _Table:
     """Choose the columns that fit, and find where they are."""
     whole = [
-        [render(subject.read(source, row)) for row in subject.rows] for _, source in subject.tensors
+        [render_numbers(subject.read(source, row)) for row in subject.rows]
+        for _, source in subject.tensors
     ]
     longest = max((len(_round(word)) for rows in whole for row in rows for word in row), default=1)
     column_width = max(_TILE, longest * _CHARACTER + 12)
@@ -267,7 +268,7 @@ def _legend(table: _Table) -> list[tuple[str, list[str]]]:
 
 
 def _about_lengths(lengths: Source) -> str:
-    return shortened(f"{LENGTHS} {lengths.desc}", 60)
+    return shorten(f"{LENGTHS} {lengths.desc}", 60)
 
 
 def _round(word: str) -> str:
@@ -277,4 +278,4 @@ def _round(word: str) -> str:
     try:
         return f"{float(word):.{_DIGITS}g}"
     except ValueError:
-        return shortened(word, _MOST_CHARACTERS)
+        return shorten(word, _MOST_CHARACTERS)

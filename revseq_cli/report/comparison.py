@@ -11,7 +11,7 @@ from revseq_cli.formats.contract import Source
 from revseq_cli.pipeline.folds import Differences
 from revseq_cli.report import objects, terminal
 from revseq_cli.report.subject import Row, Subject
-from revseq_cli.text.numbers import render
+from revseq_cli.text.numbers import render_numbers
 from revseq_cli.text.rows import DOTS
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _difference_fields(differences: Differences | None) -> dict[str, Any]:
 
 def list_differences(differences: Differences) -> list[tuple[list[int], str, str]]:
     """The first elements that differ: the index, and the values in a and in b as text."""
-    texts = map(render, (differences.a, differences.b))
+    texts = map(render_numbers, (differences.a, differences.b))
     return list(zip(differences.indices.tolist(), *texts, strict=True))
 
 
@@ -139,8 +139,8 @@ def _read_sequence(subject: Subject, row: Row, a: Source, expected: Source) -> W
         row.length or 0,
         start,
         subject.sequence_size,
-        render(a.read_task(region).read().reshape(-1)),
-        render(expected.read_task(region).read().reshape(-1)),
+        render_numbers(a.read_task(region).read().reshape(-1)),
+        render_numbers(expected.read_task(region).read().reshape(-1)),
         [any(first <= i < end for first, end in row.wrong) for i in range(start, stop)],
     )
 

@@ -12,11 +12,11 @@ import numpy as np
 from revseq_cli import files
 from revseq_cli.core import dtypes, platform, thresholds
 from revseq_cli.core.errors import printable
-from revseq_cli.core.tensors import braced
+from revseq_cli.core.tensors import in_braces
 from revseq_cli.formats.contract import Source
 from revseq_cli.formats.listings import Contents, Item
 from revseq_cli.report import terminal, view
-from revseq_cli.text.numbers import render
+from revseq_cli.text.numbers import render_numbers
 
 if TYPE_CHECKING:
     from revseq_cli.report.objects import StatisticsRecord
@@ -46,7 +46,7 @@ def tensor_text(
 ) -> str:
     """A tensor: its data type, shape and storage, attributes, any statistics, and a preview."""
     desc = source.desc
-    rows = [("data type", desc.data_type.name), ("shape", braced(desc.sizes))]
+    rows = [("data type", desc.data_type.name), ("shape", in_braces(desc.sizes))]
     if source.dimensions:
         rows.append(("dimensions", _dimensions_text(source)))
     rows.append(("elements", f"{desc.element_count:,}"))
@@ -150,7 +150,7 @@ def _element_text(source: Source, value: Any) -> str:  # noqa: ANN401 - any numb
         return "-"
     if dtypes.is_minifloat(source.dtype):
         return f"{value:.4g}"
-    return render(np.array([value], source.dtype))[0]
+    return render_numbers(np.array([value], source.dtype))[0]
 
 
 def _preview(source: Source) -> str:
@@ -170,7 +170,7 @@ def _cells_of(contents: Contents, item: Item) -> Cells:
     label = item.key.rpartition("/")[2] if contents.is_tree else item.key
     # As a shell takes it; what no terminal shows is escaped.
     is_shown = bool(label) and label.isprintable()
-    name = "  " * item.depth + (platform.quoted(label) if is_shown else printable(label))
+    name = "  " * item.depth + (platform.quote(label) if is_shown else printable(label))
     attributes = "" if item.attributes is None else f"{item.attributes:,}"
     if item.is_group:
         inside = [other for other in contents.tensors if other.key.startswith(f"{item.key}/")]
@@ -181,7 +181,7 @@ def _cells_of(contents: Contents, item: Item) -> Cells:
     # What a compound is stored as is in the column before.
     details = {key: value for key, value in item.details.items() if value != kind}
     storage = _details_text(details)
-    return [name, kind, braced(item.sizes), _dimensions_text(item), attributes, storage]
+    return [name, kind, in_braces(item.sizes), _dimensions_text(item), attributes, storage]
 
 
 def _table(rows: list[Cells], width: int | None) -> list[str]:

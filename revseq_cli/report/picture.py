@@ -6,8 +6,8 @@ Sequences of a few elements are drawn as cells with their values (`cells`), long
 
 from __future__ import annotations
 
-from revseq_cli.core.errors import shortened
-from revseq_cli.core.tensors import braced
+from revseq_cli.core.errors import shorten
+from revseq_cli.core.tensors import in_braces
 from revseq_cli.formats.contract import Source
 from revseq_cli.operator.spec import INPUT, OUTPUT
 from revseq_cli.pipeline.folds import Differences
@@ -26,7 +26,7 @@ def of_job(
 ) -> str:
     """Input and output of a job, with the length of each sequence."""
     title = f"Sequences reversed along axis {axis}"
-    about = shortened(f"{braced(values.sizes)} {values.desc.data_type.name}", 60)
+    about = shorten(f"{in_braces(values.sizes)} {values.desc.data_type.name}", 60)
     sentence = f"{name}: {about}" if name else about
     tensors = ((INPUT, values), (OUTPUT, result))
     return draw_subject(Subject(title, (sentence,), tensors, axis, lengths, batch_axis))
@@ -47,7 +47,7 @@ def of_difference(
     count = f"{differences.count:,} of {differences.total:,} elements differ"
     if axis is not None and differences.sequences is not None:
         count += f", in {differences.sequence_count:,} of {differences.sequences.size:,} sequences"
-    about = shortened(f"{braced(a.sizes)} {a.desc.data_type.name}", 60)
+    about = shorten(f"{in_braces(a.sizes)} {a.desc.data_type.name}", 60)
     sentences = [f"Explained by: {cause}" for cause in causes]
     sentences.append(f"{a_name}: {a.name}, {about}")
     compared = f"{b_name}: {b.name}"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from revseq_cli.core.errors import shortened
+from revseq_cli.core.errors import shorten
 from revseq_cli.core.tensors import Region, Sizes
 from revseq_cli.formats.contract import Source
 from revseq_cli.pipeline.folds import Differences
@@ -128,7 +128,7 @@ class Subject:
         words = [":"] * len(self.sizes)
         for d in several:
             words[d] = str(row.index[d])
-        return shortened(f"[{', '.join(words)}]", _LONGEST_LABEL)
+        return shorten(f"[{', '.join(words)}]", _LONGEST_LABEL)
 
     def words_for_left_out(self) -> str:
         """How many rows are not drawn; "" if all are."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TextIO
 
-from revseq_cli.core.errors import RevseqError, listed, shown_line
+from revseq_cli.core.errors import RevseqError, join_names, shown_line
 
 # Styles of a terminal. The colours are the user's own sixteen, which their theme makes readable.
 # None says anything that the words do not say.
@@ -134,6 +134,6 @@ def combine(errors: Sequence[RevseqError]) -> list[RevseqError]:
         files = list(dict.fromkeys(part.where for part in alike))
         where = first.where
         if len(files) > 1:
-            where = listed(files, _MOST_FILES)
+            where = join_names(files, _MOST_FILES)
         combined.append(RevseqError(first.found, first.expected, first.hint, where, first.context))
     return combined

@@ -18,7 +18,7 @@ from revseq_cli.operator import kernel
 from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.plan import DASK, Plan
 from revseq_cli.report import terminal
-from revseq_cli.text.numbers import render
+from revseq_cli.text.numbers import render_numbers
 from revseq_cli.text.rows import align_cells, make_rows, put_brackets
 
 # Tensors with more elements are shortened: on a terminal, and in a preview.
@@ -154,7 +154,7 @@ def show_rows(
     if not prod(sizes) or not sizes:
         return put_brackets(make_rows(values), sizes)
     gaps = [*map(_gap, ends)]
-    rows = align_cells(render(values), values.shape[-1], gaps[-1])
+    rows = align_cells(render_numbers(values), values.shape[-1], gaps[-1])
     if marks is not None:
         rows = [
             _paint_row(row, marks_of_row, gaps[-1])

@@ -287,7 +287,7 @@ class Text:
         FormatError for others.
         """
         with about(self.name):
-            return notation.parse(self.text, remove_markup(self.text))
+            return notation.parse_notation(self.text, remove_markup(self.text))
 
     @functools.cached_property
     def examples(self) -> list[Example]:

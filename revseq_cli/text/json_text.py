@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from revseq_cli.core.dtypes import describe, require_sizes
-from revseq_cli.core.errors import FormatError, listed
+from revseq_cli.core.dtypes import describe_array, require_sizes
+from revseq_cli.core.errors import FormatError, join_names
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType
 from revseq_cli.text import numbers, rows
 from revseq_cli.text.notation import TensorText, body_at, error_at
@@ -38,7 +38,7 @@ class NotTensorError(FormatError):
     keys: tuple[str, ...] = ()
 
 
-def parse(text: str, key: str | None = None) -> TensorText:
+def parse_json(text: str, key: str | None = None) -> TensorText:
     """The tensor of a JSON text, or of the value of one key of its object.
 
     FormatError if it is none.
@@ -92,7 +92,9 @@ def _refuse(text: str, entries: object) -> NotTensorError:
     """The error for JSON that is no tensor."""
     if not isinstance(entries, dict) or not entries:
         return NotTensorError("is JSON but not a tensor", _WANTED)
-    error = NotTensorError(f"is JSON but not a tensor: it has the keys {listed(entries)}", _WANTED)
+    error = NotTensorError(
+        f"is JSON but not a tensor: it has the keys {join_names(entries)}", _WANTED
+    )
     members = _find_members(text)
     error.keys = tuple(key for key, (start, _) in members.items() if text[start] == "[")
     return error
@@ -117,11 +119,11 @@ def _parse_member(text: str, key: str) -> TensorText:
         raise FormatError(f"has no key {key[:80]!r}", "an object with keys")
     members = _find_members(text)
     if key not in members:
-        raise FormatError(f"has no key {key[:80]!r}", f"one of {listed(members)}")
+        raise FormatError(f"has no key {key[:80]!r}", f"one of {join_names(members)}")
     start, stop = members[key]
     before = _NO_LINE_BREAK.sub(" ", text[:start])
     member = before + text[start:stop]
-    tensor = parse(member) if text[start] in '[{"' else body_at(member, start)  # a number
+    tensor = parse_json(member) if text[start] in '[{"' else body_at(member, start)  # a number
     others = tuple(name for name in members if name != key)
     return replace(tensor, page=text, others=others)
 
@@ -161,14 +163,14 @@ def _skip(
 
 def write(values: NDArray[Any]) -> str:
     """The JSON object of a tensor, a row a line; what JSON has no number for is a string."""
-    desc = describe(values)
+    desc = describe_array(values)
     head = f'{{"DataType": "{desc.data_type.name}", "Sizes": {list(desc.sizes)}, "Values":\n'
     as_texts: Callable[[NDArray[Any]], list[str]] = _quote_special
     return head + rows.put_brackets(rows.make_rows(values, as_texts), desc.sizes) + "}"
 
 
 def _quote_special(values: NDArray[Any]) -> list[str]:
-    texts = numbers.render(values)
+    texts = numbers.render_numbers(values)
     if values.dtype.kind in "fiub":
         for i in np.flatnonzero(~np.isfinite(values)).tolist():
             texts[i] = f'"{texts[i]}"'

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from revseq_cli.core.dtypes import dtype_of
 from revseq_cli.core.errors import FormatError, UsageError, printable
-from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, braced
+from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, in_braces
 from revseq_cli.text import numbers
 
 _BEFORE = 40  # columns of a line that are shown before the place of an error
@@ -91,13 +91,13 @@ _NO_BLANK = re.compile(r"[\v\f\x1c-\x1f]")  # which Python takes for blanks
 _OPEN, _CLOSE, _COMMA, _ELEMENT, _BLANK = range(5)
 
 
-def _kind_of(character: str) -> int:
+def _classify(character: str) -> int:
     if character in " \t\n\r":
         return _BLANK
     return {"[": _OPEN, "]": _CLOSE, ",": _COMMA}.get(character, _ELEMENT)
 
 
-_KINDS = bytes(_kind_of(chr(code)) for code in range(256))
+_KINDS = bytes(_classify(chr(code)) for code in range(256))
 _NOT_ALLOWED = {
     (_ELEMENT, _ELEMENT): "a comma is missing before this number",
     (_OPEN, _CLOSE): "an empty row",
@@ -247,7 +247,7 @@ class TensorText:
             return _make_empty(self.sizes or (), data_type)
         shape, tokens = self.body
         try:
-            flat = numbers.parse(tokens, data_type)
+            flat = numbers.parse_numbers(tokens, data_type)
         except numbers.LiteralError as e:
             raise self.error(self.offset_of(e.index), e.problem) from None
         sizes = self.sizes
@@ -256,7 +256,7 @@ class TensorText:
         if self._may_have(shape, sizes):
             return flat.reshape(sizes)
         start = self.start if self.desc else self.opened
-        found = f"the values have {braced(shape)}, but {braced(sizes)} is stated"
+        found = f"the values have {in_braces(shape)}, but {in_braces(sizes)} is stated"
         raise self.error(start, found)
 
     @property
@@ -423,11 +423,11 @@ def _make_empty(sizes: tuple[int, ...], data_type: DataType) -> NDArray[Any]:
     try:
         return np.empty(sizes, dtype_of(data_type))
     except ValueError:
-        found = f"Sizes is {braced(sizes)}"
+        found = f"Sizes is {in_braces(sizes)}"
         raise FormatError(found, "smaller sizes next to the 0") from None
 
 
-def parse(page: str, text: str) -> list[TensorText | AxisLine]:
+def parse_notation(page: str, text: str) -> list[TensorText | AxisLine]:
     """The tensors and Axis lines of a page, or the one tensor of a text without headers.
 
     `text` is the page with blanks instead of comments and markup. FormatError for anything after

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from revseq_cli.core import dtypes, signals
 from revseq_cli.core.dtypes import bits, word_of
-from revseq_cli.core.errors import FormatError, listed
+from revseq_cli.core.errors import FormatError, join_names
 from revseq_cli.core.tensors import DataType
 
 LONGEST = 1100  # characters of a number: the longest exact decimal of a FLOAT64 has 1,077
@@ -61,7 +61,7 @@ class LiteralError(ValueError):
         self.problem = problem
 
 
-def parse(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
+def parse_numbers(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
     """The numbers as an array of shape (len(tokens),).
 
     LiteralError for the first number that the data type cannot hold, and FormatError for decimal
@@ -339,8 +339,8 @@ def _as_odd_floats(wide: NDArray[np.float64]) -> NDArray[np.float32]:
 # As text
 
 
-def render(values: NDArray[Any]) -> list[str]:
-    """Each value, in C order, as the shortest text that `parse` reads back to the same bits.
+def render_numbers(values: NDArray[Any]) -> list[str]:
+    """Each value, in C order, as the shortest text that means the same bits.
 
     Integral floats below 1e16 are written as integers (1, not 1.0), as on Microsoft's pages; -0.0
     keeps its sign. BOOL is written as 0 and 1. Stopped at a signal.
@@ -355,7 +355,7 @@ def render(values: NDArray[Any]) -> list[str]:
 
 def _render_part(flat: NDArray[Any]) -> list[str]:
     if dtypes.is_minifloat(flat.dtype):
-        return dtypes.render(flat)
+        return dtypes.render_minifloats(flat)
     if flat.dtype.kind == "c":
         return _render_complex(flat)
     if flat.dtype.kind == "f":
@@ -403,5 +403,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """
     entries = dict(pairs)
     if len(entries) < len(pairs):
-        raise FormatError(f"has a key twice: {listed(key for key, _ in pairs)}", "each key once")
+        raise FormatError(
+            f"has a key twice: {join_names(key for key, _ in pairs)}", "each key once"
+        )
     return entries

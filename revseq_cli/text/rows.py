@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from revseq_cli.core import signals
 from revseq_cli.core.tensors import TensorDesc
-from revseq_cli.text.numbers import render
+from revseq_cli.text.numbers import render_numbers
 
 DOTS = "..."  # for what is left out
 
@@ -28,7 +28,7 @@ def write_tensor(
 
 def make_rows(
     values: NDArray[Any],
-    as_texts: Callable[[NDArray[Any]], list[str]] = render,
+    as_texts: Callable[[NDArray[Any]], list[str]] = render_numbers,
 ) -> list[str]:
     """A tensor's rows, aligned; `as_texts` gives the texts of elements."""
     texts = as_texts(values)

@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, listed
+from revseq_cli.core.errors import FormatError, join_names
 from revseq_cli.core.tensors import DataType
 from revseq_cli.text import numbers
 from revseq_cli.text.notation import error_at, lines_of
@@ -119,7 +119,7 @@ class Table:
         """
         cells = [*itertools.chain.from_iterable(self._rows)]
         try:
-            values = numbers.parse(cells, data_type)
+            values = numbers.parse_numbers(cells, data_type)
         except numbers.LiteralError as e:
             wanted = ""
             if not is_number(cells[e.index]):
@@ -166,7 +166,7 @@ class Table:
     def _take_column(self, column: str) -> None:
         """Keep only the column of that name; FormatError if there is none, or more than one."""
         if column not in self.header:
-            known = f"one of {listed(self.header)}" if self.header else "a first line of names"
+            known = f"one of {join_names(self.header)}" if self.header else "a first line of names"
             raise FormatError(f"has no column {column[:80]!r}", known)
         if self.header.count(column) > 1:
             raise FormatError(f"has {self.header.count(column)} columns {column!r}", "one")
@@ -199,13 +199,17 @@ class Table:
                     words.append(_replace_semicolons(self.text))
                 wanted = "lines of numbers, with commas between the cells"
                 raise error_at(
-                    self.text, line.start(), found, wanted, _hint("remove that line", words, file)
+                    self.text,
+                    line.start(),
+                    found,
+                    wanted,
+                    _choose_hint("remove that line", words, file),
                 )
             if ";" in line[0] and '"' not in line[0]:
                 found = "semicolons between the cells"
                 offset = line.start() + line[0].index(";")
                 words = [_command(_replace_semicolons(self.text), file)]
-                hint = _hint("put commas there", words, file)
+                hint = _choose_hint("put commas there", words, file)
                 raise error_at(self.text, offset, found, "commas", hint)
 
     def _refuse_comments(
@@ -224,7 +228,7 @@ class Table:
                 words = [_command("sed 's/ *#.*//'", file)]
                 offset = line.start() + len(before)
                 wanted = "comments on lines of their own"
-                hint = _hint("remove comments", words, file)
+                hint = _choose_hint("remove comments", words, file)
                 raise error_at(self.text, offset, found, wanted, hint)
 
 
@@ -238,10 +242,10 @@ def _to_new_file(words: str, file: str) -> str:
 
 
 def _command(words: str, file: str) -> str:
-    return f"{words} < {platform.quoted(file)}" if file else words
+    return f"{words} < {platform.quote(file)}" if file else words
 
 
-def _hint(
+def _choose_hint(
     aim: str,
     commands: Sequence[str],
     file: str,
@@ -288,7 +292,7 @@ def write_table(
     separator: str,
 ) -> str:
     """The lines of a table of two dimensions, with a header if there is one."""
-    texts = numbers.render(values)
+    texts = numbers.render_numbers(values)
     width = values.shape[1]
     starts = range(0, len(texts), width)
     lines = [separator.join(texts[start : start + width]) for start in starts]

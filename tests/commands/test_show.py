@@ -12,7 +12,7 @@ from conftest import SAMPLES
 from safetensors.numpy import save_file
 from terminals import in_columns, on_terminal
 
-from revseq_cli.core.platform import quoted
+from revseq_cli.core.platform import quote
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 
 X = np.arange(24, dtype="f4").reshape(2, 3, 4)
@@ -69,7 +69,7 @@ def test_hdf5_is_a_tree(revseq, tmp_path):
         "name data type shape attributes storage",
         "config text {} 0 layout contiguous",
         "layers/ 4 tensors 0",
-        f"{quoted('dense 0')}/ 2 tensors 1",
+        f"{quote('dense 0')}/ 2 tensors 1",
         "vars/ 2 tensors 0",
         "0 FLOAT32 {2,3,4} 1 chunks (1, 3, 4), filters gzip",
         "1 FLOAT64 {4} 0 layout contiguous",
@@ -105,7 +105,7 @@ def test_lists(revseq, tmp_path):
     stored = "method stored, version 1, order"
     assert lines(revseq("show", "x.npz")) == [
         "x.npz: npz, 4 tensors, 2 others", "name data type shape storage",
-        f"{quoted('a b')} FLOAT32 {{2,3,4}} {stored} C, byte order little-endian",
+        f"{quote('a b')} FLOAT32 {{2,3,4}} {stored} C, byte order little-endian",
         f"c/d FLOAT32 {{4,3,2}} {stored} F, byte order little-endian",
         f"e::f INT64 {{3}} {stored} C, byte order little-endian",
         "text <U1", "z UINT8 {3} method deflated, version 1, order C", "notes.txt no .npy file",
@@ -170,7 +170,7 @@ def test_damage_in_one_place_hides_nothing_else(revseq, tmp_path):
     data[data.index(b"descr")] = 0
     (tmp_path / "x.npz").write_bytes(data)
     assert any(
-        line.startswith(f"{quoted('a b')} damaged") for line in lines(revseq("show", "x.npz"))
+        line.startswith(f"{quote('a b')} damaged") for line in lines(revseq("show", "x.npz"))
     )
 
 

@@ -178,7 +178,7 @@ def test_names_that_windows_would_take_for_others():
      ("\udcff", "$'\\377'")],
 )  # fmt: skip
 def test_words_that_a_shell_would_take_for_more_are_quoted(text, word):
-    assert platform.quoted(text) == word
+    assert platform.quote(text) == word
     done = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True)
     assert done.stdout == os.fsencode(text)
 

@@ -231,7 +231,7 @@ def test_a_read_only_file_is_not_replaced(revseq, job):
     ],
 )  # fmt: skip
 def test_words_that_a_shell_would_take_for_more_are_quoted(text, word):
-    assert platform.quoted(text) == word
+    assert platform.quote(text) == word
     assert split(f"revseq {word}") == ["revseq", text]
 
 

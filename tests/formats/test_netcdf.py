@@ -212,7 +212,7 @@ def test_the_history_gets_a_line_before_the_others(folder, revseq):
     revseq(*RUN, "y.nc", "--overwrite", env=NOON).ok()
     assert history(folder / "y.nc") == f"{LINE} --overwrite"
     revseq("convert", "y.nc::v", "b b.nc", env={"SOURCE_DATE_EPOCH": "0"}).ok()
-    first = f"Thu Jan  1 00:00:00 1970: revseq convert y.nc::v {platform.quoted('b b.nc')}"
+    first = f"Thu Jan  1 00:00:00 1970: revseq convert y.nc::v {platform.quote('b b.nc')}"
     assert history(folder / "b b.nc") == f"{first}\n{LINE} --overwrite"
     before = time.time() - 1
     lengths = json.dumps(LENGTHS.tolist()) + " " * 2000

@@ -563,8 +563,8 @@ def test_a_model_that_is_cut_short(tmp_path):
         try:
             model = Model(str(tmp_path / "m.onnx"))
             node = model.node("yb")
-            assert model.told(node)
-            model.cut([node.values, node.lengths], (), [])
+            assert model.describe_node(node)
+            model.cut_out([node.values, node.lengths], (), [])
         except FormatError:
             refused += 1
     assert len(damaged) // 4 < refused < len(damaged)
@@ -578,6 +578,6 @@ def test_only_what_the_node_needs_is_read(tmp_path):
         helper.make_node("Add", ["y", "large"], ["z"]),
     )
     save(tmp_path / "m.onnx", [clip, reverse("x", "n", "y"), behind], U_AND_N, ["z"], weights)
-    graph = Model(str(tmp_path / "m.onnx")).cut(["x", "n"], (), []).graph
+    graph = Model(str(tmp_path / "m.onnx")).cut_out(["x", "n"], (), []).graph
     assert [each.op_type for each in graph.node] == ["Clip"]
     assert [each.name for each in (*graph.initializer, *graph.output)] == ["most", "x", "n"]

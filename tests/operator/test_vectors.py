@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT
 
 import revseq_cli
-from revseq_cli.core.dtypes import describe, dtype_of
+from revseq_cli.core.dtypes import describe_array, dtype_of
 from revseq_cli.core.tensors import DataType
 from revseq_cli.operator.spec import FeatureLevel, lowest_level
 
@@ -27,5 +27,5 @@ def test_vector(vector):
     assert oracle.same_bits(
         revseq_cli.reverse_subsequences(values, lengths, vector["axis"]), expected
     )
-    level = lowest_level(describe(values), describe(lengths), vector["axis"])
+    level = lowest_level(describe_array(values), describe_array(lengths), vector["axis"])
     assert level is FeatureLevel.parse(vector["min_feature_level"])

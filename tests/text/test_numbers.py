@@ -20,7 +20,7 @@ from revseq_cli.text.examples import Text
 
 
 def parse(name, *tokens):
-    return numbers.parse(tokens, DataType[name])
+    return numbers.parse_numbers(tokens, DataType[name])
 
 
 @settings(max_examples=150)
@@ -33,14 +33,16 @@ def parse(name, *tokens):
 )
 def test_text_reads_back_bit_for_bit(data_type, data):
     values = np.frombuffer(data, dtype_of(data_type))
-    texts = numbers.render(values)
-    back = numbers.parse(texts, data_type)
+    texts = numbers.render_numbers(values)
+    back = numbers.parse_numbers(texts, data_type)
     assert oracle.same_bits(back, values), texts
 
 
 def test_every_float16_reads_back():
     values = np.arange(2**16, dtype=np.uint16).view(np.float16)
-    assert oracle.same_bits(numbers.parse(numbers.render(values), DataType.FLOAT16), values)
+    assert oracle.same_bits(
+        numbers.parse_numbers(numbers.render_numbers(values), DataType.FLOAT16), values
+    )
 
 
 MINIFLOATS = [data_type for data_type in DataType if data_type.kind == "minifloat"]
@@ -56,9 +58,9 @@ def test_every_minifloat_reads_back(monkeypatch, data_type, has_package):
         monkeypatch.setattr(dtypes, "find_spec", lambda name: None)
     words = np.arange(2 ** (8 * data_type.size)).astype(f"u{data_type.size}")
     values = words.view(dtype_of(data_type))
-    texts = numbers.render(values)
+    texts = numbers.render_numbers(values)
     assert texts[1].startswith("0x") is not has_package
-    assert oracle.same_bits(numbers.parse(texts, data_type), values)
+    assert oracle.same_bits(numbers.parse_numbers(texts, data_type), values)
 
 
 @pytest.mark.parametrize(
@@ -82,13 +84,13 @@ def test_a_minifloat_is_rounded_once():
     """FLOAT32 is half-way between two values of BFLOAT16; the number is a little above."""
     pytest.importorskip("ml_dtypes")
     above = "1.00390625000000001"
-    assert numbers.render(parse("BFLOAT16", above, "1.00390625")) == ["1.008", "1"]
+    assert numbers.render_numbers(parse("BFLOAT16", above, "1.00390625")) == ["1.008", "1"]
 
 
 @given(st.binary(min_size=64, max_size=64), st.sampled_from(["COMPLEX64", "COMPLEX128"]))
 def test_complex_numbers_read_back(data, name):
     values = np.frombuffer(data, dtype_of(DataType[name]))
-    assert oracle.same_bits(parse(name, *numbers.render(values)), values)
+    assert oracle.same_bits(parse(name, *numbers.render_numbers(values)), values)
 
 
 def test_complex_numbers_as_others_write_them():
@@ -102,9 +104,11 @@ def test_complex_numbers_as_others_write_them():
 
 def test_how_numbers_are_written():
     swapped = np.array([0x7FC00001, 0xFF800000, 0x3DCCCCCD], ">u4").view(">f4")
-    assert numbers.render(swapped) == ["nan(0x7fc00001)", "-inf", "0.1"]
+    assert numbers.render_numbers(swapped) == ["nan(0x7fc00001)", "-inf", "0.1"]
     values = np.array([1, -0.0, 0, 1e16, 0.5, np.nan, np.inf, -np.inf, 2**53], np.float64)
-    assert numbers.render(values) == "1 -0.0 0 1e+16 0.5 nan inf -inf 9007199254740992".split()
+    assert (
+        numbers.render_numbers(values) == "1 -0.0 0 1e+16 0.5 nan inf -inf 9007199254740992".split()
+    )
 
 
 @pytest.mark.parametrize(

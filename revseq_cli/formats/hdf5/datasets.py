@@ -23,7 +23,7 @@ import numpy as np
 from h5py import h5d, h5g, h5i, h5l, h5o, h5p, h5s, h5t
 
 from revseq_cli.core import platform, signals
-from revseq_cli.core.errors import FormatError, UsageError, listed, printable, shortened
+from revseq_cli.core.errors import FormatError, UsageError, join_names, printable, shorten
 from revseq_cli.formats.attributes import NOTHING, Attributes, Variable, fill_of, fit_types
 from revseq_cli.formats.contract import Original, Source
 from revseq_cli.formats.hdf5 import files, storage
@@ -181,7 +181,7 @@ class OwnDataset(NewDataset):
             names = [dimension or next(free) for dimension in names]
         limits = tuple(h5s.UNLIMITED if limit is None else limit for limit in self.limits)
         space = h5s.create_simple(self.template.sizes, limits)
-        kind = storage.kind_of(self.template.dtype)
+        kind = storage.make_type(self.template.dtype)
         dataset = _create_dataset(file, f"{above}/{name}", kind, space, self.properties)
         return dataset, names, is_coordinate
 
@@ -510,7 +510,7 @@ class CopiedDataset(NewDataset):
                 _copy_attribute(old.id, dataset.id, name)
             except RAISED:  # of a type that h5py lacks
                 lost.append(str(name))
-        notes = [f"not copied: {listed(lost)}"] if lost else []
+        notes = [f"not copied: {join_names(lost)}"] if lost else []
         return dataset, notes
 
 
@@ -567,7 +567,7 @@ def _has(file: h5py.File, path: str) -> bool:
         if not isinstance(item, h5g.GroupID):
             return False
         group = item
-    return bool(group.links.exists(files.as_bytes(last)))
+    return bool(group.links.exists(files.encode_name(last)))
 
 
 def _member(group: h5g.GroupID, name: str) -> h5o.ObjectID | None:
@@ -575,7 +575,7 @@ def _member(group: h5g.GroupID, name: str) -> h5o.ObjectID | None:
 
     None for a link, and where there is none.
     """
-    part = files.as_bytes(name)
+    part = files.encode_name(name)
     if not group.links.exists(part) or group.links.get_info(part).type != h5l.TYPE_HARD:
         return None
     return h5o.open(group, part)
@@ -591,10 +591,10 @@ def _find_old(file: h5py.File, name: str, original: Original) -> h5py.Dataset | 
     for part in name.strip("/").split("/"):
         if not isinstance(item, h5g.GroupID):
             raise _other_object(path, original)
-        if item.links.exists(files.as_bytes(files.NOT_COORDINATE + part)):
+        if item.links.exists(files.encode_name(files.NOT_COORDINATE + part)):
             part = files.NOT_COORDINATE + part
         path = f"{path}/{part}"
-        if not item.links.exists(files.as_bytes(part)):
+        if not item.links.exists(files.encode_name(part)):
             return None
         item = _member(item, part)
     if not isinstance(item, h5d.DatasetID):
@@ -744,8 +744,8 @@ def _add_history(file: h5py.File) -> list[str]:
     except (ValueError, OverflowError, OSError):
         expected = "seconds since 1970-01-01 UTC, such as 1700000000"
         raise UsageError(f"SOURCE_DATE_EPOCH is {str(epoch)[:40]!r}", expected) from None
-    command = printable(" ".join(map(platform.quoted, ["revseq", *sys.argv[1:]])))
-    line = f"{time.asctime(moment)}: {shortened(command, _LONGEST_COMMAND)}"
+    command = printable(" ".join(map(platform.quote, ["revseq", *sys.argv[1:]])))
+    line = f"{time.asctime(moment)}: {shorten(command, _LONGEST_COMMAND)}"
     old = files.read_attribute(file, "history")
     text = f"{line}\n{old}" if old else line
     is_no_text = "history" in file.attrs and not isinstance(old, str)

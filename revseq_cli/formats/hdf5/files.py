@@ -27,7 +27,13 @@ from h5py import h5a, h5d, h5g, h5l, h5o, h5t
 
 from revseq_cli import files
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, NoTensorError, RevseqError, TensorIOError, listed
+from revseq_cli.core.errors import (
+    FormatError,
+    NoTensorError,
+    RevseqError,
+    TensorIOError,
+    join_names,
+)
 from revseq_cli.core.tensors import DataType
 from revseq_cli.files import base
 from revseq_cli.formats.attributes import Attributes, as_neutral, count_bytes
@@ -100,7 +106,7 @@ def hdf5_error(error: Exception, path: str, where: str, verb: str = "read") -> R
     words = str(error)
     # The latter is a mark in the file, which a writer that was killed leaves behind.
     if "unable to lock file" in words or "already open for" in words:
-        hint = f"try again later, or if no program writes it: h5clear -s {platform.quoted(path)}"
+        hint = f"try again later, or if no program writes it: h5clear -s {platform.quote(path)}"
         return TensorIOError("being written by another process", hint=hint, where=path)
     number = _system_error(error)
     if number:
@@ -130,7 +136,7 @@ def require_own_values(dataset: h5d.DatasetID, where: str) -> h5d.DatasetID:
     if properties.get_layout() == h5d.VIRTUAL:
         file = where.partition("::")[0]
         found = "a virtual dataset, made of other files"
-        hint = f"to copy them into one file: h5repack -l CONTI {platform.quoted(file)} new.h5"
+        hint = f"to copy them into one file: h5repack -l CONTI {platform.quote(file)} new.h5"
         expected = "values in the file itself: other files are not opened"
         raise NoTensorError(found, expected, hint, where)
     if properties.get_external_count():
@@ -142,7 +148,7 @@ def require_own_values(dataset: h5d.DatasetID, where: str) -> h5d.DatasetID:
 
 def open_dataset(file: h5py.File, hard_path: str, where: str) -> h5py.Dataset:
     """The dataset at a path of hard links; FormatError if its values are in other files."""
-    return h5py.Dataset(require_own_values(h5d.open(file.id, as_bytes(hard_path)), where))
+    return h5py.Dataset(require_own_values(h5d.open(file.id, encode_name(hard_path)), where))
 
 
 def require_numbers(dataset: h5py.Dataset, asked: DataType | None) -> np.dtype[Any]:
@@ -151,7 +157,7 @@ def require_numbers(dataset: h5py.Dataset, asked: DataType | None) -> np.dtype[A
     `asked` is the data type of opaque elements, which have no name.
     """
     _refuse_other_programs(dataset)
-    return storage.dtype_of(dataset.id.get_type(), asked)
+    return storage.read_dtype(dataset.id.get_type(), asked)
 
 
 def _refuse_other_programs(dataset: h5py.Dataset) -> None:
@@ -403,7 +409,7 @@ def find_dataset(file: h5py.File, key: str | None, path: str) -> tuple[h5py.Data
     if isinstance(item, h5d.DatasetID):
         return h5py.Dataset(item), name, hard_path
     inside = [inner for inner in _find_datasets(file) if inner.startswith(f"{hard_path}/")]
-    found = f"a group with {listed(inside)}" if inside else "a group"
+    found = f"a group with {join_names(inside)}" if inside else "a group"
     tensors = [inner for inner in inside if _is_tensor(file, inner)]
     raise FormatError(found, "a dataset", try_hint(path, *tensors), f"{path}::{name}")
 
@@ -424,7 +430,7 @@ def _is_tensor(file: h5py.File, key: str) -> bool:
 
 def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
     """The dataset of that name in a group; None where there is none, or a link leads elsewhere."""
-    part = as_bytes(name)
+    part = encode_name(name)
     if "/" in name or not group.id.links.exists(part):
         return None
     if group.id.links.get_info(part).type != h5l.TYPE_HARD:
@@ -451,32 +457,32 @@ def follow_links(
     while todo:
         part = todo.pop(0)
         links = item.links if isinstance(item, h5g.GroupID) else None
-        if links and links.exists(as_bytes(NOT_COORDINATE + part)):
+        if links and links.exists(encode_name(NOT_COORDINATE + part)):
             part = NOT_COORDINATE + part
-        if not links or not links.exists(as_bytes(part)):
+        if not links or not links.exists(encode_name(part)):
             tensors = [inner for inner in _find_datasets(file) if _is_tensor(file, inner)]
             if not ways:
                 raise unknown_tensor(tensors, name, path, "no such dataset")
             # The name is right, so that none like it is meant.
             found = f"{', and '.join(ways)}, which does not exist"
-            raise FormatError(found, f"one of {listed(tensors)}", where=where)
-        kind = links.get_info(as_bytes(part)).type
+            raise FormatError(found, f"one of {join_names(tensors)}", where=where)
+        kind = links.get_info(encode_name(part)).type
         if kind == h5l.TYPE_HARD:
-            item = h5o.open(item, as_bytes(part))
+            item = h5o.open(item, encode_name(part))
             hard_path = f"{hard_path}/{part}"
             if isinstance(item, h5d.DatasetID):
                 require_own_values(item, where)
             elif not isinstance(item, h5g.GroupID):
                 raise FormatError("a data type", "a dataset", where=where)
             continue
-        ways.append(f"{hard_path}/{part} is {_link(item, as_bytes(part), kind)}")
+        ways.append(f"{hard_path}/{part} is {_link(item, encode_name(part), kind)}")
         if kind != h5l.TYPE_SOFT:
             expected = "a dataset inside the file: other files are not opened"
             raise FormatError(", and ".join(ways), expected, where=where)
         if len(ways) > _MOST_SOFT_LINKS:
             found = f"{ways[0]}, and more soft links follow than HDF5 allows"
             raise FormatError(found, "a dataset", where=where)
-        target = as_text(item.links.get_val(as_bytes(part)))
+        target = as_text(item.links.get_val(encode_name(part)))
         if target.startswith("/"):
             item = root
             hard_path = ""
@@ -563,7 +569,7 @@ def _links(group: h5g.GroupID, path: str) -> list[tuple[h5g.GroupID, str, bytes,
     ]
 
 
-def as_bytes(part: str) -> bytes:
+def encode_name(part: str) -> bytes:
     """The name of a link as bytes; surrogates become the bytes that are not UTF-8."""
     return part.encode("utf-8", "surrogateescape")
 

@@ -312,7 +312,7 @@ class Hdf5ReadTask:
                 storage.read(dataset, box, self.dtype)
             except RAISED:
                 reason = "it fails its checksum or its filter"
-                raise self._damaged(box, dataset, reason) from None
+                raise self._report_damage(box, dataset, reason) from None
 
     def _require_whole_frames(self, dataset: h5py.Dataset) -> None:
         """FormatError with the first chunk whose Blosc frame is truncated.
@@ -324,9 +324,9 @@ class Hdf5ReadTask:
             try:
                 storage.require_whole_chunk(dataset, start)
             except FormatError as e:
-                raise self._damaged(box, dataset, e.found) from None
+                raise self._report_damage(box, dataset, e.found) from None
 
-    def _damaged(self, box: Region, dataset: h5py.Dataset, reason: str) -> FormatError:
+    def _report_damage(self, box: Region, dataset: h5py.Dataset, reason: str) -> FormatError:
         start = chunk_start(box, dataset.chunks)
         return damaged_file(f"the chunk at {start} is damaged: {reason}", self.name)
 

@@ -24,15 +24,15 @@ from h5py import h5p, h5s, h5t, h5z
 from numpy.typing import NDArray
 
 from revseq_cli.core import dtypes, platform, signals
-from revseq_cli.core.errors import FormatError, listed
+from revseq_cli.core.errors import FormatError, join_names
 from revseq_cli.core.tensors import (
     DataType,
     Region,
-    braced,
     chunk_boxes,
+    in_braces,
     inside,
-    parts,
     sizes_of,
+    split_chunks,
 )
 from revseq_cli.formats.refusals import require_whole_frame
 
@@ -68,13 +68,13 @@ _OTHERS = {
 }
 
 
-def dtype_of(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
+def read_dtype(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]:
     """The dtype that has such elements, bit for bit; FormatError for what no tensor has.
 
     `asked` is the data type of opaque elements, which have no name.
     """
     if isinstance(kind, h5t.TypeOpaqueID):
-        return dtypes.named(np.dtype(f"V{kind.get_size()}"), asked, "")
+        return dtypes.name_bytes(np.dtype(f"V{kind.get_size()}"), asked, "")
     if isinstance(kind, h5t.TypeEnumID):
         dtype = _dtype_of_enumeration(kind)
     elif isinstance(kind, h5t.TypeIntegerID):
@@ -97,7 +97,7 @@ def _dtype_of_enumeration(kind: h5t.TypeEnumID) -> np.dtype[Any] | None:
     """
     if is_narrow(kind.get_super()):
         return None
-    dtype = dtype_of(kind.get_super())
+    dtype = read_dtype(kind.get_super())
     numbers = range(kind.get_nmembers())
     members = {kind.get_member_name(i): kind.get_member_value(i) for i in numbers}
     if dtype.itemsize == 1 and members == _BOOLEANS:
@@ -129,7 +129,7 @@ def _dtype_of_float(kind: h5t.TypeFloatID) -> np.dtype[Any] | None:
             continue
         for order in ("<", ">"):
             dtype = known.newbyteorder(order)
-            if kind.equal(kind_of(dtype)):
+            if kind.equal(make_type(dtype)):
                 return dtype
     return None
 
@@ -143,7 +143,7 @@ def _dtype_of_complex(kind: h5t.TypeID) -> np.dtype[Any] | None:
     if size not in (8, 16):
         return None
     if kind.get_class() == getattr(h5t, "COMPLEX", None):
-        return np.dtype(f"{dtype_of(kind.get_super()).byteorder}c{size}")
+        return np.dtype(f"{read_dtype(kind.get_super()).byteorder}c{size}")
     if not isinstance(kind, h5t.TypeCompoundID) or kind.get_nmembers() != 2:
         return None
     real, imaginary = kind.get_member_type(0), kind.get_member_type(1)
@@ -188,7 +188,7 @@ def is_narrow(kind: h5t.TypeID) -> bool:
 
 
 @functools.cache
-def kind_of(dtype: np.dtype[Any]) -> h5t.TypeID:
+def make_type(dtype: np.dtype[Any]) -> h5t.TypeID:
     """HDF5's type for elements of a dtype."""
     if not dtypes.is_minifloat(dtype):
         return h5t.py_create(dtype, logical=True)
@@ -215,7 +215,7 @@ def meaning(kind: h5t.TypeID) -> str:
         case h5t.TypeCompoundID():
             return f"compound of {_list_members(kind)}"
         case h5t.TypeArrayID():
-            return f"array of sizes {braced(kind.get_array_dims())}"
+            return f"array of sizes {in_braces(kind.get_array_dims())}"
     if is_narrow(kind):
         return f"integers of {kind.get_precision()} bits"
     return ""
@@ -225,7 +225,7 @@ def _list_members(kind: h5t.TypeEnumID | h5t.TypeCompoundID) -> str:
     names = []
     for i in range(kind.get_nmembers()):
         names.append(kind.get_member_name(i).decode("utf-8", "replace"))
-    return listed(names, 5)
+    return join_names(names, 5)
 
 
 def read(dataset: h5py.Dataset, region: Region, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -416,10 +416,10 @@ class ChunkBlockWriter:
             with LOCK:
                 scratch = _scratch(self.image)
                 encoded: list[Chunk] = []
-                for box, values_of_chunk in parts(region, values, self.chunks):
+                for box, values_of_chunk in split_chunks(region, values, self.chunks):
                     signals.check()
                     start = tuple(part.start for part in box)
-                    encoded.append((start, *self._encoded(scratch, values_of_chunk)))
+                    encoded.append((start, *self._encode(scratch, values_of_chunk)))
                 return encoded
         except (OSError, RuntimeError, ValueError) as e:
             if isinstance(e, FormatError):
@@ -427,7 +427,7 @@ class ChunkBlockWriter:
             found = f"its filters cannot encode: {str(e)[:200]}"
             raise FormatError(found, "filters that can", _UNFILTERED, self.name) from None
 
-    def _encoded(self, scratch: h5py.h5d.DatasetID, values: NDArray[Any]) -> tuple[bytes, int]:
+    def _encode(self, scratch: h5py.h5d.DatasetID, values: NDArray[Any]) -> tuple[bytes, int]:
         """The bytes of a chunk as HDF5 stores them, and the filters that it skipped.
 
         The values end at the tensor's end. HDF5 fills up a chunk beyond the end, and decides

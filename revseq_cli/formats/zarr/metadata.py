@@ -25,9 +25,9 @@ import numpy as np
 
 from revseq_cli import files
 from revseq_cli.core import signals
-from revseq_cli.core.dtypes import data_type_of, dtype_of, is_nameless, named, require_sizes
+from revseq_cli.core.dtypes import data_type_of, dtype_of, is_nameless, name_bytes, require_sizes
 from revseq_cli.core.errors import FormatError, MissingFileError, RevseqError, TensorIOError
-from revseq_cli.core.tensors import DataType, TensorDesc, braced
+from revseq_cli.core.tensors import DataType, TensorDesc, in_braces
 from revseq_cli.files import base, folders
 from revseq_cli.formats.attributes import FILL, MISSING, VALID, Attributes, as_neutral
 from revseq_cli.formats.contract import Address, TextTypes
@@ -394,7 +394,7 @@ def read(node: Node, where: str, asked: DataType | None = None, *, texts: bool =
         numbers = (*fields.sizes, *fields.chunks, *fields.shards)
         if not all(type(number) is int for number in numbers):
             raise TypeError
-        dtype = _dtype_of(fields.kind, node.version)
+        dtype = _read_dtype(fields.kind, node.version)
         is_text = texts and dtype.kind in "USOmM"
         if not is_text:
             dtype = _require_numbers(dtype, fields.kind, asked, where)
@@ -489,7 +489,7 @@ def _require_numbers(
 ) -> np.dtype[Any]:
     """The dtype of numbers, or of bytes that have the data type `asked`; FormatError for others."""
     try:
-        dtype = named(dtype, asked, where)
+        dtype = name_bytes(dtype, asked, where)
         data_type_of(dtype)
     except FormatError as e:
         if not is_nameless(dtype):
@@ -508,7 +508,7 @@ def _require_chunks(fields: _Fields, where: str) -> None:
     if has_all and all(0 < number < 1 << 63 for number in numbers):
         return
     expected = "a size from 1 to 2^63 - 1 for each dimension"
-    raise FormatError(f"has the chunks {braced(fields.chunks)[:200]}", expected, where=where)
+    raise FormatError(f"has the chunks {in_braces(fields.chunks)[:200]}", expected, where=where)
 
 
 def _dimensions_of(names: Any, count: int) -> tuple[str, ...]:  # noqa: ANN401 - of JSON
@@ -524,7 +524,7 @@ def _with_name(part: Any) -> Any:  # noqa: ANN401 - of JSON
     return {"name": part} if isinstance(part, str) else part
 
 
-def _dtype_of(kind: Any, version: Version) -> np.dtype[Any]:  # noqa: ANN401 - of JSON
+def _read_dtype(kind: Any, version: Version) -> np.dtype[Any]:  # noqa: ANN401 - of JSON
     """The dtype of a data type; that of Python's objects for one that no tensor has."""
     if version == 2:
         try:
@@ -632,7 +632,7 @@ def _list_identities(
                     base.refuse_output(status, entry.path)
                     yield name, base.identity_of(status)
         except FileNotFoundError:
-            raise changed(where) from None
+            raise report_change(where) from None
 
 
 def groups_above(key: str) -> list[str]:
@@ -646,6 +646,6 @@ def groups_above(key: str) -> list[str]:
     return ["/".join(parts[:i]) for i in range(len(parts))]
 
 
-def changed(where: str) -> TensorIOError:
+def report_change(where: str) -> TensorIOError:
     """The error for a store that is not as it was."""
     return TensorIOError("changed while it was read", "a store that does not change", where=where)

@@ -23,8 +23,8 @@ from zarr.storage import LocalStore
 
 from revseq_cli.core import dtypes, platform
 from revseq_cli.core.dtypes import is_nameless
-from revseq_cli.core.errors import FormatError, UsageError, listed
-from revseq_cli.core.tensors import Region, parts
+from revseq_cli.core.errors import FormatError, UsageError, join_names
+from revseq_cli.core.tensors import Region, split_chunks
 from revseq_cli.files import base, join
 from revseq_cli.files.copies import copy_file
 from revseq_cli.files.new import NewFile
@@ -234,7 +234,7 @@ class ZarrSink(FileSink):
             elif not self._has_coordinate(f"{above}/{variable.name}".lstrip("/"), variable):
                 self._variables.append(variable)
         if lost:
-            self.left_out += (f"{listed(lost)}, for which there is no room next to the array",)
+            self.left_out += (f"{join_names(lost)}, for which there is no room next to the array",)
 
     def _refuse_other_sizes(self, above: str, own: str) -> None:
         """UsageError where a dimension has another size in the group.
@@ -318,7 +318,7 @@ class ZarrSink(FileSink):
         if self._original.is_input:
             path = self._original.path
             if metadata.files_in(path, path)[0] != self._digest:
-                raise metadata.changed(path)
+                raise metadata.report_change(path)
 
     def _consolidate(self, above: str) -> None:
         """Write the copy of all metadata in a group again, where the store has such a copy."""
@@ -365,7 +365,8 @@ class _ZarrBlockWriter:
         with wrap_zarr_errors(self.name, "write"):
             dtype = self.array.open().dtype
             chunks = [
-                (box, _as_stored(part, dtype)) for box, part in parts(region, values, self.chunks)
+                (box, _as_stored(part, dtype))
+                for box, part in split_chunks(region, values, self.chunks)
             ]
             base.patiently(functools.partial(self.array.write_each, chunks), platform.keeps_name)
 

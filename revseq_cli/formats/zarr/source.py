@@ -82,10 +82,10 @@ class ZarrSource(Source):
         node = self.store.read_node(key) if key else None
         is_array = node is not None and node.is_array
         if key is None or not is_array:  # only then, since a store may have very many arrays
-            key = choose_tensor(self.store.list_arrays(), key, name, is_tensor=self._has_numbers)
+            key = choose_tensor(self.store.list_arrays(), key, name, is_tensor=self._holds_numbers)
             node = self.store.read_node(key)
         if node is None:
-            raise metadata.changed(name)
+            raise metadata.report_change(name)
         self.key = key
         self.node = node
         self.name = f"{name}::{key}" if key else name
@@ -123,7 +123,7 @@ class ZarrSource(Source):
             self.array.open()
         self.storage = Storage("zarr", details)
 
-    def _has_numbers(self, key: str) -> bool:
+    def _holds_numbers(self, key: str) -> bool:
         """Whether an array can be read as a tensor, as far as its metadata say."""
         node = self.store.read_node(key)
         if node is None:
@@ -141,7 +141,7 @@ class ZarrSource(Source):
 
     def recheck(self) -> None:
         if metadata.files_in(self.array.folder, self.name)[0] != self._digest:
-            raise metadata.changed(self.name)
+            raise metadata.report_change(self.name)
 
     def original_for(self, name: str) -> Original | None:  # noqa: ARG002 - the name says nothing
         """Its store; None at a web server, which lists no files."""
@@ -292,11 +292,11 @@ class _ZarrReadTask:
             with contextlib.suppress(
                 FormatError, *MEMORY_ENDED
             ):  # the loop finds the chunk to blame
-                return self._values(self.region)
+                return self._read_box(self.region)
         values = np.empty(shape, self.dtype)
         for box in chunk_boxes(self.region, self.chunks):
             try:
-                values[inside(box, self.region)] = self._values(box)
+                values[inside(box, self.region)] = self._read_box(box)
             except (FormatError, *MEMORY_ENDED) as e:
                 # The index of a damaged shard asks for any number of bytes.
                 why = (
@@ -308,7 +308,7 @@ class _ZarrReadTask:
                 raise FormatError(found, "the whole store", "fetch it again", self.name) from None
         return values
 
-    def _values(self, region: Region) -> NDArray[Any]:
+    def _read_box(self, region: Region) -> NDArray[Any]:
         with wrap_zarr_errors(self.name, "read"):
             return _as_dtype(self.array.read(region), self.dtype)
 
