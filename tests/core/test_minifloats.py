@@ -87,10 +87,10 @@ def test_npy_has_no_name_for_them(revseq, tmp_path, made, name):
         hint = (
             "add --dtype BFLOAT16"
             if array.itemsize == 2
-            else "add --dtype and the type that was saved"
+            else f"--dtype {name}\n"
         )
         revseq("run", "x.npy", *job, "-o", "y.npy").refused(
-            "x.npy: its data type is |V", "bytes without a name", name, hint
+            "x.npy: its data type is untyped bytes", name, hint
         )
     revseq("run", "x.npy", *job, "--dtype", name, "-o", "y.safetensors", "--verify").ok()
     ((_, found),) = deserialize((tmp_path / "y.safetensors").read_bytes())
@@ -135,7 +135,7 @@ def test_zarr_of_bytes(revseq, tmp_path, version):
         )
         array[:] = x.view("V2")
     job = ("run", "x.zarr", "n.npy", "--axis", 1, *NONE, "-o", "y.zarr", "--verify")
-    revseq(*job).refused("x.zarr: its data type is |V2: bytes without a name", "--dtype BFLOAT16")
+    revseq(*job).refused("x.zarr: its data type is untyped bytes (|V2)", "--dtype BFLOAT16")
     revseq(*job, "--dtype", "BFLOAT16").ok()
     with warnings.catch_warnings(action="ignore"):
         found = zarr.open_array(tmp_path / "y.zarr", mode="r")
