@@ -84,11 +84,7 @@ def test_npy_has_no_name_for_them(revseq, tmp_path, made, name):
     if name == "FLOAT8_E5M2":  # NumPy writes f1, which is no other type's
         assert "FLOAT8_E5M2\n" in revseq("show", "x.npy").ok().out
     else:
-        hint = (
-            "add --dtype BFLOAT16"
-            if array.itemsize == 2
-            else f"--dtype {name}\n"
-        )
+        hint = "add --dtype BFLOAT16" if array.itemsize == 2 else f"--dtype {name}\n"
         revseq("run", "x.npy", *job, "-o", "y.npy").refused(
             "x.npy: its data type is untyped bytes", name, hint
         )
