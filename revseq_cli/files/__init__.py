@@ -1,6 +1,9 @@
-"""Files, near and far: `base.InputFile` to read one, `new.NewFile` to write one, and the functions here to get them.
+"""Files, on this machine and at addresses.
 
-A path names a file of this machine, or is an address such as s3://bucket/x.npy. Nobody outside this package asks which.
+`base.InputFile` reads one, `new.NewFile` writes one, and the functions here get them.
+
+A path names a file of this machine, or is an address such as s3://bucket/x.npy. Nobody outside this
+package asks which.
 """
 
 from __future__ import annotations
@@ -23,14 +26,17 @@ if TYPE_CHECKING:
     from revseq_cli.files.nearby import Known
     from revseq_cli.files.new import NewFile
 
-# What is imported inside the functions: NumPy is for those that read, and fsspec for those who use addresses.
+# What is imported inside the functions: NumPy is for those that read, and fsspec for those who use
+# addresses.
 
 
 @contextlib.contextmanager
 def open_file(
     path: str, unchanged: Identity | None = None, name: str = "", *, afresh: bool = False
 ) -> Iterator[InputFile]:
-    """A file for reading; it must be as it was at `unchanged`. `name` is what to call it, where that is not its path.
+    """A file for reading; it must be as it was at `unchanged`.
+
+    `name` is what to call it, where that is not its path.
 
     The server of an address is asked for a file's state once, and again with `afresh`.
     """
@@ -66,7 +72,9 @@ def ask_again(paths: Collection[str]) -> None:
 
 
 def bring_near(path: str, identity: Identity) -> None:
-    """Fetch a file of which all will be read: from now on this process, and its forks, find its bytes here.
+    """Fetch a file of which all will be read.
+
+    From now on this process, and its forks, find its bytes here.
 
     Nothing is done for a file of this machine, or where the temporary folder has no room for it.
     """
@@ -77,7 +85,10 @@ def bring_near(path: str, identity: Identity) -> None:
 
 
 def bring_common_near(paths: Iterable[str]) -> contextlib.AbstractContextManager[None]:
-    """Fetch those of the files that are at addresses, for several jobs of workers that begin later."""
+    """Fetch those of the files that are at addresses.
+
+    Several jobs of workers, which begin later, read them.
+    """
     far_ones = [path for path in paths if is_address(path)]
     if not far_ones:
         return contextlib.nullcontext()
@@ -111,7 +122,10 @@ def take_known(known: Known | None) -> None:
 
 
 def learn_states(paths: Iterable[str]) -> None:
-    """Ask for the states of many files at addresses, by one listing for each folder that has several of them."""
+    """Ask for the states of many files at addresses.
+
+    One listing is made for each folder that has several of them.
+    """
     far_ones = [path for path in paths if is_address(path)]
     if far_ones:
         from revseq_cli.files.nearby import learn_states
@@ -138,7 +152,10 @@ def has_any(folder: str, names: Collection[str]) -> bool:
 
 
 def is_folder(path: str, *, assumed: bool = False) -> bool:
-    """Whether it is a folder, or files are below that address, which is not asked where it is `assumed`."""
+    """Whether it is a folder, or files are below that address.
+
+    The address is not asked where it is `assumed`.
+    """
     if is_address(path) and assumed:
         return True
     if is_address(path):
@@ -149,7 +166,10 @@ def is_folder(path: str, *, assumed: bool = False) -> bool:
 
 
 def list_files(path: str) -> dict[str, Identity] | None:
-    """The states of the files below an address, none for a web server; None for a folder of this machine."""
+    """The states of the files below an address, none for a web server.
+
+    None for a folder of this machine.
+    """
     if not is_address(path):
         return None
     from revseq_cli.files.folders import list_files
@@ -158,7 +178,10 @@ def list_files(path: str) -> dict[str, Identity] | None:
 
 
 def take_listing(path: str) -> dict[str, Identity] | None:
-    """The same as `list_files`, where `has_any` was just asked for the folder without another request."""
+    """The same as `list_files`, where `has_any` was just asked for the folder.
+
+    No other request is made.
+    """
     if not is_address(path):
         return None
     from revseq_cli.files.folders import take_listing
@@ -172,7 +195,10 @@ def lists_files(path: str) -> bool:
 
 
 def time_of_change(path: str) -> int | None:
-    """When a file, or anything in a folder, was changed last, in nanoseconds; None where there is none."""
+    """When a file, or anything in a folder, was changed last, in nanoseconds.
+
+    None where there is none.
+    """
     if is_address(path):
         from revseq_cli.files.nearby import time_of_change
 
@@ -190,7 +216,10 @@ def time_of_change(path: str) -> int | None:
 
 
 def list_matching(pattern: str) -> list[str]:
-    """The files and folders that match a pattern, in the order of their names; folders end in a slash."""
+    """The files and folders that match a pattern, in the order of their names.
+
+    Folders end in a slash.
+    """
     if is_address(pattern):
         from revseq_cli.files.nearby import list_matching
 
@@ -222,8 +251,8 @@ def split_address(
 ) -> tuple[Address, str | None] | None:
     """An address, and the name that follows it after ::, or None; None for a path of this machine.
 
-    The first :: after a suffix that `has_suffix` knows ends the address. Elsewhere the key of an object that exists may
-    have :: in it.
+    The first :: after a suffix that `has_suffix` knows ends the address. Elsewhere the key of an
+    object that exists may have :: in it.
     """
     if not is_address(text):
         return None
@@ -248,7 +277,10 @@ def real_path(path: str) -> str:
 
 
 def make_resolver() -> Callable[[str], str]:
-    """A function like `real_path` for the names of many files: it looks at each folder only once."""
+    """A function like `real_path` for the names of many files.
+
+    It looks at each folder only once.
+    """
     resolve = platform.make_resolver()
 
     def resolve_name(text: str) -> str:
@@ -259,7 +291,10 @@ def make_resolver() -> Callable[[str], str]:
 
 
 def name_key(path: str) -> str:
-    """What is equal for two real paths, or two addresses, of one file, which may not be there yet."""
+    """What is equal for two real paths, or two addresses, of one file.
+
+    The file may not be there yet.
+    """
     return canonical(path) if is_address(path) else platform.name_key(path)
 
 
@@ -283,7 +318,10 @@ def count_requests(path: str, size: int) -> int:
 
 
 def is_replaceable(path: str) -> bool:
-    """Whether a new version of the file can take its name, or the file has changed in the meantime."""
+    """Whether a new version of the file can take its name.
+
+    It cannot where the file has changed since.
+    """
     return not is_address(path)
 
 
@@ -293,7 +331,10 @@ def least_run(path: str) -> int:
 
 
 def cheap_run(path: str) -> int:
-    """The bytes in a row after which more make no difference; 0 where the system's own are right."""
+    """The bytes in a row after which more make no difference.
+
+    0 where the system's own are right.
+    """
     return thresholds.FAR_RUN if is_address(path) else 0
 
 
@@ -346,7 +387,10 @@ def remove_partial_store(path: str, mark: str) -> None:
 
 
 def new_version(path: str, unchanged: Identity | None, inputs: Iterable[Identity] = ()) -> NewFile:
-    """A file of this machine to write, which replaces the one that was so at `unchanged`; a folder without it."""
+    """A file of this machine to write, which replaces the one that was so at `unchanged`.
+
+    A folder without it.
+    """
     from revseq_cli.files.new import NewFolderVersion, NewVersion
 
     if unchanged is None:

@@ -1,4 +1,7 @@
-"""What an input file is, near or far: its identity, how it is read, and the errors of the system in words."""
+"""What an input file is, on this machine or at an address.
+
+Its identity, how it is read, and the errors of the system in words.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,8 @@ def memory() -> int:
 class Identity:
     """One state of a file: device, inode, size in bytes, and the times of its last changes in ns.
 
-    `changed` is the time of the content, which a program can set. `touched` is the system's own time, which nobody can
-    set; new rights or names change it, too.
+    `changed` is the time of the content, which a program can set. `touched` is the system's own
+    time, which nobody can set; new rights or names change it, too.
     """
 
     device: int = field(
@@ -72,8 +75,8 @@ def identity_of(status: os.stat_result) -> Identity:
 class InputFile(ABC):
     """A file that is open for reading, near or far; `name` is what to call it in an error.
 
-    `path` is where the system finds its bytes, or "" where it finds them nowhere. `error` is the first one
-    of its stream, which a library may lose.
+    `path` is where the system finds its bytes, or "" where it finds them nowhere. `error` is the
+    first one of its stream, which a library may lose.
     """
 
     name: str
@@ -87,7 +90,10 @@ class InputFile(ABC):
 
     @abstractmethod
     def stream(self) -> BinaryIO:
-        """The file as a stream without a buffer, since others may read from it meanwhile; to close it does nothing."""
+        """The file as a stream without a buffer, since others may read from it meanwhile.
+
+        To close it does nothing.
+        """
 
     def read_runs(self, runs: Iterable[tuple[int, memoryview]]) -> None:
         """Fill each buffer from its offset; TensorIOError where the file ends before."""
@@ -105,7 +111,10 @@ class InputFile(ABC):
         return self.read(self.identity.size)
 
     def read_pieces(self, offset: int, size: int) -> Iterator[memoryview]:
-        """Read `size` bytes from `offset` on; all pieces are views of the same buffer. Stopped at a signal."""
+        """Read `size` bytes from `offset` on; all pieces are views of the same buffer.
+
+        Stopped at a signal.
+        """
         buffer = memoryview(bytearray(min(thresholds.PIECE, size)))
         for done in range(0, size, thresholds.PIECE):
             signals.check()
@@ -122,7 +131,10 @@ def require_unchanged(then: Identity | None, now: Identity, name: str) -> None:
 
 
 def goes_to(status: os.stat_result, number: int) -> bool:
-    """Whether the standard stream of that number goes to the file of that status, or comes from it."""
+    """Whether the standard stream of that number goes to the file of that status.
+
+    Or comes from it.
+    """
     try:
         return stat.S_ISREG(status.st_mode) and os.path.samestat(status, os.fstat(number))
     except OSError:  # it is closed
@@ -143,7 +155,10 @@ def refuse_output(status: os.stat_result, name: str) -> None:
 
 
 def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
-    """The TensorIOError for an OSError of the system; `doing` is "read", "write" or another verb."""
+    """The TensorIOError for an OSError of the system.
+
+    `doing` is "read", "write" or another verb.
+    """
     if platform.is_in_use(error):
         return in_use(path, doing)
     kind = DiskFullError if error.errno in _FULL else TensorIOError
@@ -162,7 +177,10 @@ def in_use(path: str | Path, doing: str) -> TensorIOError:
 
 @contextlib.contextmanager
 def trying_to(do: str, path: str | Path) -> Iterator[None]:
-    """Raise the TensorIOError for an OSError of the system; `do` is "read", "write" or another verb."""
+    """Raise the TensorIOError for an OSError of the system.
+
+    `do` is "read", "write" or another verb.
+    """
     try:
         yield
     except TensorIOError:
@@ -177,9 +195,12 @@ def patiently(
     *,
     stops: bool = True,
 ) -> _Result:
-    """Call the function again for two seconds while another program has the file open; Stopped after a signal.
+    """Call the function again for two seconds while another program has the file open.
 
-    `passes` says of an error whether it is that. Without `stops` signals are not looked at, as where work is undone.
+    Stopped after a signal.
+
+    `passes` says of an error whether it is that. Without `stops` signals are not looked at, as
+    where work is undone.
     """
     deadline = 0.0
     while True:

@@ -55,7 +55,10 @@ class Loop(asyncio.SelectorEventLoop):
 
 
 class Session:
-    """The loop and the file systems of one thread of one process: a fork can use none of its parent."""
+    """The loop and the file systems of one thread of one process.
+
+    A fork can use none of its parent.
+    """
 
     def __init__(self) -> None:
         self.loop = Loop()
@@ -82,7 +85,8 @@ def session() -> Session:
 def run(*works: Coroutine[Any, Any, _Result], most: int = 0, stops: bool = True) -> list[_Result]:
     """Run coroutines together, at most so many at once, to their ends; Stopped after a signal.
 
-    After an error or a signal, all that were begun are cancelled, and have ended where this returns.
+    After an error or a signal, all that were begun are cancelled, and have ended where this
+    returns.
     """
 
     async def watch() -> list[_Result]:
@@ -117,7 +121,10 @@ def run(*works: Coroutine[Any, Any, _Result], most: int = 0, stops: bool = True)
 
 
 async def retry(call: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
-    """The result of a call, which is tried three times where the server is busy; twice where it is silent."""
+    """The result of a call, which is tried three times where the server is busy.
+
+    Twice where it is silent.
+    """
     was_silent = False
     for pause in _PAUSES:
         try:

@@ -26,7 +26,10 @@ def fill_from(
 
 
 def copy_file(path: str, new: str, name: str) -> None:
-    """Copy a regular file to the new path `new`, inside the temporary folder of a NewFolder that is called `name`."""
+    """Copy a regular file to the new path `new`.
+
+    It is inside the temporary folder of a NewFolder that is called `name`.
+    """
     with open_file(path) as source:
         with trying_to("write", name):
             os.close(platform.create_file(new, 0o666))

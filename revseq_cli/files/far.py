@@ -1,4 +1,6 @@
-"""Files at addresses, open for reading: some blocks of each are kept, and neighbours are fetched as one range.
+"""Files at addresses, open for reading.
+
+Some blocks of each are kept, and neighbours are fetched as one range.
 
 A file of which all will be read is fetched first: see `nearby`.
 """
@@ -91,10 +93,12 @@ class Run(NamedTuple):
 
 
 class FarFile(InputFile):
-    """A file at an address, of which a part is read; `error` is the first one of its stream, which a library may lose.
+    """A file at an address, of which a part is read.
 
-    Reads of a block or less go through blocks that are kept. Where one follows the other, more blocks are fetched each
-    time. Longer ones are ranges of their own, in pieces, some at once.
+    `error` is the first one of its stream, which a library may lose.
+
+    Reads of a block or less go through blocks that are kept. Where one follows the other, more
+    blocks are fetched each time. Longer ones are ranges of their own, in pieces, some at once.
     """
 
     path = ""  # the system does not find its bytes
@@ -129,7 +133,10 @@ class FarFile(InputFile):
         self.read_runs([(offset, buffer)])
 
     def read_runs(self, runs: Iterable[tuple[int, memoryview]]) -> None:
-        """Fill each buffer from its offset; so many are asked for together that their bytes are enough."""
+        """Fill each buffer from its offset.
+
+        So many are asked for together that their bytes are enough.
+        """
         waiting: list[Run] = []
         size = 0
         most = thresholds.FAR_PIECE * calls.requests_at_once()
@@ -186,7 +193,10 @@ class FarFile(InputFile):
             self._blocks.popitem(last=False)
 
     def _choose_ahead(self, first: int) -> set[int]:
-        """The blocks to fetch before they are asked for: more each time that one read follows the other."""
+        """The blocks to fetch before they are asked for.
+
+        There are more each time that one read follows the other.
+        """
         count = -(-self.identity.size // thresholds.FAR_BLOCK)
         if self.identity.size <= thresholds.FAR_SMALL:
             return {*range(count)}
@@ -217,8 +227,11 @@ class FarFile(InputFile):
             self._blocks[(start + done) // step] = data[done : done + step]
 
     def _read_ranges(self, runs: list[Run]) -> None:
-        """Fill the buffers, of which nothing is kept; those that lie near each other are parts of one range."""
-        groups = _group(_cut(runs))
+        """Fill the buffers, of which nothing is kept.
+
+        Those that lie near each other are parts of one range.
+        """
+        groups = _group(_split_runs(runs))
         ranges = [(group[0].offset, max(run.end for run in group)) for group in groups]
         for (first, _), data, group in zip(ranges, self._fetch(ranges), groups, strict=True):
             view = memoryview(data)
@@ -250,7 +263,7 @@ class FarFile(InputFile):
         return cast("BinaryIO", _Stream(self))
 
 
-def _cut(runs: list[Run]) -> list[Run]:
+def _split_runs(runs: list[Run]) -> list[Run]:
     """The runs in pieces that are no longer than a range may be, in the order of the file."""
     step = thresholds.FAR_PIECE
     pieces = [
@@ -262,7 +275,10 @@ def _cut(runs: list[Run]) -> list[Run]:
 
 
 def _group(pieces: list[Run]) -> list[list[Run]]:
-    """The pieces that are fetched as one range each: to read over a small gap is quicker than to ask again."""
+    """The pieces that are fetched as one range each.
+
+    To read over a small gap is quicker than to ask again.
+    """
     groups: list[list[Run]] = []
     end = 0
     for piece in pieces:

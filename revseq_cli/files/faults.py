@@ -1,4 +1,7 @@
-"""What libraries raise about servers, in words: what happened, what was expected, and what to type."""
+"""What libraries raise about servers, in words.
+
+What happened, what was expected, and what to type.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,8 @@ _WRONG_REGIONS = {
 # How a store without a login gets one, or is read without.
 _LOGINS = {
     "s3": "run aws configure, or for a public bucket type: export FSSPEC_S3_ANON=true",
-    "gs": "run gcloud auth application-default login, or for a public bucket type: export FSSPEC_GS_TOKEN=anon",
+    "gs": "run gcloud auth application-default login, "
+    "or for a public bucket type: export FSSPEC_GS_TOKEN=anon",
     "az": "run az login, or for a public container type: export AZURE_STORAGE_ANON=true",
     "http": "put the login into ~/.netrc",
     "https": "put the login into ~/.netrc",
@@ -80,7 +84,10 @@ class ServerError(Exception):
 
 
 class Fault(NamedTuple):
-    """What an error is about: the error below it, a status of HTTP, a code of the store, its words."""
+    """What an error is about.
+
+    The error below it, a status of HTTP, a code of the store, its words.
+    """
 
     cause: BaseException
     status: int
@@ -133,7 +140,10 @@ def is_passing(fault: Fault) -> bool:
 
 @contextlib.contextmanager
 def translate_errors(path: str, doing: str) -> Iterator[None]:
-    """Raise a TensorIOError for what a library raises about an address; `doing` is "read" or "write"."""
+    """Raise a TensorIOError for what a library raises about an address.
+
+    `doing` is "read" or "write".
+    """
     try:
         yield
     except (RevseqError, MemoryError):

@@ -1,4 +1,7 @@
-"""Folders of many files, here or at an address, of which some are read and written together: those of Zarr stores."""
+"""Folders of many files, on this machine or at an address.
+
+Some are read and written together: those of Zarr stores.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ _MANY = 64  # files that are asked for where none of the few is there
 
 
 class Part:
-    """The bytes of a file that are asked for: from `start` to `stop`, or the last `count` of them, or all."""
+    """The bytes of a file that are asked for.
+
+    They go from `start` to `stop`, or are the last `count` of them, or all.
+    """
 
     def __init__(self, start: int = 0, stop: int | None = None, count: int | None = None) -> None:
         self.start = start
@@ -33,7 +39,10 @@ class Part:
 
 
 class Folder(ABC):
-    """A folder of files; the errors of both kinds are TensorIOErrors, and FormatErrors for what is no file."""
+    """A folder of files.
+
+    The errors of both kinds are TensorIOErrors, and FormatErrors for what is no file.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -68,7 +77,10 @@ class LocalFolder(Folder):
 
 
 def _is_file(path: Path, name: str) -> bool:
-    """Whether there is a file; FormatError for anything else there, or instead of a folder above it."""
+    """Whether there is a file.
+
+    FormatError for anything else there, or instead of a folder above it.
+    """
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
             raise FormatError(f"{name} is not a regular file")
@@ -138,7 +150,10 @@ def _names_in(path: str) -> set[str] | None:
 
 
 def list_files(path: str) -> dict[str, Identity]:
-    """The states of the files below an address, by their paths from there. Later reads believe the list."""
+    """The states of the files below an address, by their paths from there.
+
+    Later reads believe the list.
+    """
     states = list_below(path)
     if not is_web(path):
         _names[canonical(path)] = {*states}
@@ -146,7 +161,10 @@ def list_files(path: str) -> dict[str, Identity]:
 
 
 def read_files(path: str, names: Collection[str]) -> dict[str, bytes]:
-    """The bytes of the files of these names below an address, as far as they are there; all are asked for together."""
+    """The bytes of the files of these names below an address, as far as they are there.
+
+    All are asked for together.
+    """
 
     async def read(name: str, server: Store) -> bytes | None:
         try:
@@ -161,7 +179,10 @@ def read_files(path: str, names: Collection[str]) -> dict[str, bytes]:
 
 
 def require_one_of(path: str, names: Collection[str]) -> None:
-    """TensorIOError if a web server has none of the files that are asked for, a few of a store's chunks."""
+    """TensorIOError if a web server has none of the files that are asked for.
+
+    These are a few of a store's chunks.
+    """
     names = [*names]
     few = [*dict.fromkeys([names[0], names[len(names) // 2], names[-1]])][:_FEW]
     many = names[:: -(-len(names) // _MANY)]

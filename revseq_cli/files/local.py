@@ -1,4 +1,7 @@
-"""Files of this machine: positioned reads and writes, preallocation and flushing; `core.platform` does them."""
+"""Files of this machine: positioned reads and writes, preallocation and flushing.
+
+`core.platform` does them.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,8 @@ class LocalFile(InputFile):
 def open_local(path: str, unchanged: Identity | None = None, name: str = "") -> Iterator[LocalFile]:
     """A regular file; it must be as it was at `unchanged`.
 
-    `name` is what to call the file, where that is not its path. A pipe or a device is refused, and never waited for.
+    `name` is what to call the file, where that is not its path. A pipe or a device is refused, and
+    never waited for.
     """
     name = name or path
     fault, hint = platform.name_fault(path)
@@ -146,7 +150,9 @@ class OutputFile:
                 raise failed(self.name, "write", e) from None
 
     def allocate(self, size: int) -> None:
-        """Reserve the bytes of the file, so that a full disk shows before the work and not in its middle.
+        """Reserve the bytes of the file.
+
+        A full disk then shows before the work and not in its middle.
 
         In a file system without a disk only the free space is looked at, and nothing is reserved.
         """
@@ -154,10 +160,12 @@ class OutputFile:
             platform.reserve(self.fd, size)
 
     def copy_from(self, source: InputFile, start: int, size: int, to: int) -> None:
-        """Copy a part of an open file, from the offset `start`, to the offset `to`; Stopped at a signal.
+        """Copy a part of an open file, from the offset `start`, to the offset `to`.
 
-        Where it can, the system copies by itself, as for `cp`: some file systems then share the bytes and copy none.
-        The disk works on what is copied while the next bytes are copied.
+        Stopped at a signal.
+
+        Where it can, the system copies by itself, as for `cp`: some file systems then share the
+        bytes and copy none. The disk works on what is copied while the next bytes are copied.
         """
         signals.check()  # also where there is nothing to copy
         done = 0
@@ -176,14 +184,18 @@ class OutputFile:
             done += moved
 
     def write_runs(self, runs: Iterable[tuple[int, memoryview]]) -> list[Edge]:
-        """Write runs, each an offset and its bytes; on a disk only the whole pages of large ones, straight to it.
+        """Write runs, each an offset and its bytes.
 
-        What is left of large runs at their two ends is returned: the caller gathers
-        these edges and writes them later, since a write through the page cache waits for every direct one under way.
+        On a disk only the whole pages of large ones, straight to it.
 
-        A file that is flushed at the end gains nothing from the page cache, and filling the cache costs more than the
-        reversal: through it, 1 GiB takes 2.2 times as long on one core, 2.7 times on two, and 1.3 times on 16. Where the
-        system or the file system has no direct writes, or no disk, the cache is used.
+        What is left of large runs at their two ends is returned: the caller gathers these edges and
+        writes them later, since a write through the page cache waits for every direct one under
+        way.
+
+        A file that is flushed at the end gains nothing from the page cache, and filling the cache
+        costs more than the reversal: through it, 1 GiB takes 2.2 times as long on one core, 2.7
+        times on two, and 1.3 times on 16. Where the system or the file system has no direct writes,
+        or no disk, the cache is used.
         """
         edges: list[Edge] = []
         for offset, run in runs:
@@ -227,9 +239,12 @@ class OutputFile:
 
 @functools.cache
 def _bounce(_: int) -> NDArray[np.uint8]:
-    """Memory that begins with a page, as direct writes need it; each thread has its own, as dask's workers have some.
+    """Memory that begins with a page, as direct writes need it.
 
-    It is no mapping of `mmap.mmap(-1, n)`: those are shared with the workers that are forks of this process.
+    Each thread has its own, as dask's workers have some.
+
+    It is no mapping of `mmap.mmap(-1, n)`: those are shared with the workers that are forks of this
+    process.
     """
     memory = np.empty(thresholds.BOUNCE_BYTES + _PAGE, np.uint8)
     begin = -memory.__array_interface__["data"][0] % _PAGE
@@ -240,8 +255,8 @@ def _bounce(_: int) -> NDArray[np.uint8]:
 def open_to_write(path: str, name: str) -> Iterator[OutputFile]:
     """A file that exists, for writing; `name` is what to call it."""
     with trying_to("write", name):
-        # Not for reading too: NFS would then fill up a page that is written in part, and write it back whole, over
-        # what another host has written beside it.
+        # Not for reading too: NFS would then fill up a page that is written in part, and write it
+        # back whole, over what another host has written beside it.
         fd = patiently(lambda: platform.open_file(path, platform.WRITE))
     file: OutputFile | None = None
     try:
@@ -257,7 +272,8 @@ def open_to_write(path: str, name: str) -> Iterator[OutputFile]:
 def flush(path: str, template: os.stat_result | None = None) -> None:
     """Return when the file is on the disk, with the owner and the mode of `template`.
 
-    OSError where it cannot be flushed; there is no second try, since the system may report success then.
+    OSError where it cannot be flushed; there is no second try, since the system may report success
+    then.
     """
     # Opened before the rights are given, which may allow nobody to write.
     fd = patiently(lambda: platform.open_file(path, platform.UPDATE))
@@ -285,10 +301,10 @@ class UnnamedFile(OutputFile):
                 os.unlink(path)
                 path = link
         super().__init__(fd, path, name)
-        self.remove = weakref.finalize(self, _remove, self.fd, self.path, os.getpid())
+        self.remove = weakref.finalize(self, _remove_own, self.fd, self.path, os.getpid())
 
 
-def _remove(fd: int, path: str, process: int) -> None:
+def _remove_own(fd: int, path: str, process: int) -> None:
     if os.getpid() == process:  # a fork has the object, too
         with contextlib.suppress(OSError):
             os.close(fd)

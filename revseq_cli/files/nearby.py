@@ -1,7 +1,10 @@
-"""What this process has of files at addresses: those that it has fetched whole, and the states in listings.
+"""What this process has of files at addresses.
 
-A file of which all will be read is fetched first, in large ranges, some at once, into a temporary file without a name.
-Its readers then have a file of this machine. Its workers find it, too: forks inherit it, and others are told.
+Those that it has fetched whole, and the states in listings.
+
+A file of which all will be read is fetched first, in large ranges, some at once, into a temporary
+file without a name. Its readers then have a file of this machine. Its workers find it, too: forks
+inherit it, and others are told.
 """
 
 from __future__ import annotations
@@ -27,8 +30,8 @@ from revseq_cli.files.store import FolderError
 class Known(NamedTuple):
     """What a process knows, for workers that are no forks of it.
 
-    Of files that it has fetched, what they were and where their bytes are; the states of files in folders, by the
-    canonical addresses of those; and the memory that it may use.
+    Of files that it has fetched, what they were and where their bytes are; the states of files in
+    folders, by the canonical addresses of those; and the memory that it may use.
     """
 
     fetched: dict[str, tuple[Identity, str]]
@@ -74,7 +77,10 @@ def close() -> None:
 def open_nearby(
     path: str, unchanged: Identity | None, name: str, *, afresh: bool = False
 ) -> Iterator[InputFile]:
-    """The file, where it was fetched to or at its address; with `afresh` its server is asked again."""
+    """The file, where it was fetched to or at its address.
+
+    With `afresh` its server is asked again.
+    """
     key = Address(path).full
     nearby = _fetched.get(key) or _common.get(key)
     if nearby and not afresh and unchanged in (None, nearby[0]):
@@ -114,7 +120,10 @@ def bring_near(path: str, identity: Identity) -> None:
 
 @contextlib.contextmanager
 def bring_common_near(paths: Iterable[str]) -> Iterator[None]:
-    """Fetch files that several jobs read, until the block ends. What fails now fails in each job, with its words."""
+    """Fetch files that several jobs read, until the block ends.
+
+    What fails now fails in each job, with its words.
+    """
     try:
         for path in paths:
             with contextlib.suppress(TensorIOError, FormatError, UsageError):
@@ -211,7 +220,10 @@ def has_file(path: str) -> bool:
 
 
 def time_of_change(path: str) -> int | None:
-    """When a file, or anything below an address, was changed last, in nanoseconds; None where there is none."""
+    """When a file, or anything below an address, was changed last, in nanoseconds.
+
+    None where there is none.
+    """
     folder, _, name = Address(path).full.rpartition("/")
     listing = _listings.get(canonical(folder))
     if listing is not None:

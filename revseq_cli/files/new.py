@@ -25,7 +25,8 @@ from revseq_cli.files.base import (
 )
 from revseq_cli.files.local import flush, open_to_write
 
-# A killed run may leave files whose names begin so. Later runs ignore them, and they can be deleted.
+# A killed run may leave files whose names begin so. Later runs ignore them, and they can be
+# deleted.
 TEMPORARY_PREFIX = ".revseq-"
 _REPLACE = "to replace it, add --overwrite"
 _NAME = "the name of a file to write"
@@ -55,11 +56,14 @@ def is_an_input(name: str) -> TensorIOError:
 
 
 class NewFile:
-    """A file to write: its temporary file is next to it, and the name keeps its old content or none until the end.
+    """A file to write.
 
-    Making one checks the name before any work, and writes nothing. `FileTransaction` calls the steps: `create`, `flush`
-    and `take_name`, and `remove` at the end in any case. Each raises the OSError of the system. `is_created` says
-    whether the temporary file exists. Temporary files of its pass are next to the file `beside`.
+    Its temporary file is next to it, and the name keeps its old content or none until the end.
+
+    Making one checks the name before any work, and writes nothing. `FileTransaction` calls the
+    steps: `create`, `flush` and `take_name`, and `remove` at the end in any case. Each raises the
+    OSError of the system. `is_created` says whether the temporary file exists. Temporary files of
+    its pass are next to the file `beside`.
     """
 
     address = ""  # of a folder whose files go there
@@ -120,18 +124,27 @@ class NewFile:
             file.write(data, 0)
 
     def create(self) -> None:
-        """Create the temporary file, empty; nobody can read it who may not read the file that it replaces."""
+        """Create the temporary file, empty.
+
+        Nobody can read it who may not read the file that it replaces.
+        """
         mode = 0o600 if self._old else self._mode
         fd = platform.create_file(self.temporary, mode)
         self.is_created = True
         os.close(fd)
 
     def flush(self) -> None:
-        """Return when the temporary file is on the disk, with the owner and the rights of the file that it replaces."""
+        """Return when the temporary file is on the disk.
+
+        It has the owner and the rights of the file that it replaces.
+        """
         flush(self.temporary, self._old)
 
     def begin_flush(self) -> None:
-        """Let the system begin to bring the temporary file to the disk, and do not wait for that."""
+        """Let the system begin to bring the temporary file to the disk.
+
+        Do not wait for that.
+        """
         with open_to_write(self.temporary, self.name) as file:
             platform.begin_flush(file.fd, 0, 0)
 
@@ -157,7 +170,10 @@ class NewFile:
 
     @property
     def folder(self) -> str:
-        """The folder with the name, which is to be flushed; "" where there is none on this machine."""
+        """The folder with the name, which is to be flushed.
+
+        "" where there is none on this machine.
+        """
         return str(self._final.parent)
 
     def flush_folder(self) -> str:
@@ -181,10 +197,10 @@ class NewFile:
 class FileTransaction:
     """One or more new files, written in one `with` block and named at its end.
 
-    Entering creates the temporary files. When the block ends well, all files are flushed, and only then each gets its
-    name, in the order given. After an error the temporary files are removed. A signal in the meantime counts at
-    the end.
-    `notes` says what could not be removed or flushed after the files had their names.
+    Entering creates the temporary files. When the block ends well, all files are flushed, and only
+    then each gets its name, in the order given. After an error the temporary files are removed. A
+    signal in the meantime counts at the end. `notes` says what could not be removed or flushed
+    after the files had their names.
     """
 
     def __init__(self, *files: NewFile) -> None:
@@ -234,8 +250,9 @@ def _not_removed(file: NewFile, error: OSError) -> str:
 class FileGroup:
     """The files of many small jobs, as a context: they are flushed together, and only then named.
 
-    Each is written inside `create`, then `flush` and `take_names` are called once. To flush 2,000 files of 50 KB one
-    after another takes 0.5 ms of CPU for each file and its folder, and on a disk a wait for each.
+    Each is written inside `create`, then `flush` and `take_names` are called once. To flush 2,000
+    files of 50 KB one after another takes 0.5 ms of CPU for each file and its folder, and on a disk
+    a wait for each.
 
     `errors` says which files were not written, and `notes` what could not be removed or flushed.
     """
@@ -257,7 +274,10 @@ class FileGroup:
 
     @contextlib.contextmanager
     def create(self, file: NewFile) -> Iterator[None]:
-        """Create the temporary file, which is written inside; after an error it is removed at once."""
+        """Create the temporary file, which is written inside.
+
+        After an error it is removed at once.
+        """
         try:
             with trying_to("write", file.name):
                 file.create()
@@ -303,7 +323,9 @@ class FileGroup:
 
 
 class NewFolder(NewFile):
-    """A folder to write: a folder that exists cannot be replaced in one step, and so is never replaced.
+    """A folder to write.
+
+    A folder that exists cannot be replaced in one step, and so is never replaced.
 
     `_states` has the status of each file below a folder of which it is a copy, by its path there.
     """
@@ -315,7 +337,8 @@ class NewFolder(NewFile):
             wanted = "a new one: a folder is never replaced"
             raise TensorIOError("exists already", wanted, "give it another name", self.name)
         with trying_to("write", self.name), contextlib.suppress(FileNotFoundError):
-            self._final.stat()  # refuses a name that is too long, or in a folder that may not be searched
+            # Refuses a name that is too long, or in a folder that may not be searched.
+            self._final.stat()
         self._check_folder()
 
     def create(self) -> None:
@@ -323,7 +346,10 @@ class NewFolder(NewFile):
         self.is_created = True
 
     def flush(self) -> None:
-        """Return when all that is in it is on the disk; what is copied has the owner and the rights that it had."""
+        """Return when all that is in it is on the disk.
+
+        What is copied has the owner and the rights that it had.
+        """
         for folder, _, names in os.walk(self.temporary, topdown=False):
             for name in names:
                 signals.check()
@@ -341,7 +367,10 @@ class NewFolder(NewFile):
         patiently(lambda: Path(self.temporary).rename(self._final), platform.keeps_name)
 
     def remove(self) -> None:
-        """Remove the temporary folder with all that is in it; what cannot be removed is tried once more."""
+        """Remove the temporary folder with all that is in it.
+
+        What cannot be removed is tried once more.
+        """
         if self.is_created:
             import shutil  # it takes 2 ms with what it imports, and most jobs write no folder
 
@@ -352,9 +381,12 @@ class NewFolder(NewFile):
 
 
 class NewVersion(NewFile):
-    """A file to write that replaces the one of its name, of which it is a copy with something added.
+    """A file to write that replaces the one of its name.
 
-    It gets its name only if that file is as it was at `unchanged`: what another program adds in the meantime is not lost.
+    It is a copy of that one with something added.
+
+    It gets its name only if that file is as it was at `unchanged`: what another program adds in the
+    meantime is not lost.
     """
 
     def __init__(self, path: str, unchanged: Identity, inputs: Iterable[Identity] = ()) -> None:
@@ -373,10 +405,12 @@ class NewVersion(NewFile):
 
 
 class NewFolderVersion(NewFolder):
-    """A folder to write that replaces the one of its name, of which it is a copy with something added.
+    """A folder to write that replaces the one of its name.
 
-    It gets its name only if no file below that folder has changed in the meantime. Where the system can, the two folders
-    change their names in one step.
+    It is a copy of that one with something added.
+
+    It gets its name only if no file below that folder has changed in the meantime. Where the system
+    can, the two folders change their names in one step.
     """
 
     def _check(self, inputs: Iterable[Identity]) -> None:
@@ -429,7 +463,9 @@ def _identities(states: Mapping[str, os.stat_result]) -> dict[str, Identity]:
 
 
 class Scratch(NewFile):
-    """A temporary file that never gets a name: next to the output, or in the temporary folder if there is none.
+    """A temporary file that never gets a name.
+
+    It is next to the output, or in the temporary folder if there is none.
 
     It is only for this user: an input may be private where its output's folder is not.
     """

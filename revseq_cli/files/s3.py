@@ -1,4 +1,7 @@
-"""Objects of S3, through the calls of s3fs: a read is one request, and an upload leaves no parts behind."""
+"""Objects of S3, through the calls of s3fs.
+
+A read is one request, and an upload that fails leaves no parts.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ _SILENT_REFUSALS = {400, 403}
 
 
 def options() -> dict[str, Any]:
-    """What a client needs to be as patient as we are: `calls.retry` tries again, and nothing else does."""
+    """What a client needs to be as patient as we are.
+
+    `calls.retry` tries again, and nothing else does.
+    """
     from fsspec.config import conf
 
     config = {
@@ -97,7 +103,10 @@ class S3Object(Store):
         return Answer(data, state_of(size, answer["ETag"], answer["LastModified"]))
 
     async def has_file(self) -> bool:
-        """Whether the object is there; a FileNotFoundError where its bucket is not, which a HEAD does not tell."""
+        """Whether the object is there.
+
+        A FileNotFoundError where its bucket is not, which a HEAD does not tell.
+        """
         try:
             await self._get(0, 1)
         except Exception as e:
@@ -123,8 +132,9 @@ class S3Object(Store):
     async def put(self, path: str, *, creates: bool, advance: Callable[[int], None]) -> None:
         """Put a file in parts, a few at once, which are removed after an error or a signal.
 
-        The condition goes with the last call. A store that has none refuses it with 501: then the object is looked for
-        first. After an answer that was lost, the object's size and ETag say whether it is ours.
+        The condition goes with the last call. A store that has none refuses it with 501: then the
+        object is looked for first. After an answer that was lost, the object's size and ETag say
+        whether it is ours.
         """
         size = os.path.getsize(path)
         if size <= max(thresholds.FAR_PIECE, _LEAST_PART):
@@ -200,7 +210,10 @@ class S3Object(Store):
                 raise
 
     async def _has_content(self, etag: str) -> bool:
-        """Whether the object is what was just put: the first answer was lost, and the next try was refused."""
+        """Whether the object is what was just put.
+
+        The first answer was lost, and the next try was refused.
+        """
         try:
             answer = await self._call("head_object")
         except Exception:  # noqa: BLE001 - the error before it counts

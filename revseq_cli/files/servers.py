@@ -1,4 +1,7 @@
-"""The server of each address: fsspec has a file system for it, which the extra `remote` installs."""
+"""The server of each address.
+
+fsspec has a file system for it, which the extra `remote` installs.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def server_of(path: str) -> Store:
     """The server of an address, bound to it."""
     address = Address(path)
     store = address.parts.store
-    kind = _kind_of(address)
+    kind = _find_class(address)
     url = _usual(address)
     try:
         system = _system(kind, url, store)
@@ -43,7 +46,7 @@ def server_of(path: str) -> Store:
     return servers.get(store, Store)(system, inside, address)
 
 
-def _kind_of(address: Address) -> Any:
+def _find_class(address: Address) -> Any:
     store = address.parts.store
     if store == "gs":  # gcsfs would ask for more by gRPC, whose threads let a forked worker hang
         os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
@@ -124,8 +127,8 @@ def ask(
 ) -> list[_Result]:
     """Ask the server of an address, at most so many questions at once.
 
-    A TensorIOError says what is wrong; Stopped after a signal, unless `stops` is false. What fails is asked `again`
-    where that may help.
+    A TensorIOError says what is wrong; Stopped after a signal, unless `stops` is false. What fails
+    is asked `again` where that may help.
     """
     with translate_errors(path, doing):
         server = server_of(path)
@@ -137,7 +140,10 @@ def ask(
 def ask_each(
     paths: Iterable[str], question: Callable[[Store], Coroutine[Any, Any, _Result]]
 ) -> list[_Result]:
-    """Ask the servers of several addresses the same, together; a TensorIOError says what is wrong."""
+    """Ask the servers of several addresses the same, together.
+
+    A TensorIOError says what is wrong.
+    """
 
     async def ask_one(path: str) -> _Result:
         with translate_errors(path, "read"):

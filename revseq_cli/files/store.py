@@ -1,4 +1,6 @@
-"""What is asked of a server: the state of a file, a range of it, to put one, and a list. fsspec answers for most.
+"""What is asked of a server.
+
+The state of a file, a range of it, to put one, and a list. fsspec answers for most.
 
 `s3` and `web` have answers of their own, which take fewer requests and check more.
 """
@@ -20,7 +22,10 @@ _SECOND = 1_000_000_000  # ns
 
 
 class State(NamedTuple):
-    """A file as its server has it now: its size, what says its content, such as an ETag, and its time in ns."""
+    """A file as its server has it now.
+
+    Its size, what says its content, such as an ETag, and its time in ns.
+    """
 
     size: int
     content: str

@@ -1,4 +1,7 @@
-"""New files at addresses: each is written here, and put there when it is complete, which is one step."""
+"""New files at addresses.
+
+Each is written here, and put there when it is complete, which is one step.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,10 @@ class NewObject(NewFile):
         self.temporary = self.beside = os.path.join(tempfile.gettempdir(), temporary_name())
 
     def _refuse_address(self) -> None:
-        """UsageError for an address where nothing is written in one step, and for a version of an object."""
+        """UsageError for an address where nothing is written in one step.
+
+        And for a version of an object.
+        """
         store = self.name.parts.store
         if store == "memory":
             found = "is in the memory of this process, and would be lost at its end"
@@ -98,10 +104,12 @@ class NewObject(NewFile):
 
 
 class NewStore(NewObject):
-    """A Zarr store to write at an address: workers put its chunks there, and the folder `temporary` has all else.
+    """A Zarr store to write at an address.
 
-    The latter is put at the end, and last what makes it a store. A mark at the address keeps other runs from it. A job
-    of a batch whose worker died finds a mark of that batch, and goes on there.
+    Workers put its chunks there, and the folder `temporary` has all else.
+
+    The latter is put at the end, and last what makes it a store. A mark at the address keeps other
+    runs from it. A job of a batch whose worker died finds a mark of that batch, and goes on there.
     """
 
     reaches_workers = True
@@ -145,7 +153,10 @@ class NewStore(NewObject):
         self._is_partial = False
 
     def remove(self) -> None:
-        """Remove the folder here, and there the marks, or all that has become no store, as far as that can be done."""
+        """Remove the folder here, and what was put there.
+
+        These are the marks, or all that has become no store, as far as that can be done.
+        """
         shutil.rmtree(self.temporary, ignore_errors=True)
         if not self.is_created:
             return
@@ -165,7 +176,10 @@ class NewStore(NewObject):
 
 
 def remove_partial_store(path: str, mark: str) -> None:
-    """Remove what is below the address if temporary names with that mark are there, as far as that can be done."""
+    """Remove what is below the address, if temporary names with that mark are there.
+
+    What cannot be removed is left.
+    """
     with contextlib.suppress(RevseqError):
         if any(name.startswith(f"{TEMPORARY_PREFIX}{mark}") for name in list_below(path)):
             ask(path, lambda server: server.remove_all(), stops=False)

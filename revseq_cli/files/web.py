@@ -1,4 +1,7 @@
-"""Files of web servers: ranges, which are checked, through the session of fsspec's file system for the web."""
+"""Files of web servers.
+
+Their ranges are checked, and come through the session of fsspec's file system for the web.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ _HINT = "download it first"
 
 
 def options() -> dict[str, Any]:
-    """What a session needs to be as patient as we are, and to know proxies and .netrc as curl does."""
+    """What a session needs to be as patient as we are.
+
+    And to know proxies and .netrc as curl does.
+    """
     import aiohttp
 
     timeout = aiohttp.ClientTimeout(
@@ -40,7 +46,10 @@ class _Range(NamedTuple):
 
 
 class WebFile(Store):
-    """A file on a web server; it is asked for by ranges alone, since answers to HEAD are often wrong."""
+    """A file on a web server.
+
+    It is asked for by ranges alone, since answers to HEAD are often wrong.
+    """
 
     async def state(self) -> State:
         async with self._get(f"bytes=0-{0}") as response:
