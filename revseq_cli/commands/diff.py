@@ -36,10 +36,7 @@ _FORMS = (
     "A B, or A --job INPUT LENGTHS, or --on PROVIDER INPUT LENGTHS, "
     "where INPUT may be a complete job"
 )
-_ADD_JOB = (
-    "add --job to compare A with the right output of a job, "
-    "or --on cpu to run INPUT and LENGTHS there"
-)
+_ADD_JOB = "to compare A with the expected output of a job, add --job"
 
 
 @make_command(
@@ -214,7 +211,8 @@ def _require_tensors(
         problem = "--on computes A, and --job reads it from a file"
         raise UsageError(problem, _FORMS, "leave out --job")
     if of_job and not has_job:
-        raise UsageError(f"{of_job} applies only to a job", _FORMS, _ADD_JOB)
+        hint = _ADD_JOB if len(tensors) == 3 else ""
+        raise UsageError(f"{of_job} applies only to a job", _FORMS, hint)
     names = ["A", "B"]
     least = 2
     if is_job:

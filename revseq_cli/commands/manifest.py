@@ -10,6 +10,7 @@ import contextlib
 import csv
 import functools
 import io
+import itertools
 import json
 import os
 import re
@@ -188,16 +189,22 @@ def _hint_for_outputs(
     """The option with the first template like this one that names a file for each input.
 
     A template without a suffix is the name of a folder, and the outputs have the inputs' suffix.
+    Outputs that would be inputs go to the folder out.
     """
     suffix = os.path.splitext(template)[1]
     folder = os.path.dirname(template.partition("{")[0])
     if not suffix:
         folder = template.partition("{")[0]
         suffix = "{suffix}"
-    for name in ("{stem}", "{match}", "{name}", "{parent}/{stem}", "{parent}/{name}"):
-        other = os.path.join(folder, name + suffix)
+    inputs = set(map(os.path.normpath, paths))
+    names = ("{stem}", "{match}", "{name}", "{parent}/{stem}", "{parent}/{name}")
+    for name, parent in itertools.product(names, (folder, "out")):
+        other = os.path.join(parent, name + suffix)
         outputs = {other.format(**find_placeholders(path, of_names)) for path in paths}
-        if len(outputs) == len(paths):
+        if not inputs.isdisjoint(map(os.path.normpath, outputs)):
+            continue
+        has_empty_name = any(os.path.basename(path) == suffix for path in outputs)
+        if len(outputs) == len(paths) and not has_empty_name:
             return f"to name a file for each input, use -o {platform.quote(other)}"
     return ""
 

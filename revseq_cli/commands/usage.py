@@ -131,7 +131,7 @@ def _unknown_option(error: click.NoSuchOption) -> RevseqError:
         return UsageError(problem, hint=f"{argument} has no option: type its name{before}")
     command = context.info_name if context else ""
     if command == "convert" and typed in ("-o", "--output"):
-        hint = "type the output after the input, as in convert x.npy y.csv"
+        hint = "type the output after the input, as in revseq convert x.npy y.csv"
         return UsageError(problem, hint=hint)
     near = nearest(typed, [name for name in options if name.startswith("--")], 0.7)
     if near:

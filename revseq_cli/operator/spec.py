@@ -341,7 +341,7 @@ _NO_LEVEL = "no feature level of DirectML has it; without one, the operator's ow
 def _type_hint(tensor: str, data_type: DataType) -> str:
     """What to type for a data type that the level lacks: a cast, or the lowest level with it."""
     if tensor == LENGTHS and data_type.kind == "bool":
-        return "if it is a mask, of ones followed by zeros in each sequence: add --mask"
+        return ""  # a mask with the shape of lengths has none of their sequences
     if tensor == LENGTHS and data_type is not DataType.UINT64:
         return "" if data_type.kind == "complex" else "add --lengths-dtype UINT32"
     if tensor != LENGTHS and data_type is DataType.BOOL:

@@ -62,7 +62,7 @@ class Comparison:
             return "; ".join(remedies)
         wider = self.differences.wider if self.differences else ""
         if wider == "--equal-nan":
-            return "add --equal-nan to treat all NaNs as equal"
+            return "to treat all NaNs as equal, add --equal-nan"
         if wider:
             return f"the differences are as small as rounding: add {wider}"
         return ""
