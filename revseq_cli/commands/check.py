@@ -104,7 +104,7 @@ def _check_job(request: Request, every: bool, console: Console) -> int:
         counts = passes.count_lengths(job, Resources())
         departures = tuple(find_departures(job, counts, request.level))
         notes = job.describe_lengths(0, counts.least)  # the report says how many are clamped
-    hint = suggest.suggestion(job) if spec.broken(constraints) else ""
+    hint = suggest.find_job_hint(job) if spec.broken(constraints) else ""
     result = _Result(request.level, constraints, hint, lowest, counts, departures, notes)
     status = 1 if result.failing else 0
     if console.as_json:

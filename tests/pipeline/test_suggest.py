@@ -198,7 +198,7 @@ def test_every_choice_makes_a_job(data):
     for name, value in fields.items():
         typed += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
     values, lengths = held(np.zeros(sizes, "f4")), held(lengths.reshape(shape))
-    told = suggest.hint(values, lengths, request_of(typed))
+    told = suggest.find_hint(values, lengths, request_of(typed))
     for line in told.splitlines():
         words = line.rpartition(": ")[2]
         if words.startswith("revseq "):
@@ -220,6 +220,6 @@ def request_of(typed):
 
 def test_a_job_that_is_right_has_no_hint():
     values, lengths = held(np.zeros((2, 3), "f4")), held(np.ones((2, 1), "u4"))
-    assert suggest.hint(values, lengths, Request("x", "n", 1)) == ""
+    assert suggest.find_hint(values, lengths, Request("x", "n", 1)) == ""
     with pytest.raises(RevseqError):
         make_job(values, lengths, Request("x", "n", 1, batch_axis=1))
