@@ -18,7 +18,9 @@ from typing import Any, NoReturn
 from revseq_cli.core import platform, signals
 
 _FAILED = 2  # the exit status after any error
-# Commands that do something, or answer a question; what they print is a report.
+# What Python raises if the memory is full while the message of an error is made.
+_RAISED_WITHOUT_MEMORY = (MemoryError, SystemError, ImportError, OSError)
+# The exit status of these commands is their result, which is not lost with what they print.
 _ANSWERED_BY_STATUS = ("batch", "check", "diff", "verify")
 
 
@@ -31,27 +33,28 @@ def main() -> NoReturn:
     os.environ["PYTHONSAFEPATH"] = "1"  # workers import nothing from the current folder
     settings: dict[str, Any] = {}
     try:
-        try:
-            status = _run_command(settings)
-            sys.stdout.flush()
-            if _has_lost_result(settings):
-                raise OSError(errno.EBADF, "it is closed")
-        except Exception as e:  # noqa: BLE001 - every error becomes a message
-            signals.check()  # a signal may have caused the error
-            status = _FAILED
-            try:
-                _tell(e, settings)
-            except (
-                MemoryError,
-                SystemError,
-                ImportError,
-                OSError,
-            ):  # what Python raises where memory ends meanwhile
-                os.write(2, b"Error: out of memory\n")
+        status = _run_and_report(settings)
     except signals.Stopped:
         signals.die()
     # All is flushed and closed. Exit functions of libraries could change the status.
     os._exit(status)
+
+
+def _run_and_report(settings: dict[str, Any]) -> int:
+    """Run the command, and print its error, if there is one; the exit status."""
+    try:
+        status = _run_command(settings)
+        sys.stdout.flush()
+        if _has_lost_result(settings):
+            raise OSError(errno.EBADF, "it is closed")
+    except Exception as e:  # noqa: BLE001 - every error becomes a message
+        signals.check()  # a signal may have caused the error
+        try:
+            _report_error(e, settings)
+        except _RAISED_WITHOUT_MEMORY:
+            os.write(2, b"Error: out of memory\n")
+        return _FAILED
+    return status
 
 
 class _OutputStream(io.FileIO):
@@ -61,17 +64,17 @@ class _OutputStream(io.FileIO):
     """
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
-        """Write some bytes of `data`; how many, or all if nobody reads them any more.
+        """Write some bytes of `data`, and return how many: all, if nobody reads them any more.
 
-        Stopped at a signal meanwhile.
+        Raises Stopped if a signal comes meanwhile.
         """
         try:
             with signals.stop_at_once():
                 return super().write(data)
         except OSError as e:
-            if (
-                platform.is_reader_gone(e) or self.fileno() == sys.stderr.fileno()
-            ):  # nothing can tell of that
+            if platform.is_reader_gone(e):
+                return memoryview(data).nbytes
+            if self.fileno() == sys.stderr.fileno():  # there is nowhere to report this error
                 return memoryview(data).nbytes
             raise
 
@@ -164,7 +167,7 @@ def _run_command(settings: dict[str, Any]) -> int:
         raise
 
 
-def _tell(error: Exception, settings: dict[str, Any]) -> None:
+def _report_error(error: Exception, settings: dict[str, Any]) -> None:
     """Print the error on standard error, with -vv its traceback, too; with --json also as JSON."""
     import click
 

@@ -170,7 +170,7 @@ def _place_batch(
     axis: int,
     batch_axis: Axis,
 ) -> Array | None:
-    """One length for each index of the batch axis, repeated to the full shape; None if not so."""
+    """One length for each index of the batch axis, repeated to the full shape; None for others."""
     rank = len(full)
     if type(batch_axis) is not int or not -rank <= batch_axis < rank:
         return None

@@ -196,8 +196,8 @@ def _read_jobs(
         hint = f"for a job for each file, add --each {manifest.PATTERN} -o {manifest.OUTPUT}"
         raise UsageError("no manifest is given", "one MANIFEST, or --each", hint)
     if path is not None and pattern is not None:
-        quoted = "quote the pattern, so that the shell does not put names in its place"
-        hint = f"{quoted}: --each {manifest.PATTERN}"
+        reason = "so that the shell does not expand the pattern, quote it"
+        hint = f"{reason}: --each {manifest.PATTERN}"
         raise UsageError("--each and MANIFEST are two ways to name jobs", "one of them", hint)
     if path is not None:
         if re.search(r"[*?]", path) and not files.exists(path):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from revseq_cli.report.comparison import Comparison, WrongSequence
     from revseq_cli.report.subject import Mask
 
-# What settings say of tensors, with and without a job.
+# Settings that apply to tensors with and without a job.
 _OF_TENSORS = {"dtype", "input_format", "sizes", "atol", "rtol", "ulp", "equal_nan"}
 _MOST_DRAWN = 10_000  # differences among which a picture looks for wrong sequences
 _FORMS = (
@@ -250,7 +250,7 @@ def _open_job(
 ) -> tuple[Source, Job, list[str]]:
     """A, or what a provider computes of the job; the job of INPUT and LENGTHS; and notes.
 
-    A raw buffer of which nothing is said is like INPUT.
+    A raw buffer without a stated shape or data type has that of INPUT.
     """
     from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline import inputs, suggest

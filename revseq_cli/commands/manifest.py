@@ -135,28 +135,31 @@ def make_jobs(
     """A job for each of these files.
 
     `templates` has the names of its other files, by their columns. `pattern` is the one that the
-    files match, which may end with ::key, or it is empty. The output or the lengths of another job
-    are no input. UsageError for a wrong placeholder, and for two jobs with one output.
+    files match, which may end with ::key; it is empty for a list of names. A file that is the
+    output or the lengths of another job is not an input. UsageError for a wrong placeholder, and
+    for two jobs with one output.
     """
-    of_names, colons, key = pattern.partition("::")
+    file_pattern, colons, key = pattern.partition("::")
     rows: dict[str, dict[str, str]] = {}
     used = set[str]()  # files that are the output or the lengths of another
     resolve = files.make_resolver()
 
-    def _key_of_file(name: str) -> str:
+    def key_of_file(name: str) -> str:
         return files.name_key(resolve(name))
 
     for path in paths:
-        names = _fill_templates(templates, find_placeholders(path, of_names))
+        names = _fill_templates(templates, find_placeholders(path, file_pattern))
         # A name that looks like a typed tensor, or like standard input, is one of this folder.
-        folder = f"{os.curdir}{os.sep}" if path.lstrip().startswith("[") or path == "-" else ""
-        others = {_key_of_file(name.partition("::")[0]) for name in names.values()}
-        used |= others - {_key_of_file(path)}
+        folder = ""
+        if path == "-" or path.lstrip().startswith("["):
+            folder = f"{os.curdir}{os.sep}"
+        others = {key_of_file(name.partition("::")[0]) for name in names.values()}
+        used |= others - {key_of_file(path)}
         rows[path] = {"input": folder + path + colons + key, **names}
-    jobs = {path: row for path, row in rows.items() if _key_of_file(path) not in used}
+    jobs = {path: row for path, row in rows.items() if key_of_file(path) not in used}
     if len({row["output"] for row in jobs.values()}) < len(jobs):
         template = str(templates["output"])
-        hint = _hint_for_outputs(template, [*jobs], of_names)
+        hint = _hint_for_outputs(template, [*jobs], file_pattern)
         raise UsageError(f"-o {template} is one file for several inputs", hint=hint)
     name = f"--each {platform.quote(pattern)}" if pattern else "the list of names"
     with about(name):
@@ -184,7 +187,7 @@ def _fill_templates(
 def _hint_for_outputs(
     template: str,
     paths: Sequence[str],
-    of_names: str,
+    file_pattern: str,
 ) -> str:
     """The option with the first template like this one that names a file for each input.
 
@@ -200,7 +203,7 @@ def _hint_for_outputs(
     names = ("{stem}", "{match}", "{name}", "{parent}/{stem}", "{parent}/{name}")
     for name, parent in itertools.product(names, (folder, "out")):
         other = os.path.join(parent, name + suffix)
-        outputs = {other.format(**find_placeholders(path, of_names)) for path in paths}
+        outputs = {other.format(**find_placeholders(path, file_pattern)) for path in paths}
         if not inputs.isdisjoint(map(os.path.normpath, outputs)):
             continue
         has_empty_name = any(os.path.basename(path) == suffix for path in outputs)
@@ -232,12 +235,12 @@ def find_placeholders(path: str, pattern: str) -> dict[str, str]:
     compression = packing_of(name)
     packed = name[-len(compression.suffix) :] if compression else ""
     stem, suffix = os.path.splitext(name.removesuffix(packed))
-    of_name = os.path.basename(pattern)
+    name_pattern = os.path.basename(pattern)
     match = stem
     # What is before the first wildcard of the pattern, and after the last one.
-    before = re.split(r"[*?\[]", of_name)[0]
-    after = re.split(r"[*?\]]", of_name)[-1]
-    if before != of_name:
+    before = re.split(r"[*?\[]", name_pattern)[0]
+    after = re.split(r"[*?\]]", name_pattern)[-1]
+    if before != name_pattern:
         match = name[len(before) : len(name) - len(after)]
     return {
         "stem": stem,

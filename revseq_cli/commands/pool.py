@@ -58,7 +58,7 @@ class _Setup:
 
 @dataclass(frozen=True)
 class _Finished:
-    """A job whose output has only its name left to get; `identity` says which file will have it."""
+    """A job whose output is written, but without its name yet; `identity` says which file it is."""
 
     job: int
     identity: tuple[int, int] | None
@@ -137,9 +137,9 @@ class Pool:
         )
 
     def _cut_groups(self) -> Iterator[list[int]]:
-        """The small jobs in groups, whose outputs are flushed together; the last ones are small.
+        """The small jobs in groups, whose outputs are flushed together.
 
-        So all workers end together.
+        The last groups are small, so that all workers end together.
         """
         while self._small:
             most = min(_GROUP_JOBS, len(self._small) // (2 * self._workers))

@@ -13,7 +13,7 @@ from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError, UsageError, join_names, nearest, shorten
 
 _LONGEST_VALUE = 60  # characters of a value that are printed
-# What other tools call an option, a command, or a tensor, of ours.
+# What other tools call our options, commands and tensors.
 _OTHER_NAMES = {
     "--force": "--overwrite",
     "--dim": "--axis",
@@ -200,7 +200,7 @@ def _value_of(parameter: click.Parameter, name: str, arguments: Sequence[str]) -
 
 
 def _unknown_command(arguments: Sequence[str]) -> RevseqError:
-    """An error for a command that there is not, which may be a mistyped one, or a file."""
+    """The error for an unknown command, which may be mistyped, or the name of a file."""
     words = [word for word in arguments if not word.startswith("-")]
     typed = words[0] if words else ""
     problem = f"unknown command {shorten(typed, _LONGEST_VALUE)}"

@@ -179,8 +179,8 @@ def _measure(
 ) -> tuple[NDArray[np.bool_], dict[str, Any]]:
     """Which of the elements that differ in bits are apart by more than the tolerance.
 
-    And fields of Differences: how far all of them are apart, and how many of those that are apart
-    are NaNs.
+    Also fields of Differences: the largest distances between any of these elements, and how many of
+    those that are apart are NaN.
     """
     x = dtypes.numbers(a)
     y = dtypes.numbers(b)

@@ -260,7 +260,7 @@ def prepare_job(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = Fals
     """The job with tensors of which any region is cheap to read.
 
     If need be, they are copied into memory or into temporary files next to the file `beside`. With
-    `holds_lengths`, the lengths are never in a file, as where the whole output is in memory.
+    `holds_lengths`, the lengths are never copied into a file: the whole output is in memory, too.
     """
     most_bytes = plan.bytes // 8
     lengths = job.lengths

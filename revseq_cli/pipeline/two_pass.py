@@ -48,8 +48,9 @@ class Tiles:
     """A temporary file with the columns of a tensor, sorted by length inside each panel.
 
     Stripes follow each other, and the elements of a stripe lie row by row: a tile is one run of
-    bytes. Columns have `rows` elements; `dtype` is that of words, and `name` is for messages. A
-    worker gets it with each block.
+    bytes. Columns have `rows` elements; `dtype` is
+    an unsigned integer of the size of an element, and `name` is for messages. A worker gets this
+    record with each block.
     """
 
     path: str
@@ -131,6 +132,7 @@ class Tiles:
         count = 0
         across = 1  # columns of the panel along the dimensions before d
         for i, d in enumerate(others):
+            # All panels that begin at the same index in the dimensions before d, and lower in d.
             after = prod(sizes[other] for other in others[i + 1 :])
             count += across * region[d].start * after
             across *= region[d].stop - region[d].start

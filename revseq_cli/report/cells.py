@@ -122,6 +122,7 @@ def _choose_columns(subject: Subject, most: int) -> list[int]:
     if size <= most:
         return list(range(size))
     most = max(1, most - 1)  # a cut takes room, too
+    # The columns in the order of their importance; those that come first are drawn.
     columns = [start for row in subject.rows for start, _ in row.wrong]
     for row in subject.rows:
         for start, stop in row.wrong:

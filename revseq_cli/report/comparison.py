@@ -56,7 +56,7 @@ class Comparison:
 
     @property
     def hint(self) -> str:
-        """What helps, if that is known, or with which options all is equal but for rounding."""
+        """What to do about the mistakes, or else the options with which rounding is accepted."""
         remedies = [mistake.remedy for mistake in self.mistakes if mistake.remedy]
         if remedies:
             return "; ".join(remedies)
@@ -69,7 +69,7 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether no element differs, and none was read otherwise than A has it."""
+        """Whether no element differs, and nothing in A had to be undone before the comparison."""
         if self.differences is None:
             return False
         return not self.differences.count and not self.mistakes

@@ -1,4 +1,4 @@
-"""How far long work is: bars on a terminal."""
+"""Progress bars for long work, on a terminal."""
 
 from __future__ import annotations
 

@@ -104,9 +104,8 @@ def message(
 ) -> str:
     """The lines that a command prints for an error.
 
-    For each part, they say what is wrong, what is expected, and what to type.
-
-    `origin` has the lines of the job in its manifest.
+    For each part, they say what is wrong, what is expected, and what to type. `origin` says which
+    lines of a manifest the error is about.
     """
     lines = []
     for part in error.parts():
@@ -122,7 +121,7 @@ def message(
 
 
 def reason(error: RevseqError) -> Hashable:
-    """What is equal for errors that differ only in the files where they are."""
+    """A key that is equal for errors that differ only in the files where they are."""
     return tuple((part.found, part.expected, part.context, part.hint) for part in error.parts())
 
 

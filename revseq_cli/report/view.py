@@ -33,7 +33,7 @@ Ends = list["Sequence[int]"]
 
 
 def ends_of(sizes: tuple[int, ...], most: float) -> Ends:
-    """The indices that are shown of a tensor: those of at most so many elements."""
+    """The indices to show along each dimension, so that at most `most` elements are shown."""
     if prod(sizes) <= most:
         return [range(size) for size in sizes]
     ends: Ends = []
@@ -95,7 +95,7 @@ def _count_chunks(ends: Ends, chunks: Sequence[int]) -> int:
 def elements(source: Source, ends: Ends) -> NDArray[Any]:
     """The elements of a tensor at the indices in `ends`, as one array.
 
-    Both ends of one chunk are read at once, since a chunk is decoded whole.
+    Both ends of a dimension are read at once if one chunk has them, since a chunk is decoded whole.
     """
     if not prod(source.sizes) or not source.sizes:
         return source.read()
@@ -116,7 +116,7 @@ def elements(source: Source, ends: Ends) -> NDArray[Any]:
 
 
 def _take(piece: NDArray[Any], parts: Sequence[Sequence[int]]) -> NDArray[Any]:
-    """The elements at these indices of a piece, which begins with the first of them."""
+    """The elements of a piece at these indices of the tensor; the piece begins at the first."""
     # One dimension after another: NumPy takes no 64 arrays of indices at once.
     for d, part in enumerate(parts):
         if len(part) < piece.shape[d]:
@@ -137,7 +137,7 @@ def example_text(
 
 
 def tensor_text(name: str, source: Source, most: float) -> str:
-    """A tensor with its header; of one with more than `most` elements, so many of them."""
+    """A tensor with its header, and at most `most` of its elements."""
     return f"{name}: {source.desc}\n{show_rows(source, ends_of(source.sizes, most), _MORE)}"
 
 
@@ -146,7 +146,7 @@ def show_rows(
 ) -> str:
     """The rows of the indices in `ends`: only these are read.
 
-    If they are not all elements, a line below says how many they are, and `more`. Elements that
+    If elements are left out, a last line says how many are shown, and then `more`. Elements that
     `marks` selects are bold for a terminal, and the others dim.
     """
     sizes = source.sizes

@@ -183,7 +183,7 @@ def test_a_job_for_each_file(revseq, folders, pattern, output, expected):
         (["--each", "data/x.npy", "-o", "{parent}/{name}"], ["job 1: its input data/x.npy is the output of job 1"]),
         (["--each", "*.npy", "-o", "{stm}.npy"], ["a wrong placeholder in {stm}.npy: 'stm'", "{stem}, {match}, {name}, {suffix}, {parent}"]),
         *((["--each", "*.npy", "-o", name], ["wrong placeholder"]) for name in ("{}.npy", "{stem.npy", "{stem.a}")),
-        (["--each", "x.npy", "n.npy", "-o", "{stem}-r.npy"], ["quote the pattern"]),
+        (["--each", "x.npy", "n.npy", "-o", "{stem}-r.npy"], ["quote it: --each"]),
         (["none.txt", "-o", "{stem}-r.npy"], ["none.txt: no such file"]),
         (["data/*.npy", "-o", "{stem}-r.npy"], ["no such file", f"type --each {platform.quote('data/*.npy')}"]),
         (["data/*.npy"], ["no such file", f"type --each {platform.quote('data/*.npy')}"]),
