@@ -455,7 +455,7 @@ def _look_at(
         return _Input("", 0)
     _refuse_pipe(reference, column)
     status = reference.status
-    if reference.is_folder or status is None:
+    if reference.is_local_folder or status is None:
         return _Input(resolve(reference.path), _size_of_folder(reference.path))
     base.refuse_output(status, reference.path)
     return _Input(resolve(reference.path), status.st_size)

@@ -118,7 +118,7 @@ class Pool:
                 yield from self._read_journal()
                 if is_alone:
                     for job in self._under_way:
-                        self._remove_partial_store(job)
+                        self._remove_output_of(job)
                         yield self._describe_death(job)
                 else:
                     self._died |= self._under_way
@@ -166,7 +166,7 @@ class Pool:
                 for job, outcome in results:
                     self._under_way.remove(job)
                     if outcome and outcome.error and job in self._died:
-                        self._remove_partial_store(job)
+                        self._remove_output_of(job)
                     if outcome:
                         yield outcome
                     else:
@@ -193,7 +193,7 @@ class Pool:
                     self._under_way.remove(finished.job)
                     yield finished.outcome
 
-    def _remove_partial_store(self, job: int) -> None:
+    def _remove_output_of(self, job: int) -> None:
         """Remove what workers that died have left of a Zarr store at an address."""
         files.remove_partial_store(self._entries[job].output, self._setup.mark)
 

@@ -57,7 +57,7 @@ if sys.platform == "win32":
     _library.SetEndOfFile.argtypes = [wintypes.HANDLE]
     _SHARED, _CREATE_NEW, _OPEN_EXISTING, _NORMAL = 1 | 2 | 4, 1, 3, 0x80
 
-    def _open(path: str, access: int, how: int) -> int:
+    def _open_handle(path: str, access: int, how: int) -> int:
         handle = _library.CreateFileW(plain_path(path), access, _SHARED, None, how, _NORMAL, None)
         if handle == wintypes.HANDLE(-1).value:
             raise _last_error(path)
@@ -82,7 +82,7 @@ def open_file(path: str, flags: int) -> int:
     """A descriptor of a file that exists, opened as one of the constants says."""
     if sys.platform == "win32":
         try:
-            return _open(path, flags, _OPEN_EXISTING)
+            return _open_handle(path, flags, _OPEN_EXISTING)
         except PermissionError:  # as Windows says of a folder
             if os.path.isdir(path):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path) from None
@@ -93,7 +93,7 @@ def open_file(path: str, flags: int) -> int:
 def create_file(path: str, mode: int) -> int:
     """A descriptor of a new file of that mode; on Windows it has the rights of its folder."""
     if sys.platform == "win32":
-        return _open(path, UPDATE, _CREATE_NEW)
+        return _open_handle(path, UPDATE, _CREATE_NEW)
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
 
 

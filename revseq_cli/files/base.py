@@ -60,7 +60,7 @@ class Identity:
     changed: int
     touched: int
 
-    def names(self, status: os.stat_result) -> bool:
+    def is_of(self, status: os.stat_result) -> bool:
         """Whether it is the file of that status, changed or not."""
         return (self.device, self.inode) == (status.st_dev, status.st_ino)
 

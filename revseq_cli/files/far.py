@@ -66,7 +66,7 @@ def open_far(path: str, unchanged: Identity | None, *, afresh: bool = False) -> 
     return file
 
 
-def is_folder(path: str) -> bool:
+def has_files_below(path: str) -> bool:
     """Whether files are below an address, as far as its server lists them."""
     with contextlib.suppress(FolderError, MissingFileError):
         open_far(path, None)
@@ -88,7 +88,7 @@ class Run(NamedTuple):
     buffer: memoryview
 
     @property
-    def end(self) -> int:
+    def stop(self) -> int:
         return self.offset + len(self.buffer)
 
 
@@ -142,7 +142,7 @@ class FarFile(InputFile):
         most = thresholds.FAR_PIECE * calls.requests_at_once()
         for offset, buffer in runs:
             run = Run(offset, buffer)
-            if run.end > self.identity.size:
+            if run.stop > self.identity.size:
                 raise truncated(self.name)
             waiting.append(run)
             size += len(buffer)
@@ -155,7 +155,7 @@ class FarFile(InputFile):
         step = thresholds.FAR_BLOCK
         numbers: set[int] = set()
         for run in runs:
-            numbers.update(range(run.offset // step, -(-run.end // step)))
+            numbers.update(range(run.offset // step, -(-run.stop // step)))
             if len(numbers) * step > thresholds.FAR_KEPT:
                 self._read_ranges(runs)
                 return
@@ -232,11 +232,11 @@ class FarFile(InputFile):
         Those that lie near each other are parts of one range.
         """
         groups = _group(_split_runs(runs))
-        ranges = [(group[0].offset, max(run.end for run in group)) for group in groups]
+        ranges = [(group[0].offset, max(run.stop for run in group)) for group in groups]
         for (first, _), data, group in zip(ranges, self._fetch(ranges), groups, strict=True):
             view = memoryview(data)
             for run in group:
-                run.buffer[:] = view[run.offset - first : run.end - first]
+                run.buffer[:] = view[run.offset - first : run.stop - first]
 
     def _fetch(self, ranges: list[tuple[int, int]]) -> list[bytes]:
         """The bytes of each range."""
@@ -283,12 +283,12 @@ def _group(pieces: list[Run]) -> list[list[Run]]:
     end = 0
     for piece in pieces:
         is_near = groups and piece.offset - end <= thresholds.FAR_GAP
-        if is_near and piece.end - groups[-1][0].offset <= thresholds.FAR_PIECE:
+        if is_near and piece.stop - groups[-1][0].offset <= thresholds.FAR_PIECE:
             groups[-1].append(piece)
-            end = max(end, piece.end)
+            end = max(end, piece.stop)
         else:
             groups.append([piece])
-            end = piece.end
+            end = piece.stop
     return groups
 
 

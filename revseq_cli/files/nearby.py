@@ -172,7 +172,7 @@ def _fetch(path: str, identity: Identity) -> UnnamedFile:
 def is_folder(path: str) -> bool:
     """Whether files are below an address; those that are here are no folders."""
     key = Address(path).full
-    return key not in _fetched and key not in _common and far.is_folder(path)
+    return key not in _fetched and key not in _common and far.has_files_below(path)
 
 
 def learn_states(paths: Iterable[str]) -> None:

@@ -96,7 +96,7 @@ class NewFile:
                 raise TensorIOError("a directory", _NAME, where=self.name)
             if not stat.S_ISREG(status.st_mode):
                 raise TensorIOError("a pipe or a device", _NAME, where=self.name)
-            if any(identity.names(status) for identity in inputs) or goes_to(status, 0):
+            if any(identity.is_of(status) for identity in inputs) or goes_to(status, 0):
                 raise is_an_input(self.name)
             if not self._overwrite:
                 raise exists_already(self.name)
@@ -416,7 +416,7 @@ class NewFolderVersion(NewFolder):
     def _check(self, inputs: Iterable[Identity]) -> None:
         with trying_to("write", self.name):
             self._states = _states_below(self._final)
-        if any(identity.names(status) for identity in inputs for status in self._states.values()):
+        if any(identity.is_of(status) for identity in inputs for status in self._states.values()):
             raise is_an_input(self.name)
         self._check_folder()
 

@@ -485,7 +485,7 @@ class NodeJob:
             types = TextTypes(model.inputs[name].data_type, DataType.FLOAT32)
             self._tensors[name] = references.open_source(named[name], types)
         if computed := [name for name in wanted if name not in self._tensors]:
-            self._tensors |= self._run(computed)
+            self._tensors |= self._compute(computed)
         self._axes = node.axes(len(self._tensors[node.values].sizes), model.path)
 
     def tensor(self, role: str, types: TextTypes) -> Source:  # noqa: ARG002 - the model has them
@@ -530,7 +530,7 @@ class NodeJob:
             named[name] = file
         return named
 
-    def _run(self, names: list[str]) -> dict[str, Source]:
+    def _compute(self, names: list[str]) -> dict[str, Source]:
         """These values, computed by ONNX Runtime."""
         model, runtime = self.model, package()
         files = [model.identity]

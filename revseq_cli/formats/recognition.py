@@ -73,7 +73,7 @@ def _find_packed_format(path: str, packing: Packing) -> Format | None:
     raise FormatError(found, ".npy or text", unpack_hint(packing, path), path)
 
 
-def is_folder(path: str) -> bool:
+def is_tensor_folder(path: str) -> bool:
     """Whether it is a folder, or the address of a Zarr store: a web server lists no files."""
     return files.is_folder(path, assumed=by_suffix(path) is ZARR)
 
@@ -83,7 +83,7 @@ def unknown_format(path: str, key: str | None, option: str = "--input-format") -
 
     `key` is what was typed after ::, and `option` the one that says the format.
     """
-    if is_folder(path):
+    if is_tensor_folder(path):
         return TensorIOError("a directory", "a tensor file", where=path)
     if path.lower().endswith(".onnx"):
         return FormatError("is an ONNX model", "a tensor, such as x.pb", where=path)

@@ -105,7 +105,7 @@ class Reference:
             printed = row if row and row.prints else NPY
             hint = f"to write to standard output, type {stdout} -f {printed.name}"
             raise UsageError("is a pipe or a device", "a file, or -", hint, path)
-        if reference.is_folder and row is not ZARR:
+        if reference.is_local_folder and row is not ZARR:
             if reference.key is not None and table.is_store(path):
                 return reference
             name = os.path.join(path, f"y{table.suffix_to_write(format_name)}")
@@ -145,7 +145,7 @@ class Reference:
         return self.inline is None and (self.path == "-" or self._is_kind(stat.S_ISFIFO))
 
     @property
-    def is_folder(self) -> bool:
+    def is_local_folder(self) -> bool:
         """Whether it is a folder of this machine."""
         return self._is_kind(stat.S_ISDIR)
 
@@ -223,7 +223,7 @@ class Reference:
 
         The suffix decides between JSON and text.
         """
-        is_folder = self.is_folder or recognition.is_folder(self.path)
+        is_folder = self.is_local_folder or recognition.is_tensor_folder(self.path)
         try:
             row, packing, head = recognition.find_format(self.path, is_folder=is_folder)
         except MissingFileError as e:

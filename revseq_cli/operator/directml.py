@@ -47,7 +47,7 @@ def find_departures(size: int, above: int, wide: int) -> Iterator[Departure]:
     those whose length has more than 32 bits. The newer versions are always right for a sequence of
     one element.
     """
-    unclamped = f"the lengths of {_count(above)} are not clamped"
+    unclamped = f"the lengths of {_count_sequences(above)} are not clamped"
     if above and size > 1:
         effect = f"{unclamped}; the last element is repeated: {FORMULA}"
         yield Departure(NEWER, effect, above)
@@ -55,11 +55,11 @@ def find_departures(size: int, above: int, wide: int) -> Iterator[Departure]:
         effect = f"{unclamped}; the memory after the sequence is read"
         yield Departure(OLDER, effect, above)
     if wide and size > 1:
-        effect = f"only the low 32 bits of the lengths of {_count(wide)} are read"
+        effect = f"only the low 32 bits of the lengths of {_count_sequences(wide)} are read"
         yield Departure(ALL, effect, wide)
 
 
-def _count(sequences: int) -> str:
+def _count_sequences(sequences: int) -> str:
     return "1 sequence" if sequences == 1 else f"{sequences:,} sequences"
 
 

@@ -83,7 +83,7 @@ def run_batches(
         done = [*wait(pending, signals.PATIENCE, FIRST_COMPLETED).done]
         signals.check()
         if not done:
-            executor.check()
+            executor.require_workers()
         while done:
             # No future is kept, so that dask's scheduler forgets each result before the next tasks.
             future = done.pop()
@@ -200,7 +200,7 @@ class Workers:
             raise error
         return result
 
-    def check(self) -> None:
+    def require_workers(self) -> None:
         """DiedError if a worker has died.
 
         If it died while it sent a result, the executor would wait for the rest of that.
@@ -418,7 +418,7 @@ class Cluster:
         self._under_way -= 1
         return pickle.loads(done)  # noqa: S301 - from workers with our own code
 
-    def check(self) -> None:
+    def require_workers(self) -> None:
         """EngineError without a scheduler, or without workers for long."""
         with self._dask_errors():
             if self._client.status != "running":

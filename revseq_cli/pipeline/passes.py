@@ -68,7 +68,7 @@ def deliver_all(stage: str, tasks: Iterable[Task], sink: Sink, plan: Plan, sourc
             sink.receive(write_result)
 
 
-def bring_near(plan: Plan, *sources: Source) -> None:
+def fetch_sources(plan: Plan, *sources: Source) -> None:
     """Fetch the files of which a pass reads all.
 
     Workers of dask have other folders, and so read at the address.
@@ -82,7 +82,7 @@ def bring_near(plan: Plan, *sources: Source) -> None:
 
 def copy(source: Source, sink: Sink, plan: Plan) -> None:
     """Copy into the sink, which the caller has entered."""
-    bring_near(plan, source)
+    fetch_sources(plan, source)
     tasks = (
         Task(np.asarray, (source.read_task(region),), region, sink.block_writer(region))
         for region in plan.blocks
@@ -175,7 +175,7 @@ def reverse(job: Job, sink: Sink, plan: Plan) -> tuple[int, int | None]:
     Returns the number of lengths above the axis size; and the least length if the padding of the
     values gives the lengths, else None.
     """
-    bring_near(plan, job.values, job.lengths)
+    fetch_sources(plan, job.values, job.lengths)
     is_in_memory = not sink.beside
     with (
         prepare_job(job, sink.beside, plan, holds_lengths=is_in_memory) as ready,
@@ -314,7 +314,7 @@ def _open_read_tasks(job: Job, beside: str, plan: Plan) -> Iterator[MakeReadTask
         for _ in run_stage("sort", tasks, plan, values):
             pass
         yield lambda region: ComputedTask(
-            partial(tiles.reverse, values.dtype, region),
+            partial(tiles.reverse_region, values.dtype, region),
             (_read_lengths_task(job, region),),
         )
 
@@ -357,11 +357,11 @@ def compare(
     """
     a = pair.a
     job = pair.job
-    bring_near(pair.plan, a, pair.right)
+    fetch_sources(pair.plan, a, pair.right)
     marks: Array | None = None
     axis: int | None = None
     if job:
-        bring_near(pair.plan, job.lengths)
+        fetch_sources(pair.plan, job.lengths)
         axis = job.axis
         if _can_mark_sequences(pair, job):
             marks = np.zeros(job.lengths.sizes, np.bool_)
@@ -476,7 +476,7 @@ def _compute_without(missing_values: tuple[Any, ...], values: Array) -> Statisti
 def _fold(source: Source, step: Callable[[Array], Any], resources: Resources) -> Iterator[Any]:
     """The result of the step for each block."""
     plan = plan_fold(source, resources)
-    bring_near(plan, source)
+    fetch_sources(plan, source)
     tasks = (Task(step, (source.read_task(region),), region) for region in plan.blocks)
     for _, part in run_stage("read", tasks, plan, source):
         yield part

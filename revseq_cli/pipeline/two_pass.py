@@ -76,7 +76,7 @@ class Tiles:
                 offset = self._offset(first + columns.start, tile.shape[1], top)
                 file.write(_as_bytes(tile), offset)
 
-    def reverse(self, dtype: DType, region: Region, lengths: Array) -> Array:
+    def reverse_region(self, dtype: DType, region: Region, lengths: Array) -> Array:
         """A block of that data type, read from the temporary file, and reversed."""
         part = region[self.axis]
         first = self._count_columns_before(region)

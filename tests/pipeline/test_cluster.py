@@ -260,7 +260,7 @@ def test_nobody_there(monkeypatch, site):
     try:
         made.submit(int)
         with pytest.raises(EngineError, match="the scheduler has no worker"):
-            until(lambda: made.check())
+            until(lambda: made.require_workers())
     finally:
         executors._connect(address).close()
         executors._connect.cache_clear()
