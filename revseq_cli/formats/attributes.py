@@ -260,7 +260,7 @@ def fill_of(attributes: Attributes, dtype: np.dtype[Any]) -> Any:  # noqa: ANN40
 
     None without one, and for one that the data type does not hold.
     """
-    value = _exactly(attributes.get(FILL), dtype)
+    value = _convert_exactly(attributes.get(FILL), dtype)
     if np.ndim(value):
         return None
     return value
@@ -275,7 +275,7 @@ def fit_types(attributes: Attributes, dtype: np.dtype[Any]) -> Attributes:
     """
     fitting = dict(attributes)
     for name in _OF_ITS_TYPE:
-        value = _exactly(attributes.get(name), dtype)
+        value = _convert_exactly(attributes.get(name), dtype)
         if value is not None:
             fitting[name] = value
     if fill_of(attributes, dtype) is None:
@@ -283,7 +283,7 @@ def fit_types(attributes: Attributes, dtype: np.dtype[Any]) -> Attributes:
     return fitting
 
 
-def _exactly(value: Any, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a number or array
+def _convert_exactly(value: Any, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a number or array
     """Numbers in another data type of numbers.
 
     None where one of them would change, and for what is no number.

@@ -326,10 +326,10 @@ def test_an_attribute_class_next_to_a_scale(files, revseq):
     """HDF5 attaches no scale to a dataset that has an attribute of that name."""
     with h5py.File(files / "x.h5", "w") as file:
         file["x"] = np.load(files / "x.npy")
-        file["x"].attrs["CLASS"] = "mine"
         file["t"] = np.arange(4.0)
         file["t"].make_scale("t")
         file["x"].dims[1].attach_scale(file["t"])
+        file["x"].attrs["CLASS"] = "mine"
     revseq("run", "x.h5::x", "n.npy", "--axis", 1, "--only", "-o", "y.h5").ok()
     revseq("run", "x.h5::x", "n.npy", "--axis", 1, "-o", "z.h5::z").ok()
     for name, key in (("y.h5", "x"), ("z.h5", "z")):

@@ -1,8 +1,8 @@
-"""Datasets of new HDF5 files, which are made before their values are written.
+"""Datasets of new HDF5 files, which are created before their values are written.
 
-Each is in a file of its own, in a copy of INPUT's file, or in a copy of the output's own file. What
-is not copied has what the neutral form says of it, with the scales of its dimensions as NetCDF's
-library makes them.
+A dataset is in a file of its own, in a copy of INPUT's file, or in a copy of the output's own file.
+One that is not a copy of INPUT's gets what the neutral form says of it, and the scales of its
+dimensions are made as by NetCDF's library.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from revseq_cli.formats.attributes import NOTHING, Attributes, Variable, fill_of
 from revseq_cli.formats.contract import Original, Source
 from revseq_cli.formats.hdf5 import files, storage
 from revseq_cli.formats.hdf5.files import RAISED, open_dataset, open_hdf5
-from revseq_cli.formats.hdf5.source import Hdf5Source, find_scale, read_coordinate
+from revseq_cli.formats.hdf5.source import Hdf5Source, find_named_scale, read_coordinate
 from revseq_cli.formats.hdf5.storage import take_filters
 from revseq_cli.formats.refusals import dimension_conflict, name_taken
 from revseq_cli.formats.table import is_netcdf
@@ -36,17 +36,16 @@ from revseq_cli.formats.table import is_netcdf
 # The file format since HDF5 1.8 of 2008: in older ones, an attribute has at most 64 KiB.
 _VERSIONS = ("v108", "latest")
 _NO_COMPRESSION = {"", "bytes", "transpose", "crc32c"}  # codecs of Zarr
-_LONGEST_COMMAND = 1000  # characters of a command; tensors may be typed as text
-# Bytes; older versions of the file format have no room for an attribute of 64 KiB.
-_MOST_HISTORY = 60_000
+_LONGEST_COMMAND = 1000  # characters of a command in the history; it may have a tensor as text
+_MOST_HISTORY = 60_000  # bytes; in older versions of the file format, 64 KiB are too many
 
 
 class NewDataset(ABC):
-    """A new dataset `name`, for a tensor like `template`, in a file that messages call `where`.
+    """A new dataset `name` for a tensor like `template`, in a file that messages call `where`.
 
-    `options` are those with which h5py opens the file, and `original` is the file of which that is
-    a copy, or None. `properties` are those of the dataset's creation. With `is_raw`, workers write
-    elements at their offset without HDF5. `left_out` says what of the tensor has no place in it.
+    `options` are those with which h5py opens the file. `original` is the file that it is a copy of,
+    or None. `properties` are those of the dataset's creation. With `is_raw`, workers write elements
+    at their offset without HDF5. `left_out` says what the dataset does not keep of the tensor.
     """
 
     name: str
@@ -64,7 +63,7 @@ class NewDataset(ABC):
 
 
 class OwnDataset(NewDataset):
-    """A dataset that has what the neutral form says of it, in a new file of its own."""
+    """A dataset in a new file of its own, with what the neutral form says of the tensor."""
 
     original: Original | None = None
 
@@ -86,7 +85,7 @@ class OwnDataset(NewDataset):
         self.is_raw = is_contiguous and prod(template.sizes) > 0
 
     def _choose_limits(self) -> tuple[int | None, ...]:
-        """The largest sizes that the dataset can have, None for a dimension that can grow."""
+        """The largest sizes that the dataset can have; None for a dimension without a limit."""
         if self.like:
             limits: tuple[int | None, ...] = self.like.limits
             return limits
@@ -134,12 +133,12 @@ class OwnDataset(NewDataset):
         for chunk, size, limit in zip(chunks, sizes, self.limits, strict=True):
             if limit is None:
                 fitting.append(chunk)
-            else:  # a chunk may be larger than what cannot grow
+            else:  # HDF5 refuses a chunk that is larger than a dimension with a limit
                 fitting.append(min(chunk, max(1, size, limit)))
         return tuple(fitting)
 
     def _find_fill(self) -> Any:  # noqa: ANN401 - a NumPy number, or None
-        """The fill value of the dataset that is read, if it is HDF5's and somebody has set it."""
+        """The fill value that somebody has set for INPUT's dataset, or None."""
         dtype = self.template.dtype
         if not self.like:
             return self.meaning.storage_fill
@@ -187,11 +186,10 @@ class OwnDataset(NewDataset):
 
     @contextlib.contextmanager
     def _open_input(self) -> Iterator[h5py.Dataset | None]:
-        """INPUT's dataset, whose attributes keep their types.
+        """INPUT's dataset, for attributes that keep their types.
 
-        None where it is not HDF5, or the output is NetCDF.
-
-        NetCDF's library does not read all types.
+        None where INPUT is not HDF5, and for a NetCDF output: NetCDF's library does not read all
+        types.
         """
         if self.like is None or self.is_netcdf:
             yield None
@@ -207,7 +205,7 @@ class OwnDataset(NewDataset):
             old_groups = files.groups_of(old)[::-1]
         if groups:
             _copy_attributes(dataset.file, groups[0], old_groups[0])
-        # The innermost groups correspond, and only some of them may be there.
+        # Groups correspond from the innermost on; there may be fewer in one of the files.
         new_groups = files.groups_of(dataset)[:-1]
         inner = zip(new_groups, groups[:0:-1], old_groups[:0:-1], strict=False)
         for group, attributes, old_group in inner:
@@ -221,12 +219,10 @@ class OwnDataset(NewDataset):
         *,
         is_coordinate: bool,
     ) -> None:
-        """Give the dataset its scales, and then its attributes.
+        """Give the dataset its scales, and then its attributes, with their types in `old`.
 
-        They get the types that they have in the dataset `old`.
-
-        HDF5 attaches no scale to a dataset that has an attribute CLASS already, and a scale has its
-        own.
+        The scales come first, since HDF5 attaches none to a dataset with an attribute CLASS. A
+        coordinate is a scale, and has a CLASS of its own.
         """
         self._attach_scales(dataset, names, old, is_coordinate=is_coordinate)
         attributes = dict(self.meaning.attributes)
@@ -235,12 +231,12 @@ class OwnDataset(NewDataset):
         _copy_attributes(dataset, attributes, old, self.template.dtype)
 
     def _name_scales(self, file: h5py.File) -> list[str]:  # noqa: ARG002 - it is new
-        """The name of each dimension that HDF5 can have as that of its scale, "" for others."""
+        """The name of each dimension whose scale can have it in HDF5, and "" for the others."""
         sizes = dict[str, int]()
         names = []
         for name, size in zip(self.meaning.dimensions, self.template.sizes, strict=False):
             is_name = name.isprintable() and "/" not in name and name not in ("", ".", "..")
-            # A dimension has one size.
+            # Dimensions of one name and two sizes cannot share a scale.
             is_one = is_name and sizes.setdefault(name, size) == size
             names.append(name if is_one else "")
         if self.like and not self.is_netcdf:
@@ -265,9 +261,9 @@ class OwnDataset(NewDataset):
         *,
         is_coordinate: bool,
     ) -> None:
-        """Give each dimension of a dataset its scale, or else a label.
+        """Attach its scale to each dimension of a dataset: its coordinate, or one without values.
 
-        The scale is the dimension's coordinate, or one without values.
+        A dimension whose scale has another name, or that has none, gets its name as a label.
         """
         scales = dict[str, h5py.Dataset]()
         new = list[h5py.Dataset]()
@@ -279,9 +275,9 @@ class OwnDataset(NewDataset):
         for d, name in enumerate(names):
             if not name or name in scales:
                 continue
-            scale = self._find_scale(dataset.file, name)
+            scale = self._open_own_scale(dataset.file, name)
             if scale is None:
-                old_scale = find_scale(old, d, name) if old else None
+                old_scale = find_named_scale(old, d, name) if old else None
                 scale = self._create_scale(dataset, d, name, coordinates.get(name), old_scale)
                 new.append(scale)
             scales[name] = scale
@@ -299,8 +295,8 @@ class OwnDataset(NewDataset):
             if can_be_label and name != names[d]:
                 dataset.dims[d].label = name
 
-    def _find_scale(self, file: h5py.File, name: str) -> h5py.Dataset | None:  # noqa: ARG002
-        """The scale of that name that the file has already: none in a new file."""
+    def _open_own_scale(self, file: h5py.File, name: str) -> h5py.Dataset | None:  # noqa: ARG002
+        """The scale of that name that is in the file already: none in a new file."""
         return None
 
     def _first_dimension_id(self, file: h5py.File) -> int:  # noqa: ARG002 - it is new
@@ -315,10 +311,7 @@ class OwnDataset(NewDataset):
         coordinate: Variable | None,
         old: h5py.Dataset | None,
     ) -> h5py.Dataset:
-        """The scale of a dimension, which is new.
-
-        It is the dimension's coordinate, or one without values as NetCDF's library makes it.
-        """
+        """A new scale for a dimension: its coordinate, or one without values, as in NetCDF."""
         options: dict[str, Any] = {"track_order": True}
         if self.limits[d] is None:
             options["maxshape"] = (None,)
@@ -342,9 +335,8 @@ class OwnDataset(NewDataset):
 class AddedDataset(OwnDataset):
     """A dataset in a copy of the output's own file, next to all that is there.
 
-    It uses the scales that fit it.
-
-    A dataset of its name is replaced with `overwrite`, and its space in the file is used again.
+    It uses the scales of the file that fit it. With `overwrite` it replaces a dataset of its name,
+    whose space in the file is used again.
     """
 
     original: Original
@@ -361,18 +353,17 @@ class AddedDataset(OwnDataset):
                 if files.is_scale(old):
                     found = "holds a dimension of the file, which other datasets may use"
                     raise UsageError(found, "another name", where=f"{where}::{name}")
-            self._scales = self._find_scales(file, name, template, where)
+            self._scales = self._find_fitting_scales(file, name, template, where)
         super().__init__(name, template, where)
         self.is_netcdf = self._is_netcdf_file
         self.options = {"mode": "r+", "libver": _VERSIONS}
 
-    def _find_scales(
+    def _find_fitting_scales(
         self, file: h5py.File, name: str, template: Source, where: str
     ) -> dict[str, _Scale]:
-        """The scales of the file that the dataset gets, by the names of its dimensions.
+        """The scales of the file that fit the dataset, by the names of its dimensions.
 
-        UsageError where another one has such a name in a NetCDF file, whose names are those of its
-        dimensions.
+        UsageError in a NetCDF file where something that does not fit has such a name.
         """
         meaning = template.meaning() or NOTHING
         coordinates = {coordinate.name: coordinate for coordinate in meaning.coordinates}
@@ -382,19 +373,19 @@ class AddedDataset(OwnDataset):
             if dimension in ("", own):
                 continue
             coordinate = coordinates.get(dimension)
-            scale = _find_scale(file, above, dimension, size, coordinate)
+            scale = _find_fitting_scale(file, above, dimension, size, coordinate)
             if scale is None and _has(file, f"{above}/{dimension}"):
                 if self._is_netcdf_file:
                     raise dimension_conflict(dimension, f"{where}::{name}")
                 continue
             for group in _groups_above(above):
-                scale = scale or _find_scale(file, group, dimension, size, coordinate)
+                scale = scale or _find_fitting_scale(file, group, dimension, size, coordinate)
             if scale:
                 scales[dimension] = scale
         return scales
 
     def _choose_limits(self) -> tuple[int | None, ...]:
-        """Those of the file's own scales where it has some."""
+        """Those of the scales that the dataset uses, where it uses some."""
         limits = super()._choose_limits()
         if not self.meaning.dimensions:
             return limits
@@ -418,7 +409,7 @@ class AddedDataset(OwnDataset):
         return dataset, notes
 
     def _name_scales(self, file: h5py.File) -> list[str]:
-        """As in a file of its own, but for names that something else in the file has."""
+        """As in a file of its own, but "" for a name that something else in the file has."""
         above = self.name.rpartition("/")[0]
         names = super()._name_scales(file)
         for d, name in enumerate(names):
@@ -426,7 +417,7 @@ class AddedDataset(OwnDataset):
                 names[d] = ""
         return names
 
-    def _find_scale(self, file: h5py.File, name: str) -> h5py.Dataset | None:
+    def _open_own_scale(self, file: h5py.File, name: str) -> h5py.Dataset | None:
         scale = self._scales.get(name)
         return open_dataset(file, scale.path, self.where) if scale else None
 
@@ -435,11 +426,9 @@ class AddedDataset(OwnDataset):
 
 
 class CopiedDataset(NewDataset):
-    """A dataset in a copy of INPUT's file.
+    """A dataset in a copy of INPUT's file: INPUT's with other values, or one like it next to it.
 
-    It is INPUT's dataset with other values, or one like it under another name.
-
-    All else stays as it is, byte by byte, except for a NetCDF history.
+    All else stays as it is, byte by byte, but NetCDF's history gets a line.
     """
 
     original: Original
@@ -467,7 +456,7 @@ class CopiedDataset(NewDataset):
             self._refuse_hidden_dimensions(file)
 
     def _refuse_hidden_dimensions(self, file: h5py.File) -> None:
-        """UsageError for a name from which NetCDF would not find the dimensions."""
+        """UsageError for a name in a group from which NetCDF does not see the dimensions."""
         old = open_dataset(file, self.input.hard_path, self.template.name)
         if not files.is_netcdf(old):
             return
@@ -492,9 +481,9 @@ class CopiedDataset(NewDataset):
         return dataset, notes
 
     def _create_like(self, file: h5py.File, old: h5py.Dataset) -> tuple[h5py.Dataset, list[str]]:
-        """A dataset like the old one, with its attributes and scales, and without its values.
+        """A dataset like the old one, with its attributes and scales but without its values.
 
-        HDF5's own function for copies copies the values, too.
+        HDF5's function that copies datasets copies their values, too.
         """
         kind = old.id.get_type()
         space = old.id.get_space()
@@ -524,22 +513,16 @@ def _groups_above(path: str) -> list[str]:
 
 
 class _Scale(NamedTuple):
-    """A scale of a file that another dataset can use.
-
-    `limit` is its largest size, or None if it can grow.
-    """
+    """A scale that a new dataset can use; `limit` is its largest size, or None without one."""
 
     path: str
     limit: int | None
 
 
-def _find_scale(
+def _find_fitting_scale(
     file: h5py.File, group: str, name: str, size: int, coordinate: Variable | None
 ) -> _Scale | None:
-    """The scale of that name and size in the group at that path.
-
-    None where there is none, or it has other values.
-    """
+    """The scale in a group with that name and size, and the coordinate's values; or None."""
     path = f"{group}/{name}"
     if not _has(file, path):
         return None
@@ -571,10 +554,7 @@ def _has(file: h5py.File, path: str) -> bool:
 
 
 def _member(group: h5g.GroupID, name: str) -> h5o.ObjectID | None:
-    """The group, dataset or data type of that name in a group.
-
-    None for a link, and where there is none.
-    """
+    """The group, dataset or data type of that name in a group; None for a link, or without one."""
     part = files.encode_name(name)
     if not group.links.exists(part) or group.links.get_info(part).type != h5l.TYPE_HARD:
         return None
@@ -582,10 +562,7 @@ def _member(group: h5g.GroupID, name: str) -> h5o.ObjectID | None:
 
 
 def _find_old(file: h5py.File, name: str, original: Original) -> h5py.Dataset | None:
-    """The dataset of that name, or None.
-
-    UsageError where something else has it, or is on the way to it.
-    """
+    """The dataset at that path, or None; UsageError if something else is there or on the way."""
     item = h5g.open(file.id, b"/")
     path = ""
     for part in name.strip("/").split("/"):
@@ -603,7 +580,7 @@ def _find_old(file: h5py.File, name: str, original: Original) -> h5py.Dataset | 
 
 
 def _other_object(path: str, original: Original) -> UsageError:
-    """The error for a new dataset where the file has a group, a link or a dataset at that path."""
+    """The error for a new dataset where the file has something else at that path."""
     if original.is_input:
         return name_taken(path, original.path)
     return UsageError(f"has something else at {path}", "a name that is free", where=original.path)
@@ -617,13 +594,12 @@ def _refuse_groups_of_classic_model(file: h5py.File, where: str) -> None:
 
 
 def _shrink_chunks(dataset: h5py.Dataset) -> None:
-    """Write one byte instead of each chunk that is stored, before the new chunks are written.
+    """Write one byte instead of each stored chunk, before the new chunks are written.
 
-    Stopped at a signal: a file may have millions of chunks.
-
-    Then HDF5 joins the free space of neighbours, which new chunks of other sizes fill: a copy of a
-    file of 7 MB has 0.3 % of dead space, instead of 5 %. It also drops the old filter mask, which
-    HDF5 keeps where a chunk replaces one of the same size, and with which nobody could read it.
+    HDF5 then joins the free space of neighbours, into which new chunks of other sizes fit: a copy
+    of a file of 7 MB has 0.3 % of dead space instead of 5 %. And HDF5 drops the old filter mask,
+    which it would keep for a new chunk of the same size, so that nobody could read it. A signal
+    stops this, since a file may have millions of chunks.
     """
     is_byte = prod(dataset.chunks) * dataset.id.get_type().get_size() == 1
     starts: list[tuple[int, ...]] = []
@@ -643,7 +619,7 @@ def _allocate_early(properties: h5p.PropDCID) -> None:
 def _create_dataset(
     file: h5py.File, path: str, kind: h5t.TypeID, space: h5s.SpaceID, properties: h5p.PropDCID
 ) -> h5py.Dataset:
-    """A new dataset, and the groups above it where they are not there."""
+    """A new dataset; groups above it that are missing are created, too."""
     group = file["/"]
     tracks = group.id.get_create_plist().get_link_creation_order() != 0 or None
     *parents, name = path.strip("/").split("/")
@@ -655,10 +631,7 @@ def _create_dataset(
 
 
 def _copy_attribute(old: h5d.DatasetID, new: h5d.DatasetID, text: str | bytes) -> None:
-    """Give an object an attribute that another one has.
-
-    It has the same type, which may have a name in their file.
-    """
+    """Copy an attribute with its type, which may be a named type of the file."""
     name = text if isinstance(text, bytes) else text.encode()
     attribute = h5py.h5a.open(old, name)
     kind = attribute.get_type()
@@ -683,12 +656,10 @@ def _copy_attributes(
     old: h5py.HLObject | None,
     dtype: np.dtype[Any] | None = None,
 ) -> None:
-    """Write the attributes of a tensor of that dtype.
+    """Write attributes with their types in `old`, an object of INPUT's file.
 
-    They get the types that they have in `old`, an object of INPUT's file.
-
-    Without such an object, and for types that are only in the other file, they are as NetCDF has
-    them.
+    Those that it lacks, or whose types cannot be copied, are written as NetCDF does. `dtype` is
+    that of the tensor, if the attributes are a tensor's.
     """
     rest = Attributes()
     fitting = attributes if dtype is None else fit_types(attributes, dtype)
@@ -706,10 +677,7 @@ def _copy_attributes(
 def _write_attributes(
     item: h5py.HLObject, attributes: Attributes, dtype: np.dtype[Any] | None = None
 ) -> None:
-    """Write the attributes of a tensor of that dtype as NetCDF does.
-
-    Texts have their length, and numbers are in arrays.
-    """
+    """Write attributes as NetCDF does: texts with a fixed length, and numbers in arrays."""
     fitting = attributes if dtype is None else fit_types(attributes, dtype)
     for name, value in fitting.items():
         if isinstance(value, list):
@@ -734,9 +702,9 @@ def _of_netcdf(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _add_history(file: h5py.File) -> list[str]:
-    """Put a line before those of the global attribute `history`, as NCO does.
+    """Add a line to the start of the global attribute `history`, as NCO does.
 
-    Returns a note instead where the attribute is no text, or is full.
+    Where the attribute is not a text, or is full, a note is returned instead.
     """
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     try:

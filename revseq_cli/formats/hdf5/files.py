@@ -1,12 +1,12 @@
 """HDF5 files, opened for reading: how a dataset is found, and what its dimensions are called.
 
-Every link on a path is looked at before it is followed. Soft links are followed here and not by
-HDF5, as long as they stay in the file. External and user-defined links lead to other files or run
-code, and are never followed.
+Every link on a path is looked at before it is followed. Soft links are followed here, not by HDF5,
+and only inside the file. External and user-defined links are never followed: they lead to other
+files, or run code.
 
-A dimension is a scale: a dataset of its name, which NetCDF has also where there is no variable. A
-variable that has the name of a dimension and is not its coordinate has another name in the file,
-which begins with `NOT_COORDINATE`. Sources: the HDF5 High Level specification of dimension scales;
+NetCDF stores a dimension as a scale, a dataset of the same name, also where the dimension has no
+variable. A variable that has the name of a dimension but is not its coordinate is stored under
+`NOT_COORDINATE` and its name. Sources: the HDF5 High Level specification of dimension scales;
 libhdf5/nc4hdf.c of netCDF-C.
 """
 
@@ -40,16 +40,15 @@ from revseq_cli.formats.attributes import Attributes, as_neutral, count_bytes
 from revseq_cli.formats.hdf5 import storage
 from revseq_cli.formats.refusals import choose_tensor, invalid_name, try_hint, unknown_tensor
 
-# What h5py raises, for HDF5 or of its own.
+# What h5py raises, for errors of HDF5 and of its own.
 RAISED = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 NOT_COORDINATE = "_nc4_non_coord_"
 # NetCDF-4 numbers the dimensions of a file from 0 on: a dimension's scale has its own number, and a
-# variable the numbers of its dimensions. A scale of several dimensions names the further ones in no
-# other way.
+# variable the numbers of its dimensions. Of a scale with several dimensions, only these numbers say
+# what the others are.
 OWN_ID = "_Netcdf4Dimid"
 IDS = "_Netcdf4Coordinates"
-# How the attribute NAME of a dimension begins that has no variable of its name: its dataset has no
-# values.
+# The start of the attribute NAME of a dimension that has no variable: its dataset has no values.
 BARE = "This is a netCDF dimension but not a netCDF variable."
 LABELS = "DIMENSION_LABELS"
 OF_SCALES = {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", OWN_ID}
@@ -59,10 +58,8 @@ _MATLAB_NUMBERS = {
     "double", "single", "logical", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
     "uint64",
 }  # fmt: skip
-# Of the attributes of one object, and of the texts of one attribute where more could take so many
-# bytes.
-_MOST_ATTRIBUTE_BYTES = 1 << 24
-_MOST_TEXTS = 64
+_MOST_ATTRIBUTE_BYTES = 1 << 24  # of all attributes of an object that are read
+_MOST_TEXTS = 64  # so many texts of an attribute are read in any case
 _MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
 
 
@@ -70,11 +67,10 @@ _MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
 def open_hdf5(
     path: str, name: str = "", unchanged: base.Identity | None = None
 ) -> Iterator[h5py.File]:
-    """The file, for reading, which must be as it was at `unchanged`.
+    """The file, for reading; TensorIOError unless its state is still `unchanged`, if that is given.
 
-    `name` is what to call it, or the tensor in it.
-
-    What h5py raises inside the block becomes a RevseqError.
+    `name` is what messages call it, or the tensor in it. What h5py raises in the context becomes a
+    RevseqError.
     """
     with files.open_file(path, unchanged, name) as fd:
         try:
@@ -82,7 +78,7 @@ def open_hdf5(
             with _open_file(source) as file:
                 yield file
         except (RevseqError, *RAISED) as e:
-            if fd.error:  # which HDF5 has lost, or takes for damage
+            if fd.error:  # HDF5 loses it, or takes it for damage
                 raise fd.error from None
             if isinstance(e, RevseqError):
                 raise
@@ -99,12 +95,9 @@ def _open_file(path: str | BinaryIO) -> h5py.File:
 
 
 def hdf5_error(error: Exception, path: str, where: str, verb: str = "read") -> RevseqError:
-    """What h5py raised as it read or wrote the file at that path, in words.
-
-    `where` is what to call it.
-    """
+    """The error for what h5py raised when it read or wrote a file, which messages call `where`."""
     words = str(error)
-    # The latter is a mark in the file, which a writer that was killed leaves behind.
+    # "Already open" is a mark in the file, which a writer leaves behind if it is killed.
     if "unable to lock file" in words or "already open for" in words:
         hint = f"try again later, or if no program writes it: h5clear -s {platform.quote(path)}"
         return TensorIOError("being written by another process", hint=hint, where=path)
@@ -127,10 +120,10 @@ def _system_error(error: Exception) -> int:
 
 
 def require_own_values(dataset: h5d.DatasetID, where: str) -> h5d.DatasetID:
-    """The dataset, of which nothing was asked before; FormatError if its values are in other files.
+    """The dataset; FormatError if its values are in other files.
 
-    Every dataset passes here first: HDF5 opens the files of a virtual one as soon as it is asked
-    for its sizes.
+    This comes before all else that is asked of a dataset: HDF5 opens the files of a virtual dataset
+    as soon as it is asked for its sizes.
     """
     properties = dataset.get_create_plist()
     if properties.get_layout() == h5d.VIRTUAL:
@@ -161,10 +154,7 @@ def require_numbers(dataset: h5py.Dataset, asked: DataType | None) -> np.dtype[A
 
 
 def _refuse_other_programs(dataset: h5py.Dataset) -> None:
-    """FormatError for numbers that mean something else.
-
-    They are MATLAB's texts, and the sizes of its empty arrays.
-    """
+    """FormatError for what MATLAB stores as numbers: its texts, and the sizes of empty arrays."""
     kind = read_attribute(dataset, "MATLAB_class")
     if isinstance(kind, str) and kind not in _MATLAB_NUMBERS:
         raise FormatError(f"its data type is MATLAB's {kind}", "numbers")
@@ -178,12 +168,9 @@ def _refuse_other_programs(dataset: h5py.Dataset) -> None:
 
 
 def read_attribute(item: h5py.HLObject, name: str) -> Any:  # noqa: ANN401 - of any type
-    """An attribute in the neutral form.
-
-    None where there is none, or that form has no place for it.
-    """
+    """An attribute in the neutral form; None without one, or if that form has no place for it."""
     try:
-        if not h5a.exists(item.id, name.encode()):  # to ask is much faster than the error
+        if not h5a.exists(item.id, name.encode()):  # much faster than an error
             return None
         if not is_small_attribute(item, name.encode()):
             return None
@@ -196,12 +183,10 @@ def read_attribute(item: h5py.HLObject, name: str) -> Any:  # noqa: ANN401 - of 
 
 
 def is_small_attribute(item: h5py.HLObject, name: bytes) -> bool:
-    """Whether the values of an attribute take little memory.
+    """Whether the values of an attribute take little memory: HDF5 reads all of them at once.
 
-    HDF5 can only read all of them at once.
-
-    Many texts may lie at one place in the file, so that a file of 350 kB holds one of 600 MB. How
-    long they are is not known before they are read, but none is longer than the file.
+    Many texts may share their bytes in the file, so that an attribute of 600 MB fits in a file of
+    350 kB. Their lengths are not known before they are read, but none is longer than the file.
     """
     held = h5a.open(item.id, name)
     if not held.dtype.hasobject:
@@ -211,10 +196,7 @@ def is_small_attribute(item: h5py.HLObject, name: bytes) -> bool:
 
 
 def read_neutral_attributes(item: h5py.HLObject) -> tuple[Attributes, list[str]]:
-    """The attributes of a dataset or a group.
-
-    With them come the names of those that have no place in the neutral form.
-    """
+    """The attributes of a dataset or group, and the names of those that the neutral form lacks."""
     attributes = Attributes()
     lost = list[str]()
     left_bytes = _MOST_ATTRIBUTE_BYTES
@@ -267,10 +249,7 @@ def is_bare(dataset: h5py.Dataset) -> bool:
 
 
 def is_netcdf(dataset: h5py.Dataset) -> bool:
-    """Whether NetCDF wrote the dataset's file.
-
-    It is known by a mark that NetCDF writes since 2016, or by the number of a dimension.
-    """
+    """Whether NetCDF wrote the dataset's file, by its mark or by the numbers of dimensions."""
     if has_mark(dataset.file):
         return True
     for d in range(dataset.ndim):
@@ -302,10 +281,10 @@ def dimension_ids(file: h5py.File) -> list[int]:
 
 
 def find_scales(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
-    """The scales of that dimension, in their order; none where the references to them are damaged.
+    """The scales of a dimension, in their order; none where the references to them are damaged.
 
-    A scale is that of its first dimension, and may name those of others by their numbers. h5py's
-    `dims` would open the files of a scale that is a virtual dataset.
+    A scale is itself the scale of its first dimension, and has the numbers of its others. h5py's
+    `dims` is not used: it opens the files of a scale that is a virtual dataset.
     """
     with contextlib.suppress(*RAISED, FormatError, IndexError):
         if is_scale(dataset):
@@ -346,7 +325,7 @@ def _find_dimension(number: int, dataset: h5py.Dataset) -> h5py.Dataset | None:
         for name in group:
             if not isinstance(name, str):
                 continue
-            # Damage there matters only where it is asked for.
+            # Damage to other datasets does not matter here.
             with contextlib.suppress(*RAISED, FormatError):
                 scale = dataset_in(group, name)
                 if scale is None or read_attribute(scale, OWN_ID) != number:
@@ -357,10 +336,10 @@ def _find_dimension(number: int, dataset: h5py.Dataset) -> h5py.Dataset | None:
 
 
 def read_dimension_names(dataset: h5py.Dataset) -> tuple[str, ...]:
-    """The name of each dimension, "" for one without; nothing where none has one.
+    """The names of the dimensions, "" for one without a name; empty if none has one.
 
-    It is the dimension's label, which h5py sets, or else the last part of the path of its first
-    scale, which is how NetCDF names dimensions. A scale itself is the scale of its first dimension.
+    A dimension's name is its label, as h5py sets it, or else the name of its first scale, as in
+    NetCDF.
     """
     attributes = (b"CLASS", b"DIMENSION_LIST", LABELS.encode())
     if not any(h5a.exists(dataset.id, name) for name in attributes):
@@ -386,10 +365,7 @@ def read_dimension_names(dataset: h5py.Dataset) -> tuple[str, ...]:
 
 
 def parts_of(key: str, path: str) -> list[str]:
-    """The parts of a dataset's path.
-
-    UsageError for a part that is empty, "." or "..", which have another meaning in HDF5.
-    """
+    """The parts of a dataset's path; UsageError for "", "." and "..", which HDF5 does not allow."""
     parts = key.strip("/").split("/")
     if any(part in ("", ".", "..") for part in parts):
         raise invalid_name(key, "dataset", "a path such as /group/name", path)
@@ -397,9 +373,9 @@ def parts_of(key: str, path: str) -> list[str]:
 
 
 def find_dataset(file: h5py.File, key: str | None, path: str) -> tuple[h5py.Dataset, str, str]:
-    """The dataset with the path `key`, or the only one; FormatError where there is none.
+    """The dataset with the path `key`, or the only one; its path as typed; its path of hard links.
 
-    With it come its path as it was typed, and a path to it of hard links alone.
+    FormatError where there is none.
     """
     if key is None:
         datasets = _find_datasets(file)
@@ -444,16 +420,13 @@ def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
 def follow_links(
     file: h5py.File, key: str, path: str
 ) -> tuple[h5g.GroupID | h5d.DatasetID, str, str]:
-    """The group or dataset that the path `key` leads to.
-
-    With it come that path from the root on, and a path to it of hard links only.
-    """
+    """The group or dataset at the path `key`; that path from the root; its path of hard links."""
     todo = parts_of(key, path) if key else []
     name = "/" + "/".join(todo)
     where = f"{path}::{name}"
     root = item = h5g.open(file.id, b"/")
     hard_path = ""
-    ways = list[str]()  # that the path has taken over links, in words
+    ways = list[str]()  # the links that were followed, in words
     while todo:
         part = todo.pop(0)
         links = item.links if isinstance(item, h5g.GroupID) else None
@@ -463,7 +436,7 @@ def follow_links(
             tensors = [inner for inner in _find_datasets(file) if _is_tensor(file, inner)]
             if not ways:
                 raise unknown_tensor(tensors, name, path, "no such dataset")
-            # The name is right, so that none like it is meant.
+            # The link exists, so that no similar name is proposed.
             found = f"{', and '.join(ways)}, which does not exist"
             raise FormatError(found, f"one of {join_names(tensors)}", where=where)
         kind = links.get_info(encode_name(part)).type
@@ -475,7 +448,7 @@ def follow_links(
             elif not isinstance(item, h5g.GroupID):
                 raise FormatError("a data type", "a dataset", where=where)
             continue
-        ways.append(f"{hard_path}/{part} is {_link(item, encode_name(part), kind)}")
+        ways.append(f"{hard_path}/{part} is {_describe_link(item, encode_name(part), kind)}")
         if kind != h5l.TYPE_SOFT:
             expected = "a dataset inside the file: other files are not opened"
             raise FormatError(", and ".join(ways), expected, where=where)
@@ -490,7 +463,7 @@ def follow_links(
     return item, name, hard_path
 
 
-def _link(group: h5g.GroupID, name: bytes, kind: int) -> str:
+def _describe_link(group: h5g.GroupID, name: bytes, kind: int) -> str:
     if kind == h5l.TYPE_SOFT:
         return f"a soft link to {as_text(group.links.get_val(name))}"
     if kind == h5l.TYPE_EXTERNAL:
@@ -499,24 +472,18 @@ def _link(group: h5g.GroupID, name: bytes, kind: int) -> str:
 
 
 def to_choose(datasets: dict[str, bool]) -> list[str]:
-    """The datasets to choose from where none is named.
-
-    They are all but the scales, unless there are only scales.
-    """
+    """The datasets to choose from where none is named: no scales, unless there are only scales."""
     names = [name for name, is_scale in datasets.items() if not is_scale]
     return names or list(datasets)
 
 
 def _find_datasets(file: h5py.File) -> dict[str, bool]:
-    """The path of each dataset, and whether it is a scale.
-
-    One that has several paths is named once.
-    """
+    """The path of each dataset, one for each, and whether the dataset is a scale."""
     datasets = dict[str, bool]()
     for path, item in entries(h5g.open(file.id, b"/")):
         if isinstance(item, h5d.DatasetID):
             datasets[path] = is_scale(h5py.Dataset(item))
-        elif isinstance(item, Exception):  # to open it raises the reason
+        elif isinstance(item, Exception):  # whoever opens it gets the reason
             datasets[path] = False
     return dict(sorted(datasets.items()))
 
@@ -524,24 +491,24 @@ def _find_datasets(file: h5py.File) -> dict[str, bool]:
 def entries(
     group: h5g.GroupID, path: str = ""
 ) -> Iterator[tuple[str, h5o.ObjectID | str | Exception]]:
-    """Everything in the group at that path, depth first.
+    """Everything in the group at that path, depth first: each path, and what is there.
 
-    At each path there is an object, or what else there is in words, or why it cannot be read. An
-    object may have several names, and a group may be a member of itself.
+    That is an object, or words for a link or another name of an object, or the error of one that
+    cannot be read. A group may be a member of itself.
     """
     seen = {h5o.get_info(group).addr: path or "/"}
-    pending = _links(group, path)
+    pending = _list_links(group, path)
     while pending:
         group, path, name, kind, address = pending.pop()
         if kind != h5l.TYPE_HARD:
-            yield path, _link(group, name, kind)
+            yield path, _describe_link(group, name, kind)
         elif address in seen:
             yield path, f"another name of {seen[address]}"
         else:
             seen[address] = path
             try:
                 item = h5o.open(group, name)
-                inside = _links(item, path) if isinstance(item, h5g.GroupID) else []
+                inside = _list_links(item, path) if isinstance(item, h5g.GroupID) else []
                 if isinstance(item, h5d.DatasetID):
                     require_own_values(item, path)
             except (*RAISED, FormatError) as e:
@@ -551,12 +518,11 @@ def entries(
                 pending += inside
 
 
-def _links(group: h5g.GroupID, path: str) -> list[tuple[h5g.GroupID, str, bytes, int, int]]:
+def _list_links(group: h5g.GroupID, path: str) -> list[tuple[h5g.GroupID, str, bytes, int, int]]:
     """Each link of the group at that path, the last one first.
 
-    It has its group, path, name, HDF5's number of its kind, and address in the file.
-
-    A dimension is left out where a variable has its name.
+    That is the group, the link's path and name, HDF5's number for its kind, and its address. A
+    dimension is left out where a variable has its name.
     """
     links: list[tuple[bytes, int, int]] = []
     group.links.iterate(lambda name, link: links.append((name, link.type, link.u)), info=True)

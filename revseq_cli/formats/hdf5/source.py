@@ -96,7 +96,7 @@ class Hdf5Source(Source):
             self.dimensions = files.read_dimension_names(dataset)
             if not storage.is_narrow(kind):
                 self.raw = self._find_raw(dataset)
-            details = _details_of(self.properties, storage.meaning(kind))
+            details = _details_of(self.properties, storage.describe_type(kind))
             details = {"dataset": f"/{self.key}"} | details
             label = NETCDF4 if files.has_mark(file) else ""
             self.storage = Storage("h5", details, label)
@@ -214,7 +214,7 @@ def _details_of(properties: h5py.h5p.PropDCID, meaning: str) -> dict[str, str]:
 def _read_coordinate_of(dataset: h5py.Dataset, d: int, name: str) -> Variable | None:
     """The coordinate of a dimension of that name; None where the dimension has no variable."""
     try:
-        scale = find_scale(dataset, d, name)
+        scale = find_named_scale(dataset, d, name)
         if scale is None or files.is_bare(scale):
             return None
         sizes = scale.shape or ()
@@ -225,7 +225,7 @@ def _read_coordinate_of(dataset: h5py.Dataset, d: int, name: str) -> Variable | 
         raise NoCoordinateError from None
 
 
-def find_scale(dataset: h5py.Dataset, d: int, name: str) -> h5py.Dataset | None:
+def find_named_scale(dataset: h5py.Dataset, d: int, name: str) -> h5py.Dataset | None:
     """The scale of a dimension of that name.
 
     Without scales, it is the dataset of that name in the same group.
@@ -389,7 +389,7 @@ def _tensor_at(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tup
             sizes=sizes,
             dimensions=files.read_dimension_names(dataset),
             attributes=files.count_attributes(dataset),
-            details=_details_of(dataset.id.get_create_plist(), storage.meaning(kind)),
+            details=_details_of(dataset.id.get_create_plist(), storage.describe_type(kind)),
         )
         is_scale = files.is_scale(dataset)
         if sizes is None:

@@ -162,7 +162,7 @@ def _dtype_of_complex(kind: h5t.TypeID) -> np.dtype[Any] | None:
 
 def _no_tensor(kind: h5t.TypeID) -> FormatError:
     """The error for a type that no tensor has, with a way to make numbers of its elements."""
-    words = _OTHERS.get(kind.get_class()) or meaning(kind) or "one that h5py lacks"
+    words = _OTHERS.get(kind.get_class()) or describe_type(kind) or "one that h5py lacks"
     hint = ""
     if isinstance(kind, h5t.TypeStringID) and not kind.is_variable_str():
         hint = _hint_for_texts(kind.get_size())
@@ -205,7 +205,7 @@ def make_type(dtype: np.dtype[Any]) -> h5t.TypeID:
     return kind
 
 
-def meaning(kind: h5t.TypeID) -> str:
+def describe_type(kind: h5t.TypeID) -> str:
     """What the type says beyond its data type, for a person; nothing for plain numbers."""
     match kind:
         case h5t.TypeBitfieldID():
@@ -234,10 +234,10 @@ def read(dataset: h5py.Dataset, region: Region, dtype: np.dtype[Any]) -> NDArray
     Stopped at a signal.
     """
     values: NDArray[Any] = np.zeros([part.stop - part.start for part in region], dtype)
-    kind = in_memory(dataset.id.get_type(), dtype)
+    kind = memory_type(dataset.id.get_type(), dtype)
     for part in _cut_region(region, dataset.chunks):
         signals.check()
-        in_values, in_file = _spaces(dataset, part)
+        in_values, in_file = _select_spaces(dataset, part)
         if part != region:
             in_values = h5s.create_simple(values.shape)
             in_values.select_hyperslab(*_bounds(inside(part, region)))
@@ -269,11 +269,11 @@ def _bounds(region: Region) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def write(dataset: h5py.Dataset, region: Region, values: NDArray[Any]) -> None:
     """Write the values of the region."""
-    kind = in_memory(dataset.id.get_type(), values.dtype)
-    dataset.id.write(*_spaces(dataset, region), np.require(values, requirements="C"), kind)
+    kind = memory_type(dataset.id.get_type(), values.dtype)
+    dataset.id.write(*_select_spaces(dataset, region), np.require(values, requirements="C"), kind)
 
 
-def _spaces(dataset: h5py.Dataset, region: Region) -> tuple[h5s.SpaceID, h5s.SpaceID]:
+def _select_spaces(dataset: h5py.Dataset, region: Region) -> tuple[h5s.SpaceID, h5s.SpaceID]:
     space = dataset.id.get_space()
     if not region:  # a scalar
         return space, space
@@ -281,7 +281,7 @@ def _spaces(dataset: h5py.Dataset, region: Region) -> tuple[h5s.SpaceID, h5s.Spa
     return h5s.create_simple(sizes_of(region)), space
 
 
-def in_memory(kind: h5t.TypeID, dtype: np.dtype[Any]) -> h5t.TypeID:
+def memory_type(kind: h5t.TypeID, dtype: np.dtype[Any]) -> h5t.TypeID:
     """The type in memory for elements in a file.
 
     It is their own type, except for integers that HDF5 converts to plain ones.
@@ -434,7 +434,7 @@ class ChunkBlockWriter:
         whether such a chunk passes through the filters.
         """
         values = np.ascontiguousarray(values, self.dtype)
-        kind = in_memory(scratch.get_type(), self.dtype)
+        kind = memory_type(scratch.get_type(), self.dtype)
         sizes = values.shape
         if scratch.shape != sizes:
             # Shrinking it next fills up what is cut off, and no more.

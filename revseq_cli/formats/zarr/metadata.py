@@ -586,7 +586,7 @@ def _keeps(codec: str, fields: dict[str, Any], dtype: np.dtype[Any]) -> bool:
     return stored and fields.get("dtype") == dtype.str
 
 
-def files_in(
+def digest_files(
     folder: str, where: str, listing: dict[str, base.Identity] | None = None
 ) -> tuple[str, int, list[str]]:
     """A digest of the files in a folder or at an address, their bytes in all, and their names.

@@ -169,7 +169,7 @@ class ZarrSink(FileSink):
         """
         key = self._key
         store = cast("Store", self._store)
-        self._digest, _, names = metadata.files_in(original.path, original.path)
+        self._digest, _, names = metadata.digest_files(original.path, original.path)
         start = f"{key}/" if key else ""
         if self._keeps_own_name:
             is_chunk = cast("ZarrSource", self._like).metadata.is_chunk
@@ -317,7 +317,7 @@ class ZarrSink(FileSink):
                 self._consolidate(above)
         if self._original.is_input:
             path = self._original.path
-            if metadata.files_in(path, path)[0] != self._digest:
+            if metadata.digest_files(path, path)[0] != self._digest:
                 raise metadata.report_change(path)
 
     def _consolidate(self, above: str) -> None:

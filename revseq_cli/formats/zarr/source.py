@@ -103,7 +103,7 @@ class ZarrSource(Source):
         details = {"version": str(array.version), "array": f"/{key}", **array.details}
         listing = self.store.listing_of(key) if folder in ("", path) else None
         self._stored = Downloads(0, 0)
-        self._digest, stored, names = metadata.files_in(self.array.folder, self.name, listing)
+        self._digest, stored, names = metadata.digest_files(self.array.folder, self.name, listing)
         if files.lists_files(self.folder):
             declared = max(prod(self.sizes), prod(self.chunks)) * self.dtype.itemsize
             if files.waits_for_servers(self.folder):
@@ -140,7 +140,7 @@ class ZarrSource(Source):
         return self._stored
 
     def recheck(self) -> None:
-        if metadata.files_in(self.array.folder, self.name)[0] != self._digest:
+        if metadata.digest_files(self.array.folder, self.name)[0] != self._digest:
             raise metadata.report_change(self.name)
 
     def original_for(self, name: str) -> Original | None:  # noqa: ARG002 - the name says nothing
@@ -239,7 +239,7 @@ class ZarrSource(Source):
             raise NoCoordinateError
         if not is_small(array.sizes, itemsize, array.shards):
             raise NoCoordinateError
-        _, bytes_stored, _ = metadata.files_in(stored.folder, name)
+        _, bytes_stored, _ = metadata.digest_files(stored.folder, name)
         if bytes_stored > MOST_BYTES:
             raise NoCoordinateError
         if array.dtype.kind not in "USOmM":
