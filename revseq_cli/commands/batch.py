@@ -50,6 +50,12 @@ _COLUMNS = {
 _DEFAULTS = [
     param for name, param in _COLUMNS.items() if name not in ("input", "lengths", "output")
 ]
+# For outputs that exist already.
+_RERUN_HINT = (
+    "add one of them:\n"
+    "  to skip the jobs that are done: --resume\n"
+    "  to run all jobs again: --overwrite"
+)
 
 
 @make_command(
@@ -148,6 +154,8 @@ def command(
             try:
                 for outcome in itertools.chain(skipped, results):
                     outcomes.append(outcome)
+                    if isinstance(outcome.error, FileThereError):
+                        outcome.error.hint = _RERUN_HINT
                     _print_outcome(outcome, jobs, console)
                     if not outcome.skipped:
                         advance(1)
@@ -257,12 +265,6 @@ def _print_json(outcome: Outcome) -> None:
 
 def _print_outcome(outcome: Outcome, jobs: Jobs, console: Console) -> None:
     """Print the report on a job, or with -v what is written."""
-    if isinstance(outcome.error, FileThereError):
-        outcome.error.hint = (
-            "add one of them:\n"
-            "  to skip the jobs that are done: --resume\n"
-            "  to run all jobs again: --overwrite"
-        )
     if console.as_json:
         _print_json(outcome)
     if outcome.error:

@@ -133,11 +133,11 @@ def choose_printed_format(format_name: str | None, file_hint: str) -> Format:
     if table.packing_of(name):
         name = ""
     row = table.by_name(format_name) or table.by_suffix(name) or table.TEXT
-    hint = file_hint.format(f"out{table.suffix_to_write(row.name)}")
     if not row.prints and name:
         file = platform.quote(name.removeprefix(os.getcwd() + os.sep))
         hint = f"leave out >, and {file_hint.format(file)} --overwrite"
         raise UsageError(f"{row.name} cannot be written to a pipe", "a file", hint, file)
+    hint = file_hint.format(f"out{table.suffix_to_write(row.name)}")
     if not row.prints:
         printing = join_names([row.name for row in table.FORMATS if row.prints], 20)
         expected = f"a file, or -f with one of {printing}"

@@ -205,9 +205,10 @@ def find_typed_option(*names: str) -> str:
     context = click.get_current_context()
     options = {param.name: max(param.opts, key=len) for param in context.command.params}
     default = (click.core.ParameterSource.DEFAULT, click.core.ParameterSource.DEFAULT_MAP, None)
-    return next(
-        (options[name] for name in names if context.get_parameter_source(name) not in default), ""
-    )
+    for name in names:
+        if context.get_parameter_source(name) not in default:
+            return options[name]
+    return ""
 
 
 def request_of(**fields: Any) -> Request:
@@ -215,7 +216,9 @@ def request_of(**fields: Any) -> Request:
     from revseq_cli.pipeline.request import Request
 
     context = click.get_current_context(silent=True)
-    typed = () if context is None or context.info_name == "batch" else tuple(sys.argv[1:])
+    typed: tuple[str, ...] = ()
+    if context and context.info_name != "batch":
+        typed = tuple(sys.argv[1:])
     output_format = fields.pop("format_name", None)
     return Request(values=fields.pop("input"), output_format=output_format, typed=typed, **fields)
 

@@ -108,7 +108,7 @@ def command(
     status = _choose_status(tensors, shown, errors)
     if console.as_json:
         described = [tensor for part in shown for tensor in part.tensors]
-        files = [part.of for part in shown if isinstance(part.of, Contents)]
+        files = [part.content for part in shown if isinstance(part.content, Contents)]
         others = [
             objects.OtherRecord(file.name_of(item), item.what, item.attributes)
             for file in files
@@ -133,7 +133,7 @@ def _choose_status(
 class _Shown:
     """A tensor that is open, or what a file holds; and the records of its tensors."""
 
-    of: Source | Contents
+    content: Source | Contents
     tensors: Sequence[StoredRecord]
 
 
@@ -151,11 +151,11 @@ def _write_text(shown: _Shown, console: Console) -> str:
     from revseq_cli.formats.listings import Contents
     from revseq_cli.report import contents, terminal
 
-    if isinstance(shown.of, Contents):
-        return contents.file_text(shown.of, terminal.width_of(sys.stdout))
+    if isinstance(shown.content, Contents):
+        return contents.file_text(shown.content, terminal.width_of(sys.stdout))
     [record] = shown.tensors
     return contents.tensor_text(
-        shown.of,
+        shown.content,
         record.attribute_values or {},
         record.statistics,
         preview=not console.quiet,

@@ -123,9 +123,9 @@ def _unknown_option(error: click.NoSuchOption) -> RevseqError:
     if known in options:
         return UsageError(problem, hint=f"the option for this is {known}")
     argument = _OTHER_ARGUMENTS.get(typed, "")
-    arguments = (
-        [p.human_readable_name.strip("[]") for p in context.command.params] if context else []
-    )
+    arguments = []
+    if context:
+        arguments = [p.human_readable_name.strip("[]") for p in context.command.params]
     if argument in arguments:
         before = "" if argument == "INPUT" else " after INPUT"
         return UsageError(problem, hint=f"{argument} has no option: type its name{before}")

@@ -99,7 +99,9 @@ def parse_numbers(text: str) -> tuple[int, ...]:
 
 def parse_padding(text: str) -> float:
     """A number, or nan; an integer stays one, of any size. UsageError for other text."""
+    if re.fullmatch(r"[+-]?\d{1,40}", text.strip(), re.ASCII):
+        return int(text)
     try:
-        return int(text) if re.fullmatch(r"[+-]?\d{1,40}", text.strip(), re.ASCII) else float(text)
+        return float(text)
     except ValueError:
         raise UsageError(f"{text[:40]!r} is not a number", "a number, or nan") from None

@@ -170,6 +170,7 @@ def _find_types_of_bare(request: Request, reference: Reference, values: Source) 
     rank = len(values.sizes)
     axes = [d for d in (axis, batch_axis) if d is not None]
     if axis is None or not all(0 <= d < rank for d in axes):
+        # An error about the axis follows; until then, the buffer is a vector.
         return TextTypes(None, DataType.UINT32, sizes=(-1,))
     types = [DataType.UINT32, DataType.UINT64]
     shapes = [lengths_sizes(values.sizes, axis)]

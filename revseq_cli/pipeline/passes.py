@@ -156,7 +156,7 @@ def _reverse_cut(source: Source, axis: int, region: Region, lengths: Array) -> A
         box[axis] = slice(0, 1)
         chosen = has_length[tuple(box)]
         source_box = list(map(_shift, box, region))
-        # Before `length`, element j of the output is element length - 1 - j of the sequence.
+        # Element j of the output is element length - 1 - j of the sequence, if j < length.
         source_box[axis] = slice(max(0, length - part.stop), length - part.start)
         reversed_part = np.flip(source.read_task(tuple(source_box)).read(), axis)
         box[axis] = slice(0, reversed_part.shape[axis])

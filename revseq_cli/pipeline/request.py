@@ -87,7 +87,7 @@ class Request:
         own_axis, own_batch = SYSTEMS[self.like]
         if axis is None:
             axis = own_axis
-            if batch_axis == own_axis:
+            if batch_axis == own_axis:  # the user swaps the axes of the system
                 axis = own_batch
         if batch_axis is None:
             batch_axis = _choose_batch_axis(self.like, axis, len(values.sizes))

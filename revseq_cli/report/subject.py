@@ -174,14 +174,15 @@ class Subject:
         if not self.sizes:
             return [(0, 1)] if self.mask(()).any() else runs
         size = self.sequence_size
-        others = prod(self.sizes) // (size * prod(self.row_sizes))
-        step = max(1, _PIECE // max(1, others))
-        nearest = size // svg.WIDEST
+        # A row has so many elements for each index along the axis.
+        width = prod(self.sizes) // (size * prod(self.row_sizes))
+        step = max(1, _PIECE // max(1, width))
+        widest_gap = size // svg.WIDEST
         for start in range(0, size, step):
             mask = self.mask(self.region(index, start, min(start + step, size)))
             in_other_dimensions = tuple(d for d in range(mask.ndim) if d != self.axis)
             for first, stop in _runs_of(np.asarray(mask.any(axis=in_other_dimensions))):
-                if runs and start + first - runs[-1][1] <= nearest:
+                if runs and start + first - runs[-1][1] <= widest_gap:
                     runs[-1] = (runs[-1][0], start + stop)
                 else:
                     runs.append((start + first, start + stop))

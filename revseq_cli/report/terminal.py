@@ -22,6 +22,8 @@ _LABELS = {"Error:": RED, "Hint:": CYAN, "Note:": YELLOW}
 _LABEL = re.compile(f"^(?:{'|'.join(_LABELS)})", re.MULTILINE)
 _EXPECTED = "  expected "
 _MOST_FILES = 3  # that an error of several jobs names
+_NAMES = 23  # columns of the names in a table of names and texts
+_NARROW = 60  # columns of a terminal in which the text begins under its name
 
 
 def say_count(count: int, noun: str) -> str:
@@ -76,10 +78,6 @@ def fit(text: str, width: int | None, indent: str = "  ") -> str:
         if command:
             lines.append(f"revseq {command}")
     return "\n".join(lines)
-
-
-_NAMES = 23  # columns of the names in a table of names and texts
-_NARROW = 60  # columns of a terminal in which the text begins under its name
 
 
 def fit_rows(rows: Iterable[tuple[str, str]], width: int | None) -> Iterator[str]:
