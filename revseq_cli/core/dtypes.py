@@ -41,7 +41,7 @@ def is_minifloat(dtype: np.dtype[Any]) -> bool:
 
 
 def has_numbers(dtype: np.dtype[Any]) -> bool:
-    """Whether elements can be told as numbers: minifloats only with the package ml_dtypes."""
+    """Whether elements can be read as numbers: minifloats only with the package ml_dtypes."""
     return not is_minifloat(dtype) or find_spec("ml_dtypes") is not None
 
 
@@ -88,7 +88,7 @@ def render_minifloats(values: NDArray[Any]) -> list[str]:
 
     Without ml_dtypes its bits in hex.
 
-    NaNs other than NumPy's are told with their bits.
+    NaNs other than NumPy's are printed with their bits.
     """
     words = native(values).view(word_of(values.itemsize)).ravel()
     if not has_numbers(values.dtype):
@@ -190,8 +190,8 @@ def require_sizes(sizes: tuple[int, ...], where: str) -> None:
     The operator refuses scalars, too, and feature levels sizes of 0.
     """
     if len(sizes) > MOST_DIMENSIONS:
-        wanted = f"at most {MOST_DIMENSIONS}, and at most 8 in DirectML"
-        raise FormatError(f"has dimension count {len(sizes)}", wanted, where=where)
+        expected = f"at most {MOST_DIMENSIONS}, and at most 8 in DirectML"
+        raise FormatError(f"has dimension count {len(sizes)}", expected, where=where)
     if sizes and not 0 <= min(sizes) <= max(sizes) < 1 << 63:
         raise FormatError(
             f"Sizes is {in_braces(sizes)[:200]}", "sizes from 0 to 2^63 - 1", where=where

@@ -83,11 +83,11 @@ def _refuse_numpy_name(text: str) -> None:
     names = [each.name for each in DataType if each.kind[0] == letter and each.size == int(size)]
     if not names:
         return
-    wanted = names[0]
+    expected = names[0]
     if order == ">":
         swap = f"numpy.fromfile('x.bin', '{text}').astype('<{letter}{size}').tofile('y.bin')"
-        wanted = f"little-endian data and {names[0]}; in Python, this swaps the bytes: {swap}"
-    raise UsageError(f"{text!r} is not a data type", wanted)
+        expected = f"little-endian data and {names[0]}; in Python, this swaps the bytes: {swap}"
+    raise UsageError(f"{text!r} is not a data type", expected)
 
 
 @dataclass(frozen=True)

@@ -256,7 +256,7 @@ def open_to_write(path: str, name: str) -> Iterator[OutputFile]:
     """A file that exists, for writing; `name` is what to call it."""
     with trying_to("write", name):
         # Not for reading too: NFS would then fill up a page that is written in part, and write it
-        # back whole, over what another host has written beside it.
+        # back whole, over what another host has written next to it.
         fd = patiently(lambda: platform.open_file(path, platform.WRITE))
     file: OutputFile | None = None
     try:

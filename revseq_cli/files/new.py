@@ -63,7 +63,7 @@ class NewFile:
     Making one checks the name before any work, and writes nothing. `FileTransaction` calls the
     steps: `create`, `flush` and `take_name`, and `remove` at the end in any case. Each raises the
     OSError of the system. `is_created` says whether the temporary file exists. Temporary files of
-    its pass are next to the file `beside`.
+    its pass are next to the file `next_to`.
     """
 
     address = ""  # of a folder whose files go there
@@ -72,7 +72,7 @@ class NewFile:
 
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
         path = local_path(path) or path
-        self.name = self.beside = path
+        self.name = self.next_to = path
         self.is_created, self._overwrite = False, overwrite
         if is_address(path):  # of a picture, for example
             raise TensorIOError("an address", "a file of this machine", where=path)
@@ -472,9 +472,9 @@ class Scratch(NewFile):
 
     _mode = 0o600
 
-    def __init__(self, beside: str) -> None:
-        if beside:
-            super().__init__(beside, overwrite=True)
+    def __init__(self, next_to: str) -> None:
+        if next_to:
+            super().__init__(next_to, overwrite=True)
             return
         import tempfile  # it imports shutil
 

@@ -51,7 +51,7 @@ class NewObject(NewFile):
             raise is_an_input(self.name)
         self._refuse_address()
         self._check()
-        self.temporary = self.beside = os.path.join(tempfile.gettempdir(), temporary_name())
+        self.temporary = self.next_to = os.path.join(tempfile.gettempdir(), temporary_name())
 
     def _refuse_address(self) -> None:
         """UsageError for an address where nothing is written in one step.

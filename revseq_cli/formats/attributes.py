@@ -82,10 +82,10 @@ class Meaning(NamedTuple):
     times: tuple[Variable, ...] = ()
 
     def without_pointers(self) -> Meaning:
-        """What goes into another file: without attributes that name variables which stay behind.
+        """What goes into another file: without attributes that name variables that are left out.
 
         `left` says which attributes those are. xarray's attribute of the whole file is left out
-        without a word, since what it names is named as a variable that stays behind.
+        without a word, since what it names is named as a variable that is left out.
         """
         copied = {variable.name for variable in self.coordinates}
         attributes, dropped = _drop_pointers(self.attributes, copied)

@@ -243,7 +243,7 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     values nor chunks to the parent; and `in_order`, that it receives what they leave in the order
     of the blocks. `chunks` and `encoded` are as in a source. `left_out` says in words what the
     source's file says of the tensor and the output has no place for; `notes` are for the user.
-    Temporary files of the pass lie next to the file `beside`.
+    Temporary files of the pass lie next to the file `next_to`.
     """
 
     in_workers = True
@@ -252,7 +252,7 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     encoded = False
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    beside = ""
+    next_to = ""
 
     @abstractmethod
     def block_writer(self, region: Region) -> BlockWriter:
@@ -282,7 +282,7 @@ class FileSink(Sink):
     """
 
     def __init__(self, file: NewFile) -> None:
-        self.file, self.beside = file, file.beside
+        self.file, self.next_to = file, file.next_to
         self._finished = False
 
     def start(self) -> None:

@@ -36,9 +36,9 @@ def note_on_rest(
     only: bool,
     axis: int | None,
 ) -> tuple[str, ...]:
-    """The note on what stays behind in INPUT's file, or is in a copy of it without being reversed.
+    """The note on what is left in INPUT's file, or is in a copy of it without being reversed.
 
-    There is no note where nothing stays behind.
+    There is no note where nothing is left.
 
     `original` is the file that an output of the format `row` is a copy of. `axis` is the one of the
     reversal, or None where the tensor is only converted; tensors along it come first.

@@ -254,8 +254,8 @@ def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> by
 
 
 @contextlib.contextmanager
-def scratch(beside: str, template: Source) -> Iterator[FileSink]:
-    """The sink of a temporary .npy file next to the file `beside`, which is removed in the end."""
-    file = Scratch(beside)
+def scratch(next_to: str, template: Source) -> Iterator[FileSink]:
+    """The sink of a temporary .npy file next to the file `next_to`, which is removed in the end."""
+    file = Scratch(next_to)
     with FileTransaction(file), create_sink(file, template, "") as sink:
         yield sink

@@ -343,8 +343,8 @@ class Model:
         is_open = str in (type(batch), type(first)) or batch is None
         if is_one_each and (is_open or batch == first):
             return None
-        wanted = f"{{{batch}}}" if isinstance(batch, int) else "one dimension"
-        return f"the lengths {node.lengths} are {lengths}; expected {wanted}"
+        expected = f"{{{batch}}}" if isinstance(batch, int) else "one dimension"
+        return f"the lengths {node.lengths} are {lengths}; expected {expected}"
 
     def describe_node(self, node: Node) -> str:
         """A node in words: its axes, and what is known of its values."""
@@ -417,11 +417,11 @@ class Model:
         )  # as C takes it
         real = os.path.realpath(folder / location)
         if not Path(real).is_relative_to(os.path.realpath(folder)):
-            found, wanted = (
+            found, expected = (
                 f"its elements are in the file {location[:80]!r}",
                 "a path in the folder of the model",
             )
-            raise FormatError(found, wanted, "a model may not refer to other files", where)
+            raise FormatError(found, expected, "a model may not refer to other files", where)
         with open_file(real) as fd:
             identity = fd.identity
             try:
@@ -457,7 +457,7 @@ class NodeTensor(MemorySource):
 class NodeJob:
     """A node as a job: its values and lengths are given by `feeds`, or computed of them.
 
-    `feeds` has NAME=FILE for inputs of the model. With `lengths`, these are given beside the model,
+    `feeds` has NAME=FILE for inputs of the model. `lengths` are others than the model's,
     for messages. UsageError for what is no input, and for inputs without a value.
     """
 
@@ -471,21 +471,24 @@ class NodeJob:
             for name, text in self._split_feeds(feeds).items()
         }
         refuse_shared([*named.items(), *([("LENGTHS", lengths)] if lengths else [])])
-        wanted = [node.values] if lengths else [node.values, node.lengths]
-        needed, missing = model.find_needed(wanted, named)
+        names = [node.values] if lengths else [node.values, node.lengths]
+        needed, missing = model.find_needed(names, named)
         model.refuse_sparse(needed - named.keys())
         if missing:
             options = " ".join(f"--feed {platform.quote(f'{name}=FILE')}" for name in missing)
-            told = f"a tensor for each: {self._list_options(missing)}"
+            expected = f"a tensor for each: {self._list_options(missing)}"
             raise UsageError(
-                f"no values are given for {join_names(missing)}", told, f"add {options}", model.path
+                f"no values are given for {join_names(missing)}",
+                expected,
+                f"add {options}",
+                model.path,
             )
         self._tensors: dict[str, Source] = {}
         for name in needed & named.keys():
             types = TextTypes(model.inputs[name].data_type, DataType.FLOAT32)
             self._tensors[name] = references.open_source(named[name], types)
-        if computed := [name for name in wanted if name not in self._tensors]:
-            self._tensors |= self._compute(computed)
+        if computed := [name for name in names if name not in self._tensors]:
+            self._tensors |= self._compute_tensors(computed)
         self._axes = node.axes(len(self._tensors[node.values].sizes), model.path)
 
     def tensor(self, role: str, types: TextTypes) -> Source:  # noqa: ARG002 - the model has them
@@ -506,7 +509,7 @@ class NodeJob:
     def _split_feeds(self, feeds: Sequence[str]) -> dict[str, str]:
         """What is given for each input of the model."""
         inputs, named = self.model.inputs, dict[str, str]()
-        wanted = (
+        expected = (
             f"once NAME=FILE for each of {self._list_options(inputs)}"
             if inputs
             else "a model that has inputs"
@@ -523,14 +526,16 @@ class NodeJob:
                     meant = platform.quote(f"{near}={file or 'FILE'}")
                     hint = f"did you mean: --feed {meant}"
                 raise UsageError(
-                    f"{text[:80]!r} matches no input of the model", wanted, hint, self.model.path
+                    f"{text[:80]!r} matches no input of the model", expected, hint, self.model.path
                 )
             if name in named:
-                raise UsageError(f"the input {name} is given twice", wanted, where=self.model.path)
+                raise UsageError(
+                    f"the input {name} is given twice", expected, where=self.model.path
+                )
             named[name] = file
         return named
 
-    def _compute(self, names: list[str]) -> dict[str, Source]:
+    def _compute_tensors(self, names: list[str]) -> dict[str, Source]:
         """These values, computed by ONNX Runtime."""
         model, runtime = self.model, package()
         files = [model.identity]
@@ -638,11 +643,11 @@ def _require_tensor(name: str, values: Any, kind: str, where: str) -> None:  # n
     data_type = DataType.__members__.get(words.get(word, word.upper()))
     found = getattr(values, "dtype", None)  # a sparse tensor has none
     if data_type is None or found != dtype_of(data_type):
-        told = f"the data type of {name} is {word[:80]}" + (
+        problem = f"the data type of {name} is {word[:80]}" + (
             f", returned as {found}" if data_type else ""
         )
         raise FormatError(
-            told, "a given tensor, or computed FLOAT16 to FLOAT64, integers or BOOL", where=where
+            problem, "a given tensor, or computed FLOAT16 to FLOAT64, integers or BOOL", where=where
         )
 
 
@@ -679,8 +684,8 @@ def require_written(runtime: ModuleType, where: str, found: str) -> None:
     """
     if tuple(map(int, runtime.__version__.split(".")[:2])) < _WRITES_ALL:
         found = f"{found}, and {RUNTIME} {runtime.__version__} leaves lines of length 0 unwritten"
-        wanted = f"{RUNTIME} {'.'.join(map(str, _WRITES_ALL))} or newer"
-        raise FormatError(found, wanted, platform.pip("install --upgrade onnxruntime"), where)
+        expected = f"{RUNTIME} {'.'.join(map(str, _WRITES_ALL))} or newer"
+        raise FormatError(found, expected, platform.pip("install --upgrade onnxruntime"), where)
 
 
 def _read_by(node: Any) -> Iterator[str]:  # noqa: ANN401 - a NodeProto

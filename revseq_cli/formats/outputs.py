@@ -121,8 +121,8 @@ def _find_own_file(reference: Reference, row: Format, *, overwrite: bool) -> Ori
     if not files.exists(path):
         return None
     if not files.is_replaceable(path):
-        wanted = "a new address: a tensor is added only to a file of this machine"
-        raise UsageError("exists already", wanted, where=f"{path}::{key}")
+        expected = "a new address: a tensor is added only to a file of this machine"
+        raise UsageError("exists already", expected, where=f"{path}::{key}")
     kind = find_format(path, is_folder=files.is_folder(path))[0]
     if kind is not row:
         seems = f"a .{kind.name} file" if kind else "something else"

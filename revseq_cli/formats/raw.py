@@ -501,7 +501,7 @@ def _buffer(path: str, name: str, types: TextTypes) -> RawSource:
     require_sizes(sizes, name)
     count = prod(sizes)
     if identity.size != count * data_type.size:
-        wanted = f"{count * data_type.size:,}: {data_type.name} {in_braces(sizes)}"
-        raise FormatError(f"has {identity.size:,} bytes", wanted, where=name)
+        expected = f"{count * data_type.size:,}: {data_type.name} {in_braces(sizes)}"
+        raise FormatError(f"has {identity.size:,} bytes", expected, where=name)
     tensor = RawTensor(path, name, 0, dtype_of(data_type).newbyteorder("<"), sizes)
     return RawSource(tensor, identity, Storage("raw", {}))

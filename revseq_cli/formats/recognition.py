@@ -94,10 +94,10 @@ def unknown_format(path: str, key: str | None, option: str = "--input-format") -
     suffix = table.inner_suffix(path)
     usual = nearest(suffix, _USUAL, 0.75) if suffix else ""
     examples = usual or ".npy, .h5, .nc, .npz, .zarr or .txt"
-    wanted = f"one such as {examples}: revseq help formats lists all"
+    expected = f"one such as {examples}: revseq help formats lists all"
     found = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
     hint = f"to say what it is, for example .npy, add {option} npy"
-    return FormatError(found, wanted, hint, path)
+    return FormatError(found, expected, hint, path)
 
 
 def missing_file_hint(path: str, key: str | None) -> str:
@@ -128,8 +128,8 @@ def _find_names_like(path: Path) -> Sequence[str]:
     """
     entries = itertools.islice(path.parent.glob("*"), _MOST_LOOKED_AT)
     names = [entry.name for entry in entries]
-    wanted = path.name.casefold()
-    same = [name for name in names if wanted in (name.casefold(), Path(name).stem.casefold())]
+    folded = path.name.casefold()
+    same = [name for name in names if folded in (name.casefold(), Path(name).stem.casefold())]
     if same or not path.suffix:
         return sorted(same)
     near = nearest_name(path.name, names, 0.8)

@@ -68,8 +68,8 @@ class _Entry(NamedTuple):
             if not isinstance(entry.dtype, str) or not all(map(_is_size, (*shape, begin, stop))):
                 raise TypeError
         except (TypeError, ValueError):
-            wanted = f"an object of {join_names(cls._fields)}"
-            raise FormatError("has a damaged header", wanted, where=where) from None
+            expected = f"an object of {join_names(cls._fields)}"
+            raise FormatError("has a damaged header", expected, where=where) from None
         require_sizes(shape, where)
         data_type = _TYPES.get(entry.dtype)
         if data_type and stop - begin != prod(shape) * data_type.size:

@@ -96,12 +96,12 @@ def move(source: Source, sink: Sink, plan: Plan) -> None:
 
 
 @contextlib.contextmanager
-def open_unchunked(source: Source, beside: str, plan: Plan) -> Iterator[Source]:
-    """The source; or, if the plan asks for it, a copy without chunks next to the file `beside`."""
+def open_unchunked(source: Source, next_to: str, plan: Plan) -> Iterator[Source]:
+    """The source; or, if the plan asks for it, a copy without chunks next to the file `next_to`."""
     if not source.chunks or plan.detour.copies == 0:
         yield source
         return
-    with scratch(beside, source) as unchunked:
+    with scratch(next_to, source) as unchunked:
         move(source, unchunked, plan)
         yield unchunked.written()
 
@@ -176,10 +176,10 @@ def reverse(job: Job, sink: Sink, plan: Plan) -> tuple[int, int | None]:
     values gives the lengths, else None.
     """
     fetch_sources(plan, job.values, job.lengths)
-    is_in_memory = not sink.beside
+    is_in_memory = not sink.next_to
     with (
-        prepare_job(job, sink.beside, plan, holds_lengths=is_in_memory) as ready,
-        _open_read_tasks(ready, sink.beside, plan) as make_read_task,
+        prepare_job(job, sink.next_to, plan, holds_lengths=is_in_memory) as ready,
+        _open_read_tasks(ready, sink.next_to, plan) as make_read_task,
         _open_unchunked_sink(sink, ready.values, plan) as target,
     ):
         tasks = (
@@ -200,7 +200,7 @@ def _open_unchunked_sink(
     """The sink; or, if the plan asks for it, a temporary file without chunks next to it."""
     if not sink.chunks or plan.detour.copies == 0:
         return contextlib.nullcontext(sink)
-    return scratch(sink.beside, values)
+    return scratch(sink.next_to, values)
 
 
 def _find_least(lengths: Source) -> int | None:
@@ -256,10 +256,12 @@ def reverse_in_memory(job: Job, resources: Resources) -> tuple[Source, tuple[str
 
 
 @contextlib.contextmanager
-def prepare_job(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = False) -> Iterator[Job]:
+def prepare_job(
+    job: Job, next_to: str, plan: Plan, *, holds_lengths: bool = False
+) -> Iterator[Job]:
     """The job with tensors of which any region is cheap to read.
 
-    If need be, they are copied into memory or into temporary files next to the file `beside`. With
+    If need be, they are copied into memory or into temporary files next to the file `next_to`. With
     `holds_lengths`, the lengths are never copied into a file: the whole output is in memory, too.
     """
     most_bytes = plan.bytes // 8
@@ -267,15 +269,15 @@ def prepare_job(job: Job, beside: str, plan: Plan, *, holds_lengths: bool = Fals
     if isinstance(lengths, PlacedSource):
         lengths = lengths.in_memory(most_bytes)
     with (
-        open_unchunked(job.values, beside, plan) as values,
-        _open_cheap_lengths(lengths, beside, plan, most_bytes, holds_lengths) as cheap_lengths,
+        open_unchunked(job.values, next_to, plan) as values,
+        _open_cheap_lengths(lengths, next_to, plan, most_bytes, holds_lengths) as cheap_lengths,
     ):
         yield replace(job, values=values, lengths=cheap_lengths)
 
 
 @contextlib.contextmanager
 def _open_cheap_lengths(
-    lengths: Source, beside: str, plan: Plan, most_bytes: int, holds_lengths: bool
+    lengths: Source, next_to: str, plan: Plan, most_bytes: int, holds_lengths: bool
 ) -> Iterator[Source]:
     """The lengths; in memory or a file if every block would otherwise read or decode them again."""
     fits = lengths.desc.total_bytes <= most_bytes
@@ -287,14 +289,14 @@ def _open_cheap_lengths(
     if fits or holds_lengths:
         yield MemorySource(lengths.name, lengths.read(), lengths.storage)
         return
-    with scratch(beside, lengths) as unchunked:
+    with scratch(next_to, lengths) as unchunked:
         move(lengths, unchunked, plan)
         yield unchunked.written()
 
 
 @contextlib.contextmanager
-def _open_read_tasks(job: Job, beside: str, plan: Plan) -> Iterator[MakeReadTask]:
-    """The read tasks of a job; with a tiling, it is first written in tiles next to `beside`."""
+def _open_read_tasks(job: Job, next_to: str, plan: Plan) -> Iterator[MakeReadTask]:
+    """The read tasks of a job; with a tiling, it is first written in tiles next to `next_to`."""
     detour = plan.detour
     if detour.tiling is None:
         yield partial(_make_read_task, job)
@@ -302,7 +304,7 @@ def _open_read_tasks(job: Job, beside: str, plan: Plan) -> Iterator[MakeReadTask
     from revseq_cli.pipeline import two_pass  # few jobs need it
 
     values = job.values
-    with two_pass.open_tiles(beside, values, job.axis, detour.tiling, detour.enough) as tiles:
+    with two_pass.open_tiles(next_to, values, job.axis, detour.tiling, detour.enough) as tiles:
         tasks = (
             Task(
                 partial(tiles.sort, region, values.read_task(region)),
@@ -430,11 +432,11 @@ def verify(job: Job, sink: Sink, plan: Plan) -> None:
     written = sink.written()
     plan = plan.to_read_back(sink)
     with (
-        prepare_job(job, sink.beside, plan) as ready,
-        open_unchunked(written, sink.beside, plan) as output,
+        prepare_job(job, sink.next_to, plan) as ready,
+        open_unchunked(written, sink.next_to, plan) as output,
     ):
         job_back = replace(ready, values=output)
-        with _open_read_tasks(job_back, sink.beside, plan) as make_read_task:
+        with _open_read_tasks(job_back, sink.next_to, plan) as make_read_task:
             again = derive_output(job_back, make_read_task)
             differing = compare("verify", Pair(again, ready.values, plan))
     if differing.count:

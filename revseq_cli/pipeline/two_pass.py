@@ -184,13 +184,13 @@ def _as_bytes(tile: Array) -> memoryview:
 
 @contextlib.contextmanager
 def open_tiles(
-    beside: str, source: Source, axis: int, tiling: Tiling, enough: int
+    next_to: str, source: Source, axis: int, tiling: Tiling, enough: int
 ) -> Iterator[Tiles]:
-    """The new temporary file next to the file `beside`, which is removed at the end.
+    """The new temporary file next to the file `next_to`, which is removed at the end.
 
     DiskFullError if its disk has no room for it; with `enough` bytes of memory, it is not needed.
     """
-    scratch = Scratch(beside)
+    scratch = Scratch(next_to)
     with FileTransaction(scratch):
         try:
             with local.open_to_write(scratch.temporary, scratch.name) as file:

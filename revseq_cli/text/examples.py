@@ -300,8 +300,8 @@ class Text:
         """The example of that number, counted from 1; FormatError if there is none."""
         count = len(self.examples)
         if not 1 <= number <= count:
-            wanted = f"1 to {count}" if count else "a page with examples"
-            raise FormatError(f"no example {number}", wanted, where=self.name)
+            expected = f"1 to {count}" if count else "a page with examples"
+            raise FormatError(f"no example {number}", expected, where=self.name)
         return self.examples[number - 1]
 
     def page_examples(self) -> list[Example]:

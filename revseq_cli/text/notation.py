@@ -130,7 +130,7 @@ def error_at(
     text: str,
     offset: int,
     problem: str,
-    wanted: str = "",
+    expected: str = "",
     hint: str = "",
 ) -> PlacedError:
     """A FormatError about that position, with line and column, and the line with a caret."""
@@ -149,7 +149,7 @@ def error_at(
     context = f"{before}{after[:room]}{more}\n{' ' * len(before)}^"
     number = text.count("\n", 0, offset) + 1
     found = f"line {number}, column {column + 1}: {problem}"
-    error = PlacedError(found, wanted, hint, context=context)
+    error = PlacedError(found, expected, hint, context=context)
     error.problem = problem
     error.line = number
     error.column = column + 1
@@ -212,8 +212,8 @@ class TensorText:
         sizes = header["sizes"].replace(",", " ").split()
         if not _SIZES.fullmatch(header["sizes"]) or len(sizes) > MOST_DIMENSIONS:
             found = f"{self.name} has Sizes {{{header['sizes'][:40]}}}"
-            wanted = f"at most {MOST_DIMENSIONS} integers of at least 0"
-            raise self.error(header.start("sizes"), found, wanted)
+            expected = f"at most {MOST_DIMENSIONS} integers of at least 0"
+            raise self.error(header.start("sizes"), found, expected)
         try:
             return TensorDesc(DataType.parse(header["type"]), tuple(map(int, sizes)))
         except UsageError as e:
@@ -301,8 +301,8 @@ class TensorText:
         shape = self._find_shape(kinds, offsets)
         stray = STRAY.match(self.text, self.stop)
         if stray:
-            wanted = "one more [ before it, or no ] here"
-            raise self.error(stray.end() - 1, "this bracket closes nothing", wanted)
+            expected = "one more [ before it, or no ] here"
+            raise self.error(stray.end() - 1, "this bracket closes nothing", expected)
         if body.isascii():
             tokens = body.replace("[", " ").replace("]", " ").replace(",", " ").split()
         else:
@@ -359,13 +359,13 @@ class TensorText:
         if not rank:  # brackets are for tensors with dimensions
             return () if kinds.size == 1 else (elements.size,)
         if rank > MOST_DIMENSIONS:
-            wanted = f"at most {MOST_DIMENSIONS} dimensions"
-            raise self.error(self.opened, f"{rank} brackets deep", wanted)
+            expected = f"at most {MOST_DIMENSIONS} dimensions"
+            raise self.error(self.opened, f"{rank} brackets deep", expected)
         odd = elements[depth[elements] != rank]
         if odd.size:
             found = f"a number {depth[odd[0]]} brackets deep, but the first one is {rank} deep"
-            wanted = "as many brackets ] as [ in each row"
-            raise self.error(int(offsets[odd[0]]), found, wanted)
+            expected = "as many brackets ] as [ in each row"
+            raise self.error(int(offsets[odd[0]]), found, expected)
         missing = int(depth[-1])
         if missing:
             found = "a bracket ] is missing"
@@ -409,10 +409,10 @@ class TensorText:
         self,
         offset: int,
         problem: str,
-        wanted: str = "",
+        expected: str = "",
     ) -> PlacedError:
         """An error about a position of the page."""
-        return error_at(self.page, offset, problem, wanted)
+        return error_at(self.page, offset, problem, expected)
 
 
 def _count_elements(count: int) -> str:
@@ -505,8 +505,8 @@ def _parse_one(page: str, text: str) -> TensorText:
         arguments = _ARGUMENTS.match(text, stop)
         if not arguments:
             found = "not a tensor as NumPy and PyTorch print it"
-            wanted = "array([...]) or tensor([...]), perhaps with dtype or device after the list"
-            raise error_at(page, stop, found, wanted)
+            expected = "array([...]) or tensor([...]), perhaps with dtype or device after the list"
+            raise error_at(page, stop, found, expected)
         end = arguments.end()
         data_type = arguments["type"] or data_type
         if arguments["shape"] is not None:
@@ -516,8 +516,8 @@ def _parse_one(page: str, text: str) -> TensorText:
             end = angle.end()
     rest = _TEXT.search(text, end)
     if rest:
-        wanted = f"one tensor, or several with a header each, such as Name{_HEADER_FORM}"
-        raise error_at(page, rest.start(), "unexpected text after the last bracket", wanted)
+        expected = f"one tensor, or several with a header each, such as Name{_HEADER_FORM}"
+        raise error_at(page, rest.start(), "unexpected text after the last bracket", expected)
     stated = DataType.parse(data_type) if data_type else None
     return TensorText("", 1, page, text, opened, opened, stop, (stated, sizes))
 

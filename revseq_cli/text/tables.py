@@ -121,14 +121,14 @@ class Table:
         try:
             values = numbers.parse_numbers(cells, data_type)
         except numbers.LiteralError as e:
-            wanted = ""
+            expected = ""
             if not is_number(cells[e.index]):
-                wanted = "a number in each cell, or nan for a missing one"
+                expected = "a number in each cell, or nan for a missing one"
             problem = e.problem
             if not cells[e.index]:
                 problem = "this cell is empty"
-                wanted += ', which to_csv("x.csv", na_rep="nan") of pandas writes'
-            raise error_at(self.text, self._offset_of(e.index), problem, wanted) from None
+                expected += ', which to_csv("x.csv", na_rep="nan") of pandas writes'
+            raise error_at(self.text, self._offset_of(e.index), problem, expected) from None
         return values if self._has_one_dimension else values.reshape(-1, self.width)
 
     def _offset_of(self, index: int) -> int:
@@ -154,10 +154,10 @@ class Table:
                     "an empty cell at the start of the first line, as pandas writes it "
                     "above the column of its index"
                 )
-                wanted = 'what to_csv("x.csv", index=False) writes'
+                expected = 'what to_csv("x.csv", index=False) writes'
                 command = self.command_without_index(file)
                 hint = f"to remove that column, {command}" if command else ""
-                raise error_at(self.text, self._starts[0], found, wanted, hint)
+                raise error_at(self.text, self._starts[0], found, expected, hint)
         if is_header:
             self.header = tuple(first)
             del self._rows[0]
@@ -197,12 +197,12 @@ class Table:
                 words = [_command("tail -n +2", file)]
                 if excel["separator"] == ";":
                     words.append(_replace_semicolons(self.text))
-                wanted = "lines of numbers, with commas between the cells"
+                expected = "lines of numbers, with commas between the cells"
                 raise error_at(
                     self.text,
                     line.start(),
                     found,
-                    wanted,
+                    expected,
                     _choose_hint("remove that line", words, file),
                 )
             if ";" in line[0] and '"' not in line[0]:
@@ -227,9 +227,9 @@ class Table:
                 found = "a comment after the numbers"
                 words = [_command("sed 's/ *#.*//'", file)]
                 offset = line.start() + len(before)
-                wanted = "comments on lines of their own"
+                expected = "comments on lines of their own"
                 hint = _choose_hint("remove comments", words, file)
-                raise error_at(self.text, offset, found, wanted, hint)
+                raise error_at(self.text, offset, found, expected, hint)
 
 
 def _replace_semicolons(text: str) -> str:

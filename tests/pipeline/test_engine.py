@@ -62,11 +62,11 @@ class Chunked(MemorySource):
 
 
 class ChunkedSink(MemorySink):
-    """Gathers in memory, beside a file; it notes the regions that it receives."""
+    """Gathers in memory, next to a file; it notes the regions that it receives."""
 
-    def __init__(self, like, beside, chunks=None):
+    def __init__(self, like, next_to, chunks=None):
         super().__init__(like)
-        self.beside, self.chunks, self.noted = str(beside), chunks, []
+        self.next_to, self.chunks, self.noted = str(next_to), chunks, []
 
     def receive(self, write_result):
         self.noted.append(write_result[0])
@@ -109,21 +109,21 @@ def test_chunks_across_too_many_lines_are_read_and_written_once(tmp_path, chunks
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("beside", ["y.npy", ""])
+@pytest.mark.parametrize("next_to", ["y.npy", ""])
 @pytest.mark.parametrize(("chunks", "held_back"), [((400, 1), 0), ((400, 1), 1), (None, 1)])
-def test_lengths_in_chunks_are_read_once(tmp_path, beside, chunks, held_back):
+def test_lengths_in_chunks_are_read_once(tmp_path, next_to, chunks, held_back):
     """Into memory up to an eighth of what the pass needs, or where there is no room on a disk; else into a file."""
     values = np.arange(20_000, dtype=np.int16).reshape(2000, 10)
     lengths = Chunked(np.random.default_rng(1).integers(0, 12, (2000, 1)).astype(np.uint32), chunks)
     job = Job(held(values), lengths, 1)
     blocks = cut(values.shape, 1, most=1000, alignment=(1, 1))
-    sink = ChunkedSink(job.values, tmp_path / beside if beside else "")
+    sink = ChunkedSink(job.values, tmp_path / next_to if next_to else "")
     files = []
     with sink, observed(lambda _: files.extend(tmp_path.iterdir())):
         need = 8 * 8000 - held_back
         passes.reverse(job, sink, Plan(blocks, SERIAL, 1, need))
     assert oracle.same_bits(sink.values, expected(values, lengths.read(), 1))
-    assert bool(files) is bool(beside and chunks and held_back)
+    assert bool(files) is bool(next_to and chunks and held_back)
     assert not list(tmp_path.iterdir())
     noted = lengths.noted[:-1]  # without the test's own
     if chunks:

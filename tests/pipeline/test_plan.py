@@ -51,12 +51,12 @@ def raw(sizes, dtype="f4", order="C"):
 class Output(Sink):
     """A sink that stores nothing."""
 
-    def __init__(self, chunks=None, encoded=False, in_workers=True, beside="/y"):
-        self.chunks, self.encoded, self.in_workers, self.beside = (
+    def __init__(self, chunks=None, encoded=False, in_workers=True, next_to="/y"):
+        self.chunks, self.encoded, self.in_workers, self.next_to = (
             chunks,
             encoded,
             in_workers,
-            beside,
+            next_to,
         )
 
     def block_writer(self, region):

@@ -70,7 +70,7 @@ def test_any_tiling_gives_the_same(tmp_path_factory, data):
         tmp_path_factory.mktemp("tiles"),
     )
     with MemorySink(job.values) as sink:
-        sink.beside = str(folder / "y.npy")
+        sink.next_to = str(folder / "y.npy")
         assert passes.reverse(job, sink, plan) == ((lengths > shape[axis]).sum(), None)
         assert oracle.same_bits(sink.values, oracle.reverse(values, lengths, axis))
         passes.verify(job, sink, plan)

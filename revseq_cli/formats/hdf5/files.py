@@ -75,7 +75,7 @@ def open_hdf5(
     with files.open_file(path, unchanged, name) as fd:
         try:
             source = platform.plain_path(fd.path) if fd.path else fd.stream()
-            with _open_file(source) as file:
+            with _open_hdf5(source) as file:
                 yield file
         except (RevseqError, *RAISED) as e:
             if fd.error:  # HDF5 loses it, or takes it for damage
@@ -85,7 +85,7 @@ def open_hdf5(
             raise hdf5_error(e, path, name or path) from e
 
 
-def _open_file(path: str | BinaryIO) -> h5py.File:
+def _open_hdf5(path: str | BinaryIO) -> h5py.File:
     try:
         return h5py.File(path, "r")
     except OSError as e:

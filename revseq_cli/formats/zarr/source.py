@@ -439,8 +439,8 @@ class _Chunks(WrapperStore[Any]):
 
     What is neither absent nor a whole file is an error, and a link is none.
 
-    Zarr's own stores take other things for absent chunks: a folder in place of a file, a file in
-    place of a folder, an empty shard, and a chunk that lies beyond the end of its shard.
+    Zarr's own stores take other things for absent chunks: a folder instead of a file, a file
+    instead of a folder, an empty shard, and a chunk that lies beyond the end of its shard.
     """
 
     get_sync = None  # some parts of zarr do not wait for a coroutine where a store has it
