@@ -57,11 +57,15 @@ def _write_shapes(folder, x, n):
     np.save(folder / "n3.npy", np.array([2, 3], "u4"))
     np.save(folder / "x6.npy", np.ones((2,) * 6, "f4"))
     np.save(folder / "n6.npy", np.ones((2,) * 5 + (1,), "u4"))
+    for name in ("twin.npy", "sub/twin.npy"):
+        np.save(folder / name, x)
     np.save(folder / "padded.npy", np.where(np.arange(4) < n, x + 1, 0))
 
 
 def _write_types(folder, x):
     np.save(folder / "i64.npy", x.astype("i8"))
+    np.save(folder / "long.npy", np.array([[2], [4], [3]]))
+    np.save(folder / "complex.npy", x.astype("c16"))
     np.save(folder / "f64.npy", x.astype("f8"))
     np.save(folder / "flags.npy", x > 3)
     np.save(folder / "close.npy", np.nextafter(x, np.float32(99)))
@@ -194,7 +198,30 @@ def _write_texts(folder):
         ("run", "m.onnx::rev", "--feed", "X=x.npy", "--feed", "n=flat.npy", "-o", "z.npy"),
         ("show", "1,2,3"),
         ("run", "x.npy", "flat", "--axis", "1", "-o", "z.npy"),
+        # feature levels
+        ("run", "i64.npy", "n.npy", *RUN, "--feature-level", "3.0", "-o", "z.npy"),
+        ("run", "x.npy", "n.npy", *RUN, "--feature-level", "1.0", "-o", "z.npy"),
+        ("run", "x6.npy", "n6.npy", "--axis", "5", "--feature-level", "3.0", "-o", "z.npy"),
+        ("run", "flags.npy", "n.npy", *RUN, "--feature-level", "5.0", "-o", "z.npy"),
+        ("run", "x.npy", "long.npy", *RUN, "--feature-level", "5.0", "-o", "z.npy"),
+        ("export", "i64.npy", "n.npy", *RUN, "--feature-level", "3.0", "-o", "m.json"),
+        # names and copies
+        ("run", "x.npz::temp", "n.npy", *RUN, "-o", "z.npz::a b"),
+        ("run", "x.npz::temp", "n.npy", *RUN, "-o", "z.npz:key"),
+        ("run", "x.npy", "n.npy", *RUN, "-o", "z.npy/"),
+        ("convert", "complex.npy", "z.safetensors"),
+        ("run", "x3.npy", "--padding", "0", *RUN, "-o", "z.npy"),
         # other commands
+        ("diff", "--on", "cpu", "--job", "x.npy", "n.npy", *RUN),
+        ("info", "x.npy"),
+        ("validate", "x.npy", "n.npy", *RUN),
+        ("batch", "--each", "sq*.npy", "-o", "z.npy", "--padding", "0", "--axis", "0", "--resme"),
+        ("export", "x.npy", "n.npy", *RUN, "--output-file", "m.json"),
+        ("check", "x.npy", "n.npy", "--time-axis", "1"),
+        ("check", "x.npy", "n.npy", *RUN, "--level", "5.0"),
+        ("check", "x3.npy", "n3.npy", *RUN, "--batch-dim", "0"),
+        ("run", "x.npy", "n.npy", *RUN, "--workers", "2", "-o", "z.npy"),
+        ("convert", "x.bin", "z.npy", "--sizes", "3x4", "--type", "INT32"),
         ("diff", "y.npy", "--job", "x.npy", "n.npy"),
         ("diff", "y.npy", "x.npy", "n.npy", *RUN),
         ("diff", "x.npy", "y.npy", "--picture", "p.png"),
@@ -203,6 +230,7 @@ def _write_texts(folder):
         ("batch", "names.txt", "--padding", "0", "--axis", "0"),
         ("batch", "--each", "sq*.npy", "--padding", "0", "--axis", "0"),
         ("batch", "--each", "?.npy", "-o", "z.npy", "--padding", "0", "--axis", "0"),
+        ("batch", "--each", "**/twin.npy", "-o", "z.npy", "--padding", "0", "--axis", "0"),
         ("batch", "x.npy"),
         ("batch", "*.npy"),
         ("batch", "job.csv", "-o", "q.npy"),
