@@ -18,6 +18,7 @@ NEXT_ERRORS = [
     ("diff", "y.npy", "--job", "x.npy", "n.npy"),
     ("diff", "y.npy", "x.npy", "n.npy", *RUN),
     ("run", "x", "n.npy", *RUN, "-o", "z.npy"),
+    ("verify", "page.md", "--allow"),
     ("verify", "page.md::1"),
 ]
 
@@ -63,6 +64,9 @@ def _write_shapes(folder, x, n):
 
 
 def _write_types(folder, x):
+    with h5py.File(folder / "noted.h5", "w") as f:
+        f["x"] = x
+        f["x"].attrs["lengths"] = [2, 4, 3]
     np.save(folder / "i64.npy", x.astype("i8"))
     np.save(folder / "long.npy", np.array([[2], [4], [3]]))
     np.save(folder / "complex.npy", x.astype("c16"))
@@ -198,6 +202,15 @@ def _write_texts(folder):
         ("run", "m.onnx::rev", "--feed", "X=x.npy", "--feed", "n=flat.npy", "-o", "z.npy"),
         ("show", "1,2,3"),
         ("run", "x.npy", "flat", "--axis", "1", "-o", "z.npy"),
+        ("run", "x.npy", "noted.h5::/x/lengths", *RUN, "-o", "z.npy"),
+        ("run", "noted.h5::/x", *RUN, "-o", "z.npy"),
+        ("run", "x.h5::/g/values", "n.npy", *RUN, "-o", "z.h5::/g"),
+        ("convert", "x.npy", "-", "-f", "h5"),
+        ("show", "x.npz::temp", "--sizes", "3x4"),
+        ("convert", "x.npy", "-f", "h5"),
+        ("export", "x.npy", "n.npy", *RUN, "-o", "m.JSON"),
+        ("verify", "page.md", "--allow"),
+        ("levels", "5.0", "6.0"),
         # feature levels
         ("run", "i64.npy", "n.npy", *RUN, "--feature-level", "3.0", "-o", "z.npy"),
         ("run", "x.npy", "n.npy", *RUN, "--feature-level", "1.0", "-o", "z.npy"),

@@ -78,6 +78,8 @@ def _find_wrong_name(typed, text):
     """The index of the argument that begins with what the message is about."""
     where = text.removeprefix("Error: ").partition(": ")[0]
     names = [name for name in typed[1:] if name.startswith(where)]
+    if not names and "-" in typed:  # the message is about a pipe
+        return typed.index("-")
     if not names:  # the message names the tensor by its complete path
         names = [name for name in typed[1:] if where.startswith(name.partition("::")[0])]
     return typed.index(names[0], 1)
