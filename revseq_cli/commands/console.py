@@ -133,7 +133,7 @@ def choose_printed_format(format_name: str | None, file_hint: str) -> Format:
     if table.packing_of(name):
         name = ""
     row = table.by_name(format_name) or table.by_suffix(name) or table.TEXT
-    if not row.prints and name:
+    if not row.prints and name:  # the shell has opened the file with >
         file = platform.quote(name.removeprefix(os.getcwd() + os.sep))
         hint = f"leave out >, and {file_hint.format(file)} --overwrite"
         raise UsageError(f"{row.name} cannot be written to a pipe", "a file", hint, file)
@@ -143,9 +143,5 @@ def choose_printed_format(format_name: str | None, file_hint: str) -> Format:
         expected = f"a file, or -f with one of {printing}"
         raise UsageError(f"{row.name} cannot be written to a pipe", expected, hint)
     if not row.is_text and sys.stdout.isatty():
-        raise UsageError(
-            "a terminal cannot show binary data",
-            "a pipe or a file",
-            hint,
-        )
+        raise UsageError("a terminal cannot show binary data", "a pipe or a file", hint)
     return row

@@ -140,10 +140,10 @@ def command(
             b = job.values
         else:
             a, b = _open_tensors(tensors, settings, resources)
-        right = job or b
+        other = job or b  # whose files are read, too
         drawing = None
         if picture:
-            inputs = [*a.files, *right.files]
+            inputs = [*a.files, *other.files]
             drawing = options.new_picture(picture, inputs, overwrite=overwrite)
         pair: Pair | None = None
         differences: Differences | None = None
@@ -171,7 +171,7 @@ def command(
         elif drawing:
             notes.append("no picture is drawn: the tensors differ in shapes or data types")
         a.recheck()
-        right.recheck()
+        other.recheck()
     if drawing and svg:
         with FileTransaction(drawing) as transaction:
             drawing.write(svg.encode())

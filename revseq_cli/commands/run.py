@@ -232,7 +232,7 @@ def _print_plan(job: Job, plan: Plan, output: str | None, console: Console) -> N
     from revseq_cli.report import objects, view
 
     if not console.as_json:
-        click.echo(view.plan(job, plan))
+        click.echo(view.plan_text(job, plan))
     console.note(*job.notes)
     if console.as_json:
         scheduler = plan.transport.scheduler

@@ -179,7 +179,7 @@ class Workers:
         """
         self._pending += 1
         try:
-            future = self._executor.submit(_work, dump(task))
+            future = self._executor.submit(_run_in_process, dump(task))
         except BrokenExecutor:  # a RuntimeError, of workers that did start
             raise self._make_died_error() from None
         except (RuntimeError, OSError) as e:
@@ -251,7 +251,7 @@ def _end_after_parent() -> None:
     os._exit(1)
 
 
-def _work(task: bytes) -> bytes:
+def _run_in_process(task: bytes) -> bytes:
     """Run a task in a worker: its result, or its error and the traceback of that.
 
     An error that does not pickle, or not back, would look like a worker that died.
@@ -279,7 +279,7 @@ def _versions() -> str:
     return f"revseq {revseq_cli.__version__} and NumPy {np.__version__}"
 
 
-def _do(batch: bytes, run: str, expected: str, writers: int) -> Any:  # noqa: ANN401
+def _run_on_dask(batch: bytes, run: str, expected: str, writers: int) -> Any:  # noqa: ANN401
     """Run one pickled batch of a pass on a worker, and return its results, pickled, or an error.
 
     An error is returned and not raised: dask would log it there, and fails on tracebacks that it
@@ -407,7 +407,7 @@ class Cluster:
             self._under_way += 1
             task_bytes = dump(task)
             return self._executor.submit(  # type: ignore[no-any-return]
-                _do, task_bytes, self._run, _versions(), self._workers
+                _run_on_dask, task_bytes, self._run, _versions(), self._workers
             )
 
     def result(self, future: Future[Any]) -> Any:  # noqa: ANN401

@@ -111,7 +111,7 @@ class Differences:
         return replace(merged, indices=indices[order], a=a[order], b=b[order])
 
     @property
-    def wider(self) -> str:
+    def rounding_options(self) -> str:
         """The options that accept all differences, if these are as small as rounding; else ""."""
         steps = self.largest_ulps or 0
         is_minifloat = dtypes.is_minifloat(self.a.dtype)

@@ -34,7 +34,7 @@ class Job:
     The lengths are unsigned, and have the shape of the values, but 1 along the axis.
     `lengths_type` is the data type that the user gave them, which feature levels judge; None if it
     is that of `lengths`. `batch_axis` is the axis that has one length for each of its indices, if
-    the lengths were given so. `notes` are about its inputs, whatever their elements are.
+    the lengths were given so. `notes` are about the headers of its inputs, not their elements.
     """
 
     values: Source

@@ -60,11 +60,11 @@ class Comparison:
         remedies = [mistake.remedy for mistake in self.mistakes if mistake.remedy]
         if remedies:
             return "; ".join(remedies)
-        wider = self.differences.wider if self.differences else ""
-        if wider == "--equal-nan":
+        options = self.differences.rounding_options if self.differences else ""
+        if options == "--equal-nan":
             return "to treat all NaNs as equal, add --equal-nan"
-        if wider:
-            return f"the differences are as small as rounding: add {wider}"
+        if options:
+            return f"the differences are as small as rounding: add {options}"
         return ""
 
     @property
@@ -316,7 +316,7 @@ def _distances(comparison: Comparison, differences: Differences) -> Iterator[str
     for name, number in largest.items():
         if number is not None:
             yield f"largest {name}: {number:.7g}"
-    if differences.wider and differences.largest_ulps:
+    if differences.rounding_options and differences.largest_ulps:
         yield f"largest difference: {differences.largest_ulps:,} ulp"
     if differences.nans:
         yield f"{differences.nans:,} of the differing elements are NaN in both"

@@ -54,12 +54,14 @@ def of_difference(
     if axis is not None:
         compared += f", reversed along axis {axis}"
     sentences.append(compared)
-    rank = len(a.sizes)
+    drawn_axis = max(0, len(a.sizes) - 1)
+    if axis is not None:
+        drawn_axis = axis
     subject = Subject(
         count,
         tuple(sentences),
         tensors,
-        max(rank - 1, 0) if axis is None else axis,
+        drawn_axis,
         lengths,
         batch_axis,
         mask,

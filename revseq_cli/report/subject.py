@@ -18,7 +18,8 @@ from revseq_cli.pipeline.folds import Differences
 from revseq_cli.report import svg
 
 MOST_COLUMNS = 12  # elements of a sequence that are drawn as cells; longer ones become bars
-_MOST_ROWS = {True: 24, False: 40}  # of cells, and of bars
+_MOST_CELL_ROWS = 24
+_MOST_BARS = 40
 _LONGEST_LABEL = 24  # characters
 _PIECE = 1 << 20  # elements that are compared at once
 
@@ -88,7 +89,7 @@ class Subject:
     @cached_property
     def rows(self) -> list[Row]:
         """The rows that are drawn: all, or wrong ones first and then the first of the others."""
-        most = _MOST_ROWS[self.has_cells]
+        most = _MOST_CELL_ROWS if self.has_cells else _MOST_BARS
         numbers = list(range(min(self.row_count, most)))
         if self.row_count > most:
             wrong = self._wrong_numbers()[:most]

@@ -89,7 +89,7 @@ def text(words: str, x: float, y: float, classes: str, role: str = "") -> str:
 
 
 def tooltip(words: str) -> str:
-    """Words that appear where one points at the element that they begin."""
+    """Words that appear when one points at an element; they are the first part of its content."""
     return tag("title", html.escape(printable(words)))
 
 

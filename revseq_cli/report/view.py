@@ -192,7 +192,7 @@ def result_text(job: Job, result: Source, most: float, *, in_color: bool) -> str
     return f"OutputTensor: {result.desc}\n{show_rows(result, ends, _MORE, marks)}"
 
 
-def plan(job: Job, plan: Plan) -> str:
+def plan_text(job: Job, plan: Plan) -> str:
     """The text of `run --dry-run`."""
     values = job.values.desc
     lengths = job.lengths.desc

@@ -195,7 +195,7 @@ def test_the_options_for_rounding_make_all_equal(with_nan):
     if with_nan:  # of other bits
         a[5], b[5] = np.array([0x7FC00001, 0x7FC00000], np.uint32).view(np.float32)
     found = differences(a, b)
-    assert (found.largest_ulps, found.wider) == (
+    assert (found.largest_ulps, found.rounding_options) == (
         2,
         "--ulp 2 --equal-nan" if with_nan else "--ulp 2",
     )
@@ -203,5 +203,5 @@ def test_the_options_for_rounding_make_all_equal(with_nan):
     for other in (np.nan, b[7] * np.float32(1.001)):  # no tolerance takes a NaN for a number
         changed = a.copy()
         changed[7] = other
-        assert differences(changed, b).wider == ""
-    assert differences(np.array([1]), np.array([2])).wider == ""
+        assert differences(changed, b).rounding_options == ""
+    assert differences(np.array([1]), np.array([2])).rounding_options == ""
