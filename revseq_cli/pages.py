@@ -123,8 +123,8 @@ def _find_examples(text: Text) -> tuple[list[Example], int]:
         found = "contains no example of this operator"
         if skipped:
             found += f"; {skipped} of other operators"
-        wanted = "InputTensor, SequenceTensor, Axis and OutputTensor"
-        raise NoExampleError(found, wanted, where=text.name)
+        parts = "InputTensor, SequenceTensor, Axis and OutputTensor"
+        raise NoExampleError(found, parts, where=text.name)
     return ours, skipped
 
 

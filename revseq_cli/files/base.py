@@ -168,11 +168,11 @@ def failed(path: str | Path, doing: str, error: OSError) -> TensorIOError:
 
 def in_use(path: str | Path, doing: str) -> TensorIOError:
     """The error for a file that another program has open, and keeps from others."""
-    found, wanted = (
+    found, expected = (
         f"cannot {doing}: another program has it open",
         "a file that no other program has locked",
     )
-    return TensorIOError(found, wanted, "close it there, and run the command again", str(path))
+    return TensorIOError(found, expected, "close it there, and run the command again", str(path))
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ Those that it has fetched whole, and the states in listings.
 
 A file of which all will be read is fetched first, in large ranges, some at once, into a temporary
 file without a name. Its readers then have a file of this machine. Its workers find it, too: forks
-inherit it, and others are told.
+inherit it, and others receive it.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ def open_nearby(
 
 def ask_again(paths: Iterable[str]) -> None:
     """Ask for the states of files together, each for the next `open_nearby` with `afresh`."""
-    wanted = {Address(path).full: path for path in paths}
-    states = ask_each(wanted.values(), lambda server: server.state())
-    for (key, path), state in zip(wanted.items(), states, strict=True):
+    paths_of = {Address(path).full: path for path in paths}
+    states = ask_each(paths_of.values(), lambda server: server.state())
+    for (key, path), state in zip(paths_of.items(), states, strict=True):
         _asked_again[key] = identity_of(path, state)
 
 

@@ -334,8 +334,8 @@ class NewFolder(NewFile):
 
     def _check(self, inputs: Iterable[Identity]) -> None:  # noqa: ARG002 - it replaces nothing
         if os.path.lexists(self._final):
-            wanted = "a new one: a folder is never replaced"
-            raise TensorIOError("exists already", wanted, "give it another name", self.name)
+            expected = "a new one: a folder is never replaced"
+            raise TensorIOError("exists already", expected, "give it another name", self.name)
         with trying_to("write", self.name), contextlib.suppress(FileNotFoundError):
             # Refuses a name that is too long, or in a folder that may not be searched.
             self._final.stat()

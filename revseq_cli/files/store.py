@@ -171,8 +171,8 @@ class Store:
         if info["type"] == "directory":
             raise FolderError("a folder", "a tensor file", where=self.name)
         if info.get("size") is None:
-            found, wanted = "the server does not say how large it is", "a server that does"
-            raise TensorIOError(found, wanted, "download it first", self.name)
+            found, expected = "the server does not say how large it is", "a server that does"
+            raise TensorIOError(found, expected, "download it first", self.name)
         content = next((info[name] for name in _CONTENT if info.get(name)), None)
         moment = next((info[name] for name in _TIME if info.get(name)), None)
         return state_of(info["size"], content, moment)

@@ -123,9 +123,9 @@ class NewStore(NewObject):
     def _check(self, inputs: Iterable[Identity] = ()) -> None:  # noqa: ARG002 - see above
         names = {*list_below(self.name)} - {self._mark}
         if names and not any(map(is_of_this_batch, names)):
-            wanted = "a new one: a folder is never replaced"
+            expected = "a new one: a folder is never replaced"
             hint = "give it another name, or remove what is there"
-            raise TensorIOError("exists already, or is being written", wanted, hint, self.name)
+            raise TensorIOError("exists already, or is being written", expected, hint, self.name)
 
     def create(self) -> None:
         """Create the folder here, and the mark there."""

@@ -458,7 +458,8 @@ class NodeJob:
     """A node as a job: its values and lengths are given by `feeds`, or computed of them.
 
     `feeds` has NAME=FILE for inputs of the model. `lengths` names those that are given
-    instead of the model's, for messages. UsageError for what is no input, and for inputs without a value.
+    instead of the model's, for messages. UsageError for what is no input, and for inputs without a
+    value.
     """
 
     def __init__(

@@ -90,8 +90,8 @@ def join(pieces: Iterable[bytes], name: str) -> bytes:
 
 def too_large(size: str, name: str) -> FormatError:
     """The error for a text of that size."""
-    wanted = f"at most {LARGEST} bytes, since text is parsed as a whole"
-    return FormatError(f"a text of {size}", wanted, _BINARY_HINT, name)
+    expected = f"at most {LARGEST} bytes, since text is parsed as a whole"
+    return FormatError(f"a text of {size}", expected, _BINARY_HINT, name)
 
 
 def text_of(
@@ -102,8 +102,8 @@ def text_of(
     """The text of these bytes, without its mark; a FormatError says what they look like instead."""
     count = data.count(b"[") + data.count(b"{")
     if count > _MOST_BRACKETS:
-        wanted = f"at most {_MOST_BRACKETS}"
-        raise FormatError(f"has {count} brackets", wanted, _BINARY_HINT, name)
+        expected = f"at most {_MOST_BRACKETS}"
+        raise FormatError(f"has {count} brackets", expected, _BINARY_HINT, name)
     encoding, mark = encoding_by_mark(data)
     try:
         text = data[len(mark) :].decode(encoding)
@@ -118,13 +118,13 @@ def _not_text(
     encoding: str,
     offset: int,
 ) -> FormatError:
-    wanted = "UTF-8, or UTF-16 with a mark"
+    expected = "UTF-8, or UTF-16 with a mark"
     seems, hint = looks_like(data[:64])
     if seems != "something else" and "text" not in seems:
-        return FormatError(f"not text: it looks like {seems}", wanted, hint, name)
-    expected = "UTF-16" if "16" in encoding else "UTF-8"
+        return FormatError(f"not text: it looks like {seems}", expected, hint, name)
+    standard = "UTF-16" if "16" in encoding else "UTF-8"
     hint = "" if "16" in encoding else "save it as UTF-8"
-    return FormatError(f"not text: byte {offset} is not {expected}", wanted, hint, name)
+    return FormatError(f"not text: byte {offset} is not {standard}", expected, hint, name)
 
 
 # Tensors in texts
@@ -220,8 +220,8 @@ def require_text(desc: TensorDesc, where: str) -> None:
     brackets = sum(prod(desc.sizes[:d]) for d in range(len(desc.sizes)))
     if brackets > _MOST_BRACKETS:
         found = f"would be a text of {brackets} brackets"
-        wanted = f"at most {_MOST_BRACKETS}, to be read back"
-        raise FormatError(found, wanted, "to write a binary format, type out.npy", where)
+        expected = f"at most {_MOST_BRACKETS}, to be read back"
+        raise FormatError(found, expected, "to write a binary format, type out.npy", where)
 
 
 @dataclass(frozen=True)
@@ -360,10 +360,10 @@ def open_notation(
     if len(named) == 1:
         return notation_source(text, named[0], types)
     if not tensors:
-        wanted = (
+        expected = (
             "rows in brackets, with or without a header such as T: (Sizes:{3}, DataType:FLOAT32)"
         )
-        raise FormatError("contains no tensor", wanted, where=text.name)
+        raise FormatError("contains no tensor", expected, where=text.name)
     names = _name_tensors(text)
     if not names:
         raise FormatError("contains several tensors of one name", where=text.name)
